@@ -1,0 +1,16 @@
+//! The words of the field, each spelled one way: quantities, element types, collectives and their formulas.
+//!
+//! Every type here has one `Display`/`FromStr` pair, so that `all_reduce`, `bf16` and `64KiB` are the same text in
+//! flags, files, tables and code. No input or output, no clocks, no measuring: pure values only.
+
+mod collective;
+mod dtype;
+mod name;
+mod quantity;
+mod words;
+
+pub use collective::{Collective, Reduce};
+pub use dtype::Dtype;
+pub use name::{Named, nearest, normalize};
+pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};
+pub use words::{Bind, BufferKind, Direction, Mode, Rank, Runtime, Space, Status, Traffic, UnknownName};

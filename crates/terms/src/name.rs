@@ -1,0 +1,126 @@
+//! Names: hyphens and underscores are the same, and a wrong word is answered with the nearest right one.
+
+/// A closed set of names: every value, and the one spelling of each.
+pub trait Named: Sized + Copy + 'static {
+    /// What this set is called in messages ("collective", "element type").
+    const KIND: &'static str;
+    /// Every value, in the order in which help lists them.
+    const ALL: &'static [Self];
+    /// The one spelling.
+    fn name(self) -> &'static str;
+
+    /// Every spelling, in the order of [`Named::ALL`].
+    fn names() -> Vec<&'static str> {
+        Self::ALL.iter().map(|value| value.name()).collect()
+    }
+
+    /// The value of this name; hyphens and underscores are the same, and case does not matter.
+    fn from_name(text: &str) -> Option<Self> {
+        let wanted = normalize(text);
+        Self::ALL.iter().copied().find(|value| normalize(value.name()) == wanted)
+    }
+}
+
+/// The form in which names are compared: trimmed, lower case, hyphens as underscores.
+pub fn normalize(text: &str) -> String {
+    text.trim().to_ascii_lowercase().replace('-', "_")
+}
+
+/// The candidate nearest to `word` by edit distance, if it is near enough to be what was meant
+/// (at most a third of the word, at least one edit).
+pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word = normalize(word);
+    // A hostile file may hold a megabyte-long key: no suggestion can be near it.
+    if word.len() > 64 {
+        return None;
+    }
+    let limit = (word.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .map(|candidate| (edit_distance(&word, &normalize(candidate)), candidate))
+        .min_by_key(|(distance, _)| *distance)
+        .filter(|(distance, _)| *distance <= limit)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Optimal string alignment distance: insertions, deletions, substitutions, swaps of neighbours.
+fn edit_distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
+    for (i, row) in rows.iter_mut().enumerate() {
+        row[0] = i;
+    }
+    for (j, cell) in rows[0].iter_mut().enumerate() {
+        *cell = j;
+    }
+    for i in 1..=a.len() {
+        for j in 1..=b.len() {
+            let substitution = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            let mut best = substitution.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                best = best.min(rows[i - 2][j - 2] + 1);
+            }
+            rows[i][j] = best;
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+/// Gives a fieldless enum its [`Named`], `Display`, `FromStr` and serde implementations from one list.
+macro_rules! named {
+    ($(#[$meta:meta])* $vis:vis enum $name:ident($kind:literal) { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        $vis enum $name { $($(#[$doc])* $variant),+ }
+
+        impl $crate::Named for $name {
+            const KIND: &'static str = $kind;
+            const ALL: &'static [Self] = &[$(Self::$variant),+];
+            fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text),+ }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad($crate::Named::name(*self))
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::UnknownName;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                <Self as $crate::Named>::from_name(text).ok_or_else(|| $crate::UnknownName::new::<Self>(text))
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str($crate::Named::name(*self))
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+pub(crate) use named;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_finds_slips_and_not_strangers() {
+        let ops = ["all_reduce", "all_gather", "broadcast"];
+        assert_eq!(nearest("all-reduce", ops), Some("all_reduce"));
+        assert_eq!(nearest("allreduce", ops), Some("all_reduce"));
+        assert_eq!(nearest("brodacast", ops), Some("broadcast"));
+        assert_eq!(nearest("pipeline", ops), None);
+        assert_eq!(nearest(&"a".repeat(100_000), ops), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! Quantities with units: bytes, seconds, bandwidth, ratios.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A number of bytes. A bare number is bytes; MB = 1e6, MiB = 2^20.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Bytes(pub u64);
+
+/// A duration in seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Seconds(pub f64);
+
+/// Bytes per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Bandwidth(pub f64);
+
+/// A share: 0.02 is written `2%`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Ratio(pub f64);
+
+/// A text that is not the quantity it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseQuantityError {
+    kind: &'static str,
+    text: String,
+    form: &'static str,
+}
+
+impl fmt::Display for ParseQuantityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: String = self.text.chars().take(64).collect();
+        write!(f, "`{shown}` is not {} (write it like {})", self.kind, self.form)
+    }
+}
+
+impl std::error::Error for ParseQuantityError {}
+
+const BINARY: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+const DECIMAL: [(u64, &str); 4] = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")];
+
+/// `64KiB`, `100MB`, `1023`: the largest unit that divides the number, binary first; reads back to the same number.
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = BINARY.iter().chain(&DECIMAL).find(|(unit, _)| self.0 >= *unit && self.0 % unit == 0);
+        match unit {
+            Some((unit, name)) => f.pad(&format!("{}{name}", self.0 / unit)),
+            None => f.pad(&self.0.to_string()),
+        }
+    }
+}
+
+impl Bytes {
+    /// For reading, not for parsing back: three significant digits and a binary unit (`5.86 GiB`).
+    pub fn about(self) -> String {
+        match BINARY.iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) => {
+                let value = self.0 as f64 / *unit as f64;
+                let decimals = if value >= 100.0 {
+                    0
+                } else if value >= 10.0 {
+                    1
+                } else {
+                    2
+                };
+                format!("{value:.decimals$} {name}")
+            }
+            None => format!("{} B", self.0),
+        }
+    }
+}
+
+/// Splits "12.5MiB" into the number and the unit.
+fn split_unit(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let is_number = |c: char| c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | '_');
+    let mut end = text.find(|c: char| !is_number(c)).unwrap_or(text.len());
+    // An exponent ("1e6") belongs to the number when a digit follows it.
+    let rest = &text[end..];
+    if rest.starts_with(['e', 'E']) {
+        let digits = rest[1..].trim_start_matches(['+', '-']);
+        if digits.starts_with(|c: char| c.is_ascii_digit()) {
+            let tail = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            end = text.len() - digits.len() + tail;
+        }
+    }
+    let number: f64 = text[..end].replace('_', "").parse().ok()?;
+    number.is_finite().then(|| (number, text[end..].trim()))
+}
+
+impl FromStr for Bytes {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error =
+            || ParseQuantityError { kind: "a number of bytes", text: text.to_owned(), form: "64KiB, 100MB or 4096" };
+        // Whole numbers without a unit never pass through a float: every u64 is exact.
+        if let Ok(exact) = text.trim().replace('_', "").parse::<u64>() {
+            return Ok(Self(exact));
+        }
+        let (number, unit) = split_unit(text).ok_or_else(error)?;
+        let lower = unit.to_ascii_lowercase();
+        let factor = match lower.as_str() {
+            "" | "b" => 1,
+            "k" | "m" | "g" | "t" => return Err(error()),
+            _ => BINARY
+                .iter()
+                .chain(&DECIMAL)
+                .find(|(_, name)| name.to_ascii_lowercase() == lower)
+                .map(|(factor, _)| *factor)
+                .ok_or_else(error)?,
+        };
+        let bytes = number * factor as f64;
+        let whole = bytes.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(&bytes);
+        whole.then(|| Self(bytes as u64)).ok_or_else(error)
+    }
+}
+
+/// Three significant digits with the unit that suits (`0.14 us`, `12.3 ms`, `4.00 s`).
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let magnitude = self.0.abs();
+        let (value, unit) = if magnitude == 0.0 {
+            (0.0, "s")
+        } else if magnitude < 1e-7 {
+            (self.0 * 1e9, "ns")
+        } else if magnitude < 0.999_5e-3 {
+            (self.0 * 1e6, "us")
+        } else if magnitude < 0.999_5 {
+            (self.0 * 1e3, "ms")
+        } else {
+            (self.0, "s")
+        };
+        let decimals = match value.abs() {
+            v if v >= 99.95 => 0,
+            v if v >= 9.995 => 1,
+            _ => 2,
+        };
+        f.pad(&format!("{value:.decimals$} {unit}"))
+    }
+}
+
+impl FromStr for Seconds {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseQuantityError { kind: "a duration", text: text.to_owned(), form: "5us, 20ms, 60s or 2min" };
+        let (number, unit) = split_unit(text).ok_or_else(error)?;
+        // Divisions, because 5 / 1e6 is the f64 nearest to 5e-6 and 5 * 1e-6 is not.
+        let seconds = match unit {
+            "ns" => number / 1e9,
+            "us" | "µs" => number / 1e6,
+            "ms" => number / 1e3,
+            "" | "s" => number,
+            "min" => number * 60.0,
+            "h" => number * 3600.0,
+            _ => return Err(error()),
+        };
+        (seconds >= 0.0).then_some(Self(seconds)).ok_or_else(error)
+    }
+}
+
+impl fmt::Display for Bandwidth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = match self.0 {
+            v if v >= 1e9 => (v / 1e9, "GB/s"),
+            v if v >= 1e6 => (v / 1e6, "MB/s"),
+            v => (v, "B/s"),
+        };
+        f.pad(&format!("{value}{unit}"))
+    }
+}
+
+impl FromStr for Bandwidth {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error =
+            || ParseQuantityError { kind: "a bandwidth", text: text.to_owned(), form: "10GB/s, 800MiB/s or 100Gbit/s" };
+        if let Some(bits) = text.trim().strip_suffix("bit/s") {
+            let (number, prefix) = split_unit(bits).ok_or_else(error)?;
+            let factor = match prefix {
+                "" => 1.0,
+                "k" | "K" => 1e3,
+                "M" => 1e6,
+                "G" => 1e9,
+                "T" => 1e12,
+                _ => return Err(error()),
+            };
+            return (number > 0.0).then_some(Self(number * factor / 8.0)).ok_or_else(error);
+        }
+        let amount = text.trim().strip_suffix("/s").ok_or_else(error)?;
+        let (number, unit) = split_unit(amount).ok_or_else(error)?;
+        let unit: Bytes = format!("1{unit}").parse().map_err(|_| error())?;
+        (number > 0.0).then_some(Self(number * unit.0 as f64)).ok_or_else(error)
+    }
+}
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Through a rounding that survives f64's decimal noise: 0.07 is `7%`, never `7.000000000000001%`.
+        f.pad(&format!("{}%", (self.0 * 1e8).round() / 1e6))
+    }
+}
+
+impl FromStr for Ratio {
+    type Err = ParseQuantityError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseQuantityError { kind: "a share", text: text.to_owned(), form: "2% or 0.02" };
+        let (number, unit) = split_unit(text).ok_or_else(error)?;
+        let value = match unit {
+            "%" => number / 100.0,
+            "" => number,
+            _ => return Err(error()),
+        };
+        (value >= 0.0).then_some(Self(value)).ok_or_else(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_read_and_write() {
+        for (text, value) in [("64KiB", 65536), ("1MB", 1_000_000), ("1.5MiB", 1_572_864), ("4096", 4096), ("0", 0)] {
+            assert_eq!(text.parse::<Bytes>().unwrap(), Bytes(value), "{text}");
+        }
+        assert_eq!("18446744073709551615".parse::<Bytes>().unwrap(), Bytes(u64::MAX));
+        for wrong in ["", "64K", "1.3", "-1", "1e30GB", "KiB", "nan", "64 KiB x"] {
+            assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
+        }
+        for value in [0, 1, 1000, 1024, 1023, 1 << 30, 100_000_000, 1_048_577] {
+            assert_eq!(Bytes(value).to_string().parse::<Bytes>().unwrap(), Bytes(value));
+        }
+    }
+
+    #[test]
+    fn other_quantities_read_and_write() {
+        assert_eq!("5us".parse::<Seconds>().unwrap(), Seconds(5e-6));
+        assert_eq!("2min".parse::<Seconds>().unwrap(), Seconds(120.0));
+        assert_eq!("10GB/s".parse::<Bandwidth>().unwrap(), Bandwidth(1e10));
+        assert_eq!("100Gbit/s".parse::<Bandwidth>().unwrap(), Bandwidth(12.5e9));
+        assert_eq!("2%".parse::<Ratio>().unwrap(), Ratio(0.02));
+        assert_eq!(Ratio(0.07).to_string(), "7%");
+        assert_eq!(Seconds(1.4e-7).to_string(), "0.14 us");
+        assert_eq!(Seconds(0.0123).to_string(), "12.3 ms");
+        assert!("-1s".parse::<Seconds>().is_err());
+    }
+}

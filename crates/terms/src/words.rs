@@ -1,0 +1,138 @@
+//! The smaller closed sets of words, and the error for a word outside its set.
+
+use crate::name::named;
+use crate::{Named, nearest};
+
+/// The position of a process in its communicator, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct Rank(pub u32);
+
+impl Rank {
+    /// As an index.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::fmt::Display for Rank {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "rank {}", self.0)
+    }
+}
+
+/// A word outside its set, with the nearest word inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownName {
+    /// What the set is called.
+    pub kind: &'static str,
+    /// The word.
+    pub word: String,
+    /// The nearest word of the set, if one is near.
+    pub nearest: Option<&'static str>,
+    /// All words of the set.
+    pub known: Vec<&'static str>,
+}
+
+impl UnknownName {
+    /// The error for `word` in the set `T`.
+    pub fn new<T: Named>(word: &str) -> Self {
+        let known = T::names();
+        Self { kind: T::KIND, word: word.to_owned(), nearest: nearest(word, known.iter().copied()), known }
+    }
+}
+
+impl std::fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let shown: String = self.word.chars().take(64).collect();
+        write!(f, "unknown {} `{shown}`", self.kind)?;
+        match self.nearest {
+            Some(near) => write!(f, ", did you mean `{near}`?"),
+            None => write!(f, " (known: {})", self.known.join(", ")),
+        }
+    }
+}
+
+impl std::error::Error for UnknownName {}
+
+named! {
+    /// How calls are timed.
+    pub enum Mode("mode") {
+        /// Back to back: `calls` calls between two synchronisations, divided by `calls`.
+        Streaming = "streaming",
+        /// One call, all ranks starting at one agreed instant.
+        Isolated = "isolated",
+    }
+}
+
+named! {
+    /// How a case ended.
+    pub enum Status("status") {
+        /// Measured and checked.
+        Ok = "ok",
+        /// It ran and went wrong (also: wrong elements).
+        Failed = "failed",
+        /// This machine lacks something that the case needs.
+        Skipped = "skipped",
+        /// The run ended before its turn.
+        NotRun = "not_run",
+    }
+}
+
+named! {
+    /// Where the buffers of a call lie.
+    pub enum BufferKind("buffer kind") {
+        /// In memory that the communicator allocated, so that peers may reach it.
+        Registered = "registered",
+        /// In ordinary memory of the process.
+        Private = "private",
+    }
+}
+
+named! {
+    /// How ranks are pinned to cores.
+    pub enum Bind("binding") {
+        /// Rank r on allowed core r modulo their number.
+        Core = "core",
+        /// Not pinned.
+        None = "none",
+    }
+}
+
+named! {
+    /// Who executes the ranks.
+    pub enum Runtime("runtime") {
+        /// This program.
+        Native = "native",
+    }
+}
+
+named! {
+    /// Which ways data flows in a point-to-point operation.
+    pub enum Direction("direction") {
+        /// One way at a time.
+        OneWay = "one_way",
+        /// Both ways at once.
+        BothWays = "both_ways",
+    }
+}
+
+named! {
+    /// How the counts of an `all_to_allv` are drawn.
+    pub enum Traffic("traffic") {
+        /// The same count for every pair.
+        Uniform = "uniform",
+        /// Counts fall with the distance from a hot destination.
+        Skewed = "skewed",
+        /// From a file of counts.
+        File = "file",
+    }
+}
+
+named! {
+    /// A kind of memory.
+    pub enum Space("memory space") {
+        /// Host memory.
+        Host = "host",
+    }
+}
