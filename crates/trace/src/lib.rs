@@ -1,1 +1,13 @@
-//! Placeholder.
+//! Clock, span rings, operation points: the one hook for spans, entered/left, and injected faults.
+//!
+//! Knows when things happened; never what they mean for the measurement.
+
+mod clock;
+mod inject;
+mod point;
+mod ring;
+
+pub use clock::Clock;
+pub use inject::{Injection, InjectionKind, USAGE as INJECTION_USAGE};
+pub use point::{Hook, OperationState, OwnSlot, StatusSlot};
+pub use ring::{Ring, Span};

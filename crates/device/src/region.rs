@@ -1,0 +1,191 @@
+//! Regions of memory and slices of them.
+
+use std::any::Any;
+use std::io;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use terms::Space;
+
+/// Identifies a region within this process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RegionId(u64);
+
+/// A contiguous piece of memory and whatever keeps it alive.
+///
+/// Other processes may map the same pages, so no reference to the bytes is ever formed here: raw pointers only.
+pub struct Region {
+    id: RegionId,
+    base: NonNull<u8>,
+    len: usize,
+    space: Space,
+    /// Unmaps on drop. A backend that allocated the region finds its own registration here by downcast.
+    owner: Box<dyn Any + Send + Sync>,
+}
+
+// SAFETY: a region is an address range; whoever reads or writes through it synchronises by the protocol in use, and
+// every access goes through raw pointers inside `unsafe` blocks that say which.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Region {
+    /// A region over memory that `owner` keeps valid.
+    ///
+    /// # Safety
+    /// `base..base + len` must stay mapped readable and writable until `owner` is dropped.
+    pub unsafe fn from_raw(base: NonNull<u8>, len: usize, space: Space, owner: Box<dyn Any + Send + Sync>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self { id: RegionId(NEXT.fetch_add(1, Ordering::Relaxed)), base, len, space, owner }
+    }
+
+    /// Private, zeroed, page-aligned host memory; huge pages are asked for from 2 MiB up.
+    ///
+    /// # Errors
+    /// When the system refuses the mapping.
+    pub fn host(len: usize) -> io::Result<Arc<Self>> {
+        let mapping = Mapping::anonymous(len.max(1))?;
+        let base = mapping.base;
+        // SAFETY: the mapping is owned by the region and unmapped only when it is dropped.
+        Ok(Arc::new(unsafe { Self::from_raw(base, len, Space::Host, Box::new(mapping)) }))
+    }
+
+    /// This region's name within the process.
+    pub fn id(&self) -> RegionId {
+        self.id
+    }
+
+    /// First byte.
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Where it lies.
+    pub fn space(&self) -> Space {
+        self.space
+    }
+
+    /// What keeps the memory alive, if it is a `T`: how a backend recognises memory that it registered.
+    pub fn owner<T: 'static>(&self) -> Option<&T> {
+        self.owner.downcast_ref()
+    }
+
+    /// The whole region.
+    pub fn whole(self: &Arc<Self>) -> Slice {
+        Slice { region: self.clone(), offset: 0, len: self.len }
+    }
+
+    /// `len` bytes from `offset`; None if they do not lie inside.
+    pub fn slice(self: &Arc<Self>, offset: usize, len: usize) -> Option<Slice> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        inside.then(|| Slice { region: self.clone(), offset, len })
+    }
+}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Region").field("id", &self.id).field("len", &self.len).field("space", &self.space).finish()
+    }
+}
+
+/// Part of a region. Constructed by [`Region::slice`], so it always lies inside.
+#[derive(Clone, Debug)]
+pub struct Slice {
+    region: Arc<Region>,
+    offset: usize,
+    len: usize,
+}
+
+impl Slice {
+    /// The region it is part of.
+    pub fn region(&self) -> &Arc<Region> {
+        &self.region
+    }
+
+    /// Bytes from the region's base.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it holds no byte.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// First byte.
+    pub fn ptr(&self) -> *mut u8 {
+        // SAFETY: offset <= region.len by construction, so the result stays inside the mapping or one past its end.
+        unsafe { self.region.base().add(self.offset) }
+    }
+
+    /// A part of this part; None if it does not lie inside.
+    pub fn slice(&self, offset: usize, len: usize) -> Option<Slice> {
+        let inside = offset.checked_add(len).is_some_and(|end| end <= self.len);
+        inside.then(|| Slice { region: self.region.clone(), offset: self.offset + offset, len })
+    }
+
+    /// Whether the two share a byte.
+    pub fn overlaps(&self, other: &Slice) -> bool {
+        let (a, b) = (self.ptr() as usize, other.ptr() as usize);
+        !self.is_empty() && !other.is_empty() && a < b + other.len && b < a + self.len
+    }
+}
+
+/// An anonymous private mapping.
+struct Mapping {
+    base: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: an address range that is unmapped once, on drop.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn anonymous(len: usize) -> io::Result<Self> {
+        // SAFETY: a fresh anonymous mapping; no existing memory is named.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        if len >= 2 << 20 {
+            // Advice only: a kernel without transparent huge pages answers with an error that changes nothing.
+            // SAFETY: the range was mapped just above.
+            unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
+        }
+        NonNull::new(base.cast()).map(|base| Self { base, len }).ok_or_else(io::Error::last_os_error)
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `anonymous` with this length and unmapped nowhere else.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}

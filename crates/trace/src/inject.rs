@@ -1,0 +1,120 @@
+//! Injected faults: `--inject KIND:key=value,...`, to prove that each detector fires.
+
+use std::fmt;
+use std::str::FromStr;
+
+use terms::{Seconds, nearest};
+
+/// What is injected.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub enum InjectionKind {
+    /// The rank sleeps this long before entering the operation.
+    Delay(Seconds),
+    /// One element of the rank's output is changed after the operation.
+    Wrong {
+        /// Which element.
+        element: u64,
+    },
+    /// The rank sends itself SIGKILL inside the operation.
+    Kill,
+    /// The rank sends itself SIGSTOP inside the operation.
+    Stop,
+}
+
+/// One `--inject`.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Injection {
+    /// The kind, with what it needs.
+    pub kind: InjectionKind,
+    /// The rank that it happens on.
+    pub rank: u32,
+    /// The operation (counted from 0 in each case) that it happens in; every operation from `at` on when `every`.
+    pub at: u64,
+    /// Whether it repeats: at every `every`-th operation from `at`. Zero: once.
+    pub every: u64,
+}
+
+impl Injection {
+    /// Whether it happens in operation `k` of a case.
+    pub fn hits(&self, k: u64) -> bool {
+        if self.every == 0 { k == self.at } else { k >= self.at && (k - self.at).is_multiple_of(self.every) }
+    }
+}
+
+const KINDS: [&str; 4] = ["delay", "wrong", "kill", "stop"];
+
+impl fmt::Display for Injection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            // In whole nanoseconds, because `Seconds` rounds for reading.
+            InjectionKind::Delay(time) => {
+                write!(f, "delay:rank={},time={}ns", self.rank, (time.0 * 1e9).round() as u64)?;
+            }
+            InjectionKind::Wrong { element } => write!(f, "wrong:rank={},element={element}", self.rank)?,
+            InjectionKind::Kill => write!(f, "kill:rank={}", self.rank)?,
+            InjectionKind::Stop => write!(f, "stop:rank={}", self.rank)?,
+        }
+        write!(f, ",at={}", self.at)?;
+        if self.every > 0 { write!(f, ",every={}", self.every) } else { Ok(()) }
+    }
+}
+
+impl FromStr for Injection {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
+        let kind = terms::normalize(kind);
+        if !KINDS.contains(&kind.as_str()) {
+            let hint = nearest(&kind, KINDS).map(|near| format!(", did you mean `{near}`?"));
+            return Err(format!(
+                "unknown injection `{kind}`{}",
+                hint.unwrap_or_else(|| format!(" (known: {})", KINDS.join(", ")))
+            ));
+        }
+        let (mut rank, mut at, mut every, mut time, mut element) = (0, 0, None, Seconds(1e-3), 0);
+        for pair in rest.split(',').filter(|pair| !pair.trim().is_empty()) {
+            let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}` in `{text}` is not key=value"))?;
+            let number =
+                || value.trim().parse::<u64>().map_err(|_| format!("`{value}` in `{text}` is not a whole number"));
+            match (key.trim(), kind.as_str()) {
+                ("rank", _) => rank = u32::try_from(number()?).map_err(|error| error.to_string())?,
+                ("at", _) => at = number()?,
+                ("every", "delay" | "wrong") => every = Some(number()?),
+                ("time", "delay") => time = value.trim().parse().map_err(|error| format!("{error}"))?,
+                ("element", "wrong") => element = number()?,
+                (key, kind) => return Err(format!("`{kind}` takes no `{key}` (in `{text}`)")),
+            }
+        }
+        let (kind, repeats) = match kind.as_str() {
+            "delay" => (InjectionKind::Delay(time), 1),
+            "wrong" => (InjectionKind::Wrong { element }, 1),
+            "kill" => (InjectionKind::Kill, 0),
+            _ => (InjectionKind::Stop, 0),
+        };
+        Ok(Self { kind, rank, at, every: every.unwrap_or(repeats) })
+    }
+}
+
+/// For help texts: every kind and its keys.
+pub const USAGE: &str =
+    "delay:rank=1,time=5ms,at=0,every=1 | wrong:rank=1,element=0,at=0,every=1 | kill:rank=1,at=17 | stop:rank=1,at=17";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn injections_read_back() {
+        for text in ["delay:rank=1,time=5ms,at=3,every=2", "wrong:rank=0,element=7", "kill:rank=2,at=17", "stop:rank=1"]
+        {
+            let injection: Injection = text.parse().unwrap();
+            assert_eq!(injection.to_string().parse::<Injection>().unwrap(), injection, "{text}");
+        }
+        for wrong in ["dealy:rank=1", "kill:rank=x", "kill:time=1ms", "kill:rank", "wrong:rank=99999999999"] {
+            assert!(wrong.parse::<Injection>().is_err(), "{wrong}");
+        }
+        let every: Injection = "delay:rank=1,at=3,every=2".parse().unwrap();
+        assert_eq!((0..8).filter(|k| every.hits(*k)).collect::<Vec<_>>(), [3, 5, 7]);
+    }
+}

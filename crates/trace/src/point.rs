@@ -1,0 +1,262 @@
+//! The operation point: what happens when a rank enters and leaves a collective.
+//!
+//! "Entered k" and "left k" are one relaxed store each to a slot of the status page, which the coordinator maps. The
+//! same two calls feed the span ring and run injected faults, so that there is no second hook to forget.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use terms::{Collective, Named};
+
+use crate::{Clock, Injection, InjectionKind, Ring, Span};
+
+/// One rank's line on the status page. Shared with the coordinator; 128 bytes apart so that no two ranks share a line.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub struct StatusSlot {
+    /// See [`OperationState::pack`].
+    operation: AtomicU64,
+    /// Counts up while the rank's heartbeat thread lives.
+    heartbeat: AtomicU64,
+}
+
+/// What a rank is doing, as the status page tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OperationState {
+    /// Counted from 0 in each case.
+    pub number: u64,
+    /// Which operation.
+    pub operation: Collective,
+    /// Inside it, or after it.
+    pub inside: bool,
+}
+
+impl OperationState {
+    /// number << 16 | (index of operation + 1) << 1 | inside. Zero: no operation yet.
+    fn pack(self) -> u64 {
+        let code = Collective::ALL.iter().position(|op| *op == self.operation).unwrap_or(0) as u64 + 1;
+        (self.number << 16) | (code << 1) | u64::from(self.inside)
+    }
+
+    fn unpack(word: u64) -> Option<Self> {
+        let code = ((word >> 1) & 0x7fff) as usize;
+        let operation = *Collective::ALL.get(code.checked_sub(1)?)?;
+        Some(Self { number: word >> 16, operation, inside: word & 1 == 1 })
+    }
+}
+
+impl StatusSlot {
+    /// What the rank is doing; None before its first operation of the case.
+    pub fn state(&self) -> Option<OperationState> {
+        OperationState::unpack(self.operation.load(Ordering::Relaxed))
+    }
+
+    /// One more heartbeat.
+    pub fn beat(&self) {
+        self.heartbeat.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Heartbeats so far.
+    pub fn beats(&self) -> u64 {
+        self.heartbeat.load(Ordering::Relaxed)
+    }
+}
+
+/// The hook of one rank: every communicator call goes through [`Hook::enter`] and [`Hook::leave`].
+pub struct Hook {
+    rank: u32,
+    clock: Clock,
+    slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
+    next: AtomicU64,
+    /// Fast exit: neither spans nor injections are wanted, as in every timed sample of an ordinary run.
+    plain: AtomicBool,
+    extras: Mutex<Extras>,
+}
+
+#[derive(Default)]
+struct Extras {
+    injections: Vec<Injection>,
+    ring: Option<Ring>,
+    entered_ns: u64,
+}
+
+/// A slot of this process's own, for ranks that no coordinator watches (tests, simulated worlds).
+#[derive(Debug, Default)]
+pub struct OwnSlot(StatusSlot);
+
+impl AsRef<StatusSlot> for OwnSlot {
+    fn as_ref(&self) -> &StatusSlot {
+        &self.0
+    }
+}
+
+impl Hook {
+    /// A hook of `rank` that reports to `slot`.
+    pub fn new(rank: u32, clock: Clock, slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>) -> Self {
+        Self { rank, clock, slot, next: AtomicU64::new(0), plain: AtomicBool::new(true), extras: Mutex::default() }
+    }
+
+    /// A new case: operations count from 0 again, and these faults are armed (those of other ranks are ignored).
+    pub fn begin_case(&self, injections: &[Injection]) {
+        self.next.store(0, Ordering::Relaxed);
+        self.slot().operation.store(0, Ordering::Relaxed);
+        let mut extras = self.extras();
+        extras.injections = injections.iter().copied().filter(|injection| injection.rank == self.rank).collect();
+        self.update_plain(&extras);
+    }
+
+    /// From now on operations are recorded as spans; None stops it. Returns the ring that recorded until now.
+    pub fn record_into(&self, ring: Option<Ring>) -> Option<Ring> {
+        let mut extras = self.extras();
+        let before = std::mem::replace(&mut extras.ring, ring);
+        self.update_plain(&extras);
+        before
+    }
+
+    /// Operations entered so far in this case.
+    pub fn count(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// The rank is about to run an operation.
+    #[inline]
+    pub fn enter(&self, operation: Collective) {
+        let number = self.next.load(Ordering::Relaxed);
+        if !self.plain.load(Ordering::Relaxed) {
+            self.before_entering(number);
+        }
+        let state = OperationState { number, operation, inside: true };
+        self.slot().operation.store(state.pack(), Ordering::Relaxed);
+        if !self.plain.load(Ordering::Relaxed) {
+            self.after_entering(number);
+        }
+    }
+
+    /// The operation is complete on this rank. Returns the element to corrupt, when a `wrong` is armed for it.
+    #[inline]
+    pub fn leave(&self, operation: Collective, bytes: u64) -> Option<u64> {
+        let number = self.next.load(Ordering::Relaxed);
+        let state = OperationState { number, operation, inside: false };
+        self.slot().operation.store(state.pack(), Ordering::Relaxed);
+        self.next.store(number + 1, Ordering::Relaxed);
+        if self.plain.load(Ordering::Relaxed) { None } else { self.after_leaving(state, bytes) }
+    }
+
+    fn slot(&self) -> &StatusSlot {
+        (*self.slot).as_ref()
+    }
+
+    fn extras(&self) -> MutexGuard<'_, Extras> {
+        self.extras.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn update_plain(&self, extras: &Extras) {
+        self.plain.store(extras.injections.is_empty() && extras.ring.is_none(), Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn before_entering(&self, number: u64) {
+        let delay: f64 = {
+            let extras = self.extras();
+            let delays = extras.injections.iter().filter(|injection| injection.hits(number));
+            delays.map(|injection| if let InjectionKind::Delay(time) = injection.kind { time.0 } else { 0.0 }).sum()
+        };
+        if delay > 0.0 {
+            match &self.clock {
+                Clock::Fake(_) => self.clock.advance((delay * 1e9) as u64),
+                Clock::Monotonic => std::thread::sleep(Duration::from_secs_f64(delay)),
+            }
+        }
+        self.extras().entered_ns = self.clock.now_ns();
+    }
+
+    #[cold]
+    fn after_entering(&self, number: u64) {
+        let signal = self.extras().injections.iter().filter(|injection| injection.hits(number)).find_map(|injection| {
+            match injection.kind {
+                InjectionKind::Kill => Some(libc::SIGKILL),
+                InjectionKind::Stop => Some(libc::SIGSTOP),
+                _ => None,
+            }
+        });
+        if let Some(signal) = signal {
+            // SAFETY: a signal to this very process, which is what the user asked for.
+            unsafe { libc::kill(libc::getpid(), signal) };
+        }
+    }
+
+    #[cold]
+    fn after_leaving(&self, state: OperationState, bytes: u64) -> Option<u64> {
+        let mut extras = self.extras();
+        let (begin_ns, end_ns) = (extras.entered_ns, self.clock.now_ns());
+        if let Some(ring) = &mut extras.ring {
+            ring.push(Span { operation: state.operation, number: state.number, bytes, begin_ns, end_ns });
+        }
+        extras.injections.iter().filter(|injection| injection.hits(state.number)).find_map(|injection| {
+            if let InjectionKind::Wrong { element } = injection.kind { Some(element) } else { None }
+        })
+    }
+}
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hook").field("rank", &self.rank).field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hook() -> (Hook, Arc<OwnSlot>, Clock) {
+        let (slot, clock) = (Arc::new(OwnSlot::default()), Clock::fake());
+        (Hook::new(1, clock.clone(), slot.clone()), slot, clock)
+    }
+
+    #[test]
+    fn status_page_tells_entered_and_left() {
+        let (hook, slot, _) = hook();
+        assert_eq!((*slot).as_ref().state(), None);
+        hook.enter(Collective::AllReduce);
+        let inside = OperationState { number: 0, operation: Collective::AllReduce, inside: true };
+        assert_eq!((*slot).as_ref().state(), Some(inside));
+        hook.leave(Collective::AllReduce, 4);
+        assert_eq!((*slot).as_ref().state(), Some(OperationState { inside: false, ..inside }));
+        hook.enter(Collective::Barrier);
+        assert_eq!((*slot).as_ref().state().map(|state| (state.number, state.inside)), Some((1, true)));
+        hook.begin_case(&[]);
+        assert_eq!((*slot).as_ref().state(), None);
+    }
+
+    #[test]
+    fn injections_hit_their_rank_and_operation_only() {
+        let (hook, _, clock) = hook();
+        let armed =
+            ["delay:rank=1,time=5us,at=1,every=0", "wrong:rank=1,element=9,at=1,every=0", "delay:rank=0,time=1s"];
+        hook.begin_case(&armed.map(|text| text.parse().unwrap()));
+        let mut wrong = Vec::new();
+        for _ in 0..3 {
+            hook.enter(Collective::AllReduce);
+            wrong.push(hook.leave(Collective::AllReduce, 4));
+        }
+        assert_eq!(clock.now_ns(), 5_000);
+        assert_eq!(wrong, [None, Some(9), None]);
+    }
+
+    #[test]
+    fn spans_are_recorded_while_a_ring_is_there() {
+        let (hook, _, clock) = hook();
+        hook.record_into(Some(Ring::new(2)));
+        for _ in 0..3 {
+            hook.enter(Collective::Barrier);
+            clock.advance(10);
+            hook.leave(Collective::Barrier, 0);
+        }
+        let ring = hook.record_into(None).unwrap();
+        assert_eq!(ring.spans().map(|span| (span.number, span.end_ns)).collect::<Vec<_>>(), [(1, 20), (2, 30)]);
+        assert_eq!(ring.lost(), 1);
+        hook.enter(Collective::Barrier);
+        assert_eq!(hook.leave(Collective::Barrier, 0), None);
+    }
+}
