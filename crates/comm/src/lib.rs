@@ -1,1 +1,29 @@
-//! Placeholder.
+//! Communicators: collectives over bytes and element types. Never sees a tensor.
+//!
+//! `contract` says what a backend is, `layout` where the bytes of each operation lie; every other module is one
+//! backend, a wrapper around any backend, or a thing that they share. [`BACKENDS`] is the table: a new backend is one
+//! module and one line there.
+
+mod bootstrap;
+mod contract;
+mod error;
+mod layout;
+mod split;
+
+pub use bootstrap::{Bootstrap, Place, ThreadBootstrap, threads};
+pub use contract::{
+    Abort, About, Backend, Call, Capabilities, Communicator, Options, Pace, Progress, Readiness, Shape, SimNoise,
+    Ticket, Wait,
+};
+pub use error::{Error, Result};
+pub use layout::{Counts, Extent, blocks, extents};
+pub use split::members;
+
+/// Every backend, in the order in which help lists them.
+pub static BACKENDS: &[&dyn Backend] = &[];
+
+/// The backend of this name.
+pub fn backend(name: &str) -> Option<&'static dyn Backend> {
+    let wanted = terms::normalize(name);
+    BACKENDS.iter().copied().find(|backend| terms::normalize(backend.about().name) == wanted)
+}

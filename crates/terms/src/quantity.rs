@@ -46,7 +46,7 @@ const DECIMAL: [(u64, &str); 4] = [(1_000_000_000_000, "TB"), (1_000_000_000, "G
 /// `64KiB`, `100MB`, `1023`: the largest unit that divides the number, binary first; reads back to the same number.
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unit = BINARY.iter().chain(&DECIMAL).find(|(unit, _)| self.0 >= *unit && self.0 % unit == 0);
+        let unit = BINARY.iter().chain(&DECIMAL).find(|(unit, _)| self.0 >= *unit && self.0.is_multiple_of(*unit));
         match unit {
             Some((unit, name)) => f.pad(&format!("{}{name}", self.0 / unit)),
             None => f.pad(&self.0.to_string()),
@@ -116,7 +116,7 @@ impl FromStr for Bytes {
         };
         let bytes = number * factor as f64;
         let whole = bytes.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(&bytes);
-        whole.then(|| Self(bytes as u64)).ok_or_else(error)
+        whole.then_some(Self(bytes as u64)).ok_or_else(error)
     }
 }
 

@@ -1,0 +1,84 @@
+//! How ranks find each other before they can communicate: `launch` implements it over the control channel; here is the
+//! one for threads of one process, which tests and simulated worlds use.
+
+use std::sync::{Arc, Condvar, Mutex};
+
+use crate::{Abort, Result};
+
+/// Where a rank runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From 0.
+    pub rank: u32,
+    /// Ranks in the world.
+    pub size: u32,
+    /// The host's name; ranks of equal hosts share memory.
+    pub host: String,
+}
+
+/// An exchange of small byte strings among all ranks.
+pub trait Bootstrap {
+    /// Where this rank runs.
+    fn place(&self) -> Place;
+
+    /// Every rank's bytes, in rank order. Collective.
+    ///
+    /// # Errors
+    /// When a peer is lost or the world is ending.
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>>;
+}
+
+/// The bootstrap of ranks that are threads of this process.
+pub struct ThreadBootstrap {
+    rank: u32,
+    round: u64,
+    shared: Arc<Exchange>,
+}
+
+struct Exchange {
+    size: u32,
+    abort: Abort,
+    state: Mutex<Rounds>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Rounds {
+    /// Rounds completed; its result stays until the next round completes, which needs every rank to have read it.
+    completed: u64,
+    arriving: Vec<Option<Vec<u8>>>,
+    result: Arc<Vec<Vec<u8>>>,
+}
+
+/// Bootstraps for `size` ranks that are threads of this process, in rank order; raising `abort` ends their waits.
+pub fn threads(size: u32, abort: &Abort) -> Vec<ThreadBootstrap> {
+    let rounds = Rounds { arriving: vec![None; size as usize], ..Rounds::default() };
+    let shared = Exchange { size, abort: abort.clone(), state: Mutex::new(rounds), changed: Condvar::new() };
+    let shared = Arc::new(shared);
+    (0..size).map(|rank| ThreadBootstrap { rank, round: 0, shared: shared.clone() }).collect()
+}
+
+impl Bootstrap for ThreadBootstrap {
+    fn place(&self) -> Place {
+        Place { rank: self.rank, size: self.shared.size, host: "localhost".to_owned() }
+    }
+
+    fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let shared = &*self.shared;
+        let mut rounds = shared.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.round += 1;
+        rounds.arriving[self.rank as usize] = Some(bytes.to_vec());
+        if rounds.arriving.iter().all(Option::is_some) {
+            rounds.result = Arc::new(rounds.arriving.iter_mut().filter_map(Option::take).collect());
+            rounds.completed += 1;
+            shared.changed.notify_all();
+        }
+        while rounds.completed < self.round {
+            shared.abort.check()?;
+            // The time-out only bounds how late a raised abort is seen.
+            let waited = shared.changed.wait_timeout(rounds, std::time::Duration::from_millis(20));
+            rounds = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        }
+        Ok(rounds.result.as_ref().clone())
+    }
+}

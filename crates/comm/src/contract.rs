@@ -1,0 +1,250 @@
+//! The contract: what a backend offers and what a communicator does.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use device::{Queue, Region, Slice};
+use terms::{Bandwidth, Collective, Direction, Dtype, Reduce, Seconds, Space};
+use trace::Clock;
+
+use crate::{Bootstrap, Counts, Error, Result};
+
+/// One operation on this rank. Layouts and lengths: [`crate::layout`]; in place is told by where the slices lie.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Which operation.
+    pub op: Collective,
+    /// What this rank gives. Empty where it gives nothing (a scatter's other ranks).
+    pub input: Slice,
+    /// What this rank gets. Empty where it gets nothing (a gather's other ranks).
+    pub output: Slice,
+    /// The element type.
+    pub dtype: Dtype,
+    /// The operator; ignored by operations that do not reduce.
+    pub reduce: Reduce,
+    /// The root, or the partner of rank 0 in a ping_pong; ignored by the others.
+    pub peer: u32,
+    /// Which ways data flows, for `send_recv`; ignored by the others.
+    pub direction: Direction,
+    /// Elements from each rank to each rank, for `all_to_allv`; None for the others.
+    pub counts: Option<Arc<Counts>>,
+}
+
+/// Who makes asynchronous work proceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Work runs inside `start` or a waiting `finish`: nothing overlaps.
+    Caller,
+    /// Work proceeds in every `finish(.., Poll)`.
+    Poll,
+    /// A thread of the communicator.
+    Thread,
+    /// The device.
+    Device,
+}
+
+/// What a communicator can do beyond the contract.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Who makes asynchronous work proceed.
+    pub progress: Progress,
+    /// Whether memory from [`Communicator::alloc`] is reached by peers without copying.
+    pub peer_view: bool,
+}
+
+/// Where this rank stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// This rank, from 0.
+    pub rank: u32,
+    /// Ranks in this communicator.
+    pub size: u32,
+    /// What it can do.
+    pub capabilities: Capabilities,
+}
+
+/// A started group. Must be finished on the communicator that started it; groups finish in the order they started.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Counts the groups of a communicator.
+    pub number: u64,
+    /// Whether it is complete already.
+    pub done: bool,
+}
+
+/// How to wait for a ticket.
+#[derive(Clone, Copy, Debug)]
+pub enum Wait<'a> {
+    /// Block this thread until the group is complete.
+    Host,
+    /// Return at once; work submitted to the queue from now on runs after the group is complete.
+    On(&'a Queue),
+    /// Return at once; the result tells whether the group is complete.
+    Poll,
+}
+
+/// A rank's end of a group of ranks. All ranks call the same operations in the same order.
+pub trait Communicator: Send {
+    /// Where this rank stands.
+    fn shape(&self) -> &Shape;
+
+    /// Memory for buffers, zeroed. Collective, and of the same `bytes` on every rank; freed when the region is dropped.
+    ///
+    /// # Errors
+    /// [`Error::OutOfMemory`] or [`Error::System`], before anything is touched.
+    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>>;
+
+    /// Starts a group of operations. They are launched together: none of them waits for a later one of the group, and
+    /// every rank gives them in the same order. Inputs are read only after all that was submitted to `after` before.
+    ///
+    /// # Errors
+    /// An invalid or unsupported call, before anything starts; [`Error::Aborted`]; a lost peer.
+    fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket>;
+
+    /// Waits for a group; true when it is complete (always after [`Wait::Host`]; with [`Wait::On`], true means that the
+    /// order is established).
+    ///
+    /// # Errors
+    /// [`Error::Aborted`], a lost peer, ranks that disagree.
+    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool>;
+
+    /// A communicator of the ranks that give the same color, ordered by key, then by rank. Collective. None for ranks
+    /// that give no color.
+    ///
+    /// # Errors
+    /// As [`Communicator::start`].
+    fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>>;
+
+    /// The clock that this communicator's operations take their time on: fake for a simulated one.
+    fn clock(&self) -> Clock {
+        Clock::Monotonic
+    }
+
+    /// Runs one operation to its end on the calling thread.
+    ///
+    /// # Errors
+    /// As `start` and `finish`.
+    fn run(&mut self, call: &Call) -> Result<()> {
+        let mut ticket = self.start(std::slice::from_ref(call), &Queue::host())?;
+        if !ticket.done {
+            self.finish(&mut ticket, Wait::Host)?;
+        }
+        Ok(())
+    }
+
+    /// Which path an operation of these bytes takes here ("direct", "staged", "eager"...), for the record.
+    fn path(&self, _call: &Call) -> &'static str {
+        ""
+    }
+}
+
+/// What a backend says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About {
+    /// Its one spelling.
+    pub name: &'static str,
+    /// One line for help.
+    pub doc: &'static str,
+    /// Whether its times are computed and not measured. No path may drop this mark.
+    pub simulated: bool,
+    /// Whether its ranks may be threads of one process only.
+    pub in_process: bool,
+}
+
+/// Whether a backend can run here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It can.
+    Ready {
+        /// Of the library, or of this program.
+        version: String,
+        /// Of the library, where there is one.
+        path: Option<String>,
+    },
+    /// It cannot.
+    Missing {
+        /// What lacks.
+        why: String,
+        /// What mends it.
+        hint: String,
+    },
+}
+
+/// A link that a backend is slowed down to: an operation finishes no earlier than `latency + bytes / bandwidth` after
+/// the last rank entered it, where bytes are S times the operation's bus factor.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// Bytes per second and rank.
+    pub bandwidth: Bandwidth,
+    /// Per operation.
+    pub latency: Seconds,
+}
+
+/// How to open a backend. Each backend ignores what does not concern it and refuses what it cannot do.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Run operations on a thread of the communicator's own, so that they overlap with the caller's work.
+    pub progress_thread: bool,
+    /// Slow it down to such a link.
+    pub pace: Option<Pace>,
+    /// More ranks than cores share this host: wait without spinning.
+    pub oversubscribed: bool,
+    /// The core that a progress thread is pinned to. None: the caller's.
+    pub progress_core: Option<u32>,
+    /// `sim`: the link it computes with. None: its documented default.
+    pub link: Option<Pace>,
+    /// `sim`: relative noise (standard deviation) of its times, its AR(1) correlation, and the seed. None: exact times.
+    pub noise: Option<SimNoise>,
+}
+
+/// The noise of a simulated backend.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SimNoise {
+    /// Standard deviation of the time's logarithm.
+    pub sigma: f64,
+    /// Correlation of neighbouring operations, 0..1.
+    pub correlation: f64,
+    /// Of the pseudo-random numbers.
+    pub seed: u64,
+}
+
+/// A way to move data.
+pub trait Backend: Sync {
+    /// What it says of itself.
+    fn about(&self) -> &About;
+
+    /// Whether it can run here. Cheap, and leaves nothing behind.
+    fn probe(&self) -> Readiness;
+
+    /// Joins this rank with its peers. Collective.
+    ///
+    /// # Errors
+    /// What could not be opened, and what that needs.
+    fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)>;
+}
+
+/// Ends all waits of a communicator and its splits: every wait polls it. Any thread may raise it.
+#[derive(Clone, Debug, Default)]
+pub struct Abort(Arc<AtomicBool>);
+
+impl Abort {
+    /// Ends all waits, now and from now on.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether it was raised.
+    #[inline]
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// [`Error::Aborted`] once raised.
+    ///
+    /// # Errors
+    /// When raised.
+    #[inline]
+    pub fn check(&self) -> Result<()> {
+        if self.is_raised() { Err(Error::Aborted) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,220 @@
+//! Where the bytes of each operation lie: the one place that knows, for backends, checks and memory estimates alike.
+//!
+//! With n ranks, count c = S / element size (S as in [`Collective::size_counts_all_ranks`]) and b = c / n elements:
+//!
+//! | operation | input | output | in place |
+//! |---|---|---|---|
+//! | all_reduce | c | c | output = input |
+//! | reduce | c | c (root) | output = input (root) |
+//! | broadcast | c (root) | c | output = input (root); others receive in the output |
+//! | all_gather | b | c | input = block r of output |
+//! | reduce_scatter | c | b | output = block r of input |
+//! | gather | b | c (root) | input = block r of output (root) |
+//! | scatter | c (root) | b | output = block r of input (root) |
+//! | all_to_all | c | c | output = input |
+//! | all_to_allv | sum of counts\[r\]\[*\] | sum of counts\[*\]\[r\] | no |
+//! | send_recv one_way | c to rank r+1 | c from rank r-1 | no |
+//! | send_recv both_ways | c/2 to r+1, then c/2 to r-1 | c/2 from r-1, then c/2 from r+1 | no |
+//! | ping_pong | c (rank 0 and the peer) | c (rank 0 and the peer) | no |
+//! | barrier | - | - | - |
+//!
+//! ping_pong: rank 0 sends its input to the peer, which receives it in its output and sends its own *input* back, which
+//! rank 0 receives in its output. Other ranks do nothing.
+
+use terms::{Collective, Direction};
+
+use crate::{Call, Error, Result, Shape};
+
+/// Elements that go from each rank to each rank: `counts[from * ranks + to]`. Blocks are packed in rank order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counts {
+    ranks: u32,
+    counts: Vec<u64>,
+}
+
+impl Counts {
+    /// A matrix of `ranks` x `ranks`; None if the number of entries is another or a row's sum overflows.
+    pub fn new(ranks: u32, counts: Vec<u64>) -> Option<Self> {
+        let n = ranks as usize;
+        let sums_fit = counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count)).is_some();
+        (counts.len() == n.checked_mul(n)? && sums_fit).then_some(Self { ranks, counts })
+    }
+
+    /// Ranks on each side.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// Elements from a rank to a rank.
+    pub fn get(&self, from: u32, to: u32) -> u64 {
+        self.counts[(from * self.ranks + to) as usize]
+    }
+
+    /// Elements that a rank sends in all, itself included.
+    pub fn sent(&self, from: u32) -> u64 {
+        (0..self.ranks).map(|to| self.get(from, to)).sum()
+    }
+
+    /// Elements that a rank receives in all, itself included.
+    pub fn received(&self, to: u32) -> u64 {
+        (0..self.ranks).map(|from| self.get(from, to)).sum()
+    }
+
+    /// Where, in the sender's input, the block for `to` begins (elements).
+    pub fn send_offset(&self, from: u32, to: u32) -> u64 {
+        (0..to).map(|other| self.get(from, other)).sum()
+    }
+
+    /// Where, in the receiver's output, the block of `from` begins (elements).
+    pub fn receive_offset(&self, from: u32, to: u32) -> u64 {
+        (0..from).map(|other| self.get(other, to)).sum()
+    }
+
+    /// The largest number of elements that any rank sends or receives: S of an all_to_allv, in elements.
+    pub fn widest(&self) -> u64 {
+        (0..self.ranks).map(|rank| self.sent(rank).max(self.received(rank))).max().unwrap_or(0)
+    }
+}
+
+/// Elements that a rank gives and gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Elements of the input.
+    pub input: u64,
+    /// Elements of the output.
+    pub output: u64,
+}
+
+/// How many blocks S is cut into, each of equal length: the ranks, for operations whose S counts all ranks' blocks;
+/// 2 for a send_recv both ways; else 1. A count that does not divide is refused.
+pub fn blocks(op: Collective, direction: Direction, ranks: u32) -> u64 {
+    match op {
+        Collective::AllToAllV => 1,
+        Collective::SendRecv if direction == Direction::BothWays => 2,
+        op if op.size_counts_all_ranks() => u64::from(ranks),
+        _ => 1,
+    }
+}
+
+/// Elements that `rank` of `ranks` gives and gets, for S = `count` elements (see the table above).
+/// For `all_to_allv` the counts decide and `count` is ignored.
+pub fn extents(op: Collective, count: u64, rank: u32, ranks: u32, peer: u32, counts: Option<&Counts>) -> Extent {
+    let block = count / u64::from(ranks.max(1));
+    let only = |condition: bool, elements: u64| if condition { elements } else { 0 };
+    let (input, output) = match op {
+        Collective::AllReduce | Collective::AllToAll | Collective::SendRecv => (count, count),
+        Collective::Reduce => (count, only(rank == peer, count)),
+        Collective::Broadcast => (only(rank == peer, count), count),
+        Collective::AllGather => (block, count),
+        Collective::ReduceScatter => (count, block),
+        Collective::Gather => (block, only(rank == peer, count)),
+        Collective::Scatter => (only(rank == peer, count), block),
+        Collective::PingPong => {
+            let takes_part = rank == 0 || rank == peer;
+            (only(takes_part, count), only(takes_part, count))
+        }
+        Collective::AllToAllV => counts.map_or((0, 0), |counts| (counts.sent(rank), counts.received(rank))),
+        Collective::Barrier => (0, 0),
+    };
+    Extent { input, output }
+}
+
+impl Call {
+    /// S in elements, from the lengths of the slices. On ranks whose slices do not tell (a scatter's other ranks see
+    /// only their block), it is computed back from what they see.
+    pub fn count(&self, shape: &Shape) -> u64 {
+        let elements = |bytes: usize| bytes as u64 / self.dtype.bytes();
+        let (input, output) = (elements(self.input.len()), elements(self.output.len()));
+        let n = u64::from(shape.size);
+        match self.op {
+            Collective::AllGather | Collective::Gather => input * n,
+            Collective::ReduceScatter | Collective::Scatter => output * n,
+            Collective::Broadcast => output,
+            Collective::AllToAllV => self.counts.as_ref().map_or(0, |counts| counts.widest()),
+            _ => input,
+        }
+    }
+
+    /// Refuses a call whose slices, root or counts do not fit the operation.
+    ///
+    /// # Errors
+    /// [`Error::InvalidCall`] with what does not fit.
+    pub fn validate(&self, shape: &Shape) -> Result<()> {
+        let invalid = |what: String| Err(Error::InvalidCall(format!("{}: {what}", self.op)));
+        let size = self.dtype.bytes() as usize;
+        if (self.op.has_root() || self.op == Collective::PingPong) && self.peer >= shape.size {
+            return invalid(format!("{} is not one of {} ranks", self.peer, shape.size));
+        }
+        if self.op == Collective::PingPong && shape.size > 1 && self.peer == 0 {
+            return invalid("the partner of rank 0 must be another rank".to_owned());
+        }
+        if self.op == Collective::AllToAllV && self.counts.as_ref().is_none_or(|counts| counts.ranks() != shape.size) {
+            return invalid(format!("needs a matrix of {0} x {0} counts", shape.size));
+        }
+        for (name, slice) in [("input", &self.input), ("output", &self.output)] {
+            if !slice.len().is_multiple_of(size) || !(slice.ptr() as usize).is_multiple_of(size) {
+                return invalid(format!("the {name} is not made of whole, aligned {} elements", self.dtype));
+            }
+        }
+        let count = self.count(shape);
+        let blocks = blocks(self.op, self.direction, shape.size);
+        if !count.is_multiple_of(blocks) {
+            return invalid(format!("{count} elements do not divide into {blocks} blocks"));
+        }
+        let extent = extents(self.op, count, shape.rank, shape.size, self.peer, self.counts.as_deref());
+        for (name, slice, elements) in [("input", &self.input, extent.input), ("output", &self.output, extent.output)] {
+            let ignored = self.may_be_given_but_unused(shape) && elements == 0;
+            if (slice.len() / size) as u64 != elements && !ignored {
+                return invalid(format!("the {name} holds {} elements, not {elements}", slice.len() / size));
+            }
+        }
+        self.validate_overlap(shape, count)
+    }
+
+    /// Rooted operations: the other ranks may pass a buffer that is left alone, as MPI allows.
+    fn may_be_given_but_unused(&self, shape: &Shape) -> bool {
+        (self.op.has_root() && shape.rank != self.peer) || self.op == Collective::PingPong
+    }
+
+    /// In place exactly as the table says, or no shared byte at all.
+    fn validate_overlap(&self, shape: &Shape, count: u64) -> Result<()> {
+        if !self.input.overlaps(&self.output) {
+            return Ok(());
+        }
+        let block = (count / u64::from(shape.size) * self.dtype.bytes()) as usize;
+        let (input, output) = (self.input.ptr() as usize, self.output.ptr() as usize);
+        let own_block = shape.rank as usize * block;
+        let in_place = match self.op {
+            Collective::AllReduce | Collective::Reduce | Collective::Broadcast | Collective::AllToAll => {
+                input == output
+            }
+            Collective::AllGather | Collective::Gather => input == output + own_block,
+            Collective::ReduceScatter | Collective::Scatter => output == input + own_block,
+            _ => false,
+        };
+        if in_place {
+            Ok(())
+        } else {
+            Err(Error::InvalidCall(format!("{}: input and output overlap, and not as its in-place form does", self.op)))
+        }
+    }
+
+    /// Whether the operation works in the one buffer (see the table).
+    pub fn is_in_place(&self) -> bool {
+        self.input.overlaps(&self.output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_packed_in_rank_order() {
+        let counts = Counts::new(2, vec![1, 2, 3, 4]).unwrap();
+        assert_eq!((counts.sent(0), counts.received(0), counts.widest()), (3, 4, 7));
+        assert_eq!((counts.send_offset(1, 1), counts.receive_offset(1, 1)), (3, 2));
+        assert_eq!(Counts::new(2, vec![1; 3]), None);
+        assert_eq!(Counts::new(2, vec![u64::MAX; 4]), None);
+    }
+}
