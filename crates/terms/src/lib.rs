@@ -3,6 +3,9 @@
 //! Every type here has one `Display`/`FromStr` pair, so that `all_reduce`, `bf16` and `64KiB` are the same text in
 //! flags, files, tables and code. No input or output, no clocks, no measuring: pure values only.
 
+#[doc(hidden)]
+pub use serde;
+
 mod collective;
 mod dtype;
 mod name;

@@ -67,6 +67,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
 }
 
 /// Gives a fieldless enum its [`Named`], `Display`, `FromStr` and serde implementations from one list.
+#[macro_export]
 macro_rules! named {
     ($(#[$meta:meta])* $vis:vis enum $name:ident($kind:literal) { $($(#[$doc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -94,21 +95,21 @@ macro_rules! named {
             }
         }
 
-        impl serde::Serialize for $name {
-            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        impl $crate::serde::Serialize for $name {
+            fn serialize<S: $crate::serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 to.serialize_str($crate::Named::name(*self))
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                let text = <std::borrow::Cow<'de, str>>::deserialize(from)?;
-                text.parse().map_err(serde::de::Error::custom)
+        impl<'de> $crate::serde::Deserialize<'de> for $name {
+            fn deserialize<D: $crate::serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let text = <std::borrow::Cow<'de, str> as $crate::serde::Deserialize>::deserialize(from)?;
+                text.parse().map_err($crate::serde::de::Error::custom)
             }
         }
     };
 }
-pub(crate) use named;
+pub use named;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,99 @@
+//! One combination of a plan's values: what is measured, how long, and in which world.
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use crate::Caveat;
+
+/// One case. Parameters are scalars; their order is that of the declared fields.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Case {
+    /// 12 hex digits of SHA-256 over the canonical JSON of benchmark and parameters.
+    pub id: String,
+    /// The benchmark's name.
+    pub benchmark: String,
+    /// What is measured: the case's identity.
+    pub parameters: Map<String, Value>,
+    /// How it is sampled: not part of the identity.
+    pub settings: Map<String, Value>,
+    /// The parameters and settings that decide in which rank processes it runs; cases with equal worlds share them.
+    pub world: Map<String, Value>,
+    /// Doubts that are known before it runs.
+    pub caveats: Vec<Caveat>,
+    /// The size asked for, when it was rounded down.
+    pub bytes_requested: Option<u64>,
+    /// Why it must not run here, when that is known before it runs.
+    pub skip: Option<String>,
+}
+
+impl Case {
+    /// Parameter or setting.
+    pub fn value(&self, name: &str) -> Option<&Value> {
+        self.parameters.get(name).or_else(|| self.settings.get(name))
+    }
+
+    /// A whole number.
+    pub fn whole(&self, name: &str) -> Option<u64> {
+        self.value(name)?.as_u64()
+    }
+
+    /// A number.
+    pub fn number(&self, name: &str) -> Option<f64> {
+        self.value(name)?.as_f64()
+    }
+
+    /// A text.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.value(name)?.as_str()
+    }
+
+    /// A truth value; absent is false.
+    pub fn flag(&self, name: &str) -> bool {
+        self.value(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// A list of texts; absent is empty. Parameters must be scalars, so a parameter's list is kept joined by spaces.
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        match self.value(name) {
+            Some(Value::Array(items)) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            Some(Value::String(joined)) => joined.split_whitespace().map(str::to_owned).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A word of a closed set.
+    pub fn word<T: terms::Named>(&self, name: &str) -> Option<T> {
+        T::from_name(self.text(name)?)
+    }
+
+    /// Ranks of its world; 1 if it declares none.
+    pub fn ranks(&self) -> u32 {
+        self.whole("ranks").and_then(|ranks| u32::try_from(ranks).ok()).unwrap_or(1)
+    }
+
+    /// Recomputes the identity from benchmark and parameters.
+    pub fn identify(&mut self) {
+        self.id = identity(&self.benchmark, &self.parameters);
+    }
+}
+
+/// 12 hex digits of SHA-256 over canonical JSON: keys sorted, no white space.
+fn identity(benchmark: &str, parameters: &Map<String, Value>) -> String {
+    let sorted: std::collections::BTreeMap<_, _> = parameters.iter().collect();
+    let canonical = serde_json::json!({ "benchmark": benchmark, "parameters": sorted }).to_string();
+    Sha256::digest(canonical.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_ignores_order_and_sees_values() {
+        let map = |text: &str| serde_json::from_str::<Map<String, Value>>(text).unwrap();
+        let first = identity("collective", &map(r#"{"op":"all_reduce","ranks":2}"#));
+        assert_eq!(first, identity("collective", &map(r#"{"ranks":2,"op":"all_reduce"}"#)));
+        assert_ne!(first, identity("collective", &map(r#"{"ranks":3,"op":"all_reduce"}"#)));
+        assert_eq!(first.len(), 12);
+    }
+}

@@ -1,0 +1,68 @@
+//! Every doubt about a measurement, as one enum: one word each, shown alike in terminal, record and report.
+
+terms::named! {
+    /// A reason to read a number with care.
+    pub enum Caveat("caveat") {
+        /// The size did not divide; it was rounded down, and `bytes_requested` keeps what was asked.
+        SizeRounded = "size_rounded",
+        /// More ranks than cores: times include waiting for a core.
+        Oversubscribed = "oversubscribed",
+        /// The budget ended before the interval was within the target.
+        Imprecise = "imprecise",
+        /// Warm-up ended by its budget, not because times had become steady.
+        Unsteady = "unsteady",
+        /// Times drifted during the case.
+        Drift = "drift",
+        /// The machine's noise (barrier latency, steal time, clock) moved between before and after.
+        Noisy = "noisy",
+        /// The hypervisor took the processor away during the case.
+        StolenTime = "stolen_time",
+        /// Ranks were switched out of their cores often.
+        ContextSwitches = "context_switches",
+        /// The processor's clock was held down.
+        Throttled = "throttled",
+        /// One rank is last more often than chance allows, and others wait for it.
+        SlowRank = "slow_rank",
+        /// Isolated mode: a rank missed the agreed instant in some samples.
+        MissedStart = "missed_start",
+        /// A sample is too short for the clock even at the largest number of calls.
+        ClockResolution = "clock_resolution",
+        /// One launch: the interval tells nothing about another launch.
+        WithinLaunch = "within_launch",
+        /// Slowed down to a given link.
+        Paced = "paced",
+        /// Computed by a model; never measured.
+        Simulated = "simulated",
+        /// A fault was injected on request.
+        Injected = "injected",
+        /// In a container or a virtual machine that changes a limit.
+        Virtualised = "virtualised",
+    }
+}
+
+impl Caveat {
+    /// The long form, for the report.
+    pub const fn explanation(self) -> &'static str {
+        match self {
+            Self::SizeRounded => "the size asked for does not divide evenly; it was rounded down, see bytes_requested",
+            Self::Oversubscribed => {
+                "more ranks than cores: times include waiting for a core, and say nothing about the transport"
+            }
+            Self::Imprecise => "the time budget ended before the 95% interval was within the target",
+            Self::Unsteady => "warm-up ended by its budget, before times had become steady",
+            Self::Drift => "times drifted during the case: the median depends on how long it ran",
+            Self::Noisy => "barrier latency moved between before and after the case: something else ran here",
+            Self::StolenTime => "the hypervisor took the processor away during the case",
+            Self::ContextSwitches => "ranks were switched out of their cores often during the case",
+            Self::Throttled => "the processor's clock was held down during the case",
+            Self::SlowRank => "one rank arrives last more often than chance allows, and the others wait for it",
+            Self::MissedStart => "a rank missed the agreed starting instant in some samples",
+            Self::ClockResolution => "samples are too short for the clock's resolution",
+            Self::WithinLaunch => "one launch: the interval says nothing about the next launch of the same ranks",
+            Self::Paced => "the backend was slowed down to a given link",
+            Self::Simulated => "times were computed by a model and never measured",
+            Self::Injected => "a fault was injected on request",
+            Self::Virtualised => "a container or virtual machine changes a limit of this machine",
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Declared fields and metrics: each benchmark says what it takes and gives, and plan checking, command-line flags,
+//! JSON Schema and help are made from that.
+
+use crate::Case;
+
+/// What values a field takes. Every kind reads the same text in a plan and in a flag.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// A whole number in this range (inclusive).
+    Whole(u64, u64),
+    /// A number of bytes: `64KiB`; a list may hold ranges `8..1GiB*2`, a plan also `{from, to, factor}`.
+    Bytes,
+    /// A duration: `5us`. Kept in seconds.
+    Seconds,
+    /// A bandwidth: `10GB/s`. Kept in bytes per second.
+    Bandwidth,
+    /// A share: `2%`. Kept as a fraction.
+    Ratio,
+    /// `true` or `false`.
+    Bool,
+    /// One of these words (in this spelling; hyphens, underscores and case are forgiven).
+    Word(fn() -> Vec<&'static str>),
+    /// Any text, such as a path.
+    Text,
+    /// Texts that repeat and never multiply: all of them belong to one case (`inject`, `expect`, `env`).
+    Texts,
+}
+
+/// Where a field's value is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shown {
+    /// Always among the case's parameters: part of its identity.
+    Always,
+    /// Among the parameters when it differs from its default.
+    WhenSet,
+    /// Among the case's settings: how long to sample, not what is measured. Not part of the identity.
+    Setting,
+}
+
+/// A declared field.
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    /// Its one spelling, with underscores (the flag has hyphens).
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// The value when it is not given, as text; None: it is absent then.
+    pub default: Option<&'static str>,
+    /// For help ("bytes", "s"); empty where the kind says it.
+    pub unit: &'static str,
+    /// One line for help.
+    pub doc: &'static str,
+    /// Where the value is kept.
+    pub shown: Shown,
+    /// Whether cases that differ in it need different rank processes.
+    pub world: bool,
+}
+
+/// Whether more is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// Larger values are better.
+    Higher,
+    /// Smaller values are better.
+    Lower,
+}
+
+/// A declared metric of a case line.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its key in the case line.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Which direction is better.
+    pub better: Better,
+    /// One line for help and reports.
+    pub doc: &'static str,
+}
+
+/// What is wrong with a combination of values, and which field to point at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The field whose position is shown.
+    pub field: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub hint: Option<String>,
+}
+
+/// What a benchmark says of itself.
+#[derive(Clone, Copy)]
+pub struct About {
+    /// Its one spelling.
+    pub name: &'static str,
+    /// One line for help.
+    pub doc: &'static str,
+    /// The fields that it takes, in the order of the record.
+    pub fields: &'static [&'static [Field]],
+    /// The metrics that its case lines may hold.
+    pub metrics: &'static [Metric],
+    /// Checks one resolved combination. It may remove parameters that mean nothing in it, round sizes down (with the
+    /// caveat), or mark the case to be skipped; it never replaces a value that the user gave.
+    pub check: fn(&mut Case) -> Result<(), Problem>,
+}
+
+impl About {
+    /// All fields, in the order of the record.
+    pub fn all_fields(&self) -> impl Iterator<Item = &'static Field> + use<> {
+        self.fields.iter().flat_map(|group| group.iter())
+    }
+
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&'static Field> {
+        let wanted = terms::normalize(name);
+        self.all_fields().find(|field| field.name == wanted)
+    }
+}

@@ -1,0 +1,151 @@
+//! The case line: what one case measured, one JSON object a line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use terms::{Mode, Status};
+
+use crate::{Case, Caveat};
+
+/// Times of a case in seconds; percentiles are of samples.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TimeSummary {
+    /// Median of the samples (each the maximum over ranks).
+    pub median: f64,
+    /// 95% interval of the median.
+    pub ci95: [f64; 2],
+    /// 5th percentile.
+    pub p05: f64,
+    /// 50th percentile.
+    pub p50: f64,
+    /// 95th percentile.
+    pub p95: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// Smallest sample.
+    pub min: f64,
+    /// Largest sample.
+    pub max: f64,
+}
+
+/// An element that is not what it should be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WrongElement {
+    /// On which rank.
+    pub rank: u32,
+    /// At which element of its output.
+    pub index: u64,
+    /// What it should be.
+    pub expected: String,
+    /// What it is.
+    pub got: String,
+}
+
+/// One line of `cases.jsonl`. Absent values are omitted; there is no NaN.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CaseLine {
+    /// Version of this form.
+    pub schema: u32,
+    /// See [`Case::id`].
+    pub id: String,
+    /// The benchmark's name.
+    pub benchmark: String,
+    /// See [`Case::parameters`].
+    pub parameters: Map<String, Value>,
+    /// How it ended.
+    pub status: Status,
+    /// Why, for every status but ok.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Repeated from the parameters.
+    pub ranks: u32,
+    /// Who executed the ranks.
+    pub runtime: String,
+    /// Repeated from the parameters.
+    pub backend: String,
+    /// Repeated from the parameters.
+    pub device: String,
+    /// Repeated from the parameters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dtype: Option<String>,
+    /// Repeated from the parameters.
+    pub mode: Mode,
+    /// S, as used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// S, as asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_requested: Option<u64>,
+    /// Samples kept, over all launches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<u64>,
+    /// Calls that one sample's time was divided by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_per_sample: Option<u64>,
+    /// Launches of the world.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launches: Option<u32>,
+    /// Times of one call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time_s: Option<TimeSummary>,
+    /// Median of each rank's own samples, in rank order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_rank_median_s: Option<Vec<f64>>,
+    /// The declared metrics of the benchmark, in their order.
+    #[serde(flatten)]
+    pub metrics: Map<String, Value>,
+    /// Wrong elements on all ranks; absent where nothing was checked because nothing ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<u64>,
+    /// The first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_elements: Vec<WrongElement>,
+    /// Gates (`expect`) that were missed, each with the value.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates_missed: Vec<String>,
+    /// Doubts.
+    pub caveats: Vec<Caveat>,
+    /// Whether the times were computed and never measured.
+    pub simulated: bool,
+}
+
+/// The version of case lines and run files that this program writes.
+pub const SCHEMA: u32 = 1;
+
+impl CaseLine {
+    /// A line of this case with nothing measured.
+    pub fn unmeasured(case: &Case, status: Status, reason: impl Into<String>) -> Self {
+        let text = |name: &str| case.text(name).unwrap_or_default().to_owned();
+        Self {
+            schema: SCHEMA,
+            id: case.id.clone(),
+            benchmark: case.benchmark.clone(),
+            parameters: case.parameters.clone(),
+            status,
+            reason: Some(reason.into()),
+            ranks: case.ranks(),
+            runtime: case.text("runtime").unwrap_or("native").to_owned(),
+            backend: text("backend"),
+            device: text("device"),
+            dtype: case.text("dtype").map(str::to_owned),
+            mode: case.word("mode").unwrap_or(Mode::Streaming),
+            bytes: case.whole("bytes"),
+            bytes_requested: case.bytes_requested.or_else(|| case.whole("bytes")),
+            samples: None,
+            calls_per_sample: None,
+            launches: None,
+            time_s: None,
+            per_rank_median_s: None,
+            metrics: Map::new(),
+            wrong: None,
+            wrong_elements: Vec::new(),
+            gates_missed: Vec::new(),
+            caveats: case.caveats.clone(),
+            simulated: false,
+        }
+    }
+
+    /// A metric's value, if it is a number.
+    pub fn metric(&self, name: &str) -> Option<f64> {
+        self.metrics.get(name)?.as_f64()
+    }
+}
