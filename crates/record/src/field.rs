@@ -4,7 +4,7 @@
 use crate::Case;
 
 /// What values a field takes. Every kind reads the same text in a plan and in a flag.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Kind {
     /// A whole number in this range (inclusive).
     Whole(u64, u64),

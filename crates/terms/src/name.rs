@@ -109,7 +109,7 @@ macro_rules! named {
         }
     };
 }
-pub use named;
+pub(crate) use named;
 
 #[cfg(test)]
 mod tests {

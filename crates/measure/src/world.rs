@@ -1,0 +1,270 @@
+//! The contract between the coordinator and the ranks of a world: commands, replies, and verdicts.
+//!
+//! A world in processes is `launch`'s; one in threads of this process runs simulated backends; tests invent theirs.
+
+use std::time::Duration;
+
+use record::{Case, WrongElement};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use terms::{Mode, Rank};
+
+/// What the coordinator asks all ranks of a world to do. Every rank gets the same commands in the same order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Command {
+    /// Allocate, fill and check once: be ready to sample this case. Ends the case before.
+    Prepare(Box<Case>),
+    /// Take samples.
+    Sample(SampleRequest),
+    /// Check what was sampled last.
+    Check,
+    /// Measure something beside the case.
+    Probe(Probe),
+    /// End the case: free its memory and tell what was seen.
+    Finish,
+}
+
+/// How many samples, of how many calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleRequest {
+    /// How calls are timed.
+    pub mode: Mode,
+    /// Samples to take.
+    pub samples: u32,
+    /// Calls in each sample.
+    pub calls: u32,
+}
+
+/// Measurements beside the case.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Probe {
+    /// Barrier latency: `samples` medians of short barrier bursts, in ns, and this rank's /proc counters
+    /// (see [`Reply::Numbers`] in `measure::canary`).
+    Canary,
+    /// The limit of this machine for the prepared case: time in ns of one call's memory traffic, for each variant.
+    Limit,
+    /// `operations` calls with their entry and exit times, in ns of the host's clock: [begin, end, begin, end, ...].
+    Arrivals {
+        /// How many.
+        operations: u32,
+    },
+    /// The harness's own cost a sample and a call, in ns: [sample, call].
+    Overhead,
+}
+
+/// What one rank answers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// To `Prepare`.
+    Ready(Ready),
+    /// To `Sample`: nanoseconds of each sample (all its calls).
+    Samples(Vec<u64>),
+    /// To `Check`.
+    Checked(WrongReport),
+    /// To `Probe`.
+    Numbers(Vec<f64>),
+    /// To `Finish`.
+    Finished(Observed),
+    /// The rank could not do it.
+    Failed(Failure),
+}
+
+/// A rank is ready to sample.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ready {
+    /// Bytes that one call must move between memory and cores, over all ranks: the work of the limit probe.
+    pub traffic_bytes: u64,
+    /// Floating-point operations of one call, over all ranks.
+    pub flops: f64,
+    /// At most this many calls may run between two checks, so that values stay exact. Zero: no bound.
+    pub max_calls: u64,
+    /// Which path the backend takes.
+    pub path: String,
+    /// What the check before the first sample found.
+    pub wrong: WrongReport,
+}
+
+/// Wrong elements on one rank.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WrongReport {
+    /// How many.
+    pub count: u64,
+    /// Elements compared; a check that compared nothing proves nothing.
+    pub compared: u64,
+    /// The first few.
+    pub first: Vec<WrongElement>,
+}
+
+/// What a rank saw while it ran a case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Observed {
+    /// The most memory the rank held, in bytes (VmHWM; pages shared among ranks are in every rank's figure).
+    pub peak_bytes: u64,
+    /// Operations that the rank ran in this case, samples and all else.
+    pub operations: u64,
+    /// Isolated mode: samples in which this rank missed the agreed start.
+    pub missed_starts: u64,
+    /// Spans of the case's last operations, when tracing: `[begin_ns, end_ns, number]`.
+    pub spans: Vec<[u64; 3]>,
+}
+
+/// Why a rank could not obey. The rank itself goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What and why.
+    pub message: String,
+    /// Whether the machine lacks something (memory, a backend): the case is skipped, not failed.
+    pub lacking: bool,
+}
+
+impl Failure {
+    /// Something went wrong.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), lacking: false }
+    }
+
+    /// This machine lacks something.
+    pub fn lacking(message: impl Into<String>) -> Self {
+        Self { message: message.into(), lacking: true }
+    }
+}
+
+/// The rank's half: obeys commands.
+pub trait RankSide {
+    /// Does what the command says, and answers with the reply that belongs to it.
+    fn obey(&mut self, command: &Command) -> Reply;
+}
+
+/// Why a world ended, or a case could not go on: who, where, in what, and who waited.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// What kind of end.
+    pub kind: VerdictKind,
+    /// The ranks at fault, if known.
+    pub ranks: Vec<Rank>,
+    /// The whole sentence, for the case's reason.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+/// The kinds of verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerdictKind {
+    /// Ranks answered that they could not; the world lives.
+    Refused,
+    /// Ranks answered that this machine lacks something; the world lives.
+    Lacking,
+    /// A rank died. The world is gone.
+    Died,
+    /// The deadline passed or a heartbeat stopped. The world is gone.
+    Hung,
+    /// The user ended the run. The world is gone.
+    Interrupted,
+    /// The world never came up.
+    NotStarted,
+}
+
+impl VerdictKind {
+    /// Whether the world can take another command.
+    pub const fn world_lives(self) -> bool {
+        matches!(self, Self::Refused | Self::Lacking)
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Verdict {}
+
+/// `[rank][sample]` nanoseconds.
+pub type Samples = Vec<Vec<u64>>;
+
+/// The ranks of one world, as the coordinator sees them. One method is required.
+pub trait World {
+    /// Sends the command to all ranks and waits for all replies, in rank order; none of them is [`Reply::Failed`].
+    ///
+    /// # Errors
+    /// The verdict, when a rank fails, dies or hangs, or nothing arrives within `limit`.
+    fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict>;
+
+    /// Prepares a case.
+    ///
+    /// # Errors
+    /// As [`World::command`].
+    fn prepare(&mut self, case: &Case, limit: Duration) -> Result<Vec<Ready>, Verdict> {
+        let replies = self.command(&Command::Prepare(Box::new(case.clone())), limit)?;
+        collect(replies, |reply| if let Reply::Ready(ready) = reply { Some(ready) } else { None })
+    }
+
+    /// Takes samples.
+    ///
+    /// # Errors
+    /// As [`World::command`].
+    fn sample(&mut self, request: SampleRequest, limit: Duration) -> Result<Samples, Verdict> {
+        let replies = self.command(&Command::Sample(request), limit)?;
+        collect(replies, |reply| match reply {
+            Reply::Samples(samples) if samples.len() == request.samples as usize => Some(samples),
+            _ => None,
+        })
+    }
+
+    /// Checks what was sampled last.
+    ///
+    /// # Errors
+    /// As [`World::command`].
+    fn check(&mut self, limit: Duration) -> Result<Vec<WrongReport>, Verdict> {
+        let replies = self.command(&Command::Check, limit)?;
+        collect(replies, |reply| if let Reply::Checked(wrong) = reply { Some(wrong) } else { None })
+    }
+
+    /// Measures beside the case.
+    ///
+    /// # Errors
+    /// As [`World::command`].
+    fn probe(&mut self, probe: Probe, limit: Duration) -> Result<Vec<Vec<f64>>, Verdict> {
+        let replies = self.command(&Command::Probe(probe), limit)?;
+        collect(replies, |reply| if let Reply::Numbers(numbers) = reply { Some(numbers) } else { None })
+    }
+
+    /// Ends the case.
+    ///
+    /// # Errors
+    /// As [`World::command`].
+    fn finish(&mut self, limit: Duration) -> Result<Vec<Observed>, Verdict> {
+        let replies = self.command(&Command::Finish, limit)?;
+        collect(replies, |reply| if let Reply::Finished(observed) = reply { Some(observed) } else { None })
+    }
+}
+
+/// Every rank's reply in the form that was asked for; a rank that answers something else broke the protocol.
+fn collect<T>(replies: Vec<Reply>, pick: impl Fn(Reply) -> Option<T>) -> Result<Vec<T>, Verdict> {
+    let unexpected = |rank: usize| Verdict {
+        kind: VerdictKind::Died,
+        ranks: vec![Rank(rank as u32)],
+        message: format!("rank {rank} answered with something that was not asked for"),
+        hint: None,
+    };
+    replies.into_iter().enumerate().map(|(rank, reply)| pick(reply).ok_or_else(|| unexpected(rank))).collect()
+}
+
+/// What decides in which rank processes a case runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WorldSpec {
+    /// Ranks.
+    pub ranks: u32,
+    /// The world's fields, as in [`Case::world`].
+    pub fields: Map<String, Value>,
+}
+
+/// Starts worlds.
+pub trait Starter {
+    /// Starts the ranks of a world and waits until they can take commands.
+    ///
+    /// # Errors
+    /// The verdict, when they do not come up.
+    fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict>;
+}
