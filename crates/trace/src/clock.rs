@@ -52,3 +52,34 @@ impl Clock {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fake_clock_moves_only_when_told_and_clones_share_it() {
+        let clock = Clock::fake();
+        let shared = clock.clone();
+        assert!(clock.is_fake());
+        clock.advance(7);
+        assert_eq!((clock.now_ns(), shared.now_ns()), (7, 7));
+        shared.advance_to(5);
+        assert_eq!(clock.now_ns(), 7, "advance_to never goes back");
+        shared.advance_to(9);
+        assert_eq!(clock.now_ns(), 9);
+    }
+
+    #[test]
+    fn the_real_clock_runs_and_cannot_be_moved() {
+        let clock = Clock::default();
+        assert!(!clock.is_fake());
+        let before = clock.now_ns();
+        clock.advance(3_600_000_000_000);
+        clock.advance_to(u64::MAX);
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        let passed = clock.now_ns() - before;
+        // An hour would mean that `advance` moved it; the sleep bounds it from below.
+        assert!((2_000_000..3_600_000_000_000).contains(&passed), "{passed} ns");
+    }
+}

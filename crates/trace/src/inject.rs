@@ -117,4 +117,27 @@ mod tests {
         let every: Injection = "delay:rank=1,at=3,every=2".parse().unwrap();
         assert_eq!((0..8).filter(|k| every.hits(*k)).collect::<Vec<_>>(), [3, 5, 7]);
     }
+
+    #[test]
+    fn a_wrong_injection_says_what_would_be_right() {
+        let error = |text: &str| text.parse::<Injection>().unwrap_err();
+        assert_eq!(error("dealy:rank=1"), "unknown injection `dealy`, did you mean `delay`?");
+        assert_eq!(error("explode"), "unknown injection `explode` (known: delay, wrong, kill, stop)");
+        assert_eq!(error("kill:rank"), "`rank` in `kill:rank` is not key=value");
+        assert_eq!(error("kill:rank=x"), "`x` in `kill:rank=x` is not a whole number");
+        assert_eq!(error("stop:time=1ms"), "`stop` takes no `time` (in `stop:time=1ms`)");
+    }
+
+    #[test]
+    fn kill_and_stop_strike_once_delay_and_wrong_every_time() {
+        let hits = |text: &str| {
+            let injection: Injection = text.parse().unwrap();
+            (0..4).filter(|number| injection.hits(*number)).collect::<Vec<_>>()
+        };
+        assert_eq!(hits("kill:at=2"), [2]);
+        assert_eq!(hits("stop"), [0]);
+        assert_eq!(hits("delay:at=2"), [2, 3]);
+        assert_eq!(hits("wrong"), [0, 1, 2, 3]);
+        assert_eq!(hits("wrong:at=1,every=0"), [1]);
+    }
 }

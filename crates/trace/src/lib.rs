@@ -2,6 +2,8 @@
 //!
 //! Knows when things happened; never what they mean for the measurement.
 
+pub mod chrome;
+
 mod clock;
 mod inject;
 mod point;

@@ -53,3 +53,39 @@ impl Ring {
         self.lost
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn span(number: u64) -> Span {
+        Span { operation: Collective::Barrier, number, bytes: 0, begin_ns: number, end_ns: number + 1 }
+    }
+
+    #[test]
+    fn the_newest_are_kept_and_the_lost_are_counted() {
+        let mut ring = Ring::new(3);
+        for number in 0..5 {
+            ring.push(span(number));
+        }
+        assert_eq!(ring.spans().map(|span| span.number).collect::<Vec<_>>(), [2, 3, 4]);
+        assert_eq!((ring.spans().len(), ring.lost()), (3, 2));
+    }
+
+    #[test]
+    fn a_ring_without_room_still_holds_one() {
+        let mut ring = Ring::new(0);
+        ring.push(span(0));
+        ring.push(span(1));
+        assert_eq!(ring.spans().map(|span| span.number).collect::<Vec<_>>(), [1]);
+        assert_eq!(ring.lost(), 1);
+    }
+
+    #[test]
+    fn recording_allocates_nothing() {
+        let mut ring = Ring::new(64);
+        let room = ring.spans.capacity();
+        (0..1000).for_each(|number| ring.push(span(number)));
+        assert_eq!(ring.spans.capacity(), room);
+    }
+}
