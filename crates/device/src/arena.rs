@@ -1,0 +1,304 @@
+//! Arenas: memory that several processes map, each one sealed memfd. Passing the descriptor to peers is not done here.
+//!
+//! Not `/dev/shm` names: many containers cap that file system at 64 MiB, and names outlive a crash.
+
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+/// Bytes of a small page on the machines that this runs on.
+pub const PAGE: usize = 4096;
+/// Bytes of a huge page.
+pub const HUGE_PAGE: usize = 2 << 20;
+
+/// From Linux 6.1; not in every `libc` crate version.
+const MADV_COLLAPSE: libc::c_int = 25;
+/// From Linux 5.14.
+const MADV_POPULATE_WRITE: libc::c_int = 23;
+
+/// Where the data of `rank`'s arena begins in its file.
+///
+/// Mappings of different ranks that lie a multiple of 2^28 bytes apart ran 5-6 times slower in cache (AMD Zen 4), and
+/// equal low 12 bits alias in the load and store buffers and fall into one set of every first-level cache (Intel). Huge
+/// pages need mappings aligned to 2 MiB, so that the skew cannot be in the mapping's address: it is in the file. An odd
+/// number of pages for the way predictor, and a few lines for the sets.
+pub const fn skew(rank: u32) -> usize {
+    let rank = rank as usize;
+    (rank % 61) * (3 * PAGE + 256) + (rank / 61) * PAGE
+}
+
+/// A memfd whose pages are all there and whose length can never change.
+#[derive(Debug)]
+pub struct Arena {
+    file: OwnedFd,
+    mapping: Arc<SharedMapping>,
+}
+
+impl Arena {
+    /// `len` bytes of zeroed shared memory, mapped. From 2 MiB up it is made of huge pages where the kernel lets it.
+    ///
+    /// # Errors
+    /// When the system refuses: out of memory is found here and not when the memory is touched.
+    pub fn create(len: usize) -> io::Result<Self> {
+        let huge = len >= HUGE_PAGE;
+        let granule = if huge { HUGE_PAGE } else { PAGE };
+        let len =
+            len.max(1).checked_next_multiple_of(granule).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+        // Shared memory may take every page there is before the kernel refuses one, and then it kills somebody.
+        if crate::available_memory().is_some_and(|available| len as u64 > available) {
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        }
+        let file = memfd(len)?;
+        let mapping;
+        if huge {
+            // One small page in each huge one, and then the collapse, which fills the rest with zeros: half the work of
+            // filling small pages first and copying them.
+            for offset in (0..len).step_by(HUGE_PAGE) {
+                allocate(file.as_fd(), offset, PAGE)?;
+            }
+            mapping = SharedMapping::of(file.as_fd())?;
+            mapping.collapse();
+            allocate(file.as_fd(), 0, len)?;
+        } else {
+            allocate(file.as_fd(), 0, len)?;
+            mapping = SharedMapping::of(file.as_fd())?;
+        }
+        Ok(Self { file, mapping })
+    }
+
+    /// To be passed to peers.
+    pub fn file(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The mapping; the descriptor is closed.
+    pub fn into_mapping(self) -> Arc<SharedMapping> {
+        self.mapping
+    }
+}
+
+/// A close-on-exec memfd of this length that neither shrinks nor grows: no access inside can ever raise SIGBUS for want
+/// of a page in the file.
+fn memfd(len: usize) -> io::Result<OwnedFd> {
+    let size = libc::off_t::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    // SAFETY: the name is a valid C string; the result is checked before it is owned.
+    let fd = unsafe { libc::memfd_create(c"rankmark".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a fresh descriptor that nobody else owns.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: calls on an owned descriptor, with plain integers.
+    let done = unsafe { libc::ftruncate(fd, size) == 0 && libc::fcntl(fd, libc::F_ADD_SEALS, seals) == 0 };
+    if done { Ok(file) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Puts pages behind a range of the file.
+fn allocate(file: BorrowedFd<'_>, offset: usize, len: usize) -> io::Result<()> {
+    // SAFETY: a call on a borrowed descriptor with plain integers, which fit: the file has that length already.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), offset as libc::off_t, len as libc::off_t) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// A shared mapping of a whole arena. Unmapped on drop.
+///
+/// Within one process an arena is mapped once, however many ranks (threads) ask: fewer mappings, and race detectors,
+/// which know memory by its address, see one memory.
+#[derive(Debug)]
+pub struct SharedMapping {
+    base: NonNull<u8>,
+    len: usize,
+    identity: (u64, u64),
+}
+
+// SAFETY: an address range that is unmapped once, on drop; its users synchronise by protocol, through raw pointers.
+unsafe impl Send for SharedMapping {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMapping {}
+
+type Mapped = Mutex<HashMap<(u64, u64), Weak<SharedMapping>>>;
+
+fn mapped() -> &'static Mapped {
+    static MAPPED: OnceLock<Mapped> = OnceLock::new();
+    MAPPED.get_or_init(Mapped::default)
+}
+
+impl SharedMapping {
+    /// Maps an arena, of this process or received from a peer.
+    ///
+    /// # Errors
+    /// When it is not a sealed file, or the system refuses.
+    pub fn of(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
+        let (len, identity) = sealed_length(file)?;
+        let mut mapped = mapped().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(mapping) = mapped.get(&identity).and_then(Weak::upgrade) {
+            return Ok(mapping);
+        }
+        let mapping = Arc::new(Self { base: map(file, len)?, len, identity });
+        mapped.insert(identity, Arc::downgrade(&mapping));
+        Ok(mapping)
+    }
+
+    /// First byte.
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Never: an arena holds at least a page.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Maps every page now, so that no timed access takes a page fault. Advice: a kernel that cannot leaves it to the
+    /// first access.
+    pub fn populate(&self) {
+        // SAFETY: the range is this mapping; the advice writes nothing.
+        unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, MADV_POPULATE_WRITE) };
+    }
+
+    /// Gives the pages behind a range back to the system; the mapping stays, and reads as zeros. Ranges that the kernel
+    /// refuses stay allocated until the last mapping goes.
+    pub fn release(&self, offset: usize, len: usize) {
+        let begin = offset.next_multiple_of(PAGE);
+        let end = offset.saturating_add(len).min(self.len);
+        if begin < end {
+            // SAFETY: the range lies inside this mapping, and the caller's region over it is being dropped.
+            unsafe { libc::madvise(self.base.as_ptr().add(begin).cast(), end - begin, libc::MADV_REMOVE) };
+        }
+    }
+
+    /// Asks for huge pages at once: the usual settings for shared memory (`never`, `advise`) leave small pages there.
+    /// Advice: small pages are slower (4-9%) and just as right.
+    fn collapse(&self) {
+        // SAFETY: the range is this mapping; neither advice changes its content.
+        unsafe {
+            libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_HUGEPAGE);
+            libc::madvise(self.base.as_ptr().cast(), self.len, MADV_COLLAPSE);
+        }
+    }
+}
+
+impl Drop for SharedMapping {
+    fn drop(&mut self) {
+        let mut mapped = mapped().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Another thread may have mapped the arena again since the last Arc went.
+        if mapped.get(&self.identity).is_some_and(|weak| weak.strong_count() == 0) {
+            mapped.remove(&self.identity);
+        }
+        drop(mapped);
+        // SAFETY: mapped in `map` with this length, and unmapped nowhere else.
+        unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+/// Length and identity (device, inode) of a file that is sealed against shrinking: a peer's file that is not could
+/// raise SIGBUS here.
+fn sealed_length(file: BorrowedFd<'_>) -> io::Result<(usize, (u64, u64))> {
+    let fd = file.as_raw_fd();
+    // SAFETY: a call on a borrowed descriptor.
+    let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
+    if seals < 0 || seals & libc::F_SEAL_SHRINK == 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the file is not sealed against shrinking"));
+    }
+    // SAFETY: `stat` is plain data, for which zeros are valid, and the call fills it.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: a call on a borrowed descriptor with room for its result.
+    if unsafe { libc::fstat(fd, &raw mut stat) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((stat.st_size as usize, (stat.st_dev, stat.st_ino)))
+}
+
+/// Maps the file, aligned to huge pages where it holds one.
+fn map(file: BorrowedFd<'_>, len: usize) -> io::Result<NonNull<u8>> {
+    let align = if len >= HUGE_PAGE { HUGE_PAGE } else { PAGE };
+    let reserved = len + align;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a fresh reservation of address space; no existing memory is named.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), reserved, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let begin = (start as usize).next_multiple_of(align);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: [begin, begin + len) lies inside the reservation just made, which nobody else uses.
+    let base = unsafe {
+        libc::mmap(begin as *mut _, len, protection, libc::MAP_SHARED | libc::MAP_FIXED, file.as_raw_fd(), 0)
+    };
+    let error = io::Error::last_os_error();
+    let before = begin - start as usize;
+    let after = reserved - before - len;
+    // SAFETY: what is unmapped is the reservation's rest on both sides of the mapping (or all of it, on failure).
+    unsafe {
+        if base == libc::MAP_FAILED {
+            libc::munmap(start, reserved);
+            return Err(error);
+        }
+        if before > 0 {
+            libc::munmap(start, before);
+        }
+        if after > 0 {
+            libc::munmap((begin + len) as *mut _, after);
+        }
+    }
+    NonNull::new(base.cast()).ok_or(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_arena_is_zeroed_sealed_and_mapped_once_a_process() {
+        let arena = Arena::create(5 << 20).unwrap();
+        let again = SharedMapping::of(arena.file()).unwrap();
+        assert_eq!(again.len(), 6 << 20);
+        // SAFETY: a descriptor that the arena owns; shrinking must fail.
+        assert_ne!(unsafe { libc::ftruncate(arena.file().as_raw_fd(), 0) }, 0);
+        let mapping = arena.into_mapping();
+        assert!(Arc::ptr_eq(&mapping, &again));
+        for offset in [0, 4096, (6 << 20) - 1] {
+            // SAFETY: inside the mapping, which only this test uses.
+            assert_eq!(unsafe { mapping.base().add(offset).read() }, 0);
+        }
+    }
+
+    #[test]
+    fn pages_are_given_back() {
+        let mapping = Arena::create(1 << 20).unwrap().into_mapping();
+        // SAFETY: inside the mapping, which only this test uses.
+        unsafe { mapping.base().add(8192).write(7) };
+        mapping.release(4096, 1 << 20);
+        // SAFETY: as above.
+        assert_eq!(unsafe { mapping.base().add(8192).read() }, 0);
+    }
+
+    #[test]
+    fn too_much_is_an_error() {
+        assert!(Arena::create(usize::MAX).is_err());
+        assert_eq!(Arena::create(1 << 46).unwrap_err().raw_os_error(), Some(libc::ENOMEM));
+    }
+
+    #[test]
+    fn skews_differ_modulo_every_aliasing_distance() {
+        let skews: Vec<usize> = (0..61).map(skew).collect();
+        for (i, a) in skews.iter().enumerate() {
+            for b in &skews[..i] {
+                assert_ne!(a % (1 << 28), b % (1 << 28));
+            }
+            assert!(a % 64 == 0 && *a < HUGE_PAGE);
+        }
+        // Neighbours never agree in the low 12 bits.
+        assert!((0..255).all(|rank| skew(rank) % PAGE != skew(rank + 1) % PAGE));
+    }
+}
