@@ -79,6 +79,9 @@ impl Bootstrap for ThreadBootstrap {
             let waited = shared.changed.wait_timeout(rounds, std::time::Duration::from_millis(20));
             rounds = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
-        Ok(rounds.result.as_ref().clone())
+        let result = rounds.result.clone();
+        // Copied without the lock: the bytes may be megabytes.
+        drop(rounds);
+        Ok(Arc::unwrap_or_clone(result))
     }
 }

@@ -8,6 +8,9 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What went wrong, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// No backend has this name.
+    #[error("{0}")]
+    UnknownBackend(terms::UnknownName),
     /// The backend does not do this.
     #[error("backend `{backend}` cannot {what}")]
     Unsupported {

@@ -8,7 +8,12 @@ mod bootstrap;
 mod contract;
 mod error;
 mod layout;
+mod observed;
+mod open;
+mod reference;
+pub mod sim;
 mod split;
+mod wait;
 
 pub use bootstrap::{Bootstrap, Place, ThreadBootstrap, threads};
 pub use contract::{
@@ -17,10 +22,12 @@ pub use contract::{
 };
 pub use error::{Error, Result};
 pub use layout::{Counts, Extent, blocks, extents};
+pub use observed::Observed;
+pub use open::open;
 pub use split::members;
 
 /// Every backend, in the order in which help lists them.
-pub static BACKENDS: &[&dyn Backend] = &[];
+pub static BACKENDS: &[&dyn Backend] = &[&reference::Reference, &sim::Sim];
 
 /// The backend of this name.
 pub fn backend(name: &str) -> Option<&'static dyn Backend> {

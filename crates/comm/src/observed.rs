@@ -1,0 +1,171 @@
+//! The wrapper that makes every operation pass the rank's hook: entered and left on the status page, spans, injected
+//! faults. The outermost wrapper, so that what it sees is what the caller waits for.
+//!
+//! A group of several calls is one operation here: it carries the first call's name and the sum of the calls' bytes.
+//! When several groups are in flight, the status page tells of the oldest, since groups complete in the order in which
+//! they started: a group is entered when the one before it is left. (An injected delay therefore falls before a group
+//! only where nothing else is in flight.)
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use device::{Queue, Region, Slice};
+use terms::{Collective, Dtype, Space};
+use trace::{Clock, Hook};
+
+use crate::{Call, Communicator, Result, Shape, Ticket, Wait};
+
+/// A communicator whose operations pass a hook.
+pub struct Observed {
+    inner: Box<dyn Communicator>,
+    hook: Arc<Hook>,
+    /// Started and not known to be complete, oldest first; only the first has been entered.
+    flying: VecDeque<Flight>,
+}
+
+struct Flight {
+    number: u64,
+    seen: Seen,
+    /// Where an injected fault would strike: the first output that is not empty.
+    target: Option<(Slice, Dtype)>,
+}
+
+/// What the hook is told of a group.
+#[derive(Clone, Copy)]
+struct Seen {
+    op: Collective,
+    bytes: u64,
+}
+
+impl Seen {
+    /// None for an empty group, which is no operation.
+    #[inline]
+    fn of(group: &[Call], shape: &Shape) -> Option<Self> {
+        let bytes = group.iter().map(|call| call.count(shape) * call.dtype.bytes()).sum();
+        group.first().map(|call| Self { op: call.op, bytes })
+    }
+}
+
+impl Observed {
+    /// Every operation of `inner` passes `hook` from now on.
+    pub fn new(inner: Box<dyn Communicator>, hook: Arc<Hook>) -> Self {
+        Self { inner, hook, flying: VecDeque::new() }
+    }
+
+    /// A group is complete only when all before it are.
+    fn leave_through(&mut self, number: u64, how: Wait<'_>) {
+        while self.flying.front().is_some_and(|flight| flight.number <= number) {
+            self.leave_oldest(how);
+        }
+    }
+
+    /// The oldest group is complete on the host, or its order on a queue is established.
+    fn leave_oldest(&mut self, how: Wait<'_>) {
+        let Some(flight) = self.flying.pop_front() else { return };
+        if let (Some(element), Some((output, dtype))) =
+            (self.hook.leave(flight.seen.op, flight.seen.bytes), flight.target)
+        {
+            match how {
+                // Behind the group and before the work that reads its output.
+                Wait::On(queue) => queue.submit(move || corrupt(&output, dtype, element)),
+                Wait::Host | Wait::Poll => corrupt(&output, dtype, element),
+            }
+        }
+        if let Some(next) = self.flying.front() {
+            self.hook.enter(next.seen.op);
+        }
+    }
+
+    #[cold]
+    fn corrupt_group(group: &[Call], element: u64) {
+        if let Some((output, dtype)) = target(group) {
+            corrupt(&output, dtype, element);
+        }
+    }
+}
+
+fn target(group: &[Call]) -> Option<(Slice, Dtype)> {
+    group.iter().find(|call| !call.output.is_empty()).map(|call| (call.output.clone(), call.dtype))
+}
+
+/// Changes the element (modulo their number) to another value: a bit of its most significant byte is flipped, which in
+/// every type makes a difference that no tolerance forgives.
+fn corrupt(output: &Slice, dtype: Dtype, element: u64) {
+    let size = dtype.bytes();
+    let elements = output.len() as u64 / size;
+    if elements == 0 {
+        return;
+    }
+    let top = if cfg!(target_endian = "little") { size - 1 } else { 0 };
+    let at = (element % elements) * size + top;
+    // SAFETY: `at` < output.len(). The group is complete and its caller has not been told so yet, so that nobody else
+    // reads or writes this rank's output.
+    unsafe { *output.ptr().add(at as usize) ^= 0x40 };
+}
+
+impl Communicator for Observed {
+    fn shape(&self) -> &Shape {
+        self.inner.shape()
+    }
+
+    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        self.inner.alloc(bytes, space)
+    }
+
+    fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
+        let Some(seen) = Seen::of(group, self.inner.shape()) else { return self.inner.start(group, after) };
+        let alone = self.flying.is_empty();
+        if alone {
+            self.hook.enter(seen.op);
+        }
+        // On an error the hook stays inside: the status page then tells where the rank was when it failed.
+        let ticket = self.inner.start(group, after)?;
+        if ticket.done && alone {
+            if let Some(element) = self.hook.leave(seen.op, seen.bytes) {
+                Self::corrupt_group(group, element);
+            }
+            return Ok(ticket);
+        }
+        self.flying.push_back(Flight { number: ticket.number, seen, target: target(group) });
+        if ticket.done {
+            self.leave_through(ticket.number, Wait::Host);
+        }
+        Ok(ticket)
+    }
+
+    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
+        let finished = self.inner.finish(ticket, how)?;
+        if finished {
+            self.leave_through(ticket.number, how);
+        }
+        Ok(finished)
+    }
+
+    fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
+        let child = self.inner.split(color, key)?;
+        Ok(child.map(|child| Box::new(Self::new(child, self.hook.clone())) as Box<dyn Communicator>))
+    }
+
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+
+    #[inline]
+    fn run(&mut self, call: &Call) -> Result<()> {
+        if !self.flying.is_empty() {
+            let mut ticket = self.start(std::slice::from_ref(call), &Queue::host())?;
+            return self.finish(&mut ticket, Wait::Host).map(drop);
+        }
+        let bytes = call.count(self.inner.shape()) * call.dtype.bytes();
+        self.hook.enter(call.op);
+        self.inner.run(call)?;
+        if let Some(element) = self.hook.leave(call.op, bytes) {
+            Self::corrupt_group(std::slice::from_ref(call), element);
+        }
+        Ok(())
+    }
+
+    fn path(&self, call: &Call) -> &'static str {
+        self.inner.path(call)
+    }
+}
