@@ -1,1 +1,30 @@
-//! Placeholder.
+//! Medians, intervals, stopping, bootstrap and tests for series of timings: pure functions of their arguments.
+//!
+//! Timings are positive, skewed to the right, correlated from one sample to the next and sometimes quantised by a
+//! clock, so everything here rests on ranks: no outlier is dropped and no distribution is assumed. There are no clocks,
+//! no input or output and no hidden randomness: whatever draws random numbers takes a seed.
+//!
+//! What cannot be said is `None`, never a NaN or an infinity: an interval from three samples does not exist.
+//!
+//! Inputs must be finite; a debug build asserts it.
+
+#![forbid(unsafe_code)]
+
+mod bootstrap;
+pub mod coverage;
+mod dependence;
+mod distribution;
+mod drift;
+mod interval;
+mod quantile;
+mod stop;
+mod warm_up;
+
+pub use bootstrap::{RatioInterval, hierarchical_interval, hierarchical_ratio_interval, ratio_interval};
+pub use dependence::{Dependence, autocorrelation, dependence, effective_samples};
+pub use distribution::{normal_cdf, normal_quantile, student_quantile};
+pub use drift::{Drift, Kendall, drift, kendall, theil_sen};
+pub use interval::{Interval, Method, median_interval};
+pub use quantile::{Summary, median, quantile, sorted, summary};
+pub use stop::{Decision, StopReason, StopRule};
+pub use warm_up::{steady, warm_up_end};

@@ -1,0 +1,87 @@
+//! Warm-up, drift and dependence: each both finds what is there and is silent where nothing is.
+
+use stats::coverage::{Marginal, Series, Situation};
+use stats::{Method, dependence, drift, effective_samples, kendall, median_interval, steady, theil_sen, warm_up_end};
+
+fn series(phi: f64, noise: f64, samples: usize, seed: u64) -> Vec<f64> {
+    let mut series = Series::new(Situation { phi, marginal: Marginal::Lognormal, noise }, seed);
+    series.extend(samples);
+    series.samples
+}
+
+fn share(runs: u64, hit: impl Fn(u64) -> bool) -> f64 {
+    (0..runs).filter(|run| hit(*run)).count() as f64 / runs as f64
+}
+
+/// A series that starts 50% slower and settles with a time constant of `decay` samples.
+fn warming(samples: usize, decay: f64, seed: u64) -> Vec<f64> {
+    let warm = |(x, t): (f64, u32)| x * (1.0 + 0.5 * (-f64::from(t) / decay).exp());
+    series(0.3, 0.02, samples, seed).into_iter().zip(0..).map(warm).collect()
+}
+
+#[test]
+fn dependence_is_unbiased_for_an_autoregression() {
+    // 1 + 2 sum (2/pi) asin(phi^k): 1, 2.31 for phi = 0.5, 6.49 for phi = 0.8.
+    for (phi, want) in [(0.0, 1.0), (0.5, 2.31), (0.8, 6.49)] {
+        let mean = (0..200).map(|seed| dependence(&series(phi, 0.3, 1_000, seed)).inflation).sum::<f64>() / 200.0;
+        assert!((mean / want - 1.0).abs() < 0.06, "phi {phi}: {mean}, not {want}");
+    }
+    assert!(effective_samples(&series(0.8, 0.3, 1_000, 1)) < 300.0);
+}
+
+#[test]
+fn regimes_that_no_autoregression_explains_fall_back_to_batches() {
+    // A level that changes by half a standard deviation every 100 samples: too weak for the order's criterion.
+    let level = |t: u32| if t / 100 % 2 == 0 { 1.0 } else { 1.05 };
+    let regimes =
+        |run| -> Vec<f64> { series(0.0, 0.1, 3_200, run).iter().zip(0..).map(|(x, t)| x * level(t)).collect() };
+    let noticed = share(200, |run| median_interval(&regimes(run)).is_none_or(|i| i.method == Method::BatchMeans));
+    println!("regimes noticed {noticed}");
+    let shifted: Vec<f64> = series(0.0, 0.05, 800, 5).iter().zip(0..).map(|(x, t)| x + f64::from(t / 400)).collect();
+    let wide = median_interval(&shifted).is_none_or(|i| i.high - i.low > 0.5);
+    assert!(wide, "two levels are known only as two: {:?}", median_interval(&shifted));
+    let false_alarms =
+        share(500, |run| median_interval(&series(0.5, 0.3, 400, run)).is_none_or(|i| i.method == Method::BatchMeans));
+    assert!(false_alarms < 0.02, "{false_alarms}");
+}
+
+#[test]
+fn warm_up_is_seen_and_steady_series_pass() {
+    for phi in [0.0, 0.5, 0.8] {
+        let passed = share(500, |run| steady(&series(phi, 0.1, 100, run)));
+        assert!(passed > 0.85, "phi {phi}: steady series pass in {passed}");
+    }
+    println!("warming passes {}", share(200, |run| steady(&warming(40, 15.0, run))));
+    assert!(share(200, |run| steady(&warming(40, 15.0, run))) < 0.1, "40 samples of a warm-up that lasts as long");
+    println!("warming passes {}", share(200, |run| steady(&warming(40, 15.0, run))));
+    assert!(share(200, |run| steady(&warming(400, 15.0, run))) > 0.85, "long after it");
+    let ends: Vec<f64> = (0..100).map(|run| warm_up_end(&warming(200, 10.0, run)) as f64).collect();
+    let middle = stats::median(&ends);
+    assert!((15.0..70.0).contains(&middle), "a warm-up of a few time constants of 10 ends at {middle}");
+    assert_eq!(warm_up_end(&[1.0; 100]), 0);
+    assert_eq!(warm_up_end(&[1.0; 3]), 0);
+}
+
+#[test]
+fn drift_is_found_and_rarely_imagined() {
+    for phi in [0.0, 0.5, 0.8] {
+        let imagined = share(1_000, |run| drift(&series(phi, 0.1, 1_000, run)).is_some());
+        assert!(imagined < 0.03, "phi {phi}: {imagined}");
+    }
+    let rising = |run| -> Vec<f64> {
+        series(0.5, 0.1, 1_000, run).iter().zip(0..).map(|(x, t)| x * (1.0 + 0.1 * f64::from(t) / 999.0)).collect()
+    };
+    let found = share(200, |run| drift(&rising(run)).is_some_and(|d| (0.05..0.15).contains(&d.change)));
+    assert!(found > 0.8, "10% over the run, found in {found}");
+    assert_eq!(drift(&[1.0; 1_000]), None);
+}
+
+#[test]
+fn kendall_and_theil_sen_match_hand_counts() {
+    // 1 2 4 3: five pairs rise, one falls.
+    let got = kendall(&[1.0, 2.0, 4.0, 3.0]);
+    assert!((got.tau - 4.0 / 6.0).abs() < 1e-12);
+    // Slopes 1, 1.5, 2/3, 2, 0.5, -1: median (2/3 + 1) / 2.
+    assert!((theil_sen(&[1.0, 2.0, 4.0, 3.0]) - 5.0 / 6.0).abs() < 1e-12);
+    assert_eq!(kendall(&[1.0, 1.0]).p_value, 1.0);
+}
