@@ -1,1 +1,66 @@
-fn main() {}
+//! Chores of this repository, run as `cargo xtask COMMAND`. Part of no product; knows the repository, never Rankmark.
+//!
+//! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
+//! passed, failed and was skipped; `stream`, `counts` and `install` serve them.
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
+
+mod counts;
+mod install;
+mod ledger;
+#[cfg(test)]
+#[path = "../../tests/skip.rs"]
+mod skip;
+mod stream;
+mod test;
+mod tidy;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  test [--full] [--no-install] [--package NAME]...
+        format, tidy, clippy, docs, tests, doc tests, cargo-deny; a failing step stops none of the later ones.
+        --full        also the heavy tests and the loom models (same as RANKMARK_TEST_FULL=1)
+        --no-install  never installs the small optional parts that tests use
+        --package     only this crate (clippy, docs, tests); may be repeated
+  tidy  crate edges, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
+
+The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing failed; 1: something did; 2: wrong usage.";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let root = root();
+    match words.as_slice() {
+        ["test", options @ ..] => match test::Options::read(options) {
+            Ok(options) => passed(test::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["tidy"] => passed(tidy::run(&root)),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        [] => wrong_usage("which command?"),
+        [other, ..] => wrong_usage(&format!("unknown command or option: `{other}`")),
+    }
+}
+
+fn passed(passed: bool) -> ExitCode {
+    if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn wrong_usage(problem: &str) -> ExitCode {
+    eprintln!("error: {problem}\n\n{USAGE}");
+    ExitCode::from(2)
+}
+
+/// The repository: the parent of this package, as cargo says it at run time. The compile-time value would be that of
+/// another clone where two clones share one target directory, as on CI.
+fn root() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    package.and_then(|package| package.parent().map(PathBuf::from)).unwrap_or_else(|| PathBuf::from("."))
+}

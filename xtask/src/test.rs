@@ -1,0 +1,208 @@
+//! `cargo xtask test`: the steps, in order.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::ledger::{Ending, Ledger};
+use crate::{counts, install, tidy};
+
+/// Asks tests for their heavy parts.
+const FULL: &str = "RANKMARK_TEST_FULL";
+/// The file to which tests append what they leave out, a line each: `skipped: NAME: reason` (see CONTRIBUTING.md).
+const SKIP_LOG: &str = "RANKMARK_SKIP_LOG";
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Options {
+    full: bool,
+    no_install: bool,
+    /// Empty: the whole workspace.
+    packages: Vec<String>,
+}
+
+impl Options {
+    /// Reads the words after `test`.
+    ///
+    /// # Errors
+    /// An unknown option, or a `--package` without a name.
+    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--full" => options.full = true,
+                "--no-install" => options.no_install = true,
+                "--package" | "-p" => {
+                    let name = words.next().ok_or("`--package` needs a name")?;
+                    options.packages.push((*name).to_owned());
+                }
+                other => return Err(format!("unknown option `{other}`")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// Whether there is a library to test the documentation of: cargo refuses to look for doc tests where there is none.
+    fn has_library(&self, root: &Path) -> bool {
+        let library = |name: &String| root.join("crates").join(name).join("src/lib.rs").is_file();
+        self.packages.is_empty() || self.packages.iter().any(library)
+    }
+
+    fn selection(&self) -> Vec<String> {
+        if self.packages.is_empty() {
+            return vec!["--workspace".to_owned()];
+        }
+        self.packages.iter().flat_map(|name| ["--package".to_owned(), name.clone()]).collect()
+    }
+}
+
+/// Runs all steps and prints the summary. True when nothing failed.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    let full = options.full || std::env::var_os(FULL).is_some_and(|value| !value.is_empty() && value != "0");
+    let mut ledger = Ledger::shown();
+    for missing in install::missing_parts(root, !options.no_install) {
+        ledger.left_out(&missing);
+    }
+    ledger.check("format", &mut cargo(root, &["fmt", "--all", "--check"]));
+    ledger.step("tidy", || (if tidy::run(root) { Ending::Passed } else { Ending::Failed("see above".into()) }, None));
+    let mut clippy = cargo(root, &["clippy", "--all-targets", "--no-deps"]);
+    ledger.check("clippy", clippy.args(options.selection()).args(["--", "-D", "warnings"]));
+    let mut docs = cargo(root, &["doc", "--no-deps"]);
+    ledger.check("docs", docs.args(options.selection()).env("RUSTDOCFLAGS", "-D warnings"));
+    tests(root, &mut ledger, full, options);
+    deny(root, &mut ledger);
+    loom(root, &mut ledger, full, options);
+    println!("{}", ledger.summary());
+    ledger.total().failed == 0
+}
+
+/// Unit, integration and doc tests; nextest does not run the last. Nextest is preferred because it runs every test in a
+/// process of its own, ends those that hang, and names those that leave processes behind.
+fn tests(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
+    let selected = |arguments: &[&str]| {
+        let mut command = cargo(root, arguments);
+        command.args(options.selection());
+        command
+    };
+    let log = target(root).join("xtask/skipped.log");
+    // Of an earlier run. If the folder cannot be made, neither can cargo's, and the steps below fail and say so.
+    let _ = std::fs::remove_file(&log);
+    let _ = log.parent().map(std::fs::create_dir_all);
+    let with_environment = |mut command: Command| {
+        command.env(SKIP_LOG, &log).env_remove(FULL);
+        if full {
+            command.env(FULL, "1");
+        }
+        command
+    };
+    if works(root, &["nextest", "--version"]) {
+        let arguments = ["nextest", "run", "--no-fail-fast", "--status-level", "leak"];
+        ledger.tests("tests", &mut with_environment(selected(&arguments)), counts::of_nextest);
+        if options.has_library(root) {
+            let arguments = ["test", "--doc", "--no-fail-fast", "--quiet"];
+            ledger.tests("doc tests", &mut with_environment(selected(&arguments)), counts::of_libtest);
+        }
+    } else {
+        let arguments = ["test", "--no-fail-fast", "--quiet"];
+        ledger.tests("tests", &mut with_environment(selected(&arguments)), counts::of_libtest);
+    }
+    ledger.left_out(&std::fs::read_to_string(&log).unwrap_or_default());
+}
+
+/// Licences, sources and doubled crates need no network; advisories need their database.
+fn deny(root: &Path, ledger: &mut Ledger) {
+    if !works(root, &["deny", "--version"]) {
+        ledger.skip("deny", "cargo-deny is not installed (hint: cargo install --locked cargo-deny)");
+        return;
+    }
+    ledger.check("deny", &mut cargo(root, &["deny", "check", "licenses", "bans", "sources"]));
+    if works(root, &["deny", "fetch", "db"]) {
+        ledger.check("advisories", &mut cargo(root, &["deny", "check", "--disable-fetch", "advisories"]));
+    } else {
+        ledger.skip("advisories", "the advisory database could not be fetched (`cargo deny fetch db`)");
+    }
+}
+
+/// The protocols of shared memory under every interleaving of their threads that loom can reach.
+fn loom(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
+    if !options.packages.is_empty() && !options.packages.iter().any(|name| name == "comm") {
+        return;
+    }
+    if !full {
+        ledger.skip("loom", "heavy (hint: --full)");
+        return;
+    }
+    let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
+    flags.push(" --cfg loom");
+    // A target folder of its own: these flags would otherwise rebuild everything, twice a run.
+    let mut command = cargo(root, &["test", "--package", "comm", "--lib", "--quiet", "--", "loom"]);
+    command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target(root).join("loom"));
+    // No model at all means that a filter or a name changed: that is a failure, not a success.
+    let some = |text: &str| counts::of_libtest(text).filter(|counts| counts.passed + counts.failed > 0);
+    ledger.tests("loom", &mut command, some);
+}
+
+/// The cargo that runs this program, in the repository.
+fn cargo(root: &Path, arguments: &[&str]) -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.current_dir(root).args(arguments);
+    command
+}
+
+/// Whether this cargo command succeeds; its output is not shown.
+fn works(root: &Path, arguments: &[&str]) -> bool {
+    let mut command = cargo(root, arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|end| end.success())
+}
+
+/// Where cargo builds.
+fn target(root: &Path) -> PathBuf {
+    root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(Options::read(&[]), Ok(Options::default()));
+        let options = Options::read(&["--full", "-p", "comm", "--no-install", "--package", "terms"]).unwrap();
+        assert!(options.full && options.no_install);
+        assert_eq!(options.selection(), ["--package", "comm", "--package", "terms"]);
+        assert_eq!(Options::read(&["--fast"]), Err("unknown option `--fast`".to_owned()));
+        assert!(Options::read(&["--package"]).is_err());
+    }
+
+    #[test]
+    fn the_whole_workspace_is_the_default() {
+        assert_eq!(Options::default().selection(), ["--workspace"]);
+    }
+
+    #[test]
+    fn doc_tests_are_looked_for_where_there_is_a_library() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        assert!(Options::default().has_library(root));
+        assert!(Options::read(&["-p", "xtask", "-p", "terms"]).unwrap().has_library(root));
+        assert!(!Options::read(&["-p", "xtask"]).unwrap().has_library(root));
+    }
+
+    /// The two ends of the skip log: what `tests/skip.rs` writes, `Ledger::left_out` reads.
+    #[test]
+    fn what_a_test_leaves_out_is_listed() {
+        let log = std::env::temp_dir().join(format!("rankmark-skip-{}", std::process::id()));
+        for _ in 0..2 {
+            crate::skip::say("terminal", "tmux is missing,\nor so it seems", Some(&log));
+        }
+        crate::skip::say("a thousand kills", "heavy (hint: --full)", Some(&log));
+        let mut ledger = Ledger::default();
+        ledger.left_out(&std::fs::read_to_string(&log).unwrap());
+        std::fs::remove_file(&log).unwrap();
+        let summary = ledger.summary();
+        assert!(summary.contains("  terminal: tmux is missing, or so it seems\n"), "{summary}");
+        assert!(summary.contains("  a thousand kills: heavy (hint: --full)\n"), "{summary}");
+        assert_eq!(summary.lines().last(), Some("0 passed, 0 failed, 2 skipped"));
+    }
+}

@@ -1,0 +1,191 @@
+//! Acts that belong to a few crates only: printing, exiting, reading the environment, `unsafe`, starting processes,
+//! writing files.
+
+use super::Finding;
+use super::mask::product_code;
+use super::tree::{File, Tree};
+
+/// An act, and where it may be done.
+struct Rule {
+    act: &'static str,
+    /// Words of the source that do it; each stands alone or before a non-word.
+    words: &'static [&'static str],
+    /// Crates that may, each with the reason.
+    crates: &'static [(&'static str, &'static str)],
+    /// Single files of other crates that may, each with the reason.
+    files: &'static [(&'static str, &'static str)],
+}
+
+/// The table of all such acts. A new exception is one line with its reason.
+static RULES: &[Rule] = &[
+    Rule {
+        act: "prints",
+        words: &["println!", "print!", "eprintln!", "eprint!", "dbg!", "io::stdout", "io::stderr"],
+        crates: &[("rankmark", "the face: libraries return values")],
+        files: &[],
+    },
+    Rule {
+        act: "ends the process",
+        words: &["process::exit", "process::abort", "libc::exit", "libc::_exit", "libc::abort"],
+        crates: &[("rankmark", "it alone knows the exit codes")],
+        files: &[],
+    },
+    Rule {
+        act: "reads or changes the environment or the command line",
+        words: &[
+            "env::var",
+            "env::var_os",
+            "env::vars",
+            "env::vars_os",
+            "env::args",
+            "env::args_os",
+            "env::set_var",
+            "env::remove_var",
+            "libc::getenv",
+            "libc::setenv",
+        ],
+        crates: &[("rankmark", "what the user set is read in one place and handed down")],
+        files: &[],
+    },
+    Rule {
+        act: "is unsafe",
+        words: &["unsafe"],
+        crates: &[
+            ("comm", "ranks share memory"),
+            ("device", "maps memory"),
+            ("launch", "maps the status page, signals and waits for processes"),
+            ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal"),
+        ],
+        files: &[],
+    },
+    Rule {
+        act: "starts processes",
+        words: &["process::Command", "Command::new", "libc::fork", "libc::vfork", "libc::execve", "libc::posix_spawn"],
+        crates: &[("launch", "starters")],
+        files: &[],
+    },
+    Rule {
+        act: "writes files",
+        words: &[
+            "fs::write",
+            "fs::rename",
+            "fs::create_dir",
+            "fs::create_dir_all",
+            "fs::remove_file",
+            "fs::remove_dir_all",
+            "File::create",
+            "File::create_new",
+            "OpenOptions",
+        ],
+        crates: &[
+            ("record", "the record is the only way from a run to anything else"),
+            ("report", "reports and exports, made from a record"),
+        ],
+        files: &[],
+    },
+];
+
+/// Every word of a rule outside the crates and files that may.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.rust().filter(|file| file.is_product()) {
+        let code = product_code(&file.text);
+        for rule in RULES.iter().filter(|rule| !rule.allows(file)) {
+            for (number, line) in code.lines().enumerate() {
+                if let Some(word) = rule.words.iter().find(|word| stands_in(line, word)) {
+                    let what = format!("`{word}`: this crate never {} (xtask/src/tidy/confined.rs)", rule.act);
+                    findings.push(Finding::error(&file.path, number + 1, what));
+                }
+            }
+        }
+    }
+    findings.extend(RULES.iter().flat_map(|rule| rule.unneeded(tree)));
+    findings
+}
+
+impl Rule {
+    fn allows(&self, file: &File) -> bool {
+        self.crates.iter().any(|(name, _)| file.package() == Some(name))
+            || self.files.iter().any(|(path, _)| file.path == *path)
+    }
+
+    /// Exceptions for a file that is gone or does it no longer: they would hide the next one.
+    fn unneeded(&self, tree: &Tree) -> Vec<Finding> {
+        let does = |path: &str| {
+            let code = tree.files.iter().find(|file| file.path == path).map(|file| product_code(&file.text));
+            code.is_some_and(|code| code.lines().any(|line| self.words.iter().any(|word| stands_in(line, word))))
+        };
+        let gone = self.files.iter().filter(|(path, _)| !does(path));
+        gone.map(|(path, _)| Finding::error(path, 0, format!("needs no exception: it never {}", self.act))).collect()
+    }
+}
+
+/// Whether the word stands in the line by itself: `print!` does not stand in `eprint!`, nor `env::var` in `env::vars`.
+fn stands_in(line: &str, word: &str) -> bool {
+    let is_word = |character: char| character.is_alphanumeric() || character == '_';
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + word.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::tests::of_files;
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        check(&of_files(&[(path, text)])).into_iter().map(|finding| finding.to_string()).collect()
+    }
+
+    #[test]
+    fn each_act_is_found_where_it_does_not_belong() {
+        for line in [
+            "println!(\"x\");",
+            "std::process::exit(1);",
+            "let a = std::env::var(\"A\");",
+            "unsafe { f() }",
+            "Command::new(\"sh\");",
+            "std::fs::write(path, text)?;",
+        ] {
+            let text = format!("//! Doc.\nfn f() {{\n{line}\n}}\n");
+            let findings = found("crates/stats/src/lib.rs", &text);
+            assert_eq!(findings.len(), 1, "{line}: {findings:?}");
+            assert!(findings[0].starts_with("error: crates/stats/src/lib.rs:3: "), "{findings:?}");
+        }
+    }
+
+    #[test]
+    fn crates_that_may_are_left_alone() {
+        assert_eq!(
+            found("crates/rankmark/src/main.rs", "println!(); std::process::exit(std::env::args().count());").len(),
+            0
+        );
+        assert_eq!(found("crates/comm/src/shm.rs", "unsafe {}").len(), 0);
+        assert_eq!(found("crates/record/src/run.rs", "File::create(path)").len(), 0);
+    }
+
+    #[test]
+    fn tests_comments_texts_and_chores_do_not_count() {
+        for (path, text) in [
+            (
+                "crates/stats/src/lib.rs",
+                "// println!\nlet a = \"unsafe\";\n#[cfg(test)] mod tests { fn a() { println!(); } }",
+            ),
+            ("crates/stats/tests/all/main.rs", "println!();"),
+            ("crates/stats/src/lib.rs", "writeln!(f); my_println!(); env::variable; temp_dir(); not_unsafe();"),
+            ("xtask/src/main.rs", "println!();"),
+        ] {
+            assert_eq!(found(path, text), Vec::<String>::new(), "{path}: {text}");
+        }
+    }
+
+    #[test]
+    fn an_exception_that_is_not_needed_is_an_error() {
+        let rule = Rule { act: "prints", words: &["println!"], crates: &[], files: &[("crates/a/src/b.rs", "why")] };
+        assert_eq!(rule.unneeded(&of_files(&[("crates/a/src/b.rs", "println!();")])), []);
+        assert_eq!(rule.unneeded(&of_files(&[("crates/a/src/b.rs", "quiet();")])).len(), 1);
+        assert_eq!(rule.unneeded(&of_files(&[])).len(), 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! Which crate may use which: arrows only point down (ARCHITECTURE.md).
+
+use super::Finding;
+use super::tree::{Package, Tree};
+
+/// Each crate and those directly below it; it may also use whatever is below those, and `terms`. Crates that later
+/// issues fill stand here already, because the order was decided for all of them together.
+static BELOW: &[(&str, &[&str])] = &[
+    // words
+    ("terms", &[]),
+    // facts
+    ("record", &["terms"]),
+    ("trace", &["terms"]),
+    ("model", &["terms"]),
+    ("stats", &["terms"]),
+    // machinery
+    ("device", &["trace"]),
+    ("comm", &["device", "trace"]),
+    ("engine", &["device", "trace", "model"]),
+    ("parallel", &["comm", "engine"]),
+    ("measure", &["stats", "record", "trace"]),
+    // work
+    ("suite", &["parallel", "measure"]),
+    ("launch", &["measure", "comm", "device"]),
+    // meaning
+    ("diagnose", &["stats", "record"]),
+    ("import", &["stats", "record"]),
+    ("report", &["stats", "record"]),
+    ("report-pdf", &["report"]),
+    ("predict", &["model", "stats", "record"]),
+    // face
+    ("rankmark", &["suite", "launch", "diagnose", "import", "report", "report-pdf"]),
+    // Chores know the repository, never the product.
+    ("xtask", &[]),
+];
+
+/// Everything that `name` may use.
+fn allowed(name: &str) -> Vec<&'static str> {
+    let mut found: Vec<&'static str> = Vec::new();
+    let mut open = vec![name];
+    while let Some(next) = open.pop() {
+        for below in BELOW.iter().filter(|(above, _)| *above == next).flat_map(|(_, below)| *below) {
+            if !found.contains(below) {
+                found.push(below);
+                open.push(below);
+            }
+        }
+    }
+    found
+}
+
+/// Every crate of ours stands in the table, in a folder of its name, takes the workspace's lints, and uses only what is
+/// below it. What only tests need is free: they may look anywhere.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in &tree.packages {
+        let manifest = format!("{}/Cargo.toml", package.folder);
+        for what in complaints(package) {
+            findings.push(Finding::error(&manifest, 0, what));
+        }
+        let text = tree.files.iter().find(|file| file.path == manifest).map(|file| file.text.as_str());
+        if !text.is_some_and(|text| text.contains("[lints]\nworkspace = true")) {
+            findings.push(Finding::error(
+                &manifest,
+                0,
+                "does not take the workspace's lints (`[lints] workspace = true`)",
+            ));
+        }
+    }
+    findings
+}
+
+fn complaints(package: &Package) -> Vec<String> {
+    let name = package.name.as_str();
+    if !BELOW.iter().any(|(known, _)| *known == name) {
+        return vec![format!("`{name}` has no place in the order of crates (xtask/src/tidy/edges.rs)")];
+    }
+    let allowed = allowed(name);
+    let ours = |needed: &&String| BELOW.iter().any(|(known, _)| known == needed);
+    let mut complaints: Vec<String> = package
+        .needs
+        .iter()
+        .filter(ours)
+        .filter(|needed| !allowed.contains(&needed.as_str()))
+        .map(|needed| format!("`{name}` may not use `{needed}`: it is not below it"))
+        .collect();
+    if package.folder.rsplit('/').next() != Some(name) {
+        complaints.push(format!("`{name}` lies in `{}`: a crate's folder has its name", package.folder));
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, needs: &[&str]) -> Package {
+        let needs = needs.iter().map(|&needed| needed.to_owned()).collect();
+        Package { name: name.to_owned(), folder: format!("crates/{name}"), needs }
+    }
+
+    #[test]
+    fn downward_edges_are_allowed_also_across_levels() {
+        assert_eq!(complaints(&package("comm", &["terms", "device", "trace", "libc"])), Vec::<String>::new());
+        assert_eq!(complaints(&package("suite", &["comm", "device", "record", "stats", "trace", "terms"])).len(), 0);
+        assert_eq!(complaints(&package("rankmark", &["terms", "comm", "report", "launch", "suite"])).len(), 0);
+    }
+
+    #[test]
+    fn upward_and_sideward_edges_are_errors() {
+        for (above, below) in [
+            ("comm", "engine"),
+            ("engine", "comm"),
+            ("report", "launch"),
+            ("terms", "stats"),
+            ("measure", "comm"),
+            ("launch", "suite"),
+            ("report", "suite"),
+            ("record", "trace"),
+            ("xtask", "terms"),
+        ] {
+            assert_eq!(complaints(&package(above, &[below])).len(), 1, "{above} -> {below}");
+        }
+    }
+
+    #[test]
+    fn unknown_crates_and_wrong_folders_are_errors() {
+        assert_eq!(complaints(&package("helpers", &[])).len(), 1);
+        let moved = Package { folder: "crates/stat".to_owned(), ..package("stats", &[]) };
+        assert_eq!(complaints(&moved), ["`stats` lies in `crates/stat`: a crate's folder has its name"]);
+    }
+
+    #[test]
+    fn the_order_has_no_cycle() {
+        for (name, _) in BELOW {
+            assert!(!allowed(name).contains(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_crate_without_the_lints_is_found() {
+        let mut tree =
+            super::super::tree::tests::of_files(&[("crates/terms/Cargo.toml", "[package]\nname = \"terms\"")]);
+        tree.packages.push(package("terms", &[]));
+        assert_eq!(check(&tree).len(), 1);
+        tree.files[0].text.push_str("\n[lints]\nworkspace = true\n");
+        assert_eq!(check(&tree), []);
+    }
+}

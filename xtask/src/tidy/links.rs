@@ -1,0 +1,70 @@
+//! Links in Markdown to files of this repository lead to files of this repository.
+
+use super::Finding;
+use super::tree::Tree;
+
+/// Every `[text](target)` outside code whose target is neither a URL nor a place in the same file.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+        let mut in_code = false;
+        for (number, line) in file.text.lines().enumerate() {
+            if line.trim_start().starts_with("```") {
+                in_code = !in_code;
+                continue;
+            }
+            if in_code {
+                continue;
+            }
+            for target in targets(line).filter(|target| !leads_somewhere(tree, &file.path, target)) {
+                findings.push(Finding::error(
+                    &file.path,
+                    number + 1,
+                    format!("`{target}` is no file of this repository"),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+/// The targets of a line's links; what stands in back-ticks is no link.
+fn targets(line: &str) -> impl Iterator<Item = &str> {
+    let plain = line.split('`').step_by(2);
+    plain.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split(')').next())
+}
+
+fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
+    let path = target.split('#').next().unwrap_or_default();
+    if path.is_empty() || path.contains("://") || path.starts_with("mailto:") {
+        return true;
+    }
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in path.trim_end_matches('/').split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    let (wanted, folder) = (parts.join("/"), format!("{}/", parts.join("/")));
+    tree.files.iter().any(|file| file.path == wanted || file.path.starts_with(&folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::tests::of_files;
+    use super::*;
+
+    #[test]
+    fn a_link_to_nowhere_is_found() {
+        let check =
+            |text: &str| check(&of_files(&[("docs/method.md", text), ("README.md", ""), ("docs/a.md", "")])).len();
+        assert_eq!(check("[a](a.md), [readme](../README.md), [folder](../docs/), [part](a.md#part), [here](#here)"), 0);
+        assert_eq!(check("[web](https://example.org/x)"), 0);
+        assert_eq!(check("[gone](b.md) and [up](../b.md)"), 2);
+        assert_eq!(check("`[code](b.md)`\n```\n[code](b.md)\n```\n"), 0);
+        assert_eq!(check("a `x` [gone](b.md)"), 1);
+    }
+}
