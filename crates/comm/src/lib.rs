@@ -10,6 +10,8 @@ mod error;
 mod layout;
 mod observed;
 mod open;
+mod paced;
+mod progress;
 mod reference;
 pub mod sim;
 mod split;
@@ -24,6 +26,8 @@ pub use error::{Error, Result};
 pub use layout::{Counts, Extent, blocks, extents};
 pub use observed::Observed;
 pub use open::open;
+pub use paced::Paced;
+pub use progress::Threaded;
 pub use split::members;
 
 /// Every backend, in the order in which help lists them.

@@ -1,0 +1,63 @@
+//! Sleeping until an instant of the rank's clock without burning the core.
+
+use std::time::Duration;
+
+use trace::Clock;
+
+use crate::{Abort, Result};
+
+/// Bounds how late a raised abort is seen.
+const NAP: Duration = Duration::from_millis(20);
+
+/// What is left to spin after a sleep: the time in which the system wakes a thread, where timers may fire at once.
+const SPIN_NS: u64 = 20_000;
+
+/// Returns when `clock` shows `deadline_ns` or later; a fake clock is moved there. Sleeps for most of the time and spins
+/// for the last microseconds, unless told not to.
+///
+/// # Errors
+/// [`crate::Error::Aborted`].
+pub(super) fn wait_until(clock: &Clock, deadline_ns: u64, may_spin: bool, abort: &Abort) -> Result<()> {
+    clock.advance_to(deadline_ns);
+    let spin_ns = if may_spin { SPIN_NS } else { 0 };
+    let mut prompt = None;
+    loop {
+        let left = deadline_ns.saturating_sub(clock.now_ns());
+        if left == 0 {
+            return Ok(());
+        }
+        abort.check()?;
+        if left > spin_ns {
+            prompt.get_or_insert_with(PromptTimers::ask);
+            std::thread::sleep(Duration::from_nanos(left - spin_ns).min(NAP));
+        } else {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Has this thread's timers fire at once while it lives; by default the system delays them by up to 50 us.
+struct PromptTimers {
+    before: libc::c_int,
+}
+
+impl PromptTimers {
+    fn ask() -> Self {
+        // SAFETY: reads and sets one number of the calling thread.
+        let before = unsafe {
+            let before = libc::prctl(libc::PR_GET_TIMERSLACK);
+            libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong);
+            before
+        };
+        Self { before }
+    }
+}
+
+impl Drop for PromptTimers {
+    fn drop(&mut self) {
+        // Zero would mean the default; a failed read (negative) is left to it.
+        let slack = libc::c_ulong::try_from(self.before).unwrap_or(0);
+        // SAFETY: sets one number of the calling thread.
+        unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack) };
+    }
+}
