@@ -5,10 +5,22 @@
 
 mod case;
 mod caveat;
+mod environment;
 mod field;
 mod line;
+mod machine;
+pub mod plan;
+mod run_file;
+pub mod store;
 
 pub use case::Case;
 pub use caveat::Caveat;
+pub use environment::{command_line, environment, smells_like_secret};
 pub use field::{About, Better, Field, Kind, Metric, Problem, Shown};
 pub use line::{CaseLine, SCHEMA, TimeSummary, WrongElement};
+pub use machine::{Cache, Machine};
+pub use plan::{Plan, PlanError, PlanErrors};
+pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, HarnessCost, Placement, RunFile, Tool};
+pub use store::{
+    CaseSamples, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, read_run, read_samples,
+};

@@ -1,0 +1,64 @@
+//! What a machine is, as the record keeps it. Finding it out is another crate's; this one only holds it.
+
+use serde::{Deserialize, Serialize};
+
+/// One machine. Absent means unknown, never zero.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Host name.
+    pub host: String,
+    /// Operating system with its version ("Debian GNU/Linux 12").
+    pub os: String,
+    /// Kernel release ("6.18.0").
+    pub kernel: String,
+    /// Instruction set architecture ("x86_64").
+    pub arch: String,
+    /// The processor's own name.
+    pub cpu_model: String,
+    /// Physical cores.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    /// Hardware threads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    /// Processors that this process may run on, by the kernel's numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed_cpus: Vec<u32>,
+    /// NUMA nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_nodes: Option<u32>,
+    /// Installed memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// What this process may use of it (a container's limit).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// Instruction set extensions that kernels here may use ("avx2", "avx512f").
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub isa: Vec<String>,
+    /// Caches of the first core, from the smallest.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<Cache>,
+    /// The hypervisor, in a virtual machine ("KVM").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<String>,
+    /// The kind of container, in one ("docker").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// The WSL version, under WSL ("2").
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wsl: Option<String>,
+}
+
+/// One cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1, 2, 3.
+    pub level: u32,
+    /// "data", "instruction", "unified".
+    pub kind: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Hardware threads that share it.
+    pub shared_by: u32,
+}

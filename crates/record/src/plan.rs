@@ -1,0 +1,277 @@
+//! Plans: text or flags to resolved cases.
+//!
+//! Two steps, for YAML, JSON and flags alike: a generic tree in which everything knows its place (`tree`), then the
+//! typed check against the declared fields (`document`, `written`, `list`, `value`, `axis`), then expansion (`expand`).
+//! Every error is reported with its place, not only the first. Never panics, whatever the text.
+
+use std::io::Read;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{About, Case, Kind};
+
+mod axis;
+mod document;
+mod error;
+mod expand;
+pub mod limits;
+mod list;
+mod source;
+mod tree;
+mod value;
+mod written;
+
+pub use error::{PlanError, PlanErrors};
+pub use source::Place;
+
+use document::{Document, Entry};
+use error::{Diagnostics, Fault};
+use source::{At, Sources};
+use tree::{Key, Node, Tree};
+
+/// A plan, resolved: what will run, in this order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its name; safe as a directory's.
+    pub experiment: String,
+    /// `profiling: {enabled: ..}`.
+    pub profiling: bool,
+    /// All cases, those of one world together. Identities are unique.
+    pub cases: Vec<Case>,
+    /// What the user should know: repeated cases that run once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// The plan's text; empty for flags.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source_text: String,
+}
+
+/// Reads a plan's text, YAML or JSON. `file_name` is for messages. Each override is a field's name and its value as in
+/// a flag (`--set bytes=1KiB,1MiB`); it holds for every case whose benchmark has the field, over the case's own value.
+///
+/// # Errors
+/// Everything that is wrong, with places.
+pub fn read(
+    text: &str,
+    file_name: &str,
+    benchmarks: &[&'static About],
+    overrides: &[(String, String)],
+) -> Result<Plan, PlanErrors> {
+    if text.len() > limits::BYTES {
+        return Err(too_large(file_name));
+    }
+    let mut sources = Sources::default();
+    let source = sources.add_file(file_name, text);
+    let mut errors = Diagnostics::new(sources);
+    let Some(root) = tree::parse(source, text, &mut errors) else { return Err(errors.into_errors()) };
+    let document = document::document(root, benchmarks, &mut errors);
+    let overrides = overrides_of(benchmarks, &document.entries, overrides, &mut errors);
+    check_defaults(&document, benchmarks, &mut errors);
+    resolve(document, &overrides, benchmarks, errors, text)
+}
+
+/// Reads a plan from a file.
+///
+/// # Errors
+/// As [`read`]; also when the file cannot be read, is too large, or is not UTF-8.
+pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, String)]) -> Result<Plan, PlanErrors> {
+    let name = path.display().to_string();
+    let unreadable = |error: std::io::Error| {
+        PlanErrors::single(
+            format!("plan {name} cannot be read: {error}"),
+            Some("`rankmark gen-config` writes one".to_owned()),
+        )
+    };
+    let mut bytes = Vec::new();
+    // One byte more than is taken, so that a pipe or a device that never ends is noticed.
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    file.take(limits::BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() > limits::BYTES {
+        return Err(too_large(&name));
+    }
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let line =
+            1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        PlanErrors::single(format!("plan {name} is not UTF-8 text (line {line})"), None)
+    })?;
+    read(&text, &name, benchmarks, overrides)
+}
+
+/// A plan of one benchmark from command-line flags: field names and texts, in the order in which they shall multiply
+/// (last fastest). Commas split lists, except in [`Kind::Texts`], whose flags repeat.
+///
+/// # Errors
+/// As [`read`]; places show the flag.
+pub fn from_flags(
+    about: &'static About,
+    pairs: &[(String, String)],
+    overrides: &[(String, String)],
+) -> Result<Plan, PlanErrors> {
+    let mut errors = Diagnostics::new(Sources::default());
+    let at = errors.sources.add_flag("rankmark", ' ', about.name);
+    let (fields, mut unknown) = flags(&[about], pairs, "--", &mut errors);
+    for (at, name) in unknown.drain(..) {
+        written::report_unknown(about, &[], at, &name, &mut errors);
+    }
+    let document = Document {
+        experiment: about.name.to_owned(),
+        profiling: false,
+        defaults: Vec::new(),
+        entries: vec![Entry { about, at, fields }],
+    };
+    let overrides = overrides_of(&[about], &document.entries, overrides, &mut errors);
+    resolve(document, &overrides, &[about], errors, "")
+}
+
+fn too_large(name: &str) -> PlanErrors {
+    PlanErrors::single(
+        format!("plan {name} is larger than {} MiB", limits::BYTES >> 20),
+        Some("use ranges (`8..1GiB*2`) and lists, or several plans".to_owned()),
+    )
+}
+
+/// Typed check, expansion, repeats, worlds.
+fn resolve(
+    document: Document,
+    overrides: &[(Key, Node)],
+    benchmarks: &[&'static About],
+    mut errors: Diagnostics,
+    text: &str,
+) -> Result<Plan, PlanErrors> {
+    let mut placed = Vec::new();
+    let mut total: u64 = 0;
+    for entry in &document.entries {
+        let before = errors.added;
+        let axes = axis::axes(entry, &document.defaults, overrides, benchmarks, &mut errors);
+        total = total.saturating_add(expand::count(&axes));
+        if total > limits::CASES as u64 {
+            errors.add(axes.last().map_or(entry.at, |axis| axis.at), document::too_many(total));
+            break;
+        }
+        // Where a value is wrong its combinations cannot be judged: they would only be blamed for what is missing.
+        if errors.added == before {
+            expand::expand(entry, &axes, &mut errors, &mut placed);
+        }
+        if errors.is_hopeless() {
+            break;
+        }
+    }
+    let mut notes = Vec::new();
+    let mut cases = expand::without_repeats(placed, &mut errors, &mut notes);
+    if !errors.is_empty() {
+        return Err(errors.into_errors());
+    }
+    expand::group_by_world(&mut cases);
+    let Document { experiment, profiling, .. } = document;
+    Ok(Plan { experiment, profiling, cases, notes, source_text: text.to_owned() })
+}
+
+/// Keys of `defaults` that no benchmark has, and values of those that no case reads.
+fn check_defaults(document: &Document, benchmarks: &[&'static About], errors: &mut Diagnostics) {
+    let used = |about: &&About| document.entries.iter().any(|entry| entry.about.name == about.name);
+    for (key, node) in &document.defaults {
+        let mut unknown_to_all: Option<Vec<(At, String)>> = None;
+        let mut read_by_case = false;
+        let mut first = None;
+        for about in benchmarks {
+            let mut unknown = Vec::new();
+            let found = written::fields(about, key, node, &mut unknown);
+            read_by_case |= used(about) && !found.is_empty();
+            first = first.or_else(|| (!found.is_empty()).then_some(found));
+            unknown_to_all = Some(match unknown_to_all {
+                None => unknown,
+                Some(before) => {
+                    before.into_iter().filter(|(at, _)| unknown.iter().any(|(other, _)| other == at)).collect()
+                }
+            });
+        }
+        for (at, name) in unknown_to_all.into_iter().flatten() {
+            written::report_unknown_to_all(benchmarks, at, &name, errors);
+        }
+        for written in first.into_iter().flatten().filter(|_| !read_by_case) {
+            list::items(written.field, written.node, errors);
+        }
+    }
+}
+
+/// Overrides as fields; one that no case takes is an error, since the user would wait for an effect.
+fn overrides_of(
+    benchmarks: &[&'static About],
+    entries: &[Entry],
+    overrides: &[(String, String)],
+    errors: &mut Diagnostics,
+) -> Vec<(Key, Node)> {
+    let (fields, unknown) = flags(benchmarks, overrides, "--set", errors);
+    for (at, name) in unknown {
+        written::report_unknown_to_all(benchmarks, at, &name, errors);
+    }
+    for (key, _) in &fields {
+        if !entries.is_empty() && !entries.iter().any(|entry| entry.about.field(&key.text).is_some()) {
+            errors.add(key.at, Fault::new(format!("no case of this plan takes `{}`", key.text)));
+        }
+    }
+    fields
+}
+
+/// Flags (`--bytes 1KiB,1MiB`) or overrides (`--set bytes=1KiB,1MiB`) as keys and values with places, and those that
+/// name no field.
+fn flags(
+    benchmarks: &[&'static About],
+    pairs: &[(String, String)],
+    flag: &str,
+    errors: &mut Diagnostics,
+) -> (Vec<(Key, Node)>, Vec<(At, String)>) {
+    let mut fields: Vec<(Key, Node)> = Vec::new();
+    let mut unknown = Vec::new();
+    for (name, text) in pairs {
+        let name = terms::normalize(&name.replace('.', "_"));
+        let at = match flag {
+            "--" => errors.sources.add_flag(&format!("--{}", name.replace('_', "-")), ' ', text),
+            set => errors.sources.add_flag(&format!("{set} {name}"), '=', text),
+        };
+        let key = At { start: 0, end: at.start.saturating_sub(1), ..at };
+        if text.len() > limits::SCALAR * 16 {
+            errors.add(at, Fault::new(format!("`{}` is given {} bytes of text", source::shown(&name), text.len())));
+            continue;
+        }
+        let Some(field) = benchmarks.iter().find_map(|about| about.field(&name)) else {
+            unknown.push((key, name));
+            continue;
+        };
+        let repeats = matches!(field.kind, Kind::Texts);
+        let node = if repeats { scalar(text, at) } else { split(text, at) };
+        match fields.iter_mut().find(|(key, _)| key.text == name) {
+            None => {
+                let tree = if repeats { Node { at, tree: Tree::List(vec![node]) } } else { node };
+                fields.push((Key { at: key, text: name }, tree));
+            }
+            Some((_, Node { tree: Tree::List(texts), .. })) if repeats => texts.push(node),
+            Some(_) => errors.add(at, Fault::new(format!("`{name}` is given twice")).hint("separate values by commas")),
+        }
+    }
+    (fields, unknown)
+}
+
+fn scalar(text: &str, at: At) -> Node {
+    let tree = if text.is_empty() { Tree::Null } else { Tree::Scalar { text: text.to_owned(), quoted: false } };
+    Node { at, tree }
+}
+
+/// A comma list; a single value is no list, so that messages do not speak of one.
+fn split(text: &str, at: At) -> Node {
+    let mut start = at.start;
+    let items: Vec<Node> = text
+        .split(',')
+        .map(|part| {
+            let end = start + part.len() as u32;
+            let node = scalar(part.trim(), At { start, end, ..at });
+            start = end + 1;
+            node
+        })
+        .collect();
+    match <[Node; 1]>::try_from(items) {
+        Ok([only]) => only,
+        Err(items) => Node { at, tree: Tree::List(items) },
+    }
+}

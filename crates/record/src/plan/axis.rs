@@ -1,0 +1,160 @@
+//! What one entry of a plan varies, and in which order: defaults below case below overrides, lists and `zip`.
+
+use terms::normalize;
+
+use super::document::Entry;
+use super::error::{Diagnostics, Fault};
+use super::list::{Item, items};
+use super::source::{At, shown};
+use super::tree::{Key, Node, Tree};
+use super::written::{Written, fields, report_unknown};
+use crate::{About, Field};
+
+/// Fields that advance together: one field, or those of a `zip`.
+pub(crate) struct Axis {
+    pub(crate) fields: Vec<&'static Field>,
+    /// `[row][field]`.
+    pub(crate) rows: Vec<Vec<Item>>,
+    /// The last key of it, for the error that there are too many cases.
+    pub(crate) at: At,
+}
+
+enum Part<'a> {
+    Field(Written<'a>),
+    Zip(Vec<Written<'a>>, At),
+}
+
+impl Part<'_> {
+    fn names(&self, field: &Field) -> bool {
+        match self {
+            Self::Field(written) => written.field.name == field.name,
+            Self::Zip(columns, _) => columns.iter().any(|written| written.field.name == field.name),
+        }
+    }
+}
+
+/// The axes of an entry, slowest first: defaults in their order, then the case's own fields in theirs. An override
+/// takes the place of the field that it overrides; one that the plan does not give comes last.
+pub(crate) fn axes(
+    entry: &Entry,
+    defaults: &[(Key, Node)],
+    overrides: &[(Key, Node)],
+    benchmarks: &[&'static About],
+    errors: &mut Diagnostics,
+) -> Vec<Axis> {
+    let own = own_parts(entry, benchmarks, errors);
+    let mut unknown = Vec::new();
+    let mut parts: Vec<Part<'_>> = defaults
+        .iter()
+        // What a default names is unknown here and known to another benchmark, or reported by the caller.
+        .flat_map(|(key, node)| fields(entry.about, key, node, &mut unknown))
+        .filter(|written| !own.iter().any(|part| part.names(written.field)))
+        .map(Part::Field)
+        .collect();
+    parts.extend(own);
+    for (key, node) in overrides {
+        for written in fields(entry.about, key, node, &mut unknown) {
+            override_with(&mut parts, written);
+        }
+    }
+    parts.into_iter().filter_map(|part| axis(part, errors)).collect()
+}
+
+/// The case's own fields; a field that is given twice under different keys (`pace: {latency}`, `pace_latency`) is
+/// reported.
+fn own_parts<'a>(entry: &'a Entry, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Vec<Part<'a>> {
+    let mut parts: Vec<Part<'a>> = Vec::new();
+    let mut unknown = Vec::new();
+    for (key, node) in &entry.fields {
+        let zipped = normalize(&key.text) == "zip";
+        let found = if zipped {
+            columns(entry.about, node, &mut unknown, errors)
+        } else {
+            fields(entry.about, key, node, &mut unknown)
+        };
+        let before = parts.len();
+        for (index, written) in found.iter().enumerate() {
+            let twice = parts[..before].iter().any(|part| part.names(written.field))
+                || found[..index].iter().any(|other| other.field.name == written.field.name);
+            if twice {
+                errors.add(written.key, Fault::new(format!("`{}` is given twice in this case", written.field.name)));
+            }
+        }
+        match zipped {
+            true => parts.push(Part::Zip(found, key.at)),
+            false => parts.extend(found.into_iter().map(Part::Field)),
+        }
+    }
+    for (at, name) in unknown {
+        report_unknown(entry.about, benchmarks, at, &name, errors);
+    }
+    parts
+}
+
+fn columns<'a>(
+    about: &About,
+    node: &'a Node,
+    unknown: &mut Vec<(At, String)>,
+    errors: &mut Diagnostics,
+) -> Vec<Written<'a>> {
+    let hint = "write zip: {ranks: [1, 2], bytes: [1MiB, 2MiB]}";
+    let Tree::Map(entries) = &node.tree else {
+        errors.add(node.at, Fault::new(format!("`zip` takes a mapping of lists, not {}", node.kind())).hint(hint));
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (key, node) in entries {
+        match node.tree {
+            Tree::List(_) => found.extend(fields(about, key, node, unknown)),
+            _ => {
+                let message = format!("`{}` in a zip takes a list, not {}", shown(&key.text), node.kind());
+                errors.add(node.at, Fault::new(message).hint(hint));
+            }
+        }
+    }
+    found
+}
+
+/// An overridden field leaves a zip: the rest of the zip goes on without it.
+fn override_with<'a>(parts: &mut Vec<Part<'a>>, written: Written<'a>) {
+    let name = written.field.name;
+    for part in parts.iter_mut() {
+        match part {
+            Part::Field(old) if old.field.name == name => {
+                *old = written;
+                return;
+            }
+            Part::Field(_) => {}
+            Part::Zip(columns, _) => columns.retain(|column| column.field.name != name),
+        }
+    }
+    parts.push(Part::Field(written));
+}
+
+fn axis(part: Part<'_>, errors: &mut Diagnostics) -> Option<Axis> {
+    match part {
+        Part::Field(Written { field, key, node }) => {
+            let rows: Vec<_> = items(field, node, errors).into_iter().map(|item| vec![item]).collect();
+            (!rows.is_empty()).then_some(Axis { fields: vec![field], rows, at: key })
+        }
+        Part::Zip(columns, at) => {
+            let values: Vec<Vec<Item>> =
+                columns.iter().map(|written| items(written.field, written.node, errors)).collect();
+            let lengths: Vec<usize> = values.iter().map(Vec::len).collect();
+            let rows = lengths.first().copied().unwrap_or(0);
+            if lengths.iter().any(|length| *length != rows) {
+                let named: Vec<String> = columns
+                    .iter()
+                    .zip(&lengths)
+                    .map(|(written, length)| format!("`{}` {length}", written.field.name))
+                    .collect();
+                let message = format!("the lists of a zip must be equally long: {}", named.join(", "));
+                errors.add(at, Fault::new(message));
+                return None;
+            }
+            let row = |index: usize| values.iter().map(|column| column[index].clone()).collect();
+            let fields = columns.iter().map(|written| written.field).collect();
+            (rows > 0).then(|| Axis { fields, rows: (0..rows).map(row).collect(), at })
+        }
+    }
+}

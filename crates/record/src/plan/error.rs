@@ -1,0 +1,136 @@
+//! What is wrong with a plan: every error with its place, all of them at once.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::source::{At, Place, Sources};
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanError {
+    /// Where. None when no line can be named (a plan that is too large, a file that cannot be read).
+    pub place: Option<Place>,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub hint: Option<String>,
+}
+
+/// Everything that is wrong with a plan. Displayed whole: each error begins with `error: ` and is followed by the line
+/// as written, carets, and a hint, so the binary prints it as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanErrors {
+    /// The first errors, in the order in which they were met.
+    pub errors: Vec<PlanError>,
+    /// How many more there were.
+    pub more: usize,
+}
+
+impl PlanErrors {
+    /// One error without a place.
+    pub fn single(message: impl Into<String>, hint: Option<String>) -> Self {
+        Self { errors: vec![PlanError { place: None, message: message.into(), hint }], more: 0 }
+    }
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: ")?;
+        if let Some(Place { source, position: Some((line, column)), .. }) = &self.place {
+            write!(f, "{source}:{line}:{column}: ")?;
+        }
+        write!(f, "{}", self.message)?;
+        if let Some(place) = &self.place {
+            write!(f, "\n{place}")?;
+        }
+        if let Some(hint) = &self.hint {
+            write!(f, "\nhint:  {hint}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for PlanErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, error) in self.errors.iter().enumerate() {
+            if index > 0 {
+                f.write_str("\n\n")?;
+            }
+            write!(f, "{error}")?;
+        }
+        if self.more > 0 {
+            write!(f, "\n\nand {} more errors", self.more)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for PlanError {}
+impl std::error::Error for PlanErrors {}
+
+/// A wrong value, before its place is known.
+pub(crate) struct Fault {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// Errors that are reported; the rest is counted.
+const REPORTED: usize = 20;
+
+/// Collects errors while reading goes on. The same error at the same place counts once: a default is read again for
+/// every case that uses it.
+pub(crate) struct Diagnostics {
+    pub(crate) sources: Sources,
+    errors: Vec<PlanError>,
+    seen: HashSet<(At, String)>,
+    more: usize,
+    /// Every call of [`Diagnostics::add`], repeats too.
+    pub(crate) added: usize,
+}
+
+impl Diagnostics {
+    pub(crate) fn new(sources: Sources) -> Self {
+        Self { sources, errors: Vec::new(), seen: HashSet::new(), more: 0, added: 0 }
+    }
+
+    pub(crate) fn add(&mut self, at: At, fault: Fault) {
+        self.added += 1;
+        if self.is_hopeless() {
+            self.more += 1;
+            return;
+        }
+        if !self.seen.insert((at, fault.message.clone())) {
+            return;
+        }
+        if self.errors.len() == REPORTED {
+            self.more += 1;
+            return;
+        }
+        let place = Some(self.sources.place(at));
+        self.errors.push(PlanError { place, message: fault.message, hint: fault.hint });
+    }
+
+    /// Whether so much is wrong that reading on would only cost time.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        self.seen.len() >= 10 * REPORTED
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.errors.is_empty()
+    }
+
+    pub(crate) fn into_errors(self) -> PlanErrors {
+        PlanErrors { errors: self.errors, more: self.more }
+    }
+}

@@ -1,0 +1,171 @@
+//! Axes to resolved cases: the product in written order, defaults filled in, each combination checked.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::axis::Axis;
+use super::document::Entry;
+use super::error::{Diagnostics, Fault};
+use super::list::Item;
+use super::source::At;
+use super::value::canonical;
+use crate::{About, Case, Field, Shown};
+
+/// How many cases the axes stand for; `u64::MAX` when it cannot be counted.
+pub(crate) fn count(axes: &[Axis]) -> u64 {
+    axes.iter().fold(1, |product, axis| product.saturating_mul(axis.rows.len() as u64))
+}
+
+/// A case, and where its entry and its fields were written.
+pub(crate) struct Placed {
+    pub(crate) case: Case,
+    pub(crate) at: At,
+}
+
+/// All cases of an entry, the last axis fastest. Call [`count`] first: this one trusts it.
+pub(crate) fn expand(entry: &Entry, axes: &[Axis], errors: &mut Diagnostics, cases: &mut Vec<Placed>) {
+    let fields: Vec<&'static Field> = entry.about.all_fields().collect();
+    let defaults = defaults(&fields, entry.at, errors);
+    let mut counters = vec![0usize; axes.len()];
+    loop {
+        if errors.is_hopeless() {
+            return;
+        }
+        let chosen = chosen(&fields, axes, &counters);
+        let mut case = resolve(entry.about, &fields, &defaults, &chosen);
+        match check(entry.about, &mut case) {
+            Ok(()) => cases.push(Placed { case, at: entry.at }),
+            Err(problem) => {
+                let position = fields.iter().position(|field| field.name == problem.field);
+                let at = position.and_then(|index| chosen[index]).map_or(entry.at, |item| item.at);
+                errors.add(at, Fault { message: problem.message, hint: problem.hint });
+            }
+        }
+        if !advance(&mut counters, axes) {
+            return;
+        }
+    }
+}
+
+/// The next combination; false after the last.
+fn advance(counters: &mut [usize], axes: &[Axis]) -> bool {
+    for (counter, axis) in counters.iter_mut().zip(axes).rev() {
+        *counter += 1;
+        if *counter < axis.rows.len() {
+            return true;
+        }
+        *counter = 0;
+    }
+    false
+}
+
+/// The declared defaults, by field. One that its own kind refuses is a fault of the benchmark's table.
+fn defaults(fields: &[&'static Field], at: At, errors: &mut Diagnostics) -> Vec<Option<Value>> {
+    let mut read = |field: &Field| match canonical(field, field.default?, false) {
+        Ok(value) => Some(value),
+        Err(fault) => {
+            errors.add(at, Fault::new(format!("the declared default is wrong: {}", fault.message)));
+            None
+        }
+    };
+    fields.iter().map(|field| read(field)).collect()
+}
+
+/// The item given for each field in this combination.
+fn chosen<'a>(fields: &[&'static Field], axes: &'a [Axis], counters: &[usize]) -> Vec<Option<&'a Item>> {
+    let mut chosen = vec![None; fields.len()];
+    for (axis, row) in axes.iter().zip(counters) {
+        for (field, item) in axis.fields.iter().zip(&axis.rows[*row]) {
+            if let Some(index) = fields.iter().position(|known| known.name == field.name) {
+                chosen[index] = Some(item);
+            }
+        }
+    }
+    chosen
+}
+
+/// The case with all its values, before the benchmark's own check.
+fn resolve(about: &About, fields: &[&'static Field], defaults: &[Option<Value>], chosen: &[Option<&Item>]) -> Case {
+    let mut case = Case {
+        id: String::new(),
+        benchmark: about.name.to_owned(),
+        parameters: Map::new(),
+        settings: Map::new(),
+        world: Map::new(),
+        caveats: Vec::new(),
+        bytes_requested: None,
+        skip: None,
+    };
+    for ((field, default), chosen) in fields.iter().zip(defaults).zip(chosen) {
+        let Some(value) = chosen.map(|item| &item.value).or(default.as_ref()) else { continue };
+        match field.shown {
+            Shown::Always => case.parameters.insert(field.name.to_owned(), value.clone()),
+            Shown::WhenSet if Some(value) != default.as_ref() => {
+                case.parameters.insert(field.name.to_owned(), value.clone())
+            }
+            Shown::WhenSet => None,
+            Shown::Setting => case.settings.insert(field.name.to_owned(), value.clone()),
+        };
+        if field.world {
+            case.world.insert(field.name.to_owned(), value.clone());
+        }
+    }
+    case
+}
+
+/// The benchmark's check, then the identity. What the check removed or rounded is so in the world, too.
+fn check(about: &About, case: &mut Case) -> Result<(), crate::Problem> {
+    let before: Vec<String> = case.parameters.keys().filter(|name| case.world.contains_key(*name)).cloned().collect();
+    (about.check)(case)?;
+    for name in before {
+        match case.parameters.get(&name).cloned() {
+            Some(value) => drop(case.world.insert(name, value)),
+            None => drop(case.world.shift_remove(&name)),
+        }
+    }
+    case.identify();
+    Ok(())
+}
+
+/// Drops repeated cases, keeping the first, and says how many. The same case with other settings is an error: it would
+/// be two cases with one identity, and neither setting may be dropped in silence.
+pub(crate) fn without_repeats(cases: Vec<Placed>, errors: &mut Diagnostics, notes: &mut Vec<String>) -> Vec<Case> {
+    let mut first: HashMap<String, usize> = HashMap::new();
+    let mut kept: Vec<Case> = Vec::new();
+    let mut repeats = 0;
+    for Placed { case, at } in cases {
+        match first.get(&case.id).map(|index| &kept[*index]) {
+            None => {
+                first.insert(case.id.clone(), kept.len());
+                kept.push(case);
+            }
+            Some(same) if same.settings == case.settings => repeats += 1,
+            Some(same) => {
+                let differs = case.settings.iter().find(|(name, value)| same.settings.get(*name) != Some(*value));
+                let name = differs.map_or("a setting", |(name, _)| name.as_str());
+                let message = format!("a case of this entry is asked for twice, with different `{name}`");
+                let hint = "cases that differ only in how they are sampled belong in separate plans";
+                errors.add(at, Fault::new(message).hint(hint));
+            }
+        }
+    }
+    if repeats > 0 {
+        let noun = if repeats == 1 { "case is" } else { "cases are" };
+        notes.push(format!("{repeats} {noun} asked for more than once; each runs once, at its first place"));
+    }
+    kept
+}
+
+/// Brings cases of one world together, worlds in order of their first case: each world starts once.
+pub(crate) fn group_by_world(cases: &mut [Case]) {
+    let mut order: HashMap<String, usize> = HashMap::new();
+    let mut keys: HashMap<String, usize> = HashMap::new();
+    for case in cases.iter() {
+        let sorted: std::collections::BTreeMap<_, _> = case.world.iter().collect();
+        let world = Value::from_iter(sorted.into_iter().map(|(name, value)| (name.clone(), value.clone()))).to_string();
+        let next = order.len();
+        keys.insert(case.id.clone(), *order.entry(world).or_insert(next));
+    }
+    cases.sort_by_key(|case| keys[&case.id]);
+}

@@ -1,0 +1,15 @@
+//! How much a plan may hold. Each bound is far above any honest plan and low enough that reading a hostile one takes
+//! well under a second and a few hundred MB at most.
+
+/// Bytes of a plan's text.
+pub const BYTES: usize = 4 << 20;
+/// Levels of nesting.
+pub const DEPTH: usize = 64;
+/// Keys and values.
+pub const NODES: usize = 200_000;
+/// Bytes of one scalar.
+pub const SCALAR: usize = 4096;
+/// Texts that belong to one case (`inject`, `expect`, `env`).
+pub const TEXTS: usize = 64;
+/// Cases after expansion. A thousand a minute would be a fast machine, so these run for days.
+pub const CASES: usize = 20_000;

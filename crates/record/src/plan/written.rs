@@ -1,0 +1,81 @@
+//! The keys of a case, of `defaults` and of overrides to declared fields: nested keys joined, unknown ones refused.
+
+use terms::{nearest, normalize};
+
+use super::error::{Diagnostics, Fault};
+use super::source::{At, shown};
+use super::tree::{Key, Node, Tree};
+use crate::{About, Field, Kind};
+
+/// A field as it was given.
+#[derive(Clone, Copy)]
+pub(crate) struct Written<'a> {
+    pub(crate) field: &'static Field,
+    pub(crate) key: At,
+    pub(crate) node: &'a Node,
+}
+
+/// The fields of one key: the field of that name, or, where the value is a mapping (`pace: {bandwidth: ..}`), the
+/// fields whose names continue it (`pace_bandwidth`). Keys that name nothing are returned in `unknown`.
+pub(crate) fn fields<'a>(
+    about: &About,
+    key: &Key,
+    node: &'a Node,
+    unknown: &mut Vec<(At, String)>,
+) -> Vec<Written<'a>> {
+    let mut found = Vec::new();
+    join(about, &normalize(&key.text), key.at, node, unknown, &mut found);
+    found
+}
+
+fn join<'a>(
+    about: &About,
+    name: &str,
+    key: At,
+    node: &'a Node,
+    unknown: &mut Vec<(At, String)>,
+    found: &mut Vec<Written<'a>>,
+) {
+    let field = about.field(name);
+    let prefix = format!("{name}_");
+    match &node.tree {
+        Tree::Map(entries)
+            if !matches!(field, Some(Field { kind: Kind::Bytes, .. }))
+                && about.all_fields().any(|field| field.name.starts_with(&prefix)) =>
+        {
+            for (key, node) in entries {
+                join(about, &format!("{prefix}{}", normalize(&key.text)), key.at, node, unknown, found);
+            }
+        }
+        _ => match field {
+            Some(field) => found.push(Written { field, key, node }),
+            None => unknown.push((key, name.to_owned())),
+        },
+    }
+}
+
+/// Reports a key that names no field of `about`.
+pub(crate) fn report_unknown(about: &About, others: &[&'static About], at: At, name: &str, errors: &mut Diagnostics) {
+    let message = format!("benchmark `{}` has no field `{}`", about.name, shown(name));
+    let own = about.all_fields().map(|field| field.name).chain(["benchmark", "zip"]);
+    let owner = others.iter().find(|other| other.field(name).is_some());
+    let hint = match (nearest(name, own), owner) {
+        (Some(near), _) => format!("did you mean `{near}`?"),
+        (None, Some(owner)) => format!("benchmark `{}` has it", owner.name),
+        (None, None) => format!("known: {}", about.all_fields().map(|field| field.name).collect::<Vec<_>>().join(", ")),
+    };
+    errors.add(at, Fault::new(message).hint(hint));
+}
+
+/// Reports a key that names no field of any benchmark.
+pub(crate) fn report_unknown_to_all(benchmarks: &[&'static About], at: At, name: &str, errors: &mut Diagnostics) {
+    let fault = Fault::new(format!("no benchmark has a field `{}`", shown(name)));
+    let known = benchmarks.iter().flat_map(|about| about.all_fields().map(|field| field.name));
+    errors.add(
+        at,
+        match nearest(name, known) {
+            Some(near) => fault.hint(format!("did you mean `{near}`?")),
+            None => fault,
+        },
+    );
+}

@@ -1,0 +1,223 @@
+//! `run.json`: everything about a run but what its cases measured.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{About, Better, Kind, Machine, Plan, SCHEMA, Shown};
+
+/// `run.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunFile {
+    /// Version of this form, [`SCHEMA`].
+    pub schema: u32,
+    /// Who wrote it.
+    pub tool: Tool,
+    /// The plan's name.
+    pub experiment: String,
+    /// When it started: UTC, RFC 3339.
+    pub started: String,
+    /// The command as typed, through [`crate::command_line`].
+    pub command_line: Vec<String>,
+    /// The coordinator's machine.
+    pub machine: Machine,
+    /// All machines that held ranks, where they are not just the coordinator's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<Machine>,
+    /// Where ranks ran, one entry a world.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placement: Vec<Placement>,
+    /// Versions of what took part, by name ("rustc", "openmpi").
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub versions: BTreeMap<String, String>,
+    /// The backends, and whether they could run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub backends: Vec<BackendState>,
+    /// Environment variables on the allow-list, through [`crate::environment`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The plan, resolved.
+    pub plan: Plan,
+    /// What the plan's benchmarks declare, so that report and comparison need no benchmark.
+    pub benchmarks: Vec<Declared>,
+    /// The harness's own cost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness: Option<HarnessCost>,
+    /// Whether any case is computed rather than measured.
+    pub simulated: bool,
+}
+
+/// The program that wrote a record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// "rankmark".
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// Where the ranks of one world ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Ranks.
+    pub ranks: u32,
+    /// The binding asked for.
+    pub bind: String,
+    /// Host of each rank, by rank.
+    pub hosts: Vec<String>,
+    /// Processors of each rank, by rank; empty where it was not pinned.
+    pub cpus: Vec<Vec<u32>>,
+}
+
+/// One backend on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BackendState {
+    /// Its name.
+    pub name: String,
+    /// Whether it could run.
+    pub ready: bool,
+    /// Its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The library.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// Why it could not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
+/// What measuring itself costs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HarnessCost {
+    /// Nanoseconds a sample.
+    pub sample_ns: f64,
+    /// Nanoseconds a call.
+    pub call_ns: f64,
+}
+
+/// What a benchmark declared when the run was taken.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Declared {
+    /// Its name.
+    pub name: String,
+    /// One line about it.
+    pub doc: String,
+    /// Its fields.
+    pub fields: Vec<DeclaredField>,
+    /// Its metrics.
+    pub metrics: Vec<DeclaredMetric>,
+}
+
+/// A field as declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredField {
+    /// Its name.
+    pub name: String,
+    /// The kind of its values, in one word.
+    pub kind: String,
+    /// Its default, as text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+    /// Its unit, where the kind does not say it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// One line about it.
+    pub doc: String,
+    /// Whether it says how to sample rather than what.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub setting: bool,
+}
+
+/// A metric as declared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredMetric {
+    /// Its key in case lines.
+    pub name: String,
+    /// Its unit.
+    pub unit: String,
+    /// Which direction is better.
+    pub better: Better,
+    /// One line about it.
+    pub doc: String,
+}
+
+impl RunFile {
+    /// A run of this plan on this machine; what is not known yet is empty and filled in by the caller. `started` is
+    /// given, since this crate reads no clock.
+    pub fn new(
+        tool: Tool,
+        started: jiff::Timestamp,
+        machine: Machine,
+        plan: Plan,
+        benchmarks: &[&'static About],
+    ) -> Self {
+        let used = benchmarks.iter().filter(|about| plan.cases.iter().any(|case| case.benchmark == about.name));
+        Self {
+            schema: SCHEMA,
+            tool,
+            experiment: plan.experiment.clone(),
+            started: started.to_string(),
+            command_line: Vec::new(),
+            machine,
+            hosts: Vec::new(),
+            placement: Vec::new(),
+            versions: BTreeMap::new(),
+            backends: Vec::new(),
+            environment: BTreeMap::new(),
+            benchmarks: used.map(|about| Declared::of(about)).collect(),
+            plan,
+            harness: None,
+            simulated: false,
+        }
+    }
+
+    /// The declared metric of a benchmark.
+    pub fn metric(&self, benchmark: &str, metric: &str) -> Option<&DeclaredMetric> {
+        let declared = self.benchmarks.iter().find(|declared| declared.name == benchmark)?;
+        declared.metrics.iter().find(|declared| declared.name == metric)
+    }
+}
+
+impl Declared {
+    /// A copy of what a benchmark says of itself.
+    pub fn of(about: &About) -> Self {
+        let fields = about.all_fields().map(|field| DeclaredField {
+            name: field.name.to_owned(),
+            kind: field.kind.name().to_owned(),
+            default: field.default.map(str::to_owned),
+            unit: field.unit.to_owned(),
+            doc: field.doc.to_owned(),
+            setting: field.shown == Shown::Setting,
+        });
+        let metrics = about.metrics.iter().map(|metric| DeclaredMetric {
+            name: metric.name.to_owned(),
+            unit: metric.unit.to_owned(),
+            better: metric.better,
+            doc: metric.doc.to_owned(),
+        });
+        Self {
+            name: about.name.to_owned(),
+            doc: about.doc.to_owned(),
+            fields: fields.collect(),
+            metrics: metrics.collect(),
+        }
+    }
+}
+
+impl Kind {
+    /// The kind in one word.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Whole(..) => "whole",
+            Self::Bytes => "bytes",
+            Self::Seconds => "seconds",
+            Self::Bandwidth => "bandwidth",
+            Self::Ratio => "ratio",
+            Self::Bool => "bool",
+            Self::Word(_) => "word",
+            Self::Text => "text",
+            Self::Texts => "texts",
+        }
+    }
+}

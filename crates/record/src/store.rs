@@ -1,0 +1,41 @@
+//! The record on disk, one directory a run: `run.json`, `cases.jsonl`, `samples.jsonl`.
+//!
+//! Every case is on disk before the next begins, so that a crash loses at most the case in flight. What is there is
+//! never overwritten: a directory that holds a run is refused unless that run is resumed, and a record that cannot be
+//! read is refused rather than repaired, except for a last line that a crash cut short.
+
+mod append;
+mod directory;
+mod error;
+mod lines;
+mod lock;
+mod read;
+mod samples;
+
+pub use append::Store;
+pub use directory::{directory_name, fresh_directory};
+pub use error::StoreError;
+pub use lines::{CaseLines, read_case_lines};
+pub use read::{Resumed, Run, read_run, read_run_file};
+pub use samples::{CaseSamples, SampleLines, read_samples};
+
+/// The run file's name.
+pub const RUN_FILE: &str = "run.json";
+/// The case lines' file.
+pub const CASES_FILE: &str = "cases.jsonl";
+/// The samples' file.
+pub const SAMPLES_FILE: &str = "samples.jsonl";
+/// The lock of a live run.
+pub const LOCK_FILE: &str = "run.json.lock";
+
+/// Bounds on what is read back, far above what is written: a hostile record must not exhaust memory.
+mod limits {
+    /// Bytes of `run.json`.
+    pub(super) const RUN: u64 = 256 << 20;
+    /// Bytes of a case line.
+    pub(super) const CASE_LINE: u64 = 16 << 20;
+    /// Bytes of a sample line: 10,000 samples of 4,096 ranks.
+    pub(super) const SAMPLE_LINE: u64 = 1 << 30;
+    /// Case lines.
+    pub(super) const CASE_LINES: usize = 1_000_000;
+}

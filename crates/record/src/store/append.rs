@@ -1,0 +1,162 @@
+//! Writing a record: the run file, and one case after the other.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::lock::Lock;
+use super::{CASES_FILE, CaseSamples, RUN_FILE, SAMPLES_FILE, StoreError};
+use crate::{CaseLine, RunFile};
+
+/// A live record. Holds the directory's lock until dropped.
+#[derive(Debug)]
+pub struct Store {
+    directory: PathBuf,
+    cases: Lines,
+    samples: Lines,
+    /// What the user should know.
+    pub notes: Vec<String>,
+    _lock: Lock,
+}
+
+impl Store {
+    /// Creates the record of a new run, with its directory if need be.
+    ///
+    /// # Errors
+    /// When the directory holds a record already, is in use by a live run, or cannot be written.
+    pub fn create(directory: &Path, run: &RunFile) -> Result<Self, StoreError> {
+        std::fs::create_dir_all(directory).map_err(|error| StoreError::io("cannot create", directory, &error))?;
+        let mut notes = Vec::new();
+        let lock = Lock::take(directory, &mut notes)?;
+        let holds = |name: &str| std::fs::metadata(directory.join(name)).is_ok_and(|found| found.len() > 0);
+        for name in [RUN_FILE, CASES_FILE, SAMPLES_FILE] {
+            if holds(name) {
+                let shown = directory.display();
+                return Err(StoreError::new(format!("{shown} holds a record already (`{name}`)")).hint(format!(
+                    "go on with it by `--resume {shown}`, or choose another place with `--output-dir DIR`"
+                )));
+            }
+        }
+        let cases = Lines::open(directory.join(CASES_FILE))?;
+        let samples = Lines::open(directory.join(SAMPLES_FILE))?;
+        let store = Self { directory: directory.to_owned(), cases, samples, notes, _lock: lock };
+        // Last, since it is what makes the directory a record.
+        store.write_run(run)?;
+        Ok(store)
+    }
+
+    /// Goes on with a record whose files are whole.
+    pub(super) fn reopen(directory: &Path, lock: Lock, notes: Vec<String>) -> Result<Self, StoreError> {
+        let cases = Lines::open(directory.join(CASES_FILE))?;
+        let samples = Lines::open(directory.join(SAMPLES_FILE))?;
+        Ok(Self { directory: directory.to_owned(), cases, samples, notes, _lock: lock })
+    }
+
+    /// Where the record is.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Writes `run.json` anew, whole or not at all: for what is known only later (placement, harness cost).
+    ///
+    /// # Errors
+    /// When it cannot be written; the one before stays.
+    pub fn write_run(&self, run: &RunFile) -> Result<(), StoreError> {
+        let path = self.directory.join(RUN_FILE);
+        let temporary = self.directory.join("run.json.new");
+        let written = serde_json::to_vec_pretty(run).map_err(io::Error::other).and_then(|mut text| {
+            text.push(b'\n');
+            let mut file = File::create(&temporary)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &path)?;
+            File::open(&self.directory)?.sync_all()
+        });
+        written.map_err(|error| {
+            // Nothing more can be done about a temporary file that cannot be removed; it is overwritten next time.
+            let _ = std::fs::remove_file(&temporary);
+            StoreError::io("cannot write", &path, &error)
+        })
+    }
+
+    /// Appends a case, and its samples first, one entry a launch. It is on disk when this returns.
+    ///
+    /// # Errors
+    /// When it cannot be written (a full disk): both files are then as before. Also when the line would not read back
+    /// as it is, which is so for numbers that JSON lacks (NaN, infinity).
+    pub fn append(&mut self, line: &CaseLine, samples: &[CaseSamples]) -> Result<(), StoreError> {
+        let text = readable(line)?;
+        let mut block = Vec::new();
+        for launch in samples {
+            serde_json::to_writer(&mut block, launch).map_err(|error| unwritable(&line.id, error.to_string()))?;
+            block.push(b'\n');
+        }
+        let before = self.samples.length;
+        self.samples.append(&block)?;
+        self.cases.append(&text).inspect_err(|_| {
+            // The case's own error is the one to report; samples without their case are harmless when they remain.
+            let _ = self.samples.cut(before);
+        })
+    }
+}
+
+/// The line's text, if it reads back as the same line.
+fn readable(line: &CaseLine) -> Result<Vec<u8>, StoreError> {
+    let mut text = serde_json::to_vec(line).map_err(|error| unwritable(&line.id, error.to_string()))?;
+    let back = serde_json::from_slice::<CaseLine>(&text).map_err(|error| unwritable(&line.id, error.to_string()))?;
+    if back != *line || line.metrics.values().any(serde_json::Value::is_null) {
+        return Err(unwritable(&line.id, "it holds a number that JSON lacks (NaN or infinity)".to_owned()));
+    }
+    text.push(b'\n');
+    Ok(text)
+}
+
+fn unwritable(id: &str, cause: String) -> StoreError {
+    StoreError::new(format!("case {id} cannot be written as it is")).cause(cause)
+}
+
+/// A file of lines that is whole after every call, also after one that failed.
+#[derive(Debug)]
+struct Lines {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+impl Lines {
+    fn open(path: PathBuf) -> Result<Self, StoreError> {
+        let failed = |error: &io::Error| StoreError::io("cannot write", &path, error);
+        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(|error| failed(&error))?;
+        let length = file.metadata().map_err(|error| failed(&error))?.len();
+        Ok(Self { path, file, length })
+    }
+
+    fn append(&mut self, block: &[u8]) -> Result<(), StoreError> {
+        if block.is_empty() {
+            return Ok(());
+        }
+        match self.file.write_all(block).and_then(|()| self.file.sync_data()) {
+            Ok(()) => {
+                self.length += block.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                let failed = StoreError::io("cannot write", &self.path, &error);
+                self.cut(self.length).map_err(|cut| StoreError {
+                    hint: Some("the last line may be cut short; `--resume DIR` mends that".to_owned()),
+                    cause: Some(format!("{error}; nor could it be cut back: {cut}")),
+                    ..failed.clone()
+                })?;
+                Err(failed)
+            }
+        }
+    }
+
+    /// Cuts the file back to a length that it had. Giving space back works on a full disk.
+    fn cut(&mut self, length: u64) -> Result<(), StoreError> {
+        let cut = self.file.set_len(length).and_then(|()| self.file.sync_data());
+        cut.map_err(|error| StoreError::io("cannot shorten", &self.path, &error))?;
+        self.length = length;
+        Ok(())
+    }
+}

@@ -1,0 +1,30 @@
+//! Where a record goes when nobody says so: `<root>/<UTC>-<experiment>`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+
+/// `20261120T101500Z-sweep`. The time is given: this crate reads no clock.
+pub fn directory_name(started: jiff::Timestamp, experiment: &str) -> String {
+    format!("{}-{experiment}", started.strftime("%Y%m%dT%H%M%SZ"))
+}
+
+/// Creates the run's directory under `root`, with `-2`, `-3`, ... appended when the name is taken. Creating is what
+/// claims the name, so two runs of one second get two directories.
+///
+/// # Errors
+/// When it cannot be created.
+pub fn fresh_directory(root: &Path, started: jiff::Timestamp, experiment: &str) -> Result<PathBuf, StoreError> {
+    std::fs::create_dir_all(root).map_err(|error| StoreError::io("cannot create", root, &error))?;
+    let name = directory_name(started, experiment);
+    let mut path = root.join(&name);
+    for number in 2..10_000 {
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => path = root.join(format!("{name}-{number}")),
+            Err(error) => return Err(StoreError::io("cannot create", &path, &error)),
+        }
+    }
+    Err(StoreError::new(format!("{} holds ten thousand runs of this second", root.display())))
+}

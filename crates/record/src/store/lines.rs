@@ -1,0 +1,106 @@
+//! Files of JSON lines: bounded reading, and the one damage that a crash leaves, a last line cut short.
+
+use std::collections::HashMap;
+use std::io::{BufRead, Read};
+
+use super::{StoreError, limits};
+use crate::{CaseLine, SCHEMA};
+
+/// One line as read.
+pub(super) enum Line {
+    /// A whole line, without its line break.
+    Whole(Vec<u8>),
+    /// The last line has no line break.
+    Unfinished(Vec<u8>),
+    /// Longer than allowed.
+    TooLong,
+}
+
+/// The next line, or None at the end.
+pub(super) fn next_line(from: &mut impl BufRead, limit: u64) -> std::io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    from.by_ref().take(limit + 1).read_until(b'\n', &mut line)?;
+    Ok(match line.last() {
+        None => None,
+        Some(b'\n') => {
+            line.pop();
+            Some(Line::Whole(line))
+        }
+        Some(_) if line.len() as u64 > limit => Some(Line::TooLong),
+        Some(_) => Some(Line::Unfinished(line)),
+    })
+}
+
+/// The case lines of a file.
+#[derive(Debug, Default)]
+pub struct CaseLines {
+    /// The latest line of each case, in the order in which cases first appear.
+    pub lines: Vec<CaseLine>,
+    /// Bytes that are whole lines: what follows was cut short by a crash.
+    pub whole_bytes: u64,
+    /// Whether the last line is whole but for its line break.
+    pub break_missing: bool,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Reads case lines; a later line of a case stands for the earlier ones. `name` is for messages.
+///
+/// # Errors
+/// A line that is not a case line, with its number; only a last line without a line break may be, since that is what a
+/// crash leaves: it is left out, with a note.
+pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, StoreError> {
+    let mut found = CaseLines::default();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for number in 1.. {
+        if number > limits::CASE_LINES {
+            return Err(StoreError::new(format!("{name} holds more than {} lines", limits::CASE_LINES)));
+        }
+        let line = next_line(&mut from, limits::CASE_LINE)
+            .map_err(|error| StoreError::new(format!("cannot read {name}")).cause(error.to_string()))?;
+        let parsed = match line {
+            None => break,
+            Some(Line::TooLong) => return Err(corrupt(name, number, "the line is too long")),
+            Some(Line::Whole(bytes)) => {
+                found.whole_bytes += bytes.len() as u64 + 1;
+                case_line(&bytes).map_err(|cause| corrupt(name, number, &cause))?
+            }
+            Some(Line::Unfinished(bytes)) => match case_line(&bytes) {
+                Ok(line) => {
+                    found.whole_bytes += bytes.len() as u64;
+                    found.break_missing = true;
+                    line
+                }
+                Err(_) => {
+                    found
+                        .notes
+                        .push(format!("{name}: the last line was cut short and is left out ({} bytes)", bytes.len()));
+                    break;
+                }
+            },
+        };
+        match places.get(&parsed.id) {
+            Some(place) => found.lines[*place] = parsed,
+            None => {
+                places.insert(parsed.id.clone(), found.lines.len());
+                found.lines.push(parsed);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn case_line(bytes: &[u8]) -> Result<CaseLine, String> {
+    let line: CaseLine = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    match line.schema {
+        SCHEMA => Ok(line),
+        other => Err(format!("schema {other}; this program reads {SCHEMA}")),
+    }
+}
+
+/// The refusal of a line that nobody but a person can judge.
+pub(super) fn corrupt(name: &str, number: usize, cause: &str) -> StoreError {
+    StoreError::new(format!("{name}:{number}: not a line of this record"))
+        .cause(cause)
+        .hint("nothing was changed; take that line out, or start a new record with `--output-dir DIR`")
+}

@@ -1,0 +1,75 @@
+//! One live run a directory: an exclusive lock on a file beside `run.json`.
+//!
+//! A file and not the directory itself: network file systems turn such locks into record locks, which need a file that
+//! is open for writing. The kernel drops the lock when the process ends, however it ends.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::{LOCK_FILE, StoreError};
+
+/// Held while a run is live; dropping it removes the file.
+#[derive(Debug)]
+pub(super) struct Lock {
+    path: PathBuf,
+    /// None where the file system knows no locks.
+    file: Option<File>,
+}
+
+impl Lock {
+    /// Takes the lock of `directory`. The note says when the file system has no locks.
+    pub(super) fn take(directory: &Path, notes: &mut Vec<String>) -> Result<Self, StoreError> {
+        let path = directory.join(LOCK_FILE);
+        loop {
+            let failed = |error: &io::Error| StoreError::io("cannot write", &path, error);
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)
+                .map_err(|error| failed(&error))?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut file)),
+                Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {
+                    notes.push(format!(
+                        "{} is on a file system without locks: two runs in it would not notice each other",
+                        directory.display()
+                    ));
+                    return Ok(Self { path, file: None });
+                }
+                Err(TryLockError::Error(error)) => return Err(StoreError::io("cannot lock", &path, &error)),
+            }
+            // The holder before us may have removed the file between our open and our lock: then ours is another file.
+            let same =
+                std::fs::metadata(&path).is_ok_and(|named| file.metadata().is_ok_and(|ours| ours.ino() == named.ino()));
+            if !same {
+                continue;
+            }
+            file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(|error| failed(&error))?;
+            return Ok(Self { path, file: Some(file) });
+        }
+    }
+}
+
+fn in_use(directory: &Path, file: &mut File) -> StoreError {
+    let mut text = String::new();
+    let read = file.rewind().and_then(|()| file.take(32).read_to_string(&mut text));
+    let pid = text.trim().parse::<u32>().ok().filter(|_| read.is_ok());
+    let who = pid.map_or_else(|| "a live run".to_owned(), |pid| format!("a live run (pid {pid})"));
+    StoreError::new(format!("{} is in use by {who}", directory.display()))
+        .hint("wait for it, or choose another place with `--output-dir DIR`")
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Only the holder removes the name, and before it lets go, so nobody else's lock is ever removed. That it
+        // fails (a read-only file system by now) harms nothing: an unlocked file is no obstacle.
+        if self.file.is_some() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Reading a record back: for reports, and to go on with it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use terms::Status;
+
+use super::lines::{CaseLines, read_case_lines};
+use super::lock::Lock;
+use super::{CASES_FILE, RUN_FILE, SAMPLES_FILE, Store, StoreError, limits};
+use crate::{CaseLine, RunFile, SCHEMA};
+
+/// A record.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// `run.json`.
+    pub file: RunFile,
+    /// The latest line of each case: those of the plan in its order, then others in the order of the file.
+    pub cases: Vec<CaseLine>,
+    /// What the user should know: a last line that was cut short.
+    pub notes: Vec<String>,
+}
+
+/// A record that goes on.
+#[derive(Clone, Debug)]
+pub struct Resumed {
+    /// `run.json`, with the plan to go on with.
+    pub file: RunFile,
+    /// Cases that are done: their latest line is `ok`. All others run again.
+    pub done: HashSet<String>,
+    /// The latest line of each case, as in [`Run::cases`].
+    pub cases: Vec<CaseLine>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// Reads a record. Changes nothing, and needs no lock: a live run's record is whole up to its last case.
+///
+/// # Errors
+/// When there is no record, or it cannot be read.
+pub fn read_run(directory: &Path) -> Result<Run, StoreError> {
+    let file = run_file(directory)?;
+    let found = case_lines(directory)?;
+    let cases = in_plan_order(&file, found.lines);
+    Ok(Run { file, cases, notes: found.notes })
+}
+
+impl Store {
+    /// Goes on with a record. A last line that a crash cut short is cut off, with a note; anything else that cannot be
+    /// read is refused, and nothing is changed.
+    ///
+    /// # Errors
+    /// When there is no record, it cannot be read or written, or it is in use by a live run.
+    pub fn resume(directory: &Path) -> Result<(Self, Resumed), StoreError> {
+        // Before the lock: a directory that is no record must not get a lock file.
+        run_file(directory)?;
+        let mut notes = Vec::new();
+        let lock = Lock::take(directory, &mut notes)?;
+        let file = run_file(directory)?;
+        let found = case_lines(directory)?;
+        mend_cases(&directory.join(CASES_FILE), &found)?;
+        notes.extend(found.notes);
+        notes.extend(mend_samples(&directory.join(SAMPLES_FILE))?);
+        let done = found.lines.iter().filter(|line| line.status == Status::Ok).map(|line| line.id.clone()).collect();
+        let cases = in_plan_order(&file, found.lines);
+        let store = Self::reopen(directory, lock, Vec::new())?;
+        Ok((store, Resumed { file, done, cases, notes }))
+    }
+}
+
+/// Parses the text of a run file. `name` is for messages.
+///
+/// # Errors
+/// When it is not one, or was written by a newer program.
+pub fn read_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreError> {
+    let unreadable = |cause: String| {
+        StoreError::new(format!("{name} is not a run file"))
+            .cause(cause)
+            .hint("nothing was changed; start a new record with `--output-dir DIR`")
+    };
+    // The version first: another version's form may differ in everything else.
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: u32,
+    }
+    let version: Version = serde_json::from_slice(text).map_err(|error| unreadable(error.to_string()))?;
+    if version.schema != SCHEMA {
+        return Err(unreadable(format!("schema {}; this program reads {SCHEMA}", version.schema)));
+    }
+    serde_json::from_slice(text).map_err(|error| unreadable(error.to_string()))
+}
+
+fn run_file(directory: &Path) -> Result<RunFile, StoreError> {
+    let path = directory.join(RUN_FILE);
+    let mut text = Vec::new();
+    let read = File::open(&path).and_then(|file| file.take(limits::RUN + 1).read_to_end(&mut text));
+    read.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => StoreError::new(format!("{} holds no record", directory.display()))
+            .cause(format!("there is no {RUN_FILE} in it")),
+        _ => StoreError::io("cannot read", &path, &error),
+    })?;
+    if text.len() as u64 > limits::RUN {
+        return Err(StoreError::new(format!("{} is larger than {} MiB", path.display(), limits::RUN >> 20)));
+    }
+    read_run_file(&text, &path.display().to_string())
+}
+
+fn case_lines(directory: &Path) -> Result<CaseLines, StoreError> {
+    let path = directory.join(CASES_FILE);
+    match File::open(&path) {
+        Ok(file) => read_case_lines(BufReader::new(file), &path.display().to_string()),
+        // A crash between the run file and the first case, on a file system that reorders them.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(CaseLines::default()),
+        Err(error) => Err(StoreError::io("cannot read", &path, &error)),
+    }
+}
+
+fn in_plan_order(file: &RunFile, mut cases: Vec<CaseLine>) -> Vec<CaseLine> {
+    let order: HashMap<&str, usize> =
+        file.plan.cases.iter().enumerate().map(|(index, case)| (case.id.as_str(), index)).collect();
+    cases.sort_by_key(|line| order.get(line.id.as_str()).copied().unwrap_or(usize::MAX));
+    cases
+}
+
+/// Cuts off what a crash left, or adds the line break that is missing.
+fn mend_cases(path: &Path, found: &CaseLines) -> Result<(), StoreError> {
+    let mend = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        if file.metadata()?.len() > found.whole_bytes {
+            file.set_len(found.whole_bytes)?;
+        }
+        if found.break_missing {
+            file.write_all(b"\n")?;
+        }
+        file.sync_data()
+    };
+    mend().map_err(|error| StoreError::io("cannot write", path, &error))
+}
+
+/// Cuts off an unfinished last line of samples; its case never got its line, so it runs again.
+fn mend_samples(path: &Path) -> Result<Option<String>, StoreError> {
+    let mend = || -> std::io::Result<Option<String>> {
+        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let length = file.metadata()?.len();
+        let whole = last_break(&mut file, length)?;
+        if whole == length {
+            return Ok(None);
+        }
+        file.set_len(whole)?;
+        file.sync_data()?;
+        Ok(Some(format!("{SAMPLES_FILE}: the last line was cut short and is left out ({} bytes)", length - whole)))
+    };
+    mend().map_err(|error| StoreError::io("cannot write", path, &error))
+}
+
+/// One past the last line break, searched from the end.
+fn last_break(file: &mut File, length: u64) -> std::io::Result<u64> {
+    let mut block = vec![0; 64 << 10];
+    let mut end = length;
+    while end > 0 {
+        let begin = end.saturating_sub(block.len() as u64);
+        let part = &mut block[..(end - begin) as usize];
+        file.seek(SeekFrom::Start(begin))?;
+        file.read_exact(part)?;
+        if let Some(at) = part.iter().rposition(|byte| *byte == b'\n') {
+            return Ok(begin + at as u64 + 1);
+        }
+        end = begin;
+    }
+    Ok(0)
+}

@@ -1,0 +1,101 @@
+//! `samples.jsonl`: every sample of every rank, one line a launch of a case.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{BufReader, Seek, SeekFrom};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::lines::{Line, corrupt, next_line};
+use super::{SAMPLES_FILE, StoreError, limits};
+
+/// The samples of one launch of a case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CaseSamples {
+    /// The case's identity.
+    pub id: String,
+    /// Which launch of it, from 0.
+    pub launch: u32,
+    /// Calls in each sample.
+    pub calls: u64,
+    /// `[rank][sample]`: nanoseconds of a sample, all its calls together.
+    pub ns: Vec<Vec<u64>>,
+}
+
+/// The samples of a record, read case by case: they may be larger than memory.
+pub struct SampleLines {
+    file: BufReader<File>,
+    /// Where the lines of each case begin.
+    places: HashMap<String, Vec<u64>>,
+    /// What the user should know.
+    pub notes: Vec<String>,
+}
+
+/// What finding a line needs; the samples themselves are skipped.
+#[derive(Deserialize)]
+struct Head {
+    id: String,
+    launch: u32,
+}
+
+/// Opens the samples of a record.
+///
+/// # Errors
+/// When the file cannot be read, or a line other than an unfinished last one is not a sample line.
+pub fn read_samples(directory: &Path) -> Result<SampleLines, StoreError> {
+    let path = directory.join(SAMPLES_FILE);
+    let failed = |error: &std::io::Error| StoreError::io("cannot read", &path, error);
+    let mut file = BufReader::new(File::open(&path).map_err(|error| failed(&error))?);
+    let mut places: HashMap<String, Vec<u64>> = HashMap::new();
+    let mut last: HashMap<String, u32> = HashMap::new();
+    let mut notes = Vec::new();
+    let mut begin = 0;
+    for number in 1.. {
+        let line = next_line(&mut file, limits::SAMPLE_LINE).map_err(|error| failed(&error))?;
+        let bytes = match line {
+            None => break,
+            Some(Line::TooLong) => return Err(corrupt(SAMPLES_FILE, number, "the line is too long")),
+            Some(Line::Unfinished(bytes)) => {
+                notes.push(format!(
+                    "{SAMPLES_FILE}: the last line was cut short and is left out ({} bytes)",
+                    bytes.len()
+                ));
+                break;
+            }
+            Some(Line::Whole(bytes)) => bytes,
+        };
+        let head: Head =
+            serde_json::from_slice(&bytes).map_err(|error| corrupt(SAMPLES_FILE, number, &error.to_string()))?;
+        let lines = places.entry(head.id.clone()).or_default();
+        // Launches of a case are appended in order, so one that is not larger begins a later attempt at the case.
+        if last.insert(head.id, head.launch).is_some_and(|before| head.launch <= before) {
+            lines.clear();
+        }
+        lines.push(begin);
+        begin += bytes.len() as u64 + 1;
+    }
+    Ok(SampleLines { file, places, notes })
+}
+
+impl SampleLines {
+    /// The samples of a case, one entry a launch; empty where it took none. Of a case that was tried again, the last
+    /// attempt.
+    ///
+    /// # Errors
+    /// When the file cannot be read or changed under us.
+    pub fn of(&mut self, id: &str) -> Result<Vec<CaseSamples>, StoreError> {
+        let places = self.places.get(id).cloned().unwrap_or_default();
+        let failed = |error: String| StoreError::new(format!("cannot read {SAMPLES_FILE}")).cause(error);
+        let mut found = Vec::new();
+        for place in places {
+            self.file.seek(SeekFrom::Start(place)).map_err(|error| failed(error.to_string()))?;
+            let line = next_line(&mut self.file, limits::SAMPLE_LINE).map_err(|error| failed(error.to_string()))?;
+            let Some(Line::Whole(bytes)) = line else {
+                return Err(failed("the file changed while it was read".to_owned()));
+            };
+            found.push(serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?);
+        }
+        Ok(found)
+    }
+}

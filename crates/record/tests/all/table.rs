@@ -1,0 +1,93 @@
+//! A small table of benchmarks that exercises every kind of field.
+
+use record::{About, Better, Case, Field, Kind, Metric, Problem, Shown};
+use terms::{Collective, Dtype, Mode, Named};
+
+const fn field(name: &'static str, kind: Kind, default: Option<&'static str>, shown: Shown) -> Field {
+    Field { name, kind, default, unit: "", doc: "A field.", shown, world: false }
+}
+
+const fn world(field: Field) -> Field {
+    Field { world: true, ..field }
+}
+
+const COMMON: &[Field] = &[
+    world(field("ranks", Kind::Whole(1, 4096), Some("2"), Shown::Always)),
+    world(field("backend", Kind::Word(|| vec!["shm", "reference", "sim"]), Some("shm"), Shown::Always)),
+    world(field("bind", Kind::Word(|| vec!["core", "none"]), Some("core"), Shown::WhenSet)),
+    field("dtype", Kind::Word(Dtype::names), Some("f32"), Shown::Always),
+    field("mode", Kind::Word(Mode::names), Some("streaming"), Shown::Always),
+    field("seed", Kind::Whole(0, u64::MAX), Some("1"), Shown::Always),
+    field("target_precision", Kind::Ratio, Some("2%"), Shown::Setting),
+    field("max_seconds", Kind::Seconds, None, Shown::Setting),
+    field("expect", Kind::Texts, None, Shown::Setting),
+    field("inject", Kind::Texts, None, Shown::WhenSet),
+    field("pace_bandwidth", Kind::Bandwidth, None, Shown::WhenSet),
+    field("pace_latency", Kind::Seconds, None, Shown::WhenSet),
+];
+
+const COLLECTIVE: &[Field] = &[
+    field("op", Kind::Word(Collective::names), None, Shown::Always),
+    field("bytes", Kind::Bytes, None, Shown::Always),
+    field("in_place", Kind::Bool, Some("true"), Shown::Always),
+    field("root", Kind::Whole(0, 4095), Some("0"), Shown::WhenSet),
+    field("traffic_file", Kind::Text, None, Shown::WhenSet),
+];
+
+const TRAINING: &[Field] = &[
+    field("model", Kind::Word(|| vec!["gpt2", "resnet50"]), Some("gpt2"), Shown::Always),
+    field("global_batch", Kind::Whole(1, 1 << 20), Some("8"), Shown::Always),
+];
+
+fn check_collective(case: &mut Case) -> Result<(), Problem> {
+    let problem = |field, message: &str, hint: Option<&str>| Problem {
+        field,
+        message: message.to_owned(),
+        hint: hint.map(str::to_owned),
+    };
+    let Some(op) = case.word::<Collective>("op") else {
+        return Err(problem("op", "the case names no operation", Some("write op: all_reduce")));
+    };
+    if op == Collective::Barrier {
+        case.parameters.shift_remove("bytes");
+        return Ok(());
+    }
+    let Some(bytes) = case.whole("bytes") else {
+        return Err(problem("bytes", "the case names no size", None));
+    };
+    let root = case.whole("root").unwrap_or(0);
+    if op.has_root() && root >= u64::from(case.ranks()) {
+        return Err(problem("root", &format!("root {root} of {} ranks", case.ranks()), Some("ranks count from 0")));
+    }
+    let rounded = bytes / 4 * 4;
+    if rounded != bytes {
+        case.bytes_requested = Some(bytes);
+        case.caveats.push(record::Caveat::SizeRounded);
+        case.parameters.insert("bytes".to_owned(), rounded.into());
+    }
+    Ok(())
+}
+
+const METRICS: &[Metric] = &[
+    Metric { name: "algbw_gbs", unit: "GB/s", better: Better::Higher, doc: "S/t." },
+    Metric { name: "busbw_gbs", unit: "GB/s", better: Better::Higher, doc: "Wire bandwidth." },
+    Metric { name: "limit_share", unit: "1", better: Better::Higher, doc: "Of the limit." },
+];
+
+pub(crate) static COLLECTIVES: About = About {
+    name: "collective",
+    doc: "Collective operations.",
+    fields: &[COMMON, COLLECTIVE],
+    metrics: METRICS,
+    check: check_collective,
+};
+
+pub(crate) static TRAININGS: About =
+    About { name: "training", doc: "Training.", fields: &[COMMON, TRAINING], metrics: &[], check: |_| Ok(()) };
+
+pub(crate) static TABLE: [&About; 2] = [&COLLECTIVES, &TRAININGS];
+
+/// Pairs of owned texts.
+pub(crate) fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+}
