@@ -1,1 +1,28 @@
-//! Placeholder.
+//! Reports from records: Markdown, CSV, and charts as SVG and PNG, with words for what the data show.
+//!
+//! Reads record types only. Never starts anything, never measures, never prints; the same record gives the same bytes.
+
+#![forbid(unsafe_code)]
+
+pub mod chart;
+mod charts;
+mod csv;
+mod drift;
+mod error;
+mod escape;
+mod facts;
+mod format;
+mod markdown;
+mod number;
+mod pictures;
+mod run;
+mod sentences;
+mod study;
+mod table;
+mod write;
+
+pub use error::Error;
+pub use format::{FORMATS, Format, format};
+pub use run::Run;
+pub use sentences::sentences;
+pub use write::{Artifact, write, write_formats};

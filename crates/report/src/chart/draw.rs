@@ -1,0 +1,274 @@
+//! Lays a [`ChartSpec`] out: title, axes, bands, lines, markers, and a label at each line's end.
+
+use super::axis::{self, text};
+use super::font::{self, Weight};
+use super::labels::spread;
+use super::scale::{Extent, Mapped};
+use super::scene::{Anchor, Box2, Item, Paint, Pen, Scene, Text};
+use super::spec::{ChartSpec, Point, Scale, Series};
+use super::style::{self, INK, QUIET, WARNING, WARNING_INK};
+
+const WIDTH: f64 = 900.0;
+const PLOT_HEIGHT: f64 = 372.0;
+const MARGIN: f64 = 20.0;
+const TITLE_SIZE: f64 = 18.0;
+const TEXT_SIZE: f64 = 13.0;
+const NOTE_SIZE: f64 = 12.0;
+/// Distance of two labels' baselines.
+const LABEL_GAP: f64 = 17.0;
+/// A label's room for its marker.
+const SAMPLE: f64 = 18.0;
+/// The widest label; longer ones end in an ellipsis, and the table has them whole.
+const WIDEST_LABEL: f64 = 190.0;
+
+/// A label of a series or reference, and the end of the line that it names.
+struct EndLabel {
+    content: String,
+    rgb: [u8; 3],
+    sample: Sample,
+    end: [f64; 2],
+}
+
+enum Sample {
+    Marker(usize),
+    Dashes([u8; 3]),
+}
+
+/// Lays the chart out.
+pub(crate) fn draw(spec: &ChartSpec) -> Scene {
+    let mut items = Vec::new();
+    let top = header(&mut items, spec);
+    let names = names(spec);
+    let widest = names.iter().map(|name| font::width(name, TEXT_SIZE, Weight::Regular)).fold(0.0, f64::max);
+    let beside = names.len().saturating_sub(1) as f64 * LABEL_GAP <= PLOT_HEIGHT;
+    let right = if beside { WIDTH - MARGIN - widest - SAMPLE - 24.0 } else { WIDTH - MARGIN - 24.0 };
+    let (plot, x, y) = frame(spec, top, right);
+    axis::draw(&mut items, &plot, &x, &y);
+    references(&mut items, spec, &x, &y);
+    let dodged = |index: usize| dodge(spec, index);
+    for (index, series) in spec.series.iter().enumerate() {
+        band(&mut items, series, &x, &y, dodged(index), spec.x.scale == Scale::Steps);
+    }
+    for (index, series) in spec.series.iter().enumerate() {
+        line(&mut items, series, &x, &y, dodged(index));
+    }
+    let labels = end_labels(spec, &names, &x, &y);
+    let mut bottom = footer(&mut items, spec, &plot);
+    if beside {
+        beside_the_plot(&mut items, &labels, &plot);
+    } else {
+        bottom = below_the_plot(&mut items, &labels, bottom, widest);
+    }
+    let series: Vec<&str> = spec.series.iter().map(|series| series.label.as_str()).collect();
+    let warning = spec.banner.as_deref().map(|banner| format!(" ({banner})")).unwrap_or_default();
+    let description = format!("{}{warning}: {}; {}", spec.title, spec.subtitle, series.join("; "));
+    Scene { width: WIDTH, height: bottom + 12.0, description, items }
+}
+
+/// Background, banner, title, subtitle and the vertical axis' title; returns where the plot begins.
+fn header(items: &mut Vec<Item>, spec: &ChartSpec) -> f64 {
+    let mut y = 0.0;
+    let room = WIDTH - 2.0 * MARGIN;
+    if let Some(banner) = &spec.banner {
+        let corners = vec![[0.0, 0.0], [WIDTH, 0.0], [WIDTH, 28.0], [0.0, 28.0]];
+        items.push(Item::Polygon { points: corners, fill: Some(Paint::solid(WARNING)), pen: None });
+        let banner = font::fit(banner, TEXT_SIZE, Weight::Bold, room);
+        let at = [MARGIN, 19.0];
+        items
+            .push(Item::Text(Text { weight: Weight::Bold, ..text(banner, at, Anchor::Start, TEXT_SIZE, WARNING_INK) }));
+        y += 28.0;
+    }
+    y += 16.0 + TITLE_SIZE * 0.74;
+    let title = font::fit(&spec.title, TITLE_SIZE, Weight::Bold, room);
+    items.push(Item::Text(Text { weight: Weight::Bold, ..text(title, [MARGIN, y], Anchor::Start, TITLE_SIZE, INK) }));
+    if !spec.subtitle.is_empty() {
+        y += 21.0;
+        let subtitle = font::fit(&spec.subtitle, TEXT_SIZE, Weight::Regular, room);
+        items.push(Item::Text(text(subtitle, [MARGIN, y], Anchor::Start, TEXT_SIZE, QUIET)));
+    }
+    y += 30.0;
+    let title = font::fit(&spec.y.title, TEXT_SIZE, Weight::Regular, room);
+    items.push(Item::Text(Text { weight: Weight::Bold, ..text(title, [MARGIN, y], Anchor::Start, TEXT_SIZE, INK) }));
+    y + 14.0
+}
+
+fn extents(spec: &ChartSpec) -> (Extent, Extent) {
+    let (mut x, mut y) = (Extent::default(), Extent::default());
+    for point in spec.series.iter().flat_map(|series| &series.points) {
+        x.values.push(point.x);
+        y.values.push(point.y);
+        y.intervals.extend([point.low, point.high]);
+    }
+    for [at, limit] in spec.references.iter().flat_map(|reference| &reference.points) {
+        x.values.push(*at);
+        y.values.push(*limit);
+    }
+    (x, y)
+}
+
+/// The plot's box with both axes mapped into it. The left margin depends on the vertical axis' labels.
+fn frame(spec: &ChartSpec, top: f64, right: f64) -> (Box2, Mapped, Mapped) {
+    let (across, up) = extents(spec);
+    let bottom = top + PLOT_HEIGHT;
+    let y = Mapped::new(&spec.y, &up, [bottom, top]);
+    let (_, widest) = axis::rows(&y);
+    let left = MARGIN + widest + 8.0;
+    let x = Mapped::new(&spec.x, &across, [left, right]);
+    (Box2 { left, top, right, bottom }, x, y)
+}
+
+/// Where categories are shared, series stand side by side.
+fn dodge(spec: &ChartSpec, index: usize) -> f64 {
+    if spec.x.scale != Scale::Steps {
+        return 0.0;
+    }
+    let middle = (spec.series.len() as f64 - 1.0) / 2.0;
+    (index as f64 - middle) * 9.0f64.min(60.0 / spec.series.len().max(1) as f64)
+}
+
+fn placed(point: &Point, x: &Mapped, y: &Mapped, dodge: f64) -> Option<[f64; 2]> {
+    Some([x.place(point.x)? + dodge, y.place(point.y)?])
+}
+
+/// The interval: a band along a line, a bar at a point that stands alone or in a category.
+fn band(items: &mut Vec<Item>, series: &Series, x: &Mapped, y: &Mapped, dodge: f64, bars: bool) {
+    let shown = |point: &&Point| placed(point, x, y, dodge).is_some() && point.low <= point.high;
+    let points: Vec<&Point> = series.points.iter().filter(shown).collect();
+    let at = |point: &Point| x.place(point.x).unwrap_or_default() + dodge;
+    let colour = style::colour(series.style);
+    if bars || points.len() == 1 {
+        for point in points {
+            let (across, low, high) = (at(point), y.clamped(point.low), y.clamped(point.high));
+            let pen = Pen { paint: Paint::faint(colour, 0.75), width: 1.4, dash: None };
+            items.push(Item::Line { points: vec![[across, low], [across, high]], pen });
+            for end in [low, high] {
+                items.push(Item::Line { points: vec![[across - 4.0, end], [across + 4.0, end]], pen });
+            }
+        }
+        return;
+    }
+    let upper = points.iter().map(|point| [at(point), y.clamped(point.high)]);
+    let lower = points.iter().rev().map(|point| [at(point), y.clamped(point.low)]);
+    let points: Vec<[f64; 2]> = upper.chain(lower).collect();
+    if !points.is_empty() {
+        items.push(Item::Polygon { points, fill: Some(Paint::faint(colour, 0.2)), pen: None });
+    }
+}
+
+fn line(items: &mut Vec<Item>, series: &Series, x: &Mapped, y: &Mapped, dodge: f64) {
+    let points: Vec<[f64; 2]> = series.points.iter().filter_map(|point| placed(point, x, y, dodge)).collect();
+    let paint = Paint::solid(style::colour(series.style));
+    if points.len() > 1 {
+        items.push(Item::Line { points: points.clone(), pen: Pen { paint, width: 1.8, dash: None } });
+    }
+    items.extend(points.into_iter().map(|point| style::marker(series.style, point)));
+}
+
+fn references(items: &mut Vec<Item>, spec: &ChartSpec, x: &Mapped, y: &Mapped) {
+    for reference in &spec.references {
+        let place = |[across, up]: &[f64; 2]| Some([x.place(*across)?, y.place(*up)?]);
+        let mut points: Vec<[f64; 2]> = reference.points.iter().filter_map(place).collect();
+        if let [[across, up]] = points[..] {
+            // A limit that is known at one place only is a short stroke there.
+            points = vec![[across - 16.0, up], [across + 16.0, up]];
+        }
+        let paint = Paint::faint(reference_colour(reference.style), 0.9);
+        if !points.is_empty() {
+            items.push(Item::Line { points, pen: Pen { paint, width: 1.3, dash: Some([5.0, 4.0]) } });
+        }
+    }
+}
+
+fn reference_colour(style: Option<usize>) -> [u8; 3] {
+    style.map_or(QUIET, style::colour)
+}
+
+/// The texts of all labels: series, then references.
+fn names(spec: &ChartSpec) -> Vec<String> {
+    let series = spec.series.iter().map(|series| &series.label);
+    let references = spec.references.iter().map(|reference| &reference.label);
+    let fit = |label: &String| font::fit(&crate::escape::one_line(label), TEXT_SIZE, Weight::Regular, WIDEST_LABEL);
+    series.chain(references).map(fit).collect()
+}
+
+fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec<EndLabel> {
+    let mut names = names.iter();
+    let mut labels = Vec::with_capacity(names.len());
+    for (index, series) in spec.series.iter().enumerate() {
+        let Some(name) = names.next() else { continue };
+        let end = series.points.iter().rev().find_map(|point| placed(point, x, y, dodge(spec, index)));
+        labels.push((name, style::text_colour(series.style), Sample::Marker(series.style), end));
+    }
+    for reference in &spec.references {
+        let Some(name) = names.next() else { continue };
+        let place = |[across, up]: &[f64; 2]| Some([x.place(*across)?, y.place(*up)?]);
+        let end = reference.points.iter().rev().find_map(place);
+        let rgb = reference_colour(reference.style);
+        let ink = reference.style.map_or(QUIET, style::text_colour);
+        labels.push((name, ink, Sample::Dashes(rgb), end));
+    }
+    let corner = [x.range[1], y.range[1]];
+    let label = |(name, rgb, sample, end): (&String, _, _, Option<_>)| EndLabel {
+        content: name.clone(),
+        rgb,
+        sample,
+        end: end.unwrap_or(corner),
+    };
+    labels.into_iter().map(label).collect()
+}
+
+/// One label: a sample of the line, then its name.
+fn label(items: &mut Vec<Item>, label: &EndLabel, left: f64, middle: f64) {
+    items.push(match label.sample {
+        Sample::Marker(style) => style::marker(style, [left + 6.0, middle]),
+        Sample::Dashes(rgb) => Item::Line {
+            points: vec![[left, middle], [left + 13.0, middle]],
+            pen: Pen { paint: Paint::solid(rgb), width: 1.3, dash: Some([5.0, 3.0]) },
+        },
+    });
+    let at = [left + SAMPLE, middle + 0.36 * TEXT_SIZE];
+    items.push(Item::Text(text(label.content.clone(), at, Anchor::Start, TEXT_SIZE, label.rgb)));
+}
+
+/// Labels at the line ends, moved apart where they would collide, with a thread back to the end of a line that stops
+/// short or whose label had to move.
+fn beside_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], plot: &Box2) {
+    let wanted: Vec<f64> = labels.iter().map(|label| label.end[1]).collect();
+    let places = spread(&wanted, LABEL_GAP, [plot.top, plot.bottom]);
+    let left = plot.right + 18.0;
+    for (end, middle) in labels.iter().zip(places) {
+        let [x, y] = end.end;
+        if (middle - y).abs() > 3.0 || plot.right - x > 40.0 {
+            let pen = Pen { paint: Paint::faint(end.rgb, 0.45), width: 0.8, dash: None };
+            items.push(Item::Line { points: vec![[x + 6.0, y], [left - 3.0, middle]], pen });
+        }
+        label(items, end, left, middle);
+    }
+}
+
+/// Labels in columns below the chart: more series than the right margin holds. Returns the new bottom.
+fn below_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], top: f64, widest: f64) -> f64 {
+    let column = widest + SAMPLE + 18.0;
+    let columns = (((WIDTH - 2.0 * MARGIN) / column) as usize).max(1);
+    let rows = labels.len().div_ceil(columns);
+    for (index, end) in labels.iter().enumerate() {
+        let (across, down) = (index / rows, index % rows);
+        label(items, end, MARGIN + across as f64 * column, top + 16.0 + down as f64 * LABEL_GAP);
+    }
+    top + 16.0 + rows as f64 * LABEL_GAP
+}
+
+/// The horizontal axis' title and the note; returns the bottom.
+fn footer(items: &mut Vec<Item>, spec: &ChartSpec, plot: &Box2) -> f64 {
+    let room = WIDTH - 2.0 * MARGIN;
+    let mut y = plot.bottom + 44.0;
+    let title = font::fit(&spec.x.title, TEXT_SIZE, Weight::Bold, room);
+    let title_text = text(title, [(plot.left + plot.right) / 2.0, y], Anchor::Middle, TEXT_SIZE, INK);
+    items.push(Item::Text(Text { weight: Weight::Bold, ..title_text }));
+    if !spec.note.is_empty() {
+        y += 24.0;
+        let note = font::fit(&spec.note, NOTE_SIZE, Weight::Regular, room);
+        items.push(Item::Text(text(note, [MARGIN, y], Anchor::Start, NOTE_SIZE, QUIET)));
+    }
+    y + 4.0
+}

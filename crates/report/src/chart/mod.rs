@@ -1,0 +1,43 @@
+//! Charts: one declarative [`ChartSpec`], laid out once into a scene of shapes and text, and written as SVG and as PNG.
+//!
+//! Both files come from the same scene, so they cannot differ; text is measured with the embedded font, so labels are
+//! kept apart by arithmetic and tests can check it. Knows nothing of benchmarks: what to draw is decided in `charts`.
+
+mod axis;
+mod draw;
+mod font;
+mod labels;
+mod png;
+mod scale;
+mod scene;
+mod spec;
+mod style;
+mod svg;
+
+pub use scene::{Box2, Scene};
+pub use spec::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
+
+use crate::Error;
+
+impl ChartSpec {
+    /// Lays the chart out. Deterministic: the same specification gives the same scene.
+    pub fn scene(&self) -> Scene {
+        draw::draw(self)
+    }
+
+    /// The chart as a self-contained SVG document.
+    pub fn svg(&self) -> String {
+        svg::write(&self.scene())
+    }
+
+    /// The same picture as a PNG file, [`PNG_SCALE`] pixels a unit of the SVG.
+    ///
+    /// # Errors
+    /// When the PNG encoder fails.
+    pub fn png(&self) -> Result<Vec<u8>, Error> {
+        png::write(&self.scene(), PNG_SCALE)
+    }
+}
+
+/// Pixels of the PNG a unit of the SVG: sharp on screens of twice the usual density.
+pub const PNG_SCALE: u32 = 2;

@@ -1,0 +1,94 @@
+//! What a chart shows, without how it is drawn.
+
+/// A chart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChartSpec {
+    /// What is shown (`all_reduce: time against bytes`).
+    pub title: String,
+    /// What holds for all of it (`shm, f32, sum`).
+    pub subtitle: String,
+    /// A warning across the top: simulated, paced or injected data.
+    pub banner: Option<String>,
+    /// How to read it, below the axis.
+    pub note: String,
+    /// Across.
+    pub x: Axis,
+    /// Up.
+    pub y: Axis,
+    /// What was measured.
+    pub series: Vec<Series>,
+    /// What limits it.
+    pub references: Vec<Reference>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// What it shows; the unit stands on the ticks or, for a quantity without a unit of its own, in the title.
+    pub title: String,
+    /// What its values are.
+    pub quantity: Quantity,
+    /// How they are spread.
+    pub scale: Scale,
+}
+
+/// What the values of an axis are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Bytes; ticks are powers of two.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// GB/s (1e9 bytes a second).
+    Bandwidth,
+    /// A whole number, such as ranks.
+    Count,
+}
+
+/// How the values of an axis are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// Logarithmic; values that are not positive cannot be shown and are left out.
+    Log,
+    /// Linear from zero.
+    FromZero,
+    /// Linear around the data.
+    Linear,
+    /// Each value that occurs, at equal distances.
+    Steps,
+}
+
+/// A series of points, ascending in `x`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its label.
+    pub label: String,
+    /// Which colour and marker: equal numbers look alike in all charts of a report.
+    pub style: usize,
+    /// Its points.
+    pub points: Vec<Point>,
+}
+
+/// A value with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Point {
+    /// Across.
+    pub x: f64,
+    /// Up.
+    pub y: f64,
+    /// Lower end of the interval of `y`.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// A line that the data is compared with.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reference {
+    /// Its label.
+    pub label: String,
+    /// The style of the series that it belongs to; None: of all.
+    pub style: Option<usize>,
+    /// `[x, y]`, ascending in x.
+    pub points: Vec<[f64; 2]>,
+}

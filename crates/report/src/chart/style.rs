@@ -1,0 +1,51 @@
+//! Colours, markers and text sizes.
+
+use super::scene::{Item, Paint, Pen};
+
+/// Okabe and Ito, "Color Universal Design" (2008): seven colours that stay apart in the three common kinds of colour
+/// blindness. Their yellow is left out (too light on white) and their black is grey here, so that text stands out.
+const PALETTE: [[u8; 3]; 7] =
+    [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233], [90, 90, 90]];
+
+pub(crate) const INK: [u8; 3] = [34, 34, 34];
+pub(crate) const QUIET: [u8; 3] = [102, 102, 102];
+pub(crate) const GRID: [u8; 3] = [226, 226, 226];
+pub(crate) const FRAME: [u8; 3] = [150, 150, 150];
+pub(crate) const WARNING: [u8; 3] = [255, 236, 179];
+pub(crate) const WARNING_INK: [u8; 3] = [122, 63, 0];
+pub(crate) const WHITE: [u8; 3] = [255, 255, 255];
+
+/// The colour of a series.
+pub(crate) fn colour(style: usize) -> [u8; 3] {
+    PALETTE[style % PALETTE.len()]
+}
+
+/// The colour of a series, dark enough for text on white.
+pub(crate) fn text_colour(style: usize) -> [u8; 3] {
+    let rgb = colour(style);
+    let light = 0.299 * f64::from(rgb[0]) + 0.587 * f64::from(rgb[1]) + 0.114 * f64::from(rgb[2]);
+    let keep = (95.0 / light).min(1.0);
+    rgb.map(|part| (f64::from(part) * keep).round() as u8)
+}
+
+/// The marker of a series: shape by style, filled in the first round of colours, hollow in the second, and so on, so
+/// that no two of the first 42 look alike.
+pub(crate) fn marker(style: usize, at: [f64; 2]) -> Item {
+    const RADIUS: f64 = 4.0;
+    let colour = Paint::solid(colour(style));
+    let hollow = (style / PALETTE.len()) % 2 == 1;
+    let (fill, rim) = if hollow { (Paint::solid(WHITE), colour) } else { (colour, Paint::solid(WHITE)) };
+    let pen = Some(Pen { paint: rim, width: if hollow { 1.6 } else { 1.0 }, dash: None });
+    let around = |corners: &[[f64; 2]]| {
+        let points = corners.iter().map(|[x, y]| [at[0] + x * RADIUS, at[1] + y * RADIUS]).collect();
+        Item::Polygon { points, fill: Some(fill), pen }
+    };
+    match style % 6 {
+        0 => Item::Circle { center: at, radius: RADIUS, fill, pen },
+        1 => around(&[[-0.9, -0.9], [0.9, -0.9], [0.9, 0.9], [-0.9, 0.9]]),
+        2 => around(&[[0.0, -1.2], [1.15, 0.8], [-1.15, 0.8]]),
+        3 => around(&[[0.0, -1.3], [1.1, 0.0], [0.0, 1.3], [-1.1, 0.0]]),
+        4 => around(&[[0.0, 1.2], [1.15, -0.8], [-1.15, -0.8]]),
+        _ => around(&[[0.0, -1.2], [1.2, -0.3], [0.75, 1.05], [-0.75, 1.05], [-1.2, -0.3]]),
+    }
+}

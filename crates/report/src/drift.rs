@@ -1,0 +1,86 @@
+//! Drift over a long case: how its time moved from the first samples to the last.
+
+use record::CaseLine;
+
+use crate::Run;
+use crate::chart::{Axis, ChartSpec, Point, Quantity, Scale, Series};
+use crate::number::{count, percent, seconds};
+use crate::study::{Operation, banner};
+
+/// A case is long when it sampled for this many seconds.
+const LONG: f64 = 30.0;
+/// Windows of a drift chart.
+const WINDOWS: usize = 60;
+/// Samples in a window, at least: fewer have no interval of their median.
+const WINDOW: usize = 20;
+
+/// The series of a case that is long, or that the measuring marked as drifting, and long enough to say anything.
+pub(crate) fn series<'r>(run: &'r Run, case: &CaseLine) -> Option<&'r [f64]> {
+    let samples = run.samples.get(&case.id).filter(|samples| samples.len() >= 5 * WINDOW)?;
+    let usable = samples.iter().all(|sample| sample.is_finite() && *sample > 0.0);
+    let calls = case.calls_per_sample.unwrap_or(1).max(1) as f64;
+    let long = samples.iter().sum::<f64>() * calls >= LONG || case.caveats.contains(&record::Caveat::Drift);
+    (usable && long).then_some(samples)
+}
+
+/// One sentence for each long case.
+pub(crate) fn sentences(run: &Run) -> Vec<String> {
+    let mut all = Vec::new();
+    for operation in crate::study::operations(run) {
+        for configuration in &operation.configurations {
+            for point in &configuration.points {
+                let Some(samples) = series(run, point.case) else { continue };
+                let size = point.bytes.map(|size| format!(" of {}", crate::number::bytes(size))).unwrap_or_default();
+                let what = format!("{}{size} with {}", operation.name, configuration.label);
+                all.push(sentence(&what, samples));
+            }
+        }
+    }
+    all.truncate(3);
+    all
+}
+
+/// Whether the time moved, by the test of `stats::drift`.
+fn sentence(what: &str, samples: &[f64]) -> String {
+    let tenth = samples.len() / 10;
+    let (first, last) = (stats::median(&samples[..tenth]), stats::median(&samples[samples.len() - tenth..]));
+    let ends = format!("median {} in the first tenth, {} in the last", seconds(first), seconds(last));
+    match stats::drift(samples) {
+        Some(drift) => {
+            let way = if drift.change > 0.0 { "slower" } else { "faster" };
+            let samples = count(samples.len(), "sample", "samples");
+            format!("{what} became {} {way} over its {samples}: {ends}.", percent(drift.change.abs()))
+        }
+        None => format!("{what} shows no drift over {}: {ends}.", count(samples.len(), "sample", "samples")),
+    }
+}
+
+/// Medians of windows against the time that the samples took.
+pub(crate) fn chart(operation: &Operation, label: &str, style: usize, case: &CaseLine, samples: &[f64]) -> ChartSpec {
+    let calls = case.calls_per_sample.unwrap_or(1).max(1) as f64;
+    let size = (samples.len() / WINDOWS).max(WINDOW);
+    let mut elapsed = 0.0;
+    let mut points = Vec::new();
+    for window in samples.chunks(size) {
+        let length = window.iter().sum::<f64>() * calls;
+        let median = stats::median(window);
+        // The last window may be too short for an interval: its samples are in the sentence, not in the chart.
+        if let Some(interval) = stats::median_interval(window) {
+            points.push(Point { x: elapsed + length / 2.0, y: median, low: interval.low, high: interval.high });
+        }
+        elapsed += length;
+    }
+    let size_text = case.bytes.map(|bytes| format!(", {}", crate::number::bytes(bytes))).unwrap_or_default();
+    ChartSpec {
+        title: format!("{}{size_text}: time over the run", operation.name),
+        subtitle: operation.constants.clone(),
+        banner: banner(std::iter::once(case)),
+        note: format!(
+            "Each point: the median of {size} samples in a row; band: its 95% interval. The vertical axis does not start at zero."
+        ),
+        x: Axis { title: "time spent in samples".to_owned(), quantity: Quantity::Seconds, scale: Scale::FromZero },
+        y: Axis { title: "time of one call".to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
+        series: vec![Series { label: label.to_owned(), style, points }],
+        references: Vec::new(),
+    }
+}

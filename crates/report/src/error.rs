@@ -1,0 +1,48 @@
+//! What can go wrong while a report is written.
+
+use std::path::PathBuf;
+
+/// What went wrong; [`Error::cause`] and [`Error::hint`] complete the message.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file of the report could not be written.
+    #[error("the report's file {} could not be written", path.display())]
+    Write {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A picture could not be encoded.
+    #[error("a chart could not be encoded as PNG")]
+    Png {
+        /// What the encoder said.
+        cause: String,
+    },
+    /// No format has this name.
+    #[error("{0}")]
+    UnknownFormat(String),
+}
+
+impl Error {
+    /// Why, in the words of whoever refused.
+    pub fn cause(&self) -> Option<String> {
+        match self {
+            Self::Write { source, .. } => Some(source.to_string()),
+            Self::Png { cause } => Some(cause.clone()),
+            Self::UnknownFormat(_) => None,
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Write { .. } => {
+                "the record itself is complete: free space or permissions, then `rankmark report DIR` writes it again"
+            }
+            Self::Png { .. } => "the SVG of the same chart does not need the encoder; please report this as a fault",
+            Self::UnknownFormat(_) => "the formats are listed by `rankmark report --help`",
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Text from data is made harmless here, once for each language that it is put into.
+
+/// Text in a Markdown table cell or paragraph (GitHub's dialect): one line, and no character that starts markup.
+pub(crate) fn markdown(text: &str) -> String {
+    let text = one_line(text);
+    let characters: Vec<char> = text.chars().collect();
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for (index, &character) in characters.iter().enumerate() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            // Inside a word an underscore is not emphasis, and `all_reduce` should stay readable as plain text.
+            '_' if between_letters(&characters, index) => escaped.push('_'),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            // At the start of a line these begin headings, lists and rules.
+            '#' | '+' | '-' | '=' | '!' if index == 0 => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            // `1. x` would begin a numbered list.
+            '.' | ')' if index > 0 && characters[..index].iter().all(char::is_ascii_digit) => {
+                escaped.push('\\');
+                escaped.push(character);
+            }
+            _ => escaped.push(character),
+        }
+    }
+    escaped
+}
+
+fn between_letters(characters: &[char], index: usize) -> bool {
+    let letter = |at: Option<usize>| at.and_then(|at| characters.get(at)).is_some_and(|c| c.is_alphanumeric());
+    letter(index.checked_sub(1)) && letter(Some(index + 1))
+}
+
+/// Text as Markdown code: a fence of backticks longer than any run inside.
+pub(crate) fn code(text: &str) -> String {
+    let text = one_line(text);
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest + 1);
+    if longest == 0 && !text.is_empty() { format!("`{text}`") } else { format!("{fence} {text} {fence}") }
+}
+
+/// White space and control characters as single spaces.
+pub(crate) fn one_line(text: &str) -> String {
+    let shown: String = text.chars().map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c }).collect();
+    shown.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Characters that change the direction of text or hide in it, so that a name cannot pretend to be another.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
+}
+
+/// Text as XML character data or attribute value. Characters that XML 1.0 forbids become U+FFFD.
+pub(crate) fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            '\n' | '\t' | '\r' => escaped.push(' '),
+            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => escaped.push('\u{FFFD}'),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// One cell of a CSV file (RFC 4180). A text that a spreadsheet would run as a formula is kept as text by a leading
+/// apostrophe (OWASP "CSV injection"); numbers keep their sign.
+pub(crate) fn csv(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number(text);
+    let text = if formula { format!("'{text}") } else { text.to_owned() };
+    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+/// Whether the text is a plain decimal number: Rust would also read `inf` and `nan`, which are words to a spreadsheet.
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'))
+        && text.parse::<f64>().is_ok()
+}
+
+/// A file name's stem from a name in the data: letters, digits, `_` and `-`, at most 48.
+pub(crate) fn file_stem(text: &str) -> String {
+    let stem: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).take(48).collect();
+    if stem.bytes().any(|b| b.is_ascii_alphanumeric()) { stem } else { "chart".to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markdown_is_inert_and_readable() {
+        assert_eq!(markdown("all_reduce"), "all_reduce");
+        assert_eq!(markdown("_a_ *b* |c|"), "\\_a\\_ \\*b\\* \\|c\\|");
+        assert_eq!(markdown("<script>&\n\u{202E}x"), "&lt;script&gt;&amp; x");
+        assert_eq!(markdown("# no"), "\\# no");
+        assert_eq!(markdown("1. no"), "1\\. no");
+        assert_eq!(code("a`b``c"), "``` a`b``c ```");
+        assert_eq!(code("x"), "`x`");
+    }
+
+    #[test]
+    fn csv_quotes_and_disarms() {
+        assert_eq!(csv("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
+        assert_eq!(csv("=1+1"), "'=1+1");
+        assert_eq!(csv("-inf"), "'-inf");
+        assert_eq!(csv("+cmd|x"), "'+cmd|x");
+        assert_eq!(csv("@SUM(A1,2)"), "\"'@SUM(A1,2)\"");
+        assert_eq!(csv("-1.5e-3"), "-1.5e-3");
+    }
+
+    #[test]
+    fn xml_has_no_markup_left() {
+        assert_eq!(xml("<a b='c'>&\u{1}"), "&lt;a b=&#39;c&#39;&gt;&amp;\u{FFFD}");
+        assert_eq!(file_stem("../../etc/passwd"), "------etc-passwd");
+        assert_eq!(file_stem("|"), "chart");
+    }
+}

@@ -1,0 +1,191 @@
+//! Every number that a report shows becomes text here: three significant digits and a unit.
+//!
+//! Nothing here ever writes NaN or an infinity: what is no number is [`NONE`]. Exact values are in `cases.csv`.
+
+use terms::Bytes;
+
+/// What stands where there is no number.
+pub(crate) const NONE: &str = "-";
+
+/// Three significant digits: `0.143`, `7.31`, `72.0`, `361`, `2,170`.
+pub(crate) fn three_digits(value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
+    if value == 0.0 {
+        return "0".to_owned();
+    }
+    // Rounding first decides the magnitude, so that 9.999 is `10.0` and not `10.00`.
+    let exponent = exponent(value);
+    match exponent {
+        ..=-5 => format!("{value:.2e}"),
+        -4..=2 => format!("{value:.*}", (2 - exponent) as usize),
+        3..=14 => thousands((value / 10f64.powi(exponent - 2)).round() as i64 * 10i64.pow((exponent - 2) as u32)),
+        _ => format!("{value:.2e}"),
+    }
+}
+
+/// The decimal exponent of a value that is rounded to three significant digits.
+fn exponent(value: f64) -> i32 {
+    let scientific = format!("{value:.2e}");
+    scientific.rsplit('e').next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// `-1234567` is `-1,234,567`.
+pub(crate) fn thousands(value: i64) -> String {
+    let digits = value.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
+    if value < 0 {
+        text.push('-');
+    }
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// The unit in which a duration is read, and how many of it are a second. The bounds are those of `terms::Seconds`.
+pub(crate) fn time_unit(seconds: f64) -> (f64, &'static str) {
+    match seconds.abs() {
+        s if s == 0.0 || s >= 0.999_5 => (1.0, "s"),
+        s if s < 1e-7 => (1e9, "ns"),
+        s if s < 0.999_5e-3 => (1e6, "us"),
+        _ => (1e3, "ms"),
+    }
+}
+
+/// A duration: `0.143 us`, `12.3 ms`, `4.00 s`.
+pub(crate) fn seconds(value: f64) -> String {
+    if !value.is_finite() {
+        return NONE.to_owned();
+    }
+    let (per_second, unit) = time_unit(value);
+    format!("{} {unit}", three_digits(value * per_second))
+}
+
+/// A round value for a tick: `1`, `0.15`, `200`, without trailing zeros.
+pub(crate) fn round(value: f64) -> String {
+    let text = three_digits(value);
+    if !text.contains('.') || text.contains('e') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A round duration for a tick: `1 us`, `150 ms`.
+pub(crate) fn round_seconds(value: f64) -> String {
+    let (per_second, unit) = time_unit(value);
+    format!("{} {unit}", round(value * per_second))
+}
+
+/// A bandwidth in GB/s (1e9 bytes a second), with its unit.
+pub(crate) fn bandwidth(gbs: f64) -> String {
+    format!("{} GB/s", three_digits(gbs))
+}
+
+/// A share as per cent: two significant digits at most above 1%, `<0.01%` below what can be read.
+pub(crate) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    match value.abs() {
+        v if !v.is_finite() => NONE.to_owned(),
+        0.0 => "0%".to_owned(),
+        v if v < 0.005 => "<0.01%".to_owned(),
+        v if v < 0.995 => format!("{value:.2}%"),
+        v if v < 9.95 => format!("{value:.1}%"),
+        v if v < 9_999.5 => format!("{value:.0}%"),
+        _ => format!("{}%", three_digits(value)),
+    }
+}
+
+/// A factor: `2.9x`, `12.3x`.
+pub(crate) fn factor(value: f64) -> String {
+    format!("{}x", three_digits(value))
+}
+
+/// Bytes for reading: the exact number where a unit divides it into at most four digits (`64 KiB`, `100 MB`, `1,023 B`
+/// below the first unit), else three digits and a binary unit.
+pub(crate) fn bytes(value: u64) -> String {
+    let exact = Bytes(value).to_string();
+    let digits = exact.bytes().take_while(u8::is_ascii_digit).count();
+    match exact.split_at(digits) {
+        (number, "") if value < 1024 => format!("{number} B"),
+        (number, unit) if !unit.is_empty() && digits <= 4 => format!("{number} {unit}"),
+        _ => Bytes(value).about(),
+    }
+}
+
+/// A count: `1 case`, `2 cases`, `1,234 cases`.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    let digits = thousands(i64::try_from(number).unwrap_or(i64::MAX));
+    format!("{digits} {}", if number == 1 { one } else { many })
+}
+
+/// `2`, `2 and 4`, `2, 4 and 6`.
+pub(crate) fn list<T: std::fmt::Display>(items: &[T]) -> String {
+    match items {
+        [] => String::new(),
+        [one] => one.to_string(),
+        [first @ .., last] => {
+            let first: Vec<String> = first.iter().map(T::to_string).collect();
+            format!("{} and {last}", first.join(", "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_are_significant() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.1434, "0.143"),
+            (7.309, "7.31"),
+            (9.999, "10.0"),
+            (72.0, "72.0"),
+            (99.96, "100"),
+            (361.4, "361"),
+            (999.7, "1,000"),
+            (2174.0, "2,170"),
+            (12_345_678.0, "12,300,000"),
+            (-2.5, "-2.50"),
+            (0.000_143, "0.000143"),
+            (1.434e-7, "1.43e-7"),
+            (1e20, "1.00e20"),
+            (f64::NAN, "-"),
+            (f64::INFINITY, "-"),
+        ] {
+            assert_eq!(three_digits(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn quantities_carry_units() {
+        for (value, text) in
+            [(1.43e-7, "0.143 us"), (5e-8, "50.0 ns"), (0.9997e-3, "1.00 ms"), (12.3, "12.3 s"), (f64::NAN, "-")]
+        {
+            assert_eq!(seconds(value), text);
+        }
+        for (value, text) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1536, "1.50 KiB"),
+            (65_536, "64 KiB"),
+            (100_000_000, "100 MB"),
+            (1_000_000_000, "1 GB"),
+            (123_456_789, "118 MiB"),
+            (u64::MAX, "16777216 TiB"),
+        ] {
+            assert_eq!(bytes(value), text);
+        }
+        for (value, text) in [(0.843, "84%"), (0.0312, "3.1%"), (0.0045, "0.45%"), (1e-6, "<0.01%"), (f64::NAN, "-")] {
+            assert_eq!(percent(value), text);
+        }
+        assert_eq!(list(&[2, 4, 6]), "2, 4 and 6");
+        assert_eq!(count(1234, "case", "cases"), "1,234 cases");
+    }
+}

@@ -1,0 +1,292 @@
+//! Words for what the data show, each computed and each with a premise: without it the sentence does not appear.
+
+use std::collections::BTreeSet;
+
+use record::{CaseLine, Caveat};
+use terms::Status;
+
+use crate::escape::one_line;
+use crate::facts::{self, Limit, Saturation};
+use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
+use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
+use crate::{Run, drift};
+
+/// A time model that misses a point by more than this describes nothing.
+const MODEL_FITS: f64 = 0.25;
+/// Configurations that one sentence names; more are in the tables.
+const NAMED: usize = 3;
+/// Up to this many operations, all their sentences stand at the top of the report; more have their own sections.
+pub(crate) const FEW_OPERATIONS: usize = 2;
+
+/// What the run shows, as plain text, the most important first: at most a dozen sentences, however large the run.
+pub fn sentences(run: &Run) -> Vec<String> {
+    let operations = operations(run);
+    let mut all = of_run(run);
+    for operation in &operations {
+        let own = of_operation(operation);
+        let shown = if operations.len() <= FEW_OPERATIONS { own.len() } else { 1 };
+        all.extend(own.into_iter().take(shown));
+    }
+    all.extend(drift::sentences(run));
+    all.iter().map(|sentence| one_line(sentence)).collect()
+}
+
+/// What holds for the whole run: cases that went wrong, gates, oversubscription.
+pub(crate) fn of_run(run: &Run) -> Vec<String> {
+    [wrong(run), unmeasured(run), gates(run), oversubscription(run)].into_iter().flatten().collect()
+}
+
+/// What one operation shows, most important first.
+pub(crate) fn of_operation(operation: &Operation) -> Vec<String> {
+    let mut sentences: Vec<String> = headline(operation).into_iter().collect();
+    sentences.extend(limits(operation));
+    sentences.extend(floors(operation));
+    sentences.extend(models(operation));
+    sentences.extend(effect_of_ranks(operation));
+    sentences.extend(backends(operation));
+    sentences
+}
+
+fn wrong(run: &Run) -> Option<String> {
+    let wrong = run.cases.iter().filter(|case| case.wrong.unwrap_or(0) > 0).count();
+    (wrong > 0).then(|| {
+        format!("{} gave wrong results: their times are neither drawn nor summed up.", count(wrong, "case", "cases"))
+    })
+}
+
+fn unmeasured(run: &Run) -> Option<String> {
+    let number = |status: Status| run.cases.iter().filter(|case| case.status == status).count();
+    let parts: Vec<String> = [(Status::Failed, "failed"), (Status::Skipped, "skipped"), (Status::NotRun, "not run")]
+        .into_iter()
+        .map(|(status, word)| (number(status), word))
+        .filter(|(number, _)| *number > 0)
+        .map(|(number, word)| format!("{number} {word}"))
+        .collect();
+    let total = count(run.cases.len(), "case", "cases");
+    (!parts.is_empty()).then(|| format!("Of {total}, {}: the reasons are below.", list(&parts)))
+}
+
+fn gates(run: &Run) -> Option<String> {
+    let missed: Vec<&CaseLine> = run.cases.iter().filter(|case| !case.gates_missed.is_empty()).collect();
+    let first = missed.first()?.gates_missed.first()?;
+    Some(format!("{} missed a gate, the first: {first}.", count(missed.len(), "case", "cases")))
+}
+
+fn oversubscription(run: &Run) -> Option<String> {
+    let over = |case: &&CaseLine| case.caveats.contains(&Caveat::Oversubscribed) && case.time_s.is_some();
+    let ranks: BTreeSet<u32> = run.cases.iter().filter(over).map(|case| case.ranks).collect();
+    let ranks: Vec<u32> = ranks.into_iter().collect();
+    let cores = match run.cores {
+        Some(cores) => count(cores as usize, "core", "cores"),
+        None => "fewer cores".to_owned(),
+    };
+    (!ranks.is_empty()).then(|| {
+        format!(
+            "{} ranks share {cores} (oversubscribed): their times include waiting for a core and say nothing about the transport.",
+            list(&ranks)
+        )
+    })
+}
+
+/// `28.9 GB/s (28.1 to 29.3)`.
+fn rated(busbw: Estimate) -> String {
+    let number = crate::number::three_digits;
+    format!("{} busbw ({} to {})", bandwidth(busbw.mid), number(busbw.low), number(busbw.high))
+}
+
+fn timed(time: Estimate) -> String {
+    format!("{} ({} to {})", seconds(time.mid), seconds(time.low), seconds(time.high))
+}
+
+/// The best bandwidth and where it is reached; times, for an operation without bytes.
+fn headline(operation: &Operation) -> Option<String> {
+    let best = operation.configurations.iter().filter_map(|c| Some((c, facts::peak(c)?)));
+    let Some((configuration, (at, peak, point))) = best.max_by(|(_, a), (_, b)| a.1.mid.total_cmp(&b.1.mid)) else {
+        return times(operation);
+    };
+    let (name, label) = (&operation.name, &configuration.label);
+    if configuration.points.len() == 1 {
+        return Some(format!("{name} of {} with {label} takes {}, {}.", bytes(at), timed(point.time), rated(peak)));
+    }
+    let mut text = format!("{name} is fastest with {label} at {}: {}", bytes(at), rated(peak));
+    match facts::saturation(configuration) {
+        Some(Saturation::From(size)) if size < at => text += &format!(", 90% of it from {} up", bytes(size)),
+        Some(Saturation::AtSmallest(size)) if size < at => {
+            text += &format!(", 90% of it already at the smallest size, {}", bytes(size));
+        }
+        Some(Saturation::StillRising(_)) => text += ", still rising at the largest size",
+        _ => {}
+    }
+    if let Some((size, last)) = facts::decline(configuration) {
+        text += &format!("; at {} it falls to {}", bytes(size), bandwidth(last.mid));
+    }
+    Some(text + ".")
+}
+
+fn times(operation: &Operation) -> Option<String> {
+    let one = |c: &Configuration| Some(format!("{} with {}", timed(c.points.first()?.time), c.label));
+    let shown: Vec<String> = operation.configurations.iter().filter_map(one).take(NAMED).collect();
+    (!shown.is_empty()).then(|| format!("{} takes {}.", operation.name, list(&shown)))
+}
+
+/// Joins what is said of some configurations; what does not fit is counted.
+fn some(parts: Vec<String>) -> String {
+    let rest = parts.len().saturating_sub(NAMED);
+    let mut shown: Vec<String> = parts.into_iter().take(NAMED).collect();
+    if rest > 0 {
+        shown.push(format!("{rest} more (see the table)"));
+    }
+    list(&shown)
+}
+
+fn limits(operation: &Operation) -> Vec<String> {
+    let (mut bound, mut below) = (Vec::new(), Vec::new());
+    for configuration in &operation.configurations {
+        let label = &configuration.label;
+        match facts::limit(configuration) {
+            Some(Limit::Bound { bytes: from, shares: [low, high] }) => {
+                let sizes = match configuration.sized().next_back() {
+                    Some((largest, _)) if largest == from => format!("at {}", bytes(from)),
+                    _ => format!("from {} up", bytes(from)),
+                };
+                let shares = if percent(low) == percent(high) {
+                    percent(low)
+                } else {
+                    format!("{} to {}", percent(low), percent(high))
+                };
+                bound.push(format!("{sizes} with {label} ({shares} of the limit)"));
+            }
+            Some(Limit::Below { bytes: at, share }) => {
+                below.push(format!("{} with {label} (at {})", percent(share), bytes(at)));
+            }
+            Some(Limit::InPlaces { bytes: at, share }) => {
+                below.push(format!("{} with {label} (at {}, not above it)", percent(share), bytes(at)));
+            }
+            None => {}
+        }
+    }
+    let mut sentences = Vec::new();
+    if !bound.is_empty() {
+        sentences.push(format!("{} is memory-bandwidth bound {}.", operation.name, some(bound)));
+    }
+    if !below.is_empty() {
+        sentences.push(format!("Of the memory limit {} reaches at most {}.", operation.name, some(below)));
+    }
+    sentences
+}
+
+/// Configurations whose times belong to the transport, not to the wait for a core.
+fn on_own_cores<'o>(operation: &'o Operation) -> impl Iterator<Item = &'o Configuration<'o>> {
+    operation.configurations.iter().filter(|configuration| !configuration.oversubscribed())
+}
+
+fn floors(operation: &Operation) -> Option<String> {
+    let floor = |c: &Configuration| {
+        let floor = facts::floor(c)?;
+        let [low, high] = floor.bytes;
+        Some(format!("{} with {} ({} to {})", seconds(floor.seconds), c.label, bytes(low), bytes(high)))
+    };
+    let floors: Vec<String> = on_own_cores(operation).filter_map(floor).collect();
+    (!floors.is_empty()).then(|| format!("The latency floor of {} is {}.", operation.name, some(floors)))
+}
+
+fn models(operation: &Operation) -> Option<String> {
+    let model = |c: &Configuration| {
+        let line = facts::line(c).filter(|line| line.worst <= MODEL_FITS)?;
+        let start = if line.alpha > 0.0 { format!("{} + ", seconds(line.alpha)) } else { String::new() };
+        let rate = bandwidth(line.beta / 1e9);
+        Some(format!("{start}bytes / ({rate}) with {} (within {})", c.label, percent(line.worst)))
+    };
+    let models: Vec<String> = on_own_cores(operation).filter_map(model).collect();
+    (!models.is_empty()).then(|| format!("Time of {} follows {}.", operation.name, some(models)))
+}
+
+/// The largest size, and the smallest if it is at most a sixteenth of it, that both were measured at.
+fn common_sizes<'c>(a: &'c Configuration, b: &'c Configuration) -> Vec<(u64, &'c Measured<'c>, &'c Measured<'c>)> {
+    let mut common: Vec<_> = a.sized().filter_map(|(size, point)| Some((size, point, b.at(size)?))).collect();
+    match (common.first().cloned(), common.pop()) {
+        (Some(first), Some(last)) if first.0 <= last.0 / 16 => vec![last, first],
+        (_, Some(last)) => vec![last],
+        _ => Vec::new(),
+    }
+}
+
+/// How much longer more ranks take at equal bytes: fewest against most ranks of otherwise equal configurations.
+fn effect_of_ranks(operation: &Operation) -> Vec<String> {
+    let mut groups: Vec<Vec<&Configuration>> = Vec::new();
+    for configuration in operation.configurations.iter().filter(|c| !c.points.is_empty()) {
+        let same =
+            |g: &&mut Vec<&Configuration>| g[0].backend == configuration.backend && g[0].others == configuration.others;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(configuration),
+            None => groups.push(vec![configuration]),
+        }
+    }
+    groups
+        .iter_mut()
+        .filter_map(|group| {
+            group.sort_by_key(|configuration| configuration.ranks);
+            ranks_apart(group.first()?, group.last()?)
+        })
+        .take(NAMED)
+        .collect()
+}
+
+fn ranks_apart(few: &Configuration, many: &Configuration) -> Option<String> {
+    if few.ranks == many.ranks {
+        return None;
+    }
+    let compare = |(size, fewer, more): &(u64, &Measured, &Measured)| {
+        let at = format!("at {}", bytes(*size));
+        if more.time.overlaps(&fewer.time) {
+            return format!("{at} cannot tell (the intervals overlap)");
+        }
+        let ratio = more.time.over(&fewer.time);
+        format!("{at} {} ({} to {})", factor(ratio.mid), factor(ratio.low), factor(ratio.high))
+    };
+    let compared: Vec<String> = common_sizes(few, many).iter().map(compare).collect();
+    if compared.is_empty() {
+        return None;
+    }
+    let doubt = if many.oversubscribed() || few.oversubscribed() { "; waiting for cores is included" } else { "" };
+    Some(format!("Time of {} over that of {}: {}{doubt}.", many.label, ranks(few.ranks), list(&compared)))
+}
+
+/// The fastest backend against the slowest, at the largest size that both have with equal ranks.
+fn backends(operation: &Operation) -> Option<String> {
+    let mut best: Option<(u64, &Configuration, &Configuration, &Measured, &Measured)> = None;
+    let all = &operation.configurations;
+    for (index, a) in all.iter().enumerate() {
+        for b in &all[index + 1..] {
+            if a.backend == b.backend || a.ranks != b.ranks || a.others != b.others {
+                continue;
+            }
+            let Some(&(size, of_a, of_b)) = common_sizes(a, b).first() else { continue };
+            let apart = |x: &Measured, y: &Measured| (x.time.mid / y.time.mid).ln().abs();
+            let further = best.is_none_or(|(other, _, _, x, y)| (size, apart(of_a, of_b)) > (other, apart(x, y)));
+            if further {
+                best = Some((size, a, b, of_a, of_b));
+            }
+        }
+    }
+    let (size, a, b, of_a, of_b) = best?;
+    let (fast, slow, of_fast, of_slow) =
+        if of_a.time.mid <= of_b.time.mid { (a, b, of_a, of_b) } else { (b, a, of_b, of_a) };
+    let at = format!("At {} with {}", bytes(size), ranks(fast.ranks));
+    if of_fast.time.overlaps(&of_slow.time) {
+        return Some(format!(
+            "{at}, which of {} and {} is faster: cannot tell (the intervals overlap).",
+            fast.backend, slow.backend
+        ));
+    }
+    let ratio = of_slow.time.over(&of_fast.time);
+    let doubt = if of_fast.has(Caveat::Oversubscribed) { "; both wait for cores" } else { "" };
+    Some(format!(
+        "{at}, {} takes {} ({} to {}) the time of {}{doubt}.",
+        slow.backend,
+        factor(ratio.mid),
+        factor(ratio.low),
+        factor(ratio.high),
+        fast.backend
+    ))
+}

@@ -1,0 +1,302 @@
+//! Case lines in the order in which they are read: operations, their configurations, and the sizes of each.
+//!
+//! A configuration is everything that a case's parameters say, except the size. Only measured, right cases become
+//! points: no bandwidth is shown without `wrong` 0.
+
+use std::collections::BTreeSet;
+
+use record::{CaseLine, Caveat};
+use serde_json::Value;
+use terms::Status;
+
+use crate::Run;
+
+/// A value with its 95% interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Estimate {
+    pub(crate) mid: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+impl Estimate {
+    /// Half the interval's width, relative to the value.
+    pub(crate) fn relative_half_width(&self) -> f64 {
+        (self.high - self.low) / 2.0 / self.mid
+    }
+
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+
+    /// This estimate over another, with the interval of the ratio recovered from the two intervals: on logarithms the
+    /// distances to the ends add in quadrature (MOVER; Zou and Donner, Statistics in Medicine 27, 2008).
+    pub(crate) fn over(&self, other: &Self) -> Self {
+        let mid = self.mid / other.mid;
+        let distance = |near: f64, far: f64| (near.ln().powi(2) + far.ln().powi(2)).sqrt();
+        let down = distance(self.mid / self.low, other.high / other.mid);
+        let up = distance(self.high / self.mid, other.mid / other.low);
+        Self { mid, low: mid * (-down).exp(), high: mid * up.exp() }
+    }
+}
+
+/// A measured, right case.
+#[derive(Clone, Debug)]
+pub(crate) struct Measured<'a> {
+    pub(crate) bytes: Option<u64>,
+    pub(crate) time: Estimate,
+    pub(crate) algbw: Option<Estimate>,
+    pub(crate) busbw: Option<Estimate>,
+    /// Share of the limit measured beside it.
+    pub(crate) limit_share: Option<f64>,
+    pub(crate) case: &'a CaseLine,
+}
+
+impl<'a> Measured<'a> {
+    /// None when the case was not measured or is wrong.
+    pub(crate) fn of(case: &'a CaseLine) -> Option<Self> {
+        let time = case.time_s.as_ref().filter(|_| case.status == Status::Ok && case.wrong.unwrap_or(0) == 0)?;
+        let [low, high] = time.ci95;
+        let usable = |value: f64| value.is_finite() && value > 0.0;
+        if !usable(time.median) {
+            return None;
+        }
+        // An end that is no positive number bounds nothing: the estimate then has no width to that side.
+        let low = if usable(low) { low.min(time.median) } else { time.median };
+        let high = if usable(high) { high.max(time.median) } else { time.median };
+        let time = Estimate { mid: time.median, low, high };
+        // Bandwidth is work over time, so its interval is the time's, turned over.
+        let rate = |name: &str| {
+            let mid = case.metric(name).filter(|value| usable(*value))?;
+            Some(Estimate { mid, low: mid * time.mid / time.high, high: mid * time.mid / time.low })
+        };
+        Some(Self {
+            bytes: case.bytes.filter(|bytes| *bytes > 0),
+            algbw: rate("algbw_gbs"),
+            busbw: rate("busbw_gbs"),
+            limit_share: case.metric("limit_share").filter(|share| usable(*share)),
+            time,
+            case,
+        })
+    }
+
+    /// The busbw at which the limit would be reached.
+    pub(crate) fn limit_gbs(&self) -> Option<f64> {
+        Some(self.busbw?.mid / self.limit_share?)
+    }
+
+    pub(crate) fn has(&self, caveat: Caveat) -> bool {
+        self.case.caveats.contains(&caveat)
+    }
+}
+
+/// All sizes of one configuration.
+#[derive(Clone, Debug)]
+pub(crate) struct Configuration<'a> {
+    /// What tells it from the others of the run ("shm, 4 ranks").
+    pub(crate) label: String,
+    /// Its number among the run's labels: colour and marker.
+    pub(crate) style: usize,
+    pub(crate) ranks: u32,
+    /// `pytorch/gloo`, or the backend alone where the runtime is native.
+    pub(crate) backend: String,
+    /// Everything but operation, size, ranks and backend.
+    pub(crate) others: Vec<(String, String)>,
+    pub(crate) cases: Vec<&'a CaseLine>,
+    /// Ascending in bytes.
+    pub(crate) points: Vec<Measured<'a>>,
+}
+
+impl Configuration<'_> {
+    /// The point at exactly this size.
+    pub(crate) fn at(&self, bytes: u64) -> Option<&Measured<'_>> {
+        self.points.iter().find(|point| point.bytes == Some(bytes))
+    }
+
+    /// Points with a size, ascending.
+    pub(crate) fn sized(&self) -> impl DoubleEndedIterator<Item = (u64, &Measured<'_>)> {
+        self.points.iter().filter_map(|point| Some((point.bytes?, point)))
+    }
+
+    pub(crate) fn oversubscribed(&self) -> bool {
+        self.cases.iter().any(|case| case.caveats.contains(&Caveat::Oversubscribed))
+    }
+}
+
+/// One operation with all its configurations.
+#[derive(Clone, Debug)]
+pub(crate) struct Operation<'a> {
+    /// `all_reduce`; the benchmark's name where a benchmark has no operations.
+    pub(crate) name: String,
+    /// What holds for all its configurations ("shm, cpu, f32, sum").
+    pub(crate) constants: String,
+    pub(crate) configurations: Vec<Configuration<'a>>,
+}
+
+impl Operation<'_> {
+    pub(crate) fn points(&self) -> impl Iterator<Item = &Measured<'_>> {
+        self.configurations.iter().flat_map(|configuration| &configuration.points)
+    }
+}
+
+/// `pytorch/gloo`, or the backend alone where the runtime is native.
+pub(crate) fn backend(case: &CaseLine) -> String {
+    if case.runtime == "native" || case.runtime.is_empty() {
+        case.backend.clone()
+    } else {
+        format!("{}/{}", case.runtime, case.backend)
+    }
+}
+
+/// The operation's name.
+pub(crate) fn operation(case: &CaseLine) -> &str {
+    case.parameters.get("op").and_then(Value::as_str).unwrap_or(&case.benchmark)
+}
+
+/// A parameter's value as it is written in a plan.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Everything but operation, size, ranks and backend, in the order of the record.
+fn others(case: &CaseLine) -> Vec<(String, String)> {
+    const APART: [&str; 9] = ["op", "bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "seed"];
+    let mut fields = vec![("device".to_owned(), case.device.clone())];
+    fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
+    let parameters = case.parameters.iter().filter(|(name, _)| !APART.contains(&name.as_str()));
+    fields.extend(parameters.map(|(name, value)| (name.clone(), plain(value))));
+    fields.push(("mode".to_owned(), case.mode.to_string()));
+    // A seed chooses the inputs; it tells configurations apart only where a plan varies it.
+    fields.extend(case.parameters.get("seed").map(|seed| ("seed".to_owned(), plain(seed))));
+    fields
+}
+
+/// How a field is written in labels: a word stands for itself, a switch by its name, a number with its name.
+fn written(name: &str, value: &str) -> String {
+    match value {
+        "true" => name.replace('_', " "),
+        "false" => format!("not {}", name.replace('_', " ")),
+        _ if value.parse::<f64>().is_ok() || name == "root" => format!("{name} {value}"),
+        _ => value.to_owned(),
+    }
+}
+
+/// The run's operations, in order of first appearance.
+pub(crate) fn operations(run: &Run) -> Vec<Operation<'_>> {
+    let mut operations: Vec<Operation> = Vec::new();
+    for case in &run.cases {
+        let name = operation(case);
+        let at = operations.iter().position(|operation| operation.name == name).unwrap_or_else(|| {
+            operations.push(Operation { name: name.to_owned(), constants: String::new(), configurations: Vec::new() });
+            operations.len() - 1
+        });
+        put(&mut operations[at].configurations, case);
+    }
+    for configuration in operations.iter_mut().flat_map(|operation| &mut operation.configurations) {
+        configuration.points = configuration.cases.iter().filter_map(|case| Measured::of(case)).collect();
+        configuration.points.sort_by_key(|point| point.bytes);
+    }
+    label(&mut operations);
+    operations
+}
+
+fn put<'a>(configurations: &mut Vec<Configuration<'a>>, case: &'a CaseLine) {
+    let (backend, others) = (backend(case), others(case));
+    let same = |c: &&mut Configuration| c.ranks == case.ranks && c.backend == backend && c.others == others;
+    match configurations.iter_mut().find(same) {
+        Some(configuration) => configuration.cases.push(case),
+        None => configurations.push(Configuration {
+            label: String::new(),
+            style: 0,
+            ranks: case.ranks,
+            backend,
+            others,
+            cases: vec![case],
+            points: Vec::new(),
+        }),
+    }
+}
+
+/// Gives labels and styles. A field is part of labels throughout the run when it varies within any operation, so that
+/// the same configuration has the same label, and so the same colour, in every chart.
+fn label(operations: &mut [Operation]) {
+    let mut varying: BTreeSet<String> = BTreeSet::new();
+    for operation in operations.iter() {
+        let Some(first) = operation.configurations.first() else { continue };
+        for configuration in &operation.configurations {
+            let differs = |(name, value): &&(String, String)| value_of(&first.others, name) != Some(value.as_str());
+            varying.extend(configuration.others.iter().filter(differs).map(|(name, _)| name.clone()));
+            let lacks = |(name, _): &&(String, String)| value_of(&configuration.others, name).is_none();
+            varying.extend(first.others.iter().filter(lacks).map(|(name, _)| name.clone()));
+            if configuration.backend != first.backend {
+                varying.insert("backend".to_owned());
+            }
+        }
+    }
+    let mut labels: Vec<String> = Vec::new();
+    for operation in operations {
+        let constant = |c: &Configuration| {
+            let hidden = |name: &str| varying.contains(name) || name == "seed";
+            let backend = (!varying.contains("backend")).then(|| c.backend.clone());
+            let others = c.others.iter().filter(|(name, _)| !hidden(name)).map(|(name, value)| written(name, value));
+            let parts = backend.into_iter().chain(others).filter(|part| !part.is_empty());
+            parts.collect::<Vec<_>>().join(", ")
+        };
+        operation.constants = operation.configurations.first().map(constant).unwrap_or_default();
+        for configuration in &mut operation.configurations {
+            configuration.label = label_of(configuration, &varying);
+            let known = labels.iter().position(|label| *label == configuration.label);
+            configuration.style = known.unwrap_or_else(|| {
+                labels.push(configuration.label.clone());
+                labels.len() - 1
+            });
+        }
+    }
+}
+
+fn label_of(configuration: &Configuration, varying: &BTreeSet<String>) -> String {
+    let mut parts = Vec::new();
+    if varying.contains("backend") {
+        parts.push(configuration.backend.clone());
+    }
+    parts.push(ranks(configuration.ranks));
+    let shown = configuration.others.iter().filter(|(name, _)| varying.contains(name));
+    parts.extend(shown.map(|(name, value)| written(name, value)));
+    parts.join(", ")
+}
+
+/// `1 rank`, `2 ranks`.
+pub(crate) fn ranks(number: u32) -> String {
+    crate::number::count(number as usize, "rank", "ranks")
+}
+
+fn value_of<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> {
+    fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+}
+
+/// The warning that must stand over every page and picture drawn from these cases, if any of them was not a plain
+/// measurement.
+pub(crate) fn banner<'a>(cases: impl Iterator<Item = &'a CaseLine>) -> Option<String> {
+    const WARNINGS: [(Caveat, &str, &str); 3] = [
+        (Caveat::Simulated, "SIMULATED", "times were computed by a model and never measured"),
+        (Caveat::Paced, "PACED", "slowed down to a given link"),
+        (Caveat::Injected, "FAULT INJECTED", "on request"),
+    ];
+    let cases: Vec<&CaseLine> = cases.filter(|case| case.time_s.is_some()).collect();
+    let marked = |case: &CaseLine, caveat: Caveat| {
+        case.caveats.contains(&caveat) || (caveat == Caveat::Simulated && case.simulated)
+    };
+    let mut warnings = Vec::new();
+    for (caveat, word, meaning) in WARNINGS {
+        let number = cases.iter().filter(|case| marked(case, caveat)).count();
+        if number == 0 {
+            continue;
+        }
+        let share = if number == cases.len() { String::new() } else { format!(" ({number} of {} cases)", cases.len()) };
+        warnings.push(format!("{word}: {meaning}{share}"));
+    }
+    (!warnings.is_empty()).then(|| warnings.join(" · "))
+}

@@ -1,0 +1,226 @@
+//! Invented case lines: deterministic, with known answers.
+
+use record::{CaseLine, Caveat, SCHEMA, TimeSummary};
+use report::Run;
+use serde_json::{Map, json};
+use terms::{Collective, Mode, Status};
+
+/// One invented case.
+#[derive(Clone)]
+pub struct Invented {
+    pub op: &'static str,
+    pub backend: &'static str,
+    pub ranks: u32,
+    pub bytes: u64,
+    /// Seconds.
+    pub time: f64,
+    /// Half the interval's width, relative.
+    pub half_width: f64,
+    /// GB/s of busbw at the limit.
+    pub limit: Option<f64>,
+    pub caveats: Vec<Caveat>,
+}
+
+impl Invented {
+    pub fn new(ranks: u32, bytes: u64, time: f64) -> Self {
+        let (op, backend) = ("all_reduce", "shm");
+        Self { op, backend, ranks, bytes, time, half_width: 0.01, limit: None, caveats: Vec::new() }
+    }
+
+    pub fn line(&self) -> CaseLine {
+        let parameters = json!({
+            "op": self.op, "ranks": self.ranks, "backend": self.backend, "device": "cpu", "dtype": "f32",
+            "reduce": "sum", "bytes": self.bytes, "in_place": true, "buffers": "registered", "mode": "streaming", "seed": 1
+        });
+        let time = self.time;
+        let mut metrics = Map::new();
+        let op: Option<Collective> = self.op.parse().ok();
+        let rate = time * 1e9;
+        if self.bytes > 0 {
+            let algbw = self.bytes as f64 / rate;
+            let busbw = algbw * op.map_or(1.0, |op| op.bus_factor(self.ranks));
+            metrics.insert("algbw_gbs".into(), json!(algbw));
+            metrics.insert("busbw_gbs".into(), json!(busbw));
+            if let Some(limit) = self.limit {
+                metrics.insert("limit_share".into(), json!(busbw / limit));
+            }
+        }
+        CaseLine {
+            schema: SCHEMA,
+            id: format!("{:012x}", self.bytes * 100 + u64::from(self.ranks)),
+            benchmark: "collective".into(),
+            parameters: parameters.as_object().cloned().unwrap(),
+            status: Status::Ok,
+            reason: None,
+            ranks: self.ranks,
+            runtime: "native".into(),
+            backend: self.backend.into(),
+            device: "cpu".into(),
+            dtype: Some("f32".into()),
+            mode: Mode::Streaming,
+            bytes: (self.bytes > 0).then_some(self.bytes),
+            bytes_requested: (self.bytes > 0).then_some(self.bytes),
+            samples: Some(640),
+            calls_per_sample: Some(2),
+            launches: Some(1),
+            time_s: Some(TimeSummary {
+                median: time,
+                ci95: [time * (1.0 - self.half_width), time * (1.0 + self.half_width)],
+                p05: time * 0.9,
+                p50: time,
+                p95: time * 1.2,
+                p99: time * 1.5,
+                min: time * 0.8,
+                max: time * 2.0,
+            }),
+            per_rank_median_s: Some(vec![time; self.ranks as usize]),
+            metrics,
+            wrong: Some(0),
+            wrong_elements: Vec::new(),
+            gates_missed: Vec::new(),
+            caveats: self.caveats.clone(),
+            simulated: false,
+        }
+    }
+}
+
+/// A run of these cases on an invented machine.
+pub fn run(cases: Vec<CaseLine>) -> Run {
+    Run {
+        title: "sweep".into(),
+        started: "2026-11-20T10:15:00Z".into(),
+        machine: "2 cores, invented".into(),
+        cores: Some(2),
+        command: "rankmark run examples/sweep.yaml".into(),
+        directory: "results/sweep".into(),
+        program: "rankmark 0.1.0".into(),
+        cases,
+        samples: Default::default(),
+    }
+}
+
+/// Time of a transport with a latency, a bandwidth in cache and a lower one beyond it.
+pub fn transport(bytes: u64, latency: f64, cached_gbs: f64, memory_gbs: f64) -> f64 {
+    let cache = 4.0 * 1048576.0;
+    let bytes = bytes as f64;
+    latency + bytes.min(cache) / cached_gbs / 1e9 + (bytes - cache).max(0.0) / memory_gbs / 1e9
+}
+
+/// 20 sizes from 1 KiB to 512 MiB.
+pub fn twenty_sizes() -> Vec<u64> {
+    (10..30).map(|exponent| 1u64 << exponent).collect()
+}
+
+/// One series.
+pub fn one_series() -> Run {
+    let case = |bytes| Invented {
+        limit: Some(31.0),
+        half_width: 0.03,
+        ..Invented::new(2, bytes, transport(bytes, 0.3e-6, 40.0, 28.0))
+    };
+    run(twenty_sizes().into_iter().map(|bytes| case(bytes).line()).collect())
+}
+
+/// Three rank counts and twenty sizes, the larger counts oversubscribed.
+pub fn three_by_twenty() -> Run {
+    let mut cases = Vec::new();
+    for (ranks, latency, cached, memory) in [(2, 0.3e-6, 40.0, 28.0), (4, 2.4e-6, 18.0, 13.0), (6, 4e-6, 14.0, 9.0)] {
+        for (index, bytes) in twenty_sizes().into_iter().enumerate() {
+            let caveats = if ranks > 2 { vec![Caveat::Oversubscribed] } else { Vec::new() };
+            let half_width = 0.02 + 0.01 * (index % 5) as f64 * f64::from(ranks);
+            let limit = Some(31.0 - f64::from(ranks));
+            let time = transport(bytes, latency, cached, memory);
+            cases.push(Invented { caveats, half_width, limit, ..Invented::new(ranks, bytes, time) }.line());
+        }
+    }
+    run(cases)
+}
+
+/// Three backends and four rank counts.
+pub fn twelve_series() -> Run {
+    let mut cases = Vec::new();
+    for (backend, slow) in [("shm", 1.0), ("reference", 6.0), ("mpi", 2.5)] {
+        for ranks in [1u32, 2, 4, 6] {
+            for bytes in [1u64 << 10, 1 << 14, 1 << 18, 1 << 22, 1 << 26] {
+                let time = slow * f64::from(ranks).sqrt() * transport(bytes, 0.4e-6, 30.0, 20.0);
+                let limit = Some(30.0);
+                cases.push(Invented { backend, half_width: 0.04, limit, ..Invented::new(ranks, bytes, time) }.line());
+            }
+        }
+    }
+    run(cases)
+}
+
+/// One measured case.
+pub fn one_point() -> Run {
+    run(vec![Invented { half_width: 0.05, limit: Some(80.0), ..Invented::new(2, 1 << 20, 15e-6) }.line()])
+}
+
+/// Intervals of several hundred per cent.
+pub fn huge_bands() -> Run {
+    let mut run = three_by_twenty();
+    for (index, case) in run.cases.iter_mut().enumerate() {
+        let time = case.time_s.as_mut().unwrap();
+        if index % 3 == 0 {
+            time.ci95 = [time.median / 50.0, time.median * 1000.0];
+        }
+    }
+    run
+}
+
+/// The sizes of the study: 1MB, 10MB, 100MB, 1GB on 2, 4 and 6 ranks.
+pub fn study() -> Run {
+    let mut cases = Vec::new();
+    for (ranks, memory) in [(2u32, 26.0), (4, 13.0), (6, 9.0)] {
+        for bytes in [1_000_000u64, 10_000_000, 100_000_000, 1_000_000_000] {
+            let caveats = if ranks > 2 { vec![Caveat::Oversubscribed] } else { Vec::new() };
+            let time = transport(bytes, 4e-6 * f64::from(ranks), 60.0 / f64::from(ranks), memory);
+            let limit = Some(31.0);
+            cases.push(Invented { caveats, limit, ..Invented::new(ranks, bytes, time) }.line());
+        }
+    }
+    run(cases)
+}
+
+/// Text that wants to be markup, a formula, or another line.
+pub const HOSTILE: &str = "<script>alert('1')</script> | \"x\" `y` *z* \n# =1+1 &amp; \u{202E}\u{0}";
+
+/// Every text of the record hostile.
+pub fn hostile() -> Run {
+    let mut run = one_series();
+    run.cases.truncate(3);
+    run.title = HOSTILE.into();
+    run.machine = HOSTILE.into();
+    run.command = HOSTILE.into();
+    run.directory = HOSTILE.into();
+    run.started = HOSTILE.into();
+    run.program = HOSTILE.into();
+    for case in &mut run.cases {
+        case.backend = HOSTILE.into();
+        case.device = HOSTILE.into();
+        case.dtype = Some(HOSTILE.into());
+        case.id = HOSTILE.into();
+        case.parameters.insert("op".into(), json!(HOSTILE));
+        case.parameters.insert(HOSTILE.into(), json!("=cmd|' /C calc'!A0"));
+        case.metrics.insert(HOSTILE.into(), json!(HOSTILE));
+    }
+    run.cases[2].status = Status::Failed;
+    run.cases[2].reason = Some(HOSTILE.into());
+    run.cases[2].gates_missed = vec![HOSTILE.into()];
+    run
+}
+
+/// A long case whose time rises by `rise` over its samples.
+pub fn soak(rise: f64) -> Run {
+    let mut case = Invented::new(2, 64 << 20, 4.8e-3).line();
+    case.calls_per_sample = Some(100);
+    let mut random = 12345u64;
+    let samples = (0..4000).map(|index| {
+        random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let noise = (random >> 33) as f64 / (1u64 << 31) as f64 - 0.5;
+        4.8e-3 * (1.0 + rise * f64::from(index) / 4000.0 + 0.04 * noise)
+    });
+    let mut run = run(vec![case]);
+    run.samples.insert(run.cases[0].id.clone(), samples.collect());
+    run
+}

@@ -1,0 +1,3 @@
+//! The report from outside: invented runs in, files out.
+
+mod data;
