@@ -1,10 +1,24 @@
 //! Sampling: how a case becomes numbers that can be defended. The loop lives in the coordinator; ranks only obey.
 //!
-//! `world` is the contract between the coordinator and its ranks. Never starts a process (`launch`), never knows what
-//! an operation is (`suite`).
+//! `world` is the contract between the coordinator and its ranks, `timing` the rank's timed loops, `case` the
+//! coordinator's loop, `result` what it makes of the samples; `canary` and `straggler` doubt them. Never starts a
+//! process (`launch`), never knows what an operation is (`suite`).
 
+mod canary;
+mod case;
+pub mod machine;
+mod result;
+mod settings;
+mod straggler;
+mod timing;
 mod world;
 
+pub use canary::{Canary, SystemCounters};
+pub use case::{Launch, Progress, launch_case};
+pub use result::{Circumstances, case_line, limit_s};
+pub use settings::{MAX_SAMPLES, Settings};
+pub use straggler::{Straggler, straggler};
+pub use timing::{AgreedStart, Taken, Timed, take};
 pub use world::{
     Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Samples, Starter, Verdict, VerdictKind,
     World, WorldSpec, WrongReport,

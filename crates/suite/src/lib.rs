@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Benchmarks: one module each, and the table of them. Also the rank's side of any benchmark, worlds in threads, and
+//! the loop that takes a plan to a record.
+//!
+//! A new benchmark is one module and one line in [`BENCHMARKS`].
+
+mod benchmark;
+mod collective;
+pub mod fields;
+mod rank;
+
+pub use benchmark::{Benchmark, Prepared, RankContext, Work};
+pub use collective::CollectiveBenchmark;
+pub use rank::RankWork;
+
+/// Every benchmark, in the order in which help lists them.
+pub static BENCHMARKS: &[&dyn Benchmark] = &[&CollectiveBenchmark];
+
+/// The benchmark of this name.
+pub fn benchmark(name: &str) -> Option<&'static dyn Benchmark> {
+    let wanted = terms::normalize(name);
+    BENCHMARKS.iter().copied().find(|benchmark| benchmark.about().name == wanted)
+}
+
+/// What every benchmark declares, for plan checking.
+pub fn abouts() -> Vec<&'static record::About> {
+    BENCHMARKS.iter().map(|benchmark| benchmark.about()).collect()
+}

@@ -69,6 +69,8 @@ pub struct Hook {
     clock: Clock,
     slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
     next: AtomicU64,
+    /// Set while the harness synchronises for itself: such operations are neither numbered nor injected into.
+    quiet: AtomicBool,
     /// Fast exit: neither spans nor injections are wanted, as in every timed sample of an ordinary run.
     plain: AtomicBool,
     extras: Mutex<Extras>,
@@ -94,7 +96,15 @@ impl AsRef<StatusSlot> for OwnSlot {
 impl Hook {
     /// A hook of `rank` that reports to `slot`.
     pub fn new(rank: u32, clock: Clock, slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>) -> Self {
-        Self { rank, clock, slot, next: AtomicU64::new(0), plain: AtomicBool::new(true), extras: Mutex::default() }
+        Self {
+            rank,
+            clock,
+            slot,
+            next: AtomicU64::new(0),
+            quiet: AtomicBool::new(false),
+            plain: AtomicBool::new(true),
+            extras: Mutex::default(),
+        }
     }
 
     /// A new case: operations count from 0 again, and these faults are armed (those of other ranks are ignored).
@@ -114,6 +124,14 @@ impl Hook {
         before
     }
 
+    /// Runs `work` without counting its operations: they are the harness's own, not the case's.
+    pub fn quietly<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.quiet.store(true, Ordering::Relaxed);
+        let result = work();
+        self.quiet.store(false, Ordering::Relaxed);
+        result
+    }
+
     /// Operations entered so far in this case.
     pub fn count(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
@@ -122,6 +140,9 @@ impl Hook {
     /// The rank is about to run an operation.
     #[inline]
     pub fn enter(&self, operation: Collective) {
+        if self.quiet.load(Ordering::Relaxed) {
+            return;
+        }
         let number = self.next.load(Ordering::Relaxed);
         if !self.plain.load(Ordering::Relaxed) {
             self.before_entering(number);
@@ -136,6 +157,9 @@ impl Hook {
     /// The operation is complete on this rank. Returns the element to corrupt, when a `wrong` is armed for it.
     #[inline]
     pub fn leave(&self, operation: Collective, bytes: u64) -> Option<u64> {
+        if self.quiet.load(Ordering::Relaxed) {
+            return None;
+        }
         let number = self.next.load(Ordering::Relaxed);
         let state = OperationState { number, operation, inside: false };
         self.slot().operation.store(state.pack(), Ordering::Relaxed);

@@ -1,0 +1,132 @@
+//! Noise canaries: barrier latency, stolen time, context switches and clocks, before and after each case.
+
+use std::fs;
+
+use record::Caveat;
+
+/// What the machine looked like at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Canary {
+    /// Median latency of a barrier among the case's ranks, in ns: the slowest rank's.
+    pub barrier_ns: f64,
+    /// Involuntary context switches of all ranks so far.
+    pub involuntary_switches: f64,
+    /// Counters of the whole machine.
+    pub system: SystemCounters,
+}
+
+/// Counters of the whole machine so far; what the system does not tell is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SystemCounters {
+    /// Time that the hypervisor gave to others, in ticks over all cores (/proc/stat).
+    pub stolen_ticks: Option<f64>,
+    /// All ticks over all cores.
+    pub total_ticks: Option<f64>,
+    /// Throttle events of all cores (Intel's thermal_throttle).
+    pub throttles: Option<f64>,
+}
+
+impl SystemCounters {
+    /// Reads them.
+    pub fn read() -> Self {
+        let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
+        let (stolen_ticks, total_ticks) = parse_stat(&stat).unzip();
+        Self { stolen_ticks, total_ticks, throttles: throttles() }
+    }
+}
+
+/// Stolen and total ticks of the line `cpu` of /proc/stat (proc(5): user nice system idle iowait irq softirq steal).
+fn parse_stat(stat: &str) -> Option<(f64, f64)> {
+    let line = stat.lines().find(|line| line.starts_with("cpu "))?;
+    let ticks: Vec<f64> = line.split_whitespace().skip(1).take(8).map_while(|word| word.parse().ok()).collect();
+    (ticks.len() == 8).then(|| (ticks[7], ticks.iter().sum()))
+}
+
+fn throttles() -> Option<f64> {
+    let cores = fs::read_dir("/sys/devices/system/cpu").ok()?;
+    let counts = cores.flatten().filter_map(|core| {
+        let path = core.path().join("thermal_throttle/core_throttle_count");
+        fs::read_to_string(path).ok()?.trim().parse::<f64>().ok()
+    });
+    counts.reduce(|a, b| a + b)
+}
+
+/// A barrier must have become this much slower or faster, ...
+const BARRIER_FACTOR: f64 = 2.0;
+/// ... and by this many ns, before it counts: below, it is the resolution.
+const BARRIER_NS: f64 = 2_000.0;
+/// Share of all cores' time.
+const STOLEN: f64 = 0.01;
+/// Involuntary switches a second and rank.
+const SWITCHES: f64 = 100.0;
+
+impl Canary {
+    /// From what the ranks answered (`[barrier ns, voluntary, involuntary]` each) and the machine's counters.
+    pub fn new(ranks: &[Vec<f64>], system: SystemCounters) -> Self {
+        let column = |i: usize| ranks.iter().filter_map(move |rank| rank.get(i).copied());
+        Self { barrier_ns: column(0).fold(0.0, f64::max), involuntary_switches: column(2).sum(), system }
+    }
+
+    /// What moved between `self` and `after`, `seconds` later, for `ranks` ranks, more than cores or not.
+    pub fn doubts(&self, after: &Canary, seconds: f64, ranks: u32, oversubscribed: bool) -> Vec<Caveat> {
+        let mut doubts = Vec::new();
+        let (low, high) = (self.barrier_ns.min(after.barrier_ns), self.barrier_ns.max(after.barrier_ns));
+        // Ranks that share cores wait for each other: their barriers and switches say nothing about the machine.
+        if !oversubscribed && high > BARRIER_FACTOR * low && high - low > BARRIER_NS {
+            doubts.push(Caveat::Noisy);
+        }
+        let grown = |before: Option<f64>, after: Option<f64>| Some((after? - before?).max(0.0));
+        let stolen = grown(self.system.stolen_ticks, after.system.stolen_ticks);
+        let total = grown(self.system.total_ticks, after.system.total_ticks);
+        // Under fifty ticks, one stolen tick is already two percent.
+        if stolen.zip(total).is_some_and(|(stolen, total)| total >= 50.0 && stolen / total > STOLEN) {
+            doubts.push(Caveat::StolenTime);
+        }
+        let switches = (after.involuntary_switches - self.involuntary_switches) / f64::from(ranks);
+        if !oversubscribed && seconds > 0.0 && switches > 10.0 && switches / seconds > SWITCHES {
+            doubts.push(Caveat::ContextSwitches);
+        }
+        if grown(self.system.throttles, after.system.throttles).is_some_and(|events| events > 0.0) {
+            doubts.push(Caveat::Throttled);
+        }
+        doubts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn canary(barrier_ns: f64, switches: f64, stolen: f64) -> Canary {
+        let system = SystemCounters {
+            stolen_ticks: Some(stolen),
+            total_ticks: Some(1000.0 + switches + stolen),
+            throttles: Some(0.0),
+        };
+        Canary { barrier_ns, involuntary_switches: switches, system }
+    }
+
+    #[test]
+    fn quiet_machines_raise_no_doubt() {
+        assert_eq!(canary(200.0, 5.0, 0.0).doubts(&canary(900.0, 9.0, 0.0), 1.0, 2, false), []);
+    }
+
+    #[test]
+    fn each_doubt_has_its_cause() {
+        let before = canary(200.0, 0.0, 0.0);
+        assert_eq!(before.doubts(&canary(20_000.0, 0.0, 0.0), 1.0, 2, false), [Caveat::Noisy]);
+        assert_eq!(before.doubts(&canary(20_000.0, 0.0, 0.0), 1.0, 2, true), []);
+        assert_eq!(before.doubts(&canary(200.0, 900.0, 0.0), 1.0, 2, false), [Caveat::ContextSwitches]);
+        assert_eq!(before.doubts(&canary(200.0, 0.0, 90.0), 1.0, 2, false), [Caveat::StolenTime]);
+        let mut throttled = before.clone();
+        throttled.system.throttles = Some(3.0);
+        assert_eq!(before.doubts(&throttled, 1.0, 2, false), [Caveat::Throttled]);
+    }
+
+    #[test]
+    fn proc_stat_is_read_as_the_manual_says() {
+        let stat = "cpu  10 20 30 40 50 60 70 80 0 0\ncpu0 1 2 3 4 5 6 7 8 0 0\n";
+        assert_eq!(parse_stat(stat), Some((80.0, 360.0)));
+        assert_eq!(parse_stat("cpu  1 2"), None);
+    }
+}

@@ -1,0 +1,259 @@
+//! One case in one launch: warm up, sample until precise, check what was sampled, and look at the machine before and
+//! after.
+
+use std::time::{Duration, Instant};
+
+use record::Case;
+use stats::{Decision, StopReason};
+use terms::{Collective, Mode};
+
+use crate::canary::{Canary, SystemCounters};
+use crate::{Probe, Ready, SampleRequest, Samples, Settings, Verdict, World, WrongReport};
+
+/// A sample lasts at least this long, and at least as long as this many clock readings.
+const SAMPLE_NS: f64 = 20_000.0;
+const CLOCK_READINGS: f64 = 1000.0;
+/// An upper bound of one clock reading on machines that are fit to measure; slower clocks only cost longer samples.
+const CLOCK_READING_NS: f64 = 25.0;
+/// Calls in a sample, at most: a bound on the time that a mistaken calibration can cost.
+const MAX_CALLS: u32 = 1_000_000;
+/// Samples asked for at once last about this long, so that progress is seen and a budget is kept.
+const CHUNK_SECONDS: f64 = 0.1;
+/// However short the budget, this many samples are taken: from six on, the smallest and the largest sample enclose the
+/// median with 96.9%.
+const FEWEST: usize = 6;
+/// Operations recorded with their entry times, to see who arrives last.
+const ARRIVALS: u32 = 64;
+/// Limits are measured for cases that move at least this much, over all ranks: below, there is no bandwidth to speak of.
+const LIMIT_FROM_BYTES: u64 = 64 << 10;
+
+/// What one launch of a case gave.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// `[rank][sample]` nanoseconds.
+    pub samples: Samples,
+    /// Calls in each sample.
+    pub calls: u32,
+    /// Why sampling stopped; None where the number was fixed.
+    pub stopped: Option<StopReason>,
+    /// Whether times had become steady before sampling.
+    pub steady: bool,
+    /// Wrong elements, before, during and after sampling.
+    pub wrong: Vec<WrongReport>,
+    /// What each rank said when it was ready.
+    pub ready: Vec<Ready>,
+    /// Seconds that one call's bare memory traffic takes on this machine.
+    pub limit_s: Option<f64>,
+    /// Machine before and after.
+    pub canaries: Option<(Canary, Canary)>,
+    /// `[rank]`: entry and exit times of consecutive operations, in ns: [begin, end, begin, end, ...].
+    pub arrivals: Vec<Vec<f64>>,
+    /// Samples that a rank began late (isolated mode), the most of any rank.
+    pub missed_starts: u64,
+    /// The most memory that any rank held.
+    pub peak_bytes: u64,
+    /// Seconds that the case took in all.
+    pub wall_s: f64,
+}
+
+impl Launch {
+    /// Seconds of one call, for each sample: the maximum over ranks.
+    pub fn series(&self) -> Vec<f64> {
+        slowest(&self.samples).iter().map(|ns| ns / 1e9 / f64::from(self.calls.max(1))).collect()
+    }
+
+    /// Wrong elements in all.
+    pub fn wrong_count(&self) -> u64 {
+        self.wrong.iter().map(|report| report.count).sum()
+    }
+}
+
+/// How far a case is: sampling time so far and at most, in seconds.
+pub type Progress<'a> = &'a mut dyn FnMut(f64, f64);
+
+/// Nanoseconds of each sample: the maximum over ranks.
+fn slowest(samples: &Samples) -> Vec<f64> {
+    let count = samples.iter().map(Vec::len).min().unwrap_or(0);
+    (0..count).map(|i| samples.iter().map(|rank| rank[i]).max().unwrap_or(0) as f64).collect()
+}
+
+/// Runs a case once.
+///
+/// # Errors
+/// The verdict, when a rank fails, dies or hangs.
+pub fn launch_case(
+    world: &mut dyn World,
+    case: &Case,
+    settings: &Settings,
+    simulated: bool,
+    progress: Progress<'_>,
+) -> Result<Launch, Verdict> {
+    let mut run = Run { world, case, settings, begun: Instant::now(), simulated, launch: Launch::default() };
+    run.launch.ready = run.world.prepare(case, run.left())?;
+    let first = run.launch.ready.iter().map(|ready| ready.wrong.clone()).collect::<Vec<_>>();
+    run.launch.wrong.extend(first);
+    run.launch.calls = run.calibrate()?;
+    run.warm_up()?;
+    let before = run.look_at_machine()?;
+    let limit_before = run.limit()?;
+    run.sample_all(progress)?;
+    let checked = run.world.check(run.left())?;
+    run.launch.wrong.extend(checked);
+    let limit_after = run.limit()?;
+    run.launch.limit_s = [limit_before, limit_after].into_iter().flatten().reduce(f64::min);
+    run.launch.canaries = before.zip(run.look_at_machine()?);
+    run.look_at_arrivals()?;
+    let observed = run.world.finish(run.left())?;
+    run.launch.missed_starts = observed.iter().map(|rank| rank.missed_starts).max().unwrap_or(0);
+    run.launch.peak_bytes = observed.iter().map(|rank| rank.peak_bytes).max().unwrap_or(0);
+    run.launch.wall_s = run.begun.elapsed().as_secs_f64();
+    Ok(run.launch)
+}
+
+struct Run<'a> {
+    world: &'a mut dyn World,
+    case: &'a Case,
+    settings: &'a Settings,
+    begun: Instant,
+    simulated: bool,
+    launch: Launch,
+}
+
+impl Run<'_> {
+    /// Time until the case's deadline.
+    fn left(&self) -> Duration {
+        self.settings.deadline().saturating_sub(self.begun.elapsed())
+    }
+
+    fn take(&mut self, samples: u32, calls: u32) -> Result<Samples, Verdict> {
+        let request = SampleRequest { mode: self.settings.mode, samples, calls };
+        self.world.sample(request, self.left())
+    }
+
+    /// The number of calls that makes a sample long enough for the clock, grown from one.
+    fn calibrate(&mut self) -> Result<u32, Verdict> {
+        if self.settings.mode == Mode::Isolated {
+            return Ok(1);
+        }
+        let mut wanted = SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS);
+        if self.settings.soaks() {
+            // The samples that are kept must span the whole time.
+            wanted = wanted.max(self.settings.max_seconds * 1e9 / crate::settings::MAX_SAMPLES as f64 * 1.05);
+        }
+        let mut calls = 1u32;
+        loop {
+            let taken = slowest(&self.take(3, calls)?);
+            let each = stats::median(&taken) / f64::from(calls);
+            if each * f64::from(calls) >= wanted || calls == MAX_CALLS {
+                return Ok(calls);
+            }
+            // A little more than predicted, and at most a hundredfold: the first calls are slower than the rest.
+            let predicted = (1.1 * wanted / each.max(0.01)).ceil().min(f64::from(calls) * 100.0);
+            calls = (predicted as u32).clamp(calls + 1, MAX_CALLS);
+        }
+    }
+
+    fn warm_up(&mut self) -> Result<(), Verdict> {
+        let calls = self.launch.calls;
+        if let Some(samples) = self.settings.warmup {
+            if samples > 0 {
+                self.take(samples, calls)?;
+            }
+            self.launch.steady = true;
+            return Ok(());
+        }
+        // A tenth of the budget; at least one group, whatever it costs.
+        let budget = 0.1 * self.settings.max_seconds.max(0.1);
+        let (mut series, mut spent) = (Vec::new(), 0.0);
+        loop {
+            let group = slowest(&self.take(if series.is_empty() { 1 } else { 8 }, calls)?);
+            spent += group.iter().sum::<f64>() / 1e9;
+            series.extend(group);
+            // Only what is recent counts: a long cold start must not be dragged along.
+            let recent = &series[series.len().saturating_sub(64)..];
+            self.launch.steady = stats::steady(recent);
+            if self.launch.steady || spent >= budget || series.len() >= 512 {
+                return Ok(());
+            }
+        }
+    }
+
+    fn sample_all(&mut self, progress: Progress<'_>) -> Result<(), Verdict> {
+        let begun = Instant::now();
+        loop {
+            let series = slowest(&self.launch.samples);
+            // Simulated time passes only in samples; real time passes between them, too.
+            let sampled = series.iter().sum::<f64>() / 1e9;
+            let elapsed = if self.simulated { sampled } else { begun.elapsed().as_secs_f64() };
+            progress(elapsed, self.settings.max_seconds);
+            let more = match self.settings.iters {
+                Some(iters) if series.len() >= iters as usize => return Ok(()),
+                Some(iters) => iters as usize - series.len(),
+                None => match self.settings.rule.decide(&series, elapsed, self.settings.max_seconds) {
+                    Decision::Continue { more } => more,
+                    Decision::Stop(_) if series.len() < FEWEST => FEWEST - series.len(),
+                    Decision::Stop(reason) => {
+                        self.launch.stopped = Some(reason);
+                        return Ok(());
+                    }
+                },
+            };
+            self.take_more(more, begun, progress)?;
+        }
+    }
+
+    /// Takes `more` samples in chunks, fewer when the budget ends meanwhile.
+    fn take_more(&mut self, more: usize, begun: Instant, progress: Progress<'_>) -> Result<(), Verdict> {
+        let mut left = more;
+        while left > 0 {
+            let known = slowest(&self.launch.samples);
+            let each = if known.is_empty() { f64::INFINITY } else { stats::median(&known) / 1e9 };
+            let chunk = ((CHUNK_SECONDS / each) as usize).clamp(1, left);
+            let taken = self.take(chunk as u32, self.launch.calls)?;
+            self.launch.samples.resize(taken.len(), Vec::new());
+            self.launch.samples.iter_mut().zip(taken).for_each(|(all, taken)| all.extend(taken));
+            left -= chunk;
+            let elapsed = begun.elapsed().as_secs_f64();
+            let enough = self.launch.samples.first().is_some_and(|rank| rank.len() >= FEWEST);
+            if !self.simulated && self.settings.iters.is_none() && elapsed >= self.settings.max_seconds && enough {
+                return Ok(());
+            }
+            if !self.simulated {
+                progress(elapsed, self.settings.max_seconds);
+            }
+        }
+        Ok(())
+    }
+
+    /// Seconds of the bare memory traffic: of each variant the slowest rank counts, of the variants the fastest.
+    fn limit(&mut self) -> Result<Option<f64>, Verdict> {
+        let traffic: u64 = self.launch.ready.iter().map(|ready| ready.traffic_bytes).sum();
+        if !self.settings.limits || self.simulated || traffic < LIMIT_FROM_BYTES {
+            return Ok(None);
+        }
+        let ranks = self.world.probe(Probe::Limit, self.left())?;
+        let variants = ranks.iter().map(Vec::len).min().unwrap_or(0);
+        let slowest = (0..variants).map(|variant| ranks.iter().map(|rank| rank[variant]).fold(0.0, f64::max));
+        Ok(slowest.filter(|ns| *ns > 0.0).reduce(f64::min).map(|ns| ns / 1e9))
+    }
+
+    fn look_at_machine(&mut self) -> Result<Option<Canary>, Verdict> {
+        if self.simulated {
+            return Ok(None);
+        }
+        let ranks = self.world.probe(Probe::Canary, self.left())?;
+        Ok(Some(Canary::new(&ranks, SystemCounters::read())))
+    }
+
+    fn look_at_arrivals(&mut self) -> Result<(), Verdict> {
+        let each = self.launch.series();
+        let seconds = if each.is_empty() { 0.0 } else { stats::median(&each) * f64::from(ARRIVALS) };
+        // Where ranks may run ahead of each other (a broadcast's root), being last means nothing. And not for calls that
+        // take long: the look would cost more than the case.
+        let synchronises = self.case.word::<Collective>("op").is_some_and(Collective::synchronises);
+        if synchronises && self.launch.samples.len() > 1 && seconds < 0.5 * self.settings.max_seconds.max(0.1) {
+            self.launch.arrivals = self.world.probe(Probe::Arrivals { operations: ARRIVALS }, self.left())?;
+        }
+        Ok(())
+    }
+}

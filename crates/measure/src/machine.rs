@@ -1,0 +1,195 @@
+//! What this machine is: processor, memory, and what a container or a virtual machine changes.
+
+use std::fs;
+
+use record::{Cache, Machine};
+
+/// Looks at this machine. Reads files of /proc and /sys only; what they do not tell is absent.
+pub fn detect() -> Machine {
+    let cpuinfo = read("/proc/cpuinfo");
+    let flags = field(&cpuinfo, "flags").or_else(|| field(&cpuinfo, "Features")).unwrap_or_default();
+    let kernel = read("/proc/sys/kernel/osrelease").trim().to_owned();
+    Machine {
+        host: read("/proc/sys/kernel/hostname").trim().to_owned(),
+        os: os_name(&read("/etc/os-release")),
+        wsl: wsl(&kernel),
+        kernel,
+        arch: std::env::consts::ARCH.to_owned(),
+        cpu_model: field(&cpuinfo, "model name").unwrap_or_default(),
+        cores: cores(&cpuinfo),
+        threads: threads(&cpuinfo),
+        allowed_cpus: allowed_cpus(),
+        numa_nodes: numa_nodes(),
+        memory_bytes: meminfo("MemTotal"),
+        memory_limit_bytes: memory_limit(),
+        isa: isa(&flags),
+        caches: caches(),
+        hypervisor: hypervisor(&flags),
+        container: container(),
+    }
+}
+
+/// Bytes that can be allocated now: what the kernel calls available, within the container's limit.
+pub fn available_memory() -> Option<u64> {
+    let free = meminfo("MemAvailable")?;
+    let Some(limit) = memory_limit() else { return Some(free) };
+    let used = cgroup_number("memory.current").or_else(|| cgroup_number("memory.usage_in_bytes")).unwrap_or(0);
+    Some(free.min(limit.saturating_sub(used)))
+}
+
+/// Processors that this process may run on, by the kernel's numbers.
+pub fn allowed_cpus() -> Vec<u32> {
+    // SAFETY: `cpu_set_t` is plain data, for which all zeros are valid; the pointer and size describe it.
+    let (set, result) = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let result = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set);
+        (set, result)
+    };
+    if result != 0 {
+        return Vec::new();
+    }
+    // SAFETY: every index is below the set's size.
+    (0..libc::CPU_SETSIZE as u32).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &set) }).collect()
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The value of the first line `name : value`.
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+fn os_name(os_release: &str) -> String {
+    let pretty = os_release.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="));
+    pretty.map_or_else(|| std::env::consts::OS.to_owned(), |name| name.trim_matches('"').to_owned())
+}
+
+/// Pairs of (socket, core) that occur.
+fn cores(cpuinfo: &str) -> Option<u32> {
+    let value = |block: &str, name: &str| field(block, name);
+    let pairs: std::collections::BTreeSet<_> = cpuinfo
+        .split("\n\n")
+        .filter_map(|block| Some((value(block, "physical id")?, value(block, "core id")?)))
+        .collect();
+    u32::try_from(pairs.len()).ok().filter(|count| *count > 0)
+}
+
+fn threads(cpuinfo: &str) -> Option<u32> {
+    let count = cpuinfo.lines().filter(|line| line.starts_with("processor")).count();
+    u32::try_from(count).ok().filter(|count| *count > 0)
+}
+
+fn numa_nodes() -> Option<u32> {
+    let nodes = fs::read_dir("/sys/devices/system/node").ok()?;
+    let is_node = |name: &str| name.strip_prefix("node").is_some_and(|number| number.parse::<u32>().is_ok());
+    u32::try_from(nodes.flatten().filter(|entry| is_node(&entry.file_name().to_string_lossy())).count()).ok()
+}
+
+fn meminfo(name: &str) -> Option<u64> {
+    let value = field(&read("/proc/meminfo"), name)?;
+    value.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// A number of this process's control group, version 2 or 1; the file system's root where a container maps it there.
+fn cgroup_number(file: &str) -> Option<u64> {
+    let groups = read("/proc/self/cgroup");
+    let own = groups.lines().filter_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let base =
+            if controllers.is_empty() { "/sys/fs/cgroup".to_owned() } else { format!("/sys/fs/cgroup/{controllers}") };
+        Some([format!("{base}{path}/{file}"), format!("{base}/{file}")])
+    });
+    own.flatten().find_map(|path| read(&path).trim().parse().ok())
+}
+
+/// The control group's memory limit; None when there is none (the kernel then says `max`, or a number near 2^63).
+fn memory_limit() -> Option<u64> {
+    let limit = cgroup_number("memory.max").or_else(|| cgroup_number("memory.limit_in_bytes"))?;
+    let installed = meminfo("MemTotal")?;
+    (limit < installed).then_some(limit)
+}
+
+fn isa(flags: &str) -> Vec<String> {
+    const KNOWN: [&str; 10] =
+        ["sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512_bf16", "avx512_fp16", "amx_bf16"];
+    let has = |wanted: &str| flags.split_whitespace().any(|flag| flag == wanted);
+    KNOWN.iter().filter(|name| has(name)).map(|name| (*name).to_owned()).collect()
+}
+
+fn caches() -> Vec<Cache> {
+    let indices = (0..8).map_while(|index| {
+        let path = |file: &str| format!("/sys/devices/system/cpu/cpu0/cache/index{index}/{file}");
+        let level = read(&path("level")).trim().parse().ok()?;
+        let size = read(&path("size"));
+        let kib: u64 = size.trim().strip_suffix('K')?.parse().ok()?;
+        let shared_by = cpu_list_length(read(&path("shared_cpu_list")).trim());
+        Some(Cache { level, kind: read(&path("type")).trim().to_lowercase(), bytes: kib * 1024, shared_by })
+    });
+    indices.filter(|cache| cache.kind != "instruction").collect()
+}
+
+/// How many processors a list such as `0-3,8` names.
+fn cpu_list_length(list: &str) -> u32 {
+    let range = |part: &str| {
+        let (low, high) = part.split_once('-').unwrap_or((part, part));
+        Some(high.parse::<u32>().ok()?.checked_sub(low.parse().ok()?)? + 1)
+    };
+    list.split(',').filter_map(range).sum()
+}
+
+fn hypervisor(flags: &str) -> Option<String> {
+    let named = read("/sys/hypervisor/type").trim().to_owned();
+    if !named.is_empty() {
+        return Some(named);
+    }
+    let inside = flags.split_whitespace().any(|flag| flag == "hypervisor");
+    let vendor = read("/sys/class/dmi/id/sys_vendor").trim().to_owned();
+    inside.then(|| if vendor.is_empty() { "a hypervisor".to_owned() } else { vendor })
+}
+
+fn container() -> Option<String> {
+    let marks = [("/.dockerenv", "docker"), ("/run/.containerenv", "podman"), ("/run/systemd/container", "systemd")];
+    let marked = marks.iter().find(|(path, _)| std::path::Path::new(path).exists()).map(|(_, name)| *name);
+    let groups = read("/proc/1/cgroup");
+    let grouped = ["kubepods", "docker", "lxc", "containerd"].into_iter().find(|name| groups.contains(name));
+    marked.or(grouped).map(str::to_owned)
+}
+
+fn wsl(kernel: &str) -> Option<String> {
+    let kernel = kernel.to_lowercase();
+    kernel.contains("microsoft").then(|| if kernel.contains("wsl2") { "2".to_owned() } else { "1".to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_has_a_processor_and_memory() {
+        let machine = detect();
+        assert!(!machine.allowed_cpus.is_empty());
+        assert!(machine.memory_bytes.is_some_and(|bytes| bytes > 1 << 28), "{machine:?}");
+        let available = available_memory().unwrap();
+        assert!(available > 0 && available <= machine.memory_bytes.unwrap());
+    }
+
+    #[test]
+    fn texts_of_the_system_are_read() {
+        assert_eq!(cpu_list_length("0-3,8"), 5);
+        assert_eq!(
+            os_name("ID=debian\nPRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n"),
+            "Debian GNU/Linux 12 (bookworm)"
+        );
+        assert_eq!(wsl("5.15.90.1-microsoft-standard-WSL2"), Some("2".to_owned()));
+        assert_eq!(wsl("6.18.0"), None);
+        let cpuinfo = "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n";
+        assert_eq!((cores(cpuinfo), threads(cpuinfo)), (Some(1), Some(2)));
+        assert_eq!(isa("fpu avx2 avx512f"), ["avx2", "avx512f"]);
+    }
+}

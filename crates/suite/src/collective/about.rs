@@ -1,0 +1,224 @@
+//! What the benchmark declares: fields, metrics, and which combinations make sense.
+
+use comm::blocks;
+use record::{About, Better, Case, Caveat, Field, Kind, Metric, Problem, Shown};
+use serde_json::Value;
+use terms::{BufferKind, Collective, Direction, Dtype, Named, Reduce, Traffic};
+
+use super::pattern::Pattern;
+use super::uneven;
+use crate::fields::{BACKEND, DEVICE, MODE, RANKS, SAMPLING, SEED, WORLD};
+
+/// The table entry.
+pub(super) static ABOUT: About = About {
+    name: "collective",
+    doc: "one collective operation: time and bandwidth",
+    fields: &[FIELDS, WORLD, SAMPLING],
+    metrics: METRICS,
+    check,
+};
+
+const fn parameter(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { name, kind, default, unit: "", doc, shown: Shown::Always, world: false }
+}
+
+const fn extra(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { shown: Shown::WhenSet, ..parameter(name, kind, default, doc) }
+}
+
+// The order is that of the case line.
+const FIELDS: &[Field] = &[
+    parameter("op", Kind::Word(Collective::names), Some("all_reduce"), "the operation"),
+    RANKS,
+    BACKEND,
+    DEVICE,
+    parameter("dtype", Kind::Word(Dtype::names), Some("f32"), "the element type"),
+    parameter("reduce", Kind::Word(Reduce::names), None, "the reduction operator (sum), where the operation reduces"),
+    parameter(
+        "bytes",
+        Kind::Bytes,
+        Some("1MiB"),
+        "S: bytes per rank, or of all ranks' blocks together (docs/method.md)",
+    ),
+    parameter("in_place", Kind::Bool, None, "output over input; the default where the operation has such a form"),
+    parameter(
+        "buffers",
+        Kind::Word(BufferKind::names),
+        Some("registered"),
+        "registered: memory that peers reach; private: ordinary memory",
+    ),
+    parameter("touch", Kind::Bool, Some("false"), "rewrite the buffers before each call, outside its time"),
+    MODE,
+    SEED,
+    extra("root", Kind::Whole(0, 1023), Some("0"), "the root, for rooted operations"),
+    extra("peer", Kind::Whole(1, 1023), Some("1"), "the partner of rank 0, for ping_pong"),
+    extra(
+        "direction",
+        Kind::Word(Direction::names),
+        Some("one_way"),
+        "for send_recv: one way or both ways round the ring",
+    ),
+    extra("traffic", Kind::Word(Traffic::names), Some("uniform"), "for all_to_allv: how counts are drawn"),
+    extra("traffic_file", Kind::Text, None, "for all_to_allv with traffic=file: ranks x ranks weights"),
+];
+
+static METRICS: &[Metric] = &[
+    Metric { name: "algbw_gbs", unit: "GB/s", better: Better::Higher, doc: "S / time" },
+    Metric { name: "busbw_gbs", unit: "GB/s", better: Better::Higher, doc: "algbw x the operation's bus factor" },
+    Metric {
+        name: "limit_share",
+        unit: "",
+        better: Better::Higher,
+        doc: "time of the bare memory traffic / time, at the same working set, ranks and cores",
+    },
+];
+
+/// Which parameters mean something in which operation.
+fn concerns(op: Collective, field: &str) -> bool {
+    match field {
+        "dtype" | "bytes" | "buffers" | "touch" | "in_place" => op != Collective::Barrier,
+        "reduce" => op.reduces(),
+        "root" => op.has_root(),
+        "peer" => op == Collective::PingPong,
+        "direction" => op == Collective::SendRecv,
+        "traffic" | "traffic_file" | "traffic_sha256" => op == Collective::AllToAllV,
+        _ => true,
+    }
+}
+
+fn has_in_place_form(op: Collective) -> bool {
+    !matches!(op, Collective::AllToAllV | Collective::SendRecv | Collective::PingPong | Collective::Barrier)
+}
+
+fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
+    Problem { field, message: message.into(), hint: Some(hint.into()) }
+}
+
+fn check(case: &mut Case) -> Result<(), Problem> {
+    let op: Collective =
+        case.word("op").ok_or_else(|| problem("op", "no operation is given", "for example `op: all_reduce`"))?;
+    case.parameters.retain(|name, _| concerns(op, name));
+    fill_absent(case, op);
+    check_ranks(case, op)?;
+    check_in_place(case, op)?;
+    check_injections(case)?;
+    check_link(case)?;
+    uneven::resolve(case)?;
+    round_size(case, op);
+    if op != Collective::Barrier {
+        check_exactness(case, op)?;
+    }
+    reorder(case);
+    Ok(())
+}
+
+/// Values that depend on the operation, where the user gave none.
+fn fill_absent(case: &mut Case, op: Collective) {
+    let mut put = |name: &str, value: Value| {
+        if concerns(op, name) && !case.parameters.contains_key(name) {
+            case.parameters.insert(name.to_owned(), value);
+        }
+    };
+    put("reduce", Value::from(Reduce::Sum.name()));
+    put("in_place", Value::from(has_in_place_form(op)));
+}
+
+fn check_ranks(case: &Case, op: Collective) -> Result<(), Problem> {
+    let ranks = u64::from(case.ranks());
+    if let Some(root) = case.whole("root").filter(|root| *root >= ranks) {
+        return Err(problem("root", format!("there is no rank {root} among {ranks}"), "ranks count from 0"));
+    }
+    if op == Collective::PingPong {
+        if ranks < 2 {
+            return Err(problem("ranks", "ping_pong needs two ranks", "for example `ranks: 2`"));
+        }
+        if let Some(peer) = case.whole("peer").filter(|peer| *peer >= ranks) {
+            return Err(problem("peer", format!("there is no rank {peer} among {ranks}"), "ranks count from 0"));
+        }
+    }
+    Ok(())
+}
+
+fn check_in_place(case: &Case, op: Collective) -> Result<(), Problem> {
+    if case.flag("in_place") && !has_in_place_form(op) {
+        return Err(problem("in_place", format!("{op} has no in-place form"), "leave `in_place` out, or give false"));
+    }
+    Ok(())
+}
+
+fn check_injections(case: &mut Case) -> Result<(), Problem> {
+    for text in case.texts("inject") {
+        let injection: trace::Injection =
+            text.parse().map_err(|message: String| problem("inject", message, trace::INJECTION_USAGE))?;
+        if injection.rank >= case.ranks() {
+            let message = format!("`{text}`: there is no rank {} among {}", injection.rank, case.ranks());
+            return Err(problem("inject", message, "ranks count from 0"));
+        }
+        if !case.caveats.contains(&Caveat::Injected) {
+            case.caveats.push(Caveat::Injected);
+        }
+    }
+    Ok(())
+}
+
+/// A pace needs its bandwidth; the noise of `sim` must be one that a stationary series can have.
+fn check_link(case: &Case) -> Result<(), Problem> {
+    if case.number("pace_latency").is_some() && case.number("pace_bandwidth").is_none() {
+        return Err(problem("pace_latency", "a paced link needs a bandwidth", "add `pace_bandwidth: 10GB/s`"));
+    }
+    if case.number("noise_correlation").is_some_and(|correlation| correlation >= 1.0) {
+        return Err(problem("noise_correlation", "the correlation must be below 100%", "for example 50%"));
+    }
+    let simulated = comm::backend(case.text("backend").unwrap_or_default()).is_some_and(|b| b.about().simulated);
+    for name in ["link_bandwidth", "link_latency", "noise", "noise_correlation"] {
+        if !simulated && case.value(name).is_some() {
+            return Err(problem(name, format!("`{name}` is for simulated backends"), "`backend: sim`"));
+        }
+    }
+    Ok(())
+}
+
+/// Sizes that do not divide round down, visibly; zero elements are skipped.
+fn round_size(case: &mut Case, op: Collective) {
+    let Some(requested) = case.whole("bytes") else { return };
+    let element = case.word::<Dtype>("dtype").map_or(1, Dtype::bytes);
+    let direction = case.word("direction").unwrap_or(Direction::OneWay);
+    let blocks = blocks(op, direction, case.ranks());
+    case.bytes_requested = Some(requested);
+    let used = match op {
+        Collective::AllToAllV => uneven::of_case(case).ok().flatten().map_or(0, |counts| counts.widest() * element),
+        _ => requested / element / blocks * blocks * element,
+    };
+    if used != requested {
+        case.parameters.insert("bytes".to_owned(), Value::from(used));
+        case.caveats.push(Caveat::SizeRounded);
+    }
+    if used == 0 {
+        let ranks = case.ranks();
+        case.skip = Some(format!("{requested} bytes hold no whole element for each of {ranks} ranks: nothing to do"));
+    }
+}
+
+fn check_exactness(case: &Case, op: Collective) -> Result<(), Problem> {
+    let Some(dtype) = case.word("dtype") else { return Ok(()) };
+    let reduce = case.word("reduce").unwrap_or(Reduce::Sum);
+    match Pattern::new(op, dtype, reduce, case.ranks(), case.flag("in_place"), 1) {
+        Some(_) => Ok(()),
+        None => Err(problem(
+            "dtype",
+            format!("{reduce} of {dtype} over {} ranks has no exact result to check against", case.ranks()),
+            "a wider type, for example f32",
+        )),
+    }
+}
+
+/// Parameters in their declared order, whoever added them when.
+fn reorder(case: &mut Case) {
+    let mut rest = std::mem::take(&mut case.parameters);
+    for field in ABOUT.all_fields() {
+        if let Some(value) = rest.shift_remove(field.name) {
+            case.parameters.insert(field.name.to_owned(), value);
+        }
+    }
+    case.parameters.extend(rest);
+}

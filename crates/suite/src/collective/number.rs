@@ -1,0 +1,49 @@
+//! Elements as numbers and as bytes: what patterns and checks are written in. Tables are short, so this is not fast.
+
+use half::{bf16, f16};
+use terms::Dtype;
+
+/// An element's value: floats of every width as f64, integers of every width as i64 (wrapped to the type's width when
+/// encoded).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Float(f64),
+    Whole(i64),
+}
+
+impl Number {
+    /// `value` as the kind of number that `dtype` holds.
+    pub(crate) fn of(dtype: Dtype, value: u64) -> Self {
+        if dtype.is_float() { Self::Float(value as f64) } else { Self::Whole(value as i64) }
+    }
+
+    /// Appends the element's bytes.
+    pub(crate) fn encode(self, dtype: Dtype, to: &mut Vec<u8>) {
+        match (dtype, self) {
+            (Dtype::F32, Self::Float(value)) => to.extend((value as f32).to_ne_bytes()),
+            (Dtype::F64, Self::Float(value)) => to.extend(value.to_ne_bytes()),
+            (Dtype::F16, Self::Float(value)) => to.extend(f16::from_f64(value).to_ne_bytes()),
+            (Dtype::Bf16, Self::Float(value)) => to.extend(bf16::from_f64(value).to_ne_bytes()),
+            (Dtype::I32, Self::Whole(value)) => to.extend((value as i32).to_ne_bytes()),
+            (Dtype::I64, Self::Whole(value)) => to.extend(value.to_ne_bytes()),
+            (Dtype::U8, Self::Whole(value)) => to.push(value as u8),
+            (dtype, number) => unreachable!("{number:?} is no {dtype}"),
+        }
+    }
+}
+
+/// An element's bytes as text, as the type's own Display gives it.
+pub(crate) fn show(dtype: Dtype, bytes: &[u8]) -> String {
+    fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+        std::array::from_fn(|i| bytes[i])
+    }
+    match dtype {
+        Dtype::F32 => f32::from_ne_bytes(array(bytes)).to_string(),
+        Dtype::F64 => f64::from_ne_bytes(array(bytes)).to_string(),
+        Dtype::F16 => f16::from_ne_bytes(array(bytes)).to_string(),
+        Dtype::Bf16 => bf16::from_ne_bytes(array(bytes)).to_string(),
+        Dtype::I32 => i32::from_ne_bytes(array(bytes)).to_string(),
+        Dtype::I64 => i64::from_ne_bytes(array(bytes)).to_string(),
+        Dtype::U8 => bytes[0].to_string(),
+    }
+}

@@ -1,0 +1,172 @@
+//! Stretches of buffers that hold a pattern: filling them and comparing them, at the speed of memory copies.
+//!
+//! Buffers may be mapped by other processes: only raw pointers touch them, and only in phases in which no operation
+//! is in flight.
+
+use std::sync::Arc;
+
+use comm::{Counts, blocks};
+use device::Slice;
+use measure::WrongReport;
+use record::WrongElement;
+use terms::{Collective, Direction, Dtype};
+
+use super::number::show;
+use super::pattern::Table;
+
+/// How many wrong elements a rank tells of; it counts all.
+const TOLD: usize = 8;
+
+/// `len` bytes from `offset` hold the table, beginning at its element `phase`.
+#[derive(Clone, Debug)]
+pub(crate) struct Segment {
+    pub(crate) offset: usize,
+    pub(crate) len: usize,
+    pub(crate) table: Arc<Table>,
+    pub(crate) phase: u64,
+}
+
+impl Segment {
+    /// Calls `visit(bytes from the segment's start, table bytes)` for each stretch up to a wrap of the table.
+    fn stretches(&self, mut visit: impl FnMut(usize, &[u8])) {
+        let table = &self.table.bytes;
+        let mut at = (self.phase as usize).wrapping_mul(self.table.element) % table.len();
+        let mut done = 0;
+        while done < self.len {
+            let length = (table.len() - at).min(self.len - done);
+            visit(done, &table[at..at + length]);
+            done += length;
+            at = 0;
+        }
+    }
+}
+
+/// Writes the segments into `buffer`.
+pub(crate) fn fill(buffer: &Slice, segments: &[Segment]) {
+    for segment in segments {
+        assert!(segment.offset + segment.len <= buffer.len(), "a segment lies inside its buffer");
+        segment.stretches(|done, bytes| {
+            // SAFETY: inside the buffer by the assertion above; no operation is in flight, so nobody else touches it.
+            unsafe {
+                let to = buffer.ptr().add(segment.offset + done);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+            }
+        });
+    }
+}
+
+/// Compares all elements of the segments with `buffer`.
+pub(crate) fn compare(buffer: &Slice, segments: &[Segment], dtype: Dtype, rank: u32, report: &mut WrongReport) {
+    let element = dtype.bytes() as usize;
+    for segment in segments {
+        assert!(segment.offset + segment.len <= buffer.len(), "a segment lies inside its buffer");
+        report.compared += (segment.len / element) as u64;
+        segment.stretches(|done, expected| {
+            let start = segment.offset + done;
+            // SAFETY: inside the buffer by the assertion above; no operation is in flight.
+            let equal =
+                unsafe { libc::memcmp(buffer.ptr().add(start).cast(), expected.as_ptr().cast(), expected.len()) } == 0;
+            if !equal {
+                count_wrong(buffer, start, expected, dtype, rank, report);
+            }
+        });
+    }
+}
+
+/// Counts and names the wrong elements of one stretch.
+#[cold]
+fn count_wrong(buffer: &Slice, start: usize, expected: &[u8], dtype: Dtype, rank: u32, report: &mut WrongReport) {
+    let element = dtype.bytes() as usize;
+    for (i, expected) in expected.chunks(element).enumerate() {
+        let offset = start + i * element;
+        let mut got = vec![0u8; element];
+        // SAFETY: the stretch lies inside the buffer, and no operation is in flight.
+        unsafe { std::ptr::copy_nonoverlapping(buffer.ptr().add(offset), got.as_mut_ptr(), element) };
+        // As bytes: -0.0 is not 0.0, and one NaN is not another, where the result is known bit for bit.
+        if got != expected {
+            report.count += 1;
+            if report.first.len() < TOLD {
+                let (expected, got) = (show(dtype, expected), show(dtype, &got));
+                report.first.push(WrongElement { rank, index: (offset / element) as u64, expected, got });
+            }
+        }
+    }
+}
+
+/// Where this rank's output comes from, for operations that move data without reducing it: `table(rank)` is a rank's
+/// input. Layouts as in [`comm::extents`].
+pub(crate) struct Moves<'a> {
+    pub(crate) op: Collective,
+    pub(crate) count: u64,
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+    pub(crate) peer: u32,
+    pub(crate) direction: Direction,
+    pub(crate) counts: Option<&'a Counts>,
+    pub(crate) element: usize,
+}
+
+impl Moves<'_> {
+    /// The expected output; empty where the rank gets nothing.
+    pub(crate) fn output(&self, table: impl Fn(u32) -> Arc<Table>) -> Vec<Segment> {
+        let Self { rank, ranks, peer, count, .. } = *self;
+        let block = count / blocks(self.op, self.direction, ranks);
+        let piece = |at: u64, elements: u64, from: u32, phase: u64| Segment {
+            offset: at as usize * self.element,
+            len: elements as usize * self.element,
+            table: table(from),
+            phase,
+        };
+        let (previous, next) = ((rank + ranks - 1) % ranks, (rank + 1) % ranks);
+        match self.op {
+            Collective::Broadcast => vec![piece(0, count, peer, 0)],
+            Collective::AllGather => (0..ranks).map(|from| piece(u64::from(from) * block, block, from, 0)).collect(),
+            Collective::Gather if rank == peer => {
+                (0..ranks).map(|from| piece(u64::from(from) * block, block, from, 0)).collect()
+            }
+            Collective::Scatter => vec![piece(0, block, peer, u64::from(rank) * block)],
+            Collective::AllToAll => {
+                let piece = |from: u32| piece(u64::from(from) * block, block, from, u64::from(rank) * block);
+                (0..ranks).map(piece).collect()
+            }
+            Collective::AllToAllV => self.counts.map_or_else(Vec::new, |counts| {
+                let piece = |from: u32| {
+                    let (at, phase) = (counts.receive_offset(from, rank), counts.send_offset(from, rank));
+                    piece(at, counts.get(from, rank), from, phase)
+                };
+                (0..ranks).map(piece).collect()
+            }),
+            Collective::SendRecv if self.direction == Direction::BothWays => {
+                vec![piece(0, block, previous, 0), piece(block, block, next, block)]
+            }
+            Collective::SendRecv => vec![piece(0, count, previous, 0)],
+            Collective::PingPong if ranks == 1 => vec![piece(0, count, 0, 0)],
+            Collective::PingPong if rank == 0 => vec![piece(0, count, peer, 0)],
+            Collective::PingPong if rank == peer => vec![piece(0, count, 0, 0)],
+            _ => Vec::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::Region;
+
+    #[test]
+    fn comparison_names_rank_index_expected_and_got() {
+        let table = Arc::new(Table { bytes: vec![1, 2, 3], element: 1 });
+        let segments = [Segment { offset: 2, len: 7, table, phase: 1 }];
+        let region = Region::host(16).unwrap();
+        let buffer = region.whole();
+        fill(&buffer, &segments);
+        let mut report = WrongReport::default();
+        compare(&buffer, &segments, Dtype::U8, 3, &mut report);
+        assert_eq!((report.count, report.compared), (0, 7));
+        // SAFETY: byte 4 lies inside the region, and only this thread uses it.
+        unsafe { *buffer.ptr().add(4) = 77 };
+        compare(&buffer, &segments, Dtype::U8, 3, &mut report);
+        let wrong = WrongElement { rank: 3, index: 4, expected: "1".into(), got: "77".into() };
+        assert_eq!((report.count, report.first.as_slice()), (1, &[wrong][..]));
+    }
+}

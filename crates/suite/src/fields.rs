@@ -1,0 +1,91 @@
+//! Fields that every benchmark takes: where it runs, and how it is sampled.
+
+use record::{Field, Kind, Shown};
+use terms::{Bind, Mode, Named};
+
+const fn field(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { name, kind, default, unit: "", doc, shown: Shown::Setting, world: false }
+}
+
+fn backends() -> Vec<&'static str> {
+    comm::BACKENDS.iter().map(|backend| backend.about().name).collect()
+}
+
+/// Ranks of a world.
+pub const RANKS: Field = Field {
+    shown: Shown::Always,
+    world: true,
+    ..field("ranks", Kind::Whole(1, 1024), Some("2"), "ranks: processes that take part")
+};
+
+/// The backend.
+pub const BACKEND: Field = Field {
+    shown: Shown::Always,
+    world: true,
+    ..field("backend", Kind::Word(backends), Some("shm"), "who moves the data (`rankmark list backends`)")
+};
+
+/// The device.
+pub const DEVICE: Field = Field {
+    shown: Shown::Always,
+    world: true,
+    ..field("device", Kind::Word(|| vec!["cpu"]), Some("cpu"), "where buffers lie and work is done")
+};
+
+/// How calls are timed.
+pub const MODE: Field = Field {
+    shown: Shown::Always,
+    ..field(
+        "mode",
+        Kind::Word(Mode::names),
+        Some("streaming"),
+        "streaming: calls back to back; isolated: one call from an agreed instant",
+    )
+};
+
+/// Seed.
+pub const SEED: Field =
+    Field { shown: Shown::Always, ..field("seed", Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs") };
+
+const fn world(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { shown: Shown::WhenSet, world: true, ..field(name, kind, default, doc) }
+}
+
+/// What decides in which rank processes a case runs, where it differs from its default.
+pub const WORLD: &[Field] = &[
+    world("bind", Kind::Word(Bind::names), Some("core"), "core: rank r pinned to core r modulo their number"),
+    world("env", Kind::Texts, None, "NAME=value for the ranks' environment; repeats; recorded"),
+    world("progress_thread", Kind::Bool, Some("false"), "operations run on a thread of the communicator's own"),
+    world("pace_bandwidth", Kind::Bandwidth, None, "slow down to a link of this bandwidth"),
+    world("pace_latency", Kind::Seconds, None, "slow down to a link of this latency"),
+    world("link_bandwidth", Kind::Bandwidth, None, "sim: bandwidth of the modelled link"),
+    world("link_latency", Kind::Seconds, None, "sim: latency of the modelled link"),
+    world("noise", Kind::Ratio, None, "sim: standard deviation of the times' logarithm"),
+    world("noise_correlation", Kind::Ratio, None, "sim: correlation of neighbouring times, below 100%"),
+];
+
+/// How a case is sampled, and what is expected of it. Not part of its identity, except for injected faults.
+pub const SAMPLING: &[Field] = &[
+    Field {
+        shown: Shown::WhenSet,
+        ..field(
+            "inject",
+            Kind::Texts,
+            None,
+            "inject a fault: delay, wrong, kill or stop, as KIND:key=value,...; repeats",
+        )
+    },
+    field(
+        "target_precision",
+        Kind::Ratio,
+        Some("2%"),
+        "sample until the 95% interval of the median is within this share",
+    ),
+    field("max_seconds", Kind::Seconds, Some("5s"), "stop sampling a case after this long, with a caveat"),
+    field("warmup", Kind::Whole(0, 10_000), None, "fixed number of warm-up samples, instead of until steady"),
+    field("iters", Kind::Whole(6, 10_000), None, "fixed number of samples (six at least, for an interval)"),
+    field("launches", Kind::Whole(1, 1000), Some("1"), "start the ranks anew this often, in random case order"),
+    field("timeout", Kind::Seconds, Some("120s"), "a case that takes this long beyond its max_seconds has failed"),
+    field("limits", Kind::Bool, Some("true"), "measure the machine's limit beside the case"),
+    field("expect", Kind::Texts, None, "a gate such as 'busbw_gbs>=12': missed, the run exits 1; repeats"),
+];

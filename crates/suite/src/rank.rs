@@ -1,0 +1,299 @@
+//! The rank's side of any benchmark: obeys the coordinator's commands.
+
+use std::sync::Arc;
+
+use comm::{Call, Communicator};
+use device::Slice;
+use measure::{
+    AgreedStart, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed, WrongReport, take,
+};
+use record::Case;
+use terms::{Collective, Direction, Dtype, Reduce, Space};
+use trace::{Hook, Injection, Ring};
+
+use crate::collective::failure;
+use crate::{Prepared, RankContext, benchmark};
+
+/// How far ahead an agreed start lies: well above the time that telling it takes.
+const START_AHEAD_NS: u64 = 50_000;
+
+/// One rank, ready for commands.
+pub struct RankWork {
+    context: RankContext,
+    barrier: Call,
+    start: Call,
+    current: Option<Current>,
+}
+
+/// The case at hand.
+struct Current {
+    prepared: Box<dyn Prepared>,
+    max_calls: u64,
+    /// Calls since inputs were last filled.
+    calls: u64,
+    missed_starts: u64,
+}
+
+impl RankWork {
+    /// A rank with an open communicator. Collective.
+    ///
+    /// # Errors
+    /// When not even the harness's own few bytes can be had.
+    pub fn new(mut context: RankContext) -> Result<Self, Failure> {
+        let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
+        let word = region.slice(0, 8).ok_or_else(|| Failure::new("the harness's own buffer is too small"))?;
+        let empty = region.slice(0, 0).ok_or_else(|| Failure::new("the harness's own buffer is too small"))?;
+        let call = |op, input: &Slice, output: &Slice| Call {
+            op,
+            input: input.clone(),
+            output: output.clone(),
+            dtype: Dtype::I64,
+            reduce: Reduce::Sum,
+            peer: 0,
+            direction: Direction::OneWay,
+            counts: None,
+        };
+        let barrier = call(Collective::Barrier, &empty, &empty);
+        let input = if context.rank == 0 { &word } else { &empty };
+        let start = call(Collective::Broadcast, input, &word);
+        Ok(Self { context, barrier, start, current: None })
+    }
+
+    fn prepare(&mut self, case: &Case) -> Result<Ready, Failure> {
+        self.current = None;
+        let injections: Result<Vec<Injection>, String> = case.texts("inject").iter().map(|text| text.parse()).collect();
+        let benchmark = benchmark(&case.benchmark)
+            .ok_or_else(|| Failure::new(format!("there is no benchmark `{}`", case.benchmark)))?;
+        let prepared = benchmark.prepare(case, &mut self.context)?;
+        self.context.hook.begin_case(&injections.map_err(Failure::new)?);
+        let work = prepared.work();
+        let path = prepared.path(&*self.context.comm);
+        self.current = Some(Current { prepared, max_calls: work.max_calls, calls: 0, missed_starts: 0 });
+        let wrong = self.check()?;
+        let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
+        Ok(Ready { traffic_bytes: work.traffic_bytes, flops: work.flops, max_calls, path, wrong })
+    }
+
+    fn sample(&mut self, request: SampleRequest) -> Result<Vec<u64>, Failure> {
+        let clock = self.context.clock.clone();
+        let taken = take(&clock, &mut self.running()?, request).map_err(failure)?;
+        if let Some(current) = &mut self.current {
+            current.missed_starts += taken.missed_starts;
+        }
+        Ok(taken.ns)
+    }
+
+    /// Checks what the last calls left; then, from fresh inputs and outputs, what one call does: a call that did
+    /// nothing would leave the right result of the call before it.
+    fn check(&mut self) -> Result<WrongReport, Failure> {
+        let mut running = self.running()?;
+        let mut report = WrongReport::default();
+        if running.current.calls > 0 {
+            running.synchronise().map_err(failure)?;
+            report = running.current.prepared.check(running.current.calls);
+        }
+        running.refill();
+        running.synchronise().map_err(failure)?;
+        running.call().map_err(failure)?;
+        running.synchronise().map_err(failure)?;
+        let fresh = running.current.prepared.check(1);
+        report.count += fresh.count;
+        report.compared += fresh.compared;
+        report.first.extend(fresh.first);
+        running.refill();
+        Ok(report)
+    }
+
+    fn probe(&mut self, probe: Probe) -> Result<Vec<f64>, Failure> {
+        match probe {
+            Probe::Canary => self.canary(),
+            Probe::Limit => self.limit(),
+            Probe::Arrivals { operations } => self.arrivals(operations),
+            Probe::Overhead => Ok(self.overhead()),
+        }
+    }
+
+    /// `[ns of a barrier, voluntary, involuntary context switches so far]`; the barrier's is the median of bursts.
+    fn canary(&mut self) -> Result<Vec<f64>, Failure> {
+        const BURSTS: usize = 21;
+        const BARRIERS: u32 = 20;
+        let clock = self.context.clock.clone();
+        let mut bursts = Vec::with_capacity(BURSTS);
+        for _ in 0..BURSTS {
+            let begin = clock.now_ns();
+            for _ in 0..BARRIERS {
+                quiet_barrier(&mut *self.context.comm, &self.context.hook, &self.barrier).map_err(failure)?;
+            }
+            bursts.push((clock.now_ns() - begin) as f64 / f64::from(BARRIERS));
+        }
+        let (voluntary, involuntary) = context_switches();
+        Ok(vec![stats::median(&bursts), voluntary, involuntary])
+    }
+
+    /// For each variant, the time of the case's bare memory traffic in ns: the fastest of a few rounds, each from one
+    /// meeting of all ranks to the next, so that a rank that waits for a core is waited for.
+    fn limit(&mut self) -> Result<Vec<f64>, Failure> {
+        const VARIANTS: usize = 2;
+        const ROUNDS: usize = 5;
+        // Enough repetitions that the closing barrier is small beside them.
+        const BYTES_A_ROUND: u64 = 4 << 20;
+        let clock = self.context.clock.clone();
+        let mut running = self.running()?;
+        let traffic = running.current.prepared.work().traffic_bytes;
+        let shares = BYTES_A_ROUND.checked_div(traffic).unwrap_or(1).clamp(1, 1000);
+        // Ranks with other traffic, or none (a ping_pong's bystanders), must still meet the same number of times.
+        let mut times = Vec::with_capacity(VARIANTS);
+        for variant in 0..VARIANTS {
+            let mut best = f64::INFINITY;
+            for _ in 0..ROUNDS {
+                running.synchronise().map_err(failure)?;
+                let begin = clock.now_ns();
+                let moved: u64 = (0..shares).filter_map(|_| running.current.prepared.limit(variant)).sum();
+                running.synchronise().map_err(failure)?;
+                let elapsed = (clock.now_ns() - begin) as f64;
+                if moved > 0 {
+                    best = best.min(elapsed * traffic as f64 / moved as f64);
+                }
+            }
+            times.push(if best.is_finite() { best } else { 0.0 });
+        }
+        running.refill();
+        running.synchronise().map_err(failure)?;
+        Ok(times)
+    }
+
+    fn arrivals(&mut self, operations: u32) -> Result<Vec<f64>, Failure> {
+        self.context.hook.record_into(Some(Ring::new(operations as usize)));
+        let mut running = self.running()?;
+        let mut left = operations;
+        while left > 0 {
+            let batch = running.make_room(left);
+            running.synchronise().map_err(failure)?;
+            for _ in 0..batch {
+                running.call().map_err(failure)?;
+            }
+            left -= batch;
+        }
+        let ring = self.context.hook.record_into(None);
+        Ok(ring.iter().flat_map(Ring::spans).flat_map(|span| [span.begin_ns as f64, span.end_ns as f64]).collect())
+    }
+
+    /// `[ns of an empty sample, ns that the hook adds to a call]`.
+    fn overhead(&self) -> Vec<f64> {
+        const ROUNDS: u32 = 1000;
+        let clock = &self.context.clock;
+        let empty: Vec<f64> = (0..ROUNDS)
+            .map(|_| {
+                let begin = clock.now_ns();
+                (clock.now_ns() - begin) as f64
+            })
+            .collect();
+        let hook = Hook::new(0, clock.clone(), Arc::new(trace::OwnSlot::default()));
+        let begin = clock.now_ns();
+        for _ in 0..ROUNDS {
+            std::hint::black_box(&hook).enter(Collective::Barrier);
+            std::hint::black_box(hook.leave(Collective::Barrier, 0));
+        }
+        vec![stats::median(&empty), (clock.now_ns() - begin) as f64 / f64::from(ROUNDS)]
+    }
+
+    fn finish(&mut self) -> Observed {
+        let current = self.current.take();
+        Observed {
+            peak_bytes: peak_bytes(),
+            operations: self.context.hook.count(),
+            missed_starts: current.map_or(0, |current| current.missed_starts),
+            spans: Vec::new(),
+        }
+    }
+
+    fn running(&mut self) -> Result<Running<'_>, Failure> {
+        let current = self.current.as_mut().ok_or_else(|| Failure::new("no case is prepared"))?;
+        Ok(Running { current, context: &mut self.context, barrier: &self.barrier, start: &self.start })
+    }
+}
+
+impl RankSide for RankWork {
+    fn obey(&mut self, command: &Command) -> Reply {
+        let reply = match command {
+            Command::Prepare(case) => self.prepare(case).map(Reply::Ready),
+            Command::Sample(request) => self.sample(*request).map(Reply::Samples),
+            Command::Check => self.check().map(Reply::Checked),
+            Command::Probe(probe) => self.probe(*probe).map(Reply::Numbers),
+            Command::Finish => Ok(Reply::Finished(self.finish())),
+        };
+        reply.unwrap_or_else(Reply::Failed)
+    }
+}
+
+/// The case at hand with what it runs on.
+struct Running<'a> {
+    current: &'a mut Current,
+    context: &'a mut RankContext,
+    barrier: &'a Call,
+    start: &'a Call,
+}
+
+impl Running<'_> {
+    fn refill(&mut self) {
+        self.current.prepared.refill();
+        self.current.calls = 0;
+    }
+}
+
+fn quiet_barrier(comm: &mut dyn Communicator, hook: &Hook, barrier: &Call) -> comm::Result<()> {
+    hook.quietly(|| comm.run(barrier))
+}
+
+impl Timed for Running<'_> {
+    type Error = comm::Error;
+
+    #[inline]
+    fn call(&mut self) -> comm::Result<()> {
+        self.current.calls += 1;
+        self.current.prepared.run(&mut *self.context.comm)
+    }
+
+    fn synchronise(&mut self) -> comm::Result<()> {
+        quiet_barrier(&mut *self.context.comm, &self.context.hook, self.barrier)
+    }
+
+    fn make_room(&mut self, wanted: u32) -> u32 {
+        let mut room = self.current.max_calls.saturating_sub(self.current.calls);
+        if room == 0 {
+            self.refill();
+            room = self.current.max_calls;
+        }
+        u32::try_from(room).unwrap_or(u32::MAX).min(wanted)
+    }
+
+    fn agree_on_start(&mut self) -> comm::Result<AgreedStart> {
+        let word = self.start.output.ptr().cast::<u64>();
+        if self.context.rank == 0 {
+            // SAFETY: eight aligned bytes of the harness's own buffer; no operation is in flight.
+            unsafe { word.write(self.context.clock.now_ns() + START_AHEAD_NS) };
+        }
+        let (comm, start) = (&mut self.context.comm, self.start);
+        self.context.hook.quietly(|| comm.run(start))?;
+        // SAFETY: as above; the broadcast has written them.
+        Ok(AgreedStart { at_ns: unsafe { word.read() } })
+    }
+}
+
+/// Voluntary and involuntary context switches of this process so far.
+fn context_switches() -> (f64, f64) {
+    // SAFETY: `rusage` is plain data, for which all zeros are valid; the pointer is valid for the call.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    (usage.ru_nvcsw as f64, usage.ru_nivcsw as f64)
+}
+
+/// The most memory that this process held (VmHWM of /proc/self/status); zero where the system does not tell.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
+}
