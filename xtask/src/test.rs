@@ -96,7 +96,7 @@ fn tests(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
         }
         command
     };
-    if works(root, &["nextest", "--version"]) {
+    if quietly(root, &["nextest", "--version"]).is_ok() {
         let arguments = ["nextest", "run", "--no-fail-fast", "--status-level", "leak"];
         ledger.tests("tests", &mut with_environment(selected(&arguments)), counts::of_nextest);
         if options.has_library(root) {
@@ -112,16 +112,35 @@ fn tests(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
 
 /// Licences, sources and doubled crates need no network; advisories need their database.
 fn deny(root: &Path, ledger: &mut Ledger) {
-    if !works(root, &["deny", "--version"]) {
+    if quietly(root, &["deny", "--version"]).is_err() {
         ledger.skip("deny", "cargo-deny is not installed (hint: cargo install --locked cargo-deny)");
         return;
     }
-    ledger.check("deny", &mut cargo(root, &["deny", "check", "licenses", "bans", "sources"]));
-    if works(root, &["deny", "fetch", "db"]) {
-        ledger.check("advisories", &mut cargo(root, &["deny", "check", "--disable-fetch", "advisories"]));
-    } else {
-        ledger.skip("advisories", "the advisory database could not be fetched (`cargo deny fetch db`)");
+    let check = ["deny", "--offline", "check", "--hide-inclusion-graph"];
+    // It looks at crates that only other systems build, too; those are fetched now or never.
+    match quietly(root, &["fetch"]) {
+        Ok(()) => ledger.check("deny", &mut cargo(root, &[&check[..], &["licenses", "bans", "sources"]].concat())),
+        Err(why) => ledger.skip("deny", format!("not all crates could be fetched: {why}")),
     }
+    match quietly(root, &["deny", "fetch", "db"]) {
+        Ok(()) => ledger.check("advisories", &mut cargo(root, &[&check[..], &["advisories"]].concat())),
+        Err(why) => ledger.skip("advisories", format!("their database could not be fetched: {why}")),
+    }
+}
+
+/// Runs a cargo command without showing its output.
+///
+/// # Errors
+/// The last line of what it complained of.
+fn quietly(root: &Path, arguments: &[&str]) -> Result<(), String> {
+    let output = cargo(root, arguments).env("NO_COLOR", "1").stdin(Stdio::null()).output();
+    let output = output.map_err(|error| error.to_string())?;
+    if output.status.success() { Ok(()) } else { Err(last_line(&output.stderr)) }
+}
+
+fn last_line(text: &[u8]) -> String {
+    let text = String::from_utf8_lossy(text);
+    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message").trim().to_owned()
 }
 
 /// The protocols of shared memory under every interleaving of their threads that loom can reach.
@@ -149,12 +168,6 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.current_dir(root).args(arguments);
     command
-}
-
-/// Whether this cargo command succeeds; its output is not shown.
-fn works(root: &Path, arguments: &[&str]) -> bool {
-    let mut command = cargo(root, arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|end| end.success())
 }
 
 /// Where cargo builds.
