@@ -1,1 +1,29 @@
-//! Placeholder.
+//! Starts the ranks of a world, commands them over an authenticated control channel, watches their health, and passes a
+//! verdict when one is lost. Knows processes and messages; never benchmarks, samples or tensors.
+//!
+//! The program that uses it calls [`rank_main`] first of all when [`is_rank`] says that it was started as a rank, and
+//! gives [`LocalStarter`] to `measure` otherwise.
+
+pub mod control;
+pub mod interrupt;
+
+mod connection;
+mod descriptor;
+mod invitation;
+mod member;
+mod output;
+mod placement;
+mod poll;
+mod process;
+mod rank;
+mod rendezvous;
+mod starter;
+mod status;
+mod verdict;
+mod watch;
+mod world;
+
+pub use placement::{allowed_cores, host_name};
+pub use rank::{Departure, Guardian, RankContext, is_rank, rank_main};
+pub use starter::{LocalStarter, MAX_RANKS};
+pub use world::ProcessWorld;

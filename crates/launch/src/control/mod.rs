@@ -1,0 +1,24 @@
+//! What travels on the control channel, and how it is trusted: frames, messages, proofs. No sockets, no processes, no
+//! clocks: pure values and bytes.
+//!
+//! A connection begins with a mutual challenge and response over a secret that never travels:
+//!
+//! ```text
+//! rank         hello      {version, rank, size, pid, host, nonce}
+//! coordinator  challenge  {nonce, proof that it knows the secret}
+//! rank         answer     {proof that it knows the secret}
+//! coordinator  welcome, or why not                                   from here on every frame is sealed
+//! ```
+//!
+//! A sealed frame ends in an HMAC-SHA256 over its number and its bytes, under a key of this connection and direction:
+//! whoever takes over an authenticated connection can neither forge, repeat, drop nor reorder. On loopback that would
+//! need privileges that could as well read the ranks' memory; on a network it would not, and commands are few, so that
+//! there is one protocol for both. Measured: 0.1 ms for the 100 kB of 10,000 samples.
+
+mod auth;
+mod frame;
+mod message;
+
+pub use auth::{Forged, Nonce, Opener, Proof, Role, Sealer, Secret, Session};
+pub use frame::{Decoder, FrameTooLong, MAX_FRAME, MAX_HANDSHAKE, encode};
+pub use message::{Answer, Challenge, FromRank, Hello, Hex, PROTOCOL, ToRank, Unreadable, read, write};

@@ -1,0 +1,75 @@
+//! What a rank inherits from its coordinator: where to connect, the secret, and the world that it belongs to.
+//!
+//! It lies in sealed memory whose descriptor the rank inherits, so that the secret is in no argument, no environment
+//! variable and no file; both sides close it once read.
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use measure::WorldSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::control::{Hex, Secret};
+use crate::descriptor::sealed_memory;
+
+/// The invitation to one world; the same for all its ranks. No `Debug`: it holds the secret.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Invitation {
+    /// Where the coordinator listens.
+    pub(crate) address: SocketAddr,
+    secret: Hex,
+    /// How long a rank tries to get in.
+    pub(crate) patience: Duration,
+    /// The cores that ranks of this host may use.
+    pub(crate) cores: Vec<u32>,
+    /// Whether each rank is bound to one of them.
+    pub(crate) bound: bool,
+    /// The world.
+    pub(crate) spec: WorldSpec,
+}
+
+impl Invitation {
+    /// An invitation of these parts.
+    pub(crate) fn new(
+        address: SocketAddr,
+        secret: &Secret,
+        patience: Duration,
+        (cores, bound): (Vec<u32>, bool),
+        spec: WorldSpec,
+    ) -> Self {
+        Self { address, secret: Hex(secret.bytes().to_vec()), patience, cores, bound, spec }
+    }
+
+    /// The secret.
+    ///
+    /// # Errors
+    /// When it has not the length of one.
+    pub(crate) fn secret(&self) -> io::Result<Secret> {
+        let bytes = self.secret.0.as_slice().try_into();
+        bytes.map(Secret::from_bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no secret"))
+    }
+
+    /// Writes it into memory that ranks can inherit.
+    ///
+    /// # Errors
+    /// When the system has no memory for it.
+    pub(crate) fn into_memory(self) -> io::Result<File> {
+        let bytes = serde_json::to_vec(&self)?;
+        let memory = sealed_memory(c"rankmark-invitation", bytes.len() as u64)?;
+        memory.write_all_at(&bytes, 0)?;
+        Ok(memory)
+    }
+
+    /// Reads it. All ranks share one file position, so it is not used.
+    ///
+    /// # Errors
+    /// When the memory holds no invitation.
+    pub(crate) fn from_memory(memory: &File) -> io::Result<Self> {
+        let mut bytes = vec![0; usize::try_from(memory.metadata()?.len()).unwrap_or(0)];
+        memory.read_exact_at(&mut bytes, 0)?;
+        Ok(serde_json::from_slice(&bytes)?)
+    }
+}

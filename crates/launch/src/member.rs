@@ -1,0 +1,214 @@
+//! One rank as its world sees it: process, connection, output, and what is known of it in the command in flight.
+
+use std::time::{Duration, Instant};
+
+use measure::{Failure, Reply};
+use trace::StatusSlot;
+
+use crate::connection::{Connection, Lost};
+use crate::control::{FromRank, Hex, ToRank};
+use crate::output::Output;
+use crate::poll::{Interest, PollSet};
+use crate::process::{Exit, Process};
+use crate::verdict::{Fate, RankState};
+
+/// A rank whose heart has not beaten for this long has stopped, or is starved: twenty of its beats.
+pub(crate) const SILENCE: Duration = Duration::from_secs(2);
+
+/// A rank of a world.
+pub(crate) struct Member {
+    rank: u32,
+    process: Process,
+    output: Output,
+    connection: Option<Connection>,
+    /// The rank's host, where it is another one.
+    host: Option<String>,
+    lost: Option<Lost>,
+    answer: Option<Answer>,
+    exchange: Option<Hex>,
+    beats: u64,
+    beat_at: Instant,
+    watched: Watched,
+}
+
+/// What a rank answers.
+pub(crate) enum Answer {
+    /// It is ready to take commands.
+    Started,
+    /// It did what the command says.
+    Reply(Reply),
+    /// It could not.
+    Failed(Failure),
+}
+
+/// Indices in the current wait.
+#[derive(Default)]
+struct Watched {
+    process: Option<usize>,
+    output: Option<usize>,
+    connection: Option<usize>,
+}
+
+impl Member {
+    /// A rank whose process was started just now.
+    pub(crate) fn new(rank: u32, process: Process, output: Output) -> Self {
+        let (connection, host, lost, answer, exchange) = (None, None, None, None, None);
+        let (beats, beat_at, watched) = (0, Instant::now(), Watched::default());
+        Self { rank, process, output, connection, host, lost, answer, exchange, beats, beat_at, watched }
+    }
+
+    /// Its process number.
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    /// The rank has proved itself.
+    pub(crate) fn join(&mut self, connection: Connection, host: Option<String>) {
+        (self.connection, self.host) = (Some(connection), host);
+    }
+
+    /// The next command begins; `beats` of its status slot so far.
+    pub(crate) fn begin(&mut self, now: Instant, beats: u64) {
+        (self.answer, self.exchange) = (None, None);
+        (self.beats, self.beat_at) = (beats, now);
+    }
+
+    /// Sends a message; a connection that refuses it is lost.
+    pub(crate) fn send(&mut self, message: &ToRank) {
+        self.on_connection(|connection| connection.send(message));
+    }
+
+    /// As [`Member::send`], for what was written once for all ranks.
+    pub(crate) fn send_payload(&mut self, payload: &[u8]) {
+        self.on_connection(|connection| connection.send_payload(payload));
+    }
+
+    fn on_connection(&mut self, act: impl FnOnce(&mut Connection) -> Result<(), Lost>) {
+        if let Some(connection) = &mut self.connection
+            && let Err(lost) = act(connection)
+        {
+            (self.connection, self.lost) = (None, Some(lost));
+        }
+    }
+
+    /// Adds what to wait for.
+    pub(crate) fn register(&mut self, polls: &mut PollSet) {
+        let alive = !self.has_ended();
+        self.watched = Watched {
+            process: alive.then(|| polls.add(self.process.descriptor(), Interest::Read)),
+            output: self.output.descriptor().map(|pipe| polls.add(pipe, Interest::Read)),
+            connection: self.connection.as_ref().map(|connection| {
+                let interest = if connection.is_sending() { Interest::ReadWrite } else { Interest::Read };
+                polls.add(connection.descriptor(), interest)
+            }),
+        };
+    }
+
+    /// Takes in what happened.
+    pub(crate) fn serve(&mut self, polls: &PollSet, inbox: &mut Vec<FromRank>) {
+        let happened = |index: Option<usize>| index.is_some_and(|index| polls.happened(index));
+        if happened(self.watched.connection) {
+            self.on_connection(|connection| connection.flush().and_then(|()| connection.receive(inbox)));
+            for message in inbox.drain(..) {
+                self.take(message);
+            }
+        }
+        if happened(self.watched.output) {
+            self.output.drain();
+        }
+        if happened(self.watched.process) && self.process.exit().is_some() {
+            self.output.drain();
+        }
+    }
+
+    fn take(&mut self, message: FromRank) {
+        let unasked = self.answer.is_some() || self.exchange.is_some();
+        match message {
+            _ if unasked => self.lost = Some(Lost::Broken("it sent what it was not asked for".to_owned())),
+            FromRank::Gather(bytes) => self.exchange = Some(bytes),
+            FromRank::Started(None) => self.answer = Some(Answer::Started),
+            FromRank::Started(Some(failure)) => self.answer = Some(Answer::Failed(failure)),
+            FromRank::Reply(reply) => {
+                self.answer = Some(match *reply {
+                    Reply::Failed(failure) => Answer::Failed(failure),
+                    reply => Answer::Reply(reply),
+                });
+            }
+        }
+    }
+
+    /// Its answer, if it has given one.
+    pub(crate) fn answer(&self) -> Option<&Answer> {
+        self.answer.as_ref()
+    }
+
+    /// Takes its answer.
+    pub(crate) fn take_answer(&mut self) -> Option<Answer> {
+        self.answer.take()
+    }
+
+    /// Its part of an exchange that it waits in.
+    pub(crate) fn exchange(&mut self) -> &mut Option<Hex> {
+        &mut self.exchange
+    }
+
+    /// Whether its process has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.process.known_exit().is_some()
+    }
+
+    /// Whether its connection ended. Its process, most likely, is about to.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost == Some(Lost::Closed)
+    }
+
+    /// Whether it sent what no rank sends.
+    pub(crate) fn is_broken(&self) -> bool {
+        matches!(self.lost, Some(Lost::Broken(_)))
+    }
+
+    /// Looks at its heartbeat; true when it has been silent for too long and its process is stopped.
+    pub(crate) fn has_stopped(&mut self, slot: &StatusSlot, now: Instant) -> bool {
+        let beats = slot.beats();
+        if beats != self.beats {
+            (self.beats, self.beat_at) = (beats, now);
+        }
+        self.answer.is_none() && now.duration_since(self.beat_at) >= SILENCE && self.process.is_stopped()
+    }
+
+    /// Kills its process.
+    pub(crate) fn kill(&mut self) {
+        if self.process.exit().is_none() {
+            self.process.kill();
+        }
+    }
+
+    /// What is known of it now.
+    pub(crate) fn state(&self, slot: &StatusSlot, now: Instant) -> RankState {
+        RankState {
+            rank: self.rank,
+            pid: self.process.pid(),
+            host: self.host.clone(),
+            fate: self.fate(now),
+            operation: slot.state(),
+            last_words: self.output.last_words(),
+        }
+    }
+
+    fn fate(&self, now: Instant) -> Fate {
+        match (self.process.known_exit(), &self.lost, &self.answer) {
+            (Some(Exit::Signal(signal)), ..) => Fate::Signalled(signal),
+            (Some(Exit::Code(code)), ..) => Fate::Exited(code),
+            (_, Some(Lost::Closed), _) => Fate::Lost("its control connection ended".to_owned()),
+            (_, Some(Lost::Broken(what)), _) => Fate::Lost(what.clone()),
+            (.., Some(Answer::Failed(failure))) => Fate::Failed(failure.clone()),
+            (.., Some(_)) => Fate::Answered,
+            (.., None) if self.process.is_stopped() => Fate::Stopped,
+            (.., None) => {
+                let silence = now.duration_since(self.beat_at);
+                let silent = (silence >= SILENCE).then_some(silence.as_secs());
+                Fate::Pending { silent, exchanging: self.exchange.is_some() }
+            }
+        }
+    }
+}

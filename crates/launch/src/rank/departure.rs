@@ -1,0 +1,64 @@
+//! Why a rank leaves otherwise than asked.
+
+use std::io;
+
+use crate::control::FrameTooLong;
+
+/// Why a rank left otherwise than asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Departure {
+    /// Nobody started this process as a rank.
+    #[error("this is the argument of a rank process, which only a coordinator can start: {0}")]
+    NotInvited(String),
+    /// The coordinator could not be reached.
+    #[error("the coordinator at {address} cannot be reached: {cause}")]
+    Unreachable {
+        /// Where it should listen.
+        address: std::net::SocketAddr,
+        /// What the last attempt found.
+        cause: io::Error,
+    },
+    /// Whoever listens there does not know the secret.
+    #[error("whoever listens at {0} is not the coordinator of this world")]
+    Impostor(std::net::SocketAddr),
+    /// The coordinator does not want this rank.
+    #[error("refused by the coordinator: {0}")]
+    Refused(String),
+    /// The coordinator is gone.
+    #[error("the coordinator is gone")]
+    Lost,
+    /// The coordinator sent something that it should not.
+    #[error("the control channel is broken: {0}")]
+    Protocol(String),
+    /// A message is too long for the channel. Nothing was sent.
+    #[error(transparent)]
+    TooLong(#[from] FrameTooLong),
+    /// The system refused something.
+    #[error("the system refused: {0}")]
+    System(io::Error),
+    /// The rank's work panicked; the panic's own message is on standard error.
+    #[error("the rank panicked")]
+    Panicked,
+}
+
+/// The exit code of a rank that panicked, as the standard library's.
+pub(crate) const PANICKED: i32 = 101;
+/// The exit code of a rank that lost its coordinator.
+pub(crate) const ORPHANED: i32 = 70;
+
+impl Departure {
+    /// The process's exit code.
+    pub const fn code(&self) -> i32 {
+        match self {
+            Self::NotInvited(_) => 2,
+            Self::Lost => ORPHANED,
+            Self::Panicked => PANICKED,
+            Self::Unreachable { .. }
+            | Self::Impostor(_)
+            | Self::Refused(_)
+            | Self::Protocol(_)
+            | Self::TooLong(_)
+            | Self::System(_) => 71,
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The rank's half: joins its world, obeys commands, answers. Runs in a process that the coordinator started.
+
+mod bootstrap;
+mod channel;
+mod departure;
+mod guardian;
+mod join;
+
+use std::ffi::{OsStr, OsString};
+use std::os::fd::RawFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use comm::Place;
+use measure::{Failure, RankSide, Reply, WorldSpec};
+use trace::StatusSlot;
+
+use crate::control::{FromRank, ToRank};
+use crate::descriptor::inherited_memory;
+use crate::invitation::Invitation;
+use crate::placement::{core_of, host_name};
+use crate::status::{MappedSlot, StatusPage};
+
+use bootstrap::ControlBootstrap;
+use channel::RankChannel;
+pub use departure::Departure;
+pub(crate) use departure::PANICKED;
+pub use guardian::Guardian;
+
+/// The hidden argument of a rank process: `__rank=RANK,INVITATION,STATUS`, the latter two descriptors that it inherits.
+const ARGUMENT: &str = "__rank=";
+
+/// What a rank knows when it starts.
+pub struct RankContext {
+    /// The world that it belongs to.
+    pub spec: WorldSpec,
+    /// This rank, from 0.
+    pub rank: u32,
+    /// Ranks in the world.
+    pub size: u32,
+    /// The exchange with the other ranks. Works while the rank starts and while it obeys a command; collective.
+    pub bootstrap: Box<dyn comm::Bootstrap>,
+    /// This rank's slot of the status page, for its operation hook.
+    pub slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
+    /// More ranks than cores share this host.
+    pub oversubscribed: bool,
+    /// The cores that ranks of this host may use, ascending.
+    pub cores: Vec<u32>,
+    /// The core that this process is bound to; None: not bound.
+    pub core: Option<u32>,
+    /// Ends communicators when the coordinator is gone: give it every [`comm::Abort`].
+    pub guardian: Guardian,
+}
+
+/// The argument that makes a program a rank of a world.
+pub(crate) fn argument(rank: u32, invitation: RawFd, status: RawFd) -> String {
+    format!("{ARGUMENT}{rank},{invitation},{status}")
+}
+
+/// Whether these arguments (with or without the program's name) are those of a rank process.
+pub fn is_rank<S: AsRef<OsStr>>(args: &[S]) -> bool {
+    find_argument(args).is_some()
+}
+
+fn find_argument<S: AsRef<OsStr>>(args: &[S]) -> Option<&str> {
+    args.iter().find_map(|argument| argument.as_ref().to_str()?.strip_prefix(ARGUMENT))
+}
+
+/// The life of a rank process: joins the world that the arguments name, calls `make` once, and obeys until the
+/// coordinator lets it go. To be called first of all in `main`, on the main thread, when [`is_rank`] says so; the
+/// process should end when it returns.
+///
+/// A failure of `make` is told to the coordinator, which ends the world.
+///
+/// # Errors
+/// Why the rank left otherwise than asked; the program may write it to standard error, which the coordinator keeps, and
+/// should exit with its [`Departure::code`].
+pub fn rank_main(
+    args: &[OsString],
+    make: &mut dyn FnMut(RankContext) -> Result<Box<dyn RankSide>, Failure>,
+) -> Result<(), Departure> {
+    let (rank, invitation, page) = accept(args)?;
+    let slot = MappedSlot::new(Arc::new(page), rank);
+    let slot: Arc<dyn AsRef<StatusSlot> + Send + Sync> = Arc::new(slot);
+    let host = host_name();
+    let channel = join::join(&invitation, rank, &host)?;
+    let guardian = Guardian::start(channel.stream()?, slot.clone(), &invitation.cores).map_err(Departure::System)?;
+    let channel = Arc::new(Mutex::new(channel));
+    let size = invitation.spec.ranks;
+    let place = Place { rank, size, host };
+    let context = RankContext {
+        rank,
+        size,
+        bootstrap: Box::new(ControlBootstrap::new(channel.clone(), place)),
+        slot,
+        oversubscribed: size as usize > invitation.cores.len(),
+        core: if invitation.bound { core_of(rank, &invitation.cores) } else { None },
+        cores: invitation.cores,
+        spec: invitation.spec,
+        guardian: guardian.clone(),
+    };
+    let made = catch_unwind(AssertUnwindSafe(|| make(context))).map_err(|_| Departure::Panicked)?;
+    let (side, failure) = match made {
+        Ok(side) => (Some(side), None),
+        Err(failure) => (None, Some(failure)),
+    };
+    send(&channel, &FromRank::Started(failure))?;
+    serve(&channel, &guardian, side)
+}
+
+/// Takes over what the arguments name.
+fn accept(args: &[OsString]) -> Result<(u32, Invitation, StatusPage), Departure> {
+    let no = |why: String| Departure::NotInvited(why);
+    let text = find_argument(args).ok_or_else(|| no(format!("no argument `{ARGUMENT}...`")))?;
+    let numbers: Vec<i32> = text.split(',').map_while(|number| number.parse().ok()).collect();
+    let &[rank, invitation, status] = numbers.as_slice() else {
+        return Err(no(format!("`{ARGUMENT}{text}` is not a rank and two descriptors")));
+    };
+    let memory = inherited_memory(invitation).map_err(|error| no(format!("descriptor {invitation}: {error}")))?;
+    let invitation = Invitation::from_memory(&memory).map_err(|error| no(format!("the invitation: {error}")))?;
+    let rank = u32::try_from(rank).ok().filter(|rank| *rank < invitation.spec.ranks);
+    let rank = rank.ok_or_else(|| no("the rank is not one of the world".to_owned()))?;
+    let memory = inherited_memory(status).map_err(|error| no(format!("descriptor {status}: {error}")))?;
+    let page = StatusPage::map(&memory, invitation.spec.ranks).map_err(|error| no(format!("status page: {error}")))?;
+    Ok((rank, invitation, page))
+}
+
+fn send(channel: &Mutex<RankChannel>, message: &FromRank) -> Result<(), Departure> {
+    channel.lock().unwrap_or_else(PoisonError::into_inner).send(message)
+}
+
+/// Obeys until told to leave. Without a side (it could not be made) there is nothing to obey but that.
+fn serve(
+    channel: &Mutex<RankChannel>,
+    guardian: &Guardian,
+    mut side: Option<Box<dyn RankSide>>,
+) -> Result<(), Departure> {
+    loop {
+        guardian.rest();
+        let message = channel.lock().unwrap_or_else(PoisonError::into_inner).receive()?;
+        guardian.work();
+        match (message, &mut side) {
+            (ToRank::Leave, _) => return Ok(()),
+            (ToRank::Command(command), Some(present)) => {
+                let Ok(reply) = catch_unwind(AssertUnwindSafe(|| present.obey(&command))) else {
+                    // Nothing is torn down: a communicator's end may wait for peers, and the panic is the news.
+                    std::mem::forget(side.take());
+                    return Err(Departure::Panicked);
+                };
+                answer(channel, reply)?;
+            }
+            _ => return Err(Departure::Protocol("a message that is out of place".to_owned())),
+        }
+    }
+}
+
+/// Sends a reply, or, where it cannot be sent, that it cannot.
+fn answer(channel: &Mutex<RankChannel>, reply: Reply) -> Result<(), Departure> {
+    // JSON has no word for them, and the coordinator could not read the whole reply.
+    let finite = match &reply {
+        Reply::Numbers(numbers) => numbers.iter().all(|number| number.is_finite()),
+        Reply::Ready(ready) => ready.flops.is_finite(),
+        _ => true,
+    };
+    let unusable = || Reply::Failed(Failure::new("the rank measured a value that is not a finite number"));
+    let message = FromRank::Reply(Box::new(if finite { reply } else { unusable() }));
+    match send(channel, &message) {
+        Err(Departure::TooLong(error)) => {
+            let failure = Failure::new(format!("the rank's reply does not fit: {error}"));
+            send(channel, &FromRank::Reply(Box::new(Reply::Failed(failure))))
+        }
+        sent => sent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rank_arguments_are_recognised_and_checked() {
+        assert!(is_rank(&["rankmark", &argument(3, 10, 11)]));
+        assert!(!is_rank(&["rankmark", "run", "rank=3"]));
+        for wrong in ["__rank=", "__rank=0,1", "__rank=0,1,2", "__rank=x,y,z", "__rank=-1,9999999,9999998"] {
+            let departure = accept(&[OsString::from(wrong)]).err();
+            assert!(matches!(departure, Some(Departure::NotInvited(_))), "{wrong}: {departure:?}");
+        }
+    }
+}

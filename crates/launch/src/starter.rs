@@ -1,0 +1,250 @@
+//! Starts local worlds: this program again, once for each rank, with a hidden argument.
+//!
+//! Each rank is a direct child, leads a process group of its own, is killed by the kernel when its parent dies, reads
+//! nothing, and writes into a pipe. It inherits two descriptors: its invitation and the status page.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
+use serde_json::Value;
+use terms::Bind;
+
+use crate::control::Secret;
+use crate::descriptor::{keep_on_exec, output_pipe};
+use crate::invitation::Invitation;
+use crate::member::Member;
+use crate::output::Output;
+use crate::placement::{CoreMask, allowed_cores, core_of};
+use crate::process::Process;
+use crate::rank::argument;
+use crate::rendezvous::Rendezvous;
+use crate::status::StatusPage;
+use crate::world::ProcessWorld;
+
+/// More ranks than this on one host are a slip of the finger, and would take the machine down.
+pub const MAX_RANKS: u32 = 1024;
+
+/// Descriptors that the coordinator holds for each rank: its process, its connection, its output.
+const DESCRIPTORS: u64 = 3;
+
+/// Starts worlds whose ranks are processes of this host.
+///
+/// A rank is killed by the kernel when the *thread* that started it ends (`PR_SET_PDEATHSIG`), so worlds must be started
+/// on a thread that lives as long as they do: the main thread.
+#[derive(Clone, Debug)]
+pub struct LocalStarter {
+    program: PathBuf,
+    limit: Duration,
+}
+
+impl Default for LocalStarter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl LocalStarter {
+    /// Ranks are this very program (also when its file was replaced since it started), which must call
+    /// [`crate::rank_main`]. They have a minute to come up.
+    pub fn new() -> Self {
+        Self { program: PathBuf::from("/proc/self/exe"), limit: Duration::from_secs(60) }
+    }
+
+    /// Gives ranks this long to come up.
+    #[must_use]
+    pub const fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// As [`Starter::start`], giving the world as what it is.
+    ///
+    /// # Errors
+    /// As [`Starter::start`].
+    pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
+        let wishes = Wishes::of(spec).map_err(|message| not_started(message, None))?;
+        check_descriptors(spec.ranks)?;
+        let mut world = self.spawn_all(spec, &wishes)?;
+        world.come_up(self.limit)?;
+        Ok(world)
+    }
+
+    fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
+        let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
+        let secret = Secret::fresh().map_err(failed("making a secret"))?;
+        let rendezvous = Rendezvous::open(secret.clone(), spec.ranks).map_err(failed("listening on loopback"))?;
+        let address = rendezvous.address().map_err(failed("listening on loopback"))?;
+        let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
+        let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;
+        let placement = (cores.clone(), wishes.bound);
+        let invitation = Invitation::new(address, &secret, self.limit, placement, spec.clone());
+        let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
+        // From here on an early return drops the world, which kills the ranks that it has.
+        let mut world = ProcessWorld::new(page, rendezvous);
+        for rank in 0..spec.ranks {
+            let core = if wishes.bound { core_of(rank, &cores) } else { None };
+            let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());
+            let inherited = [invitation.as_raw_fd(), status.as_raw_fd()];
+            let spawned = self.spawn(argument, inherited, core, &wishes.environment);
+            let (process, output) = spawned.map_err(|error| {
+                let message = format!("starting the process of rank {rank} of {}: {error}", spec.ranks);
+                let full = error.raw_os_error() == Some(libc::EAGAIN);
+                not_started(message, full.then(|| "`ulimit -u` bounds the number of processes".to_owned()))
+            })?;
+            world.add(Member::new(rank, process, output));
+        }
+        Ok(world)
+    }
+
+    fn spawn(
+        &self,
+        argument: String,
+        inherited: [i32; 2],
+        core: Option<u32>,
+        environment: &[(String, String)],
+    ) -> io::Result<(Process, Output)> {
+        let (read, write) = output_pipe()?;
+        let mask = core.map(|core| CoreMask::of(&[core]));
+        let parent = std::process::id();
+        let mut command = Command::new(&self.program);
+        command.arg0(std::env::args_os().next().unwrap_or_else(|| OsString::from("rankmark"))).arg(argument);
+        command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.
+        command.process_group(0);
+        // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
+        unsafe { command.pre_exec(move || become_rank(parent, inherited, mask.as_ref())) };
+        let mut child = command.spawn()?;
+        match Process::watch(child.id()) {
+            Ok(process) => Ok((process, Output::new(read))),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// What a child does before it becomes the rank's program. Async-signal-safe.
+fn become_rank(parent: u32, inherited: [i32; 2], mask: Option<&CoreMask>) -> io::Result<()> {
+    // SAFETY: plain system calls without pointers.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Had the parent died before that, nobody would ever send the signal.
+        if libc::getppid() as u32 != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        libc::signal(libc::SIGINT, libc::SIG_IGN);
+    }
+    // Before the program is loaded: its very first page is then near the rank's core.
+    mask.map_or(Ok(()), CoreMask::bind_this_thread)?;
+    inherited.into_iter().try_for_each(keep_on_exec)
+}
+
+impl Starter for LocalStarter {
+    fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
+        Ok(Box::new(self.start_processes(spec)?))
+    }
+}
+
+fn not_started(message: String, hint: Option<String>) -> Verdict {
+    Verdict { kind: VerdictKind::NotStarted, ranks: Vec::new(), message, hint }
+}
+
+/// What the world's fields say about its processes.
+#[derive(Debug, PartialEq, Eq)]
+struct Wishes {
+    bound: bool,
+    environment: Vec<(String, String)>,
+}
+
+impl Wishes {
+    fn of(spec: &WorldSpec) -> Result<Self, String> {
+        if spec.ranks == 0 || spec.ranks > MAX_RANKS {
+            return Err(format!("{} ranks on one host: between 1 and {MAX_RANKS} are possible", spec.ranks));
+        }
+        let bound = match spec.fields.get("bind") {
+            None => false,
+            Some(value) => {
+                let word = value.as_str().unwrap_or_default();
+                let bind: Bind = word.parse().map_err(|error: terms::UnknownName| error.to_string())?;
+                bind == Bind::Core
+            }
+        };
+        let environment = environment(spec.fields.get("env"))?;
+        Ok(Self { bound, environment })
+    }
+}
+
+/// `NAME=value` entries: a list of them, or (as parameters are kept) joined by spaces.
+fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, String> {
+    let entries: Vec<&str> = match value {
+        None | Some(Value::Null) => Vec::new(),
+        Some(Value::String(joined)) => joined.split_whitespace().collect(),
+        Some(Value::Array(items)) => items.iter().map(|item| item.as_str().unwrap_or_default()).collect(),
+        Some(other) => return Err(format!("`env` is a list of NAME=value, not `{other}`")),
+    };
+    let entry = |entry: &str| match entry.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !entry.contains('\0') => Ok((name.to_owned(), value.to_owned())),
+        _ => Err(format!("`{entry}` in `env` is not NAME=value")),
+    };
+    entries.into_iter().map(entry).collect()
+}
+
+/// Refuses a world that the coordinator has not descriptors enough for, before anything is started.
+fn check_descriptors(ranks: u32) -> Result<(), Verdict> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid out-pointer.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } < 0 {
+        return Err(not_started(format!("reading limits: {}", io::Error::last_os_error()), None));
+    }
+    let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
+    let needed = open + DESCRIPTORS * u64::from(ranks) + 80;
+    if needed <= limit.rlim_cur {
+        return Ok(());
+    }
+    let message = format!(
+        "{ranks} ranks need {needed} descriptors ({open} open, {DESCRIPTORS} a rank, 80 to spare), {} are allowed",
+        limit.rlim_cur
+    );
+    Err(not_started(message, Some(format!("`ulimit -n {needed}` allows more"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn wishes(ranks: u32, fields: Value) -> Result<Wishes, String> {
+        let Value::Object(fields) = fields else { panic!("an object") };
+        Wishes::of(&WorldSpec { ranks, fields })
+    }
+
+    #[test]
+    fn fields_of_a_world_are_read_or_refused() {
+        let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let read = wishes(2, json!({"bind": "core", "env": ["A=1", "B=x=y z"]})).unwrap();
+        assert_eq!(read, Wishes { bound: true, environment: vec![entry("A", "1"), entry("B", "x=y z")] });
+        assert_eq!(wishes(1, json!({"env": "A=1 B="})).unwrap().environment, [entry("A", "1"), entry("B", "")]);
+        assert_eq!(wishes(1, json!({"bind": "none"})).unwrap(), Wishes { bound: false, environment: Vec::new() });
+        for (ranks, fields) in [
+            (0, json!({})),
+            (10_000, json!({})),
+            (1, json!({"bind": "socket"})),
+            (1, json!({"env": ["A"]})),
+            (1, json!({"env": ["=1"]})),
+            (1, json!({"env": 3})),
+        ] {
+            assert!(wishes(ranks, fields.clone()).is_err(), "{ranks} {fields}");
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! From evidence to a sentence: who is at fault, of what, in which operation, and who waited. A pure function.
+//!
+//! When a rank dies its peers may fail, leave or hang moments later, so that the strongest evidence names the culprit,
+//! not the first: a signal, then a stop, an exit, a lost connection, a failed command, and silence last.
+
+use measure::{Failure, Verdict, VerdictKind};
+use terms::{Bytes, Collective, Rank, Seconds};
+use trace::OperationState;
+
+/// What is known of one rank at the moment of the verdict.
+#[derive(Clone, Debug)]
+pub(crate) struct RankState {
+    /// Which.
+    pub(crate) rank: u32,
+    /// Its process number.
+    pub(crate) pid: u32,
+    /// Its host, where it is another one than the coordinator's.
+    pub(crate) host: Option<String>,
+    /// What became of it.
+    pub(crate) fate: Fate,
+    /// What the status page tells.
+    pub(crate) operation: Option<OperationState>,
+    /// The last lines that it wrote.
+    pub(crate) last_words: Vec<String>,
+}
+
+/// What became of a rank.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Fate {
+    /// It died of this signal.
+    Signalled(i32),
+    /// It is stopped.
+    Stopped,
+    /// It exited with this code.
+    Exited(i32),
+    /// Its connection ended or carried nonsense, while its process lives.
+    Lost(String),
+    /// It answered that it could not.
+    Failed(Failure),
+    /// It has not answered.
+    Pending {
+        /// Seconds since its last heartbeat, where that is longer than it should be.
+        silent: Option<u64>,
+        /// It waits for the others in an exchange through the coordinator.
+        exchanging: bool,
+    },
+    /// It has answered.
+    Answered,
+}
+
+/// What the ranks were asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// To start.
+    Start,
+    /// To do this ("prepare", "sample").
+    Command(&'static str),
+}
+
+/// Why there is a verdict.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Occasion {
+    /// Something happened to a rank.
+    Evidence,
+    /// The time is over.
+    Deadline(Seconds),
+    /// The user ended the run, by this signal.
+    Interrupted(i32),
+}
+
+/// The verdict on these ranks, of whom at least one gave occasion to it.
+pub(crate) fn verdict(phase: Phase, occasion: Occasion, bytes: Option<Bytes>, states: &[RankState]) -> Verdict {
+    if let Occasion::Interrupted(signal) = occasion {
+        let message = format!("interrupted by {}", signal_name(signal));
+        return Verdict { kind: VerdictKind::Interrupted, ranks: Vec::new(), message, hint: None };
+    }
+    if states.iter().all(|state| matches!(state.fate, Fate::Failed(_) | Fate::Answered)) {
+        return refusal(phase, states);
+    }
+    let class = states.iter().filter_map(|state| gravity(&state.fate)).min();
+    let (culprits, others): (Vec<_>, Vec<_>) = match class {
+        Some(class) => states.iter().partition(|state| gravity(&state.fate) == Some(class)),
+        None => suspects(states),
+    };
+    let mut parts: Vec<String> = match (class, occasion) {
+        (None, Occasion::Deadline(limit)) => vec![hung(limit, phase, bytes, &culprits)],
+        _ => culprits.iter().map(|state| fault(state, phase, bytes)).collect(),
+    };
+    let about = culprits.iter().filter_map(|state| state.operation).next();
+    parts.extend(bystanders(&others, about));
+    parts.extend(culprits.iter().filter_map(|state| last_words(state)));
+    let kind = match (phase, class) {
+        (Phase::Start, _) => VerdictKind::NotStarted,
+        (_, None) => VerdictKind::Hung,
+        (_, Some(Gravity::Stopped)) => VerdictKind::Hung,
+        _ => VerdictKind::Died,
+    };
+    let ranks = culprits.iter().map(|state| Rank(state.rank)).collect();
+    Verdict { kind, ranks, message: parts.join("; "), hint: hint(class, &culprits) }
+}
+
+/// Evidence, the strongest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Gravity {
+    Signalled,
+    Stopped,
+    Exited,
+    Lost,
+    Failed,
+}
+
+const fn gravity(fate: &Fate) -> Option<Gravity> {
+    match fate {
+        Fate::Signalled(_) => Some(Gravity::Signalled),
+        Fate::Stopped => Some(Gravity::Stopped),
+        Fate::Exited(_) => Some(Gravity::Exited),
+        Fate::Lost(_) => Some(Gravity::Lost),
+        Fate::Failed(_) => Some(Gravity::Failed),
+        Fate::Pending { .. } | Fate::Answered => None,
+    }
+}
+
+/// Every rank has answered, and some that they could not: the world lives, unless it never came up.
+fn refusal(phase: Phase, states: &[RankState]) -> Verdict {
+    let mut reasons: Vec<(&Failure, Vec<u32>)> = Vec::new();
+    for state in states {
+        if let Fate::Failed(failure) = &state.fate {
+            match reasons.iter_mut().find(|(known, _)| known.message == failure.message) {
+                Some((_, ranks)) => ranks.push(state.rank),
+                None => reasons.push((failure, vec![state.rank])),
+            }
+        }
+    }
+    let lacking = reasons.iter().all(|(failure, _)| failure.lacking);
+    let kind = match phase {
+        _ if lacking => VerdictKind::Lacking,
+        Phase::Start => VerdictKind::NotStarted,
+        Phase::Command(_) => VerdictKind::Refused,
+    };
+    let ranks = reasons.iter().flat_map(|(_, ranks)| ranks.iter().map(|rank| Rank(*rank))).collect();
+    let parts = reasons.iter().map(|(failure, ranks)| format!("{}: {}", name_ranks(ranks), failure.message));
+    Verdict { kind, ranks, message: parts.collect::<Vec<_>>().join("; "), hint: None }
+}
+
+/// Without evidence: ranks that have fallen silent; else those that the others, being inside an operation, wait for;
+/// else all that have not answered.
+fn suspects(states: &[RankState]) -> (Vec<&RankState>, Vec<&RankState>) {
+    let pending = |state: &RankState| matches!(state.fate, Fate::Pending { .. });
+    let silent = |state: &RankState| matches!(state.fate, Fate::Pending { silent: Some(_), .. });
+    let free = |state: &RankState| pending(state) && !waits(state);
+    let last = states.iter().filter(|state| pending(state)).map(progress).min();
+    let behind = |state: &RankState| pending(state) && Some(progress(state)) == last;
+    let tests: [&dyn Fn(&RankState) -> bool; 3] = [&silent, &free, &behind];
+    let telling = tests.into_iter().find(|test| {
+        let hit = states.iter().filter(|state| test(state)).count();
+        hit > 0 && hit < states.iter().filter(|state| pending(state)).count()
+    });
+    states.iter().partition(|state| telling.map_or(pending(state), |test| test(state)))
+}
+
+/// Whether a rank waits for others, as far as can be seen.
+fn waits(state: &RankState) -> bool {
+    let inside = state.operation.is_some_and(|operation| operation.inside);
+    inside || matches!(state.fate, Fate::Pending { exchanging: true, .. })
+}
+
+/// How far a rank has come: operations entered and left.
+fn progress(state: &RankState) -> u64 {
+    state.operation.map_or(0, |operation| 2 * operation.number + 2 - u64::from(operation.inside))
+}
+
+/// "rank 3 (pid 4711, this host) died of signal 9 (SIGKILL) in all_reduce #17, 64MiB".
+fn fault(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
+    let (who, place) = (identity(state), place(state, phase, bytes));
+    match &state.fate {
+        Fate::Signalled(signal) => format!("{who} died of signal {signal} ({}) {place}", signal_name(*signal)),
+        Fate::Stopped => format!("{who} is stopped {place}"),
+        Fate::Exited(crate::rank::PANICKED) => format!("{who} panicked {place}"),
+        Fate::Exited(code) => format!("{who} exited with code {code} {place}"),
+        Fate::Lost(what) => format!("{who} is lost {place}: {what}"),
+        Fate::Failed(failure) => format!("{who} failed {place}: {}", failure.message),
+        Fate::Pending { .. } | Fate::Answered => format!("{who} has not answered {place}"),
+    }
+}
+
+/// "no answer to `sample` within 10.0 s: rank 3 (pid 4711, this host) was after all_reduce #16 and had not entered #17".
+fn hung(limit: Seconds, phase: Phase, bytes: Option<Bytes>, culprits: &[&RankState]) -> String {
+    let what = match phase {
+        Phase::Start => "no world".to_owned(),
+        Phase::Command(command) => format!("no answer to `{command}`"),
+    };
+    let who = grouped(culprits, |state| {
+        let silent = match state.fate {
+            Fate::Pending { silent: Some(seconds), .. } => format!(", its heartbeat {seconds} s ago"),
+            _ => String::new(),
+        };
+        let verb = if waits(state) { "hung" } else { "was" };
+        format!("{verb} {}{silent}", place(state, phase, bytes))
+    });
+    let pids: Vec<String> = culprits.iter().map(|state| state.pid.to_string()).collect();
+    let pids = if pids.len() > 8 { String::new() } else { format!(" (pid {})", pids.join(", ")) };
+    format!("{what} within {limit}: {}{pids}", who.join("; "))
+}
+
+fn identity(state: &RankState) -> String {
+    let host = state.host.as_ref().map_or_else(|| "this host".to_owned(), |host| format!("on {host}"));
+    format!("rank {} (pid {}, {host})", state.rank, state.pid)
+}
+
+/// Where in its work a rank is.
+fn place(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
+    if matches!(state.fate, Fate::Pending { exchanging: true, .. }) {
+        return "in an exchange with the other ranks".to_owned();
+    }
+    match (state.operation, phase) {
+        (Some(operation), _) if operation.inside => {
+            format!("in {} #{}{}", operation.operation, operation.number, size(operation, bytes))
+        }
+        (Some(operation), _) => {
+            let (name, number) = (operation.operation, operation.number);
+            format!("after {name} #{number}{}, before #{}", size(operation, bytes), number + 1)
+        }
+        (None, Phase::Start) => "while starting".to_owned(),
+        (None, Phase::Command(command)) => format!("in `{command}`, before its first operation"),
+    }
+}
+
+/// The case's bytes, with operations that move bytes.
+fn size(operation: OperationState, bytes: Option<Bytes>) -> String {
+    match bytes {
+        Some(bytes) if operation.operation != Collective::Barrier => format!(", {bytes}"),
+        _ => String::new(),
+    }
+}
+
+/// The other ranks, those alike together: "ranks 0-2 had entered #17 and were waiting".
+fn bystanders(others: &[&RankState], about: Option<OperationState>) -> Vec<String> {
+    let pending: Vec<&RankState> =
+        others.iter().copied().filter(|state| gravity(&state.fate).is_some() || waits_or_works(state)).collect();
+    grouped(&pending, |state| match (&state.fate, state.operation) {
+        (Fate::Signalled(signal), _) => format!("then died of {}", signal_name(*signal)),
+        (Fate::Stopped, _) => "stopped too".to_owned(),
+        (Fate::Exited(code), _) => format!("then exited with code {code}"),
+        (Fate::Lost(what), _) => format!("then lost: {what}"),
+        (Fate::Failed(failure), _) => format!("then failed: {}", failure.message),
+        (Fate::Pending { exchanging: true, .. }, _) => "waited in an exchange".to_owned(),
+        (_, Some(operation)) if operation.inside => {
+            let same = about.is_some_and(|about| about.operation == operation.operation);
+            let name = if same { String::new() } else { format!("{} ", operation.operation) };
+            format!("had entered {name}#{} and waited", operation.number)
+        }
+        (_, Some(operation)) => format!("had left {} #{}", operation.operation, operation.number),
+        (_, None) => "had entered no operation".to_owned(),
+    })
+}
+
+fn waits_or_works(state: &RankState) -> bool {
+    matches!(state.fate, Fate::Pending { .. })
+}
+
+/// One clause for all ranks of which the same is to be said, in order of their first rank.
+fn grouped(states: &[&RankState], say: impl Fn(&RankState) -> String) -> Vec<String> {
+    let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
+    for state in states {
+        let text = say(state);
+        match groups.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, ranks)) => ranks.push(state.rank),
+            None => groups.push((text, vec![state.rank])),
+        }
+    }
+    groups.iter().map(|(text, ranks)| format!("{} {text}", name_ranks(ranks))).collect()
+}
+
+/// "rank 3", "ranks 0-2, 5": ascending ranks, runs of three and more as a range.
+fn name_ranks(ranks: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for rank in ranks {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *rank => *last = *rank,
+            _ => runs.push((*rank, *rank)),
+        }
+    }
+    let text = |(first, last): &(u32, u32)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    };
+    let runs = runs.iter().map(text).collect::<Vec<_>>().join(", ");
+    format!("{} {runs}", if ranks.len() == 1 { "rank" } else { "ranks" })
+}
+
+fn last_words(state: &RankState) -> Option<String> {
+    if state.last_words.is_empty() || matches!(state.fate, Fate::Failed(_) | Fate::Answered) {
+        return None;
+    }
+    Some(format!("last words of rank {}: {}", state.rank, state.last_words.join(" | ")))
+}
+
+fn hint(class: Option<Gravity>, culprits: &[&RankState]) -> Option<String> {
+    let killed = |state: &&RankState| state.fate == Fate::Signalled(libc::SIGKILL);
+    let text = match class {
+        Some(Gravity::Signalled) if culprits.iter().all(killed) => {
+            "the kernel kills so when memory runs out: `dmesg` tells"
+        }
+        Some(Gravity::Stopped) => "SIGSTOP, SIGTSTP or a frozen container stop a process; SIGCONT lets it go on",
+        None => "a larger `--timeout` gives cases more time",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+/// "SIGKILL"; "signal 40" where it has no name.
+pub(crate) fn signal_name(signal: i32) -> String {
+    const NAMES: [(i32, &str); 20] = [
+        (libc::SIGHUP, "SIGHUP"),
+        (libc::SIGINT, "SIGINT"),
+        (libc::SIGQUIT, "SIGQUIT"),
+        (libc::SIGILL, "SIGILL"),
+        (libc::SIGTRAP, "SIGTRAP"),
+        (libc::SIGABRT, "SIGABRT"),
+        (libc::SIGBUS, "SIGBUS"),
+        (libc::SIGFPE, "SIGFPE"),
+        (libc::SIGKILL, "SIGKILL"),
+        (libc::SIGUSR1, "SIGUSR1"),
+        (libc::SIGSEGV, "SIGSEGV"),
+        (libc::SIGUSR2, "SIGUSR2"),
+        (libc::SIGPIPE, "SIGPIPE"),
+        (libc::SIGALRM, "SIGALRM"),
+        (libc::SIGTERM, "SIGTERM"),
+        (libc::SIGSTOP, "SIGSTOP"),
+        (libc::SIGTSTP, "SIGTSTP"),
+        (libc::SIGXCPU, "SIGXCPU"),
+        (libc::SIGXFSZ, "SIGXFSZ"),
+        (libc::SIGSYS, "SIGSYS"),
+    ];
+    let name = NAMES.iter().find(|(number, _)| *number == signal);
+    name.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
+}

@@ -1,0 +1,267 @@
+//! A world of rank processes: sends commands, sleeps until all answers are there, and ends the world when a rank is
+//! lost. Nothing here knows how the processes were started.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use measure::{Command, Reply, Verdict, VerdictKind, World};
+use terms::{Bytes, Seconds};
+
+use crate::control::{FromRank, ToRank, write};
+use crate::interrupt;
+use crate::member::{Answer, Member};
+use crate::placement::host_name;
+use crate::poll::{Interest, PollSet};
+use crate::rendezvous::Rendezvous;
+use crate::status::StatusPage;
+use crate::verdict::{Occasion, Phase, RankState, verdict};
+use crate::watch::{Wait, Watch};
+
+/// How long ranks have for leaving in peace before they are killed.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How long a killed process may take to be gone. Only one that hangs inside the kernel takes longer, and then nobody
+/// can do anything about it.
+const REAPING: Duration = Duration::from_secs(5);
+
+/// The ranks of one world, as processes.
+pub struct ProcessWorld {
+    members: Vec<Member>,
+    page: StatusPage,
+    /// Open while the world starts.
+    rendezvous: Option<Rendezvous>,
+    phase: Phase,
+    /// Of the case that was prepared last.
+    bytes: Option<Bytes>,
+    up: bool,
+    ended: Option<Verdict>,
+    host: String,
+    polls: PollSet,
+    inbox: Vec<FromRank>,
+}
+
+impl ProcessWorld {
+    /// A world whose ranks will come to this rendezvous.
+    pub(crate) fn new(page: StatusPage, rendezvous: Rendezvous) -> Self {
+        Self {
+            members: Vec::new(),
+            page,
+            rendezvous: Some(rendezvous),
+            phase: Phase::Start,
+            bytes: None,
+            up: false,
+            ended: None,
+            host: host_name(),
+            polls: PollSet::default(),
+            inbox: Vec::new(),
+        }
+    }
+
+    /// A rank's process was started.
+    pub(crate) fn add(&mut self, member: Member) {
+        self.members.push(member);
+    }
+
+    /// The process numbers of its ranks, in rank order.
+    pub fn pids(&self) -> Vec<u32> {
+        self.members.iter().map(Member::pid).collect()
+    }
+
+    /// Waits until every rank has joined and is ready.
+    ///
+    /// # Errors
+    /// The verdict, when they do not come up.
+    pub(crate) fn come_up(&mut self, limit: Duration) -> Result<(), Verdict> {
+        self.begin(Phase::Start);
+        self.await_answers(limit)?;
+        self.up = true;
+        Ok(())
+    }
+
+    fn begin(&mut self, phase: Phase) {
+        self.phase = phase;
+        let now = Instant::now();
+        for (member, rank) in self.members.iter_mut().zip(0..) {
+            member.begin(now, self.page.slot(rank).beats());
+        }
+    }
+
+    /// Sleeps until every rank has answered that it could, or ends in a verdict.
+    fn await_answers(&mut self, limit: Duration) -> Result<(), Verdict> {
+        let mut watch = Watch::new(Instant::now(), limit);
+        loop {
+            if let Err(error) = self.pump(watch.next_look()) {
+                return Err(self.end_for(format!("waiting for ranks: {error}")));
+            }
+            self.complete_exchange();
+            if let Some(signal) = interrupt::requested() {
+                return Err(self.end(Occasion::Interrupted(signal)));
+            }
+            let now = Instant::now();
+            match watch.look(&mut self.members, &self.page, now) {
+                Wait::Over => return self.refused_by_any(now),
+                Wait::GoesOn => {}
+                Wait::Evidence => return Err(self.end(Occasion::Evidence)),
+                Wait::TimeOver => return Err(self.end(Occasion::Deadline(Seconds(limit.as_secs_f64())))),
+            }
+        }
+    }
+
+    /// Sleeps until something happens, and takes it in.
+    fn pump(&mut self, until: Instant) -> io::Result<()> {
+        self.polls.clear();
+        if let Some(alarm) = interrupt::descriptor() {
+            self.polls.add(alarm, Interest::Read);
+        }
+        for member in &mut self.members {
+            member.register(&mut self.polls);
+        }
+        let mut until = until;
+        if let Some(rendezvous) = &mut self.rendezvous {
+            rendezvous.register(&mut self.polls);
+            until = rendezvous.next_deadline().map_or(until, |deadline| deadline.min(until));
+        }
+        self.polls.wait(Some(until.saturating_duration_since(Instant::now())))?;
+        for member in &mut self.members {
+            member.serve(&self.polls, &mut self.inbox);
+        }
+        self.let_ranks_in();
+        Ok(())
+    }
+
+    fn let_ranks_in(&mut self) {
+        let Some(rendezvous) = &mut self.rendezvous else { return };
+        for joined in rendezvous.serve(&self.polls, Instant::now()) {
+            let host = Some(joined.hello.host).filter(|host| *host != self.host);
+            if let Some(member) = self.members.get_mut(joined.hello.rank as usize) {
+                member.join(joined.connection, host);
+            }
+        }
+        if rendezvous.is_complete() {
+            self.rendezvous = None;
+        }
+    }
+
+    /// Answers an exchange once every rank has given its part.
+    fn complete_exchange(&mut self) {
+        if self.members.iter_mut().any(|member| member.exchange().is_none()) {
+            return;
+        }
+        let parts = self.members.iter_mut().filter_map(|member| member.exchange().take()).collect();
+        // Written once: the ranks all get the same. Hex digits always can be written.
+        let payload = write(&ToRank::Gathered(parts)).unwrap_or_default();
+        for member in &mut self.members {
+            member.send_payload(&payload);
+        }
+    }
+
+    /// All have answered. Ranks that could not do it have left the world as it was, unless it was to start.
+    fn refused_by_any(&mut self, now: Instant) -> Result<(), Verdict> {
+        if !self.members.iter().any(|member| matches!(member.answer(), Some(Answer::Failed(_)))) {
+            return Ok(());
+        }
+        if self.phase == Phase::Start {
+            return Err(self.end(Occasion::Evidence));
+        }
+        Err(verdict(self.phase, Occasion::Evidence, self.bytes, &self.states(now)))
+    }
+
+    fn states(&self, now: Instant) -> Vec<RankState> {
+        self.members.iter().zip(0..).map(|(member, rank)| member.state(self.page.slot(rank), now)).collect()
+    }
+
+    /// Passes the verdict and ends the world: whoever lives is killed and reaped.
+    fn end(&mut self, occasion: Occasion) -> Verdict {
+        let verdict = verdict(self.phase, occasion, self.bytes, &self.states(Instant::now()));
+        self.end_with(verdict)
+    }
+
+    fn end_for(&mut self, message: String) -> Verdict {
+        let kind = if self.phase == Phase::Start { VerdictKind::NotStarted } else { VerdictKind::Died };
+        self.end_with(Verdict { kind, ranks: Vec::new(), message, hint: None })
+    }
+
+    fn end_with(&mut self, verdict: Verdict) -> Verdict {
+        self.ended = Some(verdict.clone());
+        self.rendezvous = None;
+        self.kill();
+        verdict
+    }
+
+    fn kill(&mut self) {
+        for member in &mut self.members {
+            member.kill();
+        }
+        self.await_ends(REAPING);
+    }
+
+    /// Waits until all processes have ended; keeps taking their output, because a full pipe would hold them.
+    fn await_ends(&mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        while self.members.iter().any(|member| !member.has_ended()) && Instant::now() < deadline {
+            self.polls.clear();
+            for member in &mut self.members {
+                member.register(&mut self.polls);
+            }
+            if self.polls.wait(Some(deadline.saturating_duration_since(Instant::now()))).is_err() {
+                return;
+            }
+            for member in &mut self.members {
+                member.serve(&self.polls, &mut self.inbox);
+            }
+        }
+    }
+}
+
+impl World for ProcessWorld {
+    fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict> {
+        if let Some(verdict) = &self.ended {
+            return Err(verdict.clone());
+        }
+        match command {
+            Command::Prepare(case) => self.bytes = case.whole("bytes").map(Bytes),
+            Command::Finish | Command::Sample(_) | Command::Check | Command::Probe(_) => {}
+        }
+        self.begin(Phase::Command(name(command)));
+        let payload = match write(&ToRank::Command(Box::new(command.clone()))) {
+            Ok(payload) => payload,
+            Err(error) => return Err(self.end_for(error.to_string())),
+        };
+        for member in &mut self.members {
+            member.send_payload(&payload);
+        }
+        self.await_answers(limit)?;
+        let replies = self.members.iter_mut().filter_map(|member| match member.take_answer() {
+            Some(Answer::Reply(reply)) => Some(reply),
+            _ => None,
+        });
+        let replies: Vec<Reply> = replies.collect();
+        if replies.len() < self.members.len() {
+            return Err(self.end_for("a rank started once more instead of answering".to_owned()));
+        }
+        Ok(replies)
+    }
+}
+
+impl Drop for ProcessWorld {
+    fn drop(&mut self) {
+        if self.up && self.ended.is_none() {
+            for member in &mut self.members {
+                member.send(&ToRank::Leave);
+            }
+            self.await_ends(FAREWELL);
+        }
+        self.kill();
+    }
+}
+
+/// A command's name in messages.
+const fn name(command: &Command) -> &'static str {
+    match command {
+        Command::Prepare(_) => "prepare",
+        Command::Sample(_) => "sample",
+        Command::Check => "check",
+        Command::Probe(_) => "probe",
+        Command::Finish => "finish",
+    }
+}

@@ -1,0 +1,2 @@
+//! To come.
+pub(crate) const TESTS: &[crate::play::Test] = &[];

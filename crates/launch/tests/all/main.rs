@@ -1,0 +1,50 @@
+//! Worlds of real processes: this program starts itself again as the ranks (and as coordinators that are to be killed).
+
+mod attacks;
+mod endings;
+mod faults;
+mod play;
+mod side;
+mod talk;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Trial};
+
+/// Delays a rank before it connects, in milliseconds: so that a world takes its time to start.
+const DELAY: &str = "LAUNCH_TEST_DELAY";
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if launch::is_rank(&args) {
+        return be_rank(&args);
+    }
+    if let Some(coordinator) = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("coordinator=")) {
+        return endings::be_coordinator(coordinator);
+    }
+    let mut trials: Vec<Trial> = Vec::new();
+    for (name, test) in [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS].concat() {
+        let test: fn() = test;
+        trials.push(Trial::test(name, move || {
+            test();
+            Ok(())
+        }));
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn be_rank(args: &[OsString]) -> ExitCode {
+    if let Some(milliseconds) = std::env::var(DELAY).ok().and_then(|text| text.parse().ok()) {
+        std::thread::sleep(Duration::from_millis(milliseconds));
+    }
+    match launch::rank_main(args, &mut side::make) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(departure) => {
+            use std::io::Write;
+            let _ = writeln!(std::io::stderr(), "{departure}");
+            ExitCode::from(departure.code() as u8)
+        }
+    }
+}
