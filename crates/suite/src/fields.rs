@@ -61,6 +61,7 @@ pub const WORLD: &[Field] = &[
     world("link_bandwidth", Kind::Bandwidth, None, "sim: bandwidth of the modelled link"),
     world("link_latency", Kind::Seconds, None, "sim: latency of the modelled link"),
     world("noise", Kind::Ratio, None, "sim: standard deviation of the times' logarithm"),
+    world("noise_seed", Kind::Whole(0, u32::MAX as u64), None, "sim: seed of the noise"),
     world("noise_correlation", Kind::Ratio, None, "sim: correlation of neighbouring times, below 100%"),
 ];
 

@@ -3,14 +3,22 @@
 //!
 //! A new benchmark is one module and one line in [`BENCHMARKS`].
 
+mod admission;
 mod benchmark;
 mod collective;
 pub mod fields;
+mod gate;
 mod rank;
+mod run;
+mod threads;
 
+pub use admission::{Host, admit, is_in_process, is_simulated};
 pub use benchmark::{Benchmark, Prepared, RankContext, Work};
 pub use collective::CollectiveBenchmark;
-pub use rank::RankWork;
+pub use gate::Gate;
+pub use rank::{RankWork, open_rank};
+pub use run::{Observer, Setup, run};
+pub use threads::ThreadWorld;
 
 /// Every benchmark, in the order in which help lists them.
 pub static BENCHMARKS: &[&dyn Benchmark] = &[&CollectiveBenchmark];

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use comm::{Call, Communicator};
+use comm::{Abort, Bootstrap, Call, Communicator, Observed as ObservedComm, Options, Pace, SimNoise};
 use device::Slice;
 use measure::{
-    AgreedStart, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed, WrongReport, take,
+    AgreedStart, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed, WorldSpec,
+    WrongReport, take,
 };
 use record::Case;
-use terms::{Collective, Direction, Dtype, Reduce, Space};
-use trace::{Hook, Injection, Ring};
+use serde_json::Value;
+use terms::{Bandwidth, Collective, Direction, Dtype, Reduce, Seconds, Space};
+use trace::{Hook, Injection, Ring, StatusSlot};
 
 use crate::collective::failure;
 use crate::{Prepared, RankContext, benchmark};
@@ -296,4 +298,52 @@ fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
+}
+
+/// Opens a world's backend on this rank, behind the operation hook, ready for commands. Collective.
+///
+/// # Errors
+/// What could not be opened.
+pub fn open_rank(
+    spec: &WorldSpec,
+    bootstrap: &mut dyn Bootstrap,
+    slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
+    oversubscribed: bool,
+) -> Result<(RankWork, Abort), Failure> {
+    let place = bootstrap.place();
+    let name = spec.fields.get("backend").and_then(Value::as_str).unwrap_or_default();
+    let (comm, abort) = comm::open(name, bootstrap, &options(spec, oversubscribed)).map_err(failure)?;
+    let clock = comm.clock();
+    let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot));
+    let comm: Box<dyn Communicator> = Box::new(ObservedComm::new(comm, hook.clone()));
+    let context = RankContext { rank: place.rank, ranks: place.size, comm, hook, clock };
+    Ok((RankWork::new(context)?, abort))
+}
+
+/// The backend's options, from the world's fields.
+fn options(spec: &WorldSpec, oversubscribed: bool) -> Options {
+    let number = |name: &str| spec.fields.get(name).and_then(Value::as_f64);
+    let pace = |bandwidth: &str, latency: &str| {
+        let bandwidth = Bandwidth(number(bandwidth)?);
+        Some(Pace { bandwidth, latency: Seconds(number(latency).unwrap_or(0.0)) })
+    };
+    let link = pace("link_bandwidth", "link_latency").or_else(|| {
+        // Only the latency was given: the bandwidth is the model's own.
+        let latency = Seconds(number("link_latency")?);
+        Some(Pace { latency, ..comm::sim::DEFAULT_LINK })
+    });
+    let noise = number("noise").map(|sigma| SimNoise {
+        sigma,
+        correlation: number("noise_correlation").unwrap_or(0.0),
+        // The same on every rank: the noise is the operation's, not the rank's.
+        seed: number("noise_seed").unwrap_or(1.0) as u64,
+    });
+    Options {
+        progress_thread: spec.fields.get("progress_thread").and_then(Value::as_bool).unwrap_or(false),
+        pace: pace("pace_bandwidth", "pace_latency"),
+        oversubscribed,
+        progress_core: None,
+        link,
+        noise,
+    }
 }

@@ -7,6 +7,7 @@ use terms::{BufferKind, Collective, Direction, Dtype, Named, Reduce, Traffic};
 
 use super::pattern::Pattern;
 use super::uneven;
+use crate::Gate;
 use crate::fields::{BACKEND, DEVICE, MODE, RANKS, SAMPLING, SEED, WORLD};
 
 /// The table entry.
@@ -103,6 +104,9 @@ fn check(case: &mut Case) -> Result<(), Problem> {
     check_in_place(case, op)?;
     check_injections(case)?;
     check_link(case)?;
+    for text in case.texts("expect") {
+        Gate::parse(&text, &ABOUT)?;
+    }
     uneven::resolve(case)?;
     round_size(case, op);
     if op != Collective::Barrier {
@@ -154,6 +158,10 @@ fn check_injections(case: &mut Case) -> Result<(), Problem> {
             let message = format!("`{text}`: there is no rank {} among {}", injection.rank, case.ranks());
             return Err(problem("inject", message, "ranks count from 0"));
         }
+        let ends_process = matches!(injection.kind, trace::InjectionKind::Kill | trace::InjectionKind::Stop);
+        if ends_process && crate::is_in_process(case) {
+            return Err(problem("inject", format!("`{text}` needs ranks in processes of their own"), "`backend: shm`"));
+        }
         if !case.caveats.contains(&Caveat::Injected) {
             case.caveats.push(Caveat::Injected);
         }
@@ -170,7 +178,7 @@ fn check_link(case: &Case) -> Result<(), Problem> {
         return Err(problem("noise_correlation", "the correlation must be below 100%", "for example 50%"));
     }
     let simulated = comm::backend(case.text("backend").unwrap_or_default()).is_some_and(|b| b.about().simulated);
-    for name in ["link_bandwidth", "link_latency", "noise", "noise_correlation"] {
+    for name in ["link_bandwidth", "link_latency", "noise", "noise_seed", "noise_correlation"] {
         if !simulated && case.value(name).is_some() {
             return Err(problem(name, format!("`{name}` is for simulated backends"), "`backend: sim`"));
         }

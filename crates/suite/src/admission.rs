@@ -1,0 +1,73 @@
+//! Whether a case can run on this machine at all, decided before any rank starts or allocates.
+
+use comm::Readiness;
+use record::Case;
+use terms::{Bytes, Mode};
+
+use crate::benchmark;
+
+/// What the machine has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Host {
+    /// Cores that ranks may run on.
+    pub cores: usize,
+    /// Bytes that can be allocated now; None where the system does not tell.
+    pub available_memory: fn() -> Option<u64>,
+}
+
+/// What a rank's process needs beside the case's buffers, on top of which 64 MiB are promised to be enough.
+const RANK_OVERHEAD: u64 = 64 << 20;
+
+/// Whether the case's times are computed.
+pub fn is_simulated(case: &Case) -> bool {
+    backend_of(case).is_some_and(|backend| backend.about().simulated)
+}
+
+/// Whether the case's ranks must be threads of this process.
+pub fn is_in_process(case: &Case) -> bool {
+    backend_of(case).is_some_and(|backend| backend.about().in_process)
+}
+
+fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
+    comm::backend(case.text("backend")?)
+}
+
+/// Whether the case can run here; if not, what this machine lacks, as the reason to skip it.
+///
+/// # Errors
+/// The reason.
+pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
+    if let Some(reason) = &case.skip {
+        return Err(reason.clone());
+    }
+    let backend = backend_of(case).ok_or_else(|| "there is no such backend".to_owned())?;
+    if let Readiness::Missing { why, hint } = backend.probe() {
+        return Err(format!("backend `{}` is not ready: {why} (hint: {hint})", backend.about().name));
+    }
+    let ranks = case.ranks();
+    let isolated = case.word("mode") == Some(Mode::Isolated);
+    if isolated && !is_simulated(case) && ranks as usize > host.cores {
+        return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
+    }
+    check_memory(case, ranks, host)
+}
+
+fn check_memory(case: &Case, ranks: u32, host: &Host) -> Result<(), String> {
+    let Some(benchmark) = benchmark(&case.benchmark) else { return Ok(()) };
+    let Some(available) = (host.available_memory)() else { return Ok(()) };
+    let buffers = benchmark.memory(case);
+    let overhead = RANK_OVERHEAD * u64::from(ranks);
+    let wanted = buffers.saturating_add(overhead);
+    if wanted <= available {
+        return Ok(());
+    }
+    Err(format!(
+        "not enough memory: {} of buffers ({} for each of {ranks} ranks) + {} for the ranks themselves = {}, and {} are \
+         available",
+        Bytes(buffers).about(),
+        Bytes(buffers / u64::from(ranks.max(1))).about(),
+        Bytes(overhead).about(),
+        Bytes(wanted).about(),
+        Bytes(available).about(),
+    ))
+}

@@ -1,0 +1,240 @@
+//! From a plan to a record: worlds are started, cases run in them, every line is on disk before the next case begins.
+//!
+//! A world that dies ends with its case; the next case gets a new one.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use measure::{
+    Circumstances, Launch, Probe, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, case_line, launch_case,
+    limit_s,
+};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use record::{Case, CaseLine, CaseSamples, HarnessCost, Plan, RunFile, Store, StoreError};
+use serde_json::Value;
+use terms::Status;
+
+use crate::admission::{self, Host};
+use crate::threads::ThreadWorld;
+use crate::{benchmark, gate};
+
+/// How long a world may take to come up: libraries load, many ranks share few cores.
+const START: Duration = Duration::from_secs(60);
+
+/// Who watches a run: the terminal.
+pub trait Observer {
+    /// A case begins, `number` of `total` (from 1), in launch `launch` (from 0).
+    fn begins(&mut self, case: &Case, number: usize, total: usize, launch: u32);
+    /// Sampling goes on: seconds so far, seconds at most.
+    fn progress(&mut self, elapsed_s: f64, max_s: f64);
+    /// A case's line is on disk.
+    fn ends(&mut self, line: &CaseLine);
+}
+
+/// What a run is made of.
+pub struct Setup<'a> {
+    /// What to run.
+    pub plan: &'a Plan,
+    /// Cases that a run before this one has done.
+    pub done: &'a HashSet<String>,
+    /// Starts rank processes.
+    pub starter: &'a mut dyn Starter,
+    /// Where lines go.
+    pub store: &'a mut Store,
+    /// `run.json`, completed with what is learned while running.
+    pub file: &'a mut RunFile,
+    /// The machine.
+    pub host: Host,
+    /// Who watches.
+    pub observer: &'a mut dyn Observer,
+}
+
+/// Runs all cases. Gives their lines, in the order in which they ended.
+///
+/// # Errors
+/// When the record cannot be written.
+pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
+    let cases: Vec<&Case> = setup.plan.cases.iter().filter(|case| !setup.done.contains(&case.id)).collect();
+    let mut run =
+        Running { setup, launches: HashMap::new(), lines: Vec::new(), ended: HashSet::new(), interrupted: None };
+    let most = cases.iter().map(|case| launches_of(case)).max().unwrap_or(0);
+    for launch in 0..most {
+        let due: Vec<&Case> = cases.iter().copied().filter(|case| launches_of(case) > launch).collect();
+        run.launch(&shuffled(due, most, launch), launch)?;
+    }
+    Ok(run.lines)
+}
+
+fn launches_of(case: &Case) -> u32 {
+    case.whole("launches").and_then(|launches| u32::try_from(launches).ok()).unwrap_or(1).max(1)
+}
+
+/// With several launches each has its own order: worlds, and cases in them. With one, the plan's.
+fn shuffled(cases: Vec<&Case>, launches: u32, launch: u32) -> Vec<Vec<&Case>> {
+    let mut worlds: Vec<Vec<&Case>> = Vec::new();
+    for case in cases {
+        match worlds.iter_mut().find(|world| world[0].world == case.world) {
+            Some(world) => world.push(case),
+            None => worlds.push(vec![case]),
+        }
+    }
+    if launches > 1 {
+        let mut random = StdRng::seed_from_u64(u64::from(launch));
+        worlds.iter_mut().for_each(|world| world.shuffle(&mut random));
+        worlds.shuffle(&mut random);
+    }
+    worlds
+}
+
+struct Running<'a> {
+    setup: Setup<'a>,
+    /// What each case's launches gave so far.
+    launches: HashMap<String, Vec<Launch>>,
+    lines: Vec<CaseLine>,
+    /// Cases that need no further launch: failed, skipped.
+    ended: HashSet<String>,
+    interrupted: Option<String>,
+}
+
+impl Running<'_> {
+    fn launch(&mut self, worlds: &[Vec<&Case>], launch: u32) -> Result<(), StoreError> {
+        let total: usize = worlds.iter().map(Vec::len).sum();
+        let mut number = 0;
+        for cases in worlds {
+            let mut world: Option<Box<dyn World>> = None;
+            for case in cases {
+                number += 1;
+                if self.ended.contains(&case.id) {
+                    continue;
+                }
+                if let Some(why) = self.interrupted.clone() {
+                    self.not_run(case, why)?;
+                    continue;
+                }
+                self.setup.observer.begins(case, number, total, launch);
+                self.case(case, launch, &mut world)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cases that already have launches keep the line of those.
+    fn not_run(&mut self, case: &Case, why: String) -> Result<(), StoreError> {
+        self.ended.insert(case.id.clone());
+        if self.launches.contains_key(&case.id) {
+            return Ok(());
+        }
+        self.end(CaseLine::unmeasured(case, Status::NotRun, why), Vec::new())
+    }
+
+    fn case(&mut self, case: &Case, launch: u32, world: &mut Option<Box<dyn World>>) -> Result<(), StoreError> {
+        if let Err(reason) = admission::admit(case, &self.setup.host) {
+            self.ended.insert(case.id.clone());
+            return self.end(CaseLine::unmeasured(case, Status::Skipped, reason), Vec::new());
+        }
+        let settings = Settings::of(case);
+        let simulated = admission::is_simulated(case);
+        let result = self.in_world(case, &settings, simulated, world);
+        match result {
+            Ok(measured) => self.measured(case, &settings, simulated, launch, measured),
+            Err(verdict) => {
+                if !verdict.kind.world_lives() {
+                    *world = None;
+                }
+                self.failed(case, verdict)
+            }
+        }
+    }
+
+    fn in_world(
+        &mut self,
+        case: &Case,
+        settings: &Settings,
+        simulated: bool,
+        world: &mut Option<Box<dyn World>>,
+    ) -> Result<Launch, Verdict> {
+        let world = match world {
+            Some(world) => world,
+            None => world.insert(self.start(case)?),
+        };
+        let observer = &mut self.setup.observer;
+        launch_case(&mut **world, case, settings, simulated, &mut |elapsed, most| observer.progress(elapsed, most))
+    }
+
+    fn start(&mut self, case: &Case) -> Result<Box<dyn World>, Verdict> {
+        let spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
+        if admission::is_in_process(case) {
+            return Ok(Box::new(ThreadWorld::start(&spec, START)?));
+        }
+        let mut world = self.setup.starter.start(&spec)?;
+        if self.setup.file.harness.is_none() {
+            let ranks = world.probe(Probe::Overhead, START)?;
+            let slowest = |i: usize| ranks.iter().filter_map(|rank| rank.get(i).copied()).fold(0.0, f64::max);
+            self.setup.file.harness = Some(HarnessCost { sample_ns: slowest(0), call_ns: slowest(1) });
+        }
+        Ok(world)
+    }
+
+    fn measured(
+        &mut self,
+        case: &Case,
+        settings: &Settings,
+        simulated: bool,
+        launch: u32,
+        measured: Launch,
+    ) -> Result<(), StoreError> {
+        let samples =
+            CaseSamples { id: case.id.clone(), launch, calls: u64::from(measured.calls), ns: measured.samples.clone() };
+        let launches = self.launches.entry(case.id.clone()).or_default();
+        launches.push(measured);
+        let oversubscribed = !simulated && case.ranks() as usize > self.setup.host.cores;
+        let about = Circumstances { oversubscribed, simulated, seed: case.whole("seed").unwrap_or(1) };
+        let mut line = case_line(case, settings, launches, about);
+        complete(case, &mut line, limit_s(launches));
+        if line.status == Status::Failed {
+            self.ended.insert(case.id.clone());
+        }
+        self.end(line, vec![samples])
+    }
+
+    fn failed(&mut self, case: &Case, verdict: Verdict) -> Result<(), StoreError> {
+        self.ended.insert(case.id.clone());
+        let status = match verdict.kind {
+            VerdictKind::Lacking => Status::Skipped,
+            VerdictKind::Interrupted => Status::NotRun,
+            _ => Status::Failed,
+        };
+        if verdict.kind == VerdictKind::Interrupted {
+            self.interrupted = Some(verdict.message.clone());
+        }
+        let reason = match &verdict.hint {
+            Some(hint) => format!("{} (hint: {hint})", verdict.message),
+            None => verdict.message,
+        };
+        self.end(CaseLine::unmeasured(case, status, reason), Vec::new())
+    }
+
+    /// On disk first, then on the screen.
+    fn end(&mut self, line: CaseLine, samples: Vec<CaseSamples>) -> Result<(), StoreError> {
+        self.setup.store.append(&line, &samples)?;
+        self.setup.observer.ends(&line);
+        self.lines.retain(|known| known.id != line.id);
+        self.lines.push(line);
+        Ok(())
+    }
+}
+
+/// Adds the benchmark's metrics, before what `measure` knew, and the gates that they miss.
+fn complete(case: &Case, line: &mut CaseLine, limit_s: Option<f64>) {
+    let (Some(benchmark), Some(times)) = (benchmark(&case.benchmark), &line.time_s) else { return };
+    let mut metrics = benchmark.metrics(case, times.median, limit_s);
+    // A bandwidth of wrong data is no bandwidth.
+    if line.wrong != Some(0) {
+        metrics.retain(|_, value: &mut Value| !value.is_number());
+    }
+    metrics.extend(std::mem::take(&mut line.metrics));
+    line.metrics = metrics;
+    line.gates_missed = gate::missed(case, benchmark.about(), line);
+}
