@@ -118,9 +118,9 @@ impl Paced {
         }
     }
 
-    /// Whether the inner communicator has yet to be asked about this group.
-    fn is_moving(&self, number: u64) -> bool {
-        self.flying.iter().any(|flight| flight.number == number && flight.toll.is_some())
+    /// Whether the inner communicator was asked about this group and has completed it.
+    fn has_moved(&self, number: u64) -> bool {
+        self.flying.iter().any(|flight| flight.number == number && flight.toll.is_none())
     }
 
     /// Has `queue` wait for the deadlines of all groups up to `number`, which it runs behind already.
@@ -210,7 +210,7 @@ impl Communicator for Paced {
 
     fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
         let number = ticket.number;
-        if self.is_moving(number) && !self.inner.finish(ticket, how)? {
+        if !self.has_moved(number) && !self.inner.finish(ticket, how)? {
             return Ok(false);
         }
         // Said by the inner communicator, which knows nothing of deadlines.

@@ -1,0 +1,14 @@
+//! The conformance suite: every ready backend of the table, plain and in every wrapper, must do what `comm::layout` and
+//! the contract say, bit for bit. A new backend is covered as soon as it is registered.
+
+mod aborts;
+mod cases;
+mod conformance;
+mod model;
+mod observing;
+mod pacing;
+mod progress;
+mod random;
+mod refusals;
+mod simulated;
+mod worlds;

@@ -1,0 +1,116 @@
+//! A paced link: exact on a fake clock; on a real one never early, hardly late, and asleep meanwhile.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use comm::{Call, Options, Pace, Wait};
+use device::Queue;
+use terms::{Bandwidth, Collective, Seconds};
+
+use crate::simulated::all_reduce;
+use crate::worlds;
+
+const LIMIT: Duration = Duration::from_secs(20);
+
+fn paced(bandwidth: f64, latency: f64) -> Options {
+    let pace = Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(latency) };
+    // `sim` underneath is given a link that costs nothing beside this.
+    let link = Pace { bandwidth: Bandwidth(1e12), latency: Seconds(1e-6) };
+    Options { pace: Some(pace), link: Some(link), ..Options::default() }
+}
+
+#[test]
+fn on_a_fake_clock_the_rule_is_exact() {
+    worlds::run("sim", 2, &paced(1e9, 50e-6), LIMIT, |member| {
+        let (rank, comm) = (member.rank(), &mut *member.comm);
+        let clock = comm.clock();
+        clock.advance(u64::from(rank) * 30_000);
+        comm.run(&all_reduce(10_000)).unwrap();
+        // From the last entry: the latency, and 10,000 bytes at a byte a nanosecond (bus factor 1 for two ranks).
+        assert_eq!(clock.now_ns(), 30_000 + 50_000 + 10_000);
+        // Later than the link is free: from the entry again.
+        clock.advance(5_000);
+        comm.run(&all_reduce(10_000)).unwrap();
+        assert_eq!(clock.now_ns(), 95_000 + 60_000);
+        // A group pays the latency once.
+        let barrier = Call { op: Collective::Barrier, ..all_reduce(0) };
+        comm.start(&[all_reduce(10_000), barrier, all_reduce(20_000)], &Queue::host()).unwrap();
+        assert_eq!(clock.now_ns(), 155_000 + 80_000);
+        // There and back.
+        let buffer = all_reduce(2_000);
+        let (input, output) = (buffer.input.slice(0, 1_000).unwrap(), buffer.input.slice(1_000, 1_000).unwrap());
+        comm.run(&Call { op: Collective::PingPong, peer: 1, input, output, ..buffer }).unwrap();
+        assert_eq!(clock.now_ns(), 235_000 + 2 * 51_000);
+    });
+}
+
+#[test]
+fn groups_of_a_rank_share_its_link() {
+    worlds::run("sim", 2, &paced(1e9, 50e-6), LIMIT, |member| {
+        let clock = member.comm.clock();
+        let mut child = member.comm.split(Some(0), 0).unwrap().expect("a group");
+        let begin = clock.now_ns();
+        member.comm.run(&all_reduce(10_000)).unwrap();
+        child.run(&all_reduce(10_000)).unwrap();
+        assert_eq!(clock.now_ns() - begin, 2 * 60_000);
+    });
+}
+
+#[test]
+fn on_a_real_clock_no_rank_ends_early_and_the_core_is_free() {
+    let late = Duration::from_millis(15);
+    for progress_thread in [false, true] {
+        let options = Options { progress_thread, oversubscribed: true, ..paced(1e9, 20e-3) };
+        let together = Barrier::new(2);
+        worlds::run("reference", 2, &options, LIMIT, |member| {
+            let comm = &mut *member.comm;
+            let call = all_reduce(10_000_000);
+            together.wait();
+            let (begin, burnt) = (Instant::now(), thread_cpu());
+            if comm.shape().rank == 1 {
+                std::thread::sleep(late);
+            }
+            comm.run(&call).unwrap();
+            // Whoever came early knows when the last one came: 20 ms and 10 ms behind it.
+            let least = late + Duration::from_millis(30);
+            let took = begin.elapsed();
+            assert!(took >= least, "{took:?}");
+            assert!(took < least + Duration::from_millis(500), "{took:?}");
+            if progress_thread {
+                assert!(thread_cpu() - burnt < Duration::from_millis(5), "{:?}", thread_cpu() - burnt);
+            }
+            let (begin, burnt) = (Instant::now(), thread_cpu());
+            comm.run(&Call { op: Collective::Barrier, ..all_reduce(0) }).unwrap();
+            assert!(begin.elapsed() >= Duration::from_millis(20));
+            assert!(thread_cpu() - burnt < Duration::from_millis(10), "{:?}", thread_cpu() - burnt);
+        });
+    }
+}
+
+#[test]
+fn operations_in_flight_queue_on_the_link_and_the_caller_goes_on() {
+    let options = Options { progress_thread: true, oversubscribed: true, ..paced(1e9, 10e-3) };
+    worlds::run("reference", 2, &options, LIMIT, |member| {
+        let comm = &mut *member.comm;
+        let barrier = [Call { op: Collective::Barrier, ..all_reduce(0) }];
+        comm.run(&barrier[0]).unwrap();
+        let begin = Instant::now();
+        let mut tickets: Vec<_> = (0..4).map(|_| comm.start(&barrier, &Queue::host()).unwrap()).collect();
+        assert!(begin.elapsed() < Duration::from_millis(9), "starting waited: {:?}", begin.elapsed());
+        assert!(!comm.finish(&mut tickets[0], Wait::Poll).unwrap());
+        for (index, ticket) in tickets.iter_mut().enumerate() {
+            comm.finish(ticket, Wait::Host).unwrap();
+            // The first barrier's peer may have been first by a little.
+            let least = Duration::from_millis(10) * (index as u32 + 1) - Duration::from_millis(1);
+            assert!(begin.elapsed() >= least, "{index}: {:?}", begin.elapsed());
+        }
+    });
+}
+
+/// What this thread has cost so far.
+fn thread_cpu() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid out-pointer.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}

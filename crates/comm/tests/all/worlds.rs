@@ -1,0 +1,173 @@
+//! Worlds of thread ranks, opened through `comm::open`, in which no failure can hang the test: a rank that panics, or
+//! a time limit, raises every rank's abort.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use comm::{Abort, Call, Communicator, Error, Observed, Options, Pace, Paced, Readiness, Shape, Ticket, Wait};
+use device::{Queue, Region};
+use terms::{Bandwidth, Seconds, Space};
+use trace::{Hook, OwnSlot};
+
+/// One rank of a world.
+pub(crate) struct Member {
+    pub(crate) comm: Box<dyn Communicator>,
+    /// Of this rank.
+    pub(crate) abort: Abort,
+}
+
+/// Takes the place of a communicator that is being wrapped.
+struct Nobody(Shape);
+
+impl Communicator for Nobody {
+    fn shape(&self) -> &Shape {
+        &self.0
+    }
+    fn alloc(&mut self, _: usize, _: Space) -> comm::Result<Arc<Region>> {
+        Err(Error::Aborted)
+    }
+    fn start(&mut self, _: &[Call], _: &Queue) -> comm::Result<Ticket> {
+        Err(Error::Aborted)
+    }
+    fn finish(&mut self, _: &mut Ticket, _: Wait<'_>) -> comm::Result<bool> {
+        Err(Error::Aborted)
+    }
+    fn split(&mut self, _: Option<u32>, _: u32) -> comm::Result<Option<Box<dyn Communicator>>> {
+        Err(Error::Aborted)
+    }
+}
+
+impl Member {
+    /// Wraps the communicator.
+    pub(crate) fn replace(&mut self, wrap: impl FnOnce(Box<dyn Communicator>, &Abort) -> Box<dyn Communicator>) {
+        self.comm = wrap(self.give_away(), &self.abort);
+    }
+
+    /// The communicator; from now on this member has none.
+    pub(crate) fn give_away(&mut self) -> Box<dyn Communicator> {
+        let stand_in = Box::new(Nobody(self.comm.shape().clone()));
+        std::mem::replace(&mut self.comm, stand_in)
+    }
+
+    pub(crate) fn rank(&self) -> u32 {
+        self.comm.shape().rank
+    }
+
+    pub(crate) fn size(&self) -> u32 {
+        self.comm.shape().size
+    }
+}
+
+/// Every backend that can run here.
+pub(crate) fn ready() -> Vec<&'static str> {
+    let ready = comm::BACKENDS.iter().filter(|backend| matches!(backend.probe(), Readiness::Ready { .. }));
+    ready.map(|backend| backend.about().name).collect()
+}
+
+/// What stands around a backend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wrapping {
+    Plain,
+    Threaded,
+    Paced,
+    /// As `comm::open` does it when both are asked for.
+    ThreadedPaced,
+    /// The other way round, which stands for a paced backend that is asynchronous by itself.
+    PacedThreaded,
+    /// Seen by a hook, around a progress thread.
+    Observed,
+}
+
+pub(crate) const WRAPPINGS: [Wrapping; 6] = [
+    Wrapping::Plain,
+    Wrapping::Threaded,
+    Wrapping::Paced,
+    Wrapping::ThreadedPaced,
+    Wrapping::PacedThreaded,
+    Wrapping::Observed,
+];
+
+// Fast enough for thousands of cases, slow enough to be the last to finish now and then.
+const PACE: Pace = Pace { bandwidth: Bandwidth(2e10), latency: Seconds(20e-6) };
+
+impl Wrapping {
+    pub(crate) fn options(self, ranks: u32) -> Options {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+        Options {
+            progress_thread: !matches!(self, Self::Plain | Self::Paced),
+            pace: matches!(self, Self::Paced | Self::ThreadedPaced).then_some(PACE),
+            oversubscribed: ranks > cores,
+            ..Options::default()
+        }
+    }
+
+    /// What `comm::open` does not put around a communicator.
+    fn wrap(self, comm: Box<dyn Communicator>, abort: &Abort, options: &Options) -> Box<dyn Communicator> {
+        match self {
+            Self::PacedThreaded => Box::new(Paced::new(comm, PACE, abort.clone(), options)),
+            Self::Observed => {
+                let hook = Hook::new(comm.shape().rank, comm.clock(), Arc::new(OwnSlot::default()));
+                Box::new(Observed::new(comm, Arc::new(hook)))
+            }
+            _ => comm,
+        }
+    }
+}
+
+/// As [`run`], on a wrapped backend.
+pub(crate) fn run_wrapped(
+    backend: &str,
+    ranks: u32,
+    wrapping: Wrapping,
+    limit: Duration,
+    body: impl Fn(&mut Member) + Sync,
+) {
+    let options = wrapping.options(ranks);
+    run(backend, ranks, &options, limit, |member| {
+        member.replace(|comm, abort| wrapping.wrap(comm, abort, &options));
+        body(member);
+    });
+}
+
+/// Runs `body` on every rank of a new world, each on a thread of its own, within `limit`.
+pub(crate) fn run(backend: &str, ranks: u32, options: &Options, limit: Duration, body: impl Fn(&mut Member) + Sync) {
+    let (bootstrap_abort, aborts) = (Abort::default(), Mutex::new(Vec::<Abort>::new()));
+    let raise_all = || {
+        bootstrap_abort.raise();
+        aborts.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Abort::raise);
+    };
+    let rank_body = |mut bootstrap: comm::ThreadBootstrap| {
+        let (comm, abort) = comm::open(backend, &mut bootstrap, options).unwrap_or_else(|error| panic!("{error}"));
+        aborts.lock().unwrap().push(abort.clone());
+        body(&mut Member { comm, abort });
+    };
+    let first_failure = Mutex::new(None);
+    let timed_out = std::thread::scope(|scope| {
+        let (ended, endings) = channel();
+        for bootstrap in comm::threads(ranks, &bootstrap_abort) {
+            let (ended, rank_body, raise_all, first_failure) = (ended.clone(), &rank_body, &raise_all, &first_failure);
+            scope.spawn(move || {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| rank_body(bootstrap))) {
+                    first_failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(panic);
+                    raise_all();
+                }
+                ended.send(()).expect("the world waits");
+            });
+        }
+        let deadline = Instant::now() + limit;
+        for _ in 0..ranks {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if endings.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                raise_all();
+                return true;
+            }
+        }
+        false
+    });
+    assert!(!timed_out, "{backend} x {ranks} was not done after {limit:?} ({options:?})");
+    if let Some(panic) = first_failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        resume_unwind(panic);
+    }
+}
