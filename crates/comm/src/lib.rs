@@ -13,6 +13,7 @@ mod open;
 mod paced;
 mod progress;
 mod reference;
+mod shm;
 pub mod sim;
 mod split;
 mod wait;
@@ -31,7 +32,7 @@ pub use progress::Threaded;
 pub use split::members;
 
 /// Every backend, in the order in which help lists them.
-pub static BACKENDS: &[&dyn Backend] = &[&reference::Reference, &sim::Sim];
+pub static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &reference::Reference, &sim::Sim];
 
 /// The backend of this name.
 pub fn backend(name: &str) -> Option<&'static dyn Backend> {

@@ -1,0 +1,59 @@
+//! The shared-memory backend: ranks of one host, as processes or threads.
+//!
+//! `flag`, `rounds`, `claim` and `mail` are the protocols, over plain words; `area` says where those lie; `rendezvous`
+//! passes memory between processes; `regions` knows registered buffers; `plan` says what an operation moves, and
+//! `eager`, `direct`, `staged`, `cross` are the four ways to move it; `group` chooses between them; `kernels` are the
+//! loops; `open` joins, allocates and splits.
+
+mod area;
+mod cross;
+mod direct;
+mod eager;
+mod flag;
+mod group;
+mod kernels;
+mod mail;
+mod open;
+mod plan;
+mod regions;
+mod rendezvous;
+mod rounds;
+mod staged;
+
+use crate::{Abort, About, Backend, Bootstrap, Communicator, Options, Readiness, Result};
+
+/// The backend.
+#[derive(Debug)]
+pub(crate) struct Shm;
+
+static ABOUT: About = About {
+    name: "shm",
+    doc: "shared memory among the processes of one host; needs nothing",
+    simulated: false,
+    in_process: false,
+};
+
+impl Backend for Shm {
+    fn about(&self) -> &About {
+        &ABOUT
+    }
+
+    fn probe(&self) -> Readiness {
+        match device::Arena::create(device::PAGE) {
+            Ok(_) => Readiness::Ready { version: env!("CARGO_PKG_VERSION").to_owned(), path: None },
+            Err(error) => Readiness::Missing {
+                why: format!("no sealed shared memory: {error}"),
+                hint: "memfd_create needs Linux 3.17 or later, and a sandbox that lets it through".to_owned(),
+            },
+        }
+    }
+
+    fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
+        let abort = Abort::default();
+        let group = open::world(bootstrap, options, &abort)?;
+        Ok((Box::new(group), abort))
+    }
+}
+
+#[cfg(test)]
+mod tests;

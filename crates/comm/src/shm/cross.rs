@@ -1,0 +1,185 @@
+//! The cross-memory path: the kernel copies between the private memories of processes (process_vm_readv, writev). Needs
+//! the right to trace peers; probed when the communicator opens.
+
+use terms::Collective;
+
+use super::area::SLOT;
+use super::group::{Buffers, Group, gone};
+use super::kernels::kernel;
+use super::plan::{Plan, share};
+use crate::{Error, Result};
+
+/// From here on the kernel's cost per call is small against the copying.
+const LEAST: usize = 1 << 20;
+/// Poor beyond this many ranks: every rank reads from every other, and the kernel's copies do not overlap.
+const MOST_RANKS: usize = 2;
+/// Bytes of one system call: a block stays in the second-level cache until it is reduced.
+const BLOCK: usize = 512 << 10;
+
+/// How to reach peers' private memory.
+#[derive(Debug)]
+pub(crate) struct Cross {
+    /// Process of each rank.
+    processes: Vec<i32>,
+}
+
+#[derive(Clone, Copy)]
+enum Way {
+    Read,
+    Write,
+}
+
+impl Cross {
+    pub(crate) fn new(processes: Vec<i32>) -> Self {
+        Self { processes }
+    }
+
+    /// Reads 16 bytes of each peer's memory and compares them with what they must be: process ids may mean other
+    /// processes in a container.
+    pub(crate) fn works(&self, secrets: &[(u64, [u8; 16])]) -> bool {
+        secrets.iter().enumerate().all(|(rank, (address, secret))| {
+            let mut seen = [0u8; 16];
+            self.transfer(Way::Read, rank, seen.as_mut_ptr(), *address, seen.len()).is_ok() && seen == *secret
+        })
+    }
+
+    /// The same for the ranks of a smaller group.
+    pub(crate) fn of(&self, members: &[u32]) -> Self {
+        Self { processes: members.iter().map(|member| self.processes[*member as usize]).collect() }
+    }
+
+    /// Reads a peer's memory into this rank's.
+    pub(crate) fn read(&self, rank: usize, to: *mut u8, address: u64, len: usize) -> Result<()> {
+        self.transfer(Way::Read, rank, to, address, len)
+    }
+
+    fn transfer(&self, way: Way, rank: usize, local: *mut u8, remote: u64, len: usize) -> Result<()> {
+        let mut done = 0;
+        while done < len {
+            let own = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: len - done };
+            let theirs = libc::iovec { iov_base: (remote as usize + done) as *mut _, iov_len: len - done };
+            let process = self.processes[rank];
+            // SAFETY: the kernel checks the peer's range; the own one is valid, as the callers in this module see to.
+            let moved = unsafe {
+                match way {
+                    Way::Read => libc::process_vm_readv(process, &raw const own, 1, &raw const theirs, 1, 0),
+                    Way::Write => libc::process_vm_writev(process, &raw const own, 1, &raw const theirs, 1, 0),
+                }
+            };
+            if moved <= 0 {
+                let error = std::io::Error::last_os_error();
+                if error.raw_os_error() == Some(libc::ESRCH) {
+                    return Err(gone(rank));
+                }
+                return Err(Error::System { what: format!("copy from the memory of rank {rank}"), source: error });
+            }
+            done += moved as usize;
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    /// Whether a call with private buffers goes this way. By what all ranks know alike.
+    pub(super) fn crosses(&self, plan: &Plan<'_>) -> bool {
+        let suits = match plan.call.op {
+            // In place, who is read from writes too.
+            Collective::AllToAll => !plan.call.is_in_place(),
+            _ => true,
+        };
+        self.cross.is_some() && suits && plan.ranks <= MOST_RANKS && plan.longest_piece() >= LEAST
+    }
+
+    /// After the round that told everybody's buffers, whose addresses are valid where they are not registered.
+    pub(super) fn across(&mut self, plan: &Plan<'_>, parity: usize) -> Result<()> {
+        let done = match plan.call.op {
+            _ if plan.reduces() => self.cross_reduce(plan, parity),
+            _ => self.cross_pull(plan, parity),
+        };
+        // Peers must not be left waiting in the round by an error here: they see it as this rank's absence, until the
+        // world is aborted.
+        done?;
+        self.rounds.pass()
+    }
+
+    /// Every rank reduces its share: reads it from all, writes it to all who get it.
+    fn cross_reduce(&mut self, plan: &Plan<'_>, parity: usize) -> Result<()> {
+        let scattered = plan.call.op == Collective::ReduceScatter;
+        let (begin, len, output) = if scattered {
+            let piece = plan.piece(plan.rank, plan.rank);
+            (piece.input, piece.len, 0)
+        } else {
+            let (begin, end) = share(plan.bytes, plan.rank, plan.ranks);
+            (begin, end - begin, begin)
+        };
+        // The slots are free in this operation: room for a block of each peer, and for a result that is not ours.
+        let room = 2 * SLOT / plan.ranks / 128 * 128;
+        for offset in (0..len).step_by(room.min(BLOCK)) {
+            let part = (len - offset).min(room.min(BLOCK));
+            self.cross_block(plan, parity, begin + offset, output + offset, part, room)?;
+        }
+        Ok(())
+    }
+
+    fn cross_block(
+        &mut self,
+        plan: &Plan<'_>,
+        parity: usize,
+        input: usize,
+        output: usize,
+        len: usize,
+        room: usize,
+    ) -> Result<()> {
+        let Some(cross) = &self.cross else { return Ok(()) };
+        let scratch = self.areas[plan.rank].slot(0);
+        self.sources.clear();
+        for from in 0..plan.ranks {
+            if from == plan.rank {
+                self.sources.push(plan.call.input.ptr().wrapping_add(input));
+                continue;
+            }
+            let told: Buffers = self.told(from, parity);
+            let place = scratch.wrapping_add(from * room);
+            cross.transfer(Way::Read, from, place, told.input_address + input as u64, len)?;
+            self.sources.push(place);
+        }
+        let to = if plan.gets(plan.rank) {
+            plan.call.output.ptr().wrapping_add(output)
+        } else {
+            scratch.wrapping_add(plan.rank * room)
+        };
+        let kernel = kernel(self.isa, plan.call.dtype, plan.call.reduce);
+        // SAFETY: sources are this rank's input and its own slots, which peers leave alone in this operation; the
+        // destination is its output or the slots' part that no source uses.
+        unsafe { kernel(&self.sources, &[to], len / plan.element, plan.ranks, false) };
+        let scattered = plan.call.op == Collective::ReduceScatter;
+        for peer in (0..plan.ranks).filter(|peer| !scattered && *peer != plan.rank && plan.gets(*peer)) {
+            let told: Buffers = self.told(peer, parity);
+            cross.transfer(Way::Write, peer, to, told.output_address + output as u64, len)?;
+        }
+        Ok(())
+    }
+
+    /// Every rank reads what it gets.
+    fn cross_pull(&mut self, plan: &Plan<'_>, parity: usize) -> Result<()> {
+        let Some(cross) = &self.cross else { return Ok(()) };
+        if !plan.gets(plan.rank) {
+            return Ok(());
+        }
+        for from in (0..plan.ranks).filter(|from| plan.gives(*from)) {
+            let piece = plan.piece(from, plan.rank);
+            let to = plan.call.output.ptr().wrapping_add(piece.output);
+            if from == plan.rank {
+                let own = plan.call.input.ptr().wrapping_add(piece.input);
+                if own != to {
+                    // SAFETY: inside input and output, as validated, which do not overlap here.
+                    unsafe { self.copy_in(own, to, piece.len) };
+                }
+            } else {
+                let told: Buffers = self.told(from, parity);
+                cross.transfer(Way::Read, from, to, told.input_address + piece.input as u64, piece.len)?;
+            }
+        }
+        Ok(())
+    }
+}

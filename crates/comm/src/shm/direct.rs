@@ -1,0 +1,158 @@
+//! The direct path: all buffers are registered, so that every rank reads and writes every rank's memory. One fused pass
+//! between two rounds.
+//!
+//! In place this is right because each byte is touched by one rank only: it reads that element of all inputs before it
+//! writes it to any output.
+
+use terms::Collective;
+
+use super::group::Group;
+use super::kernels::{copy, kernel};
+use super::plan::{Plan, share};
+use crate::Result;
+
+impl Group {
+    /// After the round that told everybody's buffers. Ends with another, since no rank may touch its buffers before all
+    /// are done with them.
+    pub(super) fn direct(&mut self, plan: &Plan<'_>) -> Result<()> {
+        match plan.call.op {
+            Collective::AllReduce | Collective::Reduce => self.reduce_slice(plan),
+            Collective::ReduceScatter => self.reduce_block(plan),
+            Collective::Broadcast | Collective::AllGather => self.spread(plan),
+            Collective::AllToAll if plan.call.is_in_place() => self.swap(plan),
+            Collective::AllToAll | Collective::AllToAllV => self.pull(plan),
+            _ => self.split_pieces(plan),
+        }
+        self.rounds.pass()
+    }
+
+    /// Every rank reduces its share of the elements into all outputs.
+    fn reduce_slice(&mut self, plan: &Plan<'_>) {
+        let (begin, end) = share(plan.bytes, plan.rank, plan.ranks);
+        let in_place = (0..plan.ranks).all(|rank| !plan.gets(rank) || self.inputs[rank] == self.outputs[rank]);
+        self.reduce(plan, begin, begin, end - begin, !in_place && self.goes_past_caches(plan.bytes));
+    }
+
+    /// Every rank reduces its block into its output.
+    fn reduce_block(&mut self, plan: &Plan<'_>) {
+        let piece = plan.piece(0, plan.rank);
+        self.reduce(plan, piece.input, 0, piece.len, false);
+    }
+
+    fn reduce(&mut self, plan: &Plan<'_>, input: usize, output: usize, len: usize, past_caches: bool) {
+        self.sources.clear();
+        self.destinations.clear();
+        self.sources.extend(self.inputs.iter().map(|base| base.wrapping_add(input).cast_const()));
+        for rank in 0..plan.ranks {
+            let needed = plan.gets(rank) && (plan.call.op != Collective::ReduceScatter || rank == plan.rank);
+            if needed {
+                self.destinations.push(self.outputs[rank].wrapping_add(output));
+            }
+        }
+        let kernel = kernel(self.isa, plan.call.dtype, plan.call.reduce);
+        // SAFETY: the ranges were checked against every rank's allocation; only this rank touches them in this phase.
+        unsafe { kernel(&self.sources, &self.destinations, len / plan.element, plan.ranks, past_caches) };
+    }
+
+    /// One source to all outputs: a broadcast's share of the root's input, or an all-gather's own block.
+    fn spread(&mut self, plan: &Plan<'_>) {
+        let (from, begin, end, output) = if plan.call.op == Collective::Broadcast {
+            let (begin, end) = share(plan.bytes, plan.rank, plan.ranks);
+            (plan.call.peer as usize, begin, end, begin)
+        } else {
+            let piece = plan.piece(plan.rank, plan.rank);
+            (plan.rank, 0, piece.len, piece.output)
+        };
+        let source = self.inputs[from].wrapping_add(begin);
+        self.destinations.clear();
+        for base in &self.outputs {
+            let to = base.wrapping_add(output);
+            if to != source {
+                self.destinations.push(to);
+            }
+        }
+        if !self.destinations.is_empty() {
+            let past_caches = self.goes_past_caches(plan.bytes);
+            // SAFETY: as in `reduce`.
+            unsafe { copy(self.isa, source, &self.destinations, end - begin, past_caches) };
+        }
+    }
+
+    /// Takes every rank's piece for this one.
+    fn pull(&mut self, plan: &Plan<'_>) {
+        let past_caches = self.goes_past_caches(plan.bytes);
+        for distance in 0..plan.ranks {
+            let from = (plan.rank + distance) % plan.ranks;
+            let piece = plan.piece(from, plan.rank);
+            let (source, to) = (self.inputs[from].wrapping_add(piece.input), self.outputs[plan.rank]);
+            // SAFETY: as in `reduce`.
+            unsafe { copy(self.isa, source, &[to.wrapping_add(piece.output)], piece.len, past_caches) };
+        }
+    }
+
+    /// In place, the blocks of each pair of ranks change places: each of the two does half of the exchange.
+    fn swap(&mut self, plan: &Plan<'_>) {
+        for peer in (0..plan.ranks).filter(|peer| *peer != plan.rank) {
+            let (low, high) = (plan.rank.min(peer), plan.rank.max(peer));
+            let piece = plan.piece(low, high);
+            let (begin, end) = share(piece.len, usize::from(plan.rank == high), 2);
+            let a = self.inputs[low].wrapping_add(piece.input + begin);
+            let b = self.inputs[high].wrapping_add(piece.output + begin);
+            // SAFETY: as in `reduce`; the two ranges are of different ranks' memory.
+            unsafe { exchange(a, b, end - begin) };
+        }
+    }
+
+    /// Gather and scatter: the pieces, laid end to end, are divided equally among all ranks, since the giver's and the
+    /// getter's cores alone would leave the others idle.
+    fn split_pieces(&mut self, plan: &Plan<'_>) {
+        let root = plan.call.peer as usize;
+        let scatter = plan.call.op == Collective::Scatter;
+        let past_caches = self.goes_past_caches(plan.bytes);
+        let block = plan.longest_piece();
+        let moves = |peer: usize| {
+            let (from, to) = if scatter { (root, peer) } else { (peer, root) };
+            let piece = plan.piece(from, to);
+            (self.inputs[from].wrapping_add(piece.input), self.outputs[to].wrapping_add(piece.output))
+        };
+        let needed = |peer: usize| {
+            let (from, to) = moves(peer);
+            from != to
+        };
+        let total = (0..plan.ranks).filter(|peer| needed(*peer)).count() * block;
+        let (begin, end) = share(total, plan.rank, plan.ranks);
+        for (index, peer) in (0..plan.ranks).filter(|peer| needed(*peer)).enumerate() {
+            let first = begin.max(index * block);
+            let last = end.min((index + 1) * block);
+            if first < last {
+                let (from, to) = moves(peer);
+                let at = first - index * block;
+                // SAFETY: as in `reduce`.
+                unsafe {
+                    copy(self.isa, from.wrapping_add(at), &[to.wrapping_add(at)], last - first, past_caches);
+                }
+            }
+        }
+    }
+}
+
+/// Exchanges the contents of two ranges.
+///
+/// # Safety
+/// Valid ranges that do not overlap, and that nobody else touches.
+unsafe fn exchange(a: *mut u8, b: *mut u8, len: usize) {
+    const BLOCK: usize = 256;
+    let mut i = 0;
+    while i + BLOCK <= len {
+        // SAFETY: inside the ranges.
+        unsafe {
+            let (a, b) = (a.add(i).cast::<[u8; BLOCK]>(), b.add(i).cast::<[u8; BLOCK]>());
+            let (x, y) = (a.read_unaligned(), b.read_unaligned());
+            a.write_unaligned(y);
+            b.write_unaligned(x);
+        }
+        i += BLOCK;
+    }
+    // SAFETY: as above.
+    unsafe { std::ptr::swap_nonoverlapping(a.add(i), b.add(i), len - i) };
+}

@@ -1,0 +1,98 @@
+//! The eager path: every rank puts what it gives into its slot, or into the header itself, and one round later everybody
+//! takes what it gets. For small messages, wherever the buffers lie.
+
+use super::area::INLINE;
+use super::group::Group;
+use super::kernels::{copy, kernel};
+use super::plan::Plan;
+use crate::Result;
+
+impl Group {
+    pub(super) fn eager(&mut self, plan: &Plan<'_>) -> Result<()> {
+        let (rank, parity) = (self.rank(), self.rounds.next_parity());
+        let inlined = plan.widest() <= INLINE;
+        let (input, len) = (plan.call.input.ptr().cast_const(), plan.extent(rank).0);
+        if !inlined && len > 0 {
+            // SAFETY: the slot of this parity is this rank's to write (see `rounds`) and holds more than any eager
+            // input; the input was validated to hold `len` bytes.
+            unsafe { self.copy_in(input, self.areas[rank].slot(parity), len) };
+        }
+        self.exchange(plan.signature, |header| {
+            if inlined && len > 0 {
+                // SAFETY: `len` is at most INLINE.
+                unsafe { std::ptr::copy_nonoverlapping(input, header, len) };
+            }
+        })?;
+        self.take(plan, 0, usize::MAX, |group, from| {
+            let area = &group.areas[from];
+            // SAFETY: the header and the slot go on for more than any eager input.
+            let base = unsafe { if inlined { area.header(parity).add(8) } else { area.slot(parity) } };
+            // SAFETY: the piece lies inside the giver's input, a copy of which is there.
+            unsafe { base.add(plan.piece(from, rank).input) }
+        });
+        Ok(())
+    }
+
+    /// Copies by the inlined library routine what is too short for the kernels' set-up.
+    ///
+    /// # Safety
+    /// Valid ranges that do not overlap, and that nobody else touches.
+    #[inline]
+    pub(super) unsafe fn copy_in(&self, from: *const u8, to: *mut u8, len: usize) {
+        // SAFETY: passed on to the caller.
+        unsafe {
+            if len <= 1024 {
+                std::ptr::copy_nonoverlapping(from, to, len);
+            } else {
+                copy(self.isa, from, &[to], len, false);
+            }
+        }
+    }
+
+    /// Takes bytes `begin..begin + limit` of each piece that this rank gets, after the round that published them.
+    /// `published(from)` is where byte `begin` of `from`'s piece for this rank lies. This rank's own piece is taken from
+    /// its input.
+    pub(super) fn take(
+        &mut self,
+        plan: &Plan<'_>,
+        begin: usize,
+        limit: usize,
+        published: impl Fn(&Self, usize) -> *const u8,
+    ) {
+        let rank = self.rank();
+        if !plan.gets(rank) {
+            return;
+        }
+        let (input, output) = (plan.call.input.ptr().cast_const(), plan.call.output.ptr());
+        if plan.reduces() {
+            let piece = plan.piece(rank, rank);
+            let len = piece.len.saturating_sub(begin).min(limit);
+            let mut sources = std::mem::take(&mut self.sources);
+            sources.clear();
+            // SAFETY: inside this rank's input, as validated.
+            let own = unsafe { input.add(piece.input + begin) };
+            sources.extend((0..plan.ranks).map(|from| if from == rank { own } else { published(self, from) }));
+            // SAFETY: inside this rank's output. In place it is `own` itself, which the kernel allows.
+            let to = unsafe { output.add(piece.output + begin) };
+            let kernel = kernel(self.isa, plan.call.dtype, plan.call.reduce);
+            // SAFETY: all sources hold `len` bytes that were published and that nobody writes until two rounds later.
+            unsafe { kernel(&sources, &[to], len / plan.element, plan.ranks, false) };
+            self.sources = sources;
+            return;
+        }
+        for from in 0..plan.ranks {
+            let piece = plan.piece(from, rank);
+            let len = piece.len.saturating_sub(begin).min(limit);
+            if len == 0 || !plan.gives(from) {
+                continue;
+            }
+            // SAFETY: inside this rank's input and output, as validated.
+            let (own, to) = unsafe { (input.wrapping_add(piece.input + begin), output.add(piece.output + begin)) };
+            let source = if from == rank { own } else { published(self, from) };
+            if source != to.cast_const() {
+                // SAFETY: published, as above; the output overlaps neither slots nor, unless in place, the input.
+                unsafe { self.copy_in(source, to, len) };
+            }
+        }
+    }
+}

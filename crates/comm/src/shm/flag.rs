@@ -1,0 +1,191 @@
+//! One flag: a counter that one rank raises and others wait for, and the handshake that lets them sleep.
+//!
+//! Knows two words and nothing of ranks. Under `cfg(loom)` the words are loom's, on the heap, so that every
+//! interleaving of the same code is run.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use crate::{Abort, Result};
+
+/// A 32-bit word that other processes may map. A plain pointer: a flag must not promise that its memory lives as long
+/// as any reference, and loom's words are of another type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Word(*const AtomicU32);
+
+// SAFETY: the word is only accessed atomically.
+unsafe impl Send for Word {}
+
+impl Word {
+    /// # Safety
+    /// `word` is aligned and stays valid for as long as this and its copies are used; all access to it is atomic.
+    pub(crate) unsafe fn new(word: *const AtomicU32) -> Self {
+        Self(word)
+    }
+
+    /// The word itself.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> &AtomicU32 {
+        // SAFETY: promised by `new`.
+        unsafe { &*self.0 }
+    }
+}
+
+/// How a thread sleeps until a word changes.
+pub(crate) trait Park {
+    /// Sleeps if the word still is `current`, until it is woken or some time has passed (to look for an abort).
+    fn sleep(&self, word: Word, current: u32);
+    /// Wakes all who sleep on the word.
+    fn wake(&self, word: Word);
+}
+
+/// How long to wait before sleeping. `native.md` section 1 has the figures behind the defaults.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// Looks at the flag before a `pause` is put between looks: on Intel one pause takes longer than a flag does.
+    pub(crate) looks: u32,
+    /// Looks with a `pause` between.
+    pub(crate) pauses: u32,
+    /// Looks with the core offered to others between.
+    pub(crate) yields: u32,
+}
+
+impl Patience {
+    /// For ranks that have a core each.
+    pub(crate) const OWN_CORE: Self = Self { looks: 300, pauses: 4000, yields: 200 };
+    /// For ranks that share cores: who spins keeps the one it waits for from running.
+    pub(crate) const SHARED_CORE: Self = Self { looks: 0, pauses: 0, yields: 200 };
+}
+
+/// A counter that one rank raises.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flag {
+    count: Word,
+    /// How many sleep, or are about to. Only waiters write it: were the raiser to clear it, it could clear the mark of
+    /// one that waits for the next count already.
+    sleepers: Word,
+}
+
+impl Flag {
+    pub(crate) fn new(count: Word, sleepers: Word) -> Self {
+        Self { count, sleepers }
+    }
+
+    /// Publishes everything that this thread wrote before. Sleepers are not woken until [`Flag::wake`].
+    #[inline(always)]
+    pub(crate) fn raise(&self, count: u32) {
+        self.count.get().store(count, Ordering::Release);
+    }
+
+    /// Wakes sleepers. Apart from `raise`, because its fence waits until the raised count has left this core; a rank
+    /// does better to look at its peers' flags meanwhile, and must wake before it sleeps or leaves.
+    #[inline]
+    pub(crate) fn wake(&self, park: &impl Park) {
+        // Either this load sees the sleeper's mark, or the sleeper's second look sees the count (its fence, in `doze`).
+        fence(Ordering::SeqCst);
+        if self.sleepers.get().load(Ordering::Relaxed) != 0 {
+            park.wake(self.count);
+        }
+    }
+
+    /// Whether the flag was raised to `count` or beyond (counts wrap). If so, what was written before is visible.
+    #[inline(always)]
+    pub(crate) fn reached(&self, count: u32) -> bool {
+        (self.count.get().load(Ordering::Acquire).wrapping_sub(count) as i32) >= 0
+    }
+
+    /// Looks without giving the core away; true once reached.
+    #[inline(always)]
+    pub(crate) fn look(&self, count: u32, patience: Patience) -> bool {
+        for _ in 0..patience.looks {
+            if self.reached(count) {
+                return true;
+            }
+        }
+        self.reached(count)
+    }
+
+    /// Waits. The caller has woken whoever sleeps on *its* flags before.
+    ///
+    /// # Errors
+    /// [`crate::Error::Aborted`].
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn wait(&self, count: u32, patience: Patience, abort: &Abort, park: &impl Park) -> Result<()> {
+        for turn in 0..patience.pauses {
+            if self.reached(count) {
+                return Ok(());
+            }
+            if turn % 64 == 63 {
+                abort.check()?;
+            }
+            spin();
+        }
+        for _ in 0..patience.yields {
+            if self.reached(count) {
+                return Ok(());
+            }
+            abort.check()?;
+            offer_core();
+        }
+        while !self.reached(count) {
+            abort.check()?;
+            self.doze(count, park);
+        }
+        Ok(())
+    }
+
+    /// Sleeps once, unless the flag is raised meanwhile.
+    fn doze(&self, count: u32, park: &impl Park) {
+        self.sleepers.get().fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let current = self.count.get().load(Ordering::Acquire);
+        if (current.wrapping_sub(count) as i32) < 0 {
+            park.sleep(self.count, current);
+        }
+        self.sleepers.get().fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(loom))]
+#[inline(always)]
+fn spin() {
+    std::hint::spin_loop();
+}
+
+#[cfg(not(loom))]
+fn offer_core() {
+    std::thread::yield_now();
+}
+
+#[cfg(loom)]
+fn spin() {
+    loom::thread::yield_now();
+}
+
+#[cfg(loom)]
+fn offer_core() {
+    loom::thread::yield_now();
+}
+
+/// The kernel's futex: works across processes.
+#[cfg(not(loom))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Futex;
+
+#[cfg(not(loom))]
+impl Park for Futex {
+    fn sleep(&self, word: Word, current: u32) {
+        // Bounds only how late an abort is seen: wake-ups are never lost.
+        let limit = libc::timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+        // SAFETY: the word is valid (`Word::new`); no private flag, since the waker may be another process.
+        unsafe { libc::syscall(libc::SYS_futex, word.0, libc::FUTEX_WAIT, current, &raw const limit) };
+    }
+
+    fn wake(&self, word: Word) {
+        // SAFETY: as above.
+        unsafe { libc::syscall(libc::SYS_futex, word.0, libc::FUTEX_WAKE, i32::MAX) };
+    }
+}

@@ -1,0 +1,285 @@
+//! Joining, allocating, splitting: everything collective that is not an operation.
+
+use std::sync::Arc;
+
+use device::{Arena, Region, SharedMapping, available_memory, skew};
+use terms::{Bytes, Space};
+
+use super::area::Area;
+use super::cross::Cross;
+use super::group::{Group, Parts};
+use super::regions::{Key, Registry, Views, region};
+use super::rendezvous::{Invitation, Star, Token, connect, token};
+use crate::{Abort, Bootstrap, Capabilities, Error, Options, Progress, Result, Shape};
+
+/// Changes with every change of what lies in shared memory.
+const LAYOUT: u32 = 1;
+/// More ranks than the signature of a call has bits for.
+const MOST_RANKS: u32 = 1 << 10;
+
+/// What each rank tells all others through the bootstrap. Plain bytes: `LAYOUT`, then the fields in order.
+struct Card {
+    token: Token,
+    name: Token,
+    boot: [u8; 36],
+    process: i32,
+    /// Where `token` lies in the rank's memory: what the probe of cross-memory access reads.
+    secret: u64,
+}
+
+const CARD: usize = 4 + 16 + 16 + 36 + 4 + 8;
+
+impl Card {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = LAYOUT.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&self.token);
+        bytes.extend_from_slice(&self.name);
+        bytes.extend_from_slice(&self.boot);
+        bytes.extend_from_slice(&self.process.to_le_bytes());
+        bytes.extend_from_slice(&self.secret.to_le_bytes());
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (layout, rest) = bytes.split_first_chunk::<4>()?;
+        if bytes.len() != CARD || *layout != LAYOUT.to_le_bytes() {
+            return None;
+        }
+        let (token, rest) = rest.split_first_chunk()?;
+        let (name, rest) = rest.split_first_chunk()?;
+        let (boot, rest) = rest.split_first_chunk()?;
+        let (process, rest) = rest.split_first_chunk()?;
+        let secret = u64::from_le_bytes(rest.try_into().ok()?);
+        Some(Self { token: *token, name: *name, boot: *boot, process: i32::from_le_bytes(*process), secret })
+    }
+}
+
+/// Names the running kernel: ranks of equal ones share memory.
+fn boot_id() -> [u8; 36] {
+    let text = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let mut id = [0; 36];
+    let len = text.len().min(id.len());
+    id[..len].copy_from_slice(&text[..len]);
+    id
+}
+
+/// Opens the communicator of the whole world. Collective.
+pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Abort) -> Result<Group> {
+    let place = bootstrap.place();
+    if place.size > MOST_RANKS {
+        let what = format!("join {} ranks (at most {MOST_RANKS})", place.size);
+        return Err(Error::Unsupported { backend: "shm", what });
+    }
+    let secret = Box::new(token()?);
+    let invitation = if place.rank == 0 { Some(Invitation::new()?) } else { None };
+    let card = Card {
+        token: *secret,
+        name: invitation.as_ref().map_or([0; 16], |invitation| invitation.name),
+        boot: boot_id(),
+        process: std::process::id() as i32,
+        secret: (&raw const *secret) as u64,
+    };
+    let cards = cards(&bootstrap.all_gather(&card.to_bytes())?)?;
+    allow_tracing();
+    let tokens: Vec<Token> = cards.iter().map(|card| card.token).collect();
+    let star = join(invitation, place.rank, &tokens, &cards[0].name, abort)?;
+    let parts = Parts {
+        shape: shape(place.rank, place.size),
+        members: (0..place.size).collect(),
+        areas: areas(&star, place.rank, place.size, abort)?,
+        registry: Arc::default(),
+        star,
+        abort: abort.clone(),
+        oversubscribed: options.oversubscribed,
+        cross: None,
+    };
+    let mut group = Group::new(parts);
+    let cross = Cross::new(cards.iter().map(|card| card.process).collect());
+    let secrets: Vec<(u64, Token)> = cards.iter().map(|card| (card.secret, card.token)).collect();
+    let works = cross.works(&secrets);
+    // Until all agree, everybody's secret must stay where it is.
+    if group.agree(works)? {
+        group.cross = Some(cross);
+    }
+    drop(secret);
+    Ok(group)
+}
+
+fn cards(gathered: &[Vec<u8>]) -> Result<Vec<Card>> {
+    let card = |(rank, bytes): (usize, &Vec<u8>)| {
+        let another = || Error::Mismatch(format!("rank {rank} runs another version of this program"));
+        Card::from_bytes(bytes).ok_or_else(another)
+    };
+    let cards: Vec<Card> = gathered.iter().enumerate().map(card).collect::<Result<_>>()?;
+    match cards.iter().position(|card| card.boot != cards[0].boot) {
+        None => Ok(cards),
+        Some(rank) => {
+            let what = format!("join ranks of several hosts (ranks 0 and {rank} share no memory)");
+            Err(Error::Unsupported { backend: "shm", what })
+        }
+    }
+}
+
+/// Lets peers read this process's memory where the Yama security module would forbid it. Elsewhere the call fails, and
+/// changes nothing.
+fn allow_tracing() {
+    // SAFETY: plain integers.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) };
+}
+
+fn join(invitation: Option<Invitation>, rank: u32, tokens: &[Token], name: &Token, abort: &Abort) -> Result<Star> {
+    match invitation {
+        Some(invitation) => invitation.accept(tokens, abort),
+        None => connect(name, rank, &tokens[rank as usize], &tokens[0], abort),
+    }
+}
+
+fn shape(rank: u32, size: u32) -> Shape {
+    Shape { rank, size, capabilities: Capabilities { progress: Progress::Caller, peer_view: true } }
+}
+
+/// Makes this rank's control area and maps everybody's.
+fn areas(star: &Star, rank: u32, size: u32, abort: &Abort) -> Result<Vec<Area>> {
+    let bytes = Area::bytes(rank, size as usize);
+    let arena = create(bytes, bytes as u64 * u64::from(size), "control areas")?;
+    let mappings = exchange(star, rank as usize, size as usize, arena, abort)?;
+    let area = |(rank, mapping): (u32, Arc<SharedMapping>)| {
+        let small = || Error::Mismatch(format!("rank {rank} gave too small a control area"));
+        Area::new(mapping, rank, size as usize).ok_or_else(small)
+    };
+    (0..).zip(mappings).map(area).collect()
+}
+
+fn create(bytes: usize, wanted: u64, what: &str) -> Result<Arena> {
+    let failed = |source: std::io::Error| match source.raw_os_error() {
+        Some(libc::ENOMEM | libc::ENOSPC) => out_of_memory(what, wanted),
+        _ => Error::System { what: format!("allocate {what}"), source },
+    };
+    Arena::create(bytes).map_err(failed)
+}
+
+fn out_of_memory(what: &str, wanted: u64) -> Error {
+    Error::OutOfMemory {
+        what: what.to_owned(),
+        wanted: Bytes(wanted),
+        available: Bytes(available_memory().unwrap_or(0)),
+    }
+}
+
+/// Passes this rank's arena to all and maps theirs.
+fn exchange(star: &Star, rank: usize, size: usize, arena: Arena, abort: &Abort) -> Result<Vec<Arc<SharedMapping>>> {
+    let mut mappings = Vec::with_capacity(size);
+    star.share(rank, size, arena.file(), abort, |peer, file| {
+        let failed = |source| Error::System { what: format!("map shared memory of rank {peer}"), source };
+        mappings.push(SharedMapping::of(file).map_err(failed)?);
+        Ok(())
+    })?;
+    Ok(mappings)
+}
+
+/// What ranks tell each other before they allocate.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Wish {
+    bytes: u64,
+    key: Key,
+    fits: bool,
+    dropped: [u8; 32],
+}
+
+/// What ranks tell each other when they split: color (u64::MAX: none) and key.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Side {
+    color: u64,
+    key: u32,
+}
+
+impl Group {
+    /// Tells every rank's `value` to every rank, in rank order. At most [`super::area::INLINE`] bytes.
+    fn gather<T: Copy>(&mut self, value: T) -> Result<Vec<T>> {
+        assert!(size_of::<T>() <= super::area::INLINE);
+        // SAFETY: plain data that fits the header.
+        let parity = self.exchange(0, |to| unsafe { to.cast::<T>().write_unaligned(value) })?;
+        Ok((0..self.ranks()).map(|rank| self.told(rank, parity)).collect())
+    }
+
+    /// Whether all ranks say yes.
+    fn agree(&mut self, yes: bool) -> Result<bool> {
+        Ok(self.gather(u8::from(yes))?.iter().all(|yes| *yes == 1))
+    }
+
+    pub(super) fn allocate(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        self.abort.check()?;
+        let Space::Host = space;
+        let world = self.members[self.rank()];
+        let total = skew(world) as u64 + bytes as u64;
+        // All ranks allocate at once, on one host.
+        let wanted = total.saturating_mul(self.ranks() as u64);
+        let fits = available_memory().is_none_or(|available| wanted <= available);
+        let key = Key::from_le_bytes(*token()?.first_chunk().unwrap_or(&[1; 4]));
+        let wishes = self.gather(Wish { bytes: bytes as u64, key, fits, dropped: self.registry.dropped() })?;
+        if let Some(rank) = wishes.iter().position(|wish| wish.bytes != bytes as u64) {
+            let (own, theirs) = (Bytes(bytes as u64), Bytes(wishes[rank].bytes));
+            return Err(Error::Mismatch(format!("rank {} allocates {own}, rank {rank} {theirs}", self.rank())));
+        }
+        let everywhere =
+            wishes.iter().fold([u8::MAX; 32], |all, wish| std::array::from_fn(|i| all[i] & wish.dropped[i]));
+        self.registry.forget(&everywhere);
+        let what = format!("{} ranks x {} of shared buffers", self.ranks(), Bytes(bytes as u64));
+        if wishes.iter().any(|wish| !wish.fits) {
+            return Err(out_of_memory(&what, wanted));
+        }
+        let key = wishes[0].key;
+        let arena = create(total as usize, wanted, &what);
+        let verdicts = self.gather((arena.is_ok(), self.registry.is_free(key)))?;
+        if verdicts.iter().any(|(made, _)| !made) {
+            arena?;
+            return Err(out_of_memory(&what, wanted));
+        }
+        if verdicts.iter().any(|(_, free)| !free) {
+            // One in four thousand millions: draw another key.
+            return self.allocate(bytes, space);
+        }
+        let mappings = exchange(&self.star, self.rank(), self.ranks(), arena?, &self.abort);
+        if !self.agree(mappings.is_ok())? {
+            mappings?;
+            return Err(Error::Mismatch(format!("a peer could not map {what}")));
+        }
+        let mappings = mappings?;
+        mappings.iter().for_each(|mapping| mapping.populate());
+        let small = || Error::Mismatch("a peer gave too small an allocation".to_owned());
+        let views = Arc::new(Views::new(key, bytes, &self.members, mappings).ok_or_else(small)?);
+        self.registry.add(views.clone());
+        region(&views, world).ok_or_else(small)
+    }
+
+    pub(super) fn part(&mut self, color: Option<u32>, key: u32) -> Result<Option<Group>> {
+        self.abort.check()?;
+        let sides = self.gather(Side { color: color.map_or(u64::MAX, u64::from), key })?;
+        let entry = |side: &Side| (u32::try_from(side.color).ok(), side.key);
+        let entries: Vec<(Option<u32>, u32)> = sides.iter().map(entry).collect();
+        let own = self.shape.rank;
+        let members = crate::members(&entries, own);
+        let leads = members.as_ref().is_some_and(|members| members[0] == own);
+        let invitation = if leads { Some(Invitation::new()?) } else { None };
+        let name = invitation.as_ref().map_or([0; 16], |invitation| invitation.name);
+        let cards: Vec<(Token, Token)> = self.gather((token()?, name))?;
+        let Some(members) = members else { return Ok(None) };
+        let rank = members.iter().position(|member| *member == own).unwrap_or(0) as u32;
+        let tokens: Vec<Token> = members.iter().map(|member| cards[*member as usize].0).collect();
+        let star = join(invitation, rank, &tokens, &cards[members[0] as usize].1, &self.abort)?;
+        let size = members.len() as u32;
+        let processes = |cross: &Cross| cross.of(&members);
+        Ok(Some(Group::new(Parts {
+            shape: shape(rank, size),
+            areas: areas(&star, rank, size, &self.abort)?,
+            registry: Arc::new(Registry::below(&self.registry)),
+            star,
+            abort: self.abort.clone(),
+            oversubscribed: self.oversubscribed,
+            cross: self.cross.as_ref().map(processes),
+            members: members.iter().map(|member| self.members[*member as usize]).collect(),
+        })))
+    }
+}

@@ -1,0 +1,178 @@
+//! What an operation moves, in bytes and apart from how: who gives, who gets, which piece of whose input goes where in
+//! whose output. All paths work from this.
+
+use terms::{Collective, Dtype, Named, Reduce};
+
+use crate::{Call, Shape};
+
+/// How the pieces of an operation relate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pattern {
+    /// A giver's piece is the same for all who get it.
+    Same,
+    /// Every pair has its piece.
+    Pairs,
+    /// Pieces of all ranks are reduced to one: the same for all who get it.
+    ReduceSame,
+    /// Pieces of all ranks are reduced to one, another for each rank.
+    ReducePairs,
+}
+
+/// A piece of one rank's input on its way to another rank's output. Bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) input: usize,
+    pub(crate) output: usize,
+    pub(crate) len: usize,
+}
+
+/// A collective call, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan<'a> {
+    pub(crate) call: &'a Call,
+    pub(crate) pattern: Pattern,
+    pub(crate) rank: usize,
+    pub(crate) ranks: usize,
+    /// Bytes of an element.
+    pub(crate) element: usize,
+    /// S in bytes, or the longest piece of an all_to_allv.
+    pub(crate) bytes: usize,
+    /// S / ranks in bytes, where S counts all ranks' blocks.
+    block: usize,
+    root: usize,
+    /// What all ranks must agree on.
+    pub(crate) signature: u64,
+}
+
+impl<'a> Plan<'a> {
+    /// Of a call that was validated. Not for barrier, send_recv and ping_pong.
+    #[inline]
+    pub(crate) fn new(call: &'a Call, shape: &Shape) -> Self {
+        let ranks = shape.size as usize;
+        let element = call.dtype.bytes() as usize;
+        let count = call.count(shape);
+        let bytes = count as usize * element;
+        let pattern = match call.op {
+            Collective::AllReduce | Collective::Reduce => Pattern::ReduceSame,
+            Collective::ReduceScatter => Pattern::ReducePairs,
+            Collective::Scatter | Collective::AllToAll | Collective::AllToAllV => Pattern::Pairs,
+            _ => Pattern::Same,
+        };
+        let block = if call.op.size_counts_all_ranks() { bytes / ranks } else { bytes };
+        let root = call.peer as usize;
+        let signature = signature(call, count);
+        Self { call, pattern, rank: shape.rank as usize, ranks, element, bytes, block, root, signature }
+    }
+
+    /// Whether a rank gives anything.
+    #[inline]
+    pub(crate) fn gives(&self, rank: usize) -> bool {
+        !matches!(self.call.op, Collective::Broadcast | Collective::Scatter) || rank == self.root
+    }
+
+    /// Whether a rank gets anything.
+    #[inline]
+    pub(crate) fn gets(&self, rank: usize) -> bool {
+        !matches!(self.call.op, Collective::Reduce | Collective::Gather) || rank == self.root
+    }
+
+    /// The piece of `from`'s input that goes to `to`.
+    #[inline]
+    pub(crate) fn piece(&self, from: usize, to: usize) -> Piece {
+        let (block, whole) = (self.block, self.bytes);
+        match self.call.op {
+            Collective::AllGather | Collective::Gather => Piece { input: 0, output: from * block, len: block },
+            Collective::Scatter | Collective::ReduceScatter => Piece { input: to * block, output: 0, len: block },
+            Collective::AllToAll => Piece { input: to * block, output: from * block, len: block },
+            Collective::AllToAllV => self.uneven(from as u32, to as u32),
+            _ => Piece { input: 0, output: 0, len: whole },
+        }
+    }
+
+    fn uneven(&self, from: u32, to: u32) -> Piece {
+        let Some(counts) = &self.call.counts else { return Piece { input: 0, output: 0, len: 0 } };
+        let bytes = |elements: u64| elements as usize * self.element;
+        Piece {
+            input: bytes(counts.send_offset(from, to)),
+            output: bytes(counts.receive_offset(from, to)),
+            len: bytes(counts.get(from, to)),
+        }
+    }
+
+    /// The most bytes that any rank gives: what must fit a slot for the whole operation to go in one round.
+    pub(crate) fn widest(&self) -> usize {
+        match (&self.call.counts, self.call.op) {
+            (Some(counts), Collective::AllToAllV) => counts.widest() as usize * self.element,
+            _ if self.pattern == Pattern::Same => self.block,
+            _ => self.bytes,
+        }
+    }
+
+    /// The longest piece.
+    pub(crate) fn longest_piece(&self) -> usize {
+        match (&self.call.counts, self.call.op) {
+            (Some(counts), Collective::AllToAllV) => {
+                let ranks = self.ranks as u32;
+                let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
+                pairs.map(|(from, to)| counts.get(from, to)).max().unwrap_or(0) as usize * self.element
+            }
+            _ => self.block,
+        }
+    }
+
+    /// Bytes of a rank's input and output.
+    pub(crate) fn extent(&self, rank: usize) -> (usize, usize) {
+        let counts = self.call.counts.as_deref();
+        let count = (self.bytes / self.element) as u64;
+        let (rank, ranks) = (rank as u32, self.ranks as u32);
+        let extent = crate::extents(self.call.op, count, rank, ranks, self.call.peer, counts);
+        (extent.input as usize * self.element, extent.output as usize * self.element)
+    }
+}
+
+/// Rank `rank`'s share of `0..len` when `ranks` divide it: whole lines, in rank order, and as equal as lines allow.
+#[inline]
+pub(crate) fn share(len: usize, rank: usize, ranks: usize) -> (usize, usize) {
+    const LINE: usize = 64;
+    let each = len.div_ceil(ranks).next_multiple_of(2 * LINE);
+    ((each * rank).min(len), (each * (rank + 1)).min(len))
+}
+
+/// What all ranks must agree on, packed: operation (4 bits), type (3), operator (3), direction (1), root (10), and the
+/// count (43), or for uneven counts their hash.
+#[inline]
+pub(crate) fn signature(call: &Call, count: u64) -> u64 {
+    let reduce = if call.op.reduces() { call.reduce as u64 } else { 0 };
+    let direction = if call.op == Collective::SendRecv { call.direction as u64 } else { 0 };
+    let rooted = call.op.has_root() || call.op == Collective::PingPong;
+    let peer = if rooted { u64::from(call.peer) & 0x3ff } else { 0 };
+    let count = match (&call.counts, call.op) {
+        (Some(counts), Collective::AllToAllV) => hash(counts),
+        _ => count,
+    };
+    let kind = (call.op as u64 + 1) | (call.dtype as u64) << 4 | reduce << 7 | direction << 10 | peer << 11;
+    kind | (count & ((1 << 43) - 1)) << 21
+}
+
+/// FNV-1a over the counts (Fowler, Noll, Vo), upper bits folded down.
+fn hash(counts: &crate::Counts) -> u64 {
+    let ranks = counts.ranks();
+    let mut hash = 0xcbf2_9ce4_8422_2325u64;
+    for from in 0..ranks {
+        for to in 0..ranks {
+            hash = (hash ^ counts.get(from, to)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash ^ hash >> 43
+}
+
+/// A signature in words, for the error.
+pub(crate) fn describe(signature: u64) -> String {
+    let name = |names: &[&'static str], index: u64| names.get(index as usize).copied().unwrap_or("?");
+    let Some(op) = (signature & 0xf).checked_sub(1) else { return "an internal exchange".to_owned() };
+    let op = name(&Collective::names(), op);
+    let dtype = name(&Dtype::names(), signature >> 4 & 7);
+    let reduce = name(&Reduce::names(), signature >> 7 & 7);
+    let (peer, count) = (signature >> 11 & 0x3ff, signature >> 21);
+    format!("{op} ({dtype}, {reduce}, root or partner {peer}, count {count})")
+}

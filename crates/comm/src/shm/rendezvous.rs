@@ -1,0 +1,313 @@
+//! How ranks pass descriptors of shared memory to each other: every rank is connected to rank 0 over an abstract Unix
+//! socket, and rank 0 hands on what it gets. Used when a communicator opens and when it allocates, never in between.
+//!
+//! A star and not a mesh: n descriptors in rank 0 and one in the others, instead of n each. Peers must know the token
+//! that their rank gathered through the bootstrap and must run under the same user.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+
+use crate::{Abort, Error, Result};
+
+/// A peer that takes longer than this to connect or to pass a descriptor is lost.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// A secret of one rank, gathered through the bootstrap.
+pub(crate) type Token = [u8; 16];
+
+/// This rank's connections.
+#[derive(Debug)]
+pub(crate) enum Star {
+    /// Rank 0: one connection a peer, in rank order.
+    Hub(Vec<UnixStream>),
+    /// Another rank: the connection to rank 0.
+    Spoke(UnixStream),
+}
+
+/// What a rank prepares before the bootstrap's exchange.
+#[derive(Debug)]
+pub(crate) struct Invitation {
+    listener: UnixListener,
+    /// The abstract name to connect to.
+    pub(crate) name: Token,
+}
+
+fn random() -> Result<Token> {
+    let mut bytes = [0; 16];
+    let system = |error: getrandom::Error| Error::System {
+        what: "random bytes".to_owned(),
+        source: io::Error::other(error.to_string()),
+    };
+    getrandom::fill(&mut bytes).map_err(system)?;
+    Ok(bytes)
+}
+
+/// A fresh secret.
+///
+/// # Errors
+/// When the system has no randomness to give.
+pub(crate) fn token() -> Result<Token> {
+    random()
+}
+
+fn address(name: &Token) -> io::Result<SocketAddr> {
+    let hex: String = name.iter().map(|byte| format!("{byte:02x}")).collect();
+    SocketAddr::from_abstract_name(format!("rankmark-{hex}"))
+}
+
+fn system(what: &str) -> impl Fn(io::Error) -> Error {
+    let what = what.to_owned();
+    move |source| Error::System { what: what.clone(), source }
+}
+
+impl Invitation {
+    /// Listens under a random name.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn new() -> Result<Self> {
+        let name = random()?;
+        let listen = || {
+            let listener = UnixListener::bind_addr(&address(&name)?)?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        let listener = listen().map_err(system("listen on a Unix socket"))?;
+        Ok(Self { listener, name })
+    }
+
+    /// Accepts ranks 1.. whose tokens these are (`tokens[0]` is this rank's). Strangers are dropped.
+    ///
+    /// # Errors
+    /// [`Error::PeerGone`] for the first rank that did not come in time.
+    pub(crate) fn accept(self, tokens: &[Token], abort: &Abort) -> Result<Star> {
+        let deadline = Instant::now() + DEADLINE;
+        let mut peers: Vec<Option<UnixStream>> = tokens.iter().map(|_| None).collect();
+        while let Some(missing) = (1..peers.len()).find(|rank| peers[*rank].is_none()) {
+            abort.check()?;
+            match self.listener.accept() {
+                Ok((stream, _)) => {
+                    // Whoever fails the handshake is nobody we wait for; it must not end the world either.
+                    if let Ok((rank, stream)) = admit(stream, tokens) {
+                        peers[rank] = Some(stream);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if Instant::now() > deadline {
+                        return Err(Error::PeerGone(terms::Rank(missing as u32)));
+                    }
+                    poll(self.listener.as_fd(), Duration::from_millis(20));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(system("accept on a Unix socket")(error)),
+            }
+        }
+        Ok(Star::Hub(peers.into_iter().flatten().collect()))
+    }
+}
+
+/// Waits until the stream has something to read (also its end).
+fn readable(stream: &UnixStream, rank: usize, abort: &Abort) -> Result<()> {
+    let deadline = Instant::now() + DEADLINE;
+    while !poll(stream.as_fd(), Duration::from_millis(20)) {
+        abort.check()?;
+        if Instant::now() > deadline {
+            return Err(Error::PeerGone(terms::Rank(rank as u32)));
+        }
+    }
+    Ok(())
+}
+
+/// Waits until the descriptor is readable (true), or some time has passed.
+fn poll(fd: BorrowedFd<'_>, time: Duration) -> bool {
+    let mut entry = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one valid entry.
+    unsafe { libc::poll(&raw mut entry, 1, time.as_millis() as libc::c_int) > 0 }
+}
+
+/// Rank 0's half of the handshake: user, rank, token; then its own token back.
+fn admit(stream: UnixStream, tokens: &[Token]) -> io::Result<(usize, UnixStream)> {
+    use io::{Read, Write};
+    let stranger = || io::Error::from(io::ErrorKind::PermissionDenied);
+    stream.set_nonblocking(false)?;
+    // Short: a stranger that connects and says nothing must not use up the ranks' time.
+    stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+    same_user(&stream)?;
+    let mut hello = [0; 20];
+    (&stream).read_exact(&mut hello)?;
+    let rank = u32::from_le_bytes([hello[0], hello[1], hello[2], hello[3]]) as usize;
+    let known = rank > 0 && tokens.get(rank).is_some_and(|token| equal(token, &hello[4..]));
+    if !known {
+        return Err(stranger());
+    }
+    (&stream).write_all(&tokens[0])?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    Ok((rank, stream))
+}
+
+/// Compares without telling by the time taken how much agreed.
+fn equal(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
+}
+
+/// Refuses a peer of another user.
+fn same_user(stream: &UnixStream) -> io::Result<()> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    let fd = stream.as_raw_fd();
+    // SAFETY: a call on an owned descriptor, with room for its result.
+    let got =
+        unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut len) };
+    // SAFETY: no arguments, cannot fail.
+    let own = unsafe { libc::geteuid() };
+    if got == 0 && peer.uid == own { Ok(()) } else { Err(io::Error::from(io::ErrorKind::PermissionDenied)) }
+}
+
+/// Another rank's half: connects to rank 0.
+///
+/// # Errors
+/// [`Error::PeerGone`] when rank 0 is not there or is not who it should be.
+pub(crate) fn connect(name: &Token, rank: u32, own: &Token, hubs: &Token, abort: &Abort) -> Result<Star> {
+    use io::{Read, Write};
+    let greet = || {
+        let stream = UnixStream::connect_addr(&address(name)?)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        same_user(&stream)?;
+        let mut hello = rank.to_le_bytes().to_vec();
+        hello.extend_from_slice(own);
+        (&stream).write_all(&hello)?;
+        Ok(stream)
+    };
+    let what = "connect to rank 0 over a Unix socket";
+    let stream = greet().map_err(system(what))?;
+    readable(&stream, 0, abort)?;
+    let mut answer = [0; 16];
+    (&stream).read_exact(&mut answer).map_err(system(what))?;
+    if equal(&answer, hubs) {
+        Ok(Star::Spoke(stream))
+    } else {
+        Err(system(what)(io::ErrorKind::PermissionDenied.into()))
+    }
+}
+
+impl Star {
+    /// Gives every rank's descriptor to every rank, one at a time and in rank order, so that no process ever holds more
+    /// than two of them. Collective.
+    ///
+    /// # Errors
+    /// A lost peer, or whatever `take` returned.
+    pub(crate) fn share(
+        &self,
+        rank: usize,
+        size: usize,
+        own: BorrowedFd<'_>,
+        abort: &Abort,
+        mut take: impl FnMut(usize, BorrowedFd<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let gone = |rank: usize| move |_: io::Error| Error::PeerGone(terms::Rank(rank as u32));
+        if let Self::Spoke(hub) = self {
+            send(hub, own).map_err(gone(0))?;
+        }
+        for origin in 0..size {
+            let from = match self {
+                _ if origin == rank => None,
+                Self::Hub(peers) => Some((&peers[origin - 1], origin)),
+                Self::Spoke(hub) => Some((hub, 0)),
+            };
+            let received = match from {
+                Some((stream, sender)) => {
+                    readable(stream, sender, abort)?;
+                    Some(receive(stream).map_err(gone(sender))?)
+                }
+                None => None,
+            };
+            let file = received.as_ref().map_or(own, AsFd::as_fd);
+            if let Self::Hub(peers) = self {
+                for (peer, stream) in (1..).zip(peers) {
+                    if peer != origin {
+                        send(stream, file).map_err(gone(peer))?;
+                    }
+                }
+            }
+            take(origin, file)?;
+        }
+        Ok(())
+    }
+}
+
+/// Room for one descriptor in a control message, aligned as its header wants.
+#[repr(C, align(8))]
+struct Control([u8; 32]);
+
+/// Sends one descriptor with one byte.
+fn send(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result<()> {
+    let mut byte = [1u8];
+    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    let mut control = Control([0; 32]);
+    // SAFETY: `msghdr` is plain data, for which zeros are valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control.0).cast();
+    // SAFETY: arithmetic only; the control buffer above is aligned and larger than the space of one descriptor, so the
+    // first header and its data lie inside it.
+    unsafe {
+        message.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as usize;
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        (*header).cmsg_level = libc::SOL_SOCKET;
+        (*header).cmsg_type = libc::SCM_RIGHTS;
+        (*header).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(file.as_raw_fd());
+    }
+    loop {
+        // SAFETY: every pointer of the message points to a live local.
+        let sent = unsafe { libc::sendmsg(stream.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        if sent == 1 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Receives one descriptor.
+fn receive(stream: &UnixStream) -> io::Result<OwnedFd> {
+    let mut byte = [0u8];
+    let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
+    let mut control = Control([0; 32]);
+    // SAFETY: `msghdr` is plain data, for which zeros are valid.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control.0).cast();
+    message.msg_controllen = size_of::<Control>();
+    let got = loop {
+        // SAFETY: every pointer of the message points to a live local.
+        let got = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+        if got >= 0 || io::Error::last_os_error().kind() != io::ErrorKind::Interrupted {
+            break got;
+        }
+    };
+    if got < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel filled the control buffer; the header is read only if it is there and is of the right kind,
+    // and then holds one descriptor that is now ours.
+    unsafe {
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        let right = got == 1
+            && !header.is_null()
+            && (*header).cmsg_level == libc::SOL_SOCKET
+            && (*header).cmsg_type == libc::SCM_RIGHTS
+            && (*header).cmsg_len == libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+        if right {
+            Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<i32>().read_unaligned()))
+        } else {
+            Err(io::Error::from(io::ErrorKind::UnexpectedEof))
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The staged path: large messages in private buffers go through the slots in chunks, one round a chunk. The slots are
+//! double-buffered by the parity of rounds, so that nobody waits for its peers to have taken a chunk.
+
+use terms::Collective;
+
+use super::area::SLOT;
+use super::group::Group;
+use super::kernels::kernel;
+use super::plan::{Pattern, Plan, share};
+use crate::Result;
+
+impl Group {
+    pub(super) fn staged(&mut self, plan: &Plan<'_>) -> Result<()> {
+        if plan.call.op == Collective::AllReduce && plan.ranks > 2 {
+            return self.staged_all_reduce(plan);
+        }
+        let rank = self.rank();
+        let shared = matches!(plan.pattern, Pattern::Same | Pattern::ReduceSame);
+        let chunk = if shared { SLOT } else { SLOT / plan.ranks / 128 * 128 };
+        let longest = plan.longest_piece();
+        let mut begin = 0;
+        while begin < longest {
+            let slot = self.areas[rank].slot(self.rounds.next_parity());
+            if plan.gives(rank) {
+                let pieces = if shared { 0..1 } else { 0..plan.ranks };
+                for to in pieces.filter(|to| shared || *to != rank) {
+                    self.stage(plan, to, begin, chunk, slot.wrapping_add(if shared { 0 } else { to * chunk }));
+                }
+            }
+            self.rounds.pass()?;
+            let parity = self.rounds.parity();
+            self.take(plan, begin, chunk, |group, from| {
+                let slot = group.areas[from].slot(parity).cast_const();
+                if shared { slot } else { slot.wrapping_add(rank * chunk) }
+            });
+            begin += chunk;
+        }
+        Ok(())
+    }
+
+    /// Puts bytes `begin..begin + chunk` of the piece for `to` into the slot.
+    fn stage(&self, plan: &Plan<'_>, to: usize, begin: usize, chunk: usize, slot: *mut u8) {
+        let piece = plan.piece(self.rank(), to);
+        let len = piece.len.saturating_sub(begin).min(chunk);
+        if len > 0 {
+            // SAFETY: inside this rank's input, as validated, and inside its slot: chunks of all ranks fit in it.
+            unsafe { self.copy_in(plan.call.input.ptr().add(piece.input + begin), slot, len) };
+        }
+    }
+
+    /// All-reduce of more than two ranks: each rank reduces its share of a chunk, and hands the result on in the next
+    /// round, in the place of the slot that its own share leaves free. So each byte is read by two ranks and not by all.
+    fn staged_all_reduce(&mut self, plan: &Plan<'_>) -> Result<()> {
+        let (rank, ranks, len) = (self.rank(), plan.ranks, plan.bytes);
+        let place = SLOT / ranks / 128 * 128;
+        let chunk = place * ranks;
+        let (input, output) = (plan.call.input.ptr(), plan.call.output.ptr());
+        let chunks = len.div_ceil(chunk);
+        for k in 0..=chunks {
+            let slot = self.areas[rank].slot(self.rounds.next_parity());
+            let range = |k: usize, of: usize| {
+                let (begin, len) = (k * chunk, chunk.min(len - k * chunk));
+                let (from, to) = share(len, of, ranks);
+                (begin + from, to - from)
+            };
+            if k < chunks {
+                for peer in (0..ranks).filter(|peer| *peer != rank) {
+                    let (begin, len) = range(k, peer);
+                    // SAFETY: inside the input; a share of a chunk is at most `place` bytes.
+                    unsafe { self.copy_in(input.add(begin), slot.add(peer * place), len) };
+                }
+            }
+            self.rounds.pass()?;
+            let parity = self.rounds.parity();
+            if k > 0 {
+                for distance in 1..ranks {
+                    let peer = (rank + distance) % ranks;
+                    let (begin, len) = range(k - 1, peer);
+                    // SAFETY: published by the round; inside the output, where the input was staged before.
+                    unsafe { self.copy_in(self.areas[peer].slot(parity).add(peer * place), output.add(begin), len) };
+                }
+            }
+            if k < chunks {
+                let (begin, len) = range(k, rank);
+                self.reduce_share(plan, parity, place, begin, len);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reduces this rank's share of a chunk into its output and into the slot of the next round.
+    fn reduce_share(&mut self, plan: &Plan<'_>, parity: usize, place: usize, begin: usize, len: usize) {
+        let rank = self.rank();
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.clear();
+        // SAFETY: inside the slots, and inside input and output, as validated.
+        let (to, next) = unsafe {
+            let own = plan.call.input.ptr().add(begin).cast_const();
+            let staged = |from: usize| self.areas[from].slot(parity).add(rank * place).cast_const();
+            sources.extend((0..plan.ranks).map(|from| if from == rank { own } else { staged(from) }));
+            (plan.call.output.ptr().add(begin), self.areas[rank].slot(self.rounds.next_parity()).add(rank * place))
+        };
+        let kernel = kernel(self.isa, plan.call.dtype, plan.call.reduce);
+        // SAFETY: what peers staged was published by the round and stays until the round after the next; the slot of
+        // the next round was last read before the round that just passed.
+        unsafe { kernel(&sources, &[to, next], len / plan.element, plan.ranks, false) };
+        self.sources = sources;
+    }
+}

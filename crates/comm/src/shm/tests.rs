@@ -1,0 +1,443 @@
+//! Every operation, type and operator, in place and out of place, registered and private, on threads of this process,
+//! against a model that knows only the table of `layout`.
+
+use std::sync::Arc;
+
+use device::{Region, Slice};
+use terms::{Collective, Direction, Dtype, Named, Reduce, Space};
+
+use crate::{Abort, Backend, Call, Communicator, Counts, Error, Options, extents, threads};
+
+/// Opens a group of threads and runs `body` in each; returns what each returned, in rank order.
+pub(super) fn run<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut dyn Communicator) -> T + Sync) -> Vec<T> {
+    let abort = Abort::default();
+    let bootstraps = threads(ranks, &abort);
+    let body = &body;
+    std::thread::scope(|scope| {
+        let handles: Vec<_> = bootstraps
+            .into_iter()
+            .map(|mut bootstrap| {
+                scope.spawn(move || {
+                    let (mut communicator, _) = super::Shm.open(&mut bootstrap, options).unwrap();
+                    body(&mut *communicator)
+                })
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().unwrap()).collect()
+    })
+}
+
+fn shared_cores() -> Options {
+    Options { oversubscribed: true, ..Options::default() }
+}
+
+/// Element `index` of `rank`'s input: a small integer, so that all sums and products of few ranks are exact.
+fn value(rank: u32, index: u64) -> u64 {
+    (u64::from(rank) * 3 + index * 7 + index / 16) % 4 + 1
+}
+
+fn write(slice: &Slice, dtype: Dtype, index: u64, value: u64) {
+    let at = slice.ptr().wrapping_add((index * dtype.bytes()) as usize);
+    // SAFETY: callers stay inside the slice, which no peer touches outside an operation.
+    unsafe {
+        match dtype {
+            Dtype::F32 => at.cast::<f32>().write_unaligned(value as f32),
+            Dtype::F64 => at.cast::<f64>().write_unaligned(value as f64),
+            Dtype::F16 => at.cast::<half::f16>().write_unaligned(half::f16::from_f32(value as f32)),
+            Dtype::Bf16 => at.cast::<half::bf16>().write_unaligned(half::bf16::from_f32(value as f32)),
+            Dtype::I32 => at.cast::<i32>().write_unaligned(value as i32),
+            Dtype::I64 => at.cast::<i64>().write_unaligned(value as i64),
+            Dtype::U8 => at.write(value as u8),
+        }
+    }
+}
+
+fn read(slice: &Slice, dtype: Dtype, index: u64) -> f64 {
+    let at = slice.ptr().wrapping_add((index * dtype.bytes()) as usize);
+    // SAFETY: as in `write`.
+    unsafe {
+        match dtype {
+            Dtype::F32 => f64::from(at.cast::<f32>().read_unaligned()),
+            Dtype::F64 => at.cast::<f64>().read_unaligned(),
+            Dtype::F16 => at.cast::<half::f16>().read_unaligned().to_f64(),
+            Dtype::Bf16 => at.cast::<half::bf16>().read_unaligned().to_f64(),
+            Dtype::I32 => f64::from(at.cast::<i32>().read_unaligned()),
+            Dtype::I64 => at.cast::<i64>().read_unaligned() as f64,
+            Dtype::U8 => f64::from(at.read()),
+        }
+    }
+}
+
+/// One call of the model: everything but the buffers.
+#[derive(Clone, Debug)]
+struct Case {
+    op: Collective,
+    dtype: Dtype,
+    reduce: Reduce,
+    count: u64,
+    peer: u32,
+    direction: Direction,
+    counts: Option<Arc<Counts>>,
+    in_place: bool,
+    registered: bool,
+}
+
+impl Case {
+    fn new(op: Collective, count: u64) -> Self {
+        Self {
+            op,
+            dtype: Dtype::F32,
+            reduce: Reduce::Sum,
+            count,
+            peer: 0,
+            direction: Direction::OneWay,
+            counts: None,
+            in_place: false,
+            registered: true,
+        }
+    }
+
+    /// The reduction of one element over all ranks.
+    fn reduced(&self, ranks: u32, index: u64) -> f64 {
+        let values = (0..ranks).map(|rank| value(rank, index));
+        let exact = match self.reduce {
+            Reduce::Sum | Reduce::Avg => values.sum::<u64>(),
+            Reduce::Prod => values.product(),
+            Reduce::Min => values.min().unwrap(),
+            Reduce::Max => values.max().unwrap(),
+        };
+        let avg = self.reduce == Reduce::Avg;
+        let mean = |all: u64| all as f64 / f64::from(ranks);
+        match self.dtype {
+            Dtype::U8 => f64::from(if avg { exact as u8 / ranks as u8 } else { exact as u8 }),
+            Dtype::I32 | Dtype::I64 => (if avg { exact / u64::from(ranks) } else { exact }) as f64,
+            Dtype::F64 => {
+                if avg {
+                    mean(exact)
+                } else {
+                    exact as f64
+                }
+            }
+            Dtype::F32 => {
+                if avg {
+                    f64::from(exact as f32 / ranks as f32)
+                } else {
+                    f64::from(exact as f32)
+                }
+            }
+            Dtype::F16 => half::f16::from_f32(if avg { exact as f32 / ranks as f32 } else { exact as f32 }).to_f64(),
+            Dtype::Bf16 => half::bf16::from_f32(if avg { exact as f32 / ranks as f32 } else { exact as f32 }).to_f64(),
+        }
+    }
+
+    /// What element `index` of `rank`'s output must be.
+    fn expected(&self, rank: u32, ranks: u32, index: u64) -> f64 {
+        let block = (self.count / u64::from(ranks)).max(1);
+        let own = u64::from(rank);
+        match self.op {
+            Collective::AllReduce | Collective::Reduce => self.reduced(ranks, index),
+            Collective::ReduceScatter => self.reduced(ranks, own * block + index),
+            Collective::Broadcast => value(self.peer, index) as f64,
+            Collective::AllGather | Collective::Gather => value((index / block) as u32, index % block) as f64,
+            Collective::Scatter => value(self.peer, own * block + index) as f64,
+            Collective::AllToAll => value((index / block) as u32, own * block + index % block) as f64,
+            Collective::AllToAllV => {
+                let counts = self.counts.as_ref().unwrap();
+                let from = (0..ranks)
+                    .rev()
+                    .find(|from| counts.receive_offset(*from, rank) <= index && counts.get(*from, rank) > 0);
+                let from = from.unwrap();
+                value(from, counts.send_offset(from, rank) + index - counts.receive_offset(from, rank)) as f64
+            }
+            Collective::SendRecv if self.direction == Direction::BothWays && index >= self.count / 2 => {
+                value((rank + 1) % ranks, index) as f64
+            }
+            Collective::SendRecv => value((rank + ranks - 1) % ranks, index) as f64,
+            Collective::PingPong => value(if rank == 0 { self.peer } else { 0 }, index) as f64,
+            Collective::Barrier => 0.0,
+        }
+    }
+}
+
+/// Makes the buffers of a case, runs it twice, checks every element.
+fn check(communicator: &mut dyn Communicator, case: &Case) {
+    let (rank, ranks) = (communicator.shape().rank, communicator.shape().size);
+    let size = case.dtype.bytes() as usize;
+    let extent = |rank| extents(case.op, case.count, rank, ranks, case.peer, case.counts.as_deref());
+    let own = extent(rank);
+    // Every rank allocates the same, and a little more, so that slices begin in the middle.
+    let largest = (0..ranks).map(|rank| extent(rank).input.max(extent(rank).output)).max().unwrap() as usize * size;
+    let shift = 3 * size * usize::from(case.count % 2 == 1);
+    let mut region = || {
+        let bytes = largest + shift;
+        if case.registered { communicator.alloc(bytes, Space::Host).unwrap() } else { Region::host(bytes).unwrap() }
+    };
+    let (first, second) = (region(), region());
+    let slice =
+        |region: &Arc<Region>, offset: usize, len: u64| region.slice(shift + offset, len as usize * size).unwrap();
+    let own_block = rank as usize * (case.count / u64::from(ranks)) as usize * size;
+    let (input, output) = if !case.in_place {
+        (slice(&first, 0, own.input), slice(&second, 0, own.output))
+    } else {
+        match case.op {
+            Collective::AllGather | Collective::Gather if own.output > 0 => {
+                (slice(&first, own_block, own.input), slice(&first, 0, own.output))
+            }
+            Collective::ReduceScatter | Collective::Scatter if own.input > 0 => {
+                (slice(&first, 0, own.input), slice(&first, own_block, own.output))
+            }
+            _ => (slice(&first, 0, own.input), slice(&first, 0, own.output)),
+        }
+    };
+    let (op, dtype, reduce, peer, direction) = (case.op, case.dtype, case.reduce, case.peer, case.direction);
+    let call = Call { op, input, output, dtype, reduce, peer, direction, counts: case.counts.clone() };
+    for turn in 0..2 {
+        for index in 0..own.output {
+            write(&call.output, dtype, index, 99);
+        }
+        for index in 0..own.input {
+            write(&call.input, dtype, index, value(rank, index));
+        }
+        communicator.run(&call).unwrap();
+        for index in 0..own.output {
+            if op == Collective::PingPong && rank != 0 && rank != peer {
+                break;
+            }
+            let (got, want) = (read(&call.output, dtype, index), case.expected(rank, ranks, index));
+            let path = communicator.path(&call);
+            assert!(got == want, "{case:?} {path} turn {turn}: rank {rank}/{ranks} [{index}] = {got}, not {want}");
+        }
+    }
+}
+
+fn can_be_in_place(op: Collective) -> bool {
+    !matches!(op, Collective::AllToAllV | Collective::SendRecv | Collective::PingPong | Collective::Barrier)
+}
+
+/// All layouts of an operation at about this many elements.
+fn cases(op: Collective, ranks: u32, about: u64) -> Vec<Case> {
+    let step = if op.size_counts_all_ranks() { u64::from(ranks) } else { 2 };
+    let base = Case::new(op, (about / step).max(1) * step);
+    let mut all = Vec::new();
+    for registered in [true, false] {
+        for in_place in [false, true] {
+            if in_place && !can_be_in_place(op) {
+                continue;
+            }
+            let case = Case { registered, in_place, ..base.clone() };
+            if op == Collective::AllToAllV {
+                let n = u64::from(ranks);
+                let count = |pair: u64| (pair * 5 + about) % (2 * about / n + 2) * u64::from(pair % 4 != 3);
+                let counts = Counts::new(ranks, (0..n * n).map(count).collect()).map(Arc::new);
+                all.push(Case { counts, ..case });
+            } else if op.has_root() {
+                all.extend([0, ranks - 1].map(|peer| Case { peer, ..case.clone() }));
+            } else if op == Collective::PingPong {
+                all.push(Case { peer: ranks - 1, ..case });
+            } else if op == Collective::SendRecv {
+                all.extend(
+                    [Direction::OneWay, Direction::BothWays].map(|direction| Case { direction, ..case.clone() }),
+                );
+            } else {
+                all.push(case);
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn every_operation_at_every_size_of_group() {
+    for ranks in 1..=8 {
+        run(ranks, &shared_cores(), |communicator| {
+            for op in Collective::ALL {
+                // Inline, in a slot, and beyond every eager limit.
+                for about in [1, 9, 700, 5000, 40_000] {
+                    cases(*op, ranks, about).iter().for_each(|case| check(communicator, case));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn several_chunks_on_every_path() {
+    for (ranks, options) in [(2, Options::default()), (3, shared_cores()), (4, shared_cores())] {
+        run(ranks, &options, |communicator| {
+            for op in Collective::ALL {
+                cases(*op, ranks, 700_001).iter().for_each(|case| check(communicator, case));
+            }
+        });
+    }
+}
+
+#[test]
+fn every_type_and_operator() {
+    for ranks in [2, 3] {
+        run(ranks, &shared_cores(), |communicator| {
+            for dtype in Dtype::ALL {
+                for reduce in Reduce::ALL {
+                    for op in [Collective::AllReduce, Collective::Reduce, Collective::ReduceScatter] {
+                        for about in [5, 300, 9001] {
+                            for case in cases(op, ranks, about) {
+                                check(communicator, &Case { dtype: *dtype, reduce: *reduce, ..case });
+                            }
+                        }
+                    }
+                }
+                for op in Collective::ALL.iter().filter(|op| !op.reduces()) {
+                    cases(*op, ranks, 333)
+                        .into_iter()
+                        .for_each(|case| check(communicator, &Case { dtype: *dtype, ..case }));
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn sixty_four_ranks() {
+    run(64, &shared_cores(), |communicator| {
+        for op in [Collective::AllReduce, Collective::AllToAll, Collective::SendRecv, Collective::Barrier] {
+            cases(op, 64, 12_800).iter().filter(|case| !case.in_place).for_each(|case| check(communicator, case));
+        }
+    });
+}
+
+#[test]
+fn groups_work_side_by_side() {
+    run(6, &shared_cores(), |communicator| {
+        let rank = communicator.shape().rank;
+        let color = (rank != 5).then_some(rank % 2);
+        let part = communicator.split(color, 100 - rank).unwrap();
+        let mut part = match part {
+            None => {
+                assert_eq!(rank, 5);
+                return;
+            }
+            Some(part) => part,
+        };
+        assert_eq!(part.shape().size, if rank % 2 == 0 { 3 } else { 2 });
+        // Ordered by key, so backwards.
+        assert_eq!(part.shape().rank, if rank % 2 == 0 { (4 - rank) / 2 } else { (3 - rank) / 2 });
+        for about in [3, 700, 50_000] {
+            for op in [Collective::AllReduce, Collective::AllGather, Collective::SendRecv] {
+                let ranks = part.shape().size;
+                cases(op, ranks, about).iter().for_each(|case| check(&mut *part, case));
+            }
+        }
+        let mut inner = part.split(Some(0), rank).unwrap().unwrap();
+        let ranks = inner.shape().size;
+        cases(Collective::AllReduce, ranks, 10_000).iter().for_each(|case| check(&mut *inner, case));
+    });
+}
+
+/// Memory of the parent is registered in a group split from it.
+#[test]
+fn groups_share_their_parents_memory() {
+    run(3, &shared_cores(), |communicator| {
+        let region = communicator.alloc(1 << 20, Space::Host).unwrap();
+        let rank = communicator.shape().rank;
+        let mut part = communicator.split(Some(u32::from(rank == 1)), 0).unwrap().unwrap();
+        let whole = region.whole();
+        let call = Call {
+            op: Collective::AllReduce,
+            input: whole.clone(),
+            output: whole.clone(),
+            dtype: Dtype::I32,
+            reduce: Reduce::Sum,
+            peer: 0,
+            direction: Direction::OneWay,
+            counts: None,
+        };
+        assert_eq!(part.path(&call), if rank == 1 { "local" } else { "direct" });
+        (0..1 << 18).for_each(|index| write(&whole, Dtype::I32, index, u64::from(rank) + 1));
+        part.run(&call).unwrap();
+        assert_eq!(read(&whole, Dtype::I32, 77_777), if rank == 1 { 2.0 } else { 4.0 });
+    });
+}
+
+#[test]
+fn ranks_that_disagree_are_told() {
+    for sizes in [[4usize, 8], [4, 1 << 20], [1 << 20, 2 << 20]] {
+        let errors = run(2, &shared_cores(), |communicator| {
+            let region = Region::host(sizes[communicator.shape().rank as usize]).unwrap();
+            let call = Call {
+                op: Collective::AllReduce,
+                input: region.whole(),
+                output: region.whole(),
+                dtype: Dtype::F32,
+                reduce: Reduce::Sum,
+                peer: 0,
+                direction: Direction::OneWay,
+                counts: None,
+            };
+            (communicator.run(&call).unwrap_err(), communicator.run(&call).unwrap_err())
+        });
+        for (first, again) in errors {
+            assert!(matches!(&first, Error::Mismatch(text) if text.contains("all_reduce (f32, sum")), "{first}");
+            assert!(matches!(again, Error::Mismatch(_)));
+        }
+    }
+}
+
+#[test]
+fn an_abort_ends_every_wait() {
+    for options in [Options::default(), shared_cores()] {
+        let abort = Abort::default();
+        let bootstraps = threads(3, &abort);
+        std::thread::scope(|scope| {
+            for mut bootstrap in bootstraps {
+                let options = &options;
+                scope.spawn(move || {
+                    let (mut communicator, abort) = super::Shm.open(&mut bootstrap, options).unwrap();
+                    let region = Region::host(64).unwrap();
+                    let op = [Collective::Barrier, Collective::SendRecv, Collective::Barrier]
+                        [communicator.shape().rank as usize];
+                    if communicator.shape().rank == 2 {
+                        // The rank that never comes; each rank's abort is its own.
+                        return;
+                    }
+                    let len = if op == Collective::Barrier { 0 } else { 64 };
+                    let call = Call {
+                        op,
+                        input: region.slice(0, len).unwrap(),
+                        output: Region::host(64).unwrap().slice(0, len).unwrap(),
+                        dtype: Dtype::F32,
+                        reduce: Reduce::Sum,
+                        peer: 0,
+                        direction: Direction::OneWay,
+                        counts: None,
+                    };
+                    std::thread::spawn(move || {
+                        std::thread::sleep(std::time::Duration::from_millis(120));
+                        abort.raise();
+                    });
+                    assert!(matches!(communicator.run(&call), Err(Error::Aborted)));
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn memory_that_is_not_there_is_refused_with_the_arithmetic() {
+    run(2, &shared_cores(), |communicator| {
+        let error = communicator.alloc(1 << 45, Space::Host).unwrap_err();
+        assert!(matches!(&error, Error::OutOfMemory { wanted, .. } if wanted.0 >= 2 << 45), "{error}");
+        // And nothing is broken by it.
+        check(communicator, &Case::new(Collective::AllReduce, 4000));
+    });
+}
+
+/// Regions come and go: pages at once, mappings with the next allocation.
+#[test]
+fn dropped_regions_are_forgotten() {
+    let shared = || std::fs::read_to_string("/proc/self/maps").unwrap().matches("memfd:rankmark").count();
+    run(2, &shared_cores(), |communicator| {
+        for _ in 0..300 {
+            drop(communicator.alloc(4096, Space::Host).unwrap());
+        }
+        assert!(shared() < 200, "{}", shared());
+    });
+}
