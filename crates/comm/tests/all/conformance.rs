@@ -121,7 +121,7 @@ impl Runner {
 
 fn conforms(backend: &'static str, wrapping: Wrapping, ranks: u32) {
     let world = format!("{backend} {wrapping:?} x {ranks}");
-    let seed = mix(u64::from(ranks) << 8 | wrapping as u64);
+    let seed = mix((u64::from(ranks) << 8) | wrapping as u64);
     let body = |member: &mut Member| {
         let mut runner = Runner::new(&mut *member.comm);
         for batch in 0..BATCHES {
@@ -149,7 +149,7 @@ fn splits(member: &mut Member, runner: &mut Runner, seed: u64, world: &str) {
             assert_eq!(child.shape().size as usize, members.len(), "{world}");
             assert_eq!(members[child.shape().rank as usize], rank, "{world}");
             for batch in 0..3 {
-                let seed = mix(seed ^ (round << 16 | batch << 8 | u64::from(color.unwrap_or(0)) + 1));
+                let seed = mix(seed ^ ((round << 16) | (batch << 8) | (u64::from(color.unwrap_or(0)) + 1)));
                 runner.batch(&mut *child, seed, &format!("{world} group {color:?} of {choices:?}"));
             }
         }

@@ -7,6 +7,7 @@ mod conformance;
 mod model;
 mod observing;
 mod pacing;
+mod processes;
 mod progress;
 mod random;
 mod refusals;
