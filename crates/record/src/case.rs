@@ -80,7 +80,8 @@ impl Case {
 /// 12 hex digits of SHA-256 over canonical JSON: keys sorted, no white space.
 fn identity(benchmark: &str, parameters: &Map<String, Value>) -> String {
     let sorted: std::collections::BTreeMap<_, _> = parameters.iter().collect();
-    let canonical = serde_json::json!({ "benchmark": benchmark, "parameters": sorted }).to_string();
+    let canonical = crate::to_json(&serde_json::json!({ "benchmark": benchmark, "parameters": sorted }))
+        .expect("a JSON value is JSON");
     Sha256::digest(canonical.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 

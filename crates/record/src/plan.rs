@@ -9,12 +9,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{About, Case, Kind};
+use crate::{About, Case};
 
 mod axis;
 mod document;
 mod error;
 mod expand;
+mod flags;
 pub mod limits;
 mod list;
 mod source;
@@ -27,8 +28,9 @@ pub use source::Place;
 
 use document::{Document, Entry};
 use error::{Diagnostics, Fault};
+use flags::Flags;
 use source::{At, Sources};
-use tree::{Key, Node, Tree};
+use tree::{Key, Node};
 
 /// A plan, resolved: what will run, in this order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -99,7 +101,7 @@ pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, St
 }
 
 /// A plan of one benchmark from command-line flags: field names and texts, in the order in which they shall multiply
-/// (last fastest). Commas split lists, except in [`Kind::Texts`], whose flags repeat.
+/// (last fastest). Commas split lists, except in [`crate::Kind::Texts`], whose flags repeat.
 ///
 /// # Errors
 /// As [`read`]; places show the flag.
@@ -110,8 +112,8 @@ pub fn from_flags(
 ) -> Result<Plan, PlanErrors> {
     let mut errors = Diagnostics::new(Sources::default());
     let at = errors.sources.add_flag("rankmark", ' ', about.name);
-    let (fields, mut unknown) = flags(&[about], pairs, "--", &mut errors);
-    for (at, name) in unknown.drain(..) {
+    let Flags { fields, unknown } = flags::read(&[about], pairs, "--", &mut errors);
+    for (at, name) in unknown {
         written::report_unknown(about, &[], at, &name, &mut errors);
     }
     let document = Document {
@@ -202,7 +204,7 @@ fn overrides_of(
     overrides: &[(String, String)],
     errors: &mut Diagnostics,
 ) -> Vec<(Key, Node)> {
-    let (fields, unknown) = flags(benchmarks, overrides, "--set", errors);
+    let Flags { fields, unknown } = flags::read(benchmarks, overrides, "--set", errors);
     for (at, name) in unknown {
         written::report_unknown_to_all(benchmarks, at, &name, errors);
     }
@@ -212,66 +214,4 @@ fn overrides_of(
         }
     }
     fields
-}
-
-/// Flags (`--bytes 1KiB,1MiB`) or overrides (`--set bytes=1KiB,1MiB`) as keys and values with places, and those that
-/// name no field.
-fn flags(
-    benchmarks: &[&'static About],
-    pairs: &[(String, String)],
-    flag: &str,
-    errors: &mut Diagnostics,
-) -> (Vec<(Key, Node)>, Vec<(At, String)>) {
-    let mut fields: Vec<(Key, Node)> = Vec::new();
-    let mut unknown = Vec::new();
-    for (name, text) in pairs {
-        let name = terms::normalize(&name.replace('.', "_"));
-        let at = match flag {
-            "--" => errors.sources.add_flag(&format!("--{}", name.replace('_', "-")), ' ', text),
-            set => errors.sources.add_flag(&format!("{set} {name}"), '=', text),
-        };
-        let key = At { start: 0, end: at.start.saturating_sub(1), ..at };
-        if text.len() > limits::SCALAR * 16 {
-            errors.add(at, Fault::new(format!("`{}` is given {} bytes of text", source::shown(&name), text.len())));
-            continue;
-        }
-        let Some(field) = benchmarks.iter().find_map(|about| about.field(&name)) else {
-            unknown.push((key, name));
-            continue;
-        };
-        let repeats = matches!(field.kind, Kind::Texts);
-        let node = if repeats { scalar(text, at) } else { split(text, at) };
-        match fields.iter_mut().find(|(key, _)| key.text == name) {
-            None => {
-                let tree = if repeats { Node { at, tree: Tree::List(vec![node]) } } else { node };
-                fields.push((Key { at: key, text: name }, tree));
-            }
-            Some((_, Node { tree: Tree::List(texts), .. })) if repeats => texts.push(node),
-            Some(_) => errors.add(at, Fault::new(format!("`{name}` is given twice")).hint("separate values by commas")),
-        }
-    }
-    (fields, unknown)
-}
-
-fn scalar(text: &str, at: At) -> Node {
-    let tree = if text.is_empty() { Tree::Null } else { Tree::Scalar { text: text.to_owned(), quoted: false } };
-    Node { at, tree }
-}
-
-/// A comma list; a single value is no list, so that messages do not speak of one.
-fn split(text: &str, at: At) -> Node {
-    let mut start = at.start;
-    let items: Vec<Node> = text
-        .split(',')
-        .map(|part| {
-            let end = start + part.len() as u32;
-            let node = scalar(part.trim(), At { start, end, ..at });
-            start = end + 1;
-            node
-        })
-        .collect();
-    match <[Node; 1]>::try_from(items) {
-        Ok([only]) => only,
-        Err(items) => Node { at, tree: Tree::List(items) },
-    }
 }

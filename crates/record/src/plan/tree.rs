@@ -106,9 +106,10 @@ fn syntax(error: &granit_parser::ScanError) -> Fault {
     match error.kind() {
         ErrorKind::RecursionLimitExceeded => too_deep(),
         ErrorKind::UnknownAnchor => no_aliases(),
-        ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation | ErrorKind::TabNotAllowed => {
-            fault.hint("indent with spaces")
-        }
+        ErrorKind::TabInBlockIndentation
+        | ErrorKind::TabInIndentation
+        | ErrorKind::TabInPlainScalar
+        | ErrorKind::TabNotAllowed => fault.hint("indent with spaces"),
         _ => fault,
     }
 }

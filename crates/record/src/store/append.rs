@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::lock::Lock;
 use super::{CASES_FILE, CaseSamples, RUN_FILE, SAMPLES_FILE, StoreError};
-use crate::{CaseLine, RunFile};
+use crate::{CaseLine, RunFile, to_json};
 
 /// A live record. Holds the directory's lock until dropped.
 #[derive(Debug)]
@@ -102,13 +102,13 @@ impl Store {
 
 /// The line's text, if it reads back as the same line.
 fn readable(line: &CaseLine) -> Result<Vec<u8>, StoreError> {
-    let mut text = serde_json::to_vec(line).map_err(|error| unwritable(&line.id, error.to_string()))?;
-    let back = serde_json::from_slice::<CaseLine>(&text).map_err(|error| unwritable(&line.id, error.to_string()))?;
+    let mut text = to_json(line).map_err(|error| unwritable(&line.id, error.to_string()))?;
+    let back = serde_json::from_str::<CaseLine>(&text).map_err(|error| unwritable(&line.id, error.to_string()))?;
     if back != *line || line.metrics.values().any(serde_json::Value::is_null) {
         return Err(unwritable(&line.id, "it holds a number that JSON lacks (NaN or infinity)".to_owned()));
     }
-    text.push(b'\n');
-    Ok(text)
+    text.push('\n');
+    Ok(text.into_bytes())
 }
 
 fn unwritable(id: &str, cause: String) -> StoreError {

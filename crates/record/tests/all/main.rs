@@ -2,5 +2,12 @@
 
 mod expansion;
 mod flags;
+mod full_disk;
+mod hostile;
+mod line;
 mod plan_errors;
+mod regressions;
+mod schema;
+mod store;
 mod table;
+mod validator;

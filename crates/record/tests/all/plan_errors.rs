@@ -147,7 +147,7 @@ fn wrong_fields() {
             "error: p.yaml:5:18: `ranks` in a zip takes a list, not a single value\nhint:  write zip: {ranks: [1, 2], bytes: [1MiB, 2MiB]}",
         ),
         ("zip: {op: [reduce]}", "error: p.yaml:5:11: `op` is given twice in this case"),
-        ("Op: barrier", "error: p.yaml:5:5: key `Op` is given twice, first in line 4"),
+        ("Op: barrier\n    bytes: 8", "error: p.yaml:5:5: key `Op` is given twice, first in line 4"),
     ] {
         check_field(field, expected);
     }

@@ -1,0 +1,76 @@
+//! Flags and overrides as keys and values with places: what a plan's mapping would be.
+
+use super::error::{Diagnostics, Fault};
+use super::limits;
+use super::source::{At, shown};
+use super::tree::{Key, Node, Tree};
+use crate::{About, Kind};
+
+/// What flags say.
+pub(crate) struct Flags {
+    /// Those that name a field.
+    pub(crate) fields: Vec<(Key, Node)>,
+    /// Those that name none, and where.
+    pub(crate) unknown: Vec<(At, String)>,
+}
+
+/// Flags (`--bytes 1KiB,1MiB`) or overrides (`--set bytes=1KiB,1MiB`) as keys and values with places, and those that
+/// name no field.
+pub(crate) fn read(
+    benchmarks: &[&'static About],
+    pairs: &[(String, String)],
+    flag: &str,
+    errors: &mut Diagnostics,
+) -> Flags {
+    let mut found = Flags { fields: Vec::new(), unknown: Vec::new() };
+    for (name, text) in pairs {
+        let name = terms::normalize(&name.replace('.', "_"));
+        let at = match flag {
+            "--" => errors.sources.add_flag(&format!("--{}", name.replace('_', "-")), ' ', text),
+            set => errors.sources.add_flag(&format!("{set} {name}"), '=', text),
+        };
+        let key = At { start: 0, end: at.start.saturating_sub(1), ..at };
+        if text.len() > limits::SCALAR * 16 {
+            errors.add(at, Fault::new(format!("`{}` is given {} bytes of text", shown(&name), text.len())));
+            continue;
+        }
+        let Some(field) = benchmarks.iter().find_map(|about| about.field(&name)) else {
+            found.unknown.push((key, name));
+            continue;
+        };
+        let repeats = matches!(field.kind, Kind::Texts);
+        let node = if repeats { scalar(text, at) } else { split(text, at) };
+        match found.fields.iter_mut().find(|(key, _)| key.text == name) {
+            None => {
+                let tree = if repeats { Node { at, tree: Tree::List(vec![node]) } } else { node };
+                found.fields.push((Key { at: key, text: name }, tree));
+            }
+            Some((_, Node { tree: Tree::List(texts), .. })) if repeats => texts.push(node),
+            Some(_) => errors.add(at, Fault::new(format!("`{name}` is given twice")).hint("separate values by commas")),
+        }
+    }
+    found
+}
+
+fn scalar(text: &str, at: At) -> Node {
+    let tree = if text.is_empty() { Tree::Null } else { Tree::Scalar { text: text.to_owned(), quoted: false } };
+    Node { at, tree }
+}
+
+/// A comma list; a single value is no list, so that messages do not speak of one.
+fn split(text: &str, at: At) -> Node {
+    let mut start = at.start;
+    let items: Vec<Node> = text
+        .split(',')
+        .map(|part| {
+            let end = start + part.len() as u32;
+            let node = scalar(part.trim(), At { start, end, ..at });
+            start = end + 1;
+            node
+        })
+        .collect();
+    match <[Node; 1]>::try_from(items) {
+        Ok([only]) => only,
+        Err(items) => Node { at, tree: Tree::List(items) },
+    }
+}

@@ -1,0 +1,288 @@
+//! JSON Schemas (draft 2020-12) of plans and records, made from the declared fields and metrics, so that an editor
+//! completes and checks a plan and others can read a record.
+//!
+//! They accept what this program writes, and plans in their usual spelling: that hyphens stand for underscores, and
+//! any nesting of field names, is forgiven by the reader and not said here. Combinations (a root among the ranks) are
+//! for the reader to judge.
+
+use serde_json::{Map, Value, json};
+
+use crate::plan::limits;
+use crate::{About, Caveat, Field, Kind, SCHEMA, Shown};
+use terms::{Mode, Named, Status};
+
+const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The schema of a plan over these benchmarks.
+pub fn plan(benchmarks: &[&'static About]) -> Value {
+    let cases: Vec<Value> = benchmarks.iter().map(|about| case(about)).collect();
+    let mut defaults = Map::new();
+    for about in benchmarks {
+        for (name, schema) in fields(about) {
+            // One name may mean different words to different benchmarks: a default has to suit one of them.
+            match defaults.get_mut(&name) {
+                None => drop(defaults.insert(name, schema)),
+                Some(other) if *other == schema => {}
+                Some(other) => *other = json!({"anyOf": [other.take(), schema]}),
+            }
+        }
+    }
+    json!({
+        "$schema": DRAFT,
+        "title": "Rankmark plan",
+        "type": "object",
+        "required": ["experiment", "cases"],
+        "additionalProperties": false,
+        "properties": {
+            "experiment": {
+                "description": "The run's name, also its directory's.",
+                "type": "string",
+                "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
+            },
+            "profiling": {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {"enabled": {"type": "boolean", "default": false}},
+            },
+            "defaults": {
+                "description": "Values for every case whose benchmark has the field and which does not give its own.",
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "properties": defaults,
+            },
+            "cases": {
+                "description": "Lists multiply, in written order, the last field fastest.",
+                "type": "array",
+                "minItems": 1,
+                "items": {"anyOf": cases},
+            },
+        },
+    })
+}
+
+/// The schema of one object of a record: a case line, a line of samples, or the run file.
+pub fn record(benchmarks: &[&'static About]) -> Value {
+    json!({
+        "$schema": DRAFT,
+        "title": "Rankmark record",
+        "description": "A line of cases.jsonl, a line of samples.jsonl, or run.json.",
+        "anyOf": [{"$ref": "#/$defs/case_line"}, {"$ref": "#/$defs/sample_line"}, {"$ref": "#/$defs/run"}],
+        "$defs": {
+            "case_line": case_line(benchmarks),
+            "sample_line": sample_line(),
+            "run": run(),
+        },
+    })
+}
+
+fn case(about: &About) -> Value {
+    let mut properties = Map::new();
+    properties.insert("benchmark".to_owned(), json!({"const": about.name, "description": about.doc}));
+    let zipped: Map<String, Value> = about
+        .all_fields()
+        .map(|field| (field.name.to_owned(), json!({"type": "array", "minItems": 1, "items": item(field)})))
+        .collect();
+    properties.insert(
+        "zip".to_owned(),
+        json!({
+            "description": "Lists of equal length that advance together.",
+            "type": "object",
+            "additionalProperties": false,
+            "properties": zipped,
+        }),
+    );
+    properties.extend(fields(about));
+    json!({"type": "object", "required": ["benchmark"], "additionalProperties": false, "properties": properties})
+}
+
+/// The fields of a benchmark, and groups of them (`pace: {bandwidth, latency}`).
+fn fields(about: &About) -> Map<String, Value> {
+    let mut properties: Map<String, Value> =
+        about.all_fields().map(|field| (field.name.to_owned(), values(field))).collect();
+    for field in about.all_fields() {
+        let Some((group, _)) = field.name.split_once('_') else { continue };
+        let members: Map<String, Value> = about
+            .all_fields()
+            .filter_map(|member| Some((member.name.strip_prefix(group)?.strip_prefix('_')?.to_owned(), values(member))))
+            .collect();
+        // A group of one is nobody's spelling.
+        if members.len() > 1 && !properties.contains_key(group) {
+            properties.insert(
+                group.to_owned(),
+                json!({"type": "object", "additionalProperties": false, "properties": members}),
+            );
+        }
+    }
+    properties
+}
+
+/// A field's value or list of values.
+fn values(field: &Field) -> Value {
+    let one = item(field);
+    let most = match (field.kind, field.shown) {
+        (Kind::Texts, _) => limits::TEXTS,
+        (_, Shown::Setting) => 1,
+        _ => limits::CASES,
+    };
+    let mut schema = json!({"anyOf": [one.clone(), {"type": "array", "minItems": 1, "maxItems": most, "items": one}]});
+    let unit = if field.unit.is_empty() { String::new() } else { format!(" ({})", field.unit) };
+    schema["description"] = format!("{}{unit}", field.doc).into();
+    if let Some(default) = field.default {
+        schema["default"] = default_of(field, default);
+    }
+    schema
+}
+
+/// The declared default as JSON; its text where it is a quantity with a unit, which is how a plan spells it.
+fn default_of(field: &Field, text: &str) -> Value {
+    match field.kind {
+        Kind::Whole(..) | Kind::Bool => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+        _ => text.into(),
+    }
+}
+
+/// One value of a field.
+fn item(field: &Field) -> Value {
+    let quantity = |form: &str| json!({"type": ["number", "string"], "minimum": 0, "description": form});
+    match field.kind {
+        Kind::Whole(low, u64::MAX) => json!({"type": "integer", "minimum": low}),
+        Kind::Whole(low, high) => json!({"type": "integer", "minimum": low, "maximum": high}),
+        Kind::Bytes => json!({"anyOf": [
+            {"type": "integer", "minimum": 0},
+            {"type": "string", "description": "64KiB, 100MB, or a range: 8..1GiB*2"},
+            {
+                "type": "object",
+                "required": ["from", "to"],
+                "additionalProperties": false,
+                "properties": {
+                    "from": {"type": ["integer", "string"], "minimum": 1},
+                    "to": {"type": ["integer", "string"], "minimum": 1},
+                    "factor": {"type": "integer", "minimum": 2, "default": 2},
+                },
+            },
+        ]}),
+        Kind::Seconds => quantity("5us, 20ms, 60s; a bare number is seconds"),
+        Kind::Bandwidth => json!({"type": "string", "description": "10GB/s, 100Gbit/s"}),
+        Kind::Ratio => quantity("2% or 0.02"),
+        Kind::Bool => json!({"type": "boolean"}),
+        Kind::Word(words) => json!({"enum": words()}),
+        Kind::Text | Kind::Texts => json!({"type": ["string", "number", "boolean"], "maxLength": limits::SCALAR}),
+    }
+}
+
+fn case_line(benchmarks: &[&'static About]) -> Value {
+    let number = json!({"type": "number"});
+    let count = json!({"type": "integer", "minimum": 0});
+    let text = json!({"type": "string"});
+    let percentiles = ["median", "p05", "p50", "p95", "p99", "min", "max"];
+    let mut time: Map<String, Value> = percentiles.iter().map(|name| ((*name).to_owned(), number.clone())).collect();
+    time.insert("ci95".to_owned(), json!({"type": "array", "items": number, "minItems": 2, "maxItems": 2}));
+    let mut properties = json!({
+        "schema": {"const": SCHEMA},
+        "id": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
+        "benchmark": {"enum": benchmarks.iter().map(|about| about.name).collect::<Vec<_>>()},
+        "parameters": {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+        "status": {"enum": Status::names()},
+        "reason": text,
+        "ranks": {"type": "integer", "minimum": 1},
+        "runtime": text,
+        "backend": text,
+        "device": text,
+        "dtype": text,
+        "mode": {"enum": Mode::names()},
+        "bytes": count,
+        "bytes_requested": count,
+        "samples": count,
+        "calls_per_sample": count,
+        "launches": count,
+        "time_s": {"type": "object", "required": time.keys().collect::<Vec<_>>(), "properties": time},
+        "per_rank_median_s": {"type": "array", "items": number},
+        "wrong": count,
+        "wrong_elements": {"type": "array", "items": {
+            "type": "object",
+            "required": ["rank", "index", "expected", "got"],
+            "properties": {"rank": count, "index": count, "expected": text, "got": text},
+        }},
+        "gates_missed": {"type": "array", "items": text},
+        "caveats": {"type": "array", "items": {"enum": Caveat::names()}},
+        "simulated": {"type": "boolean"},
+    });
+    for metric in benchmarks.iter().flat_map(|about| about.metrics) {
+        // A metric may be a number, a list, or an object of numbers; never null, since absent ones are omitted.
+        properties[metric.name] = json!({
+            "description": format!("{} ({})", metric.doc, metric.unit),
+            "type": ["number", "array", "object"],
+        });
+    }
+    let required = [
+        "schema",
+        "id",
+        "benchmark",
+        "parameters",
+        "status",
+        "ranks",
+        "runtime",
+        "backend",
+        "device",
+        "mode",
+        "caveats",
+        "simulated",
+    ];
+    json!({"type": "object", "required": required, "additionalProperties": false, "properties": properties})
+}
+
+fn sample_line() -> Value {
+    json!({
+        "type": "object",
+        "required": ["id", "launch", "calls", "ns"],
+        "additionalProperties": false,
+        "properties": {
+            "id": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
+            "launch": {"type": "integer", "minimum": 0},
+            "calls": {"type": "integer", "minimum": 0},
+            "ns": {
+                "description": "[rank][sample], nanoseconds of all calls of a sample",
+                "type": "array",
+                "items": {"type": "array", "items": {"type": "integer", "minimum": 0}},
+            },
+        },
+    })
+}
+
+fn run() -> Value {
+    let objects = json!({"type": "array", "items": {"type": "object"}});
+    let texts = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    json!({
+        "type": "object",
+        "required": ["schema", "tool", "experiment", "started", "command_line", "machine", "plan", "benchmarks", "simulated"],
+        "additionalProperties": false,
+        "properties": {
+            "schema": {"const": SCHEMA},
+            "tool": {
+                "type": "object",
+                "required": ["name", "version"],
+                "properties": {"name": {"type": "string"}, "version": {"type": "string"}},
+            },
+            "experiment": {"type": "string"},
+            "started": {"type": "string", "format": "date-time"},
+            "command_line": {"type": "array", "items": {"type": "string"}},
+            "machine": {"type": "object"},
+            "hosts": objects,
+            "placement": objects,
+            "versions": texts,
+            "backends": objects,
+            "environment": texts,
+            "plan": {
+                "type": "object",
+                "required": ["experiment", "profiling", "cases"],
+                "properties": {"cases": {"type": "array", "items": {
+                    "type": "object",
+                    "required": ["id", "benchmark", "parameters", "settings", "world"],
+                }}},
+            },
+            "benchmarks": objects,
+            "harness": {"type": "object", "properties": {"sample_ns": {"type": "number"}, "call_ns": {"type": "number"}}},
+            "simulated": {"type": "boolean"},
+        },
+    })
+}

@@ -1,0 +1,84 @@
+//! The schemas accept what the reader accepts and the writer writes, and refuse slips.
+
+use record::{plan, schema};
+use serde_json::{Value, json};
+
+use crate::table::TABLE;
+use crate::validator::faults;
+
+/// JSON of a plan; the schema sees JSON, so these plans are JSON.
+fn design_plan() -> Value {
+    json!({
+        "experiment": "sweep",
+        "defaults": {"seed": 1, "dtype": "f32", "target_precision": "2%"},
+        "profiling": {"enabled": false},
+        "cases": [
+            {"benchmark": "collective", "op": ["all_reduce", "all_gather"], "ranks": [2, 4], "backend": "shm",
+             "bytes": {"from": "1KiB", "to": "1GiB", "factor": 4}, "pace": {"bandwidth": "10GB/s", "latency": "5us"}},
+            {"benchmark": "training", "model": "gpt2", "zip": {"ranks": [1, 2], "global_batch": [4, 8]}},
+        ],
+    })
+}
+
+#[test]
+fn the_designs_plan_is_valid_to_schema_and_reader() {
+    let schema = schema::plan(&TABLE);
+    assert_eq!(faults(&schema, &design_plan()), Vec::<String>::new());
+    plan::read(&design_plan().to_string(), "p.json", &TABLE, &[]).unwrap_or_else(|errors| panic!("{errors}"));
+}
+
+#[test]
+fn slips_are_refused_by_schema_and_reader() {
+    let schema = schema::plan(&TABLE);
+    for (pointer, value) in [
+        ("/experiment", json!("../x")),
+        ("/cases", json!([])),
+        ("/cases/0/benchmark", json!("colective")),
+        ("/cases/0/ranks", json!(0)),
+        ("/cases/0/ranks", json!("2")),
+        ("/cases/0/op", json!(["all_reduce", "brodcast"])),
+        ("/cases/0/bytes", json!({"from": "1KiB"})),
+        ("/cases/0/pace", json!({"latncy": "1us"})),
+        ("/cases/1/zip", json!({"rank": [1]})),
+        ("/defaults", json!({"sed": 1})),
+        ("/profiling", json!({"enabled": "no"})),
+    ] {
+        let mut wrong = design_plan();
+        *wrong.pointer_mut(pointer).unwrap() = value;
+        assert!(!faults(&schema, &wrong).is_empty(), "the schema takes {wrong}");
+        assert!(plan::read(&wrong.to_string(), "p.json", &TABLE, &[]).is_err(), "the reader takes {wrong}");
+    }
+}
+
+#[test]
+fn every_field_is_described_with_its_default() {
+    let schema = schema::plan(&TABLE);
+    for (index, about) in TABLE.iter().enumerate() {
+        let properties = &schema["properties"]["cases"]["items"]["anyOf"][index]["properties"];
+        assert_eq!(properties["benchmark"]["const"], about.name);
+        for field in about.all_fields() {
+            let declared = &properties[field.name];
+            assert_eq!(declared["description"], field.doc, "{}", field.name);
+            assert_eq!(declared.get("default").is_some(), field.default.is_some(), "{}", field.name);
+        }
+    }
+    assert_eq!(schema["properties"]["defaults"]["properties"]["ranks"]["default"], 2);
+}
+
+#[test]
+fn what_is_written_is_valid() {
+    let schema = schema::record(&TABLE);
+    let line: Value = serde_json::from_str(crate::line::DESIGN).unwrap();
+    assert_eq!(faults(&schema, &line), Vec::<String>::new());
+    let run = serde_json::to_value(crate::store::run_file()).unwrap();
+    assert_eq!(faults(&schema, &run), Vec::<String>::new());
+    let samples = serde_json::to_value(crate::store::samples("0123456789ab", 0)).unwrap();
+    assert_eq!(faults(&schema, &samples), Vec::<String>::new());
+
+    for (name, value) in [("status", json!("fine")), ("id", json!(7)), ("busbw_gbs", json!(null)), ("extra", json!(1))]
+    {
+        let mut wrong = line.clone();
+        wrong[name] = value;
+        assert!(!faults(&schema, &wrong).is_empty(), "the schema takes {name}");
+    }
+}

@@ -1,0 +1,279 @@
+//! The record on disk: what survives crashes, full disks and strangers.
+
+use std::fs;
+use std::path::Path;
+
+use record::store::{CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE};
+use record::{
+    CaseLine, CaseSamples, Machine, Plan, RunFile, Store, StoreError, Tool, directory_name, fresh_directory, plan,
+    read_run, read_samples,
+};
+use terms::Status;
+
+use crate::table::{TABLE, pairs};
+
+fn ten_cases() -> Plan {
+    let given = pairs(&[("op", "all_reduce"), ("bytes", "8..4KiB*2")]);
+    plan::from_flags(TABLE[0], &given, &[]).unwrap()
+}
+
+pub(crate) fn run_file() -> RunFile {
+    let tool = Tool { name: "rankmark".to_owned(), version: "0.1.0".to_owned() };
+    let machine = Machine { host: "node-a".to_owned(), cores: Some(2), ..Machine::default() };
+    let started = "2026-11-20T10:15:00Z".parse().unwrap();
+    let mut run = RunFile::new(tool, started, machine, ten_cases(), &TABLE);
+    run.command_line = vec!["rankmark".to_owned(), "run".to_owned()];
+    run
+}
+
+pub(crate) fn samples(id: &str, launch: u32) -> CaseSamples {
+    CaseSamples { id: id.to_owned(), launch, calls: 2, ns: vec![vec![1500, 1501], vec![1600, u64::MAX]] }
+}
+
+/// A line of a case of the plan.
+fn line(run: &RunFile, index: usize, status: Status) -> CaseLine {
+    let mut line = CaseLine::unmeasured(&run.plan.cases[index], status, "because");
+    if status == Status::Ok {
+        line.reason = None;
+        line.metrics.insert("busbw_gbs".to_owned(), 69.9.into());
+    }
+    line
+}
+
+fn write(directory: &Path, cases: &[(usize, Status)]) -> RunFile {
+    let run = run_file();
+    let mut store = Store::create(directory, &run).unwrap();
+    for (index, status) in cases {
+        let line = line(&run, *index, *status);
+        let samples = samples(&line.id, 0);
+        store.append(&line, &[samples]).unwrap();
+    }
+    run
+}
+
+fn message<T>(result: Result<T, StoreError>) -> String {
+    result.err().expect("it must be refused").to_string()
+}
+
+#[test]
+fn what_is_written_is_read() {
+    let root = tempfile::tempdir().unwrap();
+    let directory = root.path().join("a/b");
+    let run = write(&directory, &[(2, Status::Ok), (0, Status::Failed)]);
+    let read = read_run(&directory).unwrap();
+    assert_eq!(read.file, run);
+    assert_eq!(read.file.metric("collective", "busbw_gbs").unwrap().unit, "GB/s");
+    // In the plan's order, not in the file's.
+    assert_eq!(read.cases, [line(&run, 0, Status::Failed), line(&run, 2, Status::Ok)]);
+    assert_eq!(
+        read_samples(&directory).unwrap().of(&run.plan.cases[2].id).unwrap(),
+        [samples(&run.plan.cases[2].id, 0)]
+    );
+    assert!(read.notes.is_empty());
+    // Nothing else is left behind: no lock, no temporary file.
+    let mut names: Vec<_> = fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, [CASES_FILE, RUN_FILE, SAMPLES_FILE]);
+    let text = fs::read_to_string(directory.join(SAMPLES_FILE)).unwrap();
+    let first = format!(
+        r#"{{"id":"{}","launch":0,"calls":2,"ns":[[1500,1501],[1600,18446744073709551615]]}}"#,
+        run.plan.cases[2].id
+    );
+    assert_eq!(text.lines().next(), Some(first.as_str()));
+}
+
+#[test]
+fn a_record_is_not_overwritten_and_not_shared() {
+    let root = tempfile::tempdir().unwrap();
+    let shown = root.path().display();
+    let run = run_file();
+    let store = Store::create(root.path(), &run).unwrap();
+    let pid = std::process::id();
+    let in_use = format!(
+        "{shown} is in use by a live run (pid {pid})\nhint:  wait for it, or choose another place with `--output-dir DIR`"
+    );
+    assert_eq!(message(Store::create(root.path(), &run)), in_use);
+    assert_eq!(message(Store::resume(root.path())), in_use);
+    // Reading needs no lock.
+    assert_eq!(read_run(root.path()).unwrap().file, run);
+    drop(store);
+    assert_eq!(
+        message(Store::create(root.path(), &run)),
+        format!(
+            "{shown} holds a record already (`run.json`)\nhint:  go on with it by `--resume {shown}`, or choose another \
+             place with `--output-dir DIR`"
+        )
+    );
+    // What a run that was killed leaves is no obstacle.
+    fs::write(root.path().join(LOCK_FILE), "1\n").unwrap();
+    Store::resume(root.path()).unwrap();
+}
+
+#[test]
+fn lines_without_a_run_file_are_not_written_over() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join(CASES_FILE), "something\n").unwrap();
+    assert!(message(Store::create(root.path(), &run_file())).contains("holds a record already (`cases.jsonl`)"));
+    assert_eq!(fs::read_to_string(root.path().join(CASES_FILE)).unwrap(), "something\n");
+}
+
+#[test]
+fn no_record_no_resume_and_no_trace() {
+    let root = tempfile::tempdir().unwrap();
+    let expected = format!("{} holds no record\ncause: there is no run.json in it", root.path().display());
+    assert_eq!(message(Store::resume(root.path())), expected);
+    assert_eq!(message(read_run(root.path())), expected);
+    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn resuming_keeps_what_is_ok_and_repeats_the_rest() {
+    let root = tempfile::tempdir().unwrap();
+    let before = [(0, Status::Ok), (1, Status::Failed), (2, Status::Skipped), (3, Status::NotRun), (4, Status::Ok)];
+    let run = write(root.path(), &before);
+    let (mut store, resumed) = Store::resume(root.path()).unwrap();
+    assert_eq!(resumed.file.plan, run.plan);
+    let ids = [0, 4].map(|index: usize| run.plan.cases[index].id.clone());
+    assert_eq!(resumed.done, ids.into_iter().collect());
+    assert_eq!(resumed.cases.len(), 5);
+    let again = line(&run, 1, Status::Ok);
+    store.append(&again, &[samples(&again.id, 0), samples(&again.id, 1)]).unwrap();
+    drop(store);
+    let read = read_run(root.path()).unwrap();
+    assert_eq!(read.cases.len(), 5);
+    assert_eq!(read.cases[1], again);
+    // Of the first attempt no samples remain.
+    assert_eq!(read_samples(root.path()).unwrap().of(&again.id).unwrap().len(), 2);
+}
+
+#[test]
+fn a_crash_at_any_byte_loses_at_most_the_last_case() {
+    let root = tempfile::tempdir().unwrap();
+    let run = write(root.path(), &[(0, Status::Ok), (1, Status::Ok), (2, Status::Ok)]);
+    let whole = fs::read(root.path().join(CASES_FILE)).unwrap();
+    for length in 0..=whole.len() {
+        fs::write(root.path().join(CASES_FILE), &whole[..length]).unwrap();
+        let breaks = whole[..length].iter().filter(|byte| **byte == b'\n').count();
+        // A line that lacks nothing but its break is whole.
+        let complete = breaks + usize::from(whole.get(length) == Some(&b'\n') && length > 0);
+        let cut = length > 0 && complete == breaks && whole[length - 1] != b'\n';
+
+        let read = read_run(root.path()).unwrap();
+        assert_eq!((read.cases.len(), read.notes.len()), (complete, usize::from(cut)), "read at {length}");
+        let (mut store, resumed) = Store::resume(root.path()).unwrap();
+        assert_eq!((resumed.done.len(), resumed.notes.len()), (complete, usize::from(cut)), "resumed at {length}");
+        let next = line(&run, 5, Status::Ok);
+        store.append(&next, &[]).unwrap();
+        drop(store);
+        let read = read_run(root.path()).unwrap();
+        assert_eq!((read.cases.len(), read.notes.len()), (complete + 1, 0), "after {length}");
+    }
+}
+
+#[test]
+fn samples_cut_short_are_mended() {
+    let root = tempfile::tempdir().unwrap();
+    let run = write(root.path(), &[(0, Status::Ok), (1, Status::Ok)]);
+    let path = root.path().join(SAMPLES_FILE);
+    let whole = fs::read(&path).unwrap();
+    for length in [whole.len() - 1, whole.len() / 2 + 1, 1, 0] {
+        fs::write(&path, &whole[..length]).unwrap();
+        let note = length != 0;
+        assert_eq!(!read_samples(root.path()).unwrap().notes.is_empty(), note);
+        let (store, resumed) = Store::resume(root.path()).unwrap();
+        assert_eq!(!resumed.notes.is_empty(), note, "{length}");
+        drop(store);
+        assert!(read_samples(root.path()).unwrap().notes.is_empty());
+    }
+    assert!(read_samples(root.path()).unwrap().of(&run.plan.cases[0].id).unwrap().is_empty());
+}
+
+#[test]
+fn damage_in_the_middle_is_refused_and_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), &[(0, Status::Ok), (1, Status::Ok), (2, Status::Ok)]);
+    let path = root.path().join(CASES_FILE);
+    let whole = fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = whole.lines().collect();
+    let shown = path.display();
+    for (middle, cause) in [
+        ("{\"schema\":1", "EOF while parsing an object at line 1 column 11"),
+        ("", "EOF while parsing a value at line 1 column 0"),
+        ("\0\0\0", "expected value at line 1 column 1"),
+        (&lines[1].replace("\"schema\":1", "\"schema\":2"), "schema 2; this program reads 1"),
+    ] {
+        let damaged = format!("{}\n{middle}\n{}\n", lines[0], lines[2]);
+        fs::write(&path, &damaged).unwrap();
+        let expected = format!(
+            "{shown}:2: not a line of this record\ncause: {cause}\nhint:  nothing was changed; take that line out, or \
+             start a new record with `--output-dir DIR`"
+        );
+        assert_eq!(message(Store::resume(root.path())), expected);
+        assert_eq!(message(read_run(root.path())), expected);
+        assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+    }
+}
+
+#[test]
+fn a_damaged_run_file_is_refused_and_left_alone() {
+    let root = tempfile::tempdir().unwrap();
+    write(root.path(), &[(0, Status::Ok)]);
+    let path = root.path().join(RUN_FILE);
+    let whole = fs::read_to_string(&path).unwrap();
+    let newer = whole.replacen("\"schema\": 1", "\"schema\": 2", 1);
+    let deep = "[".repeat(1_000_000);
+    for damaged in [&whole[..whole.len() / 2], "", "[]", newer.as_str(), "{\"schema\":1}", deep.as_str()] {
+        fs::write(&path, damaged).unwrap();
+        let said = message(Store::resume(root.path()));
+        assert!(said.starts_with(&format!("{} is not a run file\ncause: ", path.display())), "{said}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), damaged);
+    }
+}
+
+#[test]
+fn numbers_that_json_lacks_are_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let run = run_file();
+    let mut store = Store::create(root.path(), &run).unwrap();
+    let mut wrong = line(&run, 0, Status::Ok);
+    wrong.per_rank_median_s = Some(vec![f64::NAN]);
+    assert!(message(store.append(&wrong, &[])).contains("cannot be written as it is"));
+    let mut wrong = line(&run, 0, Status::Ok);
+    wrong.metrics.insert("busbw_gbs".to_owned(), f64::INFINITY.into());
+    assert!(message(store.append(&wrong, &[])).contains("NaN or infinity"));
+    assert_eq!(fs::metadata(root.path().join(CASES_FILE)).unwrap().len(), 0);
+}
+
+#[test]
+fn the_run_file_is_replaced_whole() {
+    let root = tempfile::tempdir().unwrap();
+    let mut run = run_file();
+    let store = Store::create(root.path(), &run).unwrap();
+    run.harness = Some(record::HarnessCost { sample_ns: 45.5, call_ns: 1.25 });
+    store.write_run(&run).unwrap();
+    assert_eq!(read_run(root.path()).unwrap().file, run);
+    assert!(!root.path().join("run.json.new").exists());
+}
+
+#[test]
+fn directories_are_named_by_time_and_never_shared() {
+    let root = tempfile::tempdir().unwrap();
+    let started = "2026-11-20T11:15:00.9+01:00".parse().unwrap();
+    assert_eq!(directory_name(started, "quick"), "20261120T101500Z-quick");
+    let results = root.path().join("results");
+    for expected in ["20261120T101500Z-quick", "20261120T101500Z-quick-2", "20261120T101500Z-quick-3"] {
+        assert_eq!(fresh_directory(&results, started, "quick").unwrap(), results.join(expected));
+    }
+}
+
+#[test]
+fn a_file_in_the_way() {
+    let root = tempfile::tempdir().unwrap();
+    let file = root.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    for directory in [file.clone(), file.join("below")] {
+        let said = message(Store::create(&directory, &run_file()));
+        assert!(said.contains("cannot create") && said.contains("--output-dir"), "{said}");
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
