@@ -239,3 +239,6 @@ impl Rendezvous {
         Turn::Joins(Box::new(Joined { hello, connection }))
     }
 }
+
+#[cfg(test)]
+mod tests;

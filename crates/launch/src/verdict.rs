@@ -336,3 +336,6 @@ pub(crate) fn signal_name(signal: i32) -> String {
     let name = NAMES.iter().find(|(number, _)| *number == signal);
     name.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
 }
+
+#[cfg(test)]
+mod tests;

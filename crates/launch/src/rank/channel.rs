@@ -8,7 +8,7 @@ use crate::control::{Decoder, FromRank, MAX_FRAME, Session, ToRank, read, write}
 use super::Departure;
 
 /// A connection to the coordinator, both sides having proved themselves.
-pub(super) struct RankChannel {
+pub(crate) struct RankChannel {
     stream: TcpStream,
     decoder: Decoder,
     session: Session,

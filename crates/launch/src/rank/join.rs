@@ -22,7 +22,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// When the coordinator refuses, is not who it should be, or cannot be reached within the invitation's patience.
-pub(super) fn join(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel, Departure> {
+pub(crate) fn join(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel, Departure> {
     let deadline = Instant::now() + invitation.patience;
     let mut pause = FIRST_PAUSE;
     loop {

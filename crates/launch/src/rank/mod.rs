@@ -26,6 +26,8 @@ use channel::RankChannel;
 pub use departure::Departure;
 pub(crate) use departure::PANICKED;
 pub use guardian::Guardian;
+#[cfg(test)]
+pub(crate) use join::join;
 
 /// The hidden argument of a rank process: `__rank=RANK,INVITATION,STATUS`, the latter two descriptors that it inherits.
 const ARGUMENT: &str = "__rank=";

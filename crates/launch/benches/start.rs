@@ -1,0 +1,67 @@
+//! How long a world takes to start, to answer a command and to end: `cargo bench -p launch`.
+//!
+//! Starts itself again as the ranks. Medians and the range of the middle 90% of the runs.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use launch::LocalStarter;
+use measure::{Command, Failure, Probe, RankSide, Reply, World, WorldSpec};
+
+/// Answers at once.
+struct Echo;
+
+impl RankSide for Echo {
+    fn obey(&mut self, _: &Command) -> Reply {
+        Reply::Numbers(vec![1.0])
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<OsString> = std::env::args_os().collect();
+    if launch::is_rank(&args) {
+        let made = launch::rank_main(&args, &mut |_| Ok::<Box<dyn RankSide>, Failure>(Box::new(Echo)));
+        return ExitCode::from(made.map_or_else(|departure| departure.code() as u8, |()| 0));
+    }
+    for ranks in [1, 2, 4, 8] {
+        let fields = serde_json::json!({"bind": "core"});
+        let fields = fields.as_object().cloned().unwrap_or_default();
+        let spec = WorldSpec { ranks, fields };
+        let (mut starts, mut commands, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..40 {
+            let begin = Instant::now();
+            let mut world = match LocalStarter::new().start_processes(&spec) {
+                Ok(world) => world,
+                Err(verdict) => {
+                    say(&format!("{verdict}"));
+                    return ExitCode::FAILURE;
+                }
+            };
+            starts.push(begin.elapsed());
+            for _ in 0..20 {
+                let begin = Instant::now();
+                if world.command(&Command::Probe(Probe::Overhead), Duration::from_secs(10)).is_err() {
+                    return ExitCode::FAILURE;
+                }
+                commands.push(begin.elapsed());
+            }
+            let begin = Instant::now();
+            drop(world);
+            ends.push(begin.elapsed());
+        }
+        say(&format!("{ranks} ranks: start {}, command {}, end {}", spread(starts), spread(commands), spread(ends)));
+    }
+    ExitCode::SUCCESS
+}
+
+fn spread(mut times: Vec<Duration>) -> String {
+    times.sort();
+    let at = |share: f64| times[((times.len() - 1) as f64 * share).round() as usize];
+    format!("{:.2?} ({:.2?}-{:.2?})", at(0.5), at(0.05), at(0.95))
+}
+
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
