@@ -22,7 +22,7 @@ const BAND: &str = "Points: medians; bands: 95% intervals of the median.";
 
 /// The charts of one operation.
 pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<Named> {
-    let stem = file_stem(&operation.name);
+    let stem = &operation.stem;
     let sizes = operation.points().filter_map(|point| point.bytes).collect::<std::collections::BTreeSet<_>>();
     let mut charts = Vec::new();
     let mut add = |kind: &str, spec: Option<ChartSpec>| {
@@ -30,7 +30,9 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<Named> {
     };
     add("time", against_bytes(operation, TIME));
     add("busbw", against_bytes(operation, BUSBW).map(|spec| with_limits(spec, operation)));
-    add("algbw", against_bytes(operation, ALGBW));
+    if sizes.len() > 1 {
+        add("algbw", against_bytes(operation, ALGBW));
+    }
     match sizes.last() {
         Some(largest) => add("ranks", by_ranks(operation, Some(*largest), BUSBW)),
         None => add("ranks", by_ranks(operation, None, TIME)),
@@ -151,10 +153,9 @@ fn by_ranks(operation: &Operation, size: Option<u64>, measure: Measure) -> Optio
         let key = (configuration.backend.as_str(), configuration.others.as_slice());
         let at = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
             keys.push(key);
-            // The rank count is on the axis here, so the label is what remains without it.
-            let label = configuration.label.replace(&crate::study::ranks(configuration.ranks), "");
-            let label = label.replace(", , ", ", ").trim_matches([',', ' ']).to_owned();
-            let label = if label.is_empty() { configuration.backend.clone() } else { label };
+            let variant = &configuration.variant;
+            let apart = if variant.is_empty() { "" } else { ", " };
+            let label = format!("{}{apart}{variant}", configuration.backend);
             series.push(Series { label, style: styles + keys.len() - 1, points: Vec::new() });
             keys.len() - 1
         });

@@ -1,6 +1,6 @@
 //! Drift over a long case: how its time moved from the first samples to the last.
 
-use record::CaseLine;
+use record::{CaseLine, Caveat};
 
 use crate::Run;
 use crate::chart::{Axis, ChartSpec, Point, Quantity, Scale, Series};
@@ -14,13 +14,19 @@ const WINDOWS: usize = 60;
 /// Samples in a window, at least: fewer have no interval of their median.
 const WINDOW: usize = 20;
 
+/// Whether a case sampled long enough, or was marked as drifting, for its course in time to be of interest.
+pub(crate) fn is_long(case: &CaseLine) -> bool {
+    let Some(time) = &case.time_s else { return false };
+    let calls = case.calls_per_sample.unwrap_or(1).max(1) as f64;
+    let sampled = time.median * calls * case.samples.unwrap_or(0) as f64;
+    sampled >= LONG || case.caveats.contains(&Caveat::Drift)
+}
+
 /// The series of a case that is long, or that the measuring marked as drifting, and long enough to say anything.
 pub(crate) fn series<'r>(run: &'r Run, case: &CaseLine) -> Option<&'r [f64]> {
     let samples = run.samples.get(&case.id).filter(|samples| samples.len() >= 5 * WINDOW)?;
     let usable = samples.iter().all(|sample| sample.is_finite() && *sample > 0.0);
-    let calls = case.calls_per_sample.unwrap_or(1).max(1) as f64;
-    let long = samples.iter().sum::<f64>() * calls >= LONG || case.caveats.contains(&record::Caveat::Drift);
-    (usable && long).then_some(samples)
+    (usable && is_long(case)).then_some(samples)
 }
 
 /// One sentence for each long case.
@@ -51,7 +57,12 @@ fn sentence(what: &str, samples: &[f64]) -> String {
             let samples = count(samples.len(), "sample", "samples");
             format!("{what} became {} {way} over its {samples}: {ends}.", percent(drift.change.abs()))
         }
-        None => format!("{what} shows no drift over {}: {ends}.", count(samples.len(), "sample", "samples")),
+        None => {
+            format!(
+                "{what} shows no drift beyond its noise over {}: {ends}.",
+                count(samples.len(), "sample", "samples")
+            )
+        }
     }
 }
 

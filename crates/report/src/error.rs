@@ -20,6 +20,9 @@ pub enum Error {
         /// What the encoder said.
         cause: String,
     },
+    /// The record could not be read.
+    #[error("{}", .0.what)]
+    Record(#[from] record::StoreError),
     /// No format has this name.
     #[error("{0}")]
     UnknownFormat(String),
@@ -31,17 +34,21 @@ impl Error {
         match self {
             Self::Write { source, .. } => Some(source.to_string()),
             Self::Png { cause } => Some(cause.clone()),
+            Self::Record(error) => error.cause.clone(),
             Self::UnknownFormat(_) => None,
         }
     }
 
     /// What to do about it.
-    pub fn hint(&self) -> &'static str {
+    pub fn hint(&self) -> &str {
         match self {
             Self::Write { .. } => {
                 "the record itself is complete: free space or permissions, then `rankmark report DIR` writes it again"
             }
             Self::Png { .. } => "the SVG of the same chart does not need the encoder; please report this as a fault",
+            Self::Record(error) => {
+                error.hint.as_deref().unwrap_or("name the directory of a run: the one that holds its run.json")
+            }
             Self::UnknownFormat(_) => "the formats are listed by `rankmark report --help`",
         }
     }

@@ -45,6 +45,17 @@ pub(crate) fn code(text: &str) -> String {
     if longest == 0 && !text.is_empty() { format!("`{text}`") } else { format!("{fence} {text} {fence}") }
 }
 
+/// A text as one word of a shell command.
+pub(crate) fn shell(word: &str) -> String {
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | ':' | '+' | '@' | '%' | ',' | '=');
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 /// White space and control characters as single spaces.
 pub(crate) fn one_line(text: &str) -> String {
     let shown: String = text.chars().map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c }).collect();
@@ -96,7 +107,9 @@ fn is_number(text: &str) -> bool {
 pub(crate) fn file_stem(text: &str) -> String {
     let stem: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).take(48).collect();
-    if stem.bytes().any(|b| b.is_ascii_alphanumeric()) { stem } else { "chart".to_owned() }
+    // A leading dash would read as an option in a shell.
+    let stem = stem.trim_matches('-');
+    if stem.is_empty() { "chart".to_owned() } else { stem.to_owned() }
 }
 
 #[cfg(test)]
@@ -127,7 +140,7 @@ mod tests {
     #[test]
     fn xml_has_no_markup_left() {
         assert_eq!(xml("<a b='c'>&\u{1}"), "&lt;a b=&#39;c&#39;&gt;&amp;\u{FFFD}");
-        assert_eq!(file_stem("../../etc/passwd"), "------etc-passwd");
+        assert_eq!(file_stem("../../etc/passwd"), "etc-passwd");
         assert_eq!(file_stem("|"), "chart");
     }
 }

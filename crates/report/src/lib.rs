@@ -23,6 +23,6 @@ mod write;
 
 pub use error::Error;
 pub use format::{FORMATS, Format, format};
-pub use run::Run;
+pub use run::{Run, machine_line};
 pub use sentences::sentences;
 pub use write::{Artifact, write, write_formats};

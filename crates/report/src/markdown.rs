@@ -6,7 +6,7 @@ use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 
 use crate::charts::{self, Named};
-use crate::escape::{code, markdown as escaped, one_line};
+use crate::escape::{code, markdown as escaped, one_line, shell};
 use crate::facts::{self, Saturation};
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::sentences;
@@ -45,7 +45,7 @@ fn page(run: &Run) -> String {
         page += &section(&escaped(&operation.name), &body.join("\n\n"));
     }
     page += &section("Summary by configuration", &summary(&operations));
-    page += &section("Cases without a result", &without_result(run));
+    page += &section("Cases that need attention", &without_result(run));
     page += &section("Caveats", &caveats(run));
     page += &section("Method", &method(run));
     page += &section("Run it again", &again(run));
@@ -71,6 +71,7 @@ fn head(run: &Run) -> String {
     facts.push(("Machine", escaped(&run.machine)));
     facts.push(("Command", if run.command.is_empty() { String::new() } else { code(&run.command) }));
     facts.push(("Program", escaped(&run.program)));
+    facts.push(("Note", escaped(&run.notes.join("; "))));
     text.push('\n');
     for (name, value) in facts.into_iter().filter(|(_, value)| !value.is_empty()) {
         text += &format!("* {name}: {value}\n");
@@ -108,13 +109,14 @@ fn pictures(charts: &[Named]) -> String {
     charts.iter().map(picture).collect::<Vec<_>>().join("\n\n")
 }
 
-/// Every measured case of an operation.
+/// Every measured case of an operation. Doubts that all rows share stand below it once.
 fn results(operation: &Operation) -> String {
     use Align::{Left, Right};
     let mut table = Table::new(&[
         ("bytes", Right),
         ("ranks", Right),
-        ("configuration", Left),
+        ("backend", Left),
+        ("variant", Left),
         ("op", Left),
         ("type", Left),
         ("time", Right),
@@ -125,33 +127,40 @@ fn results(operation: &Operation) -> String {
         ("wrong", Right),
         ("caveats", Left),
     ]);
+    let measured = |c: &&CaseLine| c.time_s.is_some();
+    let all = operation.configurations.iter().flat_map(|configuration| configuration.cases.iter().copied());
+    let all: Vec<&CaseLine> = all.filter(measured).collect();
+    let everywhere = |caveat: &&Caveat| all.len() > 2 && all.iter().all(|case| case.caveats.contains(caveat));
+    let shared: Vec<Caveat> = Caveat::ALL.iter().filter(everywhere).copied().collect();
     for configuration in &operation.configurations {
-        let plain = crate::study::ranks(configuration.ranks);
-        let label = if configuration.label == plain { NONE.to_owned() } else { escaped(&configuration.label) };
-        let mut cases: Vec<&CaseLine> =
-            configuration.cases.iter().copied().filter(|case| case.time_s.is_some()).collect();
+        let mut cases: Vec<&CaseLine> = configuration.cases.iter().copied().filter(measured).collect();
         cases.sort_by_key(|case| case.bytes);
         for case in cases {
-            table.row(result(operation, case, &label));
+            table.row(result(operation, configuration, case, &shared));
         }
     }
     if table.is_empty() {
-        String::new()
-    } else {
-        table.without_empty(NONE, &["configuration", "type", "% of limit"]).markdown()
+        return String::new();
     }
+    let mut text = table.without_empty(NONE, &["variant", "type", "% of limit"]).markdown();
+    if !shared.is_empty() {
+        let shared: Vec<String> = shared.iter().map(|caveat| format!("`{caveat}`")).collect();
+        text += &format!("\nEvery row also carries {}.", list(&shared));
+    }
+    text
 }
 
-fn result(operation: &Operation, case: &CaseLine, label: &str) -> Vec<String> {
+fn result(operation: &Operation, configuration: &Configuration, case: &CaseLine, shared: &[Caveat]) -> Vec<String> {
     let measured = Measured::of(case);
-    let none = || NONE.to_owned();
-    let of = |text: Option<String>| text.unwrap_or_else(none);
+    let of = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
     let point = measured.as_ref();
-    let caveats: Vec<&str> = case.caveats.iter().map(|caveat| caveat.name()).collect();
+    let own = case.caveats.iter().filter(|caveat| !shared.contains(caveat));
+    let caveats: Vec<&str> = own.map(|caveat| caveat.name()).collect();
     vec![
         of(case.bytes.map(bytes)),
         case.ranks.to_string(),
-        label.to_owned(),
+        or_none(&configuration.backend),
+        or_none(&configuration.variant),
         escaped(&operation.name),
         of(case.dtype.as_deref().map(escaped)),
         of(point.map(|point| seconds(point.time.mid))),
@@ -164,11 +173,17 @@ fn result(operation: &Operation, case: &CaseLine, label: &str) -> Vec<String> {
     ]
 }
 
+fn or_none(text: &str) -> String {
+    if text.is_empty() { NONE.to_owned() } else { escaped(text) }
+}
+
 fn summary(operations: &[Operation]) -> String {
     use Align::{Left, Right};
     let mut table = Table::new(&[
         ("op", Left),
-        ("configuration", Left),
+        ("backend", Left),
+        ("ranks", Right),
+        ("variant", Left),
         ("cases", Right),
         ("smallest time", Right),
         ("latency floor", Right),
@@ -176,6 +191,7 @@ fn summary(operations: &[Operation]) -> String {
         ("at", Right),
         ("90% of peak from", Right),
         ("best % of limit", Right),
+        ("caveats", Left),
     ]);
     for operation in operations {
         for configuration in operation.configurations.iter().filter(|c| !c.points.is_empty()) {
@@ -185,7 +201,10 @@ fn summary(operations: &[Operation]) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let table = table.without_empty(NONE, &["latency floor", "90% of peak from", "best % of limit"]);
+    let table = table.without_empty(
+        NONE,
+        &["variant", "latency floor", "peak busbw GB/s", "at", "90% of peak from", "best % of limit"],
+    );
     format!(
         "{}\nA latency floor is the median time of the smallest sizes where time does not depend on bytes (within a \
          factor of 1.25 while bytes grow at least fourfold). `{NONE}`: the data do not show it.",
@@ -199,34 +218,48 @@ fn summed(operation: &Operation, configuration: &Configuration) -> Vec<String> {
     let peak = facts::peak(configuration);
     let saturation = facts::saturation(configuration).map(|saturation| match saturation {
         Saturation::From(size) => bytes(size),
-        Saturation::AtSmallest(size) => format!("<= {}", bytes(size)),
-        Saturation::StillRising(size) => format!("> {}", bytes(size)),
+        Saturation::AtSmallest(size) => format!("≤ {}", bytes(size)),
+        Saturation::StillRising(_) => "still rising".to_owned(),
     });
     let share = configuration.points.iter().filter_map(|point| point.limit_share).max_by(f64::total_cmp);
-    let over = if configuration.oversubscribed() { " (oversubscribed)" } else { "" };
     vec![
         escaped(&operation.name),
-        format!("{}{over}", escaped(&configuration.label)),
+        or_none(&configuration.backend),
+        configuration.ranks.to_string(),
+        or_none(&configuration.variant),
         configuration.points.len().to_string(),
         of(smallest.map(seconds)),
         of(facts::floor(configuration).map(|floor| seconds(floor.seconds))),
         of(peak.as_ref().map(|(_, busbw, _)| three_digits(busbw.mid))),
         of(peak.as_ref().map(|(size, _, _)| bytes(*size))),
-        of(saturation.map(|text| escaped(&text))),
+        of(saturation),
         of(share.map(percent)),
+        if configuration.oversubscribed() { Caveat::Oversubscribed.name().to_owned() } else { String::new() },
     ]
 }
 
+/// Cases of one reason that are named; more are counted.
+const NAMED: usize = 3;
+
 /// Failed, skipped and not run, with reasons, and how to run just these.
 fn without_result(run: &Run) -> String {
-    let mut text = String::new();
-    let mut rerun = false;
+    let mut groups: Vec<(Status, String, Vec<&CaseLine>)> = Vec::new();
     for case in run.cases.iter().filter(|case| case.status != Status::Ok) {
-        rerun = true;
         let reason = case.reason.as_deref().map(one_line).filter(|reason| !reason.is_empty());
         let reason = reason.unwrap_or_else(|| "no reason was recorded".to_owned());
-        text += &format!("* **{}** {}: {}\n", case.status.name().replace('_', " "), described(case), escaped(&reason));
-        for wrong in case.wrong_elements.iter().take(4) {
+        match groups.iter_mut().find(|(status, known, _)| *status == case.status && *known == reason) {
+            Some((_, _, cases)) => cases.push(case),
+            None => groups.push((case.status, reason, vec![case])),
+        }
+    }
+    let mut text = String::new();
+    for (status, reason, cases) in &groups {
+        let mut names: Vec<String> = cases.iter().take(NAMED).map(|case| described(case)).collect();
+        if cases.len() > NAMED {
+            names.push(format!("{} more", thousands((cases.len() - NAMED) as i64)));
+        }
+        text += &format!("* **{}** {}: {}\n", status.name().replace('_', " "), list(&names), escaped(reason));
+        for wrong in cases.iter().flat_map(|case| &case.wrong_elements).take(4) {
             let (expected, got) = (code(&wrong.expected), code(&wrong.got));
             text += &format!("  * rank {}, element {}: expected {expected}, got {got}\n", wrong.rank, wrong.index);
         }
@@ -234,8 +267,8 @@ fn without_result(run: &Run) -> String {
     for case in run.cases.iter().filter(|case| case.status == Status::Ok && !case.gates_missed.is_empty()) {
         text += &format!("* **gate missed** {}: {}\n", described(case), escaped(&case.gates_missed.join("; ")));
     }
-    if rerun {
-        let command = format!("rankmark run --resume {}", quoted(&run.directory.display().to_string()));
+    if !groups.is_empty() {
+        let command = format!("rankmark run --resume {}", shell(&run.directory.display().to_string()));
         text += &format!("\nRun just these again: {}\n", code(&command));
     }
     text
@@ -248,16 +281,6 @@ fn described(case: &CaseLine) -> String {
     let backend = if backend.is_empty() { backend } else { format!(", {backend}") };
     let id = one_line(&case.id);
     escaped(&format!("{}{size}, {}{backend} (id {id})", operation(case), crate::study::ranks(case.ranks)))
-}
-
-/// A path as one word of a shell command.
-fn quoted(path: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | ':' | '+' | '@' | '%' | ',');
-    if !path.is_empty() && path.chars().all(plain) {
-        path.to_owned()
-    } else {
-        format!("'{}'", path.replace('\'', r"'\''"))
-    }
 }
 
 /// The long form of each caveat that occurs, and how often.
@@ -308,13 +331,19 @@ fn method(run: &Run) -> String {
     if measured.iter().any(|case| case.wrong.is_some()) {
         text += " `wrong` counts wrong elements over all ranks, checked before and after timing.";
     }
+    if let Some(cost) = run.harness {
+        let (sample, call) = (seconds(cost.sample_ns / 1e9), seconds(cost.call_ns / 1e9));
+        text += &format!(" Measuring itself costs {sample} a sample and {call} a call; it is not subtracted.");
+    }
     text + " Exact values are in `cases.csv`, samples in the record."
 }
 
 fn again(run: &Run) -> String {
     if run.command.trim().is_empty() {
-        String::new()
-    } else {
-        format!("```sh\n{}\n```", one_line(&run.command).replace("```", "` ` `"))
+        return String::new();
     }
+    let variables = run.environment.iter().map(|(name, value)| format!("{}={} ", shell(name), shell(value)));
+    let line = format!("{}{}", variables.collect::<String>(), run.command);
+    // Inside a fence only the fence itself is markup.
+    format!("```sh\n{}\n```", one_line(&line).replace("```", "` ` `"))
 }

@@ -1,9 +1,13 @@
 //! What a report is made from: the facts of a run and its case lines, as the record has them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use record::CaseLine;
+use record::store::SAMPLES_FILE;
+use record::{CaseLine, CaseSamples, HarnessCost, Machine};
+use terms::Bytes;
+
+use crate::{Error, drift, escape};
 
 /// A run, read from its record.
 #[derive(Clone, Debug, Default)]
@@ -12,18 +16,136 @@ pub struct Run {
     pub title: String,
     /// When it started, as text.
     pub started: String,
-    /// The machine in a line.
+    /// The machine in a line, see [`machine_line`].
     pub machine: String,
     /// Cores that ranks could use, when known.
     pub cores: Option<u32>,
-    /// The exact command line.
+    /// The exact command line, as a shell reads it.
     pub command: String,
+    /// Environment variables that the record kept.
+    pub environment: BTreeMap<String, String>,
     /// The record's directory, for `--resume`.
     pub directory: PathBuf,
     /// What wrote the record ("rankmark 0.1.0").
     pub program: String,
+    /// What measuring itself costs, when it was measured.
+    pub harness: Option<HarnessCost>,
+    /// What a reader of the record should know of its state.
+    pub notes: Vec<String>,
     /// Its case lines, in the order of the plan.
     pub cases: Vec<CaseLine>,
-    /// Seconds of one call in each sample, in order of time (each the maximum over ranks), by case id; may lack cases.
+    /// Seconds of one call in each sample, in order of time (each the maximum over ranks), by case id; of long cases
+    /// only, since nothing else of a report needs samples.
     pub samples: BTreeMap<String, Vec<f64>>,
+}
+
+impl Run {
+    /// Reads the record in a directory.
+    ///
+    /// # Errors
+    /// When there is no record, or it cannot be read.
+    pub fn read(directory: &Path) -> Result<Self, Error> {
+        let mut run = Self::of(record::read_run(directory)?, directory);
+        let long: Vec<String> =
+            run.cases.iter().filter(|case| drift::is_long(case)).map(|case| case.id.clone()).collect();
+        if long.is_empty() {
+            return Ok(run);
+        }
+        if !directory.join(SAMPLES_FILE).exists() {
+            run.notes.push(format!("{SAMPLES_FILE} is missing: drift cannot be shown"));
+            return Ok(run);
+        }
+        let mut lines = record::read_samples(directory)?;
+        run.notes.append(&mut lines.notes);
+        for id in long {
+            let launches = lines.of(&id)?;
+            run.samples.insert(id, launches.iter().flat_map(call_times).collect());
+        }
+        Ok(run)
+    }
+
+    /// The same of a record that was read already, without samples.
+    pub fn of(record: record::Run, directory: &Path) -> Self {
+        let record::Run { file, cases, notes } = record;
+        let cores = match file.machine.allowed_cpus.len() {
+            0 => file.machine.cores,
+            allowed => u32::try_from(allowed).ok(),
+        };
+        let words: Vec<String> = file.command_line.iter().map(|word| escape::shell(word)).collect();
+        Self {
+            title: file.experiment,
+            started: file.started,
+            machine: machine_line(&file.machine),
+            cores,
+            command: words.join(" "),
+            environment: file.environment,
+            directory: directory.to_owned(),
+            program: format!("{} {}", file.tool.name, file.tool.version),
+            harness: file.harness,
+            notes,
+            cases,
+            samples: BTreeMap::new(),
+        }
+    }
+}
+
+/// Seconds of one call in each sample of a launch: the maximum over ranks, over the calls of a sample.
+fn call_times(launch: &CaseSamples) -> Vec<f64> {
+    let number = launch.ns.iter().map(Vec::len).min().unwrap_or(0);
+    let slowest = |sample: usize| launch.ns.iter().map(|rank| rank[sample]).max().unwrap_or(0);
+    (0..number).map(|sample| slowest(sample) as f64 / launch.calls.max(1) as f64 / 1e9).collect()
+}
+
+/// A machine in a line: what limits a measurement there. What is not known is left out.
+pub fn machine_line(machine: &Machine) -> String {
+    let number = match machine.allowed_cpus.len() {
+        0 => machine.threads.or(machine.cores),
+        allowed => u32::try_from(allowed).ok(),
+    };
+    let vector = [("avx512f", "AVX-512"), ("avx2", "AVX2")]
+        .into_iter()
+        .find(|(flag, _)| machine.isa.iter().any(|has| has == flag))
+        .map(|(_, name)| format!("({name})"));
+    let model = if machine.cpu_model.is_empty() { &machine.arch } else { &machine.cpu_model };
+    let cores = number.map(|number| crate::number::count(number as usize, "core", "cores"));
+    let processor: Vec<String> =
+        cores.into_iter().chain([model.clone()]).chain(vector).filter(|part| !part.is_empty()).collect();
+    let memory = machine.memory_limit_bytes.or(machine.memory_bytes).map(|bytes| Bytes(bytes).about());
+    let place = match (&machine.wsl, &machine.container, &machine.hypervisor) {
+        (Some(version), _, _) => format!(" under WSL {version}"),
+        (_, Some(container), _) => format!(" in a container ({container})"),
+        (_, _, Some(hypervisor)) => format!(" in a virtual machine ({hypervisor})"),
+        _ => String::new(),
+    };
+    let kernel = if machine.kernel.is_empty() { String::new() } else { format!("Linux {}{place}", machine.kernel) };
+    let parts = [processor.join(" "), memory.unwrap_or_default(), kernel];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_its_slowest_rank_over_its_calls() {
+        let ns = vec![vec![2_000, 9_000], vec![4_000, 3_000]];
+        let launch = CaseSamples { id: "x".into(), launch: 0, calls: 2, ns };
+        assert_eq!(call_times(&launch), [2e-6, 4.5e-6]);
+    }
+
+    #[test]
+    fn a_machine_says_what_is_known() {
+        assert_eq!(machine_line(&Machine::default()), "");
+        let machine = Machine {
+            allowed_cpus: vec![0, 1],
+            cpu_model: "EPYC".into(),
+            isa: vec!["avx2".into(), "avx512f".into()],
+            memory_bytes: Some(24 << 30),
+            kernel: "6.18".into(),
+            hypervisor: Some("KVM".into()),
+            ..Machine::default()
+        };
+        let line = "2 cores EPYC (AVX-512), 24.0 GiB, Linux 6.18 in a virtual machine (KVM)";
+        assert_eq!(machine_line(&machine), line);
+    }
 }

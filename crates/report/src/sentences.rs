@@ -13,6 +13,8 @@ use crate::{Run, drift};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
+/// A limit exceeded by more than this share limits nothing.
+const EXCEEDED: f64 = 1.1;
 /// Configurations that one sentence names; more are in the tables.
 const NAMED: usize = 3;
 /// Up to this many operations, all their sentences stand at the top of the report; more have their own sections.
@@ -108,7 +110,7 @@ fn headline(operation: &Operation) -> Option<String> {
     if configuration.points.len() == 1 {
         return Some(format!("{name} of {} with {label} takes {}, {}.", bytes(at), timed(point.time), rated(peak)));
     }
-    let mut text = format!("{name} is fastest with {label} at {}: {}", bytes(at), rated(peak));
+    let mut text = format!("{name} peaks at {} with {label} at {}", rated(peak), bytes(at));
     match facts::saturation(configuration) {
         Some(Saturation::From(size)) if size < at => text += &format!(", 90% of it from {} up", bytes(size)),
         Some(Saturation::AtSmallest(size)) if size < at => {
@@ -139,40 +141,34 @@ fn some(parts: Vec<String>) -> String {
     list(&shown)
 }
 
-fn limits(operation: &Operation) -> Vec<String> {
-    let (mut bound, mut below) = (Vec::new(), Vec::new());
-    for configuration in &operation.configurations {
+/// How near each configuration comes to the memory limit. "Memory-bandwidth bound" is said only of sizes from which on
+/// every case reaches at least 80% of it.
+fn limits(operation: &Operation) -> Option<String> {
+    let one = |configuration: &Configuration| {
         let label = &configuration.label;
-        match facts::limit(configuration) {
-            Some(Limit::Bound { bytes: from, shares: [low, high] }) => {
-                let sizes = match configuration.sized().next_back() {
-                    Some((largest, _)) if largest == from => format!("at {}", bytes(from)),
-                    _ => format!("from {} up", bytes(from)),
-                };
-                let shares = if percent(low) == percent(high) {
-                    percent(low)
+        Some(match facts::limit(configuration)? {
+            Limit::Bound { bytes: from, shares: [low, high] } => {
+                let shares_exceed = high > EXCEEDED;
+                let (low, high) = (percent(low), percent(high));
+                let shares = if low == high { low } else { format!("{low} to {high}") };
+                let largest = configuration.sized().next_back().is_some_and(|(size, _)| size == from);
+                let sizes = if largest { format!("at {}", bytes(from)) } else { format!("from {} up", bytes(from)) };
+                // What is far exceeded was no limit: the probe beside the case then missed the working set.
+                let meaning = if shares_exceed {
+                    "more than it, so it is no limit there"
                 } else {
-                    format!("{} to {}", percent(low), percent(high))
+                    "memory-bandwidth bound there"
                 };
-                bound.push(format!("{sizes} with {label} ({shares} of the limit)"));
+                format!("{shares} with {label} {sizes} ({meaning})")
             }
-            Some(Limit::Below { bytes: at, share }) => {
-                below.push(format!("{} with {label} (at {})", percent(share), bytes(at)));
+            Limit::Below { bytes: at, share } => format!("at most {} with {label} (at {})", percent(share), bytes(at)),
+            Limit::InPlaces { bytes: at, share } => {
+                format!("at most {} with {label} (at {}, less at larger sizes)", percent(share), bytes(at))
             }
-            Some(Limit::InPlaces { bytes: at, share }) => {
-                below.push(format!("{} with {label} (at {}, not above it)", percent(share), bytes(at)));
-            }
-            None => {}
-        }
-    }
-    let mut sentences = Vec::new();
-    if !bound.is_empty() {
-        sentences.push(format!("{} is memory-bandwidth bound {}.", operation.name, some(bound)));
-    }
-    if !below.is_empty() {
-        sentences.push(format!("Of the memory limit {} reaches at most {}.", operation.name, some(below)));
-    }
-    sentences
+        })
+    };
+    let parts: Vec<String> = operation.configurations.iter().filter_map(one).collect();
+    (!parts.is_empty()).then(|| format!("Of the memory limit {} reaches {}.", operation.name, some(parts)))
 }
 
 /// Configurations whose times belong to the transport, not to the wait for a core.
@@ -222,34 +218,47 @@ fn effect_of_ranks(operation: &Operation) -> Vec<String> {
             None => groups.push(vec![configuration]),
         }
     }
-    groups
-        .iter_mut()
-        .filter_map(|group| {
-            group.sort_by_key(|configuration| configuration.ranks);
-            ranks_apart(group.first()?, group.last()?)
-        })
-        .take(NAMED)
-        .collect()
+    let mut sentences = Vec::new();
+    for group in &mut groups {
+        group.sort_by_key(|configuration| configuration.ranks);
+        if let [few, .., many] = group[..] {
+            sentences.extend(ranks_apart(few, many));
+        }
+    }
+    sentences.truncate(NAMED);
+    sentences
 }
 
-fn ranks_apart(few: &Configuration, many: &Configuration) -> Option<String> {
+fn ranks_apart(few: &Configuration, many: &Configuration) -> Vec<String> {
     if few.ranks == many.ranks {
-        return None;
+        return Vec::new();
     }
-    let compare = |(size, fewer, more): &(u64, &Measured, &Measured)| {
-        let at = format!("at {}", bytes(*size));
+    let (mut told, mut untold) = (Vec::new(), Vec::new());
+    let few_ranks = ranks(few.ranks);
+    for (size, fewer, more) in common_sizes(few, many) {
         if more.time.overlaps(&fewer.time) {
-            return format!("{at} cannot tell (the intervals overlap)");
+            untold.push(bytes(size));
+        } else {
+            let ratio = more.time.over(&fewer.time);
+            let (low, high) = (factor(ratio.low), factor(ratio.high));
+            let than = if told.is_empty() { format!(" as long as {few_ranks}") } else { String::new() };
+            told.push(format!("{} ({low} to {high}){than} at {}", factor(ratio.mid), bytes(size)));
         }
-        let ratio = more.time.over(&fewer.time);
-        format!("{at} {} ({} to {})", factor(ratio.mid), factor(ratio.low), factor(ratio.high))
-    };
-    let compared: Vec<String> = common_sizes(few, many).iter().map(compare).collect();
-    if compared.is_empty() {
-        return None;
     }
-    let doubt = if many.oversubscribed() || few.oversubscribed() { "; waiting for cores is included" } else { "" };
-    Some(format!("Time of {} over that of {}: {}{doubt}.", many.label, ranks(few.ranks), list(&compared)))
+    let doubted = many.oversubscribed() || few.oversubscribed();
+    let mut sentences = Vec::new();
+    if !told.is_empty() {
+        let doubt = if doubted { "; waiting for cores is included" } else { "" };
+        sentences.push(format!("{} take {}{doubt}.", many.label, list(&told)));
+    }
+    if !untold.is_empty() {
+        let at = list(&untold);
+        sentences.push(format!(
+            "Whether {} take longer than {few_ranks} at {at}: cannot tell, the intervals overlap.",
+            many.label
+        ));
+    }
+    sentences
 }
 
 /// The fastest backend against the slowest, at the largest size that both have with equal ranks.

@@ -10,6 +10,7 @@ use serde_json::Value;
 use terms::Status;
 
 use crate::Run;
+use crate::escape::file_stem;
 
 /// A value with its 95% interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,6 +96,8 @@ impl<'a> Measured<'a> {
 pub(crate) struct Configuration<'a> {
     /// What tells it from the others of the run ("shm, 4 ranks").
     pub(crate) label: String,
+    /// The label without backend and ranks; empty where nothing else varies.
+    pub(crate) variant: String,
     /// Its number among the run's labels: colour and marker.
     pub(crate) style: usize,
     pub(crate) ranks: u32,
@@ -128,6 +131,8 @@ impl Configuration<'_> {
 pub(crate) struct Operation<'a> {
     /// `all_reduce`; the benchmark's name where a benchmark has no operations.
     pub(crate) name: String,
+    /// The beginning of its charts' file names, unlike that of any other operation.
+    pub(crate) stem: String,
     /// What holds for all its configurations ("shm, cpu, f32, sum").
     pub(crate) constants: String,
     pub(crate) configurations: Vec<Configuration<'a>>,
@@ -190,7 +195,9 @@ pub(crate) fn operations(run: &Run) -> Vec<Operation<'_>> {
     for case in &run.cases {
         let name = operation(case);
         let at = operations.iter().position(|operation| operation.name == name).unwrap_or_else(|| {
-            operations.push(Operation { name: name.to_owned(), constants: String::new(), configurations: Vec::new() });
+            let stem = stem(name, &operations);
+            let name = name.to_owned();
+            operations.push(Operation { name, stem, constants: String::new(), configurations: Vec::new() });
             operations.len() - 1
         });
         put(&mut operations[at].configurations, case);
@@ -203,6 +210,14 @@ pub(crate) fn operations(run: &Run) -> Vec<Operation<'_>> {
     operations
 }
 
+/// Names that differ may become the same file name; a number then tells them apart.
+fn stem(name: &str, others: &[Operation]) -> String {
+    let plain = file_stem(name);
+    let taken = |stem: &String| others.iter().any(|other| other.stem == *stem);
+    let numbered = (2..).map(|number| format!("{plain}-{number}"));
+    std::iter::once(plain.clone()).chain(numbered).find(|stem| !taken(stem)).unwrap_or(plain)
+}
+
 fn put<'a>(configurations: &mut Vec<Configuration<'a>>, case: &'a CaseLine) {
     let (backend, others) = (backend(case), others(case));
     let same = |c: &&mut Configuration| c.ranks == case.ranks && c.backend == backend && c.others == others;
@@ -210,6 +225,7 @@ fn put<'a>(configurations: &mut Vec<Configuration<'a>>, case: &'a CaseLine) {
         Some(configuration) => configuration.cases.push(case),
         None => configurations.push(Configuration {
             label: String::new(),
+            variant: String::new(),
             style: 0,
             ranks: case.ranks,
             backend,
@@ -247,7 +263,11 @@ fn label(operations: &mut [Operation]) {
         };
         operation.constants = operation.configurations.first().map(constant).unwrap_or_default();
         for configuration in &mut operation.configurations {
-            configuration.label = label_of(configuration, &varying);
+            configuration.variant = variant_of(configuration, &varying);
+            let backend = varying.contains("backend").then(|| configuration.backend.clone());
+            let parts = [backend.unwrap_or_default(), ranks(configuration.ranks), configuration.variant.clone()];
+            let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+            configuration.label = parts.join(", ");
             let known = labels.iter().position(|label| *label == configuration.label);
             configuration.style = known.unwrap_or_else(|| {
                 labels.push(configuration.label.clone());
@@ -257,15 +277,9 @@ fn label(operations: &mut [Operation]) {
     }
 }
 
-fn label_of(configuration: &Configuration, varying: &BTreeSet<String>) -> String {
-    let mut parts = Vec::new();
-    if varying.contains("backend") {
-        parts.push(configuration.backend.clone());
-    }
-    parts.push(ranks(configuration.ranks));
+fn variant_of(configuration: &Configuration, varying: &BTreeSet<String>) -> String {
     let shown = configuration.others.iter().filter(|(name, _)| varying.contains(name));
-    parts.extend(shown.map(|(name, value)| written(name, value)));
-    parts.join(", ")
+    shown.map(|(name, value)| written(name, value)).collect::<Vec<_>>().join(", ")
 }
 
 /// `1 rank`, `2 ranks`.

@@ -58,7 +58,10 @@ pub(crate) fn draw(items: &mut Vec<Item>, plot: &Box2, x: &Mapped, y: &Mapped) {
     let (rows, _) = rows(y);
     for tick in rows {
         let Some(at) = y.place(tick.value) else { continue };
-        items.push(Item::Line { points: vec![[plot.left, at], [plot.right, at]], pen: pen(GRID) });
+        // Beside the axis line a grid line would look like a second axis.
+        if plot.bottom - at > 4.0 {
+            items.push(Item::Line { points: vec![[plot.left, at], [plot.right, at]], pen: pen(GRID) });
+        }
         let place = [plot.left - 8.0, at + 0.36 * TICK_SIZE];
         items.push(Item::Text(text(tick.label, place, Anchor::End, TICK_SIZE, INK)));
     }

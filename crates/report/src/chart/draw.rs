@@ -238,8 +238,10 @@ fn beside_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], plot: &Box2) {
     let left = plot.right + 18.0;
     for (end, middle) in labels.iter().zip(places) {
         let [x, y] = end.end;
-        if (middle - y).abs() > 3.0 || plot.right - x > 40.0 {
-            let pen = Pen { paint: Paint::faint(end.rgb, 0.45), width: 0.8, dash: None };
+        let far = plot.right - x > 40.0;
+        if (middle - y).abs() > 3.0 || far {
+            // Dotted where it crosses the plot, so that it cannot be read as data.
+            let pen = Pen { paint: Paint::faint(end.rgb, 0.6), width: 0.9, dash: far.then_some([1.0, 3.5]) };
             items.push(Item::Line { points: vec![[x + 6.0, y], [left - 3.0, middle]], pen });
         }
         label(items, end, left, middle);

@@ -17,6 +17,8 @@ pub(crate) fn write(scene: &Scene, scale: u32) -> Result<Vec<u8>, Error> {
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::High);
+    // Flat colours repeat whole rows: prediction from neighbours only hides that.
+    encoder.set_filter(png::Filter::NoFilter);
     // 96 units an inch, in pixels a metre: viewers then show it at the size of the SVG.
     let density = (96.0 * f64::from(scale) / 0.0254).round() as u32;
     encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: density, yppu: density, unit: png::Unit::Meter }));

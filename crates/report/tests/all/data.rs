@@ -7,27 +7,27 @@ use terms::{Collective, Mode, Status};
 
 /// One invented case.
 #[derive(Clone)]
-pub struct Invented {
-    pub op: &'static str,
-    pub backend: &'static str,
-    pub ranks: u32,
-    pub bytes: u64,
+pub(crate) struct Invented {
+    pub(crate) op: &'static str,
+    pub(crate) backend: &'static str,
+    pub(crate) ranks: u32,
+    pub(crate) bytes: u64,
     /// Seconds.
-    pub time: f64,
+    pub(crate) time: f64,
     /// Half the interval's width, relative.
-    pub half_width: f64,
+    pub(crate) half_width: f64,
     /// GB/s of busbw at the limit.
-    pub limit: Option<f64>,
-    pub caveats: Vec<Caveat>,
+    pub(crate) limit: Option<f64>,
+    pub(crate) caveats: Vec<Caveat>,
 }
 
 impl Invented {
-    pub fn new(ranks: u32, bytes: u64, time: f64) -> Self {
+    pub(crate) fn new(ranks: u32, bytes: u64, time: f64) -> Self {
         let (op, backend) = ("all_reduce", "shm");
         Self { op, backend, ranks, bytes, time, half_width: 0.01, limit: None, caveats: Vec::new() }
     }
 
-    pub fn line(&self) -> CaseLine {
+    pub(crate) fn line(&self) -> CaseLine {
         let parameters = json!({
             "op": self.op, "ranks": self.ranks, "backend": self.backend, "device": "cpu", "dtype": "f32",
             "reduce": "sum", "bytes": self.bytes, "in_place": true, "buffers": "registered", "mode": "streaming", "seed": 1
@@ -85,7 +85,7 @@ impl Invented {
 }
 
 /// A run of these cases on an invented machine.
-pub fn run(cases: Vec<CaseLine>) -> Run {
+pub(crate) fn run(cases: Vec<CaseLine>) -> Run {
     Run {
         title: "sweep".into(),
         started: "2026-11-20T10:15:00Z".into(),
@@ -95,24 +95,24 @@ pub fn run(cases: Vec<CaseLine>) -> Run {
         directory: "results/sweep".into(),
         program: "rankmark 0.1.0".into(),
         cases,
-        samples: Default::default(),
+        ..Run::default()
     }
 }
 
 /// Time of a transport with a latency, a bandwidth in cache and a lower one beyond it.
-pub fn transport(bytes: u64, latency: f64, cached_gbs: f64, memory_gbs: f64) -> f64 {
+pub(crate) fn transport(bytes: u64, latency: f64, cached_gbs: f64, memory_gbs: f64) -> f64 {
     let cache = 4.0 * 1048576.0;
     let bytes = bytes as f64;
     latency + bytes.min(cache) / cached_gbs / 1e9 + (bytes - cache).max(0.0) / memory_gbs / 1e9
 }
 
 /// 20 sizes from 1 KiB to 512 MiB.
-pub fn twenty_sizes() -> Vec<u64> {
+pub(crate) fn twenty_sizes() -> Vec<u64> {
     (10..30).map(|exponent| 1u64 << exponent).collect()
 }
 
 /// One series.
-pub fn one_series() -> Run {
+pub(crate) fn one_series() -> Run {
     let case = |bytes| Invented {
         limit: Some(31.0),
         half_width: 0.03,
@@ -122,7 +122,7 @@ pub fn one_series() -> Run {
 }
 
 /// Three rank counts and twenty sizes, the larger counts oversubscribed.
-pub fn three_by_twenty() -> Run {
+pub(crate) fn three_by_twenty() -> Run {
     let mut cases = Vec::new();
     for (ranks, latency, cached, memory) in [(2, 0.3e-6, 40.0, 28.0), (4, 2.4e-6, 18.0, 13.0), (6, 4e-6, 14.0, 9.0)] {
         for (index, bytes) in twenty_sizes().into_iter().enumerate() {
@@ -137,7 +137,7 @@ pub fn three_by_twenty() -> Run {
 }
 
 /// Three backends and four rank counts.
-pub fn twelve_series() -> Run {
+pub(crate) fn twelve_series() -> Run {
     let mut cases = Vec::new();
     for (backend, slow) in [("shm", 1.0), ("reference", 6.0), ("mpi", 2.5)] {
         for ranks in [1u32, 2, 4, 6] {
@@ -152,12 +152,12 @@ pub fn twelve_series() -> Run {
 }
 
 /// One measured case.
-pub fn one_point() -> Run {
+pub(crate) fn one_point() -> Run {
     run(vec![Invented { half_width: 0.05, limit: Some(80.0), ..Invented::new(2, 1 << 20, 15e-6) }.line()])
 }
 
 /// Intervals of several hundred per cent.
-pub fn huge_bands() -> Run {
+pub(crate) fn huge_bands() -> Run {
     let mut run = three_by_twenty();
     for (index, case) in run.cases.iter_mut().enumerate() {
         let time = case.time_s.as_mut().unwrap();
@@ -169,7 +169,7 @@ pub fn huge_bands() -> Run {
 }
 
 /// The sizes of the study: 1MB, 10MB, 100MB, 1GB on 2, 4 and 6 ranks.
-pub fn study() -> Run {
+pub(crate) fn study() -> Run {
     let mut cases = Vec::new();
     for (ranks, memory) in [(2u32, 26.0), (4, 13.0), (6, 9.0)] {
         for bytes in [1_000_000u64, 10_000_000, 100_000_000, 1_000_000_000] {
@@ -183,10 +183,10 @@ pub fn study() -> Run {
 }
 
 /// Text that wants to be markup, a formula, or another line.
-pub const HOSTILE: &str = "<script>alert('1')</script> | \"x\" `y` *z* \n# =1+1 &amp; \u{202E}\u{0}";
+pub(crate) const HOSTILE: &str = "<script>alert('1')</script> | \"x\" `y` *z* \n# =1+1 &amp; \u{202E}\u{0}";
 
 /// Every text of the record hostile.
-pub fn hostile() -> Run {
+pub(crate) fn hostile() -> Run {
     let mut run = one_series();
     run.cases.truncate(3);
     run.title = HOSTILE.into();
@@ -211,9 +211,10 @@ pub fn hostile() -> Run {
 }
 
 /// A long case whose time rises by `rise` over its samples.
-pub fn soak(rise: f64) -> Run {
+pub(crate) fn soak(rise: f64) -> Run {
     let mut case = Invented::new(2, 64 << 20, 4.8e-3).line();
     case.calls_per_sample = Some(100);
+    case.samples = Some(4000);
     let mut random = 12345u64;
     let samples = (0..4000).map(|index| {
         random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
