@@ -40,7 +40,7 @@ pub struct RatioInterval {
     pub interval: Interval,
 }
 
-/// Normal samples simulated for a critical value: its own standard error is then about 1%.
+/// Normal samples simulated for a critical value: its own standard error is then 1% (3% at two launches).
 const CALIBRATIONS: usize = 20_000;
 
 /// The 95% interval of the median of launch medians. Every launch is a series of positive timings in order of time.

@@ -48,6 +48,8 @@ pub const NOISES: [f64; 4] = [0.02, 0.07, 0.15, 1.0];
 pub struct Series {
     random: Xoshiro256PlusPlus,
     state: f64,
+    /// The second of a pair of normal numbers.
+    spare: Option<f64>,
     situation: Situation,
     /// The samples so far.
     pub samples: Vec<f64>,
@@ -57,8 +59,8 @@ impl Series {
     /// An empty series of this situation.
     pub fn new(situation: Situation, seed: u64) -> Series {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let state = standard_normal(&mut random);
-        Series { random, state, situation, samples: Vec::new() }
+        let [state, spare] = standard_normals(&mut random);
+        Series { random, state, spare: Some(spare), situation, samples: Vec::new() }
     }
 
     /// Appends `more` samples.
@@ -70,8 +72,16 @@ impl Series {
                 Marginal::Normal => 1.0 + noise * self.state,
                 Marginal::Lognormal => (noise * self.state).exp(),
             });
-            self.state = phi * self.state + fresh * standard_normal(&mut self.random);
+            self.state = phi * self.state + fresh * self.standard_normal();
         }
+    }
+
+    fn standard_normal(&mut self) -> f64 {
+        self.spare.take().unwrap_or_else(|| {
+            let [first, second] = standard_normals(&mut self.random);
+            self.spare = Some(second);
+            first
+        })
     }
 }
 
@@ -94,8 +104,9 @@ pub fn simulate(situation: Situation, rule: &StopRule, runs: usize, seed: u64) -
     Achieved { coverage: share(covered), samples: share(samples), precise: share(precise) }
 }
 
-/// A standard normal number: Box and Muller (1958), one of the pair.
-fn standard_normal(random: &mut Xoshiro256PlusPlus) -> f64 {
+/// Two independent standard normal numbers: Box and Muller (1958).
+fn standard_normals(random: &mut Xoshiro256PlusPlus) -> [f64; 2] {
     let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
+    let (sine, cosine) = (std::f64::consts::TAU * random.random::<f64>()).sin_cos();
+    [radius * cosine, radius * sine]
 }

@@ -13,6 +13,10 @@
 //! Rejected: batch means and fixed-b methods as the main estimator (with 100 samples at phi = 0.8 a batch is shorter
 //! than the correlation, and coverage falls to about 85%), and the autocorrelation of the indicator series with an
 //! AR(1) model (the indicators of an AR(1) are not AR(1): at phi = 0.8 it gives F = 3.9 where 6.5 is true).
+//! Also rejected: clipping the scores, so that independent spikes hide less of the correlation beneath them. It gains 2% of
+//! coverage there and loses as much on plain autoregressions. So a limit remains: 6% of spikes that come independently of
+//! a series with phi = 0.8 leave a coverage of 90 to 92% (phi = 0.5: 93 to 94%).
+//!
 //! Batch means serve as the check of the model: see `interval`.
 
 use crate::distribution::normal_quantile;
@@ -98,8 +102,9 @@ fn normal_scores(order: &[(f64, u32)]) -> Vec<f64> {
 /// The partial autocorrelations of the chosen autoregression, corrected for bias; empty for a constant series.
 ///
 /// Burg's estimates, because they are much less biased than Yule and Walker's in short, strongly correlated series. The
-/// order, at least 1, minimises the BIC (Schwarz 1978) up to n^(1/3), the rate at which an autoregression of growing
-/// order estimates any spectrum consistently (Berk, Annals of Statistics 2, 1974).
+/// order, at least 1, minimises the criterion of Hannan and Quinn (Journal of the Royal Statistical Society B 41, 1979) up
+/// to n^(1/3), the rate at which an autoregression of growing order estimates any spectrum consistently (Berk, Annals of
+/// Statistics 2, 1974). Schwarz's criterion chose too low an order for correlated series with independent spikes.
 fn partial_autocorrelations(scores: &[f64]) -> Vec<f64> {
     let n = scores.len();
     let mean = scores.iter().sum::<f64>() / n as f64;
@@ -122,7 +127,7 @@ fn partial_autocorrelations(scores: &[f64]) -> Vec<f64> {
         }
         // Backward errors move on one step in time: keep them at the index of the sample that they predict from.
         backward.copy_within(order - 1..n - 1, order);
-        criterion += n as f64 * (1.0 - k * k).max(1e-12).ln() + (n as f64).ln();
+        criterion += n as f64 * (1.0 - k * k).max(1e-12).ln() + 2.0 * (n as f64).ln().ln();
         partials.push(k);
         if criterion < best {
             (best, best_order) = (criterion, order);

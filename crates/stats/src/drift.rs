@@ -27,8 +27,8 @@ pub struct Drift {
 /// Blocks of a series: enough for the normal approximation, few enough that a block outlasts the correlation.
 const BLOCKS: usize = 25;
 
-/// The p-value below which there is a drift; strict, because every case of a run is tested.
-const SIGNIFICANT: f64 = 0.01;
+/// The p-value below which there is a drift. Strict, because every case of every run is tested.
+const SIGNIFICANT: f64 = 1e-4;
 
 /// The Mann-Kendall test of a series against time (Kendall, Rank Correlation Methods, 1975); O(n^2). Fewer than two
 /// samples have no trend: tau 0, p-value 1.
@@ -65,13 +65,21 @@ pub fn theil_sen(series: &[f64]) -> f64 {
     if slopes.is_empty() { 0.0 } else { median(&slopes) }
 }
 
-/// The trend of a series of positive timings in order of time, or `None`: none that 25 block medians show at p < 1%, or
-/// fewer than 100 samples.
+/// A significant trend of a series of positive timings in order of time, or `None`: none that 25 block medians show at
+/// p < 0.01%, or fewer than 100 samples.
 ///
-/// Whether it matters is the caller's question: see [`Drift::change`]. The variance of the Mann-Kendall sum is inflated by
-/// `1 + 2 sum (1 - k/n) r^k`, r being the lag-1 autocorrelation of the detrended block medians (Yue and Wang, Water
-/// Resources Management 18, 2004), corrected for its bias and never below 0.
+/// Whether it matters is the caller's question: require a practical [`Drift::change`] too. On stationary series
+/// (autoregressions with phi up to 0.8, 20,000 each) it is raised in under 0.01% for phi up to 0.5 and 600 samples or
+/// more, in 0.05% at worst (phi = 0.8, 150 samples: blocks shorter than the correlation).
 pub fn drift(series: &[f64]) -> Option<Drift> {
+    trend(series).filter(|trend| trend.p_value < SIGNIFICANT)
+}
+
+/// The trend of a series of positive timings, significant or not; `None` under 100 samples.
+///
+/// The variance of the Mann-Kendall sum is inflated by `1 + 2 sum (1 - k/n) r^k`, r being the lag-1 autocorrelation of the
+/// detrended block medians (Yue and Wang, Water Resources Management 18, 2004), corrected for its bias and never below 0.
+pub fn trend(series: &[f64]) -> Option<Drift> {
     let size = series.len() / BLOCKS;
     if size < 4 {
         return None;
@@ -85,6 +93,6 @@ pub fn drift(series: &[f64]) -> Option<Drift> {
     let inflation = 1.0 + 2.0 * (1..BLOCKS).map(|k| (1.0 - k as f64 / blocks) * r.powi(k as i32)).sum::<f64>();
     let test = corrected_kendall(&medians, inflation);
     let change = slope * (series.len() - 1) as f64 / size as f64 / median(series).abs();
-    let found = test.p_value < SIGNIFICANT && change.is_finite();
-    found.then_some(Drift { change, tau: test.tau, p_value: test.p_value })
+    // A median of 0 has no relative change.
+    change.is_finite().then_some(Drift { change, tau: test.tau, p_value: test.p_value })
 }

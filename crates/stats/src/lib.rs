@@ -23,7 +23,7 @@ mod warm_up;
 pub use bootstrap::{RatioInterval, hierarchical_interval, hierarchical_ratio_interval, ratio_interval};
 pub use dependence::{Dependence, autocorrelation, dependence, effective_samples};
 pub use distribution::{normal_cdf, normal_quantile, student_quantile};
-pub use drift::{Drift, Kendall, drift, kendall, theil_sen};
+pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend};
 pub use interval::{Interval, Method, median_interval};
 pub use quantile::{Summary, median, quantile, sorted, summary};
 pub use stop::{Decision, StopReason, StopRule};
