@@ -1,1 +1,49 @@
-fn main() {}
+//! `rankmark`: measures, explains and compares how fast distributed deep learning runs.
+//!
+//! This crate reads arguments and our environment, prints, and exits; everything else is in the crates below.
+
+mod cli;
+mod commands;
+mod failure;
+mod plans;
+mod reading;
+mod session;
+mod terminal;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if launch::is_rank(&arguments) {
+        return session::rank(&arguments);
+    }
+    match dispatch(&arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(failure) => {
+            terminal::complain(&failure);
+            ExitCode::from(failure.code)
+        }
+    }
+}
+
+/// 0: fine. 1: it ran, and a check or a gate failed. 2: it could not run.
+fn dispatch(arguments: &[OsString]) -> Result<u8, Failure> {
+    let matches = match cli::command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => return terminal::usage(&error),
+    };
+    match matches.subcommand() {
+        Some(("run", of)) => commands::run::run(of),
+        Some(("comm", of)) => commands::comm::run(of),
+        Some(("report", of)) => commands::report::run(of),
+        Some(("list", of)) => commands::list::run(of),
+        Some(("gen-config", of)) => commands::gen_config::run(of),
+        Some(("validate", of)) => commands::validate::run(of),
+        Some(("schema", of)) => commands::schema::run(of),
+        Some(("completions", of)) => commands::completions::run(of),
+        _ => unreachable!("clap requires one of the subcommands above"),
+    }
+}

@@ -7,7 +7,7 @@ use terms::{Bytes, Mode};
 use crate::benchmark;
 
 /// What the machine has.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Host {
     /// Cores that ranks may run on.
     pub cores: usize,

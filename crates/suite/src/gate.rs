@@ -75,7 +75,7 @@ impl Gate {
 }
 
 /// The gates of the case that the line misses, each with the value; a gate on a value that is absent is missed.
-pub fn missed(case: &Case, about: &About, line: &CaseLine) -> Vec<String> {
+pub(crate) fn missed(case: &Case, about: &About, line: &CaseLine) -> Vec<String> {
     let gates = case.texts("expect").into_iter().filter_map(|text| Some((Gate::parse(&text, about).ok()?, text)));
     gates
         .filter_map(|(gate, text)| match gate.value(line) {

@@ -1,0 +1,225 @@
+//! The command line. Options of measuring commands are made from the fields that benchmarks declare.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use record::{About, Field, Kind};
+use terms::{Collective, Named};
+
+/// Fields that `comm` takes as its argument rather than as an option.
+const OPERATION: &str = "op";
+
+/// The whole command line.
+pub(crate) fn command() -> Command {
+    Command::new("rankmark")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Measures, explains and compares how fast distributed deep learning runs")
+        .after_help("Exit status: 0 fine, 1 a check or a gate failed, 2 it could not run.")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .infer_long_args(false)
+        .subcommand(run())
+        .subcommand(comm())
+        .subcommand(report())
+        .subcommand(list())
+        .subcommand(gen_config())
+        .subcommand(
+            Command::new("validate").about("What this machine can run, and what mends what it cannot").arg(json()),
+        )
+        .subcommand(
+            Command::new("schema")
+                .about("The JSON Schema of plans or records")
+                .arg(Arg::new("of").value_parser(["plan", "record"]).default_value("plan").help("which of the two")),
+        )
+        .subcommand(
+            Command::new("completions").about("A completion script for a shell").arg(
+                Arg::new("shell").required(true).value_parser(value_parser!(clap_complete::Shell)).help("the shell"),
+            ),
+        )
+}
+
+fn run() -> Command {
+    let command = Command::new("run")
+        .visible_aliases(["suite", "benchmark"])
+        .about("Runs a plan: every benchmark, every combination; without one, the quick plan of this machine")
+        .arg(Arg::new("plan").value_name("PLAN").value_hint(ValueHint::FilePath).help("a plan, YAML or JSON"))
+        .arg(
+            Arg::new("config")
+                .long("config")
+                .value_name("PLAN")
+                .value_hint(ValueHint::FilePath)
+                .conflicts_with("plan")
+                .help("the same, as an option"),
+        );
+    let command = with_fields(command, &suite::abouts(), "Over any plan (as --set FIELD=VALUE)");
+    with_common(command)
+}
+
+fn comm() -> Command {
+    let command = Command::new("comm")
+        .about("Measures one collective operation, or several: time, bandwidth, share of this machine's limit")
+        .arg(
+            Arg::new(OPERATION)
+                .value_name("OP")
+                .required(true)
+                .help(format!("one or more, separated by commas: {}", Collective::names().join(" "))),
+        );
+    let command = with_fields(command, &collective(), "Fields (commas split lists, lists multiply)");
+    with_common(command)
+}
+
+/// The benchmark that `comm` runs.
+pub(crate) fn collective() -> Vec<&'static About> {
+    suite::abouts().into_iter().filter(|about| about.name == "collective").collect()
+}
+
+fn report() -> Command {
+    let source = || Arg::new("source").value_name("DIR").value_hint(ValueHint::DirPath).help("a record's directory");
+    let format = || {
+        let names: Vec<&'static str> = report::FORMATS.iter().map(|format| format.name()).collect();
+        Arg::new("format")
+            .long("format")
+            .value_name("FORMAT")
+            .value_delimiter(',')
+            .action(ArgAction::Append)
+            .value_parser(names)
+            .help("only these formats")
+    };
+    Command::new("report")
+        .about("Writes the report of a record: tables, pictures, text")
+        .args_conflicts_with_subcommands(true)
+        .arg(source())
+        .arg(format())
+        .subcommand(
+            Command::new("generate")
+                .about("The same, with options")
+                .arg(source().long("source").short('s').required(true))
+                .arg(format().short('f')),
+        )
+}
+
+fn list() -> Command {
+    let kinds = ["benchmarks", "operations", "backends", "formats", "fields", "caveats", "injections"];
+    Command::new("list")
+        .about("What there is")
+        .arg(Arg::new("kind").value_parser(kinds).help("only this kind"))
+        .arg(json())
+}
+
+fn gen_config() -> Command {
+    Command::new("gen-config")
+        .about("Prints a plan to start from")
+        .arg(Arg::new("preset").value_parser(crate::plans::names()).default_value("quick").help("which plan"))
+}
+
+fn json() -> Arg {
+    Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON on standard output")
+}
+
+fn with_common(command: Command) -> Command {
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help).help_heading("Output")
+    };
+    let directory = |name: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name("DIR")
+            .value_hint(ValueHint::DirPath)
+            .value_parser(value_parser!(std::path::PathBuf))
+            .help(help)
+            .help_heading("Output")
+    };
+    command
+        .arg(
+            Arg::new("set")
+                .long("set")
+                .value_name("FIELD=VALUE")
+                .action(ArgAction::Append)
+                .help("set a field of every case; repeats"),
+        )
+        .arg(directory("output-dir", "where the record goes (default: results/TIME-EXPERIMENT)"))
+        .arg(directory("resume", "go on with this record: what is done stays, the rest runs"))
+        .arg(flag("json", "one JSON object a line on standard output, one a case; text goes to standard error"))
+        .arg(flag("quiet", "print errors only").conflicts_with("verbose").short('q'))
+        .arg(flag("verbose", "print more: caveats in full, paths taken").short('v'))
+}
+
+/// One option for each field of these benchmarks, except the operation.
+fn with_fields(command: Command, abouts: &[&'static About], heading: &'static str) -> Command {
+    let mut seen = Vec::new();
+    abouts.iter().flat_map(|about| about.all_fields()).fold(command, |command, field| {
+        if field.name == OPERATION && command.get_name() == "comm" || seen.contains(&field.name) {
+            return command;
+        }
+        seen.push(field.name);
+        command.arg(option(field).help_heading(heading))
+    })
+}
+
+fn option(field: &'static Field) -> Arg {
+    let long = field.name.replace('_', "-");
+    let arg = Arg::new(field.name).help(help(field)).value_name(value_name(field)).action(ArgAction::Append);
+    // Hyphens and underscores are the same in names.
+    let arg = if long == field.name { arg } else { arg.alias(field.name) };
+    let arg = arg.long(long).allow_hyphen_values(false);
+    match field.kind {
+        Kind::Bool => arg.num_args(0..=1).default_missing_value("true"),
+        _ => arg,
+    }
+}
+
+fn value_name(field: &Field) -> &'static str {
+    match field.kind {
+        Kind::Whole(..) => "N",
+        Kind::Bytes => "BYTES",
+        Kind::Seconds => "TIME",
+        Kind::Bandwidth => "BANDWIDTH",
+        Kind::Ratio => "SHARE",
+        Kind::Bool => "BOOL",
+        Kind::Word(_) => "WORD",
+        Kind::Text | Kind::Texts => "TEXT",
+    }
+}
+
+fn help(field: &Field) -> String {
+    let mut help = field.doc.to_owned();
+    if let Kind::Word(words) = field.kind {
+        help.push_str(&format!(" [{}]", words().join(", ")));
+    }
+    if let Some(default) = field.default {
+        help.push_str(&format!(" (default: {default})"));
+    }
+    help
+}
+
+/// The fields that were given, in the benchmarks' order, each as the text of a list.
+pub(crate) fn given(matches: &ArgMatches, abouts: &[&'static About]) -> Vec<(String, String)> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for field in abouts.iter().flat_map(|about| about.all_fields()) {
+        if pairs.iter().any(|(name, _)| name == field.name) {
+            continue;
+        }
+        let Ok(Some(values)) = matches.try_get_many::<String>(field.name) else { continue };
+        let values: Vec<&str> = values.map(String::as_str).collect();
+        match field.kind {
+            // These repeat and never split.
+            Kind::Texts => pairs.extend(values.iter().map(|value| (field.name.to_owned(), (*value).to_owned()))),
+            _ => pairs.push((field.name.to_owned(), values.join(","))),
+        }
+    }
+    pairs
+}
+
+/// The `--set` options.
+pub(crate) fn overrides(matches: &ArgMatches) -> Result<Vec<(String, String)>, crate::Failure> {
+    let given = matches.get_many::<String>("set").into_iter().flatten();
+    let pair = |text: &String| {
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            crate::Failure::new(
+                format!("`--set {text}` sets nothing"),
+                None,
+                Some("--set FIELD=VALUE, as in --set ranks=2,4"),
+            )
+        })?;
+        Ok((name.trim().to_owned(), value.to_owned()))
+    };
+    given.map(pair).collect()
+}

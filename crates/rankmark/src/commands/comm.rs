@@ -1,0 +1,23 @@
+//! `rankmark comm OP`: collectives from flags.
+
+use clap::ArgMatches;
+use measure::machine;
+
+use crate::session::{Request, measure};
+use crate::{Failure, cli};
+
+/// What is measured when no size is given: from latency to bandwidth.
+const SIZES: &str = "1KiB..64MiB*4";
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let abouts = cli::collective();
+    let operation = matches.get_one::<String>("op").cloned().unwrap_or_default();
+    let mut pairs = vec![("op".to_owned(), operation.clone())];
+    pairs.extend(cli::given(matches, &abouts));
+    let sized = pairs.iter().any(|(name, _)| name == "bytes");
+    if !sized && terms::normalize(&operation) != "barrier" {
+        pairs.push(("bytes".to_owned(), SIZES.to_owned()));
+    }
+    let plan = record::plan::from_flags(abouts[0], &pairs, &cli::overrides(matches)?)?;
+    measure(&Request { matches, machine: machine::detect() }, Some(plan))
+}

@@ -1,0 +1,66 @@
+//! `rankmark list`: what there is, from the tables that everything is registered in.
+
+use clap::ArgMatches;
+use record::{Caveat, Kind};
+use serde_json::{Value, json};
+use terms::{Collective, Named};
+
+use crate::{Failure, plans, terminal};
+
+/// A kind of thing, and its entries as name and description.
+type Section = (&'static str, Vec<(String, String)>);
+
+fn sections() -> Vec<Section> {
+    let abouts = suite::abouts();
+    let own = |name: &str, doc: &str| (name.to_owned(), doc.to_owned());
+    let fields = abouts.iter().flat_map(|about| about.all_fields()).map(|field| {
+        let words =
+            if let Kind::Word(words) = field.kind { format!(" [{}]", words().join(", ")) } else { String::new() };
+        let default = field.default.map_or(String::new(), |default| format!(" (default: {default})"));
+        (field.name.to_owned(), format!("{}{words}{default}", field.doc))
+    });
+    vec![
+        ("benchmarks", abouts.iter().map(|about| own(about.name, about.doc)).collect()),
+        ("operations", Collective::ALL.iter().map(|op| own(op.name(), bandwidth(*op))).collect()),
+        ("backends", comm::BACKENDS.iter().map(|backend| own(backend.about().name, backend.about().doc)).collect()),
+        ("formats", report::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
+        ("presets", plans::PRESETS.iter().map(|preset| own(preset.name, preset.doc)).collect()),
+        ("fields", fields.collect()),
+        ("caveats", Caveat::ALL.iter().map(|caveat| own(caveat.name(), caveat.explanation())).collect()),
+        ("injections", trace::INJECTION_USAGE.split(" | ").map(|usage| own(usage, "")).collect()),
+    ]
+}
+
+/// What `bytes` means, and the factor of the bus bandwidth.
+fn bandwidth(op: Collective) -> &'static str {
+    match op {
+        Collective::AllReduce => "bytes: a rank's; busbw = algbw x 2(n-1)/n",
+        Collective::AllToAllV => "bytes: the most that a rank sends or receives; busbw = algbw x (n-1)/n",
+        Collective::Barrier => "moves no bytes",
+        op if op.size_counts_all_ranks() => "bytes: all ranks' blocks together; busbw = algbw x (n-1)/n",
+        _ => "bytes: a rank's; busbw = algbw",
+    }
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let wanted = matches.get_one::<String>("kind");
+    let sections = sections().into_iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
+    if matches.get_flag("json") {
+        let entries = |entries: Vec<(String, String)>| -> Value {
+            entries.into_iter().map(|(name, doc)| json!({ "name": name, "doc": doc })).collect()
+        };
+        let all: serde_json::Map<String, Value> =
+            sections.map(|(name, list)| (name.to_owned(), entries(list))).collect();
+        return terminal::print(&format!("{}\n", Value::Object(all)));
+    }
+    let mut text = String::new();
+    for (name, entries) in sections {
+        let width = entries.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        text.push_str(&format!("\u{1b}[1m{name}\u{1b}[0m\n"));
+        for (name, doc) in entries {
+            text.push_str(format!("  {name:width$}  {doc}").trim_end());
+            text.push('\n');
+        }
+    }
+    terminal::print(&text)
+}

@@ -1,0 +1,23 @@
+//! `rankmark report DIR`: the report of a record, again.
+
+use std::path::Path;
+
+use clap::ArgMatches;
+
+use crate::{Failure, terminal};
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let of = matches.subcommand_matches("generate").unwrap_or(matches);
+    let Some(source) = of.get_one::<String>("source") else {
+        return Err(Failure::new("no record is named", None, Some("rankmark report results/DIR")));
+    };
+    let directory = Path::new(source);
+    let (_, run) = crate::reading::read(directory)?;
+    let formats: Vec<&dyn report::Format> = match of.get_many::<String>("format") {
+        Some(names) => names.map(|name| report::format(name)).collect::<Result<_, _>>()?,
+        None => report::FORMATS.to_vec(),
+    };
+    let written = report::write_formats(&run, directory, &formats)?;
+    let lines: Vec<String> = written.iter().map(|path| format!("{}\n", path.display())).collect();
+    terminal::print(&lines.concat())
+}

@@ -1,0 +1,33 @@
+//! `rankmark run`: a plan to a record.
+
+use std::path::Path;
+
+use clap::ArgMatches;
+use measure::machine;
+
+use crate::session::{Request, measure};
+use crate::{Failure, cli, plans};
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let machine = machine::detect();
+    let abouts = suite::abouts();
+    let mut overrides = cli::given(matches, &abouts);
+    overrides.extend(cli::overrides(matches)?);
+    let file = matches.get_one::<String>("plan").or_else(|| matches.get_one::<String>("config"));
+    let plan = match file {
+        Some(file) => Some(record::plan::load(Path::new(file), &abouts, &overrides)?),
+        // A record brings its own plan.
+        None if matches.contains_id("resume") => {
+            if !overrides.is_empty() {
+                let hint = "leave them out, or start a new record";
+                return Err(Failure::new("a record that is gone on with keeps its own fields", None, Some(hint)));
+            }
+            None
+        }
+        None => {
+            let text = (plans::PRESETS[0].text)(machine.allowed_cpus.len());
+            Some(record::plan::read(&text, "the quick plan", &abouts, &overrides)?)
+        }
+    };
+    measure(&Request { matches, machine }, plan)
+}

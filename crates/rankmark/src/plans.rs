@@ -1,0 +1,78 @@
+//! The plans that the program brings along: presets of `gen-config`, one of which `run` takes when it is given none.
+
+/// A preset: its name, what it is for, and its text for a machine of so many cores.
+pub(crate) struct Preset {
+    pub(crate) name: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) text: fn(cores: usize) -> String,
+}
+
+/// Every preset, in the order in which help lists them.
+pub(crate) static PRESETS: &[Preset] = &[
+    Preset { name: "quick", doc: "collectives on this machine, in under two minutes of measuring", text: quick },
+    Preset {
+        name: "allreduce_sweep",
+        doc: "all_reduce with 2, 4 and 6 ranks from 1 MB to 1 GB",
+        text: |_| include_str!("../../../examples/allreduce_sweep.yaml").to_owned(),
+    },
+    Preset {
+        name: "soak",
+        doc: "one operation for an hour, drift shown",
+        text: |_| include_str!("../../../examples/soak.yaml").to_owned(),
+    },
+];
+
+/// Every preset's name.
+pub(crate) fn names() -> Vec<&'static str> {
+    PRESETS.iter().map(|preset| preset.name).collect()
+}
+
+/// `examples/quick.yaml` is what two cores get; others get their own numbers of ranks in the same plan.
+fn quick(cores: usize) -> String {
+    let plan = include_str!("../../../examples/quick.yaml");
+    plan.replace("ranks: [2, 4]", &format!("ranks: [{}]", join(&quick_ranks(cores))))
+        .replace("ranks: 2 # every core", &format!("ranks: {} # every core", cores.clamp(2, 8)))
+}
+
+/// A pair; every core, up to 8; and, on few cores, twice as many ranks as cores.
+fn quick_ranks(cores: usize) -> Vec<usize> {
+    let mut ranks = vec![2, cores.clamp(2, 8), if cores <= 4 { 2 * cores.max(1) } else { 2 }];
+    ranks.sort_unstable();
+    ranks.dedup();
+    ranks
+}
+
+fn join(numbers: &[usize]) -> String {
+    numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_is_a_plan() {
+        for preset in PRESETS {
+            for cores in [1, 2, 3, 8, 64] {
+                let plan = record::plan::read(&(preset.text)(cores), preset.name, &suite::abouts(), &[]);
+                let plan = plan.unwrap_or_else(|errors| panic!("{} for {cores} cores: {errors}", preset.name));
+                assert!(!plan.cases.is_empty(), "{}", preset.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_quick_plan_fits_the_machine() {
+        assert_eq!(quick(2), include_str!("../../../examples/quick.yaml"));
+        assert_eq!((quick_ranks(1), quick_ranks(2), quick_ranks(3)), (vec![2], vec![2, 4], vec![2, 3, 6]));
+        assert_eq!((quick_ranks(4), quick_ranks(64)), (vec![2, 4, 8], vec![2, 8]));
+        assert!(quick(64).contains("ranks: [2, 8]") && quick(64).contains("ranks: 8 # every core"));
+    }
+
+    #[test]
+    fn the_quick_plan_samples_for_less_than_two_minutes() {
+        let plan = record::plan::read(&quick(2), "quick", &suite::abouts(), &[]).unwrap();
+        let seconds: f64 = plan.cases.iter().filter_map(|case| case.number("max_seconds")).sum();
+        assert!(seconds < 120.0, "{seconds} s");
+    }
+}

@@ -1,0 +1,211 @@
+//! One measuring command from plan to report: where the record goes, who starts ranks, what the exit code is.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::ArgMatches;
+use comm::Readiness;
+use measure::machine;
+use record::{BackendState, CaseLine, Machine, Placement, Plan, RunFile, Store, Tool};
+use suite::{Host, Setup};
+use terms::Status;
+
+use crate::Failure;
+use crate::terminal::{Screen, Verbosity};
+
+/// Where records go when nobody says.
+const RESULTS: &str = "results";
+
+/// A rank process: it was started by a coordinator, not by a person.
+pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
+    let left = launch::rank_main(arguments, &mut |context: launch::RankContext| {
+        let launch::RankContext { spec, mut bootstrap, slot, oversubscribed, guardian, .. } = context;
+        let slot: Arc<_> = slot;
+        let (work, abort) = suite::open_rank(&spec, &mut *bootstrap, slot, oversubscribed)?;
+        guardian.raise_on_loss(abort);
+        Ok(Box::new(work))
+    });
+    match left {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(departure) => {
+            // The coordinator keeps the last of what a rank writes here, for its verdict.
+            crate::terminal::last_words(&departure);
+            ExitCode::from(u8::try_from(departure.code()).unwrap_or(1))
+        }
+    }
+}
+
+/// How a measuring command was given.
+pub(crate) struct Request<'a> {
+    pub(crate) matches: &'a ArgMatches,
+    pub(crate) machine: Machine,
+}
+
+impl Request<'_> {
+    fn directory(&self, name: &str) -> Option<&Path> {
+        self.matches.get_one::<PathBuf>(name).map(PathBuf::as_path)
+    }
+
+    fn verbosity(&self) -> Verbosity {
+        if self.matches.get_flag("quiet") {
+            Verbosity::Quiet
+        } else if self.matches.get_flag("verbose") {
+            Verbosity::Verbose
+        } else {
+            Verbosity::Normal
+        }
+    }
+}
+
+/// A record that is open for this run.
+struct Record {
+    store: Store,
+    file: RunFile,
+    done: HashSet<String>,
+    before: Vec<CaseLine>,
+    notes: Vec<String>,
+}
+
+/// Runs a plan, or goes on with a record (then `plan` is None, or must be the record's own).
+pub(crate) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
+    launch::interrupt::install()
+        .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
+    let mut record = match request.directory("resume") {
+        Some(directory) => resume(directory, plan.as_ref())?,
+        None => create(request, plan.ok_or_else(|| Failure::new("there is no plan", None, None))?)?,
+    };
+    let plan = record.file.plan.clone();
+    let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), &plan);
+    screen.header(&record.file, record.store.directory(), record.done.len());
+    screen.notes(plan.notes.iter().chain(&record.store.notes).chain(&record.notes));
+    record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
+    let mut starter = launch::LocalStarter::new();
+    let host = Host { cores: machine::allowed_cpus().len().max(1), available_memory: machine::available_memory };
+    suite::run(Setup {
+        plan: &plan,
+        done: &record.done,
+        starter: &mut starter,
+        store: &mut record.store,
+        file: &mut record.file,
+        host,
+        observer: &mut screen,
+    })?;
+    record.store.write_run(&record.file)?;
+    let directory = record.store.directory().to_owned();
+    drop(record.store);
+    finish(&directory, &mut screen)
+}
+
+/// Report, last words, exit code: all from the record, as anybody else would read it.
+fn finish(directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
+    let (run, report) = crate::reading::read(directory)?;
+    let written = report::write(&report, directory)?;
+    screen.end(&run, directory, &report, &written);
+    Ok(exit_code(&run.cases))
+}
+
+/// 2: every case skipped. 1: any failed or not run, or a gate missed. 0 otherwise.
+fn exit_code(cases: &[CaseLine]) -> u8 {
+    let any = |status: Status| cases.iter().any(|line| line.status == status);
+    if any(Status::Failed) || any(Status::NotRun) || cases.iter().any(|line| !line.gates_missed.is_empty()) {
+        1
+    } else if cases.iter().all(|line| line.status == Status::Skipped) {
+        2
+    } else {
+        0
+    }
+}
+
+fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
+    let started = jiff::Timestamp::now();
+    let directory = match request.directory("output-dir") {
+        Some(directory) => directory.to_owned(),
+        None => record::fresh_directory(Path::new(RESULTS), started, &plan.experiment)?,
+    };
+    let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &suite::abouts());
+    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    file.command_line = record::command_line(arguments);
+    file.environment = record::environment(variables());
+    file.backends = comm::BACKENDS.iter().map(|backend| backend_state(*backend)).collect();
+    file.placement = placements(&file.plan, &file.machine);
+    file.simulated = file.plan.cases.iter().any(suite::is_simulated);
+    let store = Store::create(&directory, &file)?;
+    Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new() })
+}
+
+fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
+    let (store, resumed) = Store::resume(directory)?;
+    if let Some(plan) = plan {
+        let ids = |plan: &Plan| plan.cases.iter().map(|case| case.id.clone()).collect::<Vec<_>>();
+        if ids(plan) != ids(&resumed.file.plan) {
+            return Err(Failure::new(
+                format!("{} is the record of another plan", directory.display()),
+                Some(format!("it is `{}` with {} cases", resumed.file.experiment, resumed.file.plan.cases.len())),
+                Some("`rankmark run --resume DIR` alone goes on with the record's own plan"),
+            ));
+        }
+    }
+    Ok(Record { store, file: resumed.file, done: resumed.done, before: resumed.cases, notes: resumed.notes })
+}
+
+/// The environment as text; what is no text is no variable that a record may keep.
+fn variables() -> Vec<(String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
+}
+
+/// A backend as the record keeps it.
+pub(crate) fn backend_state(backend: &dyn comm::Backend) -> BackendState {
+    let name = backend.about().name.to_owned();
+    match backend.probe() {
+        Readiness::Ready { version, path } => {
+            BackendState { name, ready: true, version: Some(version), path, why: None }
+        }
+        Readiness::Missing { why, hint } => {
+            let why = Some(format!("{why} (hint: {hint})"));
+            BackendState { name, ready: false, version: None, path: None, why }
+        }
+    }
+}
+
+/// Where the ranks of each kind of world run: rank r on the r-th allowed core, or anywhere.
+fn placements(plan: &Plan, machine: &Machine) -> Vec<Placement> {
+    let mut placements: Vec<Placement> = Vec::new();
+    for case in plan.cases.iter().filter(|case| !suite::is_in_process(case)) {
+        let bind = case.text("bind").unwrap_or("core").to_owned();
+        let ranks = case.ranks();
+        if placements.iter().any(|known| known.ranks == ranks && known.bind == bind) {
+            continue;
+        }
+        let cores = &machine.allowed_cpus;
+        let bound = bind == "core" && !cores.is_empty();
+        let of_rank = |rank: u32| vec![cores[rank as usize % cores.len()]];
+        let cpus = if bound { (0..ranks).map(of_rank).collect() } else { Vec::new() };
+        placements.push(Placement { ranks, bind, hosts: vec![machine.host.clone(); ranks as usize], cpus });
+    }
+    placements
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_that_are_promised() {
+        let case: record::Case =
+            record::plan::from_flags(crate::cli::collective()[0], &[], &[]).unwrap().cases.remove(0);
+        let line = |status| CaseLine::unmeasured(&case, status, "");
+        let missed = CaseLine { gates_missed: vec!["busbw_gbs>=12".into()], ..line(Status::Ok) };
+        let code = |lines: &[CaseLine]| exit_code(lines);
+        assert_eq!(code(&[line(Status::Ok), line(Status::Skipped)]), 0);
+        assert_eq!(code(&[line(Status::Ok), line(Status::Failed)]), 1);
+        assert_eq!(code(&[line(Status::Ok), line(Status::NotRun)]), 1);
+        assert_eq!(code(&[line(Status::Skipped), line(Status::Skipped)]), 2);
+        assert_eq!(code(&[missed]), 1);
+    }
+}

@@ -1,0 +1,47 @@
+//! What a person sees: a table that grows, a line of progress, a last paragraph. Data goes to standard output; with
+//! `--json` that is JSON lines, and the text goes to standard error.
+
+mod screen;
+mod table;
+mod text;
+
+use std::io::{self, Write};
+
+pub(crate) use screen::{Screen, Verbosity};
+pub(crate) use text::machine_line;
+
+use crate::Failure;
+
+/// Writes an error to standard error, colouring its first word where colours are wanted.
+pub(crate) fn complain(failure: &Failure) {
+    let mut err = anstream::stderr().lock();
+    let text = match failure.text.strip_prefix("error:") {
+        Some(rest) => format!("\u{1b}[1;31merror:\u{1b}[0m{rest}"),
+        None => failure.text.clone(),
+    };
+    // Nobody reads standard error: nobody is left to be told.
+    let _ = writeln!(err, "{}", text.trim_end());
+}
+
+/// What a rank says when it leaves otherwise than asked.
+pub(crate) fn last_words(departure: &launch::Departure) {
+    let _ = writeln!(io::stderr(), "{departure}");
+}
+
+/// Help and version go to standard output with code 0, wrong usage to standard error with code 2.
+pub(crate) fn usage(error: &clap::Error) -> Result<u8, Failure> {
+    let _ = error.print();
+    Ok(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Prints a text that is the whole output of a command. A reader that went away has seen enough.
+pub(crate) fn print(text: &str) -> Result<u8, Failure> {
+    let mut out = anstream::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new("standard output cannot be written", Some(error.to_string()), None))
+        }
+        _ => Ok(0),
+    }
+}

@@ -1,0 +1,120 @@
+//! Rows of the live table: one case a row, one heading for each kind of case.
+
+use record::CaseLine;
+use serde_json::Value;
+use terms::{Bytes, Dtype, Seconds, Status};
+
+use super::text::{share, significant};
+
+/// Title, width, and how a cell is made.
+struct Column {
+    title: &'static str,
+    width: usize,
+    cell: fn(&CaseLine) -> String,
+}
+
+const COLUMNS: &[Column] = &[
+    Column { title: "bytes", width: 9, cell: bytes },
+    Column { title: "count", width: 11, cell: count },
+    Column { title: "type", width: 5, cell: |line| line.dtype.clone().unwrap_or_else(|| "-".into()) },
+    Column { title: "redop", width: 5, cell: |line| parameter(line, "reduce") },
+    Column { title: "ranks", width: 5, cell: |line| line.ranks.to_string() },
+    Column { title: "time", width: 9, cell: time },
+    Column { title: "±95%", width: 6, cell: interval },
+    Column { title: "algbw", width: 7, cell: |line| metric(line, "algbw_gbs") },
+    Column { title: "busbw", width: 7, cell: |line| metric(line, "busbw_gbs") },
+    Column { title: "limit", width: 6, cell: |line| line.metric("limit_share").map_or("-".into(), share) },
+    Column { title: "wrong", width: 5, cell: |line| line.wrong.map_or("-".into(), |wrong| wrong.to_string()) },
+];
+
+fn parameter(line: &CaseLine, name: &str) -> String {
+    line.parameters.get(name).and_then(Value::as_str).unwrap_or("-").to_owned()
+}
+
+fn bytes(line: &CaseLine) -> String {
+    line.bytes.map_or("-".into(), |bytes| Bytes(bytes).to_string())
+}
+
+fn count(line: &CaseLine) -> String {
+    let dtype: Option<Dtype> = line.dtype.as_ref().and_then(|name| name.parse().ok());
+    line.bytes.zip(dtype).map_or("-".into(), |(bytes, dtype)| (bytes / dtype.bytes()).to_string())
+}
+
+fn time(line: &CaseLine) -> String {
+    line.time_s.as_ref().map_or("-".into(), |times| Seconds(times.median).to_string())
+}
+
+fn interval(line: &CaseLine) -> String {
+    let half = |times: &record::TimeSummary| (times.ci95[1] - times.ci95[0]) / 2.0 / times.median;
+    line.time_s.as_ref().filter(|times| times.median > 0.0).map_or("-".into(), |times| share(half(times)))
+}
+
+fn metric(line: &CaseLine, name: &str) -> String {
+    line.metric(name).map_or("-".into(), significant)
+}
+
+/// What a group of rows has in common: its heading. Rows with equal headings stand under one.
+pub(super) fn heading(line: &CaseLine) -> String {
+    let word = |name: &str| line.parameters.get(name).and_then(Value::as_str);
+    let mut parts = vec![line.benchmark.clone()];
+    parts.extend(word("op").map(str::to_owned));
+    parts.push(line.backend.clone());
+    match line.parameters.get("in_place").and_then(Value::as_bool) {
+        Some(true) => parts.push("in place".to_owned()),
+        Some(false) => parts.push("out of place".to_owned()),
+        None => {}
+    }
+    parts.extend(word("buffers").map(|kind| format!("{kind} buffers")));
+    if line.mode != terms::Mode::Streaming {
+        parts.push(line.mode.to_string());
+    }
+    for (name, value) in &line.parameters {
+        let common =
+            ["op", "ranks", "backend", "device", "dtype", "reduce", "bytes", "in_place", "buffers", "mode", "seed"];
+        let unset = name == "touch" && value == &Value::Bool(false);
+        if !common.contains(&name.as_str()) && !unset {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            parts.push(format!("{name}={value}"));
+        }
+    }
+    if line.simulated {
+        parts.push("SIMULATED: computed, not measured".to_owned());
+    }
+    parts.join("  ")
+}
+
+/// The titles, with units.
+pub(super) fn titles() -> String {
+    let titles: Vec<String> = COLUMNS.iter().map(|column| format!("{:>1$}", column.title, column.width)).collect();
+    titles.join("  ")
+}
+
+/// The units under the titles.
+pub(super) fn units() -> String {
+    let unit = |column: &Column| match column.title {
+        "algbw" | "busbw" => "GB/s",
+        "count" => "elements",
+        _ => "",
+    };
+    let units: Vec<String> = COLUMNS.iter().map(|column| format!("{:>1$}", unit(column), column.width)).collect();
+    units.join("  ").trim_end().to_owned()
+}
+
+/// One row; with caveats as words at its end, and, for a case that gave no number, why.
+pub(super) fn row(line: &CaseLine) -> String {
+    let mut cells: Vec<String> =
+        COLUMNS.iter().map(|column| format!("{:>1$}", (column.cell)(line), column.width)).collect();
+    let mut remarks: Vec<String> = Vec::new();
+    if line.status != Status::Ok {
+        remarks.push(line.status.to_string().to_uppercase());
+    }
+    if !line.gates_missed.is_empty() {
+        remarks.push("GATE".to_owned());
+    }
+    remarks.extend(line.caveats.iter().map(ToString::to_string));
+    if let Some(rank) = line.metrics.get("slow_rank").and_then(Value::as_u64) {
+        remarks.push(format!("(rank {rank})"));
+    }
+    cells.push(remarks.join(" "));
+    cells.join("  ").trim_end().to_owned()
+}

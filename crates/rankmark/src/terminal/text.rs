@@ -1,0 +1,78 @@
+//! Numbers and facts as text.
+
+use record::Machine;
+use terms::Bytes;
+
+/// Three significant digits: `0.914`, `72.0`, `1,320`.
+pub(super) fn significant(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude == 0.0 {
+        return "0".to_owned();
+    }
+    if magnitude >= 999.5 {
+        return thousands(value.round());
+    }
+    let decimals = match magnitude {
+        m if m >= 99.95 => 0,
+        m if m >= 9.995 => 1,
+        m if m >= 0.9995 => 2,
+        m if m >= 0.09995 => 3,
+        _ => 4,
+    };
+    format!("{value:.decimals$}")
+}
+
+fn thousands(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 { format!("-{text}") } else { text }
+}
+
+/// A share in percent: `2%`, `0.4%`.
+pub(super) fn share(value: f64) -> String {
+    let percent = 100.0 * value;
+    if percent.abs() < 0.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
+}
+
+/// The machine in a line: what limits a measurement here.
+pub(crate) fn machine_line(machine: &Machine) -> String {
+    let mut parts = Vec::new();
+    let cores = machine.allowed_cpus.len();
+    let vector = ["avx512f", "avx2"].iter().find(|name| machine.isa.iter().any(|has| has == *name));
+    let vector =
+        vector.map_or(String::new(), |name| format!(" ({})", if *name == "avx512f" { "AVX-512" } else { "AVX2" }));
+    let model = if machine.cpu_model.is_empty() { &machine.arch } else { &machine.cpu_model };
+    parts.push(format!("{cores} cores {model}{vector}"));
+    if let Some(bytes) = machine.memory_limit_bytes.or(machine.memory_bytes) {
+        parts.push(Bytes(bytes).about());
+    }
+    let mut kernel = format!("Linux {}", machine.kernel);
+    if let Some(version) = &machine.wsl {
+        kernel.push_str(&format!(" under WSL{version}"));
+    } else if let Some(container) = &machine.container {
+        kernel.push_str(&format!(" in a container ({container})"));
+    } else if machine.hypervisor.is_some() {
+        kernel.push_str(" in a virtual machine");
+    }
+    parts.push(kernel);
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_digits_and_no_more() {
+        let written: Vec<String> =
+            [0.0, 0.01234, 0.1234, 1.234, 12.34, 99.96, 123.4, 999.6, 1234567.0].map(significant).to_vec();
+        assert_eq!(written, ["0", "0.0123", "0.123", "1.23", "12.3", "100", "123", "1,000", "1,234,567"]);
+        assert_eq!((share(0.004), share(0.0213), share(0.914)), ("0.4%".into(), "2%".into(), "91%".into()));
+    }
+}
