@@ -57,7 +57,7 @@ fn without_parentheses(text: &str) -> String {
 pub(crate) fn of_libtest(text: &str) -> Option<Counts> {
     let mut sum = None;
     for line in text.lines() {
-        let Some((_, parts)) = line.split_once("test result: ").and_then(|(_, rest)| rest.split_once(". ")) else {
+        let Some((_, parts)) = line.strip_prefix("test result: ").and_then(|rest| rest.split_once(". ")) else {
             continue;
         };
         let sum = sum.get_or_insert_with(Counts::default);
@@ -105,6 +105,7 @@ mod tests {
                     test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.00s\n\
                     test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n";
         assert_eq!(of_libtest(text), counts(4, 2, 1));
+        assert_eq!(of_libtest("a test printed `test result: ok. 9 passed; 0 failed`"), None);
         assert_eq!(of_libtest("test result: ok. 0 passed; 0 failed; 0 ignored; 0 measured"), counts(0, 0, 0));
     }
 }

@@ -58,7 +58,9 @@ impl Ledger {
 
     /// A step of this program's own.
     pub(crate) fn step(&mut self, name: &str, run: impl FnOnce() -> (Ending, Option<Counts>)) {
-        println!("\n==> {name}");
+        if self.show == Show::Terminal {
+            println!("\n==> {name}");
+        }
         let begin = Instant::now();
         let (ending, tests) = run();
         self.steps.push(Step { name: name.to_owned(), ending, time: begin.elapsed(), tests });
@@ -141,7 +143,9 @@ impl Ledger {
 /// Runs the command: its output, and whether it was content.
 fn outcome(command: &mut Command, show: Show) -> (String, Ending) {
     let line: Vec<_> = command.get_args().map(|argument| argument.to_string_lossy().into_owned()).collect();
-    println!("    {} {}", command.get_program().to_string_lossy(), line.join(" "));
+    if show == Show::Terminal {
+        println!("    {} {}", command.get_program().to_string_lossy(), line.join(" "));
+    }
     match stream::run(command, show) {
         Ok(output) if output.success => (output.text, Ending::Passed),
         Ok(output) => (output.text, Ending::Failed(output.ending)),
