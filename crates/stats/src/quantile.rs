@@ -38,7 +38,7 @@ pub fn median(series: &[f64]) -> f64 {
     assert!(!series.is_empty(), "a median needs at least one sample");
     let mut copy = series.to_vec();
     let middle = copy.len() / 2;
-    let even = copy.len() % 2 == 0;
+    let even = copy.len().is_multiple_of(2);
     let (below, &mut high, _) = copy.select_nth_unstable_by(middle, f64::total_cmp);
     if !even {
         return high;

@@ -34,7 +34,7 @@ fn dependence_is_unbiased_for_an_autoregression() {
 #[test]
 fn regimes_that_no_autoregression_explains_fall_back_to_batches() {
     // A level that changes by half a standard deviation every 400 samples: too weak for the order's criterion.
-    let level = |t: u32| if t / 400 % 2 == 0 { 1.0 } else { 1.05 };
+    let level = |t: u32| if (t / 400).is_multiple_of(2) { 1.0 } else { 1.05 };
     let regimes =
         |run| -> Vec<f64> { series(0.0, 0.1, 3_200, run).iter().zip(0..).map(|(x, t)| x * level(t)).collect() };
     let noticed = share(200, |run| median_interval(&regimes(run)).is_none_or(|i| i.method == Method::BatchMeans));
