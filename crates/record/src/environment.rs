@@ -25,14 +25,13 @@ const FAMILIES: [&str; 17] = [
 ];
 
 /// Single variables of that sort.
-const SINGLE: [&str; 16] = [
+const SINGLE: [&str; 15] = [
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
     "CUDA_LAUNCH_BLOCKING",
     "CUDA_DEVICE_MAX_CONNECTIONS",
     "HIP_VISIBLE_DEVICES",
     "GLIBC_TUNABLES",
-    "LD_LIBRARY_PATH",
     "MALLOC_ARENA_MAX",
     "WORLD_SIZE",
     "LOCAL_WORLD_SIZE",

@@ -118,3 +118,69 @@ impl About {
         self.all_fields().find(|field| field.name == wanted)
     }
 }
+
+/// Keys of a case that are no fields.
+const RESERVED: [&str; 2] = ["benchmark", "zip"];
+
+impl About {
+    /// What is wrong with the declaration itself, for the test that walks the table of benchmarks: names that are given
+    /// twice or misspelt, defaults that their own kind refuses, metrics that would hide a key of the case line.
+    pub fn faults(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut names = std::collections::HashSet::new();
+        for field in self.all_fields() {
+            let name = field.name;
+            if terms::normalize(name) != name || name.is_empty() || RESERVED.contains(&name) || !names.insert(name) {
+                found.push(format!("field `{name}`: reserved, misspelt or given twice"));
+            }
+            if let Some(Err(cause)) = field.default.map(|default| field.read(default)) {
+                found.push(format!("field `{name}`: its default is wrong: {cause}"));
+            }
+        }
+        let line = crate::schema::record(&[]);
+        let taken = &line["$defs"]["case_line"]["properties"];
+        for metric in self.metrics {
+            if taken.get(metric.name).is_some() || !names.insert(metric.name) {
+                found.push(format!("metric `{}`: hides a key of the case line, a field or a metric", metric.name));
+            }
+        }
+        found
+    }
+}
+
+impl Field {
+    /// The canonical value of a text, as plans and flags are read.
+    ///
+    /// # Errors
+    /// What the kind does not take.
+    pub fn read(&self, text: &str) -> Result<serde_json::Value, String> {
+        crate::plan::canonical(self, text, false).map_err(|fault| fault.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_declaration_is_noticed() {
+        const fn field(name: &'static str, kind: Kind, default: Option<&'static str>) -> Field {
+            Field { name, kind, default, unit: "", doc: "", shown: Shown::Always, world: false }
+        }
+        const FIELDS: &[Field] = &[
+            field("ranks", Kind::Whole(1, 4), Some("5")),
+            field("zip", Kind::Bool, None),
+            field("in-place", Kind::Bool, Some("true")),
+            field("bytes", Kind::Bytes, Some("1KiB")),
+            field("bytes", Kind::Bytes, None),
+        ];
+        const METRICS: &[Metric] = &[
+            Metric { name: "busbw_gbs", unit: "GB/s", better: Better::Higher, doc: "" },
+            Metric { name: "time_s", unit: "s", better: Better::Lower, doc: "" },
+        ];
+        let about = About { name: "x", doc: "", fields: &[FIELDS], metrics: METRICS, check: |_| Ok(()) };
+        let faults = about.faults();
+        let named: Vec<&str> = faults.iter().filter_map(|fault| fault.split('`').nth(1)).collect();
+        assert_eq!(named, ["ranks", "zip", "in-place", "bytes", "time_s"], "{faults:?}");
+    }
+}

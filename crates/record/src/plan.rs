@@ -26,6 +26,8 @@ mod written;
 pub use error::{PlanError, PlanErrors};
 pub use source::Place;
 
+pub(crate) use value::canonical;
+
 use document::{Document, Entry};
 use error::{Diagnostics, Fault};
 use flags::Flags;

@@ -36,6 +36,8 @@ mod limits {
     pub(super) const CASE_LINE: u64 = 16 << 20;
     /// Bytes of a sample line: 10,000 samples of 4,096 ranks.
     pub(super) const SAMPLE_LINE: u64 = 1 << 30;
+    /// Bytes of all case lines.
+    pub(super) const CASES: u64 = 2 << 30;
     /// Case lines.
     pub(super) const CASE_LINES: usize = 1_000_000;
 }

@@ -20,7 +20,7 @@ pub struct PlanError {
 /// as written, carets, and a hint, so the binary prints it as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanErrors {
-    /// The first errors, in the order in which they were met.
+    /// The first errors, in the order of the file; those of flags come last.
     pub errors: Vec<PlanError>,
     /// How many more there were.
     pub more: usize,
@@ -59,7 +59,8 @@ impl fmt::Display for PlanErrors {
             write!(f, "{error}")?;
         }
         if self.more > 0 {
-            write!(f, "\n\nand {} more errors", self.more)?;
+            let noun = if self.more == 1 { "error" } else { "errors" };
+            write!(f, "\n\nand {} more {noun}", self.more)?;
         }
         Ok(())
     }
@@ -130,7 +131,11 @@ impl Diagnostics {
         self.errors.is_empty()
     }
 
-    pub(crate) fn into_errors(self) -> PlanErrors {
+    pub(crate) fn into_errors(mut self) -> PlanErrors {
+        // In the order of the file, flags after it, whichever step found them.
+        self.errors.sort_by_key(|error| {
+            error.place.as_ref().and_then(|place| place.position).unwrap_or((usize::MAX, usize::MAX))
+        });
         PlanErrors { errors: self.errors, more: self.more }
     }
 }

@@ -84,6 +84,11 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
             Tree::Scalar { text, .. } if field.shown != Shown::Setting && text.contains(char::is_whitespace) => {
                 errors.add(node.at, Fault::new(format!("`{}` cannot hold white space", field.name)));
             }
+            Tree::Scalar { text, .. } if holds_secret(text) => {
+                let message = format!("`{}` would put a secret into the record", field.name);
+                let hint = "export it in the shell that starts the run: processes inherit it";
+                errors.add(node.at, Fault::new(message).hint(hint));
+            }
             Tree::Scalar { text, .. } => all.push(Value::String(text.clone())),
             _ => errors.add(node.at, Fault::new(format!("`{}` takes texts, not {}", field.name, node.kind()))),
         }
@@ -93,6 +98,11 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
         _ => Value::String(all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
     };
     vec![Item { value, at: node.at }]
+}
+
+/// Whether a text is NAME=value with a name that smells like a secret.
+fn holds_secret(text: &str) -> bool {
+    text.split_once('=').is_some_and(|(name, _)| crate::smells_like_secret(name))
 }
 
 type Ranged = Result<Vec<Item>, (At, Fault)>;

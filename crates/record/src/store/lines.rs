@@ -53,8 +53,9 @@ pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, 
     let mut found = CaseLines::default();
     let mut places: HashMap<String, usize> = HashMap::new();
     for number in 1.. {
-        if number > limits::CASE_LINES {
-            return Err(StoreError::new(format!("{name} holds more than {} lines", limits::CASE_LINES)));
+        if number > limits::CASE_LINES || found.whole_bytes > limits::CASES {
+            let (lines, mib) = (limits::CASE_LINES, limits::CASES >> 20);
+            return Err(StoreError::new(format!("{name} holds more than {lines} lines or {mib} MiB")));
         }
         let line = next_line(&mut from, limits::CASE_LINE)
             .map_err(|error| StoreError::new(format!("cannot read {name}")).cause(error.to_string()))?;

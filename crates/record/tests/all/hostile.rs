@@ -66,7 +66,8 @@ fn deep() {
     }
     let stairs: String = (0..1000).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
     check(&stairs, "nested more than 64 levels deep");
-    check(&case(&format!("{}1{}", format!("pace: {{{}a: ", "a: {".repeat(50)), "}".repeat(51))), "has no field");
+    let inside = format!("pace: {{{}a: 1{}", "a: {".repeat(50), "}".repeat(51));
+    check(&case(&inside), "has no field");
 }
 
 #[test]

@@ -41,16 +41,6 @@ error: p.yaml:1:1: a plan has no key `experimnt`
    | ^^^^^^^^^
 hint:  did you mean `experiment`?
 
-error: p.yaml:4:16: there is no benchmark `colective`
- 4 |   - benchmark: colective
-   |                ^^^^^^^^^
-hint:  did you mean `collective`?
-
-error: p.yaml:9:5: the case has no `benchmark`
- 9 |   - ranks: 2
-   |     ^
-hint:  known: collective, training
-
 error: p.yaml:1:1: the plan has no `experiment`
  1 | experimnt: x
    | ^
@@ -60,6 +50,11 @@ error: p.yaml:2:12: no benchmark has a field `sed`
  2 | defaults: {sed: 1}
    |            ^^^
 hint:  did you mean `seed`?
+
+error: p.yaml:4:16: there is no benchmark `colective`
+ 4 |   - benchmark: colective
+   |                ^^^^^^^^^
+hint:  did you mean `collective`?
 
 error: p.yaml:6:22: `op` does not take `brodcast`
  6 |     op: [all_reduce, brodcast]
@@ -72,7 +67,12 @@ error: p.yaml:7:12: `ranks` must be a whole number from 1 to 4096, and 0 is not
 
 error: p.yaml:8:12: `bytes`: `64K` is not a number of bytes (write it like 64KiB, 100MB or 4096)
  8 |     bytes: 64K
-   |            ^^^",
+   |            ^^^
+
+error: p.yaml:9:5: the case has no `benchmark`
+ 9 |   - ranks: 2
+   |     ^
+hint:  known: collective, training",
     );
 }
 
@@ -129,6 +129,11 @@ fn wrong_fields() {
         ),
         ("bytes: {from: [8], to: 9}", "error: p.yaml:5:19: `from` of a range takes a single value"),
         ("inject: a b", "error: p.yaml:5:13: `inject` cannot hold white space"),
+        (
+            "expect: [a>1, HF_TOKEN=abc]",
+            "error: p.yaml:5:19: `expect` would put a secret into the record\n\
+             hint:  export it in the shell that starts the run: processes inherit it",
+        ),
         ("expect: {a: 1}", "error: p.yaml:5:13: `expect` takes texts, not a mapping"),
         (
             "global_batch: 2",

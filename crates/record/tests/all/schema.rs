@@ -82,3 +82,10 @@ fn what_is_written_is_valid() {
         assert!(!faults(&schema, &wrong).is_empty(), "the schema takes {name}");
     }
 }
+
+#[test]
+fn the_test_table_itself_is_right() {
+    for about in TABLE {
+        assert_eq!(about.faults(), Vec::<String>::new(), "{}", about.name);
+    }
+}
