@@ -1,8 +1,8 @@
 //! `cases.csv`: one row a case, the names of the case line, exact values.
 //!
 //! Quoting is RFC 4180's; lines end in LF, as every reader accepts and line tools prefer. Nested values get dotted names
-//! (`time_s.median`), lists are joined by spaces. Parameters are columns of their own; one whose name is a column of
-//! every case already (`ranks`) is not repeated.
+//! (`time_s.median`), lists are joined by spaces. Parameters are columns of their own; one that the case line
+//! repeats on top (`ranks`) is not repeated here.
 
 use serde_json::{Map, Value};
 
@@ -78,8 +78,10 @@ fn row(case: &record::CaseLine) -> Map<String, Value> {
         flatten(&mut row, name, value);
     }
     for (name, value) in &case.parameters {
-        if !line.contains_key(name) {
-            flatten(&mut row, name, value);
+        match line.get(name) {
+            Some(repeated) if repeated == value => {}
+            Some(_) => flatten(&mut row, &format!("parameters.{name}"), value),
+            None => flatten(&mut row, name, value),
         }
     }
     row

@@ -9,7 +9,8 @@ pub(crate) fn markdown(text: &str) -> String {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
+            // Without a `<` before it, `>` is markup only where a line begins (a quotation).
+            '>' if index == 0 => escaped.push_str("&gt;"),
             // Inside a word an underscore is not emphasis, and `all_reduce` should stay readable as plain text.
             '_' if between_letters(&characters, index) => escaped.push('_'),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
@@ -120,8 +121,9 @@ mod tests {
     fn markdown_is_inert_and_readable() {
         assert_eq!(markdown("all_reduce"), "all_reduce");
         assert_eq!(markdown("_a_ *b* |c|"), "\\_a\\_ \\*b\\* \\|c\\|");
-        assert_eq!(markdown("<script>&\n\u{202E}x"), "&lt;script&gt;&amp; x");
+        assert_eq!(markdown("<script>&\n\u{202E}x"), "&lt;script>&amp; x");
         assert_eq!(markdown("# no"), "\\# no");
+        assert_eq!(markdown("> no"), "&gt; no");
         assert_eq!(markdown("1. no"), "1\\. no");
         assert_eq!(code("a`b``c"), "``` a`b``c ```");
         assert_eq!(code("x"), "`x`");

@@ -306,6 +306,10 @@ fn method(run: &Run) -> String {
          as an outlier. ±95% is half the width of the 95% interval of the median, relative to it; the interval \
          accounts for the correlation of successive samples.",
     );
+    if measured.iter().any(|case| case.launches.unwrap_or(1) > 1) {
+        text += " Where a case was launched several times, launches are resampled before samples (hierarchical \
+                 bootstrap), so the interval covers the difference between launches.";
+    }
     let modes: Vec<String> = terms::Mode::ALL
         .iter()
         .filter(|mode| measured.iter().any(|case| case.mode == **mode))

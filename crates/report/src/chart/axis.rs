@@ -3,6 +3,8 @@
 use super::font::{self, Weight};
 use super::scale::{Mapped, Tick};
 use super::scene::{Anchor, Box2, Item, Paint, Pen, Text};
+use crate::escape::one_line;
+
 use super::style::{FRAME, GRID, INK};
 
 /// Size of tick labels.
@@ -14,7 +16,7 @@ const GAP: f64 = 14.0;
 
 /// A plain text.
 pub(crate) fn text(content: impl Into<String>, at: [f64; 2], anchor: Anchor, size: f64, rgb: [u8; 3]) -> Text {
-    Text { at, anchor, size, weight: Weight::Regular, paint: Paint::solid(rgb), content: content.into() }
+    Text { at, anchor, size, weight: Weight::Regular, paint: Paint::solid(rgb), content: one_line(&content.into()) }
 }
 
 fn width(tick: &Tick) -> f64 {

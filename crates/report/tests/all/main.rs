@@ -1,3 +1,9 @@
 //! The report from outside: invented runs in, files out.
 
+mod charts;
 mod data;
+mod files;
+mod golden;
+mod hostile;
+mod record_on_disk;
+mod words;

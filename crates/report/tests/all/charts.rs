@@ -1,0 +1,196 @@
+//! Pictures: well formed, labels apart and inside, the same in both files, never a number that is none.
+
+use report::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
+use report::{Run, format};
+
+use crate::data;
+
+fn runs() -> Vec<(&'static str, Run)> {
+    vec![
+        ("one_series", data::one_series()),
+        ("three_by_twenty", data::three_by_twenty()),
+        ("twelve_series", data::twelve_series()),
+        ("one_point", data::one_point()),
+        ("huge_bands", data::huge_bands()),
+        ("study", data::study()),
+        ("hostile", data::hostile()),
+        ("soak", data::soak(0.03)),
+    ]
+}
+
+fn files(format_name: &str, run: &Run) -> Vec<(String, Vec<u8>)> {
+    let files = format(format_name).unwrap().render(run).unwrap();
+    files.into_iter().map(|file| (file.path.display().to_string(), file.content)).collect()
+}
+
+fn spec(series: Vec<Series>, references: Vec<Reference>) -> ChartSpec {
+    ChartSpec {
+        title: "all_reduce: busbw against bytes".into(),
+        subtitle: "shm".into(),
+        banner: Some("SIMULATED".into()),
+        note: "note".into(),
+        x: Axis { title: "bytes".into(), quantity: Quantity::Bytes, scale: Scale::Log },
+        y: Axis { title: "busbw, GB/s".into(), quantity: Quantity::Bandwidth, scale: Scale::Log },
+        series,
+        references,
+    }
+}
+
+fn series(number: usize, value: f64) -> Series {
+    let point = |x: f64| Point { x, y: value * x.log2(), low: value, high: value * 40.0 };
+    Series { label: format!("series {number}"), style: number, points: vec![point(1024.0), point(1048576.0)] }
+}
+
+/// Every label inside the picture, and no two over each other.
+fn assert_readable(name: &str, spec: &ChartSpec) {
+    let scene = spec.scene();
+    let texts = scene.texts();
+    for (index, (text, extent)) in texts.iter().enumerate() {
+        assert!(scene.frame().holds(extent), "{name}: `{text}` leaves the picture: {extent:?}");
+        for (other, its) in &texts[index + 1..] {
+            assert!(!extent.overlaps(its), "{name}: `{text}` covers `{other}`: {extent:?}, {its:?}");
+        }
+    }
+}
+
+#[test]
+fn labels_keep_apart_however_many_there_are() {
+    for number in [0, 1, 2, 3, 12, 22, 23, 60] {
+        // All end at the same place: the worst case.
+        let close: Vec<Series> = (0..number).map(|index| series(index, 1.0)).collect();
+        let limits = close.iter().take(4).map(|one| Reference {
+            label: format!("limit, {}", one.label),
+            style: Some(one.style),
+            points: vec![[1024.0, 30.0], [1048576.0, 30.0]],
+        });
+        let limits = limits.collect();
+        assert_readable(&format!("{number} series"), &spec(close, limits));
+    }
+}
+
+#[test]
+fn ticks_keep_apart_on_every_scale() {
+    for (quantity, scale) in [
+        (Quantity::Bytes, Scale::Log),
+        (Quantity::Seconds, Scale::Log),
+        (Quantity::Seconds, Scale::FromZero),
+        (Quantity::Seconds, Scale::Linear),
+        (Quantity::Count, Scale::Steps),
+        (Quantity::Bandwidth, Scale::Log),
+    ] {
+        for span in [1.0f64, 1.0001, 1.5, 3.0, 10.0, 1e3, 1e6, 1e9, 1e12] {
+            let points = [1.0, span.sqrt(), span].map(|x| Point { x, y: x, low: x, high: x }).to_vec();
+            let mut chart = spec(vec![Series { label: "a".into(), style: 0, points }], Vec::new());
+            (chart.x.quantity, chart.x.scale) = (quantity, scale);
+            (chart.y.quantity, chart.y.scale) = (quantity, if scale == Scale::Steps { Scale::FromZero } else { scale });
+            assert_readable(&format!("{quantity:?} {scale:?} x{span}"), &chart);
+        }
+    }
+}
+
+#[test]
+fn many_rank_counts_keep_apart() {
+    let points = (1..=200).map(|x| Point { x: f64::from(x), y: 1.0, low: 1.0, high: 1.0 }).collect();
+    let mut chart = spec(vec![Series { label: "a".into(), style: 0, points }], Vec::new());
+    chart.x = Axis { title: "ranks".into(), quantity: Quantity::Count, scale: Scale::Steps };
+    assert_readable("200 rank counts", &chart);
+}
+
+#[test]
+fn the_charts_of_every_run_are_readable_xml() {
+    for (name, run) in runs() {
+        for (path, content) in files("svg", &run) {
+            let text = String::from_utf8(content).unwrap();
+            let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{name} {path}: {error}"));
+            let known = ["svg", "title", "polygon", "polyline", "circle", "text"];
+            for node in document.descendants().filter(roxmltree::Node::is_element) {
+                assert!(known.contains(&node.tag_name().name()), "{name} {path}: {}", node.tag_name().name());
+                for attribute in node.attributes() {
+                    let value = attribute.value();
+                    assert!(!value.contains("NaN") && !value.contains("inf"), "{name} {path}: {attribute:?}");
+                }
+            }
+            assert_apart(&format!("{name} {path}"), &document);
+        }
+    }
+}
+
+/// The same check as [`assert_readable`], from the file: each text says how long it is.
+fn assert_apart(name: &str, document: &roxmltree::Document) {
+    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
+    let boxes: Vec<(String, [f64; 4])> = texts
+        .map(|text| {
+            let number = |name: &str| text.attribute(name).unwrap().parse::<f64>().unwrap();
+            let (x, y, size, length) = (number("x"), number("y"), number("font-size"), number("textLength"));
+            let left = match text.attribute("text-anchor") {
+                Some("middle") => x - length / 2.0,
+                Some("end") => x - length,
+                _ => x,
+            };
+            (text.text().unwrap_or_default().to_owned(), [left, y - 0.74 * size, left + length, y + 0.21 * size])
+        })
+        .collect();
+    for (index, (text, a)) in boxes.iter().enumerate() {
+        for (other, b) in &boxes[index + 1..] {
+            let apart = a[2] <= b[0] || b[2] <= a[0] || a[3] <= b[1] || b[3] <= a[1];
+            assert!(apart, "{name}: `{text}` covers `{other}`");
+        }
+    }
+}
+
+#[test]
+fn png_and_svg_are_the_same_size() {
+    for (name, run) in runs().into_iter().take(4) {
+        let (svgs, pngs) = (files("svg", &run), files("png", &run));
+        assert_eq!(svgs.len(), pngs.len());
+        for ((svg_path, svg), (png_path, png)) in svgs.iter().zip(&pngs) {
+            assert_eq!(svg_path.replace(".svg", ".png"), *png_path);
+            let document = std::str::from_utf8(svg).unwrap();
+            let document = roxmltree::Document::parse(document).unwrap();
+            let side = |name: &str| document.root_element().attribute(name).unwrap().parse::<f64>().unwrap();
+            let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
+            let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+            let info = reader.next_frame(&mut pixels).unwrap();
+            let expected = [side("width"), side("height")].map(|side| (side * 2.0).round() as u32);
+            assert_eq!([info.width, info.height], expected, "{name} {png_path}");
+            let dark = pixels.chunks(3).filter(|rgb| rgb.iter().all(|part| *part < 64)).count();
+            assert!(dark > 500, "{name} {png_path}: no text was drawn");
+        }
+    }
+}
+
+#[test]
+fn equal_input_gives_equal_bytes() {
+    for name in ["markdown", "csv", "svg", "png"] {
+        assert_eq!(files(name, &data::three_by_twenty()), files(name, &data::three_by_twenty()));
+    }
+}
+
+#[test]
+fn a_configuration_has_one_colour_in_all_charts() {
+    let charts = files("svg", &data::study());
+    let colour = |path: &str| {
+        let (_, svg) = charts.iter().find(|(name, _)| name.ends_with(path)).unwrap();
+        let text = String::from_utf8(svg.clone()).unwrap();
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let label = document.descendants().find(|node| node.has_tag_name("text") && node.text() == Some("4 ranks"));
+        label.unwrap().attribute("fill").unwrap().to_owned()
+    };
+    assert_eq!(colour("all_reduce-time.svg"), colour("all_reduce-busbw.svg"));
+}
+
+#[test]
+fn the_limit_is_drawn_where_it_was_measured() {
+    let labels = |run: &Run| {
+        let charts = files("svg", run);
+        let (_, svg) = charts.iter().find(|(name, _)| name.ends_with("busbw.svg")).unwrap();
+        String::from_utf8(svg.clone()).unwrap()
+    };
+    assert!(labels(&data::one_series()).contains(">limit<"));
+    assert!(labels(&data::three_by_twenty()).contains(">limit, 4 ranks<"));
+    // Nine limits would be a thicket: their span remains.
+    assert!(labels(&data::twelve_series()).contains(">highest limit<"));
+    let mut without = data::one_series();
+    without.cases.iter_mut().for_each(|case| drop(case.metrics.remove("limit_share")));
+    assert!(!labels(&without).contains("limit"));
+}

@@ -1,0 +1,54 @@
+//! The files on disk: whole, in one place, replaced, and errors that say what to do.
+
+use std::path::Path;
+
+use report::{FORMATS, format, write, write_formats};
+
+use crate::data;
+
+#[test]
+fn a_report_is_written_and_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path().join("new");
+    let first = write(&data::study(), &dir).unwrap();
+    assert_eq!(first[0], dir.join("report.md"));
+    assert_eq!(first[1], dir.join("cases.csv"));
+    let before = std::fs::read(&first[2]).unwrap();
+    assert_eq!(write(&data::study(), &dir).unwrap(), first);
+    assert_eq!(std::fs::read(&first[2]).unwrap(), before);
+    // Every picture that the Markdown shows is there, and nothing is left over.
+    let markdown = std::fs::read_to_string(&first[0]).unwrap();
+    let shown: Vec<&str> = markdown.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(shown.len() >= 8);
+    assert!(shown.iter().all(|path| dir.join(path).is_file()), "{shown:?}");
+    let kept = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    let all: Vec<_> = kept(&dir).into_iter().chain(kept(&dir.join("charts"))).filter(|path| path.is_file()).collect();
+    assert_eq!(all.len(), first.len(), "{all:?}");
+}
+
+#[test]
+fn a_file_in_the_way_is_an_error_that_helps() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("charts"), "in the way").unwrap();
+    let error = write(&data::study(), folder.path()).unwrap_err();
+    assert!(error.to_string().contains("charts"), "{error}");
+    assert!(error.cause().is_some() && !error.hint().is_empty());
+    assert!(folder.path().join("report.md").is_file(), "what was written before stays");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().ends_with(".part")), "{left:?}");
+}
+
+#[test]
+fn formats_have_names_and_words() {
+    let mut names: Vec<&str> = FORMATS.iter().map(|format| format.name()).collect();
+    assert!(FORMATS.iter().all(|format| !format.doc().is_empty()));
+    assert!(names.iter().all(|name| format(name).unwrap().name() == *name));
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), FORMATS.len());
+    let error = format("markdwon").err().unwrap();
+    assert_eq!(error.to_string(), "unknown report format `markdwon`, did you mean `markdown`?");
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_formats(&data::study(), folder.path(), &[format("CSV").unwrap()]).unwrap();
+    assert_eq!(written, [folder.path().join("cases.csv")]);
+}

@@ -1,0 +1,240 @@
+//! Each sentence with data that bear it and data that do not.
+
+use record::{CaseLine, Caveat};
+use report::sentences;
+use terms::Status;
+
+use crate::data::{self, Invented, transport};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// A series of (bytes, seconds) on some ranks.
+fn series(ranks: u32, points: &[(u64, f64)]) -> Vec<Invented> {
+    points.iter().map(|(bytes, time)| Invented::new(ranks, *bytes, *time)).collect()
+}
+
+fn lines(cases: &[Invented]) -> Vec<CaseLine> {
+    cases.iter().map(Invented::line).collect()
+}
+
+fn said(cases: Vec<CaseLine>) -> String {
+    sentences(&data::run(cases)).join("\n")
+}
+
+#[track_caller]
+fn says(cases: Vec<CaseLine>, expected: &str) {
+    let text = said(cases);
+    assert!(text.contains(expected), "`{expected}` is missing in:\n{text}");
+}
+
+#[track_caller]
+fn says_not(cases: Vec<CaseLine>, unexpected: &str) {
+    let text = said(cases);
+    assert!(!text.contains(unexpected), "`{unexpected}` has no ground in:\n{text}");
+}
+
+#[test]
+fn latency_floor() {
+    let flat = [(KIB, 2.0e-6), (2 * KIB, 2.1e-6), (4 * KIB, 2.2e-6), (64 * KIB, 9e-6)];
+    says(lines(&series(2, &flat)), "The latency floor of all_reduce is 2.10 us with 2 ranks (1 KiB to 4 KiB).");
+    // Time follows bytes from the first size on.
+    says_not(lines(&series(2, &[(MIB, 1e-4), (4 * MIB, 4e-4), (16 * MIB, 1.6e-3)])), "latency floor");
+    // Flat, but the sizes are too close to tell.
+    says_not(lines(&series(2, &[(KIB, 2.0e-6), (2 * KIB, 2.1e-6), (64 * KIB, 9e-6)])), "latency floor");
+    // Flat, but what is measured is the wait for a core.
+    let mut over = series(4, &flat);
+    over.iter_mut().for_each(|case| case.caveats.push(Caveat::Oversubscribed));
+    says_not(lines(&over), "latency floor");
+    says_not(lines(&series(2, &[(KIB, 2.0e-6)])), "latency floor");
+}
+
+#[test]
+fn time_model() {
+    let fits: Vec<(u64, f64)> = (10..24).map(|e| (1u64 << e, 3e-6 + (1u64 << e) as f64 / 10e9)).collect();
+    says(lines(&series(2, &fits)), "Time of all_reduce follows 3.00 us + bytes / (10.0 GB/s) with 2 ranks (within");
+    // Two regimes: no line is near all points.
+    let cached: Vec<(u64, f64)> = (10..30).map(|e| (1u64 << e, transport(1 << e, 1e-6, 200.0, 4.0))).collect();
+    says_not(lines(&series(2, &cached)), "follows");
+    // Three sizes always lie near some line.
+    says_not(lines(&series(2, &fits[..3])), "follows");
+}
+
+#[test]
+fn saturation() {
+    let rising = [(KIB, 1e-6), (MIB, 1.2e-4), (16 * MIB, 1.68e-3), (64 * MIB, 6.71e-3)];
+    says(lines(&series(2, &rising)), "at 64 MiB, 90% of it from 16 MiB up.");
+    let still = [(KIB, 1e-6), (MIB, 5e-4), (16 * MIB, 4e-3), (64 * MIB, 8e-3)];
+    says(lines(&series(2, &still)), "still rising at the largest size");
+    says_not(lines(&series(2, &still)), "90% of it");
+    // An interval of 300% reaches 90% of everything, and so shows nothing.
+    let mut vague = series(2, &still);
+    vague[1].half_width = 3.0;
+    says(lines(&vague), "still rising at the largest size");
+    // Two sizes show no course.
+    says_not(lines(&series(2, &still[..2])), "still rising");
+    let falling = [(KIB, 1e-7), (2 * KIB, 2e-7), (64 * KIB, 1.28e-5)];
+    says(lines(&series(2, &falling)), "; at 64 KiB it falls to 5.12 GB/s");
+    says_not(lines(&series(2, &rising)), "falls");
+}
+
+#[test]
+fn memory_limit() {
+    let limited = |limits: [f64; 3]| {
+        let mut cases = series(2, &[(KIB, 2e-6), (MIB, 1e-4), (64 * MIB, 6.4e-3)]);
+        cases.iter_mut().zip(limits).for_each(|(case, limit)| case.limit = Some(limit));
+        lines(&cases)
+    };
+    // busbw is 0.512, 10.5 and 10.5 GB/s.
+    says(limited([10.0, 12.0, 11.5]), "reaches 87% to 91% with 2 ranks from 1 MiB up (memory-bandwidth bound there)");
+    says(limited([10.0, 20.0, 11.5]), "reaches 91% with 2 ranks at 64 MiB (memory-bandwidth bound there)");
+    says(limited([10.0, 20.0, 20.0]), "reaches at most 52% with 2 ranks (at 64 MiB)");
+    says_not(limited([10.0, 20.0, 20.0]), "bound");
+    // Bound in cache, not beyond: there is no size from which on it is bound.
+    says(limited([10.0, 11.0, 20.0]), "at most 95% with 2 ranks (at 1 MiB, less at larger sizes)");
+    says_not(limited([10.0, 11.0, 20.0]), "bound");
+    // A limit that is exceeded by half limits nothing.
+    says(limited([10.0, 7.0, 7.0]), "more than it, so it is no limit there");
+    says_not(limited([10.0, 7.0, 7.0]), "bound");
+    says_not(lines(&series(2, &[(KIB, 2e-6), (MIB, 1e-4)])), "limit");
+}
+
+#[test]
+fn effect_of_ranks() {
+    let both = |time: f64, half_width: f64| {
+        let mut cases = series(2, &[(KIB, 1e-6), (MIB, 1e-4)]);
+        cases.extend(series(4, &[(KIB, 2e-6), (MIB, time)]));
+        cases.iter_mut().for_each(|case| case.half_width = half_width);
+        cases
+    };
+    says(lines(&both(3e-4, 0.01)), "4 ranks take 3.00x (2.96x to 3.04x) as long as 2 ranks at 1 MiB and 2.00x");
+    // Intervals overlap at 1 MiB and not at 1 KiB.
+    let text = said(lines(&both(1.01e-4, 0.05)));
+    assert!(
+        text.contains("Whether 4 ranks take longer than 2 ranks at 1 MiB: cannot tell, the intervals overlap."),
+        "{text}"
+    );
+    assert!(text.contains("4 ranks take 2.00x (1.86x to 2.15x) as long as 2 ranks at 1 KiB."), "{text}");
+    says_not(lines(&both(3e-4, 0.01)), "waiting for cores");
+    let mut over = both(3e-4, 0.01);
+    over[2].caveats.push(Caveat::Oversubscribed);
+    says(lines(&over), "; waiting for cores is included.");
+    // One rank count, or no common size: nothing to compare.
+    says_not(lines(&series(2, &[(KIB, 1e-6), (MIB, 1e-4)])), "as long as");
+    let mut apart = series(2, &[(KIB, 1e-6)]);
+    apart.extend(series(4, &[(MIB, 1e-4)]));
+    says_not(lines(&apart), "as long as");
+}
+
+#[test]
+fn oversubscription() {
+    let mut cases = series(2, &[(KIB, 1e-6)]);
+    says_not(lines(&cases), "oversubscribed");
+    cases.extend(series(4, &[(KIB, 2e-6)]));
+    cases[1].caveats.push(Caveat::Oversubscribed);
+    says(lines(&cases), "4 ranks share 2 cores (oversubscribed): their times include waiting for a core");
+    let mut unknown = data::run(lines(&cases));
+    unknown.cores = None;
+    assert!(sentences(&unknown)[0].starts_with("4 ranks share fewer cores (oversubscribed)"));
+    // A skipped case has no times to doubt.
+    let mut skipped = lines(&cases);
+    (skipped[1].status, skipped[1].time_s) = (Status::Skipped, None);
+    says_not(skipped, "oversubscribed");
+}
+
+#[test]
+fn backends() {
+    let two = |time: f64| {
+        let mut cases = series(2, &[(KIB, 1e-6), (MIB, 1e-4)]);
+        cases.extend(series(2, &[(KIB, 2e-6), (MIB, time)]));
+        cases[2].backend = "reference";
+        cases[3].backend = "reference";
+        lines(&cases)
+    };
+    says(two(4e-4), "At 1 MiB with 2 ranks, reference takes 4.00x (3.94x to 4.06x) the time of shm.");
+    says(two(1.01e-4), "which of shm and reference is faster: cannot tell (the intervals overlap).");
+    says_not(lines(&series(2, &[(KIB, 1e-6), (MIB, 1e-4)])), "the time of");
+}
+
+#[test]
+fn what_went_wrong() {
+    let good = || lines(&series(2, &[(KIB, 1e-6), (MIB, 1e-4)]));
+    for word in ["failed", "wrong", "gate", "skipped"] {
+        says_not(good(), word);
+    }
+    let mut failed = good();
+    (failed[0].status, failed[0].time_s, failed[0].reason) = (Status::Failed, None, Some("rank 1 died".into()));
+    says(failed, "Of 2 cases, 1 failed: the reasons are below.");
+    let mut wrong = good();
+    (wrong[1].wrong, wrong[1].status) = (Some(3), Status::Failed);
+    says(wrong.clone(), "1 case gave wrong results: their times are neither drawn nor summed up.");
+    // The wrong case was the faster one: it must not be the peak.
+    says_not(wrong, "10.5 GB/s");
+    let mut gate = good();
+    gate[0].gates_missed = vec!["busbw_gbs>=12: 1.02".into()];
+    says(gate, "1 case missed a gate, the first: busbw_gbs>=12: 1.02.");
+}
+
+#[test]
+fn drift() {
+    let text = |rise: f64| sentences(&data::soak(rise)).join("\n");
+    assert!(text(0.03).contains("became 3.0% slower over its 4,000 samples: median 4.81 ms"), "{}", text(0.03));
+    assert!(text(-0.03).contains("faster"), "{}", text(-0.03));
+    assert!(text(0.0).contains("shows no drift beyond its noise over 4,000 samples"), "{}", text(0.0));
+    assert!(!text(0.0).contains("slower"));
+}
+
+#[test]
+fn operations_without_bytes_have_times() {
+    let mut cases = series(2, &[(0, 2e-7)]);
+    cases.extend(series(4, &[(0, 3e-6)]));
+    cases.iter_mut().for_each(|case| case.op = "barrier");
+    says(
+        lines(&cases),
+        "barrier takes 0.200 us (0.198 us to 0.202 us) with 2 ranks and 3.00 us (2.97 us to 3.03 us) with 4 ranks.",
+    );
+}
+
+#[test]
+fn many_operations_get_one_sentence_each_at_the_top() {
+    let mut cases = Vec::new();
+    for op in ["all_reduce", "all_gather", "broadcast", "reduce"] {
+        for (bytes, time) in [(KIB, 2e-6), (2 * KIB, 2e-6), (4 * KIB, 2e-6), (MIB, 1e-4)] {
+            cases.push(Invented { op, ..Invented::new(2, bytes, time) }.line());
+        }
+    }
+    let run = data::run(cases);
+    assert_eq!(sentences(&run).len(), 4);
+    let markdown = report::format("markdown").unwrap().render(&run).unwrap();
+    let markdown = String::from_utf8(markdown[0].content.clone()).unwrap();
+    assert_eq!(markdown.matches("The latency floor of").count(), 4, "each section has its own");
+}
+
+#[test]
+fn banners() {
+    let marked = |caveats: &[Caveat], simulated: bool| {
+        let mut cases = lines(&series(2, &[(KIB, 1e-6), (MIB, 1e-4)]));
+        cases[0].caveats = caveats.to_vec();
+        cases[0].simulated = simulated;
+        let run = data::run(cases);
+        let render = |name: &str| {
+            let files = report::format(name).unwrap().render(&run).unwrap();
+            files.into_iter().map(|file| String::from_utf8(file.content).unwrap()).collect::<Vec<_>>()
+        };
+        (render("markdown").remove(0), render("svg"))
+    };
+    let (page, charts) = marked(&[], false);
+    assert!(!page.contains("> **") && charts.iter().all(|chart| !chart.contains("SIMULATED")));
+    for (caveats, simulated, word) in [
+        (&[Caveat::Simulated][..], true, "SIMULATED"),
+        // The mark on the line is enough, and so is the caveat alone.
+        (&[], true, "SIMULATED"),
+        (&[Caveat::Simulated], false, "SIMULATED"),
+        (&[Caveat::Paced], false, "PACED"),
+        (&[Caveat::Injected], false, "FAULT INJECTED"),
+    ] {
+        let (page, charts) = marked(caveats, simulated);
+        assert!(page.contains(&format!("> **{word}")) && page.contains("(1 of 2 cases)"), "{page}");
+        assert!(!charts.is_empty() && charts.iter().all(|chart| chart.contains(word)), "{word} is not on every chart");
+    }
+}
