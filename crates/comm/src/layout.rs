@@ -30,6 +30,8 @@ use crate::{Call, Error, Result, Shape};
 pub struct Counts {
     ranks: u32,
     counts: Vec<u64>,
+    /// Computed once: it is asked for on every call.
+    widest: u64,
 }
 
 impl Counts {
@@ -37,7 +39,12 @@ impl Counts {
     pub fn new(ranks: u32, counts: Vec<u64>) -> Option<Self> {
         let n = ranks as usize;
         let sums_fit = counts.iter().try_fold(0u64, |sum, count| sum.checked_add(*count)).is_some();
-        (counts.len() == n.checked_mul(n)? && sums_fit).then_some(Self { ranks, counts })
+        if counts.len() != n.checked_mul(n)? || !sums_fit {
+            return None;
+        }
+        let mut matrix = Self { ranks, counts, widest: 0 };
+        matrix.widest = (0..ranks).map(|rank| matrix.sent(rank).max(matrix.received(rank))).max().unwrap_or(0);
+        Some(matrix)
     }
 
     /// Ranks on each side.
@@ -72,7 +79,7 @@ impl Counts {
 
     /// The largest number of elements that any rank sends or receives: S of an all_to_allv, in elements.
     pub fn widest(&self) -> u64 {
-        (0..self.ranks).map(|rank| self.sent(rank).max(self.received(rank))).max().unwrap_or(0)
+        self.widest
     }
 }
 
@@ -123,14 +130,26 @@ impl Call {
     /// S in elements, from the lengths of the slices. On ranks whose slices do not tell (a scatter's other ranks see
     /// only their block), it is computed back from what they see.
     pub fn count(&self, shape: &Shape) -> u64 {
-        let elements = |bytes: usize| bytes as u64 / self.dtype.bytes();
-        let (input, output) = (elements(self.input.len()), elements(self.output.len()));
-        let n = u64::from(shape.size);
+        let element = self.dtype.bytes();
+        match self.op {
+            // Blocks of whole elements first: half an element must not become one by being counted n times.
+            Collective::AllGather | Collective::Gather => self.input.len() as u64 / element * u64::from(shape.size),
+            Collective::ReduceScatter | Collective::Scatter => {
+                self.output.len() as u64 / element * u64::from(shape.size)
+            }
+            _ => self.bytes(shape) / element,
+        }
+    }
+
+    /// S in bytes, as [`Call::count`] elements: without a division, since a hook asks for it on every call.
+    #[inline]
+    pub fn bytes(&self, shape: &Shape) -> u64 {
+        let (input, output, n) = (self.input.len() as u64, self.output.len() as u64, u64::from(shape.size));
         match self.op {
             Collective::AllGather | Collective::Gather => input * n,
             Collective::ReduceScatter | Collective::Scatter => output * n,
             Collective::Broadcast => output,
-            Collective::AllToAllV => self.counts.as_ref().map_or(0, |counts| counts.widest()),
+            Collective::AllToAllV => self.counts.as_ref().map_or(0, |counts| counts.widest()) * self.dtype.bytes(),
             _ => input,
         }
     }

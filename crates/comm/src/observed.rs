@@ -41,7 +41,7 @@ impl Seen {
     /// None for an empty group, which is no operation.
     #[inline]
     fn of(group: &[Call], shape: &Shape) -> Option<Self> {
-        let bytes = group.iter().map(|call| call.count(shape) * call.dtype.bytes()).sum();
+        let bytes = group.iter().map(|call| call.bytes(shape)).sum();
         group.first().map(|call| Self { op: call.op, bytes })
     }
 }
@@ -156,7 +156,7 @@ impl Communicator for Observed {
             let mut ticket = self.start(std::slice::from_ref(call), &Queue::host())?;
             return self.finish(&mut ticket, Wait::Host).map(drop);
         }
-        let bytes = call.count(self.inner.shape()) * call.dtype.bytes();
+        let bytes = call.bytes(self.inner.shape());
         self.hook.enter(call.op);
         self.inner.run(call)?;
         if let Some(element) = self.hook.leave(call.op, bytes) {

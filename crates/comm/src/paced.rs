@@ -176,7 +176,7 @@ fn cost_ns(group: &[Call], shape: &Shape, pace: Pace) -> Option<u64> {
             continue;
         }
         let times = if round_trip { 2 } else { 1 };
-        let size = (call.count(shape) * call.dtype.bytes()) as f64;
+        let size = call.bytes(shape) as f64;
         messages = messages.max(times);
         bytes += f64::from(times) * call.op.bus_factor(shape.size) * size;
     }

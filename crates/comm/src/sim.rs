@@ -75,7 +75,7 @@ struct Simulated {
 impl Simulated {
     fn run_one(&mut self, call: &Call) -> Result<()> {
         let Shape { rank, size, .. } = self.engine.shape;
-        let bytes = Bytes(call.count(&self.engine.shape) * call.dtype.bytes());
+        let bytes = Bytes(call.bytes(&self.engine.shape));
         let entries = self.engine.execute(call, self.clock.now_ns())?;
         // Drawn on every rank, whatever its part, so that all draw alike.
         let factor = self.factors.as_mut().map_or(1.0, Factors::next);

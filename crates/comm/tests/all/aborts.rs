@@ -1,6 +1,5 @@
 //! Raising a rank's abort ends whatever that rank waits in, for every operation, backend, wrapper and way to wait.
 
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use comm::{Call, Communicator, Error, Result, Wait};
@@ -42,7 +41,6 @@ fn ends(
     context: &str,
     waits: &(dyn Fn(&mut dyn Communicator) -> Result<()> + Sync),
 ) {
-    let over = Barrier::new(2);
     worlds::run_wrapped(backend, 2, wrapping, LIMIT, |member| {
         if member.rank() == 0 {
             let abort = member.abort.clone();
@@ -61,7 +59,7 @@ fn ends(
             let barrier = waiting(Collective::Barrier).expect("a barrier");
             assert!(matches!(member.comm.run(&barrier), Err(Error::Aborted)), "{context}");
         }
-        over.wait();
+        member.meet();
     });
 }
 

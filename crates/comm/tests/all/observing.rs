@@ -1,7 +1,7 @@
 //! The hook wrapper: what a coordinator sees, what is recorded, and faults that strike where they were aimed.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use comm::{Call, Communicator, Observed, Options, Wait};
 use device::Queue;
@@ -77,7 +77,9 @@ fn a_rank_that_waits_is_seen_inside() {
         if watched.comm.shape().rank == 0 {
             let slot = watched.slot.clone();
             let observer = std::thread::spawn(move || {
+                let begin = Instant::now();
                 while (*slot).as_ref().state().is_none_or(|state| !state.inside) {
+                    assert!(begin.elapsed() < LIMIT / 2, "never seen inside");
                     std::thread::yield_now();
                 }
             });

@@ -1,6 +1,5 @@
 //! A paced link: exact on a fake clock; on a real one never early, hardly late, and asleep meanwhile.
 
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use comm::{Call, Options, Pace, Wait};
@@ -61,11 +60,10 @@ fn on_a_real_clock_no_rank_ends_early_and_the_core_is_free() {
     let late = Duration::from_millis(15);
     for progress_thread in [false, true] {
         let options = Options { progress_thread, oversubscribed: true, ..paced(1e9, 20e-3) };
-        let together = Barrier::new(2);
         worlds::run("reference", 2, &options, LIMIT, |member| {
-            let comm = &mut *member.comm;
             let call = all_reduce(10_000_000);
-            together.wait();
+            member.meet();
+            let comm = &mut *member.comm;
             let (begin, burnt) = (Instant::now(), thread_cpu());
             if comm.shape().rank == 1 {
                 std::thread::sleep(late);

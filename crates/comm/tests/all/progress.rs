@@ -1,6 +1,5 @@
 //! The progress thread: work proceeds while the caller does something else, and what goes wrong there comes back.
 
-use std::sync::Barrier;
 use std::time::Duration;
 
 use comm::{Call, Error, Options, Progress, Wait};
@@ -22,23 +21,21 @@ fn barrier() -> Call {
 
 #[test]
 fn start_returns_and_work_proceeds_without_the_caller() {
-    let step = Barrier::new(2);
     worlds::run("reference", 2, &options(), LIMIT, |member| {
-        let (rank, comm) = (member.rank(), &mut *member.comm);
-        assert_eq!(comm.shape().capabilities.progress, Progress::Thread);
-        if rank == 0 {
+        assert_eq!(member.comm.shape().capabilities.progress, Progress::Thread);
+        if member.rank() == 0 {
             // Returns although rank 1 has not come.
-            let mut ticket = comm.start(&[barrier()], &Queue::host()).unwrap();
-            assert!(!comm.finish(&mut ticket, Wait::Poll).unwrap());
-            step.wait();
+            let mut ticket = member.comm.start(&[barrier()], &Queue::host()).unwrap();
+            assert!(!member.comm.finish(&mut ticket, Wait::Poll).unwrap());
+            member.meet();
             // Rank 1 completes its half only if ours proceeds while this thread is here.
-            step.wait();
-            comm.finish(&mut ticket, Wait::Host).unwrap();
+            member.meet();
+            member.comm.finish(&mut ticket, Wait::Host).unwrap();
             assert!(ticket.done);
         } else {
-            step.wait();
-            comm.run(&barrier()).unwrap();
-            step.wait();
+            member.meet();
+            member.comm.run(&barrier()).unwrap();
+            member.meet();
         }
     });
 }

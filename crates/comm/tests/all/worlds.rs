@@ -6,7 +6,10 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use comm::{Abort, Call, Communicator, Error, Observed, Options, Pace, Paced, Readiness, Shape, Ticket, Wait};
+use comm::{
+    Abort, Bootstrap, Call, Communicator, Error, Observed, Options, Pace, Paced, Readiness, Shape, ThreadBootstrap,
+    Ticket, Wait,
+};
 use device::{Queue, Region};
 use terms::{Bandwidth, Seconds, Space};
 use trace::{Hook, OwnSlot};
@@ -16,6 +19,7 @@ pub(crate) struct Member {
     pub(crate) comm: Box<dyn Communicator>,
     /// Of this rank.
     pub(crate) abort: Abort,
+    bootstrap: ThreadBootstrap,
 }
 
 /// Takes the place of a communicator that is being wrapped.
@@ -40,6 +44,11 @@ impl Communicator for Nobody {
 }
 
 impl Member {
+    /// Waits for all ranks, beside the communicator; ends when a rank fails.
+    pub(crate) fn meet(&mut self) {
+        self.bootstrap.all_gather(&[]).expect("no rank has failed");
+    }
+
     /// Wraps the communicator.
     pub(crate) fn replace(&mut self, wrap: impl FnOnce(Box<dyn Communicator>, &Abort) -> Box<dyn Communicator>) {
         self.comm = wrap(self.give_away(), &self.abort);
@@ -138,10 +147,10 @@ pub(crate) fn run(backend: &str, ranks: u32, options: &Options, limit: Duration,
         bootstrap_abort.raise();
         aborts.lock().unwrap_or_else(PoisonError::into_inner).iter().for_each(Abort::raise);
     };
-    let rank_body = |mut bootstrap: comm::ThreadBootstrap| {
+    let rank_body = |mut bootstrap: ThreadBootstrap| {
         let (comm, abort) = comm::open(backend, &mut bootstrap, options).unwrap_or_else(|error| panic!("{error}"));
         aborts.lock().unwrap().push(abort.clone());
-        body(&mut Member { comm, abort });
+        body(&mut Member { comm, abort, bootstrap });
     };
     let first_failure = Mutex::new(None);
     let timed_out = std::thread::scope(|scope| {
