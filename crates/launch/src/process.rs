@@ -70,7 +70,7 @@ impl Process {
         let id = self.descriptor.as_raw_fd() as libc::id_t;
         // SAFETY: `info` is a valid out-pointer.
         if unsafe { libc::waitid(libc::P_PIDFD, id, &mut info, options) } < 0 {
-            // Reaped by somebody else: it is gone, and how is not known any more.
+            // Reaped by somebody else, which nobody in this program does: it is gone, and how is not known any more.
             let reaped = io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD);
             return reaped.then_some(Exit::Code(0));
         }

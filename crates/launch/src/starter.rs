@@ -85,6 +85,7 @@ impl LocalStarter {
         let placement = (cores.clone(), wishes.bound);
         let invitation = Invitation::new(address, &secret, self.limit, placement, spec.clone());
         let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
+        keep_children().map_err(failed("asking for children's ends"))?;
         // From here on an early return drops the world, which kills the ranks that it has.
         let mut world = ProcessWorld::new(page, rendezvous);
         for rank in 0..spec.ranks {
@@ -130,6 +131,22 @@ impl LocalStarter {
             }
         }
     }
+}
+
+/// Makes sure that the ends of children can be waited for. Whoever started this program may have ignored SIGCHLD, which
+/// programs inherit; the system would then throw away how a rank ended.
+fn keep_children() -> io::Result<()> {
+    // SAFETY: all zeros is a valid sigaction, and the calls read and write nothing else.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut action) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        if action.sa_sigaction == libc::SIG_IGN && libc::signal(libc::SIGCHLD, libc::SIG_DFL) == libc::SIG_ERR {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
 }
 
 /// What a child does before it becomes the rank's program. Async-signal-safe.

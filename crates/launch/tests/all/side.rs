@@ -23,7 +23,7 @@ pub(crate) fn make(mut context: RankContext) -> Result<Box<dyn RankSide>, Failur
     match what.as_str() {
         "fail" if chosen => return Err(Failure::new("no such backend")),
         "lack" => return Err(Failure::lacking("no such library")),
-        "exit" if chosen => std::process::exit(7),
+        "exit" if chosen => exit(),
         "hang" if chosen => std::thread::sleep(Duration::from_secs(600)),
         "fail" | "exit" | "hang" => {
             let _ = context.bootstrap.all_gather(&[]);
@@ -32,6 +32,12 @@ pub(crate) fn make(mut context: RankContext) -> Result<Box<dyn RankSide>, Failur
     }
     let hook = Hook::new(context.rank, Clock::Monotonic, context.slot.clone());
     Ok(Box::new(Side { context, hook, case: None }))
+}
+
+/// Ends this rank's process as a library that gives up does.
+#[expect(clippy::exit, reason = "what the test is about")]
+fn exit() -> ! {
+    std::process::exit(7)
 }
 
 impl RankSide for Side {
@@ -126,7 +132,7 @@ impl Side {
         self.hook.enter(Collective::AllReduce);
         match how {
             "panic" => panic!("boom on {}", self.context.rank),
-            "exit" => std::process::exit(7),
+            "exit" => exit(),
             _ => Err(Failure::new("ranks disagree")),
         }
     }
