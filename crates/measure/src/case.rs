@@ -251,7 +251,9 @@ impl Run<'_> {
         // Where ranks may run ahead of each other (a broadcast's root), being last means nothing. And not for calls that
         // take long: the look would cost more than the case.
         let synchronises = self.case.word::<Collective>("op").is_some_and(Collective::synchronises);
-        if synchronises && self.launch.samples.len() > 1 && seconds < 0.5 * self.settings.max_seconds.max(0.1) {
+        let worth_a_look = synchronises && self.launch.samples.len() > 1;
+        let quick = seconds < 0.5 * self.settings.max_seconds.max(0.1);
+        if self.settings.traced || (worth_a_look && quick) {
             self.launch.arrivals = self.world.probe(Probe::Arrivals { operations: ARRIVALS }, self.left())?;
         }
         Ok(())

@@ -37,6 +37,24 @@ pub fn available_memory() -> Option<u64> {
     Some(free.min(limit.saturating_sub(used)))
 }
 
+/// Cores' worth of time that a container's quota leaves (cgroup v2 `cpu.max`, v1 `cpu.cfs_quota_us`); None without one.
+pub fn cpu_quota() -> Option<f64> {
+    let quota = |text: &str| {
+        let mut words = text.split_whitespace();
+        let (quota, period) = (words.next()?.parse::<f64>().ok()?, words.next()?.parse::<f64>().ok()?);
+        (quota > 0.0 && period > 0.0).then(|| quota / period)
+    };
+    let second = cgroup_text("cpu.max").as_deref().and_then(quota);
+    let first = || quota(&format!("{} {}", cgroup_text("cpu.cfs_quota_us")?, cgroup_text("cpu.cfs_period_us")?));
+    second.or_else(first)
+}
+
+/// Whether a container or a virtual machine changes what this machine can do: a quota below the allowed cores stops
+/// ranks in the middle of an operation, and WSL's clocks and memory are its host's.
+pub fn limits_are_virtual(machine: &Machine) -> bool {
+    machine.wsl.is_some() || cpu_quota().is_some_and(|quota| quota < machine.allowed_cpus.len() as f64)
+}
+
 /// Processors that this process may run on, by the kernel's numbers.
 pub fn allowed_cpus() -> Vec<u32> {
     // SAFETY: `cpu_set_t` is plain data, for which all zeros are valid; the pointer and size describe it.
@@ -95,17 +113,21 @@ fn meminfo(name: &str) -> Option<u64> {
     value.strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
 }
 
-/// A number of this process's control group, version 2 or 1; the file system's root where a container maps it there.
-fn cgroup_number(file: &str) -> Option<u64> {
+/// A file of this process's control group, version 2 or 1; the file system's root where a container maps it there.
+fn cgroup_text(file: &str) -> Option<String> {
     let groups = read("/proc/self/cgroup");
     let own = groups.lines().filter_map(|line| {
         let mut parts = line.splitn(3, ':');
         let (_, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
-        let base =
-            if controllers.is_empty() { "/sys/fs/cgroup".to_owned() } else { format!("/sys/fs/cgroup/{controllers}") };
+        let slash = if controllers.is_empty() { "" } else { "/" };
+        let base = format!("/sys/fs/cgroup{slash}{controllers}");
         Some([format!("{base}{path}/{file}"), format!("{base}/{file}")])
     });
-    own.flatten().find_map(|path| read(&path).trim().parse().ok())
+    own.flatten().find_map(|path| fs::read_to_string(path).ok()).map(|text| text.trim().to_owned())
+}
+
+fn cgroup_number(file: &str) -> Option<u64> {
+    cgroup_text(file)?.parse().ok()
 }
 
 /// The control group's memory limit; None when there is none (the kernel then says `max`, or a number near 2^63).

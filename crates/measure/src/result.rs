@@ -2,7 +2,7 @@
 
 use record::{Case, CaseLine, Caveat, TimeSummary, WrongElement};
 use stats::{StopReason, hierarchical_interval, median, median_interval, quantile, sorted};
-use terms::Status;
+use terms::{Collective, Status};
 
 use crate::straggler::{Straggler, straggler};
 use crate::{Launch, Settings};
@@ -21,6 +21,8 @@ pub struct Circumstances {
     pub oversubscribed: bool,
     /// Times are computed.
     pub simulated: bool,
+    /// A container or a virtual machine takes processor time or clocks away in ways that times show.
+    pub virtualised: bool,
     /// Seed of the bootstrap.
     pub seed: u64,
 }
@@ -37,7 +39,9 @@ pub fn case_line(case: &Case, settings: &Settings, launches: &[Launch], about: C
     line.launches = Some(launches.len() as u32);
     line.per_rank_median_s = Some(per_rank(launches));
     set_wrong(&mut line, launches);
-    let slow = launches.iter().find_map(|launch| straggler(&launch.arrivals)).filter(|_| !about.oversubscribed);
+    // Where ranks may run ahead of each other, or wait for a core, being last means nothing.
+    let tells = case.word::<Collective>("op").is_some_and(Collective::synchronises) && !about.oversubscribed;
+    let slow = launches.iter().find_map(|launch| straggler(&launch.arrivals)).filter(|_| tells);
     line.caveats = caveats(case, settings, launches, &series, slow.as_ref(), about);
     if let Some(slow) = slow.filter(|_| line.reason.is_none()) {
         line.metrics.insert("slow_rank".to_owned(), slow.rank.0.into());
@@ -120,6 +124,7 @@ fn caveats(
     };
     add(about.simulated, Caveat::Simulated);
     add(about.oversubscribed, Caveat::Oversubscribed);
+    add(about.virtualised, Caveat::Virtualised);
     add(case.number("pace_bandwidth").is_some(), Caveat::Paced);
     let imprecise = |launch: &Launch| launch.stopped.is_some_and(|reason| reason != StopReason::Precise);
     // Who asked to sample for the whole time did not ask for a precision.

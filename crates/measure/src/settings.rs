@@ -26,6 +26,8 @@ pub struct Settings {
     pub timeout: Duration,
     /// Whether to measure the machine's limit.
     pub limits: bool,
+    /// Whether entry and exit times of operations are wanted whatever they cost: the plan asked for profiling.
+    pub traced: bool,
 }
 
 impl Settings {
@@ -48,6 +50,7 @@ impl Settings {
             iters: count("iters"),
             timeout,
             limits: case.value("limits").and_then(serde_json::Value::as_bool).unwrap_or(true),
+            traced: false,
         }
     }
 

@@ -104,8 +104,6 @@ pub struct Observed {
     pub operations: u64,
     /// Isolated mode: samples in which this rank missed the agreed start.
     pub missed_starts: u64,
-    /// Spans of the case's last operations, when tracing: `[begin_ns, end_ns, number]`.
-    pub spans: Vec<[u64; 3]>,
 }
 
 /// Why a rank could not obey. The rank itself goes on.

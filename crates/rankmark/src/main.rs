@@ -6,7 +6,6 @@ mod cli;
 mod commands;
 mod failure;
 mod plans;
-mod reading;
 mod session;
 mod terminal;
 

@@ -83,7 +83,11 @@ pub(crate) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, F
     screen.notes(plan.notes.iter().chain(&record.store.notes).chain(&record.notes));
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
     let mut starter = launch::LocalStarter::new();
-    let host = Host { cores: machine::allowed_cpus().len().max(1), available_memory: machine::available_memory };
+    let host = Host {
+        cores: machine::allowed_cpus().len().max(1),
+        available_memory: machine::available_memory,
+        virtualised: machine::limits_are_virtual(&record.file.machine),
+    };
     suite::run(Setup {
         plan: &plan,
         done: &record.done,
@@ -101,9 +105,9 @@ pub(crate) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, F
 
 /// Report, last words, exit code: all from the record, as anybody else would read it.
 fn finish(directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
-    let (run, report) = crate::reading::read(directory)?;
-    let written = report::write(&report, directory)?;
-    screen.end(&run, directory, &report, &written);
+    let run = report::Run::read(directory)?;
+    let written = report::write(&run, directory)?;
+    screen.end(&run, &written);
     Ok(exit_code(&run.cases))
 }
 

@@ -25,6 +25,8 @@ pub const RUN_FILE: &str = "run.json";
 pub const CASES_FILE: &str = "cases.jsonl";
 /// The samples' file.
 pub const SAMPLES_FILE: &str = "samples.jsonl";
+/// The folder of traces: Chrome-trace JSON, gzipped, one a case and launch.
+pub const TRACE_FOLDER: &str = "trace";
 /// The lock of a live run.
 pub const LOCK_FILE: &str = "run.json.lock";
 

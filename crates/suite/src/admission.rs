@@ -13,6 +13,8 @@ pub struct Host {
     pub cores: usize,
     /// Bytes that can be allocated now; None where the system does not tell.
     pub available_memory: fn() -> Option<u64>,
+    /// Whether a container or a virtual machine changes a limit.
+    pub virtualised: bool,
 }
 
 /// What a rank's process needs beside the case's buffers, on top of which 64 MiB are promised to be enough.

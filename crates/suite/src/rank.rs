@@ -205,7 +205,6 @@ impl RankWork {
             peak_bytes: peak_bytes(),
             operations: self.context.hook.count(),
             missed_starts: current.map_or(0, |current| current.missed_starts),
-            spans: Vec::new(),
         }
     }
 

@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use record::{Case, CaseLine, CaseSamples, HarnessCost, Plan, RunFile, Store, StoreError};
 use serde_json::Value;
-use terms::Status;
+use terms::{Collective, Rank, Status};
 
 use crate::admission::{self, Host};
 use crate::threads::ThreadWorld;
@@ -134,7 +134,7 @@ impl Running<'_> {
             self.ended.insert(case.id.clone());
             return self.end(CaseLine::unmeasured(case, Status::Skipped, reason), Vec::new());
         }
-        let settings = Settings::of(case);
+        let settings = Settings { traced: self.setup.plan.profiling, ..Settings::of(case) };
         let simulated = admission::is_simulated(case);
         let result = self.in_world(case, &settings, simulated, world);
         match result {
@@ -187,16 +187,40 @@ impl Running<'_> {
     ) -> Result<(), StoreError> {
         let samples =
             CaseSamples { id: case.id.clone(), launch, calls: u64::from(measured.calls), ns: measured.samples.clone() };
+        if settings.traced {
+            self.trace(case, launch, &measured)?;
+        }
         let launches = self.launches.entry(case.id.clone()).or_default();
         launches.push(measured);
         let oversubscribed = !simulated && case.ranks() as usize > self.setup.host.cores;
-        let about = Circumstances { oversubscribed, simulated, seed: case.whole("seed").unwrap_or(1) };
+        let virtualised = !simulated && self.setup.host.virtualised;
+        let about = Circumstances { oversubscribed, simulated, virtualised, seed: case.whole("seed").unwrap_or(1) };
         let mut line = case_line(case, settings, launches, about);
         complete(case, &mut line, limit_s(launches));
         if line.status == Status::Failed {
             self.ended.insert(case.id.clone());
         }
         self.end(line, vec![samples])
+    }
+
+    /// Entry and exit of consecutive operations on every rank, as a Chrome trace.
+    fn trace(&self, case: &Case, launch: u32, measured: &Launch) -> Result<(), StoreError> {
+        let operation = case.word("op").unwrap_or(Collective::Barrier);
+        let bytes = case.whole("bytes").unwrap_or(0);
+        let span = |(number, times): (usize, &[f64])| trace::Span {
+            operation,
+            number: number as u64,
+            bytes,
+            begin_ns: times[0] as u64,
+            end_ns: times[1] as u64,
+        };
+        let ranks = measured.arrivals.iter().enumerate().map(|(rank, times)| {
+            let spans = times.chunks_exact(2).enumerate().map(span).collect::<Vec<_>>();
+            (Rank(rank as u32), spans)
+        });
+        let ranks: Vec<_> = ranks.collect();
+        let name = format!("{}-{launch}.json.gz", case.id);
+        self.setup.store.write_trace(&name, |to| trace::chrome::write(to, &ranks))
     }
 
     fn failed(&mut self, case: &Case, verdict: Verdict) -> Result<(), StoreError> {

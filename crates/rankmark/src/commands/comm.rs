@@ -12,8 +12,7 @@ const SIZES: &str = "1KiB..64MiB*4";
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let abouts = cli::collective();
     let operation = matches.get_one::<String>("op").cloned().unwrap_or_default();
-    let mut pairs = vec![("op".to_owned(), operation.clone())];
-    pairs.extend(cli::given(matches, &abouts));
+    let mut pairs = cli::given(matches, &abouts);
     let sized = pairs.iter().any(|(name, _)| name == "bytes");
     if !sized && terms::normalize(&operation) != "barrier" {
         pairs.push(("bytes".to_owned(), SIZES.to_owned()));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use terms::Bytes;
 
 use crate::Failure;
-use crate::terminal::{self, machine_line};
+use crate::terminal;
 
 /// One line: a mark and a word, what was found, what mends it.
 struct Finding {
@@ -49,7 +49,7 @@ fn finding(group: &'static str, name: &str, state: State, found: String, hint: O
 
 fn system() -> Vec<Finding> {
     let machine = machine::detect();
-    let mut found = vec![finding("system", "machine", State::Ready, machine_line(&machine), None)];
+    let mut found = vec![finding("system", "machine", State::Ready, report::machine_line(&machine), None)];
     let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
     let chosen =
         huge.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or("unknown");

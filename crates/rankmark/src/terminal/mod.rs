@@ -8,7 +8,6 @@ mod text;
 use std::io::{self, Write};
 
 pub(crate) use screen::{Screen, Verbosity};
-pub(crate) use text::machine_line;
 
 use crate::Failure;
 

@@ -4,11 +4,10 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use record::{Case, CaseLine, Plan, Run, RunFile};
+use record::{Case, CaseLine, Plan, RunFile};
 use terms::{Bytes, Status};
 
 use super::table;
-use super::text::machine_line;
 
 /// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,7 +115,7 @@ impl Screen {
             minutes(seconds),
             directory.display()
         ));
-        self.line(&format!("machine  {}", machine_line(&file.machine)));
+        self.line(&format!("machine  {}", report::machine_line(&file.machine)));
         let ready = |backend: &record::BackendState| {
             format!("{} {}", backend.name, if backend.ready { "ready" } else { "missing" })
         };
@@ -180,9 +179,9 @@ impl Screen {
     }
 
     /// What the run says, what went wrong, where the report is.
-    pub(crate) fn end(&mut self, run: &Run, directory: &Path, report: &report::Run, written: &[PathBuf]) {
+    pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf]) {
         self.clear_progress();
-        let sentences = report::sentences(report);
+        let sentences = report::sentences(run);
         if !sentences.is_empty() {
             self.line("");
             self.line(&wrap(&sentences.join(" "), 100));
@@ -201,10 +200,10 @@ impl Screen {
         if !unwell.is_empty() {
             let ok = run.cases.len() - unwell.len();
             self.line(&format!("{ok} ok, {}", counts(&unwell)));
-            self.line(&format!("rerun just these: rankmark run --resume {}", directory.display()));
+            self.line(&format!("rerun just these: rankmark run --resume {}", run.directory.display()));
         }
         self.line("");
-        if let Some(harness) = run.file.harness {
+        if let Some(harness) = run.harness {
             self.line(&format!("harness  {:.0} ns a sample, {:.1} ns a call", harness.sample_ns, harness.call_ns));
         }
         if let Some((first, rest)) = written.split_first() {

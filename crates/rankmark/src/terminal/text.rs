@@ -1,7 +1,4 @@
-//! Numbers and facts as text.
-
-use record::Machine;
-use terms::Bytes;
+//! Numbers as text.
 
 /// Three significant digits: `0.914`, `72.0`, `1,320`.
 pub(super) fn significant(value: f64) -> String {
@@ -38,30 +35,6 @@ fn thousands(value: f64) -> String {
 pub(super) fn share(value: f64) -> String {
     let percent = 100.0 * value;
     if percent.abs() < 0.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
-}
-
-/// The machine in a line: what limits a measurement here.
-pub(crate) fn machine_line(machine: &Machine) -> String {
-    let mut parts = Vec::new();
-    let cores = machine.allowed_cpus.len();
-    let vector = ["avx512f", "avx2"].iter().find(|name| machine.isa.iter().any(|has| has == *name));
-    let vector =
-        vector.map_or(String::new(), |name| format!(" ({})", if *name == "avx512f" { "AVX-512" } else { "AVX2" }));
-    let model = if machine.cpu_model.is_empty() { &machine.arch } else { &machine.cpu_model };
-    parts.push(format!("{cores} cores {model}{vector}"));
-    if let Some(bytes) = machine.memory_limit_bytes.or(machine.memory_bytes) {
-        parts.push(Bytes(bytes).about());
-    }
-    let mut kernel = format!("Linux {}", machine.kernel);
-    if let Some(version) = &machine.wsl {
-        kernel.push_str(&format!(" under WSL{version}"));
-    } else if let Some(container) = &machine.container {
-        kernel.push_str(&format!(" in a container ({container})"));
-    } else if machine.hypervisor.is_some() {
-        kernel.push_str(" in a virtual machine");
-    }
-    parts.push(kernel);
-    parts.join(", ")
 }
 
 #[cfg(test)]

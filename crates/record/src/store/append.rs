@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::lock::Lock;
-use super::{CASES_FILE, CaseSamples, RUN_FILE, SAMPLES_FILE, StoreError};
+use super::{CASES_FILE, CaseSamples, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER};
 use crate::{CaseLine, RunFile, to_json};
 
 /// A live record. Holds the directory's lock until dropped.
@@ -77,6 +77,25 @@ impl Store {
             let _ = std::fs::remove_file(&temporary);
             StoreError::io("cannot write", &path, &error)
         })
+    }
+
+    /// Writes a file of the folder `trace`. `name` is a file's name and no path.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn write_trace(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+    ) -> Result<(), StoreError> {
+        let folder = self.directory.join(TRACE_FOLDER);
+        let path = folder.join(name);
+        let written = std::fs::create_dir_all(&folder).and_then(|()| {
+            let mut file = io::BufWriter::new(File::create(&path)?);
+            write(&mut file)?;
+            file.flush()
+        });
+        written.map_err(|error| StoreError::io("cannot write", &path, &error))
     }
 
     /// Appends a case, and its samples first, one entry a launch. It is on disk when this returns.
