@@ -46,24 +46,29 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
     all
 }
 
-/// Whether the time moved, by the test of `stats::drift`.
+/// Whether the time moved: steadily, by the test of `stats::drift`, or else from one level to another, by the intervals
+/// of the first and the last tenth.
 fn sentence(what: &str, samples: &[f64]) -> String {
     let tenth = samples.len() / 10;
-    let (first, last) = (stats::median(&samples[..tenth]), stats::median(&samples[samples.len() - tenth..]));
-    let ends = format!("median {} in the first tenth, {} in the last", seconds(first), seconds(last));
-    match stats::drift(samples) {
-        Some(drift) => {
-            let way = if drift.change > 0.0 { "slower" } else { "faster" };
-            let samples = count(samples.len(), "sample", "samples");
-            format!("{what} became {} {way} over its {samples}: {ends}.", percent(drift.change.abs()))
-        }
-        None => {
-            format!(
-                "{what} shows no drift beyond its noise over {}: {ends}.",
-                count(samples.len(), "sample", "samples")
-            )
-        }
+    let (first, last) = (&samples[..tenth], &samples[samples.len() - tenth..]);
+    let ends = format!(
+        "median {} in the first tenth, {} in the last",
+        seconds(stats::median(first)),
+        seconds(stats::median(last))
+    );
+    let number = count(samples.len(), "sample", "samples");
+    if let Some(drift) = stats::drift(samples) {
+        let way = if drift.change > 0.0 { "slower" } else { "faster" };
+        return format!("{what} became {} {way} over its {number}: {ends}.", percent(drift.change.abs()));
     }
+    let apart = match (stats::median_interval(first), stats::median_interval(last)) {
+        (Some(first), Some(last)) => first.low > last.high || last.low > first.high,
+        _ => false,
+    };
+    if apart {
+        return format!("{what} has no steady trend over {number}, but its level changed: {ends}.");
+    }
+    format!("{what} shows no drift beyond its noise over {number}: {ends}.")
 }
 
 /// Medians of windows against the time that the samples took.
@@ -75,10 +80,10 @@ pub(crate) fn chart(operation: &Operation, label: &str, style: usize, case: &Cas
     for window in samples.chunks(size) {
         let length = window.iter().sum::<f64>() * calls;
         let median = stats::median(window);
-        // The last window may be too short for an interval: its samples are in the sentence, not in the chart.
-        if let Some(interval) = stats::median_interval(window) {
-            points.push(Point { x: elapsed + length / 2.0, y: median, low: interval.low, high: interval.high });
-        }
+        // Strongly correlated or too few samples have no interval; their range then bounds more, never less.
+        let range = || window.iter().fold([median; 2], |[low, high], sample| [low.min(*sample), high.max(*sample)]);
+        let [low, high] = stats::median_interval(window).map_or_else(range, |interval| [interval.low, interval.high]);
+        points.push(Point { x: elapsed + length / 2.0, y: median, low, high });
         elapsed += length;
     }
     let size_text = case.bytes.map(|bytes| format!(", {}", crate::number::bytes(bytes))).unwrap_or_default();
@@ -87,7 +92,7 @@ pub(crate) fn chart(operation: &Operation, label: &str, style: usize, case: &Cas
         subtitle: operation.constants.clone(),
         banner: banner(std::iter::once(case)),
         note: format!(
-            "Each point: the median of {size} samples in a row; band: its 95% interval. The vertical axis does not start at zero."
+            "Each point: the median of {size} samples in a row; band: its 95% interval, else their range. The vertical axis spans the data."
         ),
         x: Axis { title: "time spent in samples".to_owned(), quantity: Quantity::Seconds, scale: Scale::FromZero },
         y: Axis { title: "time of one call".to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },

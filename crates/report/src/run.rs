@@ -74,7 +74,7 @@ impl Run {
         let words: Vec<String> = file.command_line.iter().map(|word| escape::shell(word)).collect();
         Self {
             title: file.experiment,
-            started: file.started,
+            started: to_the_second(&file.started),
             machine: machine_line(&file.machine),
             cores,
             command: words.join(" "),
@@ -86,6 +86,14 @@ impl Run {
             cases,
             samples: BTreeMap::new(),
         }
+    }
+}
+
+/// An RFC 3339 time without the fraction of its second, which nobody reads.
+fn to_the_second(time: &str) -> String {
+    match time.split_once('.') {
+        Some((whole, fraction)) => format!("{whole}{}", fraction.trim_start_matches(|c: char| c.is_ascii_digit())),
+        None => time.to_owned(),
     }
 }
 
@@ -131,6 +139,12 @@ mod tests {
         let ns = vec![vec![2_000, 9_000], vec![4_000, 3_000]];
         let launch = CaseSamples { id: "x".into(), launch: 0, calls: 2, ns };
         assert_eq!(call_times(&launch), [2e-6, 4.5e-6]);
+    }
+
+    #[test]
+    fn times_end_with_the_second() {
+        assert_eq!(to_the_second("2026-11-20T11:23:59.009344976Z"), "2026-11-20T11:23:59Z");
+        assert_eq!(to_the_second("2026-11-20T11:23:59+01:00"), "2026-11-20T11:23:59+01:00");
     }
 
     #[test]

@@ -183,7 +183,8 @@ fn others(case: &CaseLine) -> Vec<(String, String)> {
 fn written(name: &str, value: &str) -> String {
     match value {
         "true" => name.replace('_', " "),
-        "false" => format!("not {}", name.replace('_', " ")),
+        "false" if name == "in_place" => "out of place".to_owned(),
+        "false" => format!("no {}", name.replace('_', " ")),
         _ if value.parse::<f64>().is_ok() || name == "root" => format!("{name} {value}"),
         _ => value.to_owned(),
     }
@@ -257,7 +258,10 @@ fn label(operations: &mut [Operation]) {
         let constant = |c: &Configuration| {
             let hidden = |name: &str| varying.contains(name) || name == "seed";
             let backend = (!varying.contains("backend")).then(|| c.backend.clone());
-            let others = c.others.iter().filter(|(name, _)| !hidden(name)).map(|(name, value)| written(name, value));
+            // A switch that is off everywhere is worth no word; out of place is a kind of call.
+            let off = |name: &str, value: &str| value == "false" && name != "in_place";
+            let shown = |(name, value): &&(String, String)| !hidden(name) && !off(name, value);
+            let others = c.others.iter().filter(shown).map(|(name, value)| written(name, value));
             let parts = backend.into_iter().chain(others).filter(|part| !part.is_empty());
             parts.collect::<Vec<_>>().join(", ")
         };

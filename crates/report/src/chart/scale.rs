@@ -96,7 +96,9 @@ fn widened(bounds: [f64; 2], intervals: &[f64]) -> [f64; 2] {
 fn padded([low, high]: [f64; 2]) -> [f64; 2] {
     let span = (high - low).max(0.02 * high.abs()).max(f64::MIN_POSITIVE);
     let middle = 0.5 * (low + high);
-    [middle - 0.58 * span, middle + 0.58 * span]
+    let bottom = middle - 0.58 * span;
+    // Padding must not suggest values below zero.
+    [if low >= 0.0 { bottom.max(0.0) } else { bottom }, middle + 0.58 * span]
 }
 
 /// Logarithms of the bounds, padded; at least a factor of four, so that one point does not fill the chart with noise.

@@ -30,7 +30,8 @@ impl Invented {
     pub(crate) fn line(&self) -> CaseLine {
         let parameters = json!({
             "op": self.op, "ranks": self.ranks, "backend": self.backend, "device": "cpu", "dtype": "f32",
-            "reduce": "sum", "bytes": self.bytes, "in_place": true, "buffers": "registered", "mode": "streaming", "seed": 1
+            "reduce": "sum", "bytes": self.bytes, "in_place": true, "buffers": "registered",
+            "touch": false, "mode": "streaming", "seed": 1
         });
         let time = self.time;
         let mut metrics = Map::new();

@@ -182,6 +182,13 @@ fn drift() {
     assert!(text(-0.03).contains("faster"), "{}", text(-0.03));
     assert!(text(0.0).contains("shows no drift beyond its noise over 4,000 samples"), "{}", text(0.0));
     assert!(!text(0.0).contains("slower"));
+    // Up, far down, up again: no trend, and yet not the same at the end.
+    let mut levels = data::soak(0.0);
+    let samples = levels.samples.values_mut().next().unwrap();
+    let level = |index: usize| [1.0, 3.0, 0.6, 2.8, 0.8, 3.0, 0.7, 2.9, 2.2, 1.6][index / 400];
+    samples.iter_mut().enumerate().for_each(|(index, sample)| *sample *= level(index));
+    let levels = sentences(&levels).join("\n");
+    assert!(levels.contains("has no steady trend over 4,000 samples, but its level changed"), "{levels}");
 }
 
 #[test]
