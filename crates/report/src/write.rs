@@ -30,10 +30,10 @@ pub fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     write_formats(run, dir, FORMATS)
 }
 
-/// As [`write`], in some formats.
+/// As [`write()`], in some formats.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_formats(run: &Run, dir: &Path, formats: &[&dyn Format]) -> Result<Vec<PathBuf>, Error> {
     let mut written = Vec::new();
     for format in formats {
