@@ -1,6 +1,6 @@
 //! What a plan stands for.
 
-use record::{Case, Plan, plan};
+use record::{About, Case, Field, Kind, Plan, Problem, Shown, plan};
 use serde_json::json;
 
 use crate::table::{TABLE, pairs};
@@ -134,4 +134,29 @@ fn a_resolved_plan_survives_json() {
     let plan = read(DESIGN);
     let text = serde_json::to_string(&plan).unwrap();
     assert_eq!(serde_json::from_str::<Plan>(&text).unwrap(), plan);
+}
+
+#[test]
+fn a_world_is_not_split_by_what_the_check_removes() {
+    const fn world(name: &'static str, default: &'static str) -> Field {
+        let kind = Kind::Whole(1, 64);
+        Field { name, kind, default: Some(default), unit: "", doc: "", shown: Shown::Always, world: true }
+    }
+    const FIELDS: &[Field] = &[world("ranks", "2"), world("threads", "1")];
+    // Threads mean nothing to a single rank here, and at most four are used.
+    fn check(case: &mut Case) -> Result<(), Problem> {
+        match (case.ranks(), case.whole("threads")) {
+            (1, _) => drop(case.parameters.shift_remove("threads")),
+            (_, Some(5..)) => drop(case.parameters.insert("threads".to_owned(), 4.into())),
+            _ => {}
+        }
+        Ok(())
+    }
+    static ABOUT: About = About { name: "x", doc: "", fields: &[FIELDS], metrics: &[], check };
+    let plan = plan::from_flags(&ABOUT, &pairs(&[("ranks", "1,2"), ("threads", "1,2,8")]), &[]).unwrap();
+    let worlds: Vec<String> = plan.cases.iter().map(|case| json!(case.world).to_string()).collect();
+    assert_eq!(
+        worlds,
+        [r#"{"ranks":1}"#, r#"{"ranks":2,"threads":1}"#, r#"{"ranks":2,"threads":2}"#, r#"{"ranks":2,"threads":4}"#]
+    );
 }
