@@ -73,8 +73,14 @@ pub type Progress<'a> = &'a mut dyn FnMut(f64, f64);
 
 /// Nanoseconds of each sample: the maximum over ranks.
 fn slowest(samples: &Samples) -> Vec<f64> {
+    slowest_of_last(samples, usize::MAX)
+}
+
+/// [`slowest`] of the last `most` samples.
+fn slowest_of_last(samples: &Samples, most: usize) -> Vec<f64> {
     let count = samples.iter().map(Vec::len).min().unwrap_or(0);
-    (0..count).map(|i| samples.iter().map(|rank| rank[i]).max().unwrap_or(0) as f64).collect()
+    let slowest = |i: usize| samples.iter().map(|rank| rank[i]).max().unwrap_or(0) as f64;
+    (count.saturating_sub(most)..count).map(slowest).collect()
 }
 
 /// Runs a case once.
@@ -135,21 +141,24 @@ impl Run<'_> {
         if self.settings.mode == Mode::Isolated {
             return Ok(1);
         }
-        let mut wanted = SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS);
+        let (mut wanted, mut most) = (SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS), MAX_CALLS);
         if self.settings.soaks() {
-            // The samples that are kept must span the whole time.
+            // The samples that are kept must span the whole time, however short a call is.
+            most = u32::MAX / 2;
             wanted = wanted.max(self.settings.max_seconds * 1e9 / crate::settings::MAX_SAMPLES as f64 * 1.05);
         }
         let mut calls = 1u32;
         loop {
             let taken = slowest(&self.take(3, calls)?);
             let each = stats::median(&taken) / f64::from(calls);
-            if each * f64::from(calls) >= wanted || calls == MAX_CALLS {
+            // A computed time of zero stays zero, however often it is called.
+            let timeless = self.simulated && each == 0.0;
+            if each * f64::from(calls) >= wanted || calls == most || timeless {
                 return Ok(calls);
             }
             // A little more than predicted, and at most a hundredfold: the first calls are slower than the rest.
             let predicted = (1.1 * wanted / each.max(0.01)).ceil().min(f64::from(calls) * 100.0);
-            calls = (predicted as u32).clamp(calls + 1, MAX_CALLS);
+            calls = (predicted as u32).clamp(calls + 1, most);
         }
     }
 
@@ -182,9 +191,7 @@ impl Run<'_> {
         let begun = Instant::now();
         loop {
             let series = slowest(&self.launch.samples);
-            // Simulated time passes only in samples; real time passes between them, too.
-            let sampled = series.iter().sum::<f64>() / 1e9;
-            let elapsed = if self.simulated { sampled } else { begun.elapsed().as_secs_f64() };
+            let elapsed = self.elapsed(begun);
             progress(elapsed, self.settings.max_seconds);
             let more = match self.settings.iters {
                 Some(iters) if series.len() >= iters as usize => return Ok(()),
@@ -202,20 +209,29 @@ impl Run<'_> {
         }
     }
 
+    /// Seconds of sampling. Simulated time passes only in samples; real time passes between them, too.
+    fn elapsed(&self, begun: Instant) -> f64 {
+        if self.simulated {
+            slowest(&self.launch.samples).iter().sum::<f64>() / 1e9
+        } else {
+            begun.elapsed().as_secs_f64()
+        }
+    }
+
     /// Takes `more` samples in chunks, fewer when the budget ends meanwhile.
     fn take_more(&mut self, more: usize, begun: Instant, progress: Progress<'_>) -> Result<(), Verdict> {
         let mut left = more;
         while left > 0 {
-            let known = slowest(&self.launch.samples);
+            let known = slowest_of_last(&self.launch.samples, 64);
             let each = if known.is_empty() { f64::INFINITY } else { stats::median(&known) / 1e9 };
             let chunk = ((CHUNK_SECONDS / each) as usize).clamp(1, left);
             let taken = self.take(chunk as u32, self.launch.calls)?;
             self.launch.samples.resize(taken.len(), Vec::new());
             self.launch.samples.iter_mut().zip(taken).for_each(|(all, taken)| all.extend(taken));
             left -= chunk;
-            let elapsed = begun.elapsed().as_secs_f64();
+            let elapsed = self.elapsed(begun);
             let enough = self.launch.samples.first().is_some_and(|rank| rank.len() >= FEWEST);
-            if !self.simulated && self.settings.iters.is_none() && elapsed >= self.settings.max_seconds && enough {
+            if self.settings.iters.is_none() && elapsed >= self.settings.max_seconds && enough {
                 return Ok(());
             }
             if !self.simulated {

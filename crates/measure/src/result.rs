@@ -38,7 +38,7 @@ pub fn case_line(case: &Case, settings: &Settings, launches: &[Launch], about: C
     line.calls_per_sample = launches.last().map(|launch| u64::from(launch.calls));
     line.launches = Some(launches.len() as u32);
     line.per_rank_median_s = Some(per_rank(launches));
-    set_wrong(&mut line, launches);
+    set_wrong(case, &mut line, launches);
     // Where ranks may run ahead of each other, or wait for a core, being last means nothing.
     let tells = case.word::<Collective>("op").is_some_and(Collective::synchronises) && !about.oversubscribed;
     let slow = launches.iter().find_map(|launch| straggler(&launch.arrivals)).filter(|_| tells);
@@ -86,26 +86,49 @@ fn per_rank(launches: &[Launch]) -> Vec<f64> {
     (0..ranks).map(own).filter(|samples| !samples.is_empty()).map(|samples| median(&samples)).collect()
 }
 
-fn set_wrong(line: &mut CaseLine, launches: &[Launch]) {
+fn set_wrong(case: &Case, line: &mut CaseLine, launches: &[Launch]) {
     let reports = || launches.iter().flat_map(|launch| &launch.wrong);
     let count: u64 = reports().map(|report| report.count).sum();
     let mut first: Vec<WrongElement> = reports().flat_map(|report| report.first.iter().cloned()).collect();
     first.sort_by_key(|wrong| (wrong.rank, wrong.index));
     first.dedup();
-    first.truncate(TOLD);
     line.wrong = Some(count);
-    if count > 0 {
-        let mut ranks: Vec<u32> = first.iter().map(|wrong| wrong.rank).collect();
-        ranks.dedup();
-        let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-        let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-        let example = first.first().map_or(String::new(), |wrong| {
-            format!(": element {} should be {} and is {}", wrong.index, wrong.expected, wrong.got)
-        });
+    // A barrier alone leaves nothing to compare.
+    if reports().all(|report| report.compared == 0) && case.word("op") != Some(Collective::Barrier) {
         line.status = Status::Failed;
-        line.reason = Some(format!("{count} wrong elements on {word} {}{example}", ranks.join(", ")));
+        line.reason = Some("the check compared no element: nothing is known of the data".to_owned());
     }
-    line.wrong_elements = first;
+    if count > 0 {
+        line.status = Status::Failed;
+        line.reason = Some(about_wrong(count, &first));
+    }
+    line.wrong_elements = spread(first);
+}
+
+/// How many, on which ranks, and the first of them.
+fn about_wrong(count: u64, first: &[WrongElement]) -> String {
+    let mut ranks: Vec<u32> = first.iter().map(|wrong| wrong.rank).collect();
+    ranks.dedup();
+    let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+    let (elements, word) =
+        (if count == 1 { "element" } else { "elements" }, if ranks.len() == 1 { "rank" } else { "ranks" });
+    let example = first.first().map_or(String::new(), |wrong| {
+        format!(": element {} should be {} and is {}", wrong.index, wrong.expected, wrong.got)
+    });
+    format!("{count} wrong {elements} on {word} {}{example}", ranks.join(", "))
+}
+
+/// At most [`TOLD`] of them, of as many ranks as possible: the first of each rank, then the second, ...; by rank.
+fn spread(first: Vec<WrongElement>) -> Vec<WrongElement> {
+    let mut turns: Vec<(usize, WrongElement)> = Vec::with_capacity(first.len());
+    for wrong in first {
+        let turn = turns.last().map_or(0, |(turn, last)| if last.rank == wrong.rank { turn + 1 } else { 0 });
+        turns.push((turn, wrong));
+    }
+    turns.sort_by_key(|(turn, wrong)| (*turn, wrong.rank));
+    turns.truncate(TOLD);
+    turns.sort_by_key(|(turn, wrong)| (wrong.rank, *turn));
+    turns.into_iter().map(|(_, wrong)| wrong).collect()
 }
 
 fn caveats(

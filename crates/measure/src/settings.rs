@@ -38,10 +38,13 @@ impl Settings {
         let seconds = |name: &str, otherwise: f64| case.number(name).unwrap_or(otherwise);
         // A day bounds what the user can ask for, so that durations cannot overflow.
         let timeout = Duration::from_secs_f64(seconds("timeout", 120.0).clamp(0.001, 86_400.0));
+        let target = case.number("target_precision").unwrap_or(rule.target);
         Self {
             mode: case.word("mode").unwrap_or(Mode::Streaming),
             rule: StopRule {
-                target: case.number("target_precision").unwrap_or(rule.target),
+                target,
+                // A constant series is within 0%, too; still the user asked to sample for the whole time.
+                min_effective: if target == 0.0 { f64::INFINITY } else { rule.min_effective },
                 max_samples: MAX_SAMPLES,
                 ..rule
             },

@@ -1,0 +1,174 @@
+//! What a line doubts: wrong elements, canaries, slow ranks, drifts, missed starts; and that nothing healthy is doubted.
+
+use measure::{Circumstances, Launch, WrongReport};
+use record::Caveat;
+use serde_json::json;
+use stats::coverage::{Marginal, Series, Situation};
+use terms::Status;
+
+use crate::scripted::{REAL, Scripted, case, element, line};
+
+fn quick() -> record::Case {
+    case(3, json!({"warmup": 0, "iters": 6}))
+}
+
+#[test]
+fn wrong_elements_fail_the_case_and_are_named() {
+    let mut world = Scripted::new(3, |_, _, _| 30_000);
+    world.wrong[1] = WrongReport { count: 2, compared: 10, first: vec![element(1, 9), element(1, 4)] };
+    let launch = world.launch(&quick());
+    let line = line(&quick(), &[launch]);
+    assert_eq!((line.status, line.wrong), (Status::Failed, Some(2)));
+    assert_eq!(line.reason.as_deref(), Some("2 wrong elements on rank 1: element 4 should be 3 and is 4"));
+    assert_eq!(line.wrong_elements, [element(1, 4), element(1, 9)]);
+}
+
+#[test]
+fn every_rank_with_wrong_elements_is_named_however_many_there_are() {
+    let mut world = Scripted::new(3, |_, _, _| 30_000);
+    for rank in [0, 2] {
+        let first: Vec<_> = (0..16).map(|index| element(rank, index)).collect();
+        world.wrong[rank as usize] = WrongReport { count: 1000, compared: 1000, first };
+    }
+    let launch = world.launch(&quick());
+    let line = line(&quick(), &[launch]);
+    let reason = line.reason.unwrap();
+    assert!(reason.starts_with("2000 wrong elements on ranks 0, 2: element 0 "), "{reason}");
+    assert_eq!(line.wrong_elements.len(), 16);
+    assert!(line.wrong_elements.iter().any(|wrong| wrong.rank == 2), "{:?}", line.wrong_elements);
+}
+
+#[test]
+fn wrong_elements_before_the_first_sample_count() {
+    let mut world = Scripted::new(3, |_, _, _| 30_000);
+    world.ready.wrong = WrongReport { count: 1, compared: 1, first: vec![element(0, 0)] };
+    let launch = world.launch(&quick());
+    // Every rank says the same here.
+    assert_eq!((launch.wrong_count(), line(&quick(), &[launch]).status), (3, Status::Failed));
+}
+
+#[test]
+fn a_check_that_compared_nothing_proves_nothing() {
+    let mut world = Scripted::new(3, |_, _, _| 30_000);
+    world.wrong = vec![WrongReport::default(); 3];
+    let launch = world.launch(&quick());
+    let unchecked = line(&quick(), &[launch]);
+    assert_eq!(unchecked.status, Status::Failed);
+    assert_eq!(unchecked.reason.as_deref(), Some("the check compared no element: nothing is known of the data"));
+    // A barrier moves nothing: there is nothing to compare.
+    let mut barrier = quick();
+    barrier.parameters.insert("op".to_owned(), json!("barrier"));
+    let launch = world.launch(&barrier);
+    assert_eq!(line(&barrier, &[launch]).status, Status::Ok);
+}
+
+fn canaried(before: [f64; 3], after: [f64; 3], about: Circumstances) -> Vec<Caveat> {
+    let mut world = Scripted::new(3, |_, _, _| 30_000);
+    world.canaries = [before.to_vec(), after.to_vec()];
+    let launch = world.launch_real(&quick());
+    // What this very machine does while the test runs is not the test's.
+    let mine = |caveat: &Caveat| !matches!(caveat, Caveat::StolenTime | Caveat::Throttled);
+    let settings = measure::Settings::of(&quick());
+    measure::case_line(&quick(), &settings, &[launch], about).caveats.into_iter().filter(mine).collect()
+}
+
+#[test]
+fn canaries_that_moved_become_caveats() {
+    assert_eq!(canaried([200.0, 0.0, 0.0], [300.0, 50.0, 5.0], REAL), []);
+    assert_eq!(canaried([200.0, 0.0, 0.0], [9_000.0, 0.0, 0.0], REAL), [Caveat::Noisy]);
+    assert_eq!(canaried([9_000.0, 0.0, 0.0], [200.0, 0.0, 0.0], REAL), [Caveat::Noisy]);
+    assert_eq!(canaried([200.0, 0.0, 0.0], [200.0, 0.0, 1e6], REAL), [Caveat::ContextSwitches]);
+    // Ranks that share cores are switched, and wait in barriers: that is said by one word.
+    let shared = Circumstances { oversubscribed: true, ..REAL };
+    assert_eq!(canaried([200.0, 0.0, 0.0], [9_000.0, 0.0, 1e6], shared), [Caveat::Oversubscribed]);
+}
+
+/// 64 operations of 10 us with 5 us between them; rank 1 enters `late` ns later.
+fn arrivals(late: f64) -> Vec<Vec<f64>> {
+    let of = |rank: usize| {
+        (0..64).flat_map(move |i| {
+            let begin = 15_000.0 * f64::from(i);
+            [begin + if rank == 1 { late } else { 0.0 }, begin + 10_000.0 + late]
+        })
+    };
+    (0..3).map(|rank| of(rank).collect()).collect()
+}
+
+#[test]
+fn a_slow_rank_is_named_with_what_it_costs() {
+    let mut world = Scripted::new(3, |_, _, _| 30_000);
+    world.arrivals = arrivals(4_000.0);
+    let launch = world.launch(&quick());
+    let slow = line(&quick(), std::slice::from_ref(&launch));
+    assert_eq!(slow.caveats, [Caveat::SlowRank]);
+    assert_eq!((&slow.metrics["slow_rank"], slow.metric("slow_rank_wait_s")), (&json!(1), Some(4e-6)));
+    let shared = Circumstances { oversubscribed: true, ..REAL };
+    let line = measure::case_line(&quick(), &measure::Settings::of(&quick()), &[launch], shared);
+    assert_eq!(line.caveats, [Caveat::Oversubscribed], "ranks that share cores are late by turns");
+    world.arrivals = arrivals(400.0);
+    let launch = world.launch(&quick());
+    assert_eq!(crate::scripted::line(&quick(), &[launch]).caveats, []);
+}
+
+#[test]
+fn arrivals_are_asked_for_only_where_they_mean_something() {
+    for (op, asked) in [("all_reduce", true), ("barrier", true), ("broadcast", false), ("send_recv", false)] {
+        let mut case = quick();
+        case.parameters.insert("op".to_owned(), json!(op));
+        let mut world = Scripted::new(2, |_, _, _| 30_000);
+        world.arrivals = arrivals(4_000.0);
+        let launch = world.launch(&case);
+        assert_eq!(!launch.arrivals.is_empty(), asked, "{op}");
+    }
+    let alone = Scripted::new(1, |_, _, _| 30_000).launch(&quick());
+    assert!(alone.arrivals.is_empty(), "one rank waits for nobody");
+}
+
+#[test]
+fn a_missed_start_is_told() {
+    let mut world = Scripted::new(3, |_, _, _| 30_000);
+    world.missed_starts = vec![0, 2, 1];
+    let launch = world.launch(&quick());
+    assert_eq!((launch.missed_starts, line(&quick(), &[launch]).caveats), (2, vec![Caveat::MissedStart]));
+}
+
+#[test]
+fn caveats_of_the_plan_and_of_the_pace_are_kept() {
+    let mut case = quick();
+    case.caveats = vec![Caveat::SizeRounded];
+    case.settings.insert("pace_bandwidth".to_owned(), json!(1e9));
+    let launch = Scripted::new(3, |_, _, _| 30_000).launch(&case);
+    let about = Circumstances { simulated: true, ..REAL };
+    let line = measure::case_line(&case, &measure::Settings::of(&case), &[launch], about);
+    assert_eq!((line.caveats, line.simulated), (vec![Caveat::SizeRounded, Caveat::Simulated, Caveat::Paced], true));
+}
+
+/// A launch of `samples` samples around 100 us, with correlated noise of 5%, each changed by `change`.
+fn series(phi: f64, seed: u64, samples: usize, change: fn(f64) -> f64) -> Launch {
+    let mut series = Series::new(Situation { phi, marginal: Marginal::Lognormal, noise: 0.05 }, seed);
+    series.extend(samples + 3);
+    let values = series.samples;
+    let times = move |_: usize, sample: u64, _: u32| {
+        let at = sample as f64 / samples as f64;
+        (1e5 * values[sample as usize] * change(at)) as u64
+    };
+    Scripted::new(2, times).launch(&case(2, json!({"warmup": 0, "iters": samples})))
+}
+
+#[test]
+fn drifts_are_told_and_healthy_series_are_not_doubted() {
+    let fixed = |samples: usize| case(2, json!({"warmup": 0, "iters": samples}));
+    for phi in [0.0, 0.5, 0.8] {
+        let drifting = series(phi, 7, 2_000, |at| 1.0 + 0.2 * at);
+        assert_eq!(line(&fixed(2_000), &[drifting]).caveats, [Caveat::Drift], "phi {phi}");
+        // Two percent over the case are nobody's concern, certain as they are.
+        let faint = series(phi, 7, 2_000, |at| 1.0 + 0.02 * at);
+        assert_eq!(line(&fixed(2_000), &[faint]).caveats, [], "phi {phi}");
+        for seed in 0..100 {
+            for samples in [200, 1_000] {
+                let healthy = series(phi, seed, samples, |_| 1.0);
+                assert_eq!(line(&fixed(samples), &[healthy]).caveats, [], "phi {phi} seed {seed} samples {samples}");
+            }
+        }
+    }
+}

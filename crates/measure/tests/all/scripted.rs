@@ -1,0 +1,147 @@
+//! A world without ranks: every answer is invented, every command is kept.
+
+use std::time::Duration;
+
+use measure::{
+    Circumstances, Command, Launch, Observed, Probe, Ready, Reply, SampleRequest, Settings, Verdict, World,
+    WrongReport, launch_case,
+};
+use record::{Case, CaseLine, WrongElement};
+use serde_json::{Map, Value, json};
+
+/// Nanoseconds of one sample: of which rank, the how manieth of the case, of how many calls.
+type Times = Box<dyn FnMut(usize, u64, u32) -> u64>;
+
+/// Says how a command fails, if it does.
+type Fails = Box<dyn FnMut(&Command) -> Option<Verdict>>;
+
+pub(crate) struct Scripted {
+    pub(crate) ranks: usize,
+    pub(crate) times: Times,
+    /// What each rank says when it is ready.
+    pub(crate) ready: Ready,
+    /// What the checks after sampling find, by rank.
+    pub(crate) wrong: Vec<WrongReport>,
+    /// Answers to the first canary and to all further ones, of every rank.
+    pub(crate) canaries: [Vec<f64>; 2],
+    /// Answer to the limit probes, by rank.
+    pub(crate) limits: Vec<Vec<f64>>,
+    /// Answer to the arrival probe, by rank.
+    pub(crate) arrivals: Vec<Vec<f64>>,
+    pub(crate) missed_starts: Vec<u64>,
+    pub(crate) fails: Fails,
+    /// Every command with its time limit.
+    pub(crate) commands: Vec<(Command, Duration)>,
+    sample: u64,
+    canaries_asked: usize,
+}
+
+impl Scripted {
+    pub(crate) fn new(ranks: usize, times: impl FnMut(usize, u64, u32) -> u64 + 'static) -> Self {
+        Self {
+            ranks,
+            times: Box::new(times),
+            ready: Ready::default(),
+            wrong: vec![WrongReport { compared: 10, ..WrongReport::default() }; ranks],
+            canaries: [vec![200.0, 0.0, 0.0], vec![210.0, 0.0, 0.0]],
+            limits: vec![Vec::new(); ranks],
+            arrivals: vec![Vec::new(); ranks],
+            missed_starts: vec![0; ranks],
+            fails: Box::new(|_| None),
+            commands: Vec::new(),
+            sample: 0,
+            canaries_asked: 0,
+        }
+    }
+
+    /// Sample commands in the order in which they came.
+    pub(crate) fn requests(&self) -> Vec<SampleRequest> {
+        let request = |(command, _): &(Command, Duration)| match command {
+            Command::Sample(request) => Some(*request),
+            _ => None,
+        };
+        self.commands.iter().filter_map(request).collect()
+    }
+
+    /// Runs the case once, measured, with every progress that was told.
+    pub(crate) fn launch_told(&mut self, case: &Case, simulated: bool) -> (Result<Launch, Verdict>, Vec<(f64, f64)>) {
+        let mut told = Vec::new();
+        let settings = Settings::of(case);
+        let launch = launch_case(self, case, &settings, simulated, &mut |at, most| told.push((at, most)));
+        (launch, told)
+    }
+
+    /// Runs the case once in simulated time.
+    pub(crate) fn launch(&mut self, case: &Case) -> Launch {
+        self.launch_told(case, true).0.expect("no verdict")
+    }
+
+    /// Runs the case once as if times were real: canaries and limits are asked for.
+    pub(crate) fn launch_real(&mut self, case: &Case) -> Launch {
+        self.launch_told(case, false).0.expect("no verdict")
+    }
+
+    fn answer(&mut self, rank: usize, command: &Command) -> Reply {
+        match command {
+            Command::Prepare(_) => Reply::Ready(self.ready.clone()),
+            Command::Sample(request) => {
+                let first = self.sample;
+                let sample = |i| (self.times)(rank, first + u64::from(i), request.calls);
+                Reply::Samples((0..request.samples).map(sample).collect())
+            }
+            Command::Check => Reply::Checked(self.wrong[rank].clone()),
+            Command::Probe(Probe::Canary) => Reply::Numbers(self.canaries[self.canaries_asked.min(1)].clone()),
+            Command::Probe(Probe::Limit) => Reply::Numbers(self.limits[rank].clone()),
+            Command::Probe(Probe::Arrivals { .. }) => Reply::Numbers(self.arrivals[rank].clone()),
+            Command::Probe(Probe::Overhead) => Reply::Numbers(vec![20.0, 1.0]),
+            Command::Finish => {
+                Reply::Finished(Observed { missed_starts: self.missed_starts[rank], ..Observed::default() })
+            }
+        }
+    }
+}
+
+impl World for Scripted {
+    fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict> {
+        self.commands.push((command.clone(), limit));
+        if let Some(verdict) = (self.fails)(command) {
+            return Err(verdict);
+        }
+        let replies = (0..self.ranks).map(|rank| self.answer(rank, command)).collect();
+        match command {
+            Command::Sample(request) => self.sample += u64::from(request.samples),
+            Command::Probe(Probe::Canary) => self.canaries_asked += 1,
+            _ => {}
+        }
+        Ok(replies)
+    }
+}
+
+/// An all_reduce of `ranks` ranks with these settings.
+pub(crate) fn case(ranks: usize, settings: Value) -> Case {
+    let map = |value: Value| -> Map<String, Value> { serde_json::from_value(value).expect("an object") };
+    let mut case = Case {
+        id: String::new(),
+        benchmark: "collective".to_owned(),
+        parameters: map(json!({"op": "all_reduce", "ranks": ranks, "backend": "shm", "device": "cpu"})),
+        settings: map(settings),
+        world: Map::new(),
+        caveats: Vec::new(),
+        bytes_requested: None,
+        skip: None,
+    };
+    case.identify();
+    case
+}
+
+/// Circumstances of a quiet, real machine.
+pub(crate) const REAL: Circumstances =
+    Circumstances { oversubscribed: false, simulated: false, virtualised: false, seed: 1 };
+
+pub(crate) fn line(case: &Case, launches: &[Launch]) -> CaseLine {
+    measure::case_line(case, &Settings::of(case), launches, REAL)
+}
+
+pub(crate) fn element(rank: u32, index: u64) -> WrongElement {
+    WrongElement { rank, index, expected: "3".to_owned(), got: "4".to_owned() }
+}
