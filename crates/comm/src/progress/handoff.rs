@@ -18,10 +18,17 @@ const YIELDS: u32 = 200;
 const NAP: Duration = Duration::from_millis(20);
 
 /// A place for one thread to sleep.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Bed {
     asleep: AtomicBool,
     sleeper: Mutex<Option<Thread>>,
+    nap: Duration,
+}
+
+impl Default for Bed {
+    fn default() -> Self {
+        Self { asleep: AtomicBool::new(false), sleeper: Mutex::default(), nap: NAP }
+    }
 }
 
 impl Bed {
@@ -55,7 +62,7 @@ impl Bed {
                 self.asleep.store(false, Ordering::SeqCst);
                 return outcome;
             }
-            std::thread::park_timeout(NAP);
+            std::thread::park_timeout(self.nap);
         }
     }
 
@@ -68,5 +75,48 @@ impl Bed {
                 thread.unpark();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+    use std::sync::mpsc::channel;
+
+    /// Naps are so long that a lost wake-up is never made good by the end of one.
+    #[test]
+    fn no_wake_up_is_lost() {
+        let bed = || Arc::new((Bed { nap: Duration::from_secs(3600), ..Bed::default() }, AtomicU32::new(0)));
+        let (there, back, (done, finished)) = (bed(), bed(), channel());
+        let (from, to) = (there.clone(), back.clone());
+        let wait = |bed: &(Bed, AtomicU32), turn: u32| {
+            // Now and then without any patience, so that both sides of the race are met.
+            let ready = || bed.1.load(Ordering::SeqCst) > turn;
+            let Ok(()) = bed.0.wait(turn % 3, ready, || Ok::<(), Infallible>(()));
+        };
+        let wake = |bed: &(Bed, AtomicU32)| {
+            bed.1.fetch_add(1, Ordering::SeqCst);
+            bed.0.wake();
+        };
+        const TURNS: u32 = 2000;
+        std::thread::spawn(move || {
+            for turn in 0..TURNS {
+                wait(&from, turn);
+                wake(&to);
+            }
+        });
+        std::thread::spawn(move || {
+            for turn in 0..TURNS {
+                // Long enough for the other side to lie down.
+                std::thread::sleep(Duration::from_micros(if turn % 50 == 0 { 1000 } else { 0 }));
+                wake(&there);
+                wait(&back, turn);
+            }
+            done.send(()).expect("the test waits");
+        });
+        finished.recv_timeout(Duration::from_secs(30)).expect("a wake-up was lost");
     }
 }

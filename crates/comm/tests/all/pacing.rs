@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use comm::{Call, Options, Pace, Wait};
+use comm::{Call, Options, Pace, Paced, Threaded, Wait};
 use device::Queue;
 use terms::{Bandwidth, Collective, Seconds};
 
@@ -102,6 +102,52 @@ fn operations_in_flight_queue_on_the_link_and_the_caller_goes_on() {
             let least = Duration::from_millis(10) * (index as u32 + 1) - Duration::from_millis(1);
             assert!(begin.elapsed() >= least, "{index}: {:?}", begin.elapsed());
         }
+    });
+}
+
+/// Around a progress thread, which stands for a backend that is asynchronous by itself.
+fn paced_around_a_thread(member: &mut worlds::Member, options: &Options) {
+    let pace = options.pace.expect("a pace");
+    member.replace(|comm, abort| {
+        let unpaced = Options { pace: None, ..options.clone() };
+        let threaded = Threaded::new(comm, abort.clone(), &unpaced).expect("a thread");
+        Box::new(Paced::new(Box::new(threaded), pace, abort.clone(), options))
+    });
+}
+
+#[test]
+fn groups_in_flight_queue_on_the_link_of_an_asynchronous_backend() {
+    let options = paced(1e9, 50e-6);
+    let unpaced = Options { pace: None, ..options.clone() };
+    worlds::run("sim", 2, &unpaced, LIMIT, |member| {
+        paced_around_a_thread(member, &options);
+        let calls: Vec<[Call; 1]> = (0..3).map(|_| [all_reduce(10_000)]).collect();
+        let start = |call: &[Call; 1]| member.comm.start(call, &Queue::host()).unwrap();
+        let mut tickets: Vec<_> = calls.iter().map(start).collect();
+        for (index, ticket) in tickets.iter_mut().enumerate() {
+            assert!(!ticket.done);
+            member.comm.finish(ticket, Wait::Host).unwrap();
+            assert_eq!(member.comm.clock().now_ns(), 60_000 * (index as u64 + 1));
+        }
+    });
+}
+
+#[test]
+fn a_queue_goes_on_when_the_link_has_delivered() {
+    let options = paced(1e9, 10e-3);
+    let unpaced = Options { pace: None, ..options.clone() };
+    worlds::run("reference", 2, &unpaced, LIMIT, |member| {
+        paced_around_a_thread(member, &options);
+        let barrier = [Call { op: Collective::Barrier, ..all_reduce(0) }];
+        let queue = Queue::simulated();
+        let begin = Instant::now();
+        let mut first = member.comm.start(&barrier, &queue).unwrap();
+        let mut second = member.comm.start(&barrier, &queue).unwrap();
+        assert!(member.comm.finish(&mut first, Wait::On(&queue)).unwrap());
+        assert!(member.comm.finish(&mut second, Wait::On(&queue)).unwrap());
+        assert!(begin.elapsed() < Duration::from_millis(10), "the caller waited: {:?}", begin.elapsed());
+        queue.synchronise();
+        assert!(begin.elapsed() >= Duration::from_millis(20), "{:?}", begin.elapsed());
     });
 }
 

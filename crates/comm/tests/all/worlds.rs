@@ -2,7 +2,7 @@
 //! a time limit, raises every rank's abort.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -74,6 +74,9 @@ pub(crate) fn ready() -> Vec<&'static str> {
     let ready = comm::BACKENDS.iter().filter(|backend| matches!(backend.probe(), Readiness::Ready { .. }));
     ready.map(|backend| backend.about().name).collect()
 }
+
+/// How soon ranks must end once their aborts were raised.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// What stands around a backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,18 +168,36 @@ pub(crate) fn run(backend: &str, ranks: u32, options: &Options, limit: Duration,
                 ended.send(()).expect("the world waits");
             });
         }
-        let deadline = Instant::now() + limit;
-        for _ in 0..ranks {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if endings.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
-                raise_all();
-                return true;
-            }
+        let left = received(&endings, ranks, limit);
+        if left == 0 {
+            return false;
         }
-        false
+        raise_all();
+        if received(&endings, left, GRACE) > 0 {
+            give_up(&format!("{backend} x {ranks} neither ended in {limit:?} nor after an abort ({options:?})"));
+        }
+        true
     });
     assert!(!timed_out, "{backend} x {ranks} was not done after {limit:?} ({options:?})");
     if let Some(panic) = first_failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
         resume_unwind(panic);
     }
+}
+
+/// How many of `expected` messages do not come in time.
+fn received(endings: &Receiver<()>, expected: u32, limit: Duration) -> u32 {
+    let deadline = Instant::now() + limit;
+    for left in (1..=expected).rev() {
+        if endings.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_err() {
+            return left;
+        }
+    }
+    0
+}
+
+/// A thread that hangs cannot be ended: without this the tests would hang with it.
+#[expect(clippy::print_stderr, reason = "the process ends here, and this is why")]
+fn give_up(why: &str) -> ! {
+    eprintln!("{why}");
+    std::process::abort()
 }
