@@ -1,5 +1,6 @@
 //! Why a rank leaves otherwise than asked.
 
+use std::any::Any;
 use std::io;
 
 use crate::control::FrameTooLong;
@@ -36,9 +37,10 @@ pub enum Departure {
     /// The system refused something.
     #[error("the system refused: {0}")]
     System(io::Error),
-    /// The rank's work panicked; the panic's own message is on standard error.
-    #[error("the rank panicked")]
-    Panicked,
+    /// The rank's work panicked, with this message. The place is on standard error, and may be buried there under a
+    /// backtrace.
+    #[error("the rank panicked: {0}")]
+    Panicked(String),
 }
 
 /// The exit code of a rank that panicked, as the standard library's.
@@ -47,12 +49,19 @@ pub(crate) const PANICKED: i32 = 101;
 pub(crate) const ORPHANED: i32 = 70;
 
 impl Departure {
+    /// From what a caught panic carries.
+    pub(super) fn from_panic(payload: &(dyn Any + Send)) -> Self {
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        Self::Panicked(text.unwrap_or("without a message").to_owned())
+    }
+
     /// The process's exit code.
     pub const fn code(&self) -> i32 {
         match self {
             Self::NotInvited(_) => 2,
             Self::Lost => ORPHANED,
-            Self::Panicked => PANICKED,
+            Self::Panicked(_) => PANICKED,
             Self::Unreachable { .. }
             | Self::Impostor(_)
             | Self::Refused(_)

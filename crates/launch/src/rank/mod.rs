@@ -101,7 +101,8 @@ pub fn rank_main(
         spec: invitation.spec,
         guardian: guardian.clone(),
     };
-    let made = catch_unwind(AssertUnwindSafe(|| make(context))).map_err(|_| Departure::Panicked)?;
+    let made = catch_unwind(AssertUnwindSafe(|| make(context)));
+    let made = made.map_err(|payload| Departure::from_panic(&*payload))?;
     let (side, failure) = match made {
         Ok(side) => (Some(side), None),
         Err(failure) => (None, Some(failure)),
@@ -144,12 +145,14 @@ fn serve(
         match (message, &mut side) {
             (ToRank::Leave, _) => return Ok(()),
             (ToRank::Command(command), Some(present)) => {
-                let Ok(reply) = catch_unwind(AssertUnwindSafe(|| present.obey(&command))) else {
-                    // Nothing is torn down: a communicator's end may wait for peers, and the panic is the news.
-                    std::mem::forget(side.take());
-                    return Err(Departure::Panicked);
-                };
-                answer(channel, reply)?;
+                match catch_unwind(AssertUnwindSafe(|| present.obey(&command))) {
+                    Ok(reply) => answer(channel, reply)?,
+                    Err(payload) => {
+                        // Nothing is torn down: a communicator's end may wait for peers, and the panic is the news.
+                        std::mem::forget(side.take());
+                        return Err(Departure::from_panic(&*payload));
+                    }
+                }
             }
             _ => return Err(Departure::Protocol("a message that is out of place".to_owned())),
         }

@@ -98,7 +98,13 @@ fn stopped() {
 fn panics_with_last_words() {
     let verdict = verdict_on(&mut start(3), "panic", json!({"rank": 2}), LONG);
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Died, &[Rank(2)][..]));
-    for part in ["rank 2 (pid", "panicked in all_reduce #2", "ranks 0, 1 had entered #2", "last words", "boom on 2"] {
+    for part in [
+        "rank 2 (pid",
+        "panicked in all_reduce #2",
+        "ranks 0, 1 had entered #2",
+        "last words",
+        "the rank panicked: boom on 2",
+    ] {
         assert!(verdict.message.contains(part), "`{part}` in: {verdict}");
     }
 }
