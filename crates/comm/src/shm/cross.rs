@@ -81,18 +81,18 @@ impl Cross {
 
 impl Group {
     /// Whether a call with private buffers goes this way. By what all ranks know alike.
-    pub(super) fn crosses(&self, plan: &Plan<'_>) -> bool {
-        let suits = match plan.call.op {
+    pub(super) fn crosses(&self, plan: &Plan) -> bool {
+        let suits = match plan.op {
             // In place, who is read from writes too.
-            Collective::AllToAll => !plan.call.is_in_place(),
+            Collective::AllToAll => !plan.in_place,
             _ => true,
         };
         self.cross.is_some() && suits && plan.ranks <= MOST_RANKS && plan.longest_piece() >= LEAST
     }
 
     /// After the round that told everybody's buffers, whose addresses are valid where they are not registered.
-    pub(super) fn across(&mut self, plan: &Plan<'_>, parity: usize) -> Result<()> {
-        let done = match plan.call.op {
+    pub(super) fn across(&mut self, plan: &Plan, parity: usize) -> Result<()> {
+        let done = match plan.op {
             _ if plan.reduces() => self.cross_reduce(plan, parity),
             _ => self.cross_pull(plan, parity),
         };
@@ -103,8 +103,8 @@ impl Group {
     }
 
     /// Every rank reduces its share: reads it from all, writes it to all who get it.
-    fn cross_reduce(&mut self, plan: &Plan<'_>, parity: usize) -> Result<()> {
-        let scattered = plan.call.op == Collective::ReduceScatter;
+    fn cross_reduce(&mut self, plan: &Plan, parity: usize) -> Result<()> {
+        let scattered = plan.op == Collective::ReduceScatter;
         let (begin, len, output) = if scattered {
             let piece = plan.piece(plan.rank, plan.rank);
             (piece.input, piece.len, 0)
@@ -123,7 +123,7 @@ impl Group {
 
     fn cross_block(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &Plan,
         parity: usize,
         input: usize,
         output: usize,
@@ -135,7 +135,7 @@ impl Group {
         self.sources.clear();
         for from in 0..plan.ranks {
             if from == plan.rank {
-                self.sources.push(plan.call.input.ptr().wrapping_add(input));
+                self.sources.push(plan.input.wrapping_add(input));
                 continue;
             }
             let told: Buffers = self.told(from, parity);
@@ -144,15 +144,15 @@ impl Group {
             self.sources.push(place);
         }
         let to = if plan.gets(plan.rank) {
-            plan.call.output.ptr().wrapping_add(output)
+            plan.output.wrapping_add(output)
         } else {
             scratch.wrapping_add(plan.rank * room)
         };
-        let kernel = kernel(self.isa, plan.call.dtype, plan.call.reduce);
+        let kernel = kernel(self.isa, plan.dtype, plan.reduce);
         // SAFETY: sources are this rank's input and its own slots, which peers leave alone in this operation; the
         // destination is its output or the slots' part that no source uses.
         unsafe { kernel(&self.sources, &[to], len / plan.element, plan.ranks, false) };
-        let scattered = plan.call.op == Collective::ReduceScatter;
+        let scattered = plan.op == Collective::ReduceScatter;
         for peer in (0..plan.ranks).filter(|peer| !scattered && *peer != plan.rank && plan.gets(*peer)) {
             let told: Buffers = self.told(peer, parity);
             cross.transfer(Way::Write, peer, to, told.output_address + output as u64, len)?;
@@ -161,16 +161,16 @@ impl Group {
     }
 
     /// Every rank reads what it gets.
-    fn cross_pull(&mut self, plan: &Plan<'_>, parity: usize) -> Result<()> {
+    fn cross_pull(&mut self, plan: &Plan, parity: usize) -> Result<()> {
         let Some(cross) = &self.cross else { return Ok(()) };
         if !plan.gets(plan.rank) {
             return Ok(());
         }
         for from in (0..plan.ranks).filter(|from| plan.gives(*from)) {
             let piece = plan.piece(from, plan.rank);
-            let to = plan.call.output.ptr().wrapping_add(piece.output);
+            let to = plan.output.wrapping_add(piece.output);
             if from == plan.rank {
-                let own = plan.call.input.ptr().wrapping_add(piece.input);
+                let own = plan.input.wrapping_add(piece.input);
                 if own != to {
                     // SAFETY: inside input and output, as validated, which do not overlap here.
                     unsafe { self.copy_in(own, to, piece.len) };

@@ -14,12 +14,12 @@ use crate::Result;
 impl Group {
     /// After the round that told everybody's buffers. Ends with another, since no rank may touch its buffers before all
     /// are done with them.
-    pub(super) fn direct(&mut self, plan: &Plan<'_>) -> Result<()> {
-        match plan.call.op {
+    pub(super) fn direct(&mut self, plan: &Plan) -> Result<()> {
+        match plan.op {
             Collective::AllReduce | Collective::Reduce => self.reduce_slice(plan),
             Collective::ReduceScatter => self.reduce_block(plan),
             Collective::Broadcast | Collective::AllGather => self.spread(plan),
-            Collective::AllToAll if plan.call.is_in_place() => self.swap(plan),
+            Collective::AllToAll if plan.in_place => self.swap(plan),
             Collective::AllToAll | Collective::AllToAllV => self.pull(plan),
             _ => self.split_pieces(plan),
         }
@@ -27,38 +27,38 @@ impl Group {
     }
 
     /// Every rank reduces its share of the elements into all outputs.
-    fn reduce_slice(&mut self, plan: &Plan<'_>) {
+    fn reduce_slice(&mut self, plan: &Plan) {
         let (begin, end) = share(plan.bytes, plan.rank, plan.ranks);
         let in_place = (0..plan.ranks).all(|rank| !plan.gets(rank) || self.inputs[rank] == self.outputs[rank]);
         self.reduce(plan, begin, begin, end - begin, !in_place && self.goes_past_caches(plan.bytes));
     }
 
     /// Every rank reduces its block into its output.
-    fn reduce_block(&mut self, plan: &Plan<'_>) {
+    fn reduce_block(&mut self, plan: &Plan) {
         let piece = plan.piece(0, plan.rank);
-        self.reduce(plan, piece.input, 0, piece.len, false);
+        self.reduce(plan, piece.input, 0, piece.len, !plan.in_place && self.goes_past_caches(plan.bytes));
     }
 
-    fn reduce(&mut self, plan: &Plan<'_>, input: usize, output: usize, len: usize, past_caches: bool) {
+    fn reduce(&mut self, plan: &Plan, input: usize, output: usize, len: usize, past_caches: bool) {
         self.sources.clear();
         self.destinations.clear();
         self.sources.extend(self.inputs.iter().map(|base| base.wrapping_add(input).cast_const()));
         for rank in 0..plan.ranks {
-            let needed = plan.gets(rank) && (plan.call.op != Collective::ReduceScatter || rank == plan.rank);
+            let needed = plan.gets(rank) && (plan.op != Collective::ReduceScatter || rank == plan.rank);
             if needed {
                 self.destinations.push(self.outputs[rank].wrapping_add(output));
             }
         }
-        let kernel = kernel(self.isa, plan.call.dtype, plan.call.reduce);
+        let kernel = kernel(self.isa, plan.dtype, plan.reduce);
         // SAFETY: the ranges were checked against every rank's allocation; only this rank touches them in this phase.
         unsafe { kernel(&self.sources, &self.destinations, len / plan.element, plan.ranks, past_caches) };
     }
 
     /// One source to all outputs: a broadcast's share of the root's input, or an all-gather's own block.
-    fn spread(&mut self, plan: &Plan<'_>) {
-        let (from, begin, end, output) = if plan.call.op == Collective::Broadcast {
+    fn spread(&mut self, plan: &Plan) {
+        let (from, begin, end, output) = if plan.op == Collective::Broadcast {
             let (begin, end) = share(plan.bytes, plan.rank, plan.ranks);
-            (plan.call.peer as usize, begin, end, begin)
+            (plan.root, begin, end, begin)
         } else {
             let piece = plan.piece(plan.rank, plan.rank);
             (plan.rank, 0, piece.len, piece.output)
@@ -79,7 +79,7 @@ impl Group {
     }
 
     /// Takes every rank's piece for this one.
-    fn pull(&mut self, plan: &Plan<'_>) {
+    fn pull(&mut self, plan: &Plan) {
         let past_caches = self.goes_past_caches(plan.bytes);
         for distance in 0..plan.ranks {
             let from = (plan.rank + distance) % plan.ranks;
@@ -91,7 +91,7 @@ impl Group {
     }
 
     /// In place, the blocks of each pair of ranks change places: each of the two does half of the exchange.
-    fn swap(&mut self, plan: &Plan<'_>) {
+    fn swap(&mut self, plan: &Plan) {
         for peer in (0..plan.ranks).filter(|peer| *peer != plan.rank) {
             let (low, high) = (plan.rank.min(peer), plan.rank.max(peer));
             let piece = plan.piece(low, high);
@@ -105,9 +105,9 @@ impl Group {
 
     /// Gather and scatter: the pieces, laid end to end, are divided equally among all ranks, since the giver's and the
     /// getter's cores alone would leave the others idle.
-    fn split_pieces(&mut self, plan: &Plan<'_>) {
-        let root = plan.call.peer as usize;
-        let scatter = plan.call.op == Collective::Scatter;
+    fn split_pieces(&mut self, plan: &Plan) {
+        let root = plan.root;
+        let scatter = plan.op == Collective::Scatter;
         let past_caches = self.goes_past_caches(plan.bytes);
         let block = plan.longest_piece();
         let moves = |peer: usize| {

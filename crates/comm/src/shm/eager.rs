@@ -8,29 +8,46 @@ use super::plan::Plan;
 use crate::Result;
 
 impl Group {
-    pub(super) fn eager(&mut self, plan: &Plan<'_>) -> Result<()> {
-        let (rank, parity) = (self.rank(), self.rounds.next_parity());
-        let inlined = plan.widest() <= INLINE;
-        let (input, len) = (plan.call.input.ptr().cast_const(), plan.extent(rank).0);
-        if !inlined && len > 0 {
-            // SAFETY: the slot of this parity is this rank's to write (see `rounds`) and holds more than any eager
-            // input; the input was validated to hold `len` bytes.
-            unsafe { self.copy_in(input, self.areas[rank].slot(parity), len) };
+    pub(super) fn eager(&mut self, plan: &Plan) -> Result<()> {
+        let (rank, inlined) = (self.rank(), plan.widest() <= INLINE);
+        if !inlined {
+            self.publish(plan);
         }
-        self.exchange(plan.signature, |header| {
-            if inlined && len > 0 {
+        let (input, gives, len) = (plan.input.cast_const(), plan.gives(rank), plan.given);
+        let parity = self.exchange(plan.signature, |header| {
+            if inlined && gives {
                 // SAFETY: `len` is at most INLINE.
                 unsafe { std::ptr::copy_nonoverlapping(input, header, len) };
             }
         })?;
+        if !inlined {
+            self.take_published(plan, parity);
+            return Ok(());
+        }
         self.take(plan, 0, usize::MAX, |group, from| {
-            let area = &group.areas[from];
-            // SAFETY: the header and the slot go on for more than any eager input.
-            let base = unsafe { if inlined { area.header(parity).add(8) } else { area.slot(parity) } };
-            // SAFETY: the piece lies inside the giver's input, a copy of which is there.
-            unsafe { base.add(plan.piece(from, rank).input) }
+            // SAFETY: the piece lies inside the giver's input, a copy of which is in its header.
+            unsafe { group.areas[from].header(parity).add(8 + plan.piece(from, rank).input) }
         });
         Ok(())
+    }
+
+    /// Copies this rank's input into the slot of the next round. It must fit.
+    pub(super) fn publish(&self, plan: &Plan) {
+        let slot = self.areas[self.rank()].slot(self.rounds.next_parity());
+        if plan.gives(self.rank()) {
+            // SAFETY: the slot of this parity is this rank's to write (see `rounds`) and holds more than any eager
+            // input; the input was validated to hold that much.
+            unsafe { self.copy_in(plan.input, slot, plan.given) };
+        }
+    }
+
+    /// Takes what all have published in the round of this parity.
+    pub(super) fn take_published(&mut self, plan: &Plan, parity: usize) {
+        let rank = self.rank();
+        self.take(plan, 0, usize::MAX, |group, from| {
+            // SAFETY: the piece lies inside the giver's input, a copy of which is in its slot.
+            unsafe { group.areas[from].slot(parity).add(plan.piece(from, rank).input) }
+        });
     }
 
     /// Copies by the inlined library routine what is too short for the kernels' set-up.
@@ -54,7 +71,7 @@ impl Group {
     /// its input.
     pub(super) fn take(
         &mut self,
-        plan: &Plan<'_>,
+        plan: &Plan,
         begin: usize,
         limit: usize,
         published: impl Fn(&Self, usize) -> *const u8,
@@ -63,7 +80,7 @@ impl Group {
         if !plan.gets(rank) {
             return;
         }
-        let (input, output) = (plan.call.input.ptr().cast_const(), plan.call.output.ptr());
+        let (input, output) = (plan.input.cast_const(), plan.output);
         if plan.reduces() {
             let piece = plan.piece(rank, rank);
             let len = piece.len.saturating_sub(begin).min(limit);
@@ -74,7 +91,7 @@ impl Group {
             sources.extend((0..plan.ranks).map(|from| if from == rank { own } else { published(self, from) }));
             // SAFETY: inside this rank's output. In place it is `own` itself, which the kernel allows.
             let to = unsafe { output.add(piece.output + begin) };
-            let kernel = kernel(self.isa, plan.call.dtype, plan.call.reduce);
+            let kernel = kernel(self.isa, plan.dtype, plan.reduce);
             // SAFETY: all sources hold `len` bytes that were published and that nobody writes until two rounds later.
             unsafe { kernel(&sources, &[to], len / plan.element, plan.ranks, false) };
             self.sources = sources;

@@ -4,9 +4,9 @@
 //! interleaving of the same code is run.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, Ordering, fence};
+pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
 #[cfg(not(loom))]
-pub(crate) use std::sync::atomic::{AtomicU32, Ordering, fence};
+pub(crate) use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{Abort, Result};
 
@@ -73,19 +73,16 @@ impl Flag {
         Self { count, sleepers }
     }
 
-    /// Publishes everything that this thread wrote before. Sleepers are not woken until [`Flag::wake`].
+    /// Publishes everything that this thread wrote before, and wakes sleepers.
+    ///
+    /// The exchange and the look at sleepers are sequentially consistent, as are the sleeper's mark and its second look
+    /// at the count: either this look sees the mark, or that one sees the count. A plain store and a fence later, after
+    /// looking at peers' flags, was tried: a barrier took 0.21 us instead of 0.16.
     #[inline(always)]
-    pub(crate) fn raise(&self, count: u32) {
-        self.count.get().store(count, Ordering::Release);
-    }
-
-    /// Wakes sleepers. Apart from `raise`, because its fence waits until the raised count has left this core; a rank
-    /// does better to look at its peers' flags meanwhile, and must wake before it sleeps or leaves.
-    #[inline]
-    pub(crate) fn wake(&self, park: &impl Park) {
-        // Either this load sees the sleeper's mark, or the sleeper's second look sees the count (its fence, in `doze`).
-        fence(Ordering::SeqCst);
-        if self.sleepers.get().load(Ordering::Relaxed) != 0 {
+    pub(crate) fn raise(&self, count: u32, park: &impl Park) {
+        self.count.get().swap(count, Ordering::SeqCst);
+        loom_fence();
+        if self.sleepers.get().load(Ordering::SeqCst) != 0 {
             park.wake(self.count);
         }
     }
@@ -107,7 +104,7 @@ impl Flag {
         self.reached(count)
     }
 
-    /// Waits. The caller has woken whoever sleeps on *its* flags before.
+    /// Waits.
     ///
     /// # Errors
     /// [`crate::Error::Aborted`].
@@ -139,14 +136,22 @@ impl Flag {
 
     /// Sleeps once, unless the flag is raised meanwhile.
     fn doze(&self, count: u32, park: &impl Park) {
-        self.sleepers.get().fetch_add(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let current = self.count.get().load(Ordering::Acquire);
+        self.sleepers.get().fetch_add(1, Ordering::SeqCst);
+        loom_fence();
+        let current = self.count.get().load(Ordering::SeqCst);
         if (current.wrapping_sub(count) as i32) < 0 {
             park.sleep(self.count, current);
         }
         self.sleepers.get().fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Loom takes sequentially consistent accesses for weaker ones, and only knows such fences; the code that runs needs
+/// none.
+#[inline(always)]
+fn loom_fence() {
+    #[cfg(loom)]
+    loom::sync::atomic::fence(Ordering::SeqCst);
 }
 
 #[cfg(not(loom))]

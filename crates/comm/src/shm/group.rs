@@ -2,26 +2,29 @@
 
 use std::sync::Arc;
 
-use device::{Queue, Region, Slice};
-use terms::{Collective, Rank, Space};
+use device::{Queue, Region, RegionId, Slice};
+use terms::{Collective, Direction, Dtype, Rank, Reduce, Space};
 
 use super::area::{Area, INLINE};
 use super::cross::Cross;
 use super::flag::{Futex, Patience};
 use super::kernels::{self, Isa};
 use super::mail::Mail;
-use super::plan::{Pattern, Plan, describe, signature};
+use super::plan::{Plan, describe};
 use super::regions::{Key, Registry};
 use super::rendezvous::Star;
 use super::rounds::Rounds;
-use crate::{Abort, Call, Communicator, Error, Result, Shape, Ticket, Wait};
+use crate::{Abort, Call, Communicator, Counts, Error, Result, Shape, Ticket, Wait};
 
-/// The most bytes that a rank gives in one eager round, by whether ranks have a core each.
-const EAGER_OWN_CORE: usize = 2 << 10;
-const EAGER_SHARED_CORE: usize = 8 << 10;
+/// The most bytes that a rank gives in one eager round though all buffers be registered, by whether ranks have a core
+/// each.
+const EAGER_OWN_CORE: usize = 256;
+const EAGER_SHARED_CORE: usize = 4 << 10;
+/// The same where they are private.
+const EAGER_PRIVATE: usize = 128 << 10;
 
 /// Where a rank's buffers lie, told to its peers in the header of a round.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct Buffers {
     pub(crate) input_key: Key,
@@ -34,7 +37,54 @@ pub(crate) struct Buffers {
     pub(crate) output_address: u64,
 }
 
+/// The signature of a barrier: the operation alone.
+const BARRIER: u64 = Collective::Barrier as u64 + 1;
+
 const _: () = assert!(size_of::<Buffers>() <= INLINE);
+
+impl Buffers {
+    /// Whether what `rank`, whose buffers these are, gives and gets is all registered.
+    #[inline]
+    fn registered(&self, plan: &Plan, rank: usize) -> bool {
+        (self.input_key != 0 || !plan.gives(rank)) && (self.output_key != 0 || !plan.gets(rank))
+    }
+}
+
+/// A call that was validated and planned, in case it comes again: loops call the same operation on the same buffers.
+#[derive(Debug)]
+struct Prepared {
+    op: Collective,
+    dtype: Dtype,
+    reduce: Reduce,
+    peer: u32,
+    direction: Direction,
+    input: (RegionId, usize, usize),
+    output: (RegionId, usize, usize),
+    counts: Option<Arc<Counts>>,
+    plan: Plan,
+    buffers: Buffers,
+}
+
+#[inline]
+fn place(slice: &Slice) -> (RegionId, usize, usize) {
+    (slice.region().id(), slice.offset(), slice.len())
+}
+
+impl Prepared {
+    #[inline]
+    fn is_for(&self, call: &Call) -> bool {
+        let same_counts = match (&self.counts, &call.counts) {
+            (None, None) => true,
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        };
+        (self.op, self.dtype, self.reduce) == (call.op, call.dtype, call.reduce)
+            && (self.peer, self.direction) == (call.peer, call.direction)
+            && self.input == place(&call.input)
+            && self.output == place(&call.output)
+            && same_counts
+    }
+}
 
 /// One rank's end.
 #[derive(Debug)]
@@ -59,6 +109,9 @@ pub(crate) struct Group {
     /// Every rank's input and output, as this rank sees them (direct path).
     pub(super) inputs: Vec<*mut u8>,
     pub(super) outputs: Vec<*mut u8>,
+    /// What all ranks told when `inputs` and `outputs` were found.
+    resolved: Vec<Buffers>,
+    prepared: Option<Box<Prepared>>,
     /// Ranks disagreed: their rounds no longer match, so nothing more can be run.
     broken: Option<String>,
     started: u64,
@@ -106,6 +159,8 @@ impl Group {
             destinations,
             inputs,
             outputs,
+            resolved: Vec::with_capacity(ranks),
+            prepared: None,
             broken: None,
             started: 0,
         }
@@ -162,18 +217,57 @@ impl Group {
         unsafe { self.areas[peer].header(parity).add(8).cast::<T>().read_unaligned() }
     }
 
-    /// Runs one call to its end.
+    /// Validates one call, and prepares it unless it is the one that was prepared last.
+    fn accept(&mut self, call: &Call) -> Result<()> {
+        let is_barrier = call.op == Collective::Barrier && call.input.is_empty() && call.output.is_empty();
+        if is_barrier || self.prepared.as_ref().is_some_and(|prepared| prepared.is_for(call)) {
+            return Ok(());
+        }
+        call.validate(&self.shape)
+    }
+
+    /// Runs one valid call to its end.
     fn execute(&mut self, call: &Call) -> Result<()> {
-        match call.op {
+        if call.op == Collective::Barrier {
+            self.exchange(BARRIER, |_| {})?;
+            return Ok(());
+        }
+        let prepared = match self.prepared.take() {
+            Some(prepared) if prepared.is_for(call) => prepared,
+            _ => self.prepare(call),
+        };
+        let done = match call.op {
             _ if self.ranks() == 1 => self.alone(call),
-            Collective::Barrier => {
-                self.exchange(signature(call, 0), |_| {})?;
-                Ok(())
-            }
             Collective::SendRecv => self.send_recv(call),
             Collective::PingPong => self.ping_pong(call),
-            _ => self.collective(call),
-        }
+            _ => self.collective(&prepared.plan, prepared.buffers),
+        };
+        self.prepared = Some(prepared);
+        done
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn prepare(&mut self, call: &Call) -> Box<Prepared> {
+        self.resolved.clear();
+        Box::new(Prepared {
+            op: call.op,
+            dtype: call.dtype,
+            reduce: call.reduce,
+            peer: call.peer,
+            direction: call.direction,
+            input: place(&call.input),
+            output: place(&call.output),
+            counts: call.counts.clone(),
+            plan: Plan::new(call, &self.shape),
+            buffers: self.buffers(call),
+        })
+    }
+
+    /// Forgets what was prepared: allocations come and go.
+    pub(super) fn forget_prepared(&mut self) {
+        self.prepared = None;
+        self.resolved.clear();
     }
 
     /// With one rank, every operation is a copy.
@@ -186,34 +280,40 @@ impl Group {
         Ok(())
     }
 
-    fn collective(&mut self, call: &Call) -> Result<()> {
-        let plan = Plan::new(call, &self.shape);
-        if self.is_eager(&plan) {
-            return self.eager(&plan);
+    fn collective(&mut self, plan: &Plan, buffers: Buffers) -> Result<()> {
+        if plan.widest() <= self.always_eager() {
+            return self.eager(plan);
         }
-        let buffers = self.buffers(call);
+        // Up to a slot's part, who has private buffers publishes what it gives at once, as the eager path does. Who has
+        // registered ones does not yet know that its peers have not.
+        let early = plan.widest() <= EAGER_PRIVATE;
+        let rank = self.rank();
+        if early && plan.gives(rank) && !buffers.registered(plan, rank) {
+            self.publish(plan);
+        }
         // SAFETY: a plain structure that fits the header.
         let parity = self.exchange(plan.signature, |to| unsafe { to.cast::<Buffers>().write_unaligned(buffers) })?;
+        let told = |peer| self.told::<Buffers>(peer, parity);
         // One rank in place and another not: who is read from writes too, so nobody may read another's input.
-        let mixed = plan.call.op == Collective::AllToAll && {
-            let in_place = |peer| {
-                let told: Buffers = self.told(peer, parity);
-                told.input_address == told.output_address
-            };
-            (0..self.ranks()).any(|peer| in_place(peer) != in_place(0))
-        };
-        if !mixed && self.resolve(&plan, parity)? {
-            self.direct(&plan)
-        } else if !mixed && self.crosses(&plan) {
-            self.across(&plan, parity)
+        let in_place = |peer| told(peer).input_address == told(peer).output_address;
+        let mixed = plan.op == Collective::AllToAll && (0..plan.ranks).any(|peer| in_place(peer) != in_place(0));
+        let published = |peer| !plan.gives(peer) || !told(peer).registered(plan, peer);
+        if !mixed && (0..plan.ranks).all(|peer| told(peer).registered(plan, peer)) {
+            self.resolve(plan, parity)?;
+            self.direct(plan)
+        } else if early && (0..plan.ranks).all(published) {
+            self.take_published(plan, parity);
+            Ok(())
+        } else if !mixed && self.crosses(plan) {
+            self.across(plan, parity)
         } else {
-            self.staged(&plan)
+            self.staged(plan)
         }
     }
 
-    /// Decided by what all ranks know alike: sizes, never whose buffers lie where.
-    fn is_eager(&self, plan: &Plan<'_>) -> bool {
-        plan.widest() <= if self.oversubscribed { EAGER_SHARED_CORE } else { EAGER_OWN_CORE }
+    /// Up to how many bytes the eager path is best, wherever buffers lie: the direct one takes a second round.
+    fn always_eager(&self) -> usize {
+        if self.oversubscribed { EAGER_SHARED_CORE } else { EAGER_OWN_CORE }
     }
 
     /// What this rank tells of its buffers.
@@ -231,18 +331,18 @@ impl Group {
         }
     }
 
-    /// Finds every rank's buffers in registered memory; false if some rank's needed buffer is private. All ranks decide
-    /// alike, since they decide by what all were told.
-    fn resolve(&mut self, plan: &Plan<'_>, parity: usize) -> Result<bool> {
+    /// Finds every rank's buffers in registered memory. As last time, where all were told the same for the same call.
+    fn resolve(&mut self, plan: &Plan, parity: usize) -> Result<()> {
+        let same = |(peer, known): (usize, &Buffers)| self.told::<Buffers>(peer, parity) == *known;
+        if self.resolved.len() == plan.ranks && self.resolved.iter().enumerate().all(same) {
+            return Ok(());
+        }
         self.inputs.clear();
         self.outputs.clear();
+        self.resolved.clear();
         let mut found: Option<Arc<super::regions::Views>> = None;
         for peer in 0..self.ranks() {
             let told: Buffers = self.told(peer, parity);
-            let (gives, gets) = (plan.gives(peer), plan.gets(peer));
-            if (gives && told.input_key == 0) || (gets && told.output_key == 0) {
-                return Ok(false);
-            }
             let (input, output) = plan.extent(peer);
             let mut at = |needed: bool, key: Key, offset: u64, len: usize| -> Result<*mut u8> {
                 if !needed {
@@ -258,12 +358,16 @@ impl Group {
                     ))
                 })
             };
-            let input = at(gives, told.input_key, told.input, input)?;
-            let output = at(gets, told.output_key, told.output, output)?;
+            let input = at(plan.gives(peer), told.input_key, told.input, input)?;
+            let output = at(plan.gets(peer), told.output_key, told.output, output)?;
             self.inputs.push(input);
             self.outputs.push(output);
         }
-        Ok(true)
+        for peer in 0..plan.ranks {
+            let told = self.told(peer, parity);
+            self.resolved.push(told);
+        }
+        Ok(())
     }
 
     /// How many bytes the caches of a core may be trusted to hold: stores of more than this go past them, where what is
@@ -286,8 +390,9 @@ impl Group {
                 let rank = self.rank();
                 let direct = registered(&call.input, plan.gives(rank)) && registered(&call.output, plan.gets(rank));
                 match () {
-                    () if self.is_eager(&plan) => "eager",
+                    () if plan.widest() <= self.always_eager() => "eager",
                     () if direct => "direct",
+                    () if plan.widest() <= EAGER_PRIVATE => "eager",
                     () if self.crosses(&plan) => "cross",
                     () => "staged",
                 }
@@ -297,14 +402,7 @@ impl Group {
 }
 
 /// See [`Group::goes_past_caches`].
-const PAST_CACHES: usize = 32 << 20;
-
-impl Plan<'_> {
-    /// Whether the operation reduces.
-    pub(super) fn reduces(&self) -> bool {
-        matches!(self.pattern, Pattern::ReduceSame | Pattern::ReducePairs)
-    }
-}
+const PAST_CACHES: usize = 8 << 20;
 
 impl Communicator for Group {
     fn shape(&self) -> &Shape {
@@ -321,7 +419,7 @@ impl Communicator for Group {
             return Err(Error::Mismatch(why.clone()));
         }
         for call in group {
-            call.validate(&self.shape)?;
+            self.accept(call)?;
         }
         crate::wait::for_queue(after, &self.abort)?;
         for call in group {

@@ -193,8 +193,7 @@ impl Group {
             }
         }
         let flag = area.sent_flag(to, parity);
-        flag.raise(count);
-        flag.wake(&Futex);
+        flag.raise(count, &Futex);
         self.mail.sent[to] = count;
         flow.begun = true;
         flow.done += len;
@@ -263,8 +262,7 @@ impl Group {
         }
         self.mail.received[from] = count;
         let taken = self.areas[rank].taken_flag(from);
-        taken.raise(count);
-        taken.wake(&Futex);
+        taken.raise(count, &Futex);
         flow.begun = true;
         flow.done += len;
         Ok(())

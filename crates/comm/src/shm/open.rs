@@ -212,6 +212,7 @@ impl Group {
     pub(super) fn allocate(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
         self.abort.check()?;
         let Space::Host = space;
+        self.forget_prepared();
         let world = self.members[self.rank()];
         let total = skew(world) as u64 + bytes as u64;
         // All ranks allocate at once, on one host.

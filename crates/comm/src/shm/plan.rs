@@ -1,9 +1,11 @@
 //! What an operation moves, in bytes and apart from how: who gives, who gets, which piece of whose input goes where in
 //! whose output. All paths work from this.
 
+use std::sync::Arc;
+
 use terms::{Collective, Dtype, Named, Reduce};
 
-use crate::{Call, Shape};
+use crate::{Call, Counts, Shape};
 
 /// How the pieces of an operation relate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,28 +28,39 @@ pub(crate) struct Piece {
     pub(crate) len: usize,
 }
 
-/// A collective call, in bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan<'a> {
-    pub(crate) call: &'a Call,
+/// A collective call, in bytes. Keeps no region alive: it outlives the call, in case the same one comes again.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) op: Collective,
+    pub(crate) dtype: Dtype,
+    pub(crate) reduce: Reduce,
+    /// First bytes of this rank's buffers.
+    pub(crate) input: *mut u8,
+    pub(crate) output: *mut u8,
+    pub(crate) in_place: bool,
+    counts: Option<Arc<Counts>>,
     pub(crate) pattern: Pattern,
     pub(crate) rank: usize,
     pub(crate) ranks: usize,
     /// Bytes of an element.
     pub(crate) element: usize,
+    /// Bytes of this rank's input.
+    pub(crate) given: usize,
+    /// The most bytes that any rank gives.
+    widest: usize,
     /// S in bytes, or the longest piece of an all_to_allv.
     pub(crate) bytes: usize,
     /// S / ranks in bytes, where S counts all ranks' blocks.
     block: usize,
-    root: usize,
+    pub(crate) root: usize,
     /// What all ranks must agree on.
     pub(crate) signature: u64,
 }
 
-impl<'a> Plan<'a> {
+impl Plan {
     /// Of a call that was validated. Not for barrier, send_recv and ping_pong.
     #[inline]
-    pub(crate) fn new(call: &'a Call, shape: &Shape) -> Self {
+    pub(crate) fn new(call: &Call, shape: &Shape) -> Self {
         let ranks = shape.size as usize;
         let element = call.dtype.bytes() as usize;
         let count = call.count(shape);
@@ -61,26 +74,49 @@ impl<'a> Plan<'a> {
         let block = if call.op.size_counts_all_ranks() { bytes / ranks } else { bytes };
         let root = call.peer as usize;
         let signature = signature(call, count);
-        Self { call, pattern, rank: shape.rank as usize, ranks, element, bytes, block, root, signature }
+        let widest = match &call.counts {
+            Some(counts) if call.op == Collective::AllToAllV => counts.widest() as usize * element,
+            _ if pattern == Pattern::Same => block,
+            _ => bytes,
+        };
+        Self {
+            op: call.op,
+            dtype: call.dtype,
+            reduce: call.reduce,
+            given: call.input.len(),
+            widest,
+            input: call.input.ptr(),
+            output: call.output.ptr(),
+            in_place: call.is_in_place(),
+            counts: call.counts.clone(),
+            pattern,
+            rank: shape.rank as usize,
+            ranks,
+            element,
+            bytes,
+            block,
+            root,
+            signature,
+        }
     }
 
     /// Whether a rank gives anything.
     #[inline]
     pub(crate) fn gives(&self, rank: usize) -> bool {
-        !matches!(self.call.op, Collective::Broadcast | Collective::Scatter) || rank == self.root
+        !matches!(self.op, Collective::Broadcast | Collective::Scatter) || rank == self.root
     }
 
     /// Whether a rank gets anything.
     #[inline]
     pub(crate) fn gets(&self, rank: usize) -> bool {
-        !matches!(self.call.op, Collective::Reduce | Collective::Gather) || rank == self.root
+        !matches!(self.op, Collective::Reduce | Collective::Gather) || rank == self.root
     }
 
     /// The piece of `from`'s input that goes to `to`.
     #[inline]
     pub(crate) fn piece(&self, from: usize, to: usize) -> Piece {
         let (block, whole) = (self.block, self.bytes);
-        match self.call.op {
+        match self.op {
             Collective::AllGather | Collective::Gather => Piece { input: 0, output: from * block, len: block },
             Collective::Scatter | Collective::ReduceScatter => Piece { input: to * block, output: 0, len: block },
             Collective::AllToAll => Piece { input: to * block, output: from * block, len: block },
@@ -90,7 +126,7 @@ impl<'a> Plan<'a> {
     }
 
     fn uneven(&self, from: u32, to: u32) -> Piece {
-        let Some(counts) = &self.call.counts else { return Piece { input: 0, output: 0, len: 0 } };
+        let Some(counts) = &self.counts else { return Piece { input: 0, output: 0, len: 0 } };
         let bytes = |elements: u64| elements as usize * self.element;
         Piece {
             input: bytes(counts.send_offset(from, to)),
@@ -100,17 +136,14 @@ impl<'a> Plan<'a> {
     }
 
     /// The most bytes that any rank gives: what must fit a slot for the whole operation to go in one round.
+    #[inline]
     pub(crate) fn widest(&self) -> usize {
-        match (&self.call.counts, self.call.op) {
-            (Some(counts), Collective::AllToAllV) => counts.widest() as usize * self.element,
-            _ if self.pattern == Pattern::Same => self.block,
-            _ => self.bytes,
-        }
+        self.widest
     }
 
     /// The longest piece.
     pub(crate) fn longest_piece(&self) -> usize {
-        match (&self.call.counts, self.call.op) {
+        match (&self.counts, self.op) {
             (Some(counts), Collective::AllToAllV) => {
                 let ranks = self.ranks as u32;
                 let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
@@ -120,12 +153,18 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Whether the operation reduces.
+    #[inline]
+    pub(crate) fn reduces(&self) -> bool {
+        matches!(self.pattern, Pattern::ReduceSame | Pattern::ReducePairs)
+    }
+
     /// Bytes of a rank's input and output.
     pub(crate) fn extent(&self, rank: usize) -> (usize, usize) {
-        let counts = self.call.counts.as_deref();
+        let counts = self.counts.as_deref();
         let count = (self.bytes / self.element) as u64;
         let (rank, ranks) = (rank as u32, self.ranks as u32);
-        let extent = crate::extents(self.call.op, count, rank, ranks, self.call.peer, counts);
+        let extent = crate::extents(self.op, count, rank, ranks, self.root as u32, counts);
         (extent.input as usize * self.element, extent.output as usize * self.element)
     }
 }
@@ -155,7 +194,7 @@ pub(crate) fn signature(call: &Call, count: u64) -> u64 {
 }
 
 /// FNV-1a over the counts (Fowler, Noll, Vo), upper bits folded down.
-fn hash(counts: &crate::Counts) -> u64 {
+fn hash(counts: &Counts) -> u64 {
     let ranks = counts.ranks();
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for from in 0..ranks {

@@ -34,7 +34,7 @@ impl<P: Park> Rounds<P> {
     #[inline(always)]
     pub(crate) fn arrive(&mut self) {
         self.round = self.round.wrapping_add(1);
-        self.flags[self.rank][self.parity()].raise(self.round);
+        self.flags[self.rank][self.parity()].raise(self.round, &self.park);
     }
 
     /// Returns once all ranks have arrived in the open round; what they wrote before is visible.
@@ -44,20 +44,12 @@ impl<P: Park> Rounds<P> {
     #[inline(always)]
     pub(crate) fn wait_all(&self) -> Result<()> {
         let (size, parity) = (self.flags.len(), self.parity());
-        let mut woken = false;
         for distance in 1..size {
             let peer = self.rank + distance;
             let flag = &self.flags[if peer < size { peer } else { peer - size }][parity];
             if !flag.look(self.round, self.patience) {
-                if !woken {
-                    self.flags[self.rank][parity].wake(&self.park);
-                    woken = true;
-                }
                 flag.wait(self.round, self.patience, &self.abort, &self.park)?;
             }
-        }
-        if !woken {
-            self.flags[self.rank][parity].wake(&self.park);
         }
         Ok(())
     }

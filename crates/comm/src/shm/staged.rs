@@ -10,8 +10,8 @@ use super::plan::{Pattern, Plan, share};
 use crate::Result;
 
 impl Group {
-    pub(super) fn staged(&mut self, plan: &Plan<'_>) -> Result<()> {
-        if plan.call.op == Collective::AllReduce && plan.ranks > 2 {
+    pub(super) fn staged(&mut self, plan: &Plan) -> Result<()> {
+        if plan.op == Collective::AllReduce && plan.ranks > 2 {
             return self.staged_all_reduce(plan);
         }
         let rank = self.rank();
@@ -39,22 +39,22 @@ impl Group {
     }
 
     /// Puts bytes `begin..begin + chunk` of the piece for `to` into the slot.
-    fn stage(&self, plan: &Plan<'_>, to: usize, begin: usize, chunk: usize, slot: *mut u8) {
+    fn stage(&self, plan: &Plan, to: usize, begin: usize, chunk: usize, slot: *mut u8) {
         let piece = plan.piece(self.rank(), to);
         let len = piece.len.saturating_sub(begin).min(chunk);
         if len > 0 {
             // SAFETY: inside this rank's input, as validated, and inside its slot: chunks of all ranks fit in it.
-            unsafe { self.copy_in(plan.call.input.ptr().add(piece.input + begin), slot, len) };
+            unsafe { self.copy_in(plan.input.add(piece.input + begin), slot, len) };
         }
     }
 
     /// All-reduce of more than two ranks: each rank reduces its share of a chunk, and hands the result on in the next
     /// round, in the place of the slot that its own share leaves free. So each byte is read by two ranks and not by all.
-    fn staged_all_reduce(&mut self, plan: &Plan<'_>) -> Result<()> {
+    fn staged_all_reduce(&mut self, plan: &Plan) -> Result<()> {
         let (rank, ranks, len) = (self.rank(), plan.ranks, plan.bytes);
         let place = SLOT / ranks / 128 * 128;
         let chunk = place * ranks;
-        let (input, output) = (plan.call.input.ptr(), plan.call.output.ptr());
+        let (input, output) = (plan.input, plan.output);
         let chunks = len.div_ceil(chunk);
         for k in 0..=chunks {
             let slot = self.areas[rank].slot(self.rounds.next_parity());
@@ -89,18 +89,18 @@ impl Group {
     }
 
     /// Reduces this rank's share of a chunk into its output and into the slot of the next round.
-    fn reduce_share(&mut self, plan: &Plan<'_>, parity: usize, place: usize, begin: usize, len: usize) {
+    fn reduce_share(&mut self, plan: &Plan, parity: usize, place: usize, begin: usize, len: usize) {
         let rank = self.rank();
         let mut sources = std::mem::take(&mut self.sources);
         sources.clear();
         // SAFETY: inside the slots, and inside input and output, as validated.
         let (to, next) = unsafe {
-            let own = plan.call.input.ptr().add(begin).cast_const();
+            let own = plan.input.add(begin).cast_const();
             let staged = |from: usize| self.areas[from].slot(parity).add(rank * place).cast_const();
             sources.extend((0..plan.ranks).map(|from| if from == rank { own } else { staged(from) }));
-            (plan.call.output.ptr().add(begin), self.areas[rank].slot(self.rounds.next_parity()).add(rank * place))
+            (plan.output.add(begin), self.areas[rank].slot(self.rounds.next_parity()).add(rank * place))
         };
-        let kernel = kernel(self.isa, plan.call.dtype, plan.call.reduce);
+        let kernel = kernel(self.isa, plan.dtype, plan.reduce);
         // SAFETY: what peers staged was published by the round and stays until the round after the next; the slot of
         // the next round was last read before the round that just passed.
         unsafe { kernel(&sources, &[to, next], len / plan.element, plan.ranks, false) };

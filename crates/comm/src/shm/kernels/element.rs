@@ -5,7 +5,6 @@
 //! NaN: `min` and `max` are those of `f32::min` and `f32::max`: a NaN loses against a number, and the result is NaN only
 //! where all inputs are. Of two equal values (zeros of both signs) the earlier rank's stays.
 
-
 /// How an element lies in memory, and the type that it is reduced in.
 pub(super) trait Element: Copy {
     type Wide: Number;
