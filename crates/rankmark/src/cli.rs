@@ -97,7 +97,7 @@ fn report() -> Command {
 }
 
 fn list() -> Command {
-    let kinds = ["benchmarks", "operations", "backends", "formats", "fields", "caveats", "injections"];
+    let kinds = ["benchmarks", "operations", "backends", "formats", "presets", "fields", "caveats", "injections"];
     Command::new("list")
         .about("What there is")
         .arg(Arg::new("kind").value_parser(kinds).help("only this kind"))

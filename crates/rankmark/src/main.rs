@@ -11,15 +11,17 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use failure::Failure;
 
 fn main() -> ExitCode {
+    let begun = Instant::now();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if launch::is_rank(&arguments) {
         return session::rank(&arguments);
     }
-    match dispatch(&arguments) {
+    match dispatch(&arguments, begun) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
             terminal::complain(&failure);
@@ -29,14 +31,14 @@ fn main() -> ExitCode {
 }
 
 /// 0: fine. 1: it ran, and a check or a gate failed. 2: it could not run.
-fn dispatch(arguments: &[OsString]) -> Result<u8, Failure> {
+fn dispatch(arguments: &[OsString], begun: Instant) -> Result<u8, Failure> {
     let matches = match cli::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return terminal::usage(&error),
     };
     match matches.subcommand() {
-        Some(("run", of)) => commands::run::run(of),
-        Some(("comm", of)) => commands::comm::run(of),
+        Some(("run", of)) => commands::run::run(of, begun),
+        Some(("comm", of)) => commands::comm::run(of, begun),
         Some(("report", of)) => commands::report::run(of),
         Some(("list", of)) => commands::list::run(of),
         Some(("gen-config", of)) => commands::gen_config::run(of),

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Instant;
 
 use clap::ArgMatches;
 use comm::Readiness;
@@ -42,6 +43,8 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
 pub(crate) struct Request<'a> {
     pub(crate) matches: &'a ArgMatches,
     pub(crate) machine: Machine,
+    /// When the process began.
+    pub(crate) begun: Instant,
 }
 
 impl Request<'_> {
@@ -78,7 +81,7 @@ pub(crate) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, F
         None => create(request, plan.ok_or_else(|| Failure::new("there is no plan", None, None))?)?,
     };
     let plan = record.file.plan.clone();
-    let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), &plan);
+    let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), request.begun, &plan);
     screen.header(&record.file, record.store.directory(), record.done.len());
     screen.notes(plan.notes.iter().chain(&record.store.notes).chain(&record.notes));
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
@@ -96,25 +99,42 @@ pub(crate) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, F
         file: &mut record.file,
         host,
         observer: &mut screen,
+        interrupted,
     })?;
     record.store.write_run(&record.file)?;
     let directory = record.store.directory().to_owned();
     drop(record.store);
-    finish(&directory, &mut screen)
+    finish(&plan, &directory, &mut screen)
+}
+
+/// Why the run is to end, in the words that worlds use.
+fn interrupted() -> Option<String> {
+    launch::interrupt::requested().map(|signal| format!("interrupted by {}", launch::interrupt::name(signal)))
 }
 
 /// Report, last words, exit code: all from the record, as anybody else would read it.
-fn finish(directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
+fn finish(plan: &Plan, directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
     let run = report::Run::read(directory)?;
     let written = report::write(&run, directory)?;
     screen.end(&run, &written);
-    Ok(exit_code(&run.cases))
+    let incomplete = run.cases.iter().any(|line| is_incomplete(plan, line));
+    Ok(exit_code(&run.cases, incomplete))
 }
 
-/// 2: every case skipped. 1: any failed or not run, or a gate missed. 0 otherwise.
-fn exit_code(cases: &[CaseLine]) -> u8 {
+/// Whether a case is ok and lacks launches: the run ended between them.
+fn is_incomplete(plan: &Plan, line: &CaseLine) -> bool {
+    let wanted = plan.cases.iter().find(|case| case.id == line.id).and_then(|case| case.whole("launches"));
+    line.status == Status::Ok && u64::from(line.launches.unwrap_or(0)) < wanted.unwrap_or(1)
+}
+
+/// 2: every case skipped. 1: any failed, not run or not run often enough, or a gate missed. 0 otherwise.
+fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
     let any = |status: Status| cases.iter().any(|line| line.status == status);
-    if any(Status::Failed) || any(Status::NotRun) || cases.iter().any(|line| !line.gates_missed.is_empty()) {
+    if incomplete
+        || any(Status::Failed)
+        || any(Status::NotRun)
+        || cases.iter().any(|line| !line.gates_missed.is_empty())
+    {
         1
     } else if cases.iter().all(|line| line.status == Status::Skipped) {
         2
@@ -142,7 +162,10 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
 }
 
 fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
-    let (store, resumed) = Store::resume(directory)?;
+    let (store, mut resumed) = Store::resume(directory)?;
+    for line in resumed.cases.iter().filter(|line| is_incomplete(&resumed.file.plan, line)) {
+        resumed.done.remove(&line.id);
+    }
     if let Some(plan) = plan {
         let ids = |plan: &Plan| plan.cases.iter().map(|case| case.id.clone()).collect::<Vec<_>>();
         if ids(plan) != ids(&resumed.file.plan) {
@@ -205,11 +228,12 @@ mod tests {
             record::plan::from_flags(crate::cli::collective()[0], &[], &[]).unwrap().cases.remove(0);
         let line = |status| CaseLine::unmeasured(&case, status, "");
         let missed = CaseLine { gates_missed: vec!["busbw_gbs>=12".into()], ..line(Status::Ok) };
-        let code = |lines: &[CaseLine]| exit_code(lines);
+        let code = |lines: &[CaseLine]| exit_code(lines, false);
         assert_eq!(code(&[line(Status::Ok), line(Status::Skipped)]), 0);
         assert_eq!(code(&[line(Status::Ok), line(Status::Failed)]), 1);
         assert_eq!(code(&[line(Status::Ok), line(Status::NotRun)]), 1);
         assert_eq!(code(&[line(Status::Skipped), line(Status::Skipped)]), 2);
         assert_eq!(code(&[missed]), 1);
+        assert_eq!(exit_code(&[line(Status::Ok)], true), 1);
     }
 }

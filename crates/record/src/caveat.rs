@@ -27,8 +27,6 @@ terms::named! {
         MissedStart = "missed_start",
         /// A sample is too short for the clock even at the largest number of calls.
         ClockResolution = "clock_resolution",
-        /// One launch: the interval tells nothing about another launch.
-        WithinLaunch = "within_launch",
         /// Slowed down to a given link.
         Paced = "paced",
         /// Computed by a model; never measured.
@@ -58,7 +56,6 @@ impl Caveat {
             Self::SlowRank => "one rank arrives last more often than chance allows, and the others wait for it",
             Self::MissedStart => "a rank missed the agreed starting instant in some samples",
             Self::ClockResolution => "samples are too short for the clock's resolution",
-            Self::WithinLaunch => "one launch: the interval says nothing about the next launch of the same ranks",
             Self::Paced => "the backend was slowed down to a given link",
             Self::Simulated => "times were computed by a model and never measured",
             Self::Injected => "a fault was injected on request",

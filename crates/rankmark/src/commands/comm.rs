@@ -1,5 +1,7 @@
 //! `rankmark comm OP`: collectives from flags.
 
+use std::time::Instant;
+
 use clap::ArgMatches;
 use measure::machine;
 
@@ -9,7 +11,7 @@ use crate::{Failure, cli};
 /// What is measured when no size is given: from latency to bandwidth.
 const SIZES: &str = "1KiB..64MiB*4";
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+pub(crate) fn run(matches: &ArgMatches, begun: Instant) -> Result<u8, Failure> {
     let abouts = cli::collective();
     let operation = matches.get_one::<String>("op").cloned().unwrap_or_default();
     let mut pairs = cli::given(matches, &abouts);
@@ -18,5 +20,5 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         pairs.push(("bytes".to_owned(), SIZES.to_owned()));
     }
     let plan = record::plan::from_flags(abouts[0], &pairs, &cli::overrides(matches)?)?;
-    measure(&Request { matches, machine: machine::detect() }, Some(plan))
+    measure(&Request { matches, machine: machine::detect(), begun }, Some(plan))
 }

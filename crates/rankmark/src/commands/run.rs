@@ -1,6 +1,7 @@
 //! `rankmark run`: a plan to a record.
 
 use std::path::Path;
+use std::time::Instant;
 
 use clap::ArgMatches;
 use measure::machine;
@@ -8,7 +9,7 @@ use measure::machine;
 use crate::session::{Request, measure};
 use crate::{Failure, cli, plans};
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+pub(crate) fn run(matches: &ArgMatches, begun: Instant) -> Result<u8, Failure> {
     let machine = machine::detect();
     let abouts = suite::abouts();
     let mut overrides = cli::given(matches, &abouts);
@@ -29,5 +30,5 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             Some(record::plan::read(&text, "the quick plan", &abouts, &overrides)?)
         }
     };
-    measure(&Request { matches, machine }, plan)
+    measure(&Request { matches, machine, begun }, plan)
 }

@@ -43,6 +43,9 @@ pub(crate) struct Screen {
     closed: bool,
     progress_shown: bool,
     heading: String,
+    process_begun: Instant,
+    /// From the process's start to the first sample that is kept.
+    first_sample: Option<Duration>,
     begun: Instant,
     drawn: Instant,
     now: Option<Now>,
@@ -61,7 +64,7 @@ const BAR: usize = 24;
 const REDRAW: Duration = Duration::from_millis(100);
 
 impl Screen {
-    pub(crate) fn new(verbosity: Verbosity, json: bool, plan: &Plan) -> Self {
+    pub(crate) fn new(verbosity: Verbosity, json: bool, process_begun: Instant, plan: &Plan) -> Self {
         let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
         let terminal = if json { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -73,6 +76,8 @@ impl Screen {
             closed: false,
             progress_shown: false,
             heading: String::new(),
+            process_begun,
+            first_sample: None,
             begun: Instant::now(),
             drawn: Instant::now(),
             now: None,
@@ -204,7 +209,11 @@ impl Screen {
         }
         self.line("");
         if let Some(harness) = run.harness {
-            self.line(&format!("harness  {:.0} ns a sample, {:.1} ns a call", harness.sample_ns, harness.call_ns));
+            let start = self.first_sample.map_or(String::new(), |time| {
+                format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
+            });
+            let costs = format!("{:.0} ns a sample, {:.1} ns a call", harness.sample_ns, harness.call_ns);
+            self.line(&format!("harness  {costs}{start}"));
         }
         if let Some((first, rest)) = written.split_first() {
             let rest: Vec<String> = rest
@@ -229,6 +238,7 @@ impl suite::Observer for Screen {
     }
 
     fn progress(&mut self, elapsed_s: f64, max_s: f64) {
+        self.first_sample.get_or_insert_with(|| self.process_begun.elapsed());
         if self.drawn.elapsed() >= REDRAW {
             self.draw_progress(if max_s > 0.0 { elapsed_s / max_s } else { 0.0 });
         }
@@ -237,8 +247,8 @@ impl suite::Observer for Screen {
     fn ends(&mut self, line: &CaseLine) {
         self.ended += 1;
         if self.json && !self.closed {
-            // A record that does not serialise would have failed on its way to the disk.
-            let text = serde_json::to_string(line).unwrap_or_default();
+            // A line that does not serialise would have failed on its way to the disk.
+            let text = record::to_json(line).unwrap_or_default();
             let mut out = io::stdout().lock();
             self.closed = writeln!(out, "{text}").and_then(|()| out.flush()).is_err();
         }

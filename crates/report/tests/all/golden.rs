@@ -35,13 +35,13 @@ fn mixed() -> Run {
     };
     let mut cases: Vec<CaseLine> = (10..20)
         .map(|exponent| {
-            with(&[Caveat::WithinLaunch], 2, 1 << exponent, data::transport(1 << exponent, 2e-6, 30.0, 20.0))
+            with(&[Caveat::ContextSwitches], 2, 1 << exponent, data::transport(1 << exponent, 2e-6, 30.0, 20.0))
         })
         .collect();
-    let mut simulated = with(&[Caveat::Simulated, Caveat::WithinLaunch], 2, 1 << 20, 40e-6);
+    let mut simulated = with(&[Caveat::Simulated, Caveat::ContextSwitches], 2, 1 << 20, 40e-6);
     simulated.simulated = true;
     cases.push(simulated);
-    let mut wrong = with(&[Caveat::WithinLaunch], 2, 1 << 21, 80e-6);
+    let mut wrong = with(&[Caveat::ContextSwitches], 2, 1 << 21, 80e-6);
     wrong.status = Status::Failed;
     wrong.wrong = Some(2);
     wrong.reason = Some("2 wrong elements".into());

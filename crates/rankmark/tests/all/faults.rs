@@ -1,0 +1,106 @@
+//! Ranks that are killed or stopped inside an operation: the case says who, in what; the others are as good as ever.
+
+use std::time::Duration;
+
+use crate::place::{Place, reason, statuses};
+
+const OPERATIONS: [&str; 12] = [
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "broadcast",
+    "reduce",
+    "all_to_all",
+    "all_to_allv",
+    "gather",
+    "scatter",
+    "send_recv",
+    "ping_pong",
+    "barrier",
+];
+
+/// A plan of these operations, each once with the fault and, after it in the same kind of world, once without.
+fn plan(operations: &[&str], fault: &str) -> String {
+    let case = |op: &&str| {
+        let head = format!("  - {{benchmark: collective, op: {op}, bytes: 16KiB");
+        let head = if *op == "barrier" { head.replace(", bytes: 16KiB", "") } else { head };
+        format!("{head}, inject: \"{fault}\"}}\n{head}}}\n")
+    };
+    let cases: String = operations.iter().map(case).collect();
+    format!("experiment: faults\ndefaults: {{ranks: 2, max_seconds: 0.02s, limits: false}}\ncases:\n{cases}")
+}
+
+/// Runs the plan and gives the reasons of the failed cases, by operation.
+fn failures(operations: &[&str], fault: &str) -> Vec<(String, String)> {
+    let place = Place::new();
+    place.write("plan.yaml", plan(operations, fault));
+    let ended = place.run("run plan.yaml --output-dir out").exits(1);
+    let lines = place.cases("out");
+    assert_eq!(statuses(&lines), [operations.len(), operations.len(), 0, 0], "{}", ended.out);
+    for line in &lines {
+        let injected = line["parameters"].get("inject").is_some();
+        assert_eq!(line["status"], if injected { "failed" } else { "ok" }, "{line}");
+        assert!(line.get("time_s").is_none() || !injected, "{line}");
+    }
+    let failed = lines.iter().filter(|line| line["status"] == "failed");
+    let failed: Vec<_> =
+        failed.map(|line| (line["parameters"]["op"].as_str().unwrap().to_owned(), reason(line).to_owned())).collect();
+    failed.iter().for_each(|(_, reason)| assert!(ended.out.contains(reason), "{reason} is not in {}", ended.out));
+    assert!(ended.out.contains(&format!("{0} ok, {0} failed", operations.len())), "{}", ended.out);
+    assert!(ended.out.contains("rankmark run --resume out"), "{}", ended.out);
+    failed
+}
+
+#[test]
+fn a_rank_killed_in_any_operation() {
+    for (op, reason) in failures(&OPERATIONS, "kill:rank=1,at=5") {
+        assert!(reason.starts_with("rank 1 (pid "), "{op}: {reason}");
+        assert!(reason.contains("died of signal 9 (SIGKILL)"), "{op}: {reason}");
+        assert!(reason.contains(&format!("in {op} #5")), "{op}: {reason}");
+    }
+}
+
+#[test]
+fn a_rank_killed_in_its_first_operation_and_rank_0() {
+    for (op, reason) in failures(&["all_reduce", "barrier"], "kill:rank=0,at=0") {
+        assert!(reason.starts_with("rank 0 (pid ") && reason.contains(&format!("in {op} #0")), "{reason}");
+    }
+}
+
+#[test]
+fn a_rank_stopped_in_any_operation() {
+    // Noticing a stop takes a second or two, in which nothing is computed: four plans at a time.
+    let stopped: Vec<_> = std::thread::scope(|scope| {
+        let parts = OPERATIONS.chunks(3).map(|part| scope.spawn(move || failures(part, "stop:rank=1,at=5")));
+        parts.collect::<Vec<_>>().into_iter().flat_map(|part| part.join().unwrap()).collect()
+    });
+    assert_eq!(stopped.len(), OPERATIONS.len());
+    for (op, reason) in stopped {
+        assert!(reason.starts_with("rank 1 (pid ") && reason.contains("is stopped"), "{op}: {reason}");
+        assert!(reason.contains(&format!("in {op} #5")), "{op}: {reason}");
+    }
+}
+
+#[test]
+fn a_rank_that_is_only_late_is_not_at_fault() {
+    let place = Place::new();
+    let arguments = "comm all_reduce --bytes 1KiB --iters 6 --limits false --inject delay:rank=1,time=1ms,every=1";
+    place.run(&format!("{arguments} --output-dir out")).exits(0);
+    let line = &place.cases("out")[0];
+    assert_eq!((line["status"].as_str(), line["wrong"].as_u64()), (Some("ok"), Some(0)), "{line}");
+    assert!(line["time_s"]["median"].as_f64().unwrap() >= 1e-3, "{line}");
+}
+
+#[test]
+fn a_case_past_its_deadline_names_who_is_late() {
+    let place = Place::new();
+    let fault = "--inject delay:rank=1,at=3,every=0,time=600s --timeout 1s --max-seconds 0.02s";
+    let live = place.start(&format!("comm all_reduce,broadcast --bytes 1KiB {fault} --output-dir out"));
+    live.wait_for(Duration::from_secs(60)).exits(1);
+    for line in place.cases("out") {
+        let op = line["parameters"]["op"].as_str().unwrap();
+        let said = reason(&line);
+        assert!(said.contains("within 1") && said.contains("rank 1"), "{said}");
+        assert!(said.contains(op) && said.contains("#3"), "{said}");
+    }
+}

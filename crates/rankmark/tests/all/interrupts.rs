@@ -1,0 +1,178 @@
+//! Ctrl-C and SIGTERM: a quick end, a valid record, and a resume that finishes it.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::ExitStatusExt;
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use crate::place::{Ended, ORPHANS, Place, json_lines, reason, statuses};
+use crate::processes::wait_until;
+use crate::skip;
+
+/// After a signal the program is gone within this time, on a machine that has other work, too.
+const QUICKLY: Duration = Duration::from_secs(10);
+
+const PLAN: &str = "experiment: interrupted
+defaults: {ranks: 2, max_seconds: 0.02s}
+cases:
+  - benchmark: collective
+    op: [all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, all_to_allv, gather, scatter, send_recv]
+    bytes: 16KiB
+";
+
+fn name(signal: i32) -> &'static str {
+    if signal == libc::SIGINT { "SIGINT" } else { "SIGTERM" }
+}
+
+/// The record is whole, says what did not run and why, and can be finished. Tells how many cases did not run.
+fn check(place: &Place, out: &str, signal: i32, ended: Ended) -> usize {
+    let told = format!("{}{}", ended.out, ended.err);
+    let before = place.read(&format!("{out}/cases.jsonl"));
+    let lines = json_lines(&before);
+    let [ok, failed, skipped, not_run] = statuses(&lines);
+    assert_eq!((ok + not_run, failed, skipped, lines.len()), (10, 0, 0, 10), "every case has a line: {told}");
+    for line in lines.iter().filter(|line| line["status"] == "not_run") {
+        assert_eq!(reason(line), format!("interrupted by {}", name(signal)), "{told}");
+        assert!(line.get("time_s").is_none(), "{line}");
+    }
+    ended.exits(if not_run > 0 { 1 } else { 0 });
+    place.run(&format!("report {out}")).exits(0);
+    place.run(&format!("run --resume {out} --quiet")).exits(0);
+    assert!(place.read(&format!("{out}/cases.jsonl")).starts_with(&before), "what was there stays");
+    assert_eq!(statuses(&place.cases(out)), [10, 0, 0, 0], "{told}");
+    not_run
+}
+
+/// Sends the signal at that moment.
+fn interrupt(place: &Place, out: &str, signal: i32, moment: Duration) -> usize {
+    let live = place.start(&format!("run plan.yaml --output-dir {out}"));
+    std::thread::sleep(moment.saturating_sub(live.begun.elapsed()));
+    live.signal(signal);
+    let since = Instant::now();
+    let ended = live.wait();
+    assert!(since.elapsed() < QUICKLY, "{:?} after {}", since.elapsed(), name(signal));
+    if !place.path(out).join("run.json").exists() {
+        // Before there was a record: as any program ends.
+        assert!(ended.status.signal() == Some(signal) || ended.status.code() == Some(1), "{ended:?}");
+        return 0;
+    }
+    check(place, out, signal, ended)
+}
+
+#[test]
+fn at_random_moments() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    let begun = Instant::now();
+    place.run("run plan.yaml --output-dir undisturbed").exits(0);
+    let took = begun.elapsed();
+    let count = if skip::heavy("a hundred interrupts at random moments") { 100 } else { 10 };
+    let mut random = StdRng::seed_from_u64(5);
+    let mut cut_short = 0;
+    for number in 0..count {
+        let signal = if number % 2 == 0 { libc::SIGINT } else { libc::SIGTERM };
+        let moment = random.random_range(Duration::ZERO..took);
+        cut_short += usize::from(interrupt(&place, &format!("out{number}"), signal, moment) > 0);
+    }
+    assert!(3 * cut_short >= count, "{cut_short} of {count} runs were cut short: the others prove nothing");
+}
+
+#[test]
+fn in_the_middle_of_a_long_case() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN.replace("0.02s", "600s").replace("bytes:", "target_precision: 0\n    bytes:"));
+    let live = place.start("run plan.yaml --json --output-dir out");
+    live.await_ranks(2);
+    std::thread::sleep(Duration::from_millis(300));
+    live.signal(libc::SIGINT);
+    let since = Instant::now();
+    let ended = live.wait().exits(1);
+    assert!(since.elapsed() < QUICKLY, "{:?}", since.elapsed());
+    assert_eq!(statuses(&json_lines(&ended.out)), [0, 0, 0, 10]);
+    assert!(ended.err.contains("10 not_run") && ended.err.contains("--resume out"), "{}", ended.err);
+}
+
+#[test]
+fn a_simulated_run_is_interrupted_too() {
+    let place = Place::new();
+    let arguments = "comm all_reduce --bytes 1KiB,2KiB --backend sim --max-seconds 36000s --target-precision 0";
+    let live = place.start(&format!("{arguments} --iters 10000 --seed 1,2,3,4,5,6,7,8 --ranks 16 --output-dir out"));
+    live.await_lines(&place.path("out/cases.jsonl"), 1);
+    live.signal(libc::SIGINT);
+    live.wait_for(QUICKLY).exits(1);
+    let [ok, failed, skipped, not_run] = statuses(&place.cases("out"));
+    assert_eq!((ok + not_run, failed, skipped), (16, 0, 0));
+    assert!(not_run > 0);
+}
+
+#[test]
+fn between_launches() {
+    let place = Place::new();
+    let arguments = "comm all_reduce --bytes 1KiB,2KiB --launches 4 --max-seconds 0.3s --target-precision 0";
+    let live = place.start(&format!("{arguments} --limits false --output-dir out"));
+    live.await_lines(&place.path("out/cases.jsonl"), 3);
+    live.signal(libc::SIGINT);
+    live.wait_for(QUICKLY).exits(1);
+    place.run("run --resume out").exits(0);
+    assert!(place.cases("out").iter().all(|line| line["launches"] == 4 && line["status"] == "ok"));
+}
+
+/// A pipe that holds a page: reading end, writing end.
+fn small_pipe() -> (File, OwnedFd) {
+    let mut ends = [0; 2];
+    // SAFETY: `ends` holds the two descriptors that the call makes; both are owned below and by nobody else.
+    let (read, write) = unsafe {
+        assert_eq!(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC), 0);
+        (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1]))
+    };
+    // SAFETY: a plain system call on an open descriptor.
+    assert!(unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) } >= 4096);
+    (read.into(), write)
+}
+
+#[test]
+fn a_second_signal_ends_at_once() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    // Nobody reads what it prints, so that it cannot end in order: the third or so case line fills the pipe.
+    let (mut read, write) = small_pipe();
+    let mut starting = place.command("run plan.yaml --json --output-dir out");
+    starting.command.stdout(write);
+    let mut live = starting.start();
+    let written = || place.read("out/cases.jsonl").len();
+    assert!(wait_until(Duration::from_secs(60), || place.path("out/cases.jsonl").exists() && written() > 4096));
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(live.ranks().len(), 2, "its world lives");
+    live.signal(libc::SIGINT);
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(!live.has_ended(), "the first lets it end in order, which it cannot");
+    live.signal(libc::SIGINT);
+    assert!(wait_until(ORPHANS, || live.has_ended()), "the second ends it");
+    let ended = live.wait();
+    assert_eq!(ended.status.signal(), Some(libc::SIGINT));
+    let mut printed = vec![0; 1 << 16];
+    assert!(read.read(&mut printed).unwrap() > 0);
+    assert_eq!(statuses(&json_lines(&place.read("out/cases.jsonl")))[1..], [0, 0, 0]);
+    place.run("run --resume out").exits(0);
+    assert_eq!(statuses(&place.cases("out")), [10, 0, 0, 0]);
+}
+
+#[test]
+fn a_terminal_signals_the_whole_group() {
+    // Ctrl-C reaches every process of the terminal's group: ranks must not be in it, or they would die and be blamed.
+    let place = Place::new();
+    place.write("plan.yaml", PLAN.replace("0.02s", "600s").replace("bytes:", "target_precision: 0\n    bytes:"));
+    let mut starting = place.command("run plan.yaml --output-dir out");
+    std::os::unix::process::CommandExt::process_group(&mut starting.command, 0);
+    let live = starting.start();
+    live.await_ranks(2);
+    // SAFETY: a plain call; the group was made for this child, which has not been waited for.
+    assert_eq!(unsafe { libc::kill(-(live.pid() as libc::pid_t), libc::SIGINT) }, 0);
+    let ended = live.wait_for(QUICKLY).exits(1);
+    assert_eq!(statuses(&place.cases("out")), [0, 0, 0, 10], "{}", ended.out);
+    std::io::sink().write_all(ended.out.as_bytes()).unwrap();
+}

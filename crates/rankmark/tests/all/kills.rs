@@ -1,0 +1,147 @@
+//! Ranks killed from outside at random moments: at most the case in flight is lost, and the right rank is named.
+
+use std::time::{Duration, Instant};
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{RngExt, SeedableRng};
+
+use crate::place::{Live, Place, reason, statuses};
+use crate::processes::{Aim, RankProcess};
+use crate::skip;
+
+/// No run of such a plan may take longer: it takes about half a second.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Ten cases, small and short, one size for each operation so that there is no chart to draw.
+fn plan(ranks: &str, bytes: &str) -> String {
+    format!(
+        "experiment: kills
+defaults: {{ranks: {ranks}, bytes: {bytes}, max_seconds: 0.02s}}
+cases:
+  - benchmark: collective
+    op: [all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, all_to_allv, gather, scatter, send_recv]
+"
+    )
+}
+
+/// What became of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The case in flight failed.
+    Failed,
+    /// Everything had been measured when the kill landed.
+    AfterTheEnd,
+    /// The run ended before a rank was found.
+    Missed,
+}
+
+/// Kills a random rank, the first that there is from `moment` on. None when the run ends before.
+fn strike(live: &mut Live<'_>, moment: Duration, random: &mut StdRng) -> Option<RankProcess> {
+    std::thread::sleep(moment.saturating_sub(live.begun.elapsed()));
+    while !live.has_ended() {
+        if let Some(target) = live.ranks().choose(random) {
+            // Aimed first and looked at again, so that no other process of that number is hit.
+            let aim = Aim::at(target.pid);
+            if live.ranks().contains(target) && aim.is_some_and(|aim| aim.send(libc::SIGKILL).is_ok()) {
+                return Some(*target);
+            }
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    None
+}
+
+fn one_kill(place: &Place, moment: Duration, random: &mut StdRng) -> Outcome {
+    let out = format!("out{}", random.random::<u64>());
+    let mut live = place.start(&format!("run plan.yaml --output-dir {out}"));
+    let killed = strike(&mut live, moment, random);
+    let ended = live.wait_for(LIMIT);
+    let lines = place.cases(&out);
+    let [ok, failed, ..] = statuses(&lines);
+    let told = format!("{killed:?} at {moment:?}\n{}{}", ended.out, ended.err);
+    assert_eq!(lines.len(), 10, "{told}");
+    assert!(ok >= 9 && ok + failed == 10, "{told}");
+    let Some(killed) = killed else {
+        ended.exits(0);
+        return Outcome::Missed;
+    };
+    let Some(line) = lines.iter().find(|line| line["status"] == "failed") else {
+        ended.exits(0);
+        return Outcome::AfterTheEnd;
+    };
+    let named = format!("rank {} (pid {}, this host) died of signal 9 (SIGKILL)", killed.rank, killed.pid);
+    assert!(reason(line).starts_with(&named), "{named} expected in: {}\n{told}", reason(line));
+    assert_eq!(reason(line).matches("died of").count(), 1, "only that one: {}", reason(line));
+    ended.exits(1);
+    Outcome::Failed
+}
+
+/// How long an undisturbed run takes.
+fn undisturbed(place: &Place) -> Duration {
+    let begun = Instant::now();
+    place.run("run plan.yaml --output-dir undisturbed").exits(0);
+    assert_eq!(statuses(&place.cases("undisturbed")), [10, 0, 0, 0]);
+    begun.elapsed()
+}
+
+fn kill_at_random_moments(count: usize, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let places: Vec<(Place, Duration)> = [("2", "1KiB"), ("3", "64KiB"), ("[2]", "1MiB"), ("4", "16KiB")]
+        .map(|(ranks, bytes)| {
+            let place = Place::new();
+            place.write("plan.yaml", plan(ranks, bytes));
+            let took = undisturbed(&place);
+            (place, took)
+        })
+        .into();
+    let mut outcomes = Vec::new();
+    for number in 0..count {
+        let (place, took) = &places[number % places.len()];
+        let moment = random.random_range(Duration::ZERO..*took);
+        outcomes.push(one_kill(place, moment, &mut random));
+    }
+    let of = |outcome: Outcome| outcomes.iter().filter(|known| **known == outcome).count();
+    let failed = of(Outcome::Failed);
+    // Kills that landed in nothing would prove nothing. The last part of a run writes the report, without ranks.
+    assert!(2 * failed >= count, "{failed} failed, {} after the end of {count}", of(Outcome::AfterTheEnd));
+}
+
+#[test]
+fn twenty_kills() {
+    kill_at_random_moments(20, 1);
+}
+
+#[test]
+fn two_hundred_kills() {
+    if skip::heavy("two hundred kills at random moments") {
+        kill_at_random_moments(200, 2);
+    }
+}
+
+#[test]
+fn several_kills_in_one_run_cost_a_case_each() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        plan("3", "16KiB").replace("0.02s", "0.2s").replace("bytes:", "target_precision: 0, bytes:"),
+    );
+    let mut random = StdRng::seed_from_u64(3);
+    let mut live = place.start("run plan.yaml --output-dir out");
+    let cases = place.path("out/cases.jsonl");
+    let mut killed = Vec::new();
+    for lines in [0, 2, 5] {
+        live.await_lines(&cases, lines);
+        killed.extend(strike(&mut live, Duration::ZERO, &mut random));
+    }
+    live.wait_for(LIMIT).exits(1);
+    let lines = place.cases("out");
+    assert_eq!(statuses(&lines), [7, 3, 0, 0]);
+    let reasons: Vec<&str> = lines.iter().filter(|line| line["status"] == "failed").map(reason).collect();
+    for (killed, reason) in killed.iter().zip(reasons) {
+        assert!(reason.starts_with(&format!("rank {} (pid {},", killed.rank, killed.pid)), "{killed:?}: {reason}");
+    }
+    // And the failed ones can be had again.
+    place.run("run --resume out").exits(0);
+    assert_eq!(statuses(&place.cases("out")), [10, 0, 0, 0]);
+}

@@ -1,0 +1,112 @@
+//! `--json`: one case line a line, with the keys of the design in their order, and nothing else on standard output.
+
+use serde_json::Value;
+
+use crate::place::{Place, json_lines};
+
+/// Every key that a line may have, in order; true: every ok line of an all_reduce has it.
+const KEYS: [(&str, bool); 29] = [
+    ("schema", true),
+    ("id", true),
+    ("benchmark", true),
+    ("parameters", true),
+    ("status", true),
+    ("reason", false),
+    ("ranks", true),
+    ("runtime", true),
+    ("backend", true),
+    ("device", true),
+    ("dtype", true),
+    ("mode", true),
+    ("bytes", true),
+    ("bytes_requested", true),
+    ("samples", true),
+    ("calls_per_sample", true),
+    ("launches", true),
+    ("time_s", true),
+    ("per_rank_median_s", true),
+    ("algbw_gbs", true),
+    ("busbw_gbs", true),
+    // Below 64 KiB over all ranks there is no limit to speak of.
+    ("limit_share", false),
+    ("slow_rank", false),
+    ("slow_rank_wait_s", false),
+    ("wrong", true),
+    ("wrong_elements", false),
+    ("gates_missed", false),
+    ("caveats", true),
+    ("simulated", true),
+];
+
+const PARAMETERS: [&str; 11] =
+    ["op", "ranks", "backend", "device", "dtype", "reduce", "bytes", "in_place", "buffers", "touch", "mode"];
+
+fn keys(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// The line has the keys that it must, in order, and none that is not known.
+fn check_keys(line: &Value) {
+    let found = keys(line);
+    let optional = |key: &&str| KEYS.contains(&(*key, false));
+    let needed: Vec<&str> = KEYS.iter().filter(|(_, needed)| *needed).map(|(key, _)| *key).collect();
+    assert_eq!(found.iter().copied().filter(|key| !optional(key)).collect::<Vec<_>>(), needed, "{line}");
+    let places: Vec<usize> = found.iter().map(|key| KEYS.iter().position(|(known, _)| known == key).unwrap()).collect();
+    assert!(places.is_sorted(), "{found:?}");
+    assert_eq!(keys(&line["parameters"])[..11], PARAMETERS);
+    assert_eq!(keys(&line["parameters"])[11..], ["seed"]);
+    assert_eq!(keys(&line["time_s"]), ["median", "ci95", "p05", "p50", "p95", "p99", "min", "max"]);
+}
+
+fn check_numbers(line: &Value) {
+    let number = |key: &str| line["time_s"][key].as_f64().unwrap();
+    let order = ["min", "p05", "p50", "p95", "p99", "max"].map(number);
+    assert!(order.is_sorted() && order[0] > 0.0, "{line}");
+    let interval = [0, 1].map(|end| line["time_s"]["ci95"][end].as_f64().unwrap());
+    assert!(interval[0] <= number("median") && number("median") <= interval[1], "{line}");
+    let (ranks, bytes) = (line["ranks"].as_f64().unwrap(), line["bytes"].as_f64().unwrap());
+    let algbw = bytes / number("median") / 1e9;
+    let factor = 2.0 * (ranks - 1.0) / ranks;
+    let close = |key: &str, value: f64| (line[key].as_f64().unwrap() / value - 1.0).abs() < 1e-9;
+    assert!(close("algbw_gbs", algbw) && close("busbw_gbs", algbw * factor), "{line}");
+    assert_eq!(line["per_rank_median_s"].as_array().unwrap().len(), ranks as usize);
+    assert_eq!((line["status"].as_str(), line["wrong"].as_u64()), (Some("ok"), Some(0)));
+    assert!(line["id"].as_str().is_some_and(|id| id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
+}
+
+#[test]
+fn case_lines_are_as_designed() {
+    let place = Place::new();
+    let arguments = "comm all_reduce --ranks 2,4,6 --bytes 1KiB,64KiB,1MiB --json --max-seconds 0.1s --output-dir out";
+    let ended = place.run(arguments).exits(0);
+    let lines = json_lines(&ended.out);
+    let combinations: Vec<(u64, u64)> =
+        lines.iter().map(|line| (line["ranks"].as_u64().unwrap(), line["bytes"].as_u64().unwrap())).collect();
+    let wanted = [2, 4, 6].into_iter().flat_map(|ranks| [1 << 10, 64 << 10, 1 << 20].map(|bytes| (ranks, bytes)));
+    assert_eq!(combinations, wanted.collect::<Vec<_>>());
+    for line in &lines {
+        check_keys(line);
+        check_numbers(line);
+    }
+    assert!(lines.iter().filter(|line| line["bytes"] == 1 << 20).all(|line| line["limit_share"].is_f64()));
+    assert_eq!(ended.out, place.read("out/cases.jsonl"), "the same lines as in the record");
+    // The text is where it does not disturb.
+    assert!(ended.err.contains("all_reduce") && ended.err.contains("report   out/report.md"), "{}", ended.err);
+}
+
+#[test]
+fn the_identity_of_a_case_depends_on_what_it_is_only() {
+    let place = Place::new();
+    let ids = |arguments: &str| -> Vec<Value> {
+        let ended = place.run(&format!("comm all_reduce --bytes 1KiB --json {arguments}")).exits(0);
+        json_lines(&ended.out).iter().map(|line| line["id"].clone()).collect()
+    };
+    let short = ids("--max-seconds 0.02s");
+    assert_eq!(short, ids("--iters 10 --limits false"), "sampling is no part of it");
+    assert_ne!(short, ids("--max-seconds 0.02s --seed 2"));
+    let plan =
+        r#"{"experiment": "a", "cases": [{"benchmark": "collective", "op": "all-reduce", "bytes": 1024, "iters": 6}]}"#;
+    place.write("plan.json", plan);
+    let ended = place.run("run plan.json --json").exits(0);
+    assert_eq!(json_lines(&ended.out)[0]["id"], short[0], "a plan and flags that say the same are the same");
+}

@@ -1,0 +1,20 @@
+//! The program from outside: arguments, exit codes, streams, records on disk, signals. Every start of it has a hard
+//! limit, and every test ends by looking for processes that outlived the one that they belong to.
+
+mod directories;
+mod endings;
+mod faults;
+mod gates;
+mod interrupts;
+mod kills;
+mod lines;
+mod manners;
+mod mounted;
+mod place;
+mod plans;
+mod processes;
+mod resuming;
+mod simulated;
+mod sizes;
+#[path = "../../../../tests/skip.rs"]
+mod skip;

@@ -1,0 +1,116 @@
+//! `--resume`: what is ok stays, the rest runs; damaged and foreign records are refused or mended, never lost.
+
+use std::fs;
+
+use crate::place::{Place, json_lines, statuses};
+
+const PLAN: &str = "experiment: resumed
+defaults: {ranks: 2, max_seconds: 0.02s}
+cases:
+  - {benchmark: collective, op: [all_reduce, broadcast, barrier]}
+";
+
+/// A place with a record in `out`: three cases, ok.
+fn recorded() -> Place {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN).run("run plan.yaml --output-dir out").exits(0);
+    assert_eq!(statuses(&place.cases("out")), [3, 0, 0, 0]);
+    place
+}
+
+#[test]
+fn only_what_is_missing_runs() {
+    let place = recorded();
+    let whole = place.read("out/cases.jsonl");
+    let lines: Vec<&str> = whole.lines().collect();
+    // The second case is lost and the third had failed.
+    let failed = lines[2].replace(r#""status":"ok""#, r#""status":"failed","reason":"it was not its day""#);
+    assert_ne!(failed, lines[2]);
+    let kept = format!("{}\n{failed}\n", lines[0]);
+    place.write("out/cases.jsonl", &kept);
+    let ended = place.run("run --resume out --json").exits(0);
+    let now = place.read("out/cases.jsonl");
+    assert!(now.starts_with(&kept), "what was there stays");
+    let ids = |text: &str| json_lines(text).iter().map(|line| line["id"].clone()).collect::<Vec<_>>();
+    let (all, ran) = (ids(&whole), ids(&ended.out));
+    assert_eq!(ran, all[1..], "the two that were not ok, and no other");
+    assert_eq!(ids(&now[kept.len()..]), ran);
+    assert_eq!(statuses(&place.cases("out")), [3, 0, 0, 0]);
+    assert!(ended.err.contains("1 done before, 2 left"), "{}", ended.err);
+    // And once more: nothing is left to do.
+    assert_eq!(place.run("run --resume out --json").exits(0).out, "");
+    assert_eq!(place.read("out/cases.jsonl"), now);
+}
+
+#[test]
+fn a_line_cut_short_is_mended() {
+    for keep in [0, 1, 30, 200] {
+        let place = recorded();
+        let whole = place.read("out/cases.jsonl");
+        let last = whole.trim_end().rfind('\n').unwrap() + 1;
+        place.write("out/cases.jsonl", &whole[..last + keep]);
+        let samples = place.read("out/samples.jsonl");
+        place.write("out/samples.jsonl", &samples[..samples.len() - 7]);
+        let ended = place.run("run --resume out").exits(0);
+        assert_eq!(ended.out.contains("cases.jsonl: the last line was cut short"), keep > 0, "{}", ended.out);
+        assert!(place.read("out/cases.jsonl").starts_with(&whole[..last]));
+        assert_eq!(statuses(&place.cases("out")), [3, 0, 0, 0]);
+        json_lines(&place.read("out/samples.jsonl"));
+        place.run("report out").exits(0);
+    }
+}
+
+#[test]
+fn what_cannot_be_judged_is_refused_and_left_alone() {
+    let place = recorded();
+    let (run, cases) = (place.read("out/run.json"), place.read("out/cases.jsonl"));
+    let second = format!("out/cases.jsonl:{}", 2);
+    let damages: [(&str, String, &[&str]); 8] = [
+        (
+            "cases.jsonl",
+            cases.replacen("{\"schema\"", "}\"schema\"", 2).replacen("}\"schema\"", "{\"schema\"", 1),
+            &[&second[4..], "not a line of this record"],
+        ),
+        ("cases.jsonl", cases.replacen("\"schema\":1", "\"schema\":9", 1), &["cases.jsonl:1", "schema 9"]),
+        ("cases.jsonl", format!("\0\0\0\0\n{cases}"), &["cases.jsonl:1"]),
+        ("cases.jsonl", format!("{cases}{}\n", "[".repeat(100_000)), &["cases.jsonl:4"]),
+        ("run.json", run[..run.len() / 2].to_owned(), &["not a run file"]),
+        ("run.json", String::new(), &["not a run file"]),
+        ("run.json", run.replacen("\"schema\": 1", "\"schema\": 2", 1), &["schema 2"]),
+        ("run.json", "{\"schema\": 1}".to_owned(), &["not a run file"]),
+    ];
+    for (name, text, words) in damages {
+        place.write("out/run.json", &run).write("out/cases.jsonl", &cases);
+        assert_ne!(place.read(&format!("out/{name}")), text, "a damage that damages nothing");
+        place.write(&format!("out/{name}"), &text);
+        place.run("run --resume out").refuses(words);
+        assert_eq!(place.read(&format!("out/{name}")), text, "nothing is changed");
+        place.run("report out").refuses(words);
+    }
+}
+
+#[test]
+fn another_plan_is_refused() {
+    let place = recorded();
+    let before = place.read("out/cases.jsonl");
+    place.write("other.yaml", PLAN.replace("barrier", "reduce"));
+    place.run("run other.yaml --resume out").refuses(&["out is the record of another plan", "--resume"]);
+    place.run("run plan.yaml --resume out --set ranks=3").refuses(&["another plan"]);
+    place.run("comm all_reduce --resume out").refuses(&["another plan"]);
+    place.run("run --resume out --ranks 3").refuses(&["keeps its own fields"]);
+    assert_eq!(place.read("out/cases.jsonl"), before);
+    // The same plan is the same plan.
+    place.run("run plan.yaml --resume out").exits(0);
+    assert_eq!(place.read("out/cases.jsonl"), before);
+}
+
+#[test]
+fn files_that_are_missing_are_made_again() {
+    let place = recorded();
+    fs::remove_file(place.path("out/cases.jsonl")).unwrap();
+    fs::remove_file(place.path("out/samples.jsonl")).unwrap();
+    let ended = place.run("run --resume out");
+    // Without case lines nothing is done; that is a record like one that was ended at once.
+    ended.exits(0);
+    assert_eq!(statuses(&place.cases("out")), [3, 0, 0, 0]);
+}
