@@ -1,4 +1,4 @@
-//! How long a world takes to start, to answer a command and to end: `cargo bench -p launch`.
+//! How long a world takes to start, to answer a command and to end, and what sealing a long reply costs: `cargo bench -p launch`.
 //!
 //! Starts itself again as the ranks. Medians and the range of the middle 90% of the runs.
 
@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use launch::LocalStarter;
+use launch::control::{Nonce, Role, Secret};
 use measure::{Command, Failure, Probe, RankSide, Reply, World, WorldSpec};
 
 /// Answers at once.
@@ -52,7 +53,20 @@ fn main() -> ExitCode {
         }
         say(&format!("{ranks} ranks: start {}, command {}, end {}", spread(starts), spread(commands), spread(ends)));
     }
+    say(&format!("sealing 100 kB (10,000 samples): {}", spread(seals())));
     ExitCode::SUCCESS
+}
+
+/// Times of sealing one reply of 100 kB; opening it costs the same.
+fn seals() -> Vec<Duration> {
+    let mut session = Secret::from_bytes([1; 32]).session(Role::Rank, b"hello", &Nonce([2; 32]));
+    let reply = vec![b'7'; 100_000];
+    let once = |_| {
+        let begin = Instant::now();
+        std::hint::black_box(session.sealer.seal(&reply).is_ok());
+        begin.elapsed()
+    };
+    (0..200).map(once).collect()
 }
 
 fn spread(mut times: Vec<Duration>) -> String {

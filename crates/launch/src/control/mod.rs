@@ -13,7 +13,8 @@
 //! A sealed frame ends in an HMAC-SHA256 over its number and its bytes, under a key of this connection and direction:
 //! whoever takes over an authenticated connection can neither forge, repeat, drop nor reorder. On loopback that would
 //! need privileges that could as well read the ranks' memory; on a network it would not, and commands are few, so that
-//! there is one protocol for both. Measured: 0.1 ms for the 100 kB of 10,000 samples.
+//! there is one protocol for both. `benches/start.rs` measures it: 0.07 ms for
+//! the 100 kB of 10,000 samples.
 
 mod auth;
 mod frame;
