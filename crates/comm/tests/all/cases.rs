@@ -21,10 +21,25 @@ const SIZES: [u64; 24] =
     [0, 1, 2, 3, 5, 7, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 255, 257, 1000, 1023, 1025, 2049, 4095, 4097];
 const LARGE: [u64; 8] = [8191, 16_384, 16_385, 32_769, 65_535, 65_537, 131_071, 131_073];
 
+/// How much an operation moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Mostly little, once in a while megabytes.
+    Any,
+    /// At most 32 KiB.
+    Small,
+    /// From one to two megabytes.
+    Large,
+}
+
 impl Operation {
-    /// Any operation of `ranks` ranks; once in a while of megabytes, unless it has to be `small`.
-    pub(crate) fn random(random: &mut Random, ranks: u32, small: bool) -> Self {
-        let op = random.pick(Collective::ALL);
+    /// Any operation of `ranks` ranks, of a size of that class.
+    pub(crate) fn random(random: &mut Random, ranks: u32, class: Class) -> Self {
+        Self::random_of(random.pick(Collective::ALL), random, ranks, class)
+    }
+
+    /// The operation with any type, operator, root and size of that class.
+    pub(crate) fn random_of(op: Collective, random: &mut Random, ranks: u32, class: Class) -> Self {
         let dtype = random.pick(Dtype::ALL);
         let direction = random.pick(Direction::ALL);
         let reduce = random.pick(Reduce::ALL);
@@ -33,10 +48,11 @@ impl Operation {
             peer = peer.max(1);
         }
         let blocks = if op == Collective::AllToAllV { u64::from(ranks) } else { blocks(op, direction, ranks) };
-        let most = (if small { 32 << 10 } else { 3 << 20 }) / dtype.bytes() / blocks;
-        let size = match random.below(300) {
-            0 => most - random.below(3),
-            1..10 => random.pick(&LARGE),
+        let most = (if class == Class::Small { 32 << 10 } else { 3 << 20 }) / dtype.bytes() / blocks;
+        let size = match (class, random.below(300)) {
+            (Class::Large, rare) => most / 3 + rare % 3 + random.below(2) * most / 4,
+            (_, 0) => most - random.below(3),
+            (_, 1..10) => random.pick(&LARGE),
             _ => random.pick(&SIZES),
         };
         let size = size.min(most);

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use comm::{Call, Communicator, Ticket, Wait};
 use device::Queue;
+use terms::{Collective, Named};
 
-use crate::cases::{Memory, Prepared};
+use crate::cases::{Class, Memory, Prepared};
 use crate::model::Operation;
 use crate::random::{Random, mix};
 use crate::worlds::{self, Member, Wrapping};
@@ -57,7 +58,8 @@ impl Runner {
             let calls = if shared.once_in(3) { 1 + shared.below(3) } else { 1 };
             let mut prepared = Vec::new();
             for _ in 0..calls {
-                let operation = Operation::random(&mut shared, ranks, calls * groups > 1);
+                let class = if calls * groups > 1 { Class::Small } else { Class::Any };
+                let operation = Operation::random(&mut shared, ranks, class);
                 prepared.push(Prepared::new(operation, rank, &mut self.memory, &mut shared, &mut own));
             }
             let manner = own.pick(&[Manner::Run, Manner::Poll, Manner::Queue]);
@@ -66,6 +68,18 @@ impl Runner {
         for group in started {
             self.finish(comm, group, context);
         }
+    }
+
+    /// Runs one operation on its own and checks every byte of it.
+    fn single(&mut self, comm: &mut dyn Communicator, op: Collective, class: Class, seed: u64, context: &str) {
+        let (rank, ranks) = (comm.shape().rank, comm.shape().size);
+        let (mut shared, mut own) = (Random::new(seed), Random::new(mix(seed ^ u64::from(rank))));
+        self.memory.clear();
+        let operation = Operation::random_of(op, &mut shared, ranks, class);
+        let prepared = Prepared::new(operation, rank, &mut self.memory, &mut shared, &mut own);
+        let manner = own.pick(&[Manner::Run, Manner::Poll, Manner::Queue]);
+        let started = self.start(comm, vec![prepared], manner, &mut own);
+        self.finish(comm, started, context);
     }
 
     fn start(&self, comm: &mut dyn Communicator, prepared: Vec<Prepared>, manner: Manner, own: &mut Random) -> Started {
@@ -156,6 +170,23 @@ fn splits(member: &mut Member, runner: &mut Runner, seed: u64, world: &str) {
             }
         }
         runner.batch(&mut *member.comm, mix(seed ^ (round << 24)), &format!("{world} after split {round}"));
+    }
+}
+
+/// Every operation: where implementations go from one round, slot or protocol to the next.
+#[test]
+fn megabytes_conform() {
+    for backend in worlds::ready() {
+        for (ranks, wrapping) in [(2, Wrapping::Plain), (5, Wrapping::Threaded)] {
+            worlds::run_wrapped(backend, ranks, wrapping, LIMIT, |member| {
+                let mut runner = Runner::new(&mut *member.comm);
+                for op in Collective::ALL {
+                    let context = format!("{backend} {wrapping:?} x {ranks} {op}");
+                    let seed = mix((u64::from(ranks) << 8) | *op as u64);
+                    runner.single(&mut *member.comm, *op, Class::Large, seed, &context);
+                }
+            });
+        }
     }
 }
 

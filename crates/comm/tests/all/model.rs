@@ -36,14 +36,15 @@ impl Operation {
     /// Element `index` of `rank`'s input: a small integer that is exact in the type and whose reduction is exact, too;
     /// any value of an integer type, since those wrap.
     pub(crate) fn value(&self, rank: u32, index: u64) -> i64 {
-        let bits = mix(self.seed ^ mix(u64::from(rank) << 40 ^ index));
+        let bits = mix(self.seed ^ (u64::from(rank) << 40) ^ index);
         match self.dtype {
             Dtype::I64 => return bits as i64,
             Dtype::I32 => return i64::from(bits as i32),
             Dtype::U8 => return i64::from(bits as u8),
             _ => {}
         }
-        let reach = |limit: u64| (bits % (2 * limit + 1)) as i64 - limit as i64;
+        // Multiplied and shifted: a division for each of millions of elements would be most of the test's time.
+        let reach = |limit: u64| (((bits >> 32) * (2 * limit + 1)) >> 32) as i64 - limit as i64;
         let exact = self.dtype.exact_integers().min(1 << 30);
         match (self.op.reduces(), self.reduce) {
             (true, Reduce::Sum | Reduce::Avg) => reach(exact / u64::from(self.ranks)),

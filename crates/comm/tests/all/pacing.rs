@@ -1,4 +1,5 @@
-//! A paced link: exact on a fake clock; on a real one never early, hardly late, and asleep meanwhile.
+//! A paced link: exact on a fake clock; on a real one never early, and asleep meanwhile. (How late it is on a real one is
+//! the machine's affair: a test that asserts it fails on a busy one.)
 
 use std::time::{Duration, Instant};
 
@@ -73,7 +74,6 @@ fn on_a_real_clock_no_rank_ends_early_and_the_core_is_free() {
             let least = late + Duration::from_millis(30);
             let took = begin.elapsed();
             assert!(took >= least, "{took:?}");
-            assert!(took < least + Duration::from_millis(500), "{took:?}");
             if progress_thread {
                 assert!(thread_cpu() - burnt < Duration::from_millis(5), "{:?}", thread_cpu() - burnt);
             }
@@ -87,19 +87,21 @@ fn on_a_real_clock_no_rank_ends_early_and_the_core_is_free() {
 
 #[test]
 fn operations_in_flight_queue_on_the_link_and_the_caller_goes_on() {
-    let options = Options { progress_thread: true, oversubscribed: true, ..paced(1e9, 10e-3) };
+    let latency = Duration::from_millis(50);
+    let options = Options { progress_thread: true, oversubscribed: true, ..paced(1e9, latency.as_secs_f64()) };
     worlds::run("reference", 2, &options, LIMIT, |member| {
         let comm = &mut *member.comm;
         let barrier = [Call { op: Collective::Barrier, ..all_reduce(0) }];
         comm.run(&barrier[0]).unwrap();
         let begin = Instant::now();
         let mut tickets: Vec<_> = (0..4).map(|_| comm.start(&barrier, &Queue::host()).unwrap()).collect();
-        assert!(begin.elapsed() < Duration::from_millis(9), "starting waited: {:?}", begin.elapsed());
-        assert!(!comm.finish(&mut tickets[0], Wait::Poll).unwrap());
+        // Had starting waited, it would have taken all four.
+        assert!(begin.elapsed() < 4 * latency, "starting waited: {:?}", begin.elapsed());
         for (index, ticket) in tickets.iter_mut().enumerate() {
+            let least = latency * (index as u32 + 1);
+            let early = comm.finish(ticket, Wait::Poll).unwrap();
+            assert!(!early || begin.elapsed() >= least, "{index}: {:?}", begin.elapsed());
             comm.finish(ticket, Wait::Host).unwrap();
-            // The first barrier's peer may have been first by a little.
-            let least = Duration::from_millis(10) * (index as u32 + 1) - Duration::from_millis(1);
             assert!(begin.elapsed() >= least, "{index}: {:?}", begin.elapsed());
         }
     });
@@ -134,7 +136,8 @@ fn groups_in_flight_queue_on_the_link_of_an_asynchronous_backend() {
 
 #[test]
 fn a_queue_goes_on_when_the_link_has_delivered() {
-    let options = paced(1e9, 10e-3);
+    let latency = Duration::from_millis(50);
+    let options = paced(1e9, latency.as_secs_f64());
     let unpaced = Options { pace: None, ..options.clone() };
     worlds::run("reference", 2, &unpaced, LIMIT, |member| {
         paced_around_a_thread(member, &options);
@@ -145,9 +148,9 @@ fn a_queue_goes_on_when_the_link_has_delivered() {
         let mut second = member.comm.start(&barrier, &queue).unwrap();
         assert!(member.comm.finish(&mut first, Wait::On(&queue)).unwrap());
         assert!(member.comm.finish(&mut second, Wait::On(&queue)).unwrap());
-        assert!(begin.elapsed() < Duration::from_millis(10), "the caller waited: {:?}", begin.elapsed());
+        assert!(begin.elapsed() < 2 * latency, "the caller waited: {:?}", begin.elapsed());
         queue.synchronise();
-        assert!(begin.elapsed() >= Duration::from_millis(20), "{:?}", begin.elapsed());
+        assert!(begin.elapsed() >= 2 * latency, "{:?}", begin.elapsed());
     });
 }
 
