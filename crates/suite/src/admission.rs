@@ -20,6 +20,9 @@ pub struct Host {
 /// What a rank's process needs beside the case's buffers, on top of which 64 MiB are promised to be enough.
 const RANK_OVERHEAD: u64 = 64 << 20;
 
+/// The same for a rank that is a thread: its stack and a few queues.
+const THREAD_OVERHEAD: u64 = 1 << 20;
+
 /// Whether the case's times are computed.
 pub fn is_simulated(case: &Case) -> bool {
     backend_of(case).is_some_and(|backend| backend.about().simulated)
@@ -58,7 +61,8 @@ fn check_memory(case: &Case, ranks: u32, host: &Host) -> Result<(), String> {
     let Some(benchmark) = benchmark(&case.benchmark) else { return Ok(()) };
     let Some(available) = (host.available_memory)() else { return Ok(()) };
     let buffers = benchmark.memory(case);
-    let overhead = RANK_OVERHEAD * u64::from(ranks);
+    let each = if is_in_process(case) { THREAD_OVERHEAD } else { RANK_OVERHEAD };
+    let overhead = each * u64::from(ranks);
     let wanted = buffers.saturating_add(overhead);
     if wanted <= available {
         return Ok(());

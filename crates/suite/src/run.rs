@@ -49,6 +49,9 @@ pub struct Setup<'a> {
     pub host: Host,
     /// Who watches.
     pub observer: &'a mut dyn Observer,
+    /// Why the run is to end, once the user has asked for it. Worlds of processes notice by themselves; this is for what
+    /// runs in this process, and for the time between cases.
+    pub interrupted: fn() -> Option<String>,
 }
 
 /// Runs all cases. Gives their lines, in the order in which they ended.
@@ -109,6 +112,7 @@ impl Running<'_> {
                 if self.ended.contains(&case.id) {
                     continue;
                 }
+                self.interrupted = self.interrupted.take().or_else(self.setup.interrupted);
                 if let Some(why) = self.interrupted.clone() {
                     self.not_run(case, why)?;
                     continue;
@@ -126,13 +130,13 @@ impl Running<'_> {
         if self.launches.contains_key(&case.id) {
             return Ok(());
         }
-        self.end(CaseLine::unmeasured(case, Status::NotRun, why), Vec::new())
+        self.end(unmeasured(case, Status::NotRun, why), Vec::new())
     }
 
     fn case(&mut self, case: &Case, launch: u32, world: &mut Option<Box<dyn World>>) -> Result<(), StoreError> {
         if let Err(reason) = admission::admit(case, &self.setup.host) {
             self.ended.insert(case.id.clone());
-            return self.end(CaseLine::unmeasured(case, Status::Skipped, reason), Vec::new());
+            return self.end(unmeasured(case, Status::Skipped, reason), Vec::new());
         }
         let settings = Settings { traced: self.setup.plan.profiling, ..Settings::of(case) };
         let simulated = admission::is_simulated(case);
@@ -166,7 +170,7 @@ impl Running<'_> {
     fn start(&mut self, case: &Case) -> Result<Box<dyn World>, Verdict> {
         let spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
         if admission::is_in_process(case) {
-            return Ok(Box::new(ThreadWorld::start(&spec, START)?));
+            return Ok(Box::new(ThreadWorld::start(&spec, START, self.setup.interrupted)?));
         }
         let mut world = self.setup.starter.start(&spec)?;
         if self.setup.file.harness.is_none() {
@@ -224,20 +228,17 @@ impl Running<'_> {
     }
 
     fn failed(&mut self, case: &Case, verdict: Verdict) -> Result<(), StoreError> {
-        self.ended.insert(case.id.clone());
-        let status = match verdict.kind {
-            VerdictKind::Lacking => Status::Skipped,
-            VerdictKind::Interrupted => Status::NotRun,
-            _ => Status::Failed,
-        };
         if verdict.kind == VerdictKind::Interrupted {
             self.interrupted = Some(verdict.message.clone());
+            return self.not_run(case, verdict.message);
         }
+        self.ended.insert(case.id.clone());
+        let status = if verdict.kind == VerdictKind::Lacking { Status::Skipped } else { Status::Failed };
         let reason = match &verdict.hint {
             Some(hint) => format!("{} (hint: {hint})", verdict.message),
             None => verdict.message,
         };
-        self.end(CaseLine::unmeasured(case, status, reason), Vec::new())
+        self.end(unmeasured(case, status, reason), Vec::new())
     }
 
     /// On disk first, then on the screen.
@@ -248,6 +249,11 @@ impl Running<'_> {
         self.lines.push(line);
         Ok(())
     }
+}
+
+/// The line of a case that gave no number. What would have been computed is marked here, too.
+fn unmeasured(case: &Case, status: Status, reason: String) -> CaseLine {
+    CaseLine { simulated: admission::is_simulated(case), ..CaseLine::unmeasured(case, status, reason) }
 }
 
 /// Adds the benchmark's metrics, before what `measure` knew, and the gates that they miss.

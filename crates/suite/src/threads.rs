@@ -1,7 +1,7 @@
 //! Worlds whose ranks are threads of this process: for backends that cannot leave it, above all simulated ones.
 
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,40 @@ use crate::rank::open_rank;
 /// Ranks in threads.
 pub struct ThreadWorld {
     ranks: Vec<Thread>,
-    abort: Abort,
+    aborts: Aborts,
+    /// Why the run is to end, once it is.
+    interrupted: fn() -> Option<String>,
+}
+
+/// How often a rank that ended is looked for while another's reply is awaited.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Ends all waits: of the ranks for each other while they open, and inside the communicators that they opened, which
+/// have aborts of their own.
+#[derive(Clone, Default)]
+struct Aborts {
+    opening: Abort,
+    opened: Arc<Mutex<Vec<Abort>>>,
+}
+
+impl Aborts {
+    fn opened(&self) -> MutexGuard<'_, Vec<Abort>> {
+        self.opened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, abort: Abort) {
+        let mut opened = self.opened();
+        if self.opening.is_raised() {
+            abort.raise();
+        }
+        opened.push(abort);
+    }
+
+    fn raise(&self) {
+        let opened = self.opened();
+        self.opening.raise();
+        opened.iter().for_each(Abort::raise);
+    }
 }
 
 struct Thread {
@@ -29,16 +62,19 @@ impl ThreadWorld {
     ///
     /// # Errors
     /// When the backend does not open.
-    pub fn start(spec: &WorldSpec, limit: Duration) -> Result<Self, Verdict> {
-        let abort = Abort::default();
-        let ranks = comm::threads(spec.ranks, &abort).into_iter().map(|bootstrap| {
+    pub fn start(spec: &WorldSpec, limit: Duration, interrupted: fn() -> Option<String>) -> Result<Self, Verdict> {
+        let aborts = Aborts::default();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let oversubscribed = spec.ranks as usize > cores;
+        let ranks = comm::threads(spec.ranks, &aborts.opening).into_iter().map(|bootstrap| {
             let (commands, inbox) = channel();
             let (outbox, replies) = channel();
-            let spec = spec.clone();
-            let handle = std::thread::spawn(move || serve(&spec, bootstrap, &inbox, &outbox));
+            let (spec, aborts) = (spec.clone(), aborts.clone());
+            let work = move || serve(&spec, bootstrap, oversubscribed, &aborts, &inbox, &outbox);
+            let handle = std::thread::spawn(work);
             Thread { commands: Some(commands), replies, handle: Some(handle) }
         });
-        let mut world = Self { ranks: ranks.collect(), abort };
+        let mut world = Self { ranks: ranks.collect(), aborts, interrupted };
         // Every rank reports once that it is open, before any command.
         world.replies(limit)?;
         Ok(world)
@@ -46,27 +82,40 @@ impl ThreadWorld {
 
     fn replies(&mut self, limit: Duration) -> Result<Vec<Reply>, Verdict> {
         let deadline = Instant::now() + limit;
-        let mut replies = Vec::with_capacity(self.ranks.len());
-        for (rank, thread) in self.ranks.iter().enumerate() {
+        let mut replies: Vec<Option<Reply>> = self.ranks.iter().map(|_| None).collect();
+        // A rank that ended keeps others from answering, so all are looked at and not one after the other.
+        while let Some(first) = replies.iter().position(Option::is_none) {
             let left = deadline.saturating_duration_since(Instant::now());
-            match thread.replies.recv_timeout(left) {
-                Ok(reply) => replies.push(reply),
-                Err(error) => {
-                    self.abort.raise();
-                    let what = match error {
-                        std::sync::mpsc::RecvTimeoutError::Timeout => "did not answer in time",
-                        std::sync::mpsc::RecvTimeoutError::Disconnected => "ended",
-                    };
-                    return Err(Verdict {
-                        kind: VerdictKind::Hung,
-                        ranks: vec![Rank(rank as u32)],
-                        message: format!("rank {rank} (a thread) {what}"),
-                        hint: None,
-                    });
+            for (rank, reply) in replies.iter_mut().enumerate().filter(|(_, reply)| reply.is_none()) {
+                let patience = if rank == first { left.min(LOOK) } else { Duration::ZERO };
+                match self.ranks[rank].replies.recv_timeout(patience) {
+                    Ok(answer) => *reply = Some(answer),
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return Err(self.lost(&[rank], "ended")),
                 }
             }
+            let missing: Vec<usize> = (0..replies.len()).filter(|rank| replies[*rank].is_none()).collect();
+            if left.is_zero() && !missing.is_empty() {
+                return Err(self.lost(&missing, "did not answer in time"));
+            }
         }
-        refused(replies)
+        refused(replies.into_iter().flatten().collect())
+    }
+
+    /// The verdict on ranks that are lost, and the end of all waits for them.
+    fn lost(&self, ranks: &[usize], what: &str) -> Verdict {
+        self.aborts.raise();
+        let numbers: Vec<String> = ranks.iter().map(usize::to_string).collect();
+        let subject = match numbers.as_slice() {
+            [one] => format!("rank {one} (a thread)"),
+            _ => format!("ranks {} (threads)", numbers.join(", ")),
+        };
+        Verdict {
+            kind: VerdictKind::Hung,
+            ranks: ranks.iter().map(|rank| Rank(*rank as u32)).collect(),
+            message: format!("{subject} {what}"),
+            hint: None,
+        }
     }
 }
 
@@ -90,10 +139,20 @@ fn refused(replies: Vec<Reply>) -> Result<Vec<Reply>, Verdict> {
     })
 }
 
-fn serve(spec: &WorldSpec, mut bootstrap: impl Bootstrap, inbox: &Receiver<Command>, outbox: &Sender<Reply>) {
+fn serve(
+    spec: &WorldSpec,
+    mut bootstrap: impl Bootstrap,
+    oversubscribed: bool,
+    aborts: &Aborts,
+    inbox: &Receiver<Command>,
+    outbox: &Sender<Reply>,
+) {
     let slot = Arc::new(OwnSlot::default());
-    let mut work = match open_rank(spec, &mut bootstrap, slot, false) {
-        Ok((work, _)) => work,
+    let mut work = match open_rank(spec, &mut bootstrap, slot, oversubscribed) {
+        Ok((work, abort)) => {
+            aborts.add(abort);
+            work
+        }
         Err(failure) => {
             // The world may be gone already; then nobody is left to be told.
             let _ = outbox.send(Reply::Failed(failure));
@@ -111,7 +170,11 @@ fn serve(spec: &WorldSpec, mut bootstrap: impl Bootstrap, inbox: &Receiver<Comma
 }
 
 impl World for ThreadWorld {
+    /// A command's work is short, or its reply is late: that the user wants to end is looked at before each.
     fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict> {
+        if let Some(message) = (self.interrupted)() {
+            return Err(Verdict { kind: VerdictKind::Interrupted, ranks: Vec::new(), message, hint: None });
+        }
         for thread in &self.ranks {
             // A thread that ended shows when its reply is missing.
             let _ = thread.commands.as_ref().map(|commands| commands.send(command.clone()));
@@ -122,7 +185,7 @@ impl World for ThreadWorld {
 
 impl Drop for ThreadWorld {
     fn drop(&mut self) {
-        self.abort.raise();
+        self.aborts.raise();
         self.ranks.iter_mut().for_each(|thread| drop(thread.commands.take()));
         for handle in self.ranks.iter_mut().filter_map(|thread| thread.handle.take()) {
             // A panic of a rank has been reported as a missing reply.
