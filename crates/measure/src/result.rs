@@ -90,6 +90,8 @@ fn set_wrong(case: &Case, line: &mut CaseLine, launches: &[Launch]) {
     let reports = || launches.iter().flat_map(|launch| &launch.wrong);
     let count: u64 = reports().map(|report| report.count).sum();
     let mut first: Vec<WrongElement> = reports().flat_map(|report| report.first.iter().cloned()).collect();
+    // The earliest evidence, before one rank's wrong element has spread to the others in later calls.
+    let earliest = first.first().cloned();
     first.sort_by_key(|wrong| (wrong.rank, wrong.index));
     first.dedup();
     line.wrong = Some(count);
@@ -100,20 +102,21 @@ fn set_wrong(case: &Case, line: &mut CaseLine, launches: &[Launch]) {
     }
     if count > 0 {
         line.status = Status::Failed;
-        line.reason = Some(about_wrong(count, &first));
+        line.reason = Some(about_wrong(count, &first, earliest.as_ref()));
     }
     line.wrong_elements = spread(first);
 }
 
-/// How many, on which ranks, and the first of them.
-fn about_wrong(count: u64, first: &[WrongElement]) -> String {
+/// How many, on which ranks, and the earliest of them.
+fn about_wrong(count: u64, first: &[WrongElement], earliest: Option<&WrongElement>) -> String {
     let mut ranks: Vec<u32> = first.iter().map(|wrong| wrong.rank).collect();
     ranks.dedup();
     let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
     let (elements, word) =
         (if count == 1 { "element" } else { "elements" }, if ranks.len() == 1 { "rank" } else { "ranks" });
-    let example = first.first().map_or(String::new(), |wrong| {
-        format!(": element {} should be {} and is {}", wrong.index, wrong.expected, wrong.got)
+    let example = earliest.map_or(String::new(), |WrongElement { rank, index, expected, got }| {
+        let whose = if ranks.len() == 1 { String::new() } else { format!(" of rank {rank}") };
+        format!(": element {index}{whose} should be {expected} and is {got}")
     });
     format!("{count} wrong {elements} on {word} {}{example}", ranks.join(", "))
 }
