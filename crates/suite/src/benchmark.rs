@@ -34,6 +34,9 @@ pub struct Work {
     pub traffic_bytes: u64,
     /// Floating-point operations of this rank.
     pub flops: f64,
+    /// One-way messages, one after the other, that a call consists of, where the time of one is what counts: 2 in a
+    /// ping_pong. Zero counts as one.
+    pub messages: u32,
     /// Calls in a row after which results are still exact; `u64::MAX` for any number.
     pub max_calls: u64,
 }

@@ -14,16 +14,25 @@ use terms::{Bandwidth, Collective, Direction, Dtype, Reduce, Seconds, Space};
 use trace::{Hook, Injection, Ring, StatusSlot};
 
 use crate::collective::failure;
-use crate::{Prepared, RankContext, benchmark};
+use crate::{Prepared, RankContext, Work, benchmark};
 
-/// How far ahead an agreed start lies: well above the time that telling it takes.
+/// How far ahead an agreed start lies, at least: well above the time that telling it takes in memory.
 const START_AHEAD_NS: u64 = 50_000;
+/// And at least this many times as long as telling it and meeting take here: sockets, a paced or simulated link, and
+/// ranks that sleep take longer than memory does.
+const START_MARGIN: f64 = 4.0;
+
+/// Buffers up to this many bytes are checked twice, from other inputs: backends alternate between slots, and a fault in
+/// one of two shows at every second call. Above, a check costs as much as many calls do.
+const CHECKED_TWICE: u64 = 1 << 20;
 
 /// One rank, ready for commands.
 pub struct RankWork {
     context: RankContext,
     barrier: Call,
     start: Call,
+    /// How far ahead starts are agreed on; None until it was first needed.
+    start_ahead_ns: Option<u64>,
     current: Option<Current>,
 }
 
@@ -33,6 +42,8 @@ struct Current {
     max_calls: u64,
     /// Calls since inputs were last filled.
     calls: u64,
+    /// Calls that a check looks at from fresh inputs.
+    checks: u32,
     missed_starts: u64,
 }
 
@@ -58,7 +69,7 @@ impl RankWork {
         let barrier = call(Collective::Barrier, &empty, &empty);
         let input = if context.rank == 0 { &word } else { &empty };
         let start = call(Collective::Broadcast, input, &word);
-        Ok(Self { context, barrier, start, current: None })
+        Ok(Self { context, barrier, start, start_ahead_ns: None, current: None })
     }
 
     fn prepare(&mut self, case: &Case) -> Result<Ready, Failure> {
@@ -69,11 +80,14 @@ impl RankWork {
         let prepared = benchmark.prepare(case, &mut self.context)?;
         self.context.hook.begin_case(&injections.map_err(Failure::new)?);
         let work = prepared.work();
+        // Of the case, not of this rank's share: all ranks must call equally often.
+        let checks = if case.whole("bytes").unwrap_or(0) <= CHECKED_TWICE { 2 } else { 1 };
         let path = prepared.path(&*self.context.comm);
-        self.current = Some(Current { prepared, max_calls: work.max_calls, calls: 0, missed_starts: 0 });
+        self.current = Some(Current { prepared, max_calls: work.max_calls, calls: 0, checks, missed_starts: 0 });
         let wrong = self.check()?;
         let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
-        Ok(Ready { traffic_bytes: work.traffic_bytes, flops: work.flops, max_calls, path, wrong })
+        let Work { traffic_bytes, flops, messages, .. } = work;
+        Ok(Ready { traffic_bytes, flops, max_calls, messages, path, wrong })
     }
 
     fn sample(&mut self, request: SampleRequest) -> Result<Vec<u64>, Failure> {
@@ -94,14 +108,16 @@ impl RankWork {
             running.synchronise().map_err(failure)?;
             report = running.current.prepared.check(running.current.calls);
         }
-        running.refill();
-        running.synchronise().map_err(failure)?;
-        running.call().map_err(failure)?;
-        running.synchronise().map_err(failure)?;
-        let fresh = running.current.prepared.check(1);
-        report.count += fresh.count;
-        report.compared += fresh.compared;
-        report.first.extend(fresh.first);
+        for _ in 0..running.current.checks {
+            running.refill();
+            running.synchronise().map_err(failure)?;
+            running.call().map_err(failure)?;
+            running.synchronise().map_err(failure)?;
+            let fresh = running.current.prepared.check(1);
+            report.count += fresh.count;
+            report.compared += fresh.compared;
+            report.first.extend(fresh.first);
+        }
         running.refill();
         Ok(report)
     }
@@ -135,7 +151,7 @@ impl RankWork {
     /// For each variant, the time of the case's bare memory traffic in ns: the fastest of a few rounds, each from one
     /// meeting of all ranks to the next, so that a rank that waits for a core is waited for.
     fn limit(&mut self) -> Result<Vec<f64>, Failure> {
-        const VARIANTS: usize = 2;
+        const VARIANTS: usize = 3;
         const ROUNDS: usize = 5;
         // Enough repetitions that the closing barrier is small beside them.
         const BYTES_A_ROUND: u64 = 4 << 20;
@@ -191,12 +207,17 @@ impl RankWork {
             })
             .collect();
         let hook = Hook::new(0, clock.clone(), Arc::new(trace::OwnSlot::default()));
-        let begin = clock.now_ns();
-        for _ in 0..ROUNDS {
-            std::hint::black_box(&hook).enter(Collective::Barrier);
-            std::hint::black_box(hook.leave(Collective::Barrier, 0));
-        }
-        vec![stats::median(&empty), (clock.now_ns() - begin) as f64 / f64::from(ROUNDS)]
+        // Bursts, of which the median counts: a burst in which the rank lost its core says nothing.
+        let burst = |_| {
+            let begin = clock.now_ns();
+            for _ in 0..ROUNDS {
+                std::hint::black_box(&hook).enter(Collective::Barrier);
+                std::hint::black_box(hook.leave(Collective::Barrier, 0));
+            }
+            (clock.now_ns() - begin) as f64 / f64::from(ROUNDS)
+        };
+        let bursts: Vec<f64> = (0..21).map(burst).collect();
+        vec![stats::median(&empty), stats::median(&bursts)]
     }
 
     fn finish(&mut self) -> Observed {
@@ -210,7 +231,13 @@ impl RankWork {
 
     fn running(&mut self) -> Result<Running<'_>, Failure> {
         let current = self.current.as_mut().ok_or_else(|| Failure::new("no case is prepared"))?;
-        Ok(Running { current, context: &mut self.context, barrier: &self.barrier, start: &self.start })
+        Ok(Running {
+            current,
+            context: &mut self.context,
+            barrier: &self.barrier,
+            start: &self.start,
+            start_ahead_ns: &mut self.start_ahead_ns,
+        })
     }
 }
 
@@ -233,12 +260,34 @@ struct Running<'a> {
     context: &'a mut RankContext,
     barrier: &'a Call,
     start: &'a Call,
+    start_ahead_ns: &'a mut Option<u64>,
 }
 
 impl Running<'_> {
     fn refill(&mut self) {
         self.current.prepared.refill();
         self.current.calls = 0;
+    }
+}
+
+impl Running<'_> {
+    /// Rank 0's word goes to all ranks.
+    fn tell_start(&mut self) -> comm::Result<()> {
+        let (comm, start) = (&mut self.context.comm, self.start);
+        self.context.hook.quietly(|| comm.run(start))
+    }
+
+    /// How far ahead a start must lie, by the median of a few rounds of telling and meeting: one round in which a rank
+    /// waited for a core must not slow all samples down. Collective; what rank 0 finds counts.
+    fn measure_start_ahead(&mut self) -> comm::Result<u64> {
+        let mut rounds = [0.0; 9];
+        for round in &mut rounds {
+            let begin = self.context.clock.now_ns();
+            self.tell_start()?;
+            self.synchronise()?;
+            *round = (self.context.clock.now_ns() - begin) as f64;
+        }
+        Ok(START_AHEAD_NS.max((START_MARGIN * stats::median(&rounds)) as u64))
     }
 }
 
@@ -269,13 +318,19 @@ impl Timed for Running<'_> {
     }
 
     fn agree_on_start(&mut self) -> comm::Result<AgreedStart> {
+        let ahead_ns = match *self.start_ahead_ns {
+            Some(known) => known,
+            None => {
+                let measured = self.measure_start_ahead()?;
+                *self.start_ahead_ns.insert(measured)
+            }
+        };
         let word = self.start.output.ptr().cast::<u64>();
         if self.context.rank == 0 {
             // SAFETY: eight aligned bytes of the harness's own buffer; no operation is in flight.
-            unsafe { word.write(self.context.clock.now_ns() + START_AHEAD_NS) };
+            unsafe { word.write(self.context.clock.now_ns() + ahead_ns) };
         }
-        let (comm, start) = (&mut self.context.comm, self.start);
-        self.context.hook.quietly(|| comm.run(start))?;
+        self.tell_start()?;
         // SAFETY: as above; the broadcast has written them.
         Ok(AgreedStart { at_ns: unsafe { word.read() } })
     }

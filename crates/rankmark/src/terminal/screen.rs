@@ -60,6 +60,8 @@ struct Now {
     total: usize,
 }
 
+/// A paragraph, not a page: the report has them all.
+const SENTENCES: usize = 4;
 const BAR: usize = 24;
 const REDRAW: Duration = Duration::from_millis(100);
 
@@ -187,9 +189,11 @@ impl Screen {
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf]) {
         self.clear_progress();
         let sentences = report::sentences(run);
-        if !sentences.is_empty() {
+        let (shown, more) = sentences.split_at(sentences.len().min(SENTENCES));
+        if !shown.is_empty() {
             self.line("");
-            self.line(&wrap(&sentences.join(" "), 100));
+            let more = if more.is_empty() { String::new() } else { format!(" ({} more in the report)", more.len()) };
+            self.line(&wrap(&format!("{}{more}", shown.join(" ")), 100));
         }
         let unwell: Vec<&CaseLine> = run.cases.iter().filter(|line| line.status != Status::Ok).collect();
         let missed: Vec<&CaseLine> = run.cases.iter().filter(|line| !line.gates_missed.is_empty()).collect();

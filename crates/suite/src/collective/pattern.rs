@@ -61,7 +61,13 @@ impl Pattern {
         // The widest choice that stays exact: many ranks contributing, many different values.
         let choices = [(4, 64), (4, 16), (4, 4), (3, 4), (2, 4), (2, 2), (1, 2), (1, 1)];
         let exact = dtype.exact_integers();
-        choices.iter().map(|(width, spread)| Self { width: n.min(*width), spread: *spread, ..pattern }).find(|choice| {
+        let choices =
+            || choices.iter().map(|(width, spread)| Self { width: n.min(*width), spread: *spread, ..pattern });
+        let mut roomy = choices().filter(|choice| choice.width * choice.spread * n <= exact);
+        if let Some(roomy) = roomy.next().filter(|_| pattern.grows()) {
+            return Some(roomy);
+        }
+        choices().find(|choice| {
             let largest = choice.width * choice.spread;
             match reduce {
                 Reduce::Sum => largest <= exact,
@@ -126,9 +132,16 @@ impl Pattern {
             (_, Reduce::Prod | Reduce::Avg) => 1,
             _ if self.ranks == 1 => u64::MAX,
             (Collective::AllReduce, _) => {
-                // Call k gives S n^(k-1): its odd part must stay an exact integer, and its exponent in range.
+                // Call k adds up j S n^(k-2) for j = 1..n, ending at S n^(k-1). The odd parts of all of these must stay
+                // exact integers (of n = 12, it is j = 11 that is widest), and the exponents in range.
                 let odd = f64::from(self.ranks >> self.ranks.trailing_zeros());
-                let by_digits = |base: f64| if base > 1.0 { (exact / largest).log(base).floor() } else { f64::MAX };
+                let widest = f64::from(if self.ranks.is_multiple_of(2) { self.ranks - 1 } else { self.ranks });
+                let room = exact / (largest * widest);
+                let by_digits = |base: f64| match base {
+                    _ if room < 1.0 => 0.0,
+                    base if base > 1.0 => 1.0 + room.log(base).floor(),
+                    _ => f64::MAX,
+                };
                 let growth = if self.dtype.is_float() {
                     let exponents = match self.dtype {
                         Dtype::F64 => 1000.0,
@@ -161,7 +174,9 @@ impl Pattern {
             }
             match (self.op, once, self.input(own, index)) {
                 (Collective::AllReduce, Number::Float(sum), _) => {
-                    Number::Float(sum * f64::from(self.ranks).powi((calls - 1) as i32))
+                    // In two steps: the factor alone may leave the range in which its product with a small sum lies.
+                    let (half, n) = ((calls as i32 - 1) / 2, f64::from(self.ranks));
+                    Number::Float(sum * n.powi(half) * n.powi(calls as i32 - 1 - half))
                 }
                 (Collective::AllReduce, Number::Whole(sum), _) => {
                     Number::Whole(sum.wrapping_mul(i64::from(self.ranks).wrapping_pow((calls - 1) as u32)))
@@ -210,9 +225,20 @@ impl Pattern {
 
 #[cfg(test)]
 mod tests {
-    use super::super::number::show;
     use super::*;
+    use half::{bf16, f16};
     use terms::Named;
+
+    /// An element's exact value: its decimal text would be the shortest that reads back in its own type.
+    fn decode(dtype: Dtype, bytes: &[u8]) -> f64 {
+        match dtype {
+            Dtype::F32 => f64::from(f32::from_ne_bytes(bytes[..4].try_into().unwrap())),
+            Dtype::F64 => f64::from_ne_bytes(bytes[..8].try_into().unwrap()),
+            Dtype::F16 => f16::from_ne_bytes(bytes[..2].try_into().unwrap()).to_f64(),
+            Dtype::Bf16 => bf16::from_ne_bytes(bytes[..2].try_into().unwrap()).to_f64(),
+            _ => unreachable!("floats only"),
+        }
+    }
 
     /// Repeats the operation on real elements of the type, rounding after every addition, and compares with the table.
     fn repeat_in_place(pattern: &Pattern, calls: u64) -> bool {
@@ -220,14 +246,14 @@ mod tests {
         let element = tables[0].element;
         let expected = pattern.reduced(calls, 0);
         (0..64).all(|i| {
-            let read = |table: &Table| show(pattern.dtype, &table.bytes[i * element..]).parse::<f64>().unwrap();
+            let read = |table: &Table| decode(pattern.dtype, &table.bytes[i * element..]);
             let mut values: Vec<f64> = tables.iter().map(read).collect();
             for _ in 0..calls {
                 let mut sum = 0.0;
                 for value in &values {
                     let mut bytes = Vec::new();
                     Number::Float(sum + value).encode(pattern.dtype, &mut bytes);
-                    sum = show(pattern.dtype, &bytes).parse().unwrap();
+                    sum = decode(pattern.dtype, &bytes);
                 }
                 values.fill(sum);
             }

@@ -8,10 +8,14 @@ use measure::{Failure, WrongReport};
 use terms::{BufferKind, Collective, Reduce, Space};
 
 use super::Parameters;
-use super::pattern::{Pattern, Table};
+use super::pattern::{PERIOD, Pattern, Table};
 use super::segments::{Moves, Segment, compare, fill};
 use super::traffic::{Share, run_copy, run_share, share};
 use crate::{Prepared, RankContext, Work};
+
+/// Elements that a refill displaces the inputs by. Prime to the period, so that no two refills in a row of thousands
+/// give the same; not near a power of two, which blocks often are.
+const SHIFT: u64 = 1409;
 
 struct PreparedCollective {
     parameters: Parameters,
@@ -22,6 +26,9 @@ struct PreparedCollective {
     inputs: Vec<Segment>,
     /// Tables of all ranks' inputs, for operations that move data; empty for those that reduce.
     tables: Vec<Arc<Table>>,
+    /// Elements that every table is displaced by now: each refill displaces all ranks' inputs alike, so that what a call
+    /// left before it is not right after it. All ranks refill in the same places.
+    shift: u64,
     share: Share,
 }
 
@@ -48,7 +55,7 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         counts: counts.map(Arc::new),
     };
     let rank = context.rank;
-    let mut prepared = PreparedCollective { parameters, rank, pattern, call, inputs, tables, share };
+    let mut prepared = PreparedCollective { parameters, rank, pattern, call, inputs, tables, shift: 0, share };
     prepared.refill();
     Ok(Box::new(prepared))
 }
@@ -129,6 +136,12 @@ impl PreparedCollective {
         moves.output(|from| self.tables[from as usize].clone())
     }
 
+    /// These stretches as the last refill displaced them.
+    fn shifted(&self, mut segments: Vec<Segment>) -> Vec<Segment> {
+        segments.iter_mut().for_each(|segment| segment.phase += self.shift);
+        segments
+    }
+
     /// Whether the inputs must still be what they were: they do unless the operation works in them.
     fn inputs_stay(&self) -> bool {
         !self.call.is_in_place() && !self.inputs.is_empty()
@@ -146,14 +159,15 @@ impl Prepared for PreparedCollective {
         let output = &self.call.output;
         // SAFETY: the slice lies inside its region, and no operation is in flight.
         unsafe { std::ptr::write_bytes(output.ptr(), 0xA5, output.len()) };
-        fill(&self.call.input, &self.inputs);
+        self.shift = (self.shift + SHIFT) % PERIOD as u64;
+        fill(&self.call.input, &self.shifted(self.inputs.clone()));
     }
 
     fn check(&mut self, calls: u64) -> WrongReport {
         let (dtype, mut report) = (self.parameters.dtype, WrongReport::default());
-        compare(&self.call.output, &self.expected(calls), dtype, self.rank, &mut report);
+        compare(&self.call.output, &self.shifted(self.expected(calls)), dtype, self.rank, &mut report);
         if self.inputs_stay() {
-            compare(&self.call.input, &self.inputs, dtype, self.rank, &mut report);
+            compare(&self.call.input, &self.shifted(self.inputs.clone()), dtype, self.rank, &mut report);
         }
         report
     }
@@ -166,6 +180,7 @@ impl Prepared for PreparedCollective {
         Work {
             traffic_bytes: self.share.traffic(),
             flops: (adds + divides) as f64,
+            messages: if op == Collective::PingPong { 2 } else { 1 },
             max_calls: if touch { 1 } else { self.pattern.max_calls() },
         }
     }
@@ -178,14 +193,12 @@ impl Prepared for PreparedCollective {
         if self.share.traffic() == 0 {
             return None;
         }
+        let (input, output) = (&self.call.input, &self.call.output);
         match variant {
-            0 => {
-                run_share(&self.share, &self.call.input, &self.call.output);
-                Some(self.share.traffic())
-            }
-            1 => {
+            0 | 1 => run_share(&self.share, input, output, variant == 1).then(|| self.share.traffic()),
+            2 => {
                 let half = (self.share.traffic() / 2) as usize;
-                Some(2 * run_copy(half, &self.call.input, &self.call.output) as u64)
+                Some(2 * run_copy(half, input, output) as u64)
             }
             _ => None,
         }

@@ -29,43 +29,60 @@ impl Share {
 }
 
 /// The share of `rank` in an operation of S = `bytes`, every rank taking an equal part of the work where it can.
-/// `sent` is what the rank sends in an all_to_allv.
+/// `sent` is what the rank sends in an all_to_allv. In place, what is there already is not moved.
 pub(crate) fn share(op: Collective, bytes: u64, rank: u32, ranks: u32, peer: u32, sent: u64, in_place: bool) -> Share {
     let n = u64::from(ranks);
     let part = bytes / n;
-    let (reads, writes, bytes) = match op {
-        Collective::Barrier => (0, 0, 0),
-        Collective::AllReduce if ranks == 1 && in_place => (0, 0, 0),
-        Collective::AllReduce => (ranks, ranks, part),
-        Collective::ReduceScatter | Collective::Reduce => (ranks, 1, part),
-        Collective::AllGather => (1, ranks, part),
-        Collective::Broadcast => (1, if in_place { ranks.max(2) - 1 } else { ranks }, part),
-        Collective::Gather | Collective::Scatter => (1, 1, part),
-        Collective::AllToAll | Collective::SendRecv => (1, 1, bytes),
-        Collective::AllToAllV => (1, 1, sent),
-        Collective::PingPong => (1, 1, if rank == 0 || rank == peer { bytes } else { 0 }),
+    let others = ranks - 1;
+    let (reads, writes, bytes) = match (op, in_place) {
+        (Collective::Barrier, _) => (0, 0, 0),
+        // One rank in place: everything is where it belongs.
+        (_, true) if ranks == 1 => (0, 0, 0),
+        (Collective::AllReduce, _) => (ranks, ranks, part),
+        (Collective::ReduceScatter | Collective::Reduce, _) => (ranks, 1, part),
+        (Collective::AllGather | Collective::Broadcast, true) => (1, others, part),
+        (Collective::AllGather | Collective::Broadcast, false) => (1, ranks, part),
+        (Collective::Gather | Collective::Scatter, true) => (1, 1, part / n * u64::from(others)),
+        (Collective::Gather | Collective::Scatter, false) => (1, 1, part),
+        // An exchange: both places are read, and both are written.
+        (Collective::AllToAll, true) => (2, 2, part * u64::from(others) / 2),
+        (Collective::AllToAll | Collective::SendRecv, _) => (1, 1, bytes),
+        (Collective::AllToAllV, _) => (1, 1, sent),
+        (Collective::PingPong, _) => (1, 1, if rank == 0 || rank == peer { bytes } else { 0 }),
     };
-    Share { reads, writes, bytes, in_place: in_place && op == Collective::AllReduce }
+    let works_in_input =
+        matches!(op, Collective::AllReduce | Collective::AllToAll | Collective::Reduce | Collective::ReduceScatter);
+    Share { reads, writes, bytes, in_place: in_place && works_in_input }
 }
 
-/// Runs the share once: sums its read streams and stores the sum to each written stream, as f32. Streams are laid one
-/// after the other over the buffers and wrap where those end, so that the working set is the case's own.
-pub(crate) fn run_share(share: &Share, input: &Slice, output: &Slice) {
-    let (input, output) = if input.is_empty() { (output, output) } else { (input, output) };
-    let output = if output.is_empty() || share.in_place { input } else { output };
-    let elements = (share.bytes as usize).min(input.len()).min(output.len()) / 4;
+/// Runs the share once: sums its read streams and stores the sum to each written stream, as f32; past the caches
+/// (`streaming`) if the processor can. Streams are laid one after the other over the buffers and wrap where those end,
+/// so that the working set is the case's own. False when this form cannot be run.
+pub(crate) fn run_share(share: &Share, input: &Slice, output: &Slice, streaming: bool) -> bool {
+    // Where one buffer lies in the other, or there is only one, all streams are in the larger.
+    let single = input.is_empty() || output.is_empty() || input.overlaps(output) || share.in_place;
+    let larger = if input.len() >= output.len() { input } else { output };
+    let (from, to) = if single { (larger, larger) } else { (input, output) };
+    let elements = (share.bytes as usize).min(from.len()).min(to.len()) / 4;
     if elements == 0 || share.reads == 0 {
-        return;
+        return false;
     }
-    let streams = |buffer: &Slice, count: u32| -> Vec<*mut f32> {
+    let streams = |buffer: &Slice, first: usize, count: u32| -> Vec<*mut f32> {
         let room = (buffer.len() / 4 / elements).max(1);
+        let place = |i: usize| (first + i) % room * elements;
         // SAFETY: stream i begins at a multiple of `elements` that leaves `elements` inside the buffer.
-        (0..count as usize).map(|i| unsafe { buffer.ptr().cast::<f32>().add(i % room * elements) }).collect()
+        (0..count as usize).map(|i| unsafe { buffer.ptr().cast::<f32>().add(place(i)) }).collect()
     };
-    let (from, to) = (streams(input, share.reads), streams(output, share.writes));
+    let after_reads = if single && !share.in_place { share.reads as usize } else { 0 };
+    let (from, to) = (streams(from, 0, share.reads), streams(to, after_reads, share.writes));
+    if streaming {
+        // SAFETY: as below.
+        return !share.in_place && unsafe { sum_streams_past_caches(&from, &to, elements) };
+    }
     // SAFETY: every stream holds `elements` elements; buffers are page-aligned, so f32 is aligned; no operation is in
     // flight, so this rank alone touches its buffers. Values are overwritten: the caller fills them anew.
     unsafe { sum_streams(&from, &to, elements) };
+    true
 }
 
 /// Copies `bytes` from input to output, or from one half to the other where there is one buffer.
@@ -86,6 +103,43 @@ pub(crate) fn run_copy(bytes: usize, input: &Slice, output: &Slice) -> usize {
         done += length;
     }
     done
+}
+
+/// As [`sum_streams`], with non-temporal stores: what is written is not read first. False where the processor has none
+/// or a stream is not aligned for them.
+///
+/// # Safety
+/// As [`sum_streams`].
+unsafe fn sum_streams_past_caches(from: &[*mut f32], to: &[*mut f32], elements: usize) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let aligned = to.iter().all(|stream| (*stream as usize).is_multiple_of(64)) && elements.is_multiple_of(16);
+        if aligned && std::arch::is_x86_feature_detected!("avx512f") {
+            // SAFETY: the CPU has AVX-512, stores are aligned, elements are whole vectors; the rest is the caller's.
+            unsafe { stream_avx512(from, to, elements) };
+            return true;
+        }
+    }
+    let _ = (from, to, elements);
+    false
+}
+
+/// # Safety
+/// As [`sum_streams`]; written streams are aligned to 64 bytes, and `elements` is a multiple of 16.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn stream_avx512(from: &[*mut f32], to: &[*mut f32], elements: usize) {
+    use std::arch::x86_64::{_mm_sfence, _mm512_add_ps, _mm512_loadu_ps, _mm512_setzero_ps, _mm512_stream_ps};
+    for i in (0..elements).step_by(16) {
+        // SAFETY: i + 16 <= elements, the caller's promise about streams and alignment.
+        unsafe {
+            let add = |sum, stream: &*mut f32| _mm512_add_ps(sum, _mm512_loadu_ps(stream.add(i)));
+            let sum = from.iter().fold(_mm512_setzero_ps(), add);
+            to.iter().for_each(|stream| _mm512_stream_ps(stream.add(i), sum));
+        }
+    }
+    // Streaming stores are not ordered by what follows: the barrier after this loop must see them.
+    _mm_sfence();
 }
 
 /// Elements of a block that stays in the nearest cache while streams are added to it.
@@ -210,6 +264,20 @@ mod tests {
     }
 
     #[test]
+    fn in_place_shares_leave_out_what_is_there_already() {
+        let of = |op, in_place| share(op, 1 << 20, 0, 4, 0, 0, in_place).traffic();
+        // Over all ranks: 3 of 4 blocks, read and written.
+        assert_eq!(4 * of(Collective::Gather, true), 2 * 3 * (1 << 18));
+        assert_eq!(4 * of(Collective::Gather, false), 2 << 20);
+        // Each rank gives three blocks of a quarter of its buffer and gets as many.
+        assert_eq!(of(Collective::AllToAll, true), 2 * 3 * (1 << 18));
+        assert_eq!(of(Collective::AllGather, true), 4 * (1 << 18));
+        for op in [Collective::AllReduce, Collective::AllGather, Collective::Broadcast, Collective::AllToAll] {
+            assert_eq!(share(op, 1 << 20, 0, 1, 0, 0, true).traffic(), 0, "{op}");
+        }
+    }
+
+    #[test]
     fn a_share_sums_its_streams() {
         let region = Region::host(64 * 4 * 5).unwrap();
         for ranks in 1..=5u32 {
@@ -218,7 +286,7 @@ mod tests {
             // SAFETY: the buffer holds `elements` f32, and only this thread uses it.
             unsafe { (0..elements).for_each(|i| *buffer.ptr().cast::<f32>().add(i) = 1.0) };
             let share = Share { reads: ranks, writes: ranks, bytes: 64 * 4, in_place: true };
-            run_share(&share, &buffer, &buffer);
+            assert!(run_share(&share, &buffer, &buffer, false));
             // SAFETY: as above.
             let all = unsafe { (0..elements).all(|i| *buffer.ptr().cast::<f32>().add(i) == ranks as f32) };
             assert!(all, "{ranks} ranks");
