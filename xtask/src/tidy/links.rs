@@ -6,7 +6,9 @@ use super::tree::Tree;
 /// Every `[text](target)` outside code whose target is neither a URL nor a place in the same file.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in tree.files.iter().filter(|file| file.path.ends_with(".md")) {
+    // What a test expects of a report links to pictures beside that report.
+    let ours = |path: &str| path.ends_with(".md") && !path.contains("/tests/golden/");
+    for file in tree.files.iter().filter(|file| ours(&file.path)) {
         let mut in_code = false;
         for (number, line) in file.text.lines().enumerate() {
             if line.trim_start().starts_with("```") {
