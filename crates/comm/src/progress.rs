@@ -96,7 +96,7 @@ impl Threaded {
     /// Blocks until the thread has completed the groups below `number`.
     fn await_completed(&self, number: u64) -> Result<()> {
         let shared = &*self.shared;
-        let ready = || shared.completed.0.load(Ordering::SeqCst) >= number;
+        let ready = || shared.completed.0.load(Ordering::Acquire) >= number;
         shared.caller_bed.wait(shared.spin, ready, || {
             if self.worker.as_ref().is_none_or(JoinHandle::is_finished) && !ready() {
                 let source = std::io::Error::other("it panicked");
@@ -128,7 +128,7 @@ impl Threaded {
     fn order(&self, number: u64, queue: &Queue) -> bool {
         let mut slot = self.shared.slot(number);
         // The thread completes a group under this lock, so either we see that or it sees the event.
-        if self.shared.completed.0.load(Ordering::SeqCst) > number {
+        if self.shared.completed.0.load(Ordering::Acquire) > number {
             return false;
         }
         queue.wait(slot.then.get_or_insert_with(Event::pending));
@@ -144,8 +144,8 @@ impl Shared {
     /// The thread.
     fn serve(&self) {
         for number in 0.. {
-            let is_there = || self.submitted.0.load(Ordering::SeqCst) > number;
-            let ready = || is_there() || self.stop.load(Ordering::SeqCst);
+            let is_there = || self.submitted.0.load(Ordering::Acquire) > number;
+            let ready = || is_there() || self.stop.load(Ordering::Acquire);
             let Ok(()) = self.worker_bed.wait(self.spin, ready, || Ok::<(), std::convert::Infallible>(()));
             if !is_there() {
                 return;
@@ -180,7 +180,7 @@ impl Shared {
         let then = {
             let mut slot = self.slot(number);
             slot.calls = calls;
-            self.completed.0.store(number + 1, Ordering::SeqCst);
+            self.completed.0.store(number + 1, Ordering::Release);
             slot.then.take()
         };
         // Also when it failed: a queue that waits for ever would hide why.
@@ -213,7 +213,7 @@ impl Communicator for Threaded {
             slot.calls.extend_from_slice(group);
             slot.after = after.record();
         }
-        self.shared.submitted.0.store(number + 1, Ordering::SeqCst);
+        self.shared.submitted.0.store(number + 1, Ordering::Release);
         self.shared.worker_bed.wake();
         Ok(Ticket { number, done: false })
     }
@@ -229,7 +229,7 @@ impl Communicator for Threaded {
             }
             Wait::Host | Wait::On(_) => self.await_completed(ticket.number + 1)?,
             Wait::Poll => {
-                if self.shared.completed.0.load(Ordering::SeqCst) <= ticket.number {
+                if self.shared.completed.0.load(Ordering::Acquire) <= ticket.number {
                     self.shared.abort.check()?;
                     return Ok(false);
                 }
@@ -258,7 +258,7 @@ impl Communicator for Threaded {
 
 impl Drop for Threaded {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.stop.store(true, Ordering::Release);
         self.shared.worker_bed.wake();
         // A panic of the thread was reported by the wait that it ended.
         let _ = self.worker.take().map(JoinHandle::join);

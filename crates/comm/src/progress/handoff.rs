@@ -1,10 +1,21 @@
 //! How one thread waits until another has moved on: brief spinning, then yielding, then parking; the other pays for a
 //! wake-up only when somebody sleeps.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::thread::Thread;
+use std::sync::PoisonError;
 use std::time::Duration;
+
+#[cfg(loom)]
+use loom::{
+    sync::Mutex,
+    sync::atomic::{AtomicBool, Ordering, fence},
+    thread::{Thread, current, yield_now},
+};
+#[cfg(not(loom))]
+use std::{
+    sync::Mutex,
+    sync::atomic::{AtomicBool, Ordering, fence},
+    thread::{Thread, current, yield_now},
+};
 
 /// How often a waiting thread looks before it sleeps, where it has a core to itself: about 40 us, the time of two
 /// context switches, so that waiting costs at most twice what an oracle would pay.
@@ -12,7 +23,8 @@ pub(super) const SPIN: u32 = 4000;
 
 /// How often it then offers its core to others before it sleeps, in any case: where a thread shares its core with the
 /// one that it waits for, this is what lets that one run, at a twentieth of the price of sleeping and being woken.
-const YIELDS: u32 = 200;
+/// (Loom needs no patience, and every turn is one more branch to try.)
+const YIELDS: u32 = if cfg!(loom) { 0 } else { 200 };
 
 /// The longest sleep: bounds how late a raised abort is seen.
 const NAP: Duration = Duration::from_millis(20);
@@ -20,8 +32,10 @@ const NAP: Duration = Duration::from_millis(20);
 /// A place for one thread to sleep.
 #[derive(Debug)]
 pub(super) struct Bed {
+    /// Only the sleeper writes it: a waker that cleared it could clear the mark of the next sleep.
     asleep: AtomicBool,
     sleeper: Mutex<Option<Thread>>,
+    #[cfg_attr(loom, expect(dead_code, reason = "loom has no time"))]
     nap: Duration,
 }
 
@@ -32,8 +46,8 @@ impl Default for Bed {
 }
 
 impl Bed {
-    /// Blocks until `ready`, which must read with [`Ordering::SeqCst`] what the waker wrote with it. After each nap
-    /// `check` may end the wait.
+    /// Blocks until `ready`, which reads (acquire) what the waker wrote (release). After each nap `check` may end the
+    /// wait.
     pub(super) fn wait<E>(
         &self,
         spin: u32,
@@ -50,35 +64,80 @@ impl Bed {
             if ready() {
                 return Ok(());
             }
-            std::thread::yield_now();
+            yield_now();
         }
-        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(std::thread::current());
-        loop {
-            // First asleep, then a last look: the waker writes first and then looks for a sleeper, so that one of the
-            // two always sees the other.
-            self.asleep.store(true, Ordering::SeqCst);
-            let outcome = if ready() { Some(Ok(())) } else { check().err().map(Err) };
-            if let Some(outcome) = outcome {
-                self.asleep.store(false, Ordering::SeqCst);
-                return outcome;
+        *self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(current());
+        // First asleep, then another look: the waker writes first and then looks for a sleeper, so that, with a full
+        // fence on each side, one of the two always sees the other.
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let outcome = loop {
+            if ready() {
+                break Ok(());
             }
-            std::thread::park_timeout(self.nap);
-        }
+            if let Err(error) = check() {
+                break Err(error);
+            }
+            self.sleep();
+        };
+        self.asleep.store(false, Ordering::Relaxed);
+        outcome
+    }
+
+    #[cfg(not(loom))]
+    fn sleep(&self) {
+        std::thread::park_timeout(self.nap);
+    }
+
+    /// Without an end, so that loom sees a lost wake-up as a deadlock.
+    #[cfg(loom)]
+    fn sleep(&self) {
+        loom::thread::park();
     }
 
     /// Wakes the sleeper, if there is one. To be called after the write that `ready` reads.
     #[inline]
     pub(super) fn wake(&self) {
-        if self.asleep.load(Ordering::SeqCst) && self.asleep.swap(false, Ordering::SeqCst) {
-            let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(thread) = &*sleeper {
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            // Cloned, so that the sleeper does not wake up to find its bed locked.
+            let sleeper = self.sleeper.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(thread) = sleeper {
                 thread.unpark();
             }
         }
     }
 }
 
-#[cfg(test)]
+/// `RUSTFLAGS="--cfg loom" cargo test -p comm --release --lib models` runs every interleaving.
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use loom::sync::Arc;
+    use loom::sync::atomic::AtomicU32;
+
+    /// The waiter sleeps and is woken twice, so that what the first turn leaves behind is met by the second.
+    #[test]
+    fn no_wake_up_is_lost() {
+        loom::model(|| {
+            let (bed, word) = (Arc::new(Bed::default()), Arc::new(AtomicU32::new(0)));
+            let (sleeper, seen) = (bed.clone(), word.clone());
+            let waiter = loom::thread::spawn(move || {
+                for turn in 0..2 {
+                    let ready = || seen.load(Ordering::Acquire) > turn;
+                    let Ok(()) = sleeper.wait(0, ready, || Ok::<(), std::convert::Infallible>(()));
+                }
+            });
+            for turn in 0..2 {
+                word.store(turn + 1, Ordering::Release);
+                bed.wake();
+            }
+            waiter.join().expect("the waiter");
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use std::convert::Infallible;
@@ -94,11 +153,11 @@ mod tests {
         let (from, to) = (there.clone(), back.clone());
         let wait = |bed: &(Bed, AtomicU32), turn: u32| {
             // Now and then without any patience, so that both sides of the race are met.
-            let ready = || bed.1.load(Ordering::SeqCst) > turn;
+            let ready = || bed.1.load(Ordering::Acquire) > turn;
             let Ok(()) = bed.0.wait(turn % 3, ready, || Ok::<(), Infallible>(()));
         };
         let wake = |bed: &(Bed, AtomicU32)| {
-            bed.1.fetch_add(1, Ordering::SeqCst);
+            bed.1.fetch_add(1, Ordering::Release);
             bed.0.wake();
         };
         const TURNS: u32 = 2000;
