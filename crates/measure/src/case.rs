@@ -32,7 +32,7 @@ const LIMIT_FROM_BYTES: u64 = 64 << 10;
 pub struct Launch {
     /// `[rank][sample]` nanoseconds.
     pub samples: Samples,
-    /// Calls in each sample.
+    /// What each sample's time is divided by: its calls, times the messages of a call where one of those counts.
     pub calls: u32,
     /// Why sampling stopped; None where the number was fixed.
     pub stopped: Option<StopReason>,
@@ -112,6 +112,8 @@ pub fn launch_case(
     let observed = run.world.finish(run.left())?;
     run.launch.missed_starts = observed.iter().map(|rank| rank.missed_starts).max().unwrap_or(0);
     run.launch.peak_bytes = observed.iter().map(|rank| rank.peak_bytes).max().unwrap_or(0);
+    let messages = run.launch.ready.iter().map(|ready| ready.messages).max().unwrap_or(1).max(1);
+    run.launch.calls = run.launch.calls.saturating_mul(messages);
     run.launch.wall_s = run.begun.elapsed().as_secs_f64();
     Ok(run.launch)
 }

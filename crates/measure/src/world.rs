@@ -78,6 +78,9 @@ pub struct Ready {
     pub flops: f64,
     /// At most this many calls may run between two checks, so that values stay exact. Zero: no bound.
     pub max_calls: u64,
+    /// One-way messages, one after the other, that a call consists of, where the time of one is what counts (2 in a
+    /// ping_pong). Zero counts as one.
+    pub messages: u32,
     /// Which path the backend takes.
     pub path: String,
     /// What the check before the first sample found.

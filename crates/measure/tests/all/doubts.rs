@@ -19,7 +19,8 @@ fn wrong_elements_fail_the_case_and_are_named() {
     let launch = world.launch(&quick());
     let line = line(&quick(), &[launch]);
     assert_eq!((line.status, line.wrong), (Status::Failed, Some(2)));
-    assert_eq!(line.reason.as_deref(), Some("2 wrong elements on rank 1: element 4 should be 3 and is 4"));
+    assert_eq!(line.reason.as_deref(), Some("2 wrong elements on rank 1: element 9 should be 3 and is 4"));
+    // The reason tells of the earliest seen, the list is in order.
     assert_eq!(line.wrong_elements, [element(1, 4), element(1, 9)]);
 }
 

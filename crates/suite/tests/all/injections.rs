@@ -1,0 +1,143 @@
+//! Each injected fault makes its detector fire; none fires without. (`kill` and `stop` end processes: the binary's
+//! tests inject those.)
+
+use record::{CaseLine, Caveat};
+use terms::Status;
+
+use crate::plans::{self, plan, run};
+use crate::skip;
+use crate::worlds::Wrapped;
+
+fn lines(entry: &str) -> Vec<CaseLine> {
+    run(&plan(entry)).lines
+}
+
+#[test]
+fn a_delayed_rank_is_named() {
+    for op in ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"] {
+        for rank in [0, 2] {
+            let lines = lines(&format!(
+                "op: {op}, bytes: 6000, backend: sim, ranks: 3, inject: [\"delay:rank={rank},time=20us\"], iters: 20, noise: 5%"
+            ));
+            let line = &lines[0];
+            assert_eq!(line.status, Status::Ok);
+            assert_eq!(line.caveats, [Caveat::Injected, Caveat::Simulated, Caveat::SlowRank], "{op} rank {rank}");
+            assert_eq!(line.metrics["slow_rank"], rank);
+            let wait = line.metric("slow_rank_wait_s").expect("a wait");
+            assert!((wait / 20e-6 - 1.0).abs() < 1e-6, "{op} rank {rank}: {wait}");
+        }
+    }
+}
+
+#[test]
+fn a_delay_now_and_then_is_charged_to_its_rank_too() {
+    let line =
+        &lines("op: all_reduce, backend: sim, ranks: 2, inject: [\"delay:rank=1,time=200us,every=2\"], iters: 20")[0];
+    // Every second operation is late: chance allows that of two ranks, if they are late by turns.
+    assert!(line.time_s.as_ref().is_some_and(|time| time.median > 100e-6), "{line:?}");
+    let line = &lines("op: all_reduce, backend: sim, ranks: 2, inject: [\"delay:rank=1,time=1us\"], iters: 20")[0];
+    assert!(!line.caveats.contains(&Caveat::SlowRank), "1 us in 13 costs less than a tenth: {line:?}");
+}
+
+#[test]
+fn a_delayed_rank_of_real_shared_memory_is_named() {
+    let line = &lines(
+        "op: all_reduce, backend: shm, ranks: 2, bytes: 64KiB, inject: [\"delay:rank=1,time=1ms\"], iters: 6, warmup: 0",
+    )[0];
+    assert!(line.caveats.contains(&Caveat::SlowRank), "{line:?}");
+    assert_eq!(line.metrics["slow_rank"], 1);
+}
+
+#[test]
+fn a_wrong_element_fails_its_case_and_is_named() {
+    for backend in ["sim", "shm", "reference"] {
+        for (op, dtype, element) in [
+            ("all_reduce", "f32", 12),
+            ("all_gather", "u8", 5),
+            ("reduce_scatter", "bf16", 7),
+            ("scatter", "i64", 0),
+            ("broadcast", "f16", 30),
+        ] {
+            let lines = lines(&format!(
+                "op: {op}, dtype: {dtype}, backend: {backend}, ranks: 2, bytes: 800, in_place: false, iters: 6, warmup: 0, \
+                 inject: [\"wrong:rank=1,element={element}\"]"
+            ));
+            let line = &lines[0];
+            assert_eq!(line.status, Status::Failed, "{backend} {op}");
+            // Before the first sample twice, after the last sample, and then twice from fresh inputs.
+            assert_eq!(line.wrong, Some(5), "{backend} {op}");
+            assert!(line.wrong_elements.iter().all(|wrong| (wrong.rank, wrong.index) == (1, element)), "{line:?}");
+            let reason = line.reason.as_deref().unwrap_or_default();
+            assert!(
+                reason.starts_with(&format!("5 wrong elements on rank 1: element {element} should be ")),
+                "{reason}"
+            );
+            // A bandwidth of wrong data is no bandwidth.
+            assert_eq!(line.metric("busbw_gbs"), None);
+        }
+    }
+}
+
+#[test]
+fn a_single_wrong_element_late_in_the_case_is_caught_where_values_grow() {
+    // Operation 9 is a timed one; in place it stays in the sum.
+    let line = &lines(
+        "op: all_reduce, backend: sim, ranks: 2, bytes: 800, in_place: true, iters: 6, warmup: 0, inject: [\"wrong:rank=1,element=3,at=9,every=0\"]",
+    )[0];
+    assert_eq!(line.status, Status::Failed, "{line:?}");
+    assert!(line.wrong_elements.iter().all(|wrong| wrong.index == 3));
+}
+
+/// What says that something else ran on this machine.
+const BUSY: [Caveat; 4] = [Caveat::Noisy, Caveat::StolenTime, Caveat::ContextSwitches, Caveat::Throttled];
+
+/// What may never be said of a healthy case.
+const ALARMS: [Caveat; 3] = [Caveat::SlowRank, Caveat::Drift, Caveat::MissedStart];
+
+#[test]
+fn a_hundred_healthy_simulated_runs_raise_no_doubt() {
+    let seeds: Vec<String> = (1..=25).map(|seed| seed.to_string()).collect();
+    let seeds = seeds.join(", ");
+    let common = format!("backend: sim, ranks: 2, noise_seed: [{seeds}], target_precision: 5%");
+    let mut told = 0;
+    for entry in [
+        "op: all_reduce, noise: 5%",
+        "op: all_to_all, noise: 10%, noise_correlation: 50%",
+        "op: barrier, noise: 20%, noise_correlation: 20%",
+        "op: all_gather, noise: 5%, noise_correlation: 50%, mode: isolated",
+    ] {
+        let bytes = if entry.contains("barrier") { "" } else { ", bytes: 60KB" };
+        for line in lines(&format!("{entry}{bytes}, {common}")) {
+            assert_eq!((line.status, line.wrong), (Status::Ok, Some(0)), "{line:?}");
+            assert_eq!(line.caveats, [Caveat::Simulated], "{line:?}");
+            told += 1;
+        }
+    }
+    assert_eq!(told, 100);
+}
+
+#[test]
+fn a_hundred_healthy_runs_on_shared_memory_raise_no_alarm() {
+    if measure::machine::allowed_cpus().len() < 2 {
+        return skip::skip("a hundred healthy runs on shared memory", "two ranks need a core each");
+    }
+    let mut world = Wrapped::pinned("shm", 2);
+    let (mut healthy, mut alarmed) = (0, Vec::new());
+    for seed in 1..=100 {
+        let seed = u32::to_string(&seed);
+        let flags =
+            [("op", "all_reduce"), ("backend", "shm"), ("bytes", "4KiB"), ("max-seconds", "20ms"), ("seed", &*seed)];
+        let (_, line) = world.launch(&plans::case(&flags).expect("a case"));
+        assert_eq!((line.status, line.wrong), (Status::Ok, Some(0)), "{line:?}");
+        // Where the machine was busy with something else, that is told, and a rank may rightly be late.
+        let busy = line.caveats.iter().any(|caveat| BUSY.contains(caveat));
+        healthy += usize::from(!busy);
+        if !busy && line.caveats.iter().any(|caveat| ALARMS.contains(caveat)) {
+            alarmed.push(line);
+        }
+    }
+    assert!(alarmed.is_empty(), "{} of {healthy} healthy runs: {alarmed:?}", alarmed.len());
+    if healthy < 50 {
+        skip::skip("healthy runs on shared memory", &format!("this machine was quiet in {healthy} of 100 only"));
+    }
+}

@@ -1,0 +1,109 @@
+//! Isolated mode: one call from an agreed instant.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use comm::{Call, Communicator, Result, Shape, Ticket, Wait};
+use device::{Queue, Region};
+use record::Caveat;
+use terms::{Collective, Space, Status};
+use trace::Clock;
+
+use crate::plans::{self, plan, run};
+use crate::worlds::{Wrap, Wrapped};
+
+/// A rank that learns of the agreed start only this much later, but not of the first ones.
+struct Late {
+    inner: Box<dyn Communicator>,
+    late: Duration,
+    in_time: u32,
+}
+
+impl Communicator for Late {
+    fn shape(&self) -> &Shape {
+        self.inner.shape()
+    }
+    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        self.inner.alloc(bytes, space)
+    }
+    fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
+        self.inner.start(group, after)
+    }
+    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
+        self.inner.finish(ticket, how)
+    }
+    fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
+        self.inner.split(color, key)
+    }
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+    fn run(&mut self, call: &Call) -> Result<()> {
+        self.inner.run(call)?;
+        // The only broadcasts of an all_reduce's case are the harness's.
+        if call.op == Collective::Broadcast && self.in_time > 0 {
+            self.in_time -= 1;
+        } else if call.op == Collective::Broadcast {
+            let clock = self.inner.clock();
+            clock.advance(self.late.as_nanos() as u64);
+            if !clock.is_fake() {
+                std::thread::sleep(self.late);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn case(backend: &str) -> record::Case {
+    let flags = [("op", "all_reduce"), ("backend", backend), ("mode", "isolated"), ("bytes", "4KiB"), ("iters", "20")];
+    plans::case(&flags.into_iter().chain([("warmup", "0")]).collect::<Vec<_>>()).expect("a case")
+}
+
+fn late(backend: &'static str, late: Duration, in_time: u32) -> (measure::Launch, record::CaseLine) {
+    let wrap: Wrap = Arc::new(move |rank, inner| {
+        let late = if rank == 1 { late } else { Duration::ZERO };
+        if late.is_zero() { inner } else { Box::new(Late { inner, late, in_time }) }
+    });
+    Wrapped::start(backend, 2, wrap).launch(&case(backend))
+}
+
+#[test]
+fn a_rank_that_misses_the_start_is_told() {
+    // Nine tellings are timed before the first start: then comes the lateness.
+    let (launch, line) = late("sim", Duration::from_millis(2), 9);
+    assert_eq!((launch.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (20, true));
+    let (launch, line) = late("sim", Duration::from_millis(2), 9 + 19);
+    assert_eq!((launch.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (1, true));
+    let (launch, line) = late("sim", Duration::from_micros(10), 9);
+    assert_eq!((launch.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (0, false));
+    let (launch, line) = late("shm", Duration::from_millis(100), 9 + 17);
+    assert!(launch.missed_starts >= 3 && line.caveats.contains(&Caveat::MissedStart), "{line:?}");
+}
+
+#[test]
+fn ranks_that_always_learn_late_are_given_the_time() {
+    let (launch, line) = late("sim", Duration::from_millis(2), 0);
+    assert_eq!((launch.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (0, false));
+}
+
+#[test]
+fn starts_are_agreed_on_in_shared_memory() {
+    let line =
+        &run(&plan("op: [all_reduce, barrier], backend: shm, ranks: 2, mode: isolated, iters: 50, warmup: 5")).lines[0];
+    assert_eq!((line.status, line.samples, line.calls_per_sample), (Status::Ok, Some(50), Some(1)));
+    // One call of a megabyte or of nothing: far below the time between two starts, well above a clock reading.
+    let time = line.time_s.as_ref().expect("times");
+    assert!(time.min > 100e-9 && time.median < 0.1, "{time:?}");
+}
+
+#[test]
+fn more_ranks_than_cores_cannot_start_together() {
+    let lines =
+        run(&plan("op: all_reduce, backend: [shm, sim], ranks: [2, 3], mode: isolated, bytes: 4KiB, iters: 6")).lines;
+    for line in &lines {
+        let refused = line.backend == "shm" && line.ranks == 3;
+        assert_eq!(line.status == Status::Skipped, refused, "{line:?}");
+        let reason = "isolated mode needs a core for each rank: 3 ranks, 2 cores";
+        assert_eq!(line.reason.as_deref(), refused.then_some(reason));
+    }
+}

@@ -1,0 +1,13 @@
+//! Benchmarks, ranks and runs, on the simulated backend and on the real ones with ranks as threads.
+
+mod injections;
+mod isolated;
+mod known;
+mod launches;
+mod matrix;
+mod mutants;
+mod plans;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+mod threads;
+mod worlds;

@@ -1,0 +1,135 @@
+//! Every case that the plan check admits ends well on every backend: patterns, checks and layouts agree with what each
+//! backend does, for every operation, type, operator, form and kind of memory.
+
+use std::time::Duration;
+
+use measure::WorldSpec;
+use suite::ThreadWorld;
+use terms::{BufferKind, Collective, Dtype, Named, Reduce, Status};
+
+use crate::{plans, skip, worlds};
+
+/// Flags that say what is measured, of every combination; most make a case, some the plan check refuses.
+fn combinations(bytes: &[&str]) -> Vec<Vec<(&'static str, String)>> {
+    let mut found = Vec::new();
+    for op in Collective::ALL.iter().filter(|op| **op != Collective::Barrier) {
+        for dtype in Dtype::ALL {
+            let reduces: Vec<Option<Reduce>> =
+                if op.reduces() { Reduce::ALL.iter().copied().map(Some).collect() } else { vec![None] };
+            for reduce in reduces {
+                for in_place in [false, true] {
+                    for buffers in BufferKind::ALL {
+                        for bytes in bytes {
+                            let mut flags = vec![("op", op.to_string()), ("in-place", in_place.to_string())];
+                            flags.extend([("dtype", dtype.to_string()), ("bytes", (*bytes).to_owned())]);
+                            flags.push(("buffers", buffers.to_string()));
+                            flags.extend(reduce.map(|reduce| ("reduce", reduce.to_string())));
+                            // The limit's loop takes most of the time, and knows only bytes: those of the type whose
+                            // blocks are least aligned.
+                            let limits = *dtype == Dtype::U8 && reduce.is_none_or(|reduce| reduce == Reduce::Sum);
+                            flags.push(("limits", limits.to_string()));
+                            found.push(flags);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// What only some operations have: roots, partners, directions, uneven counts, rewritten buffers.
+fn special(ranks: u32) -> Vec<Vec<(&'static str, String)>> {
+    let last = (ranks - 1).to_string();
+    let mut found = Vec::new();
+    for in_place in ["false", "true"] {
+        for op in ["broadcast", "reduce", "gather", "scatter"] {
+            found.push(vec![("op", op), ("root", &*last), ("in-place", in_place)]);
+        }
+        found.push(vec![("op", "all_reduce"), ("touch", "true"), ("in-place", in_place)]);
+    }
+    found.push(vec![("op", "barrier")]);
+    if ranks > 1 {
+        found.push(vec![("op", "ping_pong"), ("peer", &*last)]);
+    }
+    for traffic in ["uniform", "skewed"] {
+        found.push(vec![("op", "all_to_allv"), ("traffic", traffic), ("dtype", "f16")]);
+    }
+    for direction in ["one_way", "both_ways"] {
+        found.push(vec![("op", "send_recv"), ("direction", direction)]);
+    }
+    found.push(vec![("op", "all_gather"), ("mode", "isolated")]);
+    let owned = |flags: Vec<(&'static str, &str)>| -> Vec<(&'static str, String)> {
+        let flags = flags.into_iter().map(|(name, value)| (name, value.to_owned()));
+        flags.chain([("bytes", "60000".to_owned())]).collect()
+    };
+    found.into_iter().map(owned).collect()
+}
+
+/// Runs all of them in one world; how many cases there were, and how many the plan check refused.
+fn walk(backend: &str, ranks: u32, flags: Vec<Vec<(&'static str, String)>>) -> (usize, usize) {
+    let (mut ran, mut refused) = (0, 0);
+    let mut world: Option<ThreadWorld> = None;
+    for mut flags in flags {
+        let fixed = [("backend", backend), ("ranks", &ranks.to_string()), ("iters", "6"), ("warmup", "0")];
+        flags.extend(fixed.map(|(name, value)| (name, value.to_owned())));
+        let flags: Vec<(&str, &str)> = flags.iter().map(|(name, value)| (*name, &**value)).collect();
+        let Ok(case) = plans::case(&flags) else {
+            refused += 1;
+            continue;
+        };
+        assert_eq!(case.skip, None, "{flags:?}");
+        let spec = WorldSpec { ranks, fields: case.world.clone() };
+        let started = || ThreadWorld::start(&spec, Duration::from_secs(60), || None).expect("a world");
+        let (launch, line) = worlds::launch(world.get_or_insert_with(started), &case);
+        ran += 1;
+        assert_eq!((line.status, line.wrong), (Status::Ok, Some(0)), "{flags:?}: {:?}", line.reason);
+        let compared: u64 = launch.wrong.iter().map(|report| report.compared).sum();
+        let moves = case.word("op") != Some(Collective::Barrier);
+        assert_eq!(compared > 0, moves, "{flags:?}: {compared} elements compared");
+        // Ready, and at the end what was timed and what is fresh: every rank reports each time.
+        assert_eq!(launch.wrong.len(), 2 * ranks as usize);
+        assert!(line.time_s.is_some_and(|time| time.median > 0.0), "{flags:?}");
+    }
+    (ran, refused)
+}
+
+#[test]
+fn every_admitted_case_is_right_on_sim() {
+    // 3 operations x 7 types x 5 operators and 8 operations x 7 types, x 2 forms x 2 kinds of memory; three of those that
+    // move have no form in place.
+    assert_eq!(walk("sim", 3, combinations(&["240"])), (602, 42));
+    walk("sim", 2, special(2));
+    walk("sim", 5, special(5));
+}
+
+#[test]
+fn every_admitted_case_is_right_on_shm() {
+    // Longer than the pattern's period in every type, and not a multiple of anything.
+    walk("shm", 2, combinations(&["70004"]));
+    for ranks in [1, 2, 3, 5] {
+        walk("shm", ranks, special(ranks));
+    }
+}
+
+#[test]
+fn every_admitted_case_is_right_on_the_reference() {
+    walk("reference", 2, combinations(&["1000"]));
+    for ranks in [1, 3] {
+        walk("reference", ranks, special(ranks));
+    }
+}
+
+#[test]
+fn more_sizes_and_ranks_on_every_backend() {
+    if !skip::heavy("the matrix of cases at more sizes and ranks") {
+        return;
+    }
+    for backend in ["sim", "shm", "reference"] {
+        for ranks in [1, 2, 3, 4, 5, 6] {
+            let flags = combinations(&["240", "70004", "300000"]);
+            let admitted = walk(backend, ranks, flags);
+            assert!(admitted.0 > 1_000, "{admitted:?}");
+        }
+    }
+}

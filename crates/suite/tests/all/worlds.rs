@@ -1,0 +1,112 @@
+//! Worlds in threads whose communicators are wrapped: by a backend that does something wrong, or that is late.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use comm::{Abort, Bootstrap, Communicator, Observed, Options};
+use measure::{Command, Launch, RankSide, Reply, Settings, Verdict, VerdictKind, World, launch_case};
+use record::{Case, CaseLine};
+use suite::{RankContext, RankWork};
+use trace::{Hook, OwnSlot};
+
+/// Wraps the communicator of a rank.
+pub(crate) type Wrap = Arc<dyn Fn(u32, Box<dyn Communicator>) -> Box<dyn Communicator> + Send + Sync>;
+
+pub(crate) struct Wrapped {
+    commands: Vec<Sender<Command>>,
+    replies: Vec<Receiver<Reply>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Wrapped {
+    /// Ranks that share cores, wherever they run.
+    pub(crate) fn start(backend: &'static str, ranks: u32, wrap: Wrap) -> Self {
+        Self::open(backend, ranks, wrap, true)
+    }
+
+    /// Ranks with a core each, as `launch` binds them; nothing is wrapped.
+    pub(crate) fn pinned(backend: &'static str, ranks: u32) -> Self {
+        Self::open(backend, ranks, Arc::new(|_, comm| comm), false)
+    }
+
+    fn open(backend: &'static str, ranks: u32, wrap: Wrap, oversubscribed: bool) -> Self {
+        let mut world = Self { commands: Vec::new(), replies: Vec::new(), threads: Vec::new() };
+        for mut bootstrap in comm::threads(ranks, &Abort::default()) {
+            let ((commands, inbox), (outbox, replies)) = (channel(), channel());
+            let wrap = wrap.clone();
+            world.threads.push(std::thread::spawn(move || {
+                let rank = bootstrap.place().rank;
+                if !oversubscribed {
+                    pin(rank);
+                }
+                let options = Options { oversubscribed, ..Options::default() };
+                let (comm, _) = comm::open(backend, &mut bootstrap, &options).expect("the backend opens");
+                let comm = wrap(rank, comm);
+                let clock = comm.clock();
+                let hook = Arc::new(Hook::new(rank, clock.clone(), Arc::new(OwnSlot::default())));
+                let comm = Box::new(Observed::new(comm, hook.clone()));
+                let mut work = RankWork::new(RankContext { rank, ranks, comm, hook, clock }).expect("a few bytes");
+                while let Ok(command) = inbox.recv() {
+                    if outbox.send(work.obey(&command)).is_err() {
+                        return;
+                    }
+                }
+            }));
+            world.commands.push(commands);
+            world.replies.push(replies);
+        }
+        world
+    }
+
+    /// Runs the case once, and gives what came of it with its line.
+    pub(crate) fn launch(&mut self, case: &Case) -> (Launch, CaseLine) {
+        launch(self, case)
+    }
+}
+
+/// This thread runs on the core of its rank from now on.
+fn pin(rank: u32) {
+    let cores = measure::machine::allowed_cpus();
+    let core = cores[rank as usize % cores.len()] as usize;
+    // SAFETY: `cpu_set_t` is plain data, for which all zeros are valid; `core` is below its size, because the kernel
+    // named it in such a set; pointer and size describe it.
+    let pinned = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    assert_eq!(pinned, 0, "core {core}");
+}
+
+impl World for Wrapped {
+    fn command(&mut self, command: &Command, _limit: Duration) -> Result<Vec<Reply>, Verdict> {
+        self.commands.iter().for_each(|rank| rank.send(command.clone()).expect("the rank lives"));
+        let replies: Vec<Reply> = self.replies.iter().map(|rank| rank.recv().expect("the rank lives")).collect();
+        match replies.iter().find_map(|reply| if let Reply::Failed(failure) = reply { Some(failure) } else { None }) {
+            Some(failure) => {
+                let message = failure.message.clone();
+                Err(Verdict { kind: VerdictKind::Refused, ranks: Vec::new(), message, hint: None })
+            }
+            None => Ok(replies),
+        }
+    }
+}
+
+impl Drop for Wrapped {
+    fn drop(&mut self) {
+        self.commands.clear();
+        self.threads.drain(..).for_each(|thread| thread.join().expect("no rank panicked"));
+    }
+}
+
+/// Runs the case once in this world, and gives what came of it with its line.
+pub(crate) fn launch(world: &mut dyn World, case: &Case) -> (Launch, CaseLine) {
+    let (settings, simulated) = (Settings::of(case), suite::is_simulated(case));
+    let launch = launch_case(world, case, &settings, simulated, &mut |_, _| {})
+        .unwrap_or_else(|verdict| panic!("{}: {verdict}", serde_json::to_string(&case.parameters).unwrap_or_default()));
+    let about = measure::Circumstances { oversubscribed: false, simulated, virtualised: false, seed: 1 };
+    let line = measure::case_line(case, &settings, std::slice::from_ref(&launch), about);
+    (launch, line)
+}
