@@ -102,7 +102,7 @@ pub trait Communicator: Send {
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket>;
 
     /// Waits for a group; true when it is complete (always after [`Wait::Host`]; with [`Wait::On`], true means that the
-    /// order is established).
+    /// order is established: what goes wrong later comes back from the next call).
     ///
     /// # Errors
     /// [`Error::Aborted`], a lost peer, ranks that disagree.
@@ -187,7 +187,7 @@ pub struct Options {
     pub progress_thread: bool,
     /// Slow it down to such a link.
     pub pace: Option<Pace>,
-    /// More ranks than cores share this host: wait without spinning.
+    /// More ranks than cores share this host (ranks with a progress thread count twice): wait without spinning.
     pub oversubscribed: bool,
     /// The core that a progress thread is pinned to. None: the caller's.
     pub progress_core: Option<u32>,
