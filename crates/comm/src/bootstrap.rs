@@ -64,10 +64,17 @@ impl Bootstrap for ThreadBootstrap {
     }
 
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.exchange(bytes.to_vec()).map(Arc::unwrap_or_clone)
+    }
+}
+
+impl ThreadBootstrap {
+    /// As `all_gather`, without a copy for each rank.
+    pub(crate) fn exchange(&mut self, bytes: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>> {
         let shared = &*self.shared;
         let mut rounds = shared.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         self.round += 1;
-        rounds.arriving[self.rank as usize] = Some(bytes.to_vec());
+        rounds.arriving[self.rank as usize] = Some(bytes);
         if rounds.arriving.iter().all(Option::is_some) {
             rounds.result = Arc::new(rounds.arriving.iter_mut().filter_map(Option::take).collect());
             rounds.completed += 1;
@@ -79,9 +86,6 @@ impl Bootstrap for ThreadBootstrap {
             let waited = shared.changed.wait_timeout(rounds, std::time::Duration::from_millis(20));
             rounds = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
         }
-        let result = rounds.result.clone();
-        // Copied without the lock: the bytes may be megabytes.
-        drop(rounds);
-        Ok(Arc::unwrap_or_clone(result))
+        Ok(rounds.result.clone())
     }
 }

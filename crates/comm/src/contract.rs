@@ -9,7 +9,7 @@ use trace::Clock;
 
 use crate::{Bootstrap, Counts, Error, Result};
 
-/// One operation on this rank. Layouts and lengths: [`crate::layout`]; in place is told by where the slices lie.
+/// One operation on this rank. Layouts and lengths: the table in `layout.rs`; in place is told by where the slices lie.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// Which operation.

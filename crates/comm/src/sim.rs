@@ -2,8 +2,8 @@
 //! fake clock for each rank. Its times are known exactly, which is what tests of everything above need.
 //!
 //! An operation ends on a rank at the latest time of entry of the ranks that it waits for, plus [`cost`], times the
-//! noise where there is some. Operations of a group run one after another. Real time is that of the naive engine (about
-//! three copies of every rank's input for each rank), so simulate at sizes that this machine can copy.
+//! noise where there is some. Operations of a group run one after another. Real time is that of the naive engine (a
+//! copy of every rank's input, which every rank then reads), so simulate at sizes that this machine can copy.
 
 mod cost;
 mod meeting;

@@ -4,15 +4,36 @@
 //! of a few megabytes: round k moves the k-th stretch of *every* block of every rank's input, and a rank writes
 //! only stretches that it has sent already, which is what keeps the in-place forms right.
 
+use std::sync::Arc;
+
 use device::Slice;
 use terms::{Collective, Direction};
 
 use super::arithmetic;
 use super::signature::Signature;
-use crate::{Bootstrap, Call, Capabilities, Error, Progress, Result, Shape};
+use super::sockets::Sockets;
+use crate::{Bootstrap, Call, Capabilities, Error, Progress, Result, Shape, ThreadBootstrap};
 
 /// Bytes that a rank gathers from all ranks in one round.
 const ROUND_BYTES: u64 = 8 << 20;
+
+/// How every rank comes to see what all ranks send.
+pub(crate) trait Exchange: Bootstrap {
+    /// Every rank's message, in rank order. Collective.
+    fn exchange(&mut self, message: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>>;
+}
+
+impl Exchange for Sockets {
+    fn exchange(&mut self, message: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>> {
+        self.all_gather(&message).map(Arc::new)
+    }
+}
+
+impl Exchange for ThreadBootstrap {
+    fn exchange(&mut self, message: Vec<u8>) -> Result<Arc<Vec<Vec<u8>>>> {
+        ThreadBootstrap::exchange(self, message)
+    }
+}
 
 /// Executes calls over any exchange of byte strings.
 pub(crate) struct Engine<E> {
@@ -35,7 +56,7 @@ enum Target {
     One(u32),
 }
 
-impl<E: Bootstrap> Engine<E> {
+impl<E: Exchange> Engine<E> {
     /// An engine among the ranks of this exchange.
     pub(crate) fn new(exchange: E) -> Self {
         let place = exchange.place();
@@ -51,7 +72,7 @@ impl<E: Bootstrap> Engine<E> {
         let mut plan = Plan::new(call, own.count, ranks);
         let mut message = own.encode();
         plan.pack(rank, 0, &call.input, &mut message)?;
-        let gathered = self.exchange.all_gather(&message)?;
+        let gathered = self.exchange.exchange(message)?;
         let decoded = gathered.iter().map(|bytes| Signature::decode(bytes)).collect::<Result<Vec<_>>>()?;
         let (signatures, windows): (Vec<Signature>, Vec<&[u8]>) = decoded.into_iter().unzip();
         plan = Plan::new(call, Signature::agree(&signatures, call)?, ranks);
@@ -59,7 +80,7 @@ impl<E: Bootstrap> Engine<E> {
         for round in 1..plan.rounds() {
             let mut message = Vec::new();
             plan.pack(rank, round, &call.input, &mut message)?;
-            let gathered = self.exchange.all_gather(&message)?;
+            let gathered = self.exchange.exchange(message)?;
             let windows: Vec<&[u8]> = gathered.iter().map(Vec::as_slice).collect();
             plan.unpack(rank, round, &windows, call)?;
         }

@@ -126,11 +126,12 @@ fn groups_in_flight_queue_on_the_link_of_an_asynchronous_backend() {
         let calls: Vec<[Call; 1]> = (0..3).map(|_| [all_reduce(10_000)]).collect();
         let start = |call: &[Call; 1]| member.comm.start(call, &Queue::host()).unwrap();
         let mut tickets: Vec<_> = calls.iter().map(start).collect();
-        for (index, ticket) in tickets.iter_mut().enumerate() {
+        for ticket in &mut tickets {
             assert!(!ticket.done);
             member.comm.finish(ticket, Wait::Host).unwrap();
-            assert_eq!(member.comm.clock().now_ns(), 60_000 * (index as u64 + 1));
         }
+        // Only the end is certain: on its way there the clock is moved by the thread, too.
+        assert_eq!(member.comm.clock().now_ns(), 3 * 60_000);
     });
 }
 
