@@ -1,13 +1,10 @@
 //! Every case that the plan check admits ends well on every backend: patterns, checks and layouts agree with what each
 //! backend does, for every operation, type, operator, form and kind of memory.
 
-use std::time::Duration;
-
-use measure::WorldSpec;
-use suite::ThreadWorld;
 use terms::{BufferKind, Collective, Dtype, Named, Reduce, Status};
 
-use crate::{plans, skip, worlds};
+use crate::worlds::Wrapped;
+use crate::{plans, skip};
 
 /// Flags that say what is measured, of every combination; most make a case, some the plan check refuses.
 fn combinations(bytes: &[&str]) -> Vec<Vec<(&'static str, String)>> {
@@ -67,9 +64,10 @@ fn special(ranks: u32) -> Vec<Vec<(&'static str, String)>> {
 }
 
 /// Runs all of them in one world; how many cases there were, and how many the plan check refused.
-fn walk(backend: &str, ranks: u32, flags: Vec<Vec<(&'static str, String)>>) -> (usize, usize) {
+fn walk(backend: &'static str, ranks: u32, flags: Vec<Vec<(&'static str, String)>>) -> (usize, usize) {
     let (mut ran, mut refused) = (0, 0);
-    let mut world: Option<ThreadWorld> = None;
+    // Ranks that yield: they share this machine's cores with whatever else is tested.
+    let mut world = Wrapped::shared(backend, ranks);
     for mut flags in flags {
         let fixed = [("backend", backend), ("ranks", &ranks.to_string()), ("iters", "6"), ("warmup", "0")];
         flags.extend(fixed.map(|(name, value)| (name, value.to_owned())));
@@ -79,9 +77,7 @@ fn walk(backend: &str, ranks: u32, flags: Vec<Vec<(&'static str, String)>>) -> (
             continue;
         };
         assert_eq!(case.skip, None, "{flags:?}");
-        let spec = WorldSpec { ranks, fields: case.world.clone() };
-        let started = || ThreadWorld::start(&spec, Duration::from_secs(60), || None).expect("a world");
-        let (launch, line) = worlds::launch(world.get_or_insert_with(started), &case);
+        let (launch, line) = world.launch(&case);
         ran += 1;
         assert_eq!((line.status, line.wrong), (Status::Ok, Some(0)), "{flags:?}: {:?}", line.reason);
         let compared: u64 = launch.wrong.iter().map(|report| report.compared).sum();

@@ -26,6 +26,11 @@ impl Wrapped {
         Self::open(backend, ranks, wrap, true)
     }
 
+    /// Ranks that share cores; nothing is wrapped.
+    pub(crate) fn shared(backend: &'static str, ranks: u32) -> Self {
+        Self::start(backend, ranks, Arc::new(|_, comm| comm))
+    }
+
     /// Ranks with a core each, as `launch` binds them; nothing is wrapped.
     pub(crate) fn pinned(backend: &'static str, ranks: u32) -> Self {
         Self::open(backend, ranks, Arc::new(|_, comm| comm), false)
@@ -62,7 +67,13 @@ impl Wrapped {
 
     /// Runs the case once, and gives what came of it with its line.
     pub(crate) fn launch(&mut self, case: &Case) -> (Launch, CaseLine) {
-        launch(self, case)
+        let (settings, simulated) = (Settings::of(case), suite::is_simulated(case));
+        let launch = launch_case(self, case, &settings, simulated, &mut |_, _| {}).unwrap_or_else(|verdict| {
+            panic!("{}: {verdict}", serde_json::to_string(&case.parameters).unwrap_or_default())
+        });
+        let about = measure::Circumstances { oversubscribed: false, simulated, virtualised: false, seed: 1 };
+        let line = measure::case_line(case, &settings, std::slice::from_ref(&launch), about);
+        (launch, line)
     }
 }
 
@@ -99,14 +110,4 @@ impl Drop for Wrapped {
         self.commands.clear();
         self.threads.drain(..).for_each(|thread| thread.join().expect("no rank panicked"));
     }
-}
-
-/// Runs the case once in this world, and gives what came of it with its line.
-pub(crate) fn launch(world: &mut dyn World, case: &Case) -> (Launch, CaseLine) {
-    let (settings, simulated) = (Settings::of(case), suite::is_simulated(case));
-    let launch = launch_case(world, case, &settings, simulated, &mut |_, _| {})
-        .unwrap_or_else(|verdict| panic!("{}: {verdict}", serde_json::to_string(&case.parameters).unwrap_or_default()));
-    let about = measure::Circumstances { oversubscribed: false, simulated, virtualised: false, seed: 1 };
-    let line = measure::case_line(case, &settings, std::slice::from_ref(&launch), about);
-    (launch, line)
 }
