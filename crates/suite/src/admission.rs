@@ -77,3 +77,28 @@ fn check_memory(case: &Case, ranks: u32, host: &Host) -> Result<(), String> {
         Bytes(available).about(),
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(fields: &[(&str, &str)]) -> Case {
+        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        record::plan::from_flags(crate::abouts()[0], &fields, &[]).unwrap().cases.remove(0)
+    }
+
+    #[test]
+    fn memory_is_counted_before_anything_is_allocated() {
+        let host = Host { cores: 2, available_memory: || Some(1 << 30), virtualised: false };
+        let fits = |fields: &[(&str, &str)]| admit(&case(fields), &host);
+        assert_eq!(fits(&[("bytes", "1KiB")]), Ok(()));
+        let told = fits(&[("bytes", "1GiB")]).unwrap_err();
+        assert!(
+            told.contains("+ 128 MiB for the ranks themselves") && told.contains("1.00 GiB are available"),
+            "{told}"
+        );
+        assert!(fits(&[("bytes", "1KiB"), ("ranks", "16")]).is_err(), "processes have their overhead");
+        assert_eq!(fits(&[("bytes", "1KiB"), ("ranks", "16"), ("backend", "sim")]), Ok(()), "threads have not");
+        assert_eq!(admit(&case(&[("bytes", "1TB")]), &Host { available_memory: || None, ..host }), Ok(()));
+    }
+}

@@ -9,7 +9,7 @@ use crate::place::{ORPHANS, Place, json_lines, statuses};
 use crate::processes::wait_until;
 
 const PLAN: &str = "experiment: ended
-defaults: {ranks: 3, max_seconds: 0.3s, target_precision: 0, limits: false}
+defaults: {ranks: 3, max_seconds: 0.15s, target_precision: 0, limits: false}
 cases:
   - {benchmark: collective, op: [all_reduce, broadcast, barrier, all_to_all], bytes: 1MiB}
 ";
@@ -52,7 +52,7 @@ fn kill_coordinator(backend: &str, lines: usize) {
 
 #[test]
 fn a_killed_coordinator_leaves_nothing() {
-    for lines in [0, 1, 3] {
+    for lines in [0, 2] {
         kill_coordinator("shm", lines);
     }
     kill_coordinator("reference", 1);

@@ -1,7 +1,7 @@
 //! Ctrl-C and SIGTERM: a quick end, a valid record, and a resume that finishes it.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::time::{Duration, Instant};
@@ -20,8 +20,9 @@ const PLAN: &str = "experiment: interrupted
 defaults: {ranks: 2, max_seconds: 0.02s}
 cases:
   - benchmark: collective
-    op: [all_reduce, all_gather, reduce_scatter, broadcast, reduce, all_to_all, all_to_allv, gather, scatter, send_recv]
+    op: [all_reduce, all_to_all]
     bytes: 16KiB
+    seed: [1, 2, 3, 4, 5]
 ";
 
 fn name(signal: i32) -> &'static str {
@@ -67,9 +68,10 @@ fn interrupt(place: &Place, out: &str, signal: i32, moment: Duration) -> usize {
 fn at_random_moments() {
     let place = Place::new();
     place.write("plan.yaml", PLAN);
-    let begun = Instant::now();
-    place.run("run plan.yaml --output-dir undisturbed").exits(0);
-    let took = begun.elapsed();
+    let live = place.start("run plan.yaml --output-dir undisturbed");
+    live.await_lines(&place.path("undisturbed/cases.jsonl"), 10);
+    let took = live.begun.elapsed();
+    live.wait().exits(0);
     let count = if skip::heavy("a hundred interrupts at random moments") { 100 } else { 10 };
     let mut random = StdRng::seed_from_u64(5);
     let mut cut_short = 0;
@@ -100,7 +102,7 @@ fn in_the_middle_of_a_long_case() {
 fn a_simulated_run_is_interrupted_too() {
     let place = Place::new();
     let arguments = "comm all_reduce --bytes 1KiB,2KiB --backend sim --max-seconds 36000s --target-precision 0";
-    let live = place.start(&format!("{arguments} --iters 10000 --seed 1,2,3,4,5,6,7,8 --ranks 16 --output-dir out"));
+    let live = place.start(&format!("{arguments} --iters 5000 --seed 1,2,3,4,5,6,7,8 --ranks 2 --output-dir out"));
     live.await_lines(&place.path("out/cases.jsonl"), 1);
     live.signal(libc::SIGINT);
     live.wait_for(QUICKLY).exits(1);
@@ -174,5 +176,4 @@ fn a_terminal_signals_the_whole_group() {
     assert_eq!(unsafe { libc::kill(-(live.pid() as libc::pid_t), libc::SIGINT) }, 0);
     let ended = live.wait_for(QUICKLY).exits(1);
     assert_eq!(statuses(&place.cases("out")), [0, 0, 0, 10], "{}", ended.out);
-    std::io::sink().write_all(ended.out.as_bytes()).unwrap();
 }

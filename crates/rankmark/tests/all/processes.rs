@@ -15,8 +15,16 @@ pub(crate) struct RankProcess {
     pub(crate) pid: u32,
 }
 
-fn all() -> impl Iterator<Item = u32> {
-    fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+fn all() -> Vec<u32> {
+    fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Children of a process, which its main thread started. Kernels that do not list them are asked for all processes.
+fn children(pid: u32) -> Vec<u32> {
+    match fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")) {
+        Ok(listed) => listed.split_whitespace().filter_map(|child| child.parse().ok()).collect(),
+        Err(_) => all(),
+    }
 }
 
 /// State letter and parent of a process; None when it is gone.
@@ -43,7 +51,7 @@ pub(crate) fn ranks_of(coordinator: u32) -> Vec<RankProcess> {
         let rank = line.split('\0').find_map(|argument| argument.strip_prefix(RANK_ARGUMENT))?;
         Some(RankProcess { rank: rank.split(',').next()?.parse().ok()?, pid })
     };
-    let mut found: Vec<RankProcess> = all().filter_map(rank_of).collect();
+    let mut found: Vec<RankProcess> = children(coordinator).into_iter().filter_map(rank_of).collect();
     found.sort_by_key(|process| process.rank);
     found
 }
@@ -54,7 +62,7 @@ pub(crate) fn marked(entry: &str) -> Vec<u32> {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|found| found == entry.as_bytes())
     };
-    all().filter(has).filter(|pid| runs(*pid)).collect()
+    all().into_iter().filter(has).filter(|pid| runs(*pid)).collect()
 }
 
 /// Waits until `done` or the limit; tells whether it is done.

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::place::{Place, json_lines, statuses};
 
-const SIM: &str = "comm all_reduce --backend sim --ranks 2,64 --bytes 1KiB,1MiB --output-dir out";
+const SIM: &str = "comm all_reduce --backend sim --ranks 2,4 --bytes 1KiB,16KiB --output-dir out";
 const BANNER: &str = "SIMULATED";
 
 fn simulated() -> (Place, crate::place::Ended) {
@@ -84,13 +84,6 @@ fn cases_that_gave_no_number() {
     let lines = place.cases("out");
     assert_eq!(statuses(&lines), [0, 1, 2, 0]);
     assert!(lines.iter().all(|line| line["simulated"] == true), "{lines:?}");
-}
-
-#[test]
-fn a_large_simulated_world_needs_no_memory_for_processes() {
-    let place = Place::new();
-    place.run("comm barrier --backend sim --ranks 512 --max-seconds 0.01s --output-dir out").exits(0);
-    assert_eq!(statuses(&place.cases("out")), [1, 0, 0, 0]);
 }
 
 #[test]

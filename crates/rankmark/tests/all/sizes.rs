@@ -12,9 +12,11 @@ fn lines(arguments: &str, code: i32) -> Vec<Value> {
 
 #[test]
 fn sizes_without_a_whole_element_are_skipped() {
-    let found = lines("all_reduce --bytes 0,1,3", 2);
-    assert_eq!(statuses(&found), [0, 0, 3, 0]);
-    for (line, requested) in found.iter().zip([0, 1, 3]) {
+    // One by one: what remains of each is the same case.
+    for requested in [0, 1, 3] {
+        let found = lines(&format!("all_reduce --bytes {requested}"), 2);
+        assert_eq!(statuses(&found), [0, 0, 1, 0]);
+        let line = &found[0];
         assert_eq!((line["bytes"].as_u64(), line["bytes_requested"].as_u64()), (Some(0), Some(requested)));
         assert!(reason(line).contains(&format!("{requested} bytes hold no whole element")), "{line}");
         assert!(line.get("time_s").is_none() && line.get("wrong").is_none(), "{line}");
