@@ -35,7 +35,8 @@ pub struct OperationState {
 impl OperationState {
     /// number << 16 | (index of operation + 1) << 1 | inside. Zero: no operation yet.
     fn pack(self) -> u64 {
-        let code = Collective::ALL.iter().position(|op| *op == self.operation).unwrap_or(0) as u64 + 1;
+        // The discriminant is the index in `Collective::ALL`: both are in the order of declaration.
+        let code = self.operation as u64 + 1;
         (self.number << 16) | (code << 1) | u64::from(self.inside)
     }
 
@@ -251,6 +252,14 @@ mod tests {
         assert_eq!((*slot).as_ref().state().map(|state| (state.number, state.inside)), Some((1, true)));
         hook.begin_case(&[]);
         assert_eq!((*slot).as_ref().state(), None);
+    }
+
+    #[test]
+    fn every_operation_is_read_back() {
+        for operation in Collective::ALL {
+            let state = OperationState { number: 1 << 40, operation: *operation, inside: true };
+            assert_eq!(OperationState::unpack(state.pack()), Some(state));
+        }
     }
 
     #[test]
