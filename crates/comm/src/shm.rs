@@ -1,6 +1,6 @@
 //! The shared-memory backend: ranks of one host, as processes or threads.
 //!
-//! `flag`, `rounds`, `claim` and `mail` are the protocols, over plain words; `area` says where those lie; `rendezvous`
+//! `flag`, `rounds` and `mail` are the protocols, over plain words; `area` says where those lie; `rendezvous`
 //! passes memory between processes; `regions` knows registered buffers; `plan` says what an operation moves, and
 //! `eager`, `direct`, `staged`, `cross` are the four ways to move it; `group` chooses between them; `kernels` are the
 //! loops; `open` joins, allocates and splits.
@@ -55,5 +55,7 @@ impl Backend for Shm {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
 mod tests;

@@ -70,12 +70,6 @@ impl Area {
         self.at(parity * PAIR + 8)
     }
 
-    /// The words of dynamic claims (used in rank 0's area only), a pair of lines each.
-    pub(crate) fn claim_word(&self, index: usize) -> *mut u8 {
-        debug_assert!(index < 4);
-        self.at((2 + index) * PAIR)
-    }
-
     /// The flag of messages from this area's rank to `to`, of one parity.
     pub(crate) fn sent_flag(&self, to: usize, parity: usize) -> Flag {
         self.flag(self.mail_at(to) + parity * LINE)
@@ -93,7 +87,7 @@ impl Area {
 
     fn mail_at(&self, peer: usize) -> usize {
         debug_assert!(peer < self.size);
-        6 * PAIR + peer * 2 * PAIR
+        2 * PAIR + peer * 2 * PAIR
     }
 
     /// The slot of collective rounds of one parity: [`SLOT`] bytes.
@@ -110,5 +104,5 @@ impl Area {
 
 /// Where slots begin, from the area's base.
 fn slots_at(size: usize) -> usize {
-    (6 * PAIR + size * 2 * PAIR).next_multiple_of(PAGE)
+    (2 * PAIR + size * 2 * PAIR).next_multiple_of(PAGE)
 }

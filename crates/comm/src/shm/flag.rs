@@ -176,11 +176,9 @@ fn offer_core() {
 }
 
 /// The kernel's futex: works across processes.
-#[cfg(not(loom))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Futex;
 
-#[cfg(not(loom))]
 impl Park for Futex {
     fn sleep(&self, word: Word, current: u32) {
         // Bounds only how late an abort is seen: wake-ups are never lost.
