@@ -23,7 +23,8 @@ const RESULTS: &str = "results";
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
     let left = launch::rank_main(arguments, &mut |context: launch::RankContext| {
-        let launch::RankContext { spec, mut bootstrap, slot, oversubscribed, guardian, .. } = context;
+        let launch::RankContext { spec, mut bootstrap, slot, size, cores, guardian, .. } = context;
+        let oversubscribed = suite::cores_wanted(size, &spec.fields) > cores.len();
         let slot: Arc<_> = slot;
         let (work, abort) = suite::open_rank(&spec, &mut *bootstrap, slot, oversubscribed)?;
         guardian.raise_on_loss(abort);

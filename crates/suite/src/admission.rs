@@ -2,6 +2,7 @@
 
 use comm::Readiness;
 use record::Case;
+use serde_json::{Map, Value};
 use terms::{Bytes, Mode};
 
 use crate::benchmark;
@@ -35,6 +36,12 @@ pub fn is_in_process(case: &Case) -> bool {
 
 fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
     comm::backend(case.text("backend")?)
+}
+
+/// Cores that the ranks of a world keep busy: one each, and one more with a progress thread.
+pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
+    let progress = world.get("progress_thread").and_then(Value::as_bool).unwrap_or(false);
+    ranks as usize * (1 + usize::from(progress))
 }
 
 /// Whether the case can run here; if not, what this machine lacks, as the reason to skip it.

@@ -12,7 +12,7 @@ mod rank;
 mod run;
 mod threads;
 
-pub use admission::{Host, admit, is_in_process, is_simulated};
+pub use admission::{Host, admit, cores_wanted, is_in_process, is_simulated};
 pub use benchmark::{Benchmark, Prepared, RankContext, Work};
 pub use collective::CollectiveBenchmark;
 pub use gate::Gate;

@@ -196,7 +196,8 @@ impl Running<'_> {
         }
         let launches = self.launches.entry(case.id.clone()).or_default();
         launches.push(measured);
-        let oversubscribed = !simulated && case.ranks() as usize > self.setup.host.cores;
+        let wanted = admission::cores_wanted(case.ranks(), &case.world);
+        let oversubscribed = !simulated && wanted > self.setup.host.cores;
         let virtualised = !simulated && self.setup.host.virtualised;
         let about = Circumstances { oversubscribed, simulated, virtualised, seed: case.whole("seed").unwrap_or(1) };
         let mut line = case_line(case, settings, launches, about);

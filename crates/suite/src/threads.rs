@@ -65,7 +65,7 @@ impl ThreadWorld {
     pub fn start(spec: &WorldSpec, limit: Duration, interrupted: fn() -> Option<String>) -> Result<Self, Verdict> {
         let aborts = Aborts::default();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let oversubscribed = spec.ranks as usize > cores;
+        let oversubscribed = crate::cores_wanted(spec.ranks, &spec.fields) > cores;
         let ranks = comm::threads(spec.ranks, &aborts.opening).into_iter().map(|bootstrap| {
             let (commands, inbox) = channel();
             let (outbox, replies) = channel();

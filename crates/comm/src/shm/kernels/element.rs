@@ -173,7 +173,7 @@ impl Element for Bf16 {
         let bits = wide.to_bits();
         let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16;
         let quiet = (bits >> 16) | 0x40;
-        Self(if wide != wide { quiet } else { rounded } as u16)
+        Self(if wide.is_nan() { quiet } else { rounded } as u16)
     }
 }
 
