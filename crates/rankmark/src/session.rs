@@ -119,6 +119,10 @@ fn finish(plan: &Plan, directory: &Path, screen: &mut Screen) -> Result<u8, Fail
     let written = report::write(&run, directory)?;
     screen.end(&run, &written);
     let incomplete = run.cases.iter().any(|line| is_incomplete(plan, line));
+    if incomplete {
+        let rerun = format!("the run ended between launches: `rankmark run --resume {}`", directory.display());
+        screen.notes([rerun].iter());
+    }
     Ok(exit_code(&run.cases, incomplete))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use record::{Case, CaseLine, Plan, RunFile};
-use terms::{Bytes, Status};
+use terms::{Bytes, Seconds, Status};
 
 use super::table;
 
@@ -277,9 +277,10 @@ fn counts(lines: &[&CaseLine]) -> String {
     counted.map(|(count, status)| format!("{count} {status}")).collect::<Vec<_>>().join(", ")
 }
 
-/// A length of time for people: `42 s`, `3 min`, `2.1 h`.
+/// A length of time for people: `200 ms`, `42 s`, `3 min`, `2.1 h`.
 fn minutes(seconds: f64) -> String {
     match seconds {
+        s if s < 0.95 => Seconds(s).to_string(),
         s if s < 99.5 => format!("{s:.0} s"),
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
         s => format!("{:.1} h", s / 3600.0),

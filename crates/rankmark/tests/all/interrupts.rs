@@ -118,7 +118,8 @@ fn between_launches() {
     let live = place.start(&format!("{arguments} --limits false --output-dir out"));
     live.await_lines(&place.path("out/cases.jsonl"), 3);
     live.signal(libc::SIGINT);
-    live.wait_for(QUICKLY).exits(1);
+    let ended = live.wait_for(QUICKLY).exits(1);
+    assert!(ended.out.contains("between launches") && ended.out.contains("--resume out"), "{}", ended.out);
     place.run("run --resume out").exits(0);
     assert!(place.cases("out").iter().all(|line| line["launches"] == 4 && line["status"] == "ok"));
 }
