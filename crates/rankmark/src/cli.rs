@@ -136,7 +136,10 @@ fn with_common(command: Command) -> Command {
                 .help("set a field of every case; repeats"),
         )
         .arg(directory("output-dir", "where the record goes (default: results/TIME-EXPERIMENT)"))
-        .arg(directory("resume", "go on with this record: what is done stays, the rest runs"))
+        .arg(
+            directory("resume", "go on with this record: what is done stays, the rest runs")
+                .conflicts_with("output-dir"),
+        )
         .arg(flag("json", "one JSON object a line on standard output, one a case; text goes to standard error"))
         .arg(flag("quiet", "print errors only").conflicts_with("verbose").short('q'))
         .arg(flag("verbose", "print more: caveats in full, paths taken").short('v'))

@@ -172,8 +172,8 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
         resumed.done.remove(&line.id);
     }
     if let Some(plan) = plan {
-        let ids = |plan: &Plan| plan.cases.iter().map(|case| case.id.clone()).collect::<Vec<_>>();
-        if ids(plan) != ids(&resumed.file.plan) {
+        // Whole cases, not their identities: how they are sampled must not change in the middle of a record, either.
+        if plan.cases != resumed.file.plan.cases {
             return Err(Failure::new(
                 format!("{} is the record of another plan", directory.display()),
                 Some(format!("it is `{}` with {} cases", resumed.file.experiment, resumed.file.plan.cases.len())),

@@ -48,10 +48,14 @@ fn check(place: &Place, out: &str, signal: i32, ended: Ended) -> usize {
     not_run
 }
 
-/// Sends the signal at that moment.
-fn interrupt(place: &Place, out: &str, signal: i32, moment: Duration) -> usize {
+/// Sends the signal when so many cases have ended, and `pause` later: in the run's progress and not in its time, which
+/// other work on the machine stretches.
+fn interrupt(place: &Place, out: &str, signal: i32, cases: usize, pause: Duration) -> usize {
     let live = place.start(&format!("run plan.yaml --output-dir {out}"));
-    std::thread::sleep(moment.saturating_sub(live.begun.elapsed()));
+    if cases > 0 {
+        live.await_lines(&place.path(&format!("{out}/cases.jsonl")), cases);
+    }
+    std::thread::sleep(pause);
     live.signal(signal);
     let since = Instant::now();
     let ended = live.wait();
@@ -77,8 +81,8 @@ fn at_random_moments() {
     let mut cut_short = 0;
     for number in 0..count {
         let signal = if number % 2 == 0 { libc::SIGINT } else { libc::SIGTERM };
-        let moment = random.random_range(Duration::ZERO..took);
-        cut_short += usize::from(interrupt(&place, &format!("out{number}"), signal, moment) > 0);
+        let (cases, pause) = (random.random_range(0..10), random.random_range(Duration::ZERO..took / 10));
+        cut_short += usize::from(interrupt(&place, &format!("out{number}"), signal, cases, pause) > 0);
     }
     assert!(3 * cut_short >= count, "{cut_short} of {count} runs were cut short: the others prove nothing");
 }

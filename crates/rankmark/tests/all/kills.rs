@@ -61,9 +61,15 @@ fn strike(live: &mut Live<'_>, moment: Duration, random: &mut StdRng) -> Option<
     None
 }
 
-fn one_kill(place: &Place, moment: Duration, random: &mut StdRng) -> Outcome {
+/// Kills in the run's progress and not in its time, which other work on the machine stretches: after `cases` of its
+/// cases have ended, and `pause` more.
+fn one_kill(place: &Place, cases: usize, pause: Duration, random: &mut StdRng) -> Outcome {
     let out = format!("out{}", random.random::<u64>());
     let mut live = place.start(&format!("run plan.yaml --output-dir {out}"));
+    if cases > 0 {
+        live.await_lines(&place.path(&format!("{out}/cases.jsonl")), cases);
+    }
+    let moment = live.begun.elapsed() + pause;
     let killed = strike(&mut live, moment, random);
     let ended = live.wait_for(LIMIT);
     let lines = place.cases(&out);
@@ -107,8 +113,9 @@ fn kill_at_random_moments(count: usize, seed: u64) {
     let mut outcomes = Vec::new();
     for number in 0..count {
         let (place, took) = &places[number % places.len()];
-        let moment = random.random_range(Duration::ZERO..*took);
-        outcomes.push(one_kill(place, moment, &mut random));
+        let cases = random.random_range(0..10);
+        let pause = random.random_range(Duration::ZERO..*took / 10);
+        outcomes.push(one_kill(place, cases, pause, &mut random));
     }
     let of = |outcome: Outcome| outcomes.iter().filter(|known| **known == outcome).count();
     let failed = of(Outcome::Failed);

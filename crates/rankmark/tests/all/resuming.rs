@@ -97,6 +97,8 @@ fn another_plan_is_refused() {
     place.run("run other.yaml --resume out").refuses(&["out is the record of another plan", "--resume"]);
     place.run("run plan.yaml --resume out --set ranks=3").refuses(&["another plan"]);
     place.run("comm all_reduce --resume out").refuses(&["another plan"]);
+    place.run("run plan.yaml --resume out --max-seconds 9s").refuses(&["another plan"]);
+    place.run("run --resume out --output-dir other").refuses(&["--output-dir"]);
     place.run("run --resume out --ranks 3").refuses(&["keeps its own fields"]);
     assert_eq!(place.read("out/cases.jsonl"), before);
     // The same plan is the same plan.
