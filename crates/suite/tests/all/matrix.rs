@@ -121,8 +121,10 @@ fn more_sizes_and_ranks_on_every_backend() {
     if !skip::heavy("the matrix of cases at more sizes and ranks") {
         return;
     }
-    for (backend, ranks) in [("sim", 6), ("shm", 1), ("shm", 3), ("shm", 6), ("reference", 4)] {
-        let (ran, _) = walk(backend, ranks, combinations(&["300000"]));
+    let worlds =
+        [("sim", 6, "240"), ("shm", 1, "70004"), ("shm", 3, "300000"), ("shm", 6, "70004"), ("reference", 4, "240")];
+    for (backend, ranks, bytes) in worlds {
+        let (ran, _) = walk(backend, ranks, combinations(&[bytes]));
         assert!(ran > 500, "{ran} cases");
     }
 }
