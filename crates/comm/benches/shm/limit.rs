@@ -14,8 +14,8 @@ pub(crate) struct Shape {
     in_place: bool,
 }
 
-/// Ranges stand this much further apart than their length, so that they do not alias.
-const APART: usize = 3 * 4096 + 256;
+/// Ranges stand this much further apart than their length, so that they do not alias: whole pages (see `device::skew`).
+const APART: usize = 3 * 4096;
 
 impl Shape {
     pub(crate) fn in_place(ranges: usize, len: usize) -> Self {
@@ -36,7 +36,7 @@ impl Shape {
 
     /// Memory that it needs.
     pub(crate) fn bytes(&self) -> usize {
-        self.ranges() * (self.len.next_multiple_of(64) + APART)
+        self.ranges() * (self.len.next_multiple_of(4096) + APART)
     }
 }
 
@@ -44,7 +44,7 @@ impl Shape {
 pub(crate) fn pass(region: &Arc<Region>, shape: Shape, past_caches: bool) {
     assert!(shape.bytes() <= region.len());
     let range =
-        |index: usize| region.base().wrapping_add(index * (shape.len.next_multiple_of(64) + APART)).cast::<f32>();
+        |index: usize| region.base().wrapping_add(index * (shape.len.next_multiple_of(4096) + APART)).cast::<f32>();
     let source = |i: usize| range(i).cast_const();
     let destination = |i: usize| range(if shape.in_place { i } else { shape.sources + i });
     let count = shape.len / 4;

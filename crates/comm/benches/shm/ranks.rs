@@ -57,9 +57,10 @@ impl Bootstrap for Local {
     }
 }
 
-/// Cores that this process may use.
+/// Cores that this process may use: asked for the first time before it is pinned to one.
 pub(crate) fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32)
+    static CORES: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *CORES.get_or_init(|| std::thread::available_parallelism().map_or(1, |cores| cores.get() as u32))
 }
 
 fn address(name: &str) -> SocketAddr {

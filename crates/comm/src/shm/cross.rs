@@ -5,7 +5,7 @@ use terms::Collective;
 
 use super::area::SLOT;
 use super::group::{Buffers, Group, gone};
-use super::kernels::kernel;
+use super::kernels::{Manner, kernel};
 use super::plan::{Plan, share};
 use crate::{Error, Result};
 
@@ -151,7 +151,7 @@ impl Group {
         let kernel = kernel(self.isa, plan.dtype, plan.reduce);
         // SAFETY: sources are this rank's input and its own slots, which peers leave alone in this operation; the
         // destination is its output or the slots' part that no source uses.
-        unsafe { kernel(&self.sources, &[to], len / plan.element, plan.ranks, false) };
+        unsafe { kernel(&self.sources, &[to], len / plan.element, plan.ranks, Manner::default()) };
         let scattered = plan.op == Collective::ReduceScatter;
         for peer in (0..plan.ranks).filter(|peer| !scattered && *peer != plan.rank && plan.gets(*peer)) {
             let told: Buffers = self.told(peer, parity);

@@ -3,7 +3,7 @@
 
 use super::area::INLINE;
 use super::group::Group;
-use super::kernels::{copy, kernel};
+use super::kernels::{Manner, copy, kernel};
 use super::plan::Plan;
 use crate::Result;
 
@@ -93,7 +93,7 @@ impl Group {
             let to = unsafe { output.add(piece.output + begin) };
             let kernel = kernel(self.isa, plan.dtype, plan.reduce);
             // SAFETY: all sources hold `len` bytes that were published and that nobody writes until two rounds later.
-            unsafe { kernel(&sources, &[to], len / plan.element, plan.ranks, false) };
+            unsafe { kernel(&sources, &[to], len / plan.element, plan.ranks, Manner::default()) };
             self.sources = sources;
             return;
         }

@@ -14,8 +14,17 @@ pub(crate) use isa::{Isa, detect};
 /// One pass: destinations[*][i] = operator over sources[*][i], in the order of the sources, for `count` elements.
 /// A destination may be a source (the same address) and may overlap nothing else.
 ///
-/// Arguments: sources, destinations, elements, divisor of `avg`, whether to store past the caches.
-pub(crate) type Kernel = unsafe fn(&[*const u8], &[*mut u8], usize, usize, bool);
+/// Arguments: sources, destinations, elements, divisor of `avg`, manner.
+pub(crate) type Kernel = unsafe fn(&[*const u8], &[*mut u8], usize, usize, Manner);
+
+/// How a pass goes through memory: changes its speed, never its result.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Manner {
+    /// Store past the caches.
+    pub(crate) past_caches: bool,
+    /// From the last block to the first. Only the pass of two ranks in place heeds it.
+    pub(crate) down: bool,
+}
 
 /// The kernel for this type and operator. `avg` divides by the number given; the others ignore it.
 pub(crate) fn kernel(isa: Isa, dtype: Dtype, reduce: Reduce) -> Kernel {
@@ -28,10 +37,9 @@ pub(crate) fn kernel(isa: Isa, dtype: Dtype, reduce: Reduce) -> Kernel {
 /// All ranges are valid, and nobody writes the source or touches a destination meanwhile.
 #[inline]
 pub(crate) unsafe fn copy(isa: Isa, source: *const u8, destinations: &[*mut u8], len: usize, past_caches: bool) {
-    // Bytes under any operator: with one source nothing is combined.
     // SAFETY: passed on to the caller.
-    unsafe { kernel(isa, Dtype::U8, Reduce::Max)(&[source], destinations, len, 1, past_caches) };
+    unsafe { isa::copy(isa)(&[source], destinations, len, 1, Manner { past_caches, down: false }) };
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

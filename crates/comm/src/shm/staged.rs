@@ -5,7 +5,7 @@ use terms::Collective;
 
 use super::area::SLOT;
 use super::group::Group;
-use super::kernels::kernel;
+use super::kernels::{Manner, kernel};
 use super::plan::{Pattern, Plan, share};
 use crate::Result;
 
@@ -103,7 +103,7 @@ impl Group {
         let kernel = kernel(self.isa, plan.dtype, plan.reduce);
         // SAFETY: what peers staged was published by the round and stays until the round after the next; the slot of
         // the next round was last read before the round that just passed.
-        unsafe { kernel(&sources, &[to, next], len / plan.element, plan.ranks, false) };
+        unsafe { kernel(&sources, &[to, next], len / plan.element, plan.ranks, Manner::default()) };
         self.sources = sources;
     }
 }

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use terms::{Dtype, Named, Reduce};
 
 use super::isa::Isa;
-use super::{copy, kernel};
+use super::{Manner, copy, kernel};
 
 /// Reduces one element the slow way: values as f64 or i128, which hold every type exactly.
 fn expected(dtype: Dtype, reduce: Reduce, values: &[Vec<u8>]) -> Vec<u8> {
@@ -77,13 +77,13 @@ fn random(seed: u64, len: usize) -> Vec<u8> {
 fn check(isa: Isa, dtype: Dtype, reduce: Reduce, ranks: usize, count: usize, shift: usize) {
     let size = dtype.bytes() as usize;
     let sources: Vec<Vec<u8>> = (0..ranks).map(|r| random((r + 1 + ranks * count) as u64, count * size)).collect();
-    for past_caches in [false, true] {
+    for (past_caches, down) in [(false, false), (true, false), (false, true), (true, true)] {
         let mut buffers: Vec<Vec<u8>> =
             sources.iter().map(|bytes| [&vec![0; shift * size], &bytes[..]].concat()).collect();
         let pointers: Vec<*mut u8> = buffers.iter_mut().map(|b| b[shift * size..].as_mut_ptr()).collect();
         let inputs: Vec<*const u8> = pointers.iter().map(|p| p.cast_const()).collect();
         // SAFETY: buffers of `count` elements each; in place.
-        unsafe { kernel(isa, dtype, reduce)(&inputs, &pointers, count, ranks, past_caches) };
+        unsafe { kernel(isa, dtype, reduce)(&inputs, &pointers, count, ranks, Manner { past_caches, down }) };
         for i in 0..count {
             let values: Vec<Vec<u8>> = sources.iter().map(|s| s[i * size..][..size].to_vec()).collect();
             let want = expected(dtype, reduce, &values);
@@ -128,7 +128,13 @@ fn many_ranks_and_every_half() {
             let mut out = vec![0; all.len()];
             // SAFETY: three buffers of 65536 elements.
             unsafe {
-                kernel(isa, dtype, Reduce::Prod)(&[all.as_ptr(), ones.as_ptr()], &[out.as_mut_ptr()], 65536, 2, false)
+                kernel(isa, dtype, Reduce::Prod)(
+                    &[all.as_ptr(), ones.as_ptr()],
+                    &[out.as_mut_ptr()],
+                    65536,
+                    2,
+                    Manner::default(),
+                )
             };
             for (i, pair) in out.chunks_exact(2).enumerate() {
                 let want = (i as u16).to_ne_bytes();
