@@ -295,6 +295,14 @@ fn more_ranks(communicator: &mut dyn Communicator) {
         let series = compare(communicator, contestants, calls_for(bytes), 11);
         rows.push(Row::plain(&format!("{ranks} ranks, in place, registered"), &series[0]));
     }
+    for shift in [20, 24] {
+        let bytes = 1usize << shift;
+        let own = Region::host(bytes).expect("host").whole();
+        let private = call(Collective::AllReduce, &own, &own);
+        let name = format!("all_reduce {} ({})", Bytes(bytes as u64), communicator.path(&private));
+        let series = compare(communicator, vec![runs(name, private)], calls_for(bytes), 11);
+        rows.push(Row::plain(&format!("{ranks} ranks, in place, private"), &series[0]));
+    }
     print(communicator, &rows);
 }
 

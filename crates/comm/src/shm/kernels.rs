@@ -22,7 +22,7 @@ pub(crate) type Kernel = unsafe fn(&[*const u8], &[*mut u8], usize, usize, Manne
 pub(crate) struct Manner {
     /// Store past the caches.
     pub(crate) past_caches: bool,
-    /// From the last block to the first. Only the pass of two ranks in place heeds it.
+    /// From the last block to the first. Copies, and two sources with other than two destinations, do not heed it.
     pub(crate) down: bool,
 }
 

@@ -151,6 +151,9 @@ macro_rules! instances {
                         }
                         (2, 2) => pass::<E, O, W, 2, 2, false>(sources, destinations, count, ranks, manner, store),
                         (2, _) => pass::<E, O, W, 2, 0, false>(sources, destinations, count, ranks, manner, store),
+                        _ if manner.down => {
+                            pass::<E, O, W, 0, 0, true>(sources, destinations, count, ranks, manner, store);
+                        }
                         _ => pass::<E, O, W, 0, 0, false>(sources, destinations, count, ranks, manner, store),
                     }
                 }
