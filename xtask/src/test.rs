@@ -155,7 +155,7 @@ fn loom(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
     let mut flags = std::env::var_os("RUSTFLAGS").unwrap_or_default();
     flags.push(" --cfg loom");
     // A target folder of its own: these flags would otherwise rebuild everything, twice a run.
-    let mut command = cargo(root, &["test", "--package", "comm", "--lib", "--quiet", "--", "loom"]);
+    let mut command = cargo(root, &["test", "--package", "comm", "--release", "--lib", "--quiet", "--", "models"]);
     command.env("RUSTFLAGS", flags).env("CARGO_TARGET_DIR", target(root).join("loom"));
     // No model at all means that a filter or a name changed: that is a failure, not a success.
     let some = |text: &str| counts::of_libtest(text).filter(|counts| counts.passed + counts.failed > 0);

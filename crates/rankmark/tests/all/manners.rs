@@ -47,7 +47,12 @@ fn on_a_terminal(place: &Place, environment: &[(&str, &str)]) -> Option<String> 
     let mut script = std::process::Command::new("timeout");
     let program = env!("CARGO_BIN_EXE_rankmark");
     script.args(["60", "script", "-qec", &format!("{program} {SHORT}"), "/dev/null"]);
-    script.current_dir(place.path(".")).env("TERM", "xterm").env_remove("NO_COLOR").stdin(Stdio::null());
+    script
+        .current_dir(place.path("."))
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .env_remove("CI")
+        .stdin(Stdio::null());
     script.envs(environment.iter().copied());
     let output = script.output().unwrap();
     assert!(output.status.success(), "{output:?}");
