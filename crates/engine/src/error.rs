@@ -1,0 +1,14 @@
+//! What can go wrong.
+
+/// Why the engine could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system gave no threads.
+    #[error("cannot start {count} threads: {message}")]
+    Threads {
+        /// How many were asked for.
+        count: usize,
+        /// The system's words.
+        message: String,
+    },
+}

@@ -1,0 +1,115 @@
+//! What to train and how: everything that decides a program, and nothing of this process.
+
+use model::Model;
+use terms::Dtype;
+
+use crate::mesh::Mesh;
+
+terms::named! {
+    /// The order in which a stage runs the micro-batches of a step.
+    pub enum Schedule("schedule") {
+        /// All forward passes, then all backward passes (Huang et al., arXiv 1811.06965).
+        GPipe = "gpipe",
+        /// One forward, one backward (Narayanan et al., arXiv 2104.04473, section 2.2).
+        OneForwardOneBackward = "1f1b",
+        /// 1F1B with several chunks of layers on each stage (section 2.2.2 there).
+        Interleaved = "interleaved",
+    }
+}
+
+terms::named! {
+    /// What stages of a pipeline are balanced by.
+    pub enum Balance("balance") {
+        /// Equal numbers of blocks.
+        Layers = "layers",
+        /// Measured times of blocks.
+        Measured = "measured",
+    }
+}
+
+/// How parameters change.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Optimizer {
+    /// Stochastic gradient descent.
+    Sgd {
+        /// Learning rate.
+        rate: f64,
+        /// Momentum; zero for none.
+        momentum: f64,
+    },
+    /// AdamW.
+    AdamW {
+        /// Learning rate.
+        rate: f64,
+        /// Decay of the first moment.
+        beta1: f64,
+        /// Decay of the second moment.
+        beta2: f64,
+        /// Added to the denominator.
+        epsilon: f64,
+        /// Weight decay.
+        decay: f64,
+    },
+}
+
+/// See the module's documentation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipe {
+    /// The model.
+    pub model: Model,
+    /// How ranks divide the work.
+    pub mesh: Mesh,
+    /// Type of activations and of the copy of the parameters that is computed with: f32, bf16, f16 (masters and gradients
+    /// in f32) or f64.
+    pub precision: Dtype,
+    /// Samples of a micro-batch.
+    pub micro_batch: usize,
+    /// Micro-batches of each replica in a step; an entry a replica. All equal unless load is balanced.
+    pub micro_batches: Vec<usize>,
+    /// Of a pipeline.
+    pub schedule: Schedule,
+    /// Chunks of a stage (interleaved), else 1.
+    pub chunks: usize,
+    /// Blocks of each chunk, in model order: pipeline x chunks entries. Empty: equal numbers.
+    pub stages: Vec<usize>,
+    /// 0: replicas hold everything; 1: optimizer state is cut among replicas; 2: gradients too; 3: parameters too (Rajbhandari
+    /// et al., arXiv 1910.02054).
+    pub sharded: u8,
+    /// Bytes of a gradient bucket.
+    pub bucket_bytes: usize,
+    /// Whether exchanges of gradients (and of parameters, `sharded: 3`) run beside the computation.
+    pub overlap: bool,
+    /// Whether what tensor parallelism keeps whole (norms, dropout) is cut by rows (Korthikanti et al., arXiv 2205.05198).
+    pub sequence_parallel: bool,
+    /// Whether blocks keep only their input and run their forward pass again before the backward pass.
+    pub recompute: bool,
+    /// Whether batch norm counts all replicas' rows.
+    pub synchronised: bool,
+    /// How parameters change.
+    pub optimizer: Optimizer,
+    /// Largest norm of all gradients; None for no clipping.
+    pub clip: Option<f64>,
+    /// Of initial parameters, dropout, and synthetic data.
+    pub seed: u64,
+    /// False leaves out every exchange of gradients: wrong on purpose, to time a step without communication.
+    pub communicate: bool,
+}
+
+impl Recipe {
+    /// Samples of a step, over all replicas.
+    pub fn global_batch(&self) -> usize {
+        self.micro_batch * self.micro_batches.iter().sum::<usize>()
+    }
+}
+
+/// Why a recipe cannot be followed, with the arithmetic.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The plan's field at fault ("mesh", "micro_batches", ...).
+    pub field: &'static str,
+    /// What does not fit, with numbers.
+    pub message: String,
+    /// What would.
+    pub hint: String,
+}
