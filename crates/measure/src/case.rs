@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use record::Case;
+use serde_json::{Map, Value};
 use stats::{Decision, StopReason};
 use terms::{Collective, Mode};
 
@@ -52,6 +53,8 @@ pub struct Launch {
     pub missed_starts: u64,
     /// The most memory that any rank held.
     pub peak_bytes: u64,
+    /// What the benchmark noted on each rank.
+    pub details: Vec<Map<String, Value>>,
     /// Seconds that the case took in all.
     pub wall_s: f64,
 }
@@ -102,6 +105,7 @@ pub fn launch_case(
     run.warm_up()?;
     let before = run.look_at_machine()?;
     let limit_before = run.limit()?;
+    run.begin()?;
     run.sample_all(progress)?;
     let checked = run.world.check(run.left())?;
     run.launch.wrong.extend(checked);
@@ -112,6 +116,7 @@ pub fn launch_case(
     let observed = run.world.finish(run.left())?;
     run.launch.missed_starts = observed.iter().map(|rank| rank.missed_starts).max().unwrap_or(0);
     run.launch.peak_bytes = observed.iter().map(|rank| rank.peak_bytes).max().unwrap_or(0);
+    run.launch.details = observed.into_iter().map(|rank| rank.details).collect();
     let messages = run.launch.ready.iter().map(|ready| ready.messages).max().unwrap_or(1).max(1);
     run.launch.calls = run.launch.calls.saturating_mul(messages);
     run.launch.wall_s = run.begun.elapsed().as_secs_f64();
@@ -140,7 +145,7 @@ impl Run<'_> {
 
     /// The number of calls that makes a sample long enough for the clock, grown from one.
     fn calibrate(&mut self) -> Result<u32, Verdict> {
-        if self.settings.mode == Mode::Isolated {
+        if self.settings.mode == Mode::Isolated || self.in_steps() {
             return Ok(1);
         }
         let (mut wanted, mut most) = (SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS), MAX_CALLS);
@@ -162,6 +167,19 @@ impl Run<'_> {
             let predicted = (1.1 * wanted / each.max(0.01)).ceil().min(f64::from(calls) * 100.0);
             calls = (predicted as u32).clamp(calls + 1, most);
         }
+    }
+
+    /// Whether calls are steps of one series.
+    fn in_steps(&self) -> bool {
+        self.launch.ready.iter().any(|ready| ready.steps)
+    }
+
+    /// Steps are sampled from the first one on: what warm-up trained is forgotten.
+    fn begin(&mut self) -> Result<(), Verdict> {
+        if self.in_steps() {
+            self.world.probe(Probe::Begin, self.left())?;
+        }
+        Ok(())
     }
 
     fn warm_up(&mut self) -> Result<(), Verdict> {
@@ -246,7 +264,7 @@ impl Run<'_> {
     /// Seconds of the bare memory traffic: of each variant the slowest rank counts, of the variants the fastest.
     fn limit(&mut self) -> Result<Option<f64>, Verdict> {
         let traffic: u64 = self.launch.ready.iter().map(|ready| ready.traffic_bytes).sum();
-        if !self.settings.limits || self.simulated || traffic < LIMIT_FROM_BYTES {
+        if !self.settings.limits || self.simulated || traffic < LIMIT_FROM_BYTES || self.in_steps() {
             return Ok(None);
         }
         let ranks = self.world.probe(Probe::Limit, self.left())?;
@@ -264,6 +282,9 @@ impl Run<'_> {
     }
 
     fn look_at_arrivals(&mut self) -> Result<(), Verdict> {
+        if self.in_steps() {
+            return Ok(());
+        }
         let each = self.launch.series();
         let seconds = if each.is_empty() { 0.0 } else { stats::median(&each) * f64::from(ARRIVALS) };
         // Where ranks may run ahead of each other (a broadcast's root), being last means nothing. And not for calls that

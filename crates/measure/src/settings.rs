@@ -38,6 +38,8 @@ impl Settings {
         let seconds = |name: &str, otherwise: f64| case.number(name).unwrap_or(otherwise);
         // A day bounds what the user can ask for, so that durations cannot overflow.
         let timeout = Duration::from_secs_f64(seconds("timeout", 120.0).clamp(0.001, 86_400.0));
+        // So many steps and no others: a warm-up would train, too.
+        let steps = count("steps");
         let target = case.number("target_precision").unwrap_or(rule.target);
         Self {
             mode: case.word("mode").unwrap_or(Mode::Streaming),
@@ -49,8 +51,8 @@ impl Settings {
                 ..rule
             },
             max_seconds: seconds("max_seconds", 5.0).clamp(0.0, 7.0 * 86_400.0),
-            warmup: count("warmup"),
-            iters: count("iters"),
+            warmup: count("warmup").or(steps.map(|_| 0)),
+            iters: steps.or_else(|| count("iters")),
             timeout,
             limits: case.value("limits").and_then(serde_json::Value::as_bool).unwrap_or(true),
             traced: false,

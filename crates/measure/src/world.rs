@@ -50,6 +50,9 @@ pub enum Probe {
     },
     /// The harness's own cost a sample and a call, in ns: [sample, call].
     Overhead,
+    /// Nothing is measured: warm-up is over, and the case begins anew with fresh inputs. Sent only where ranks say that
+    /// their calls are steps of one series ([`Ready::steps`]). Answered by no numbers.
+    Begin,
 }
 
 /// What one rank answers.
@@ -81,6 +84,10 @@ pub struct Ready {
     /// One-way messages, one after the other, that a call consists of, where the time of one is what counts (2 in a
     /// ping_pong). Zero counts as one.
     pub messages: u32,
+    /// Whether calls are steps of one series, each from where the last one ended (training): a sample is then one call,
+    /// and no call is made beside warm-up and samples.
+    #[serde(default)]
+    pub steps: bool,
     /// Which path the backend takes.
     pub path: String,
     /// What the check before the first sample found.
@@ -107,6 +114,9 @@ pub struct Observed {
     pub operations: u64,
     /// Isolated mode: samples in which this rank missed the agreed start.
     pub missed_starts: u64,
+    /// What the benchmark noted on this rank, for its own metrics.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub details: Map<String, Value>,
 }
 
 /// Why a rank could not obey. The rank itself goes on.

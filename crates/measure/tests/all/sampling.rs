@@ -206,6 +206,39 @@ fn every_command_has_what_is_left_of_the_deadline() {
     assert!((0.06..5.0).contains(&spent.as_secs_f64()), "{spent:?}");
 }
 
+/// The commands that a world was given, in order.
+fn names(world: &Scripted) -> Vec<&'static str> {
+    let name = |(command, _): &(Command, Duration)| match command {
+        Command::Prepare(_) => "prepare",
+        Command::Sample(_) => "sample",
+        Command::Check => "check",
+        Command::Probe(Probe::Canary) => "canary",
+        Command::Probe(Probe::Limit) => "limit",
+        Command::Probe(Probe::Arrivals { .. }) => "arrivals",
+        Command::Probe(Probe::Overhead) => "overhead",
+        Command::Probe(Probe::Begin) => "begin",
+        Command::Finish => "finish",
+    };
+    world.commands.iter().map(name).collect()
+}
+
+#[test]
+fn steps_are_sampled_from_the_first_and_none_is_made_beside_them() {
+    let mut world = Scripted::new(2, |_, _, _| 900_000_000);
+    (world.ready.steps, world.ready.traffic_bytes) = (true, 1 << 30);
+    let launch = world.launch_real(&case(2, json!({"steps": 3, "max_seconds": 0.01})));
+    assert_eq!(names(&world), ["prepare", "canary", "begin", "sample", "sample", "sample", "check", "canary", "finish"]);
+    assert_eq!((launch.samples[0].len(), launch.calls, launch.details.len()), (3, 1, 2));
+    // Where their number is not fixed, warm-up comes first and is forgotten.
+    let mut world = Scripted::new(1, |_, _, _| 900_000);
+    world.ready.steps = true;
+    let launch = world.launch_real(&case(1, json!({"warmup": 2, "iters": 6})));
+    let begin = names(&world).iter().position(|name| *name == "begin").unwrap();
+    assert_eq!(names(&world)[..begin], ["prepare", "sample", "canary"]);
+    assert_eq!((world.requests()[0].samples, launch.samples[0].len()), (2, 6));
+    assert!(world.requests().iter().all(|request| request.calls == 1));
+}
+
 #[test]
 fn a_case_goes_through_its_commands_in_order() {
     let case = case(2, json!({"iters": 6, "warmup": 1}));
@@ -213,20 +246,7 @@ fn a_case_goes_through_its_commands_in_order() {
     (world.ready.traffic_bytes, world.limits) =
         (1 << 20, vec![vec![9_000.0, 7_000.0, 0.0], vec![5_000.0, 8_000.0, 0.0]]);
     let launch = world.launch_real(&case);
-    let names: Vec<&str> = world
-        .commands
-        .iter()
-        .map(|(command, _)| match command {
-            Command::Prepare(_) => "prepare",
-            Command::Sample(_) => "sample",
-            Command::Check => "check",
-            Command::Probe(Probe::Canary) => "canary",
-            Command::Probe(Probe::Limit) => "limit",
-            Command::Probe(Probe::Arrivals { .. }) => "arrivals",
-            Command::Probe(Probe::Overhead) => "overhead",
-            Command::Finish => "finish",
-        })
-        .collect();
+    let names = names(&world);
     let [begin, end] =
         [["prepare", "sample", "sample", "canary", "limit"], ["check", "limit", "canary", "arrivals", "finish"]];
     assert_eq!(names[..5], begin);

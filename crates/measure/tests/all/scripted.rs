@@ -94,6 +94,7 @@ impl Scripted {
             Command::Probe(Probe::Limit) => Reply::Numbers(self.limits[rank].clone()),
             Command::Probe(Probe::Arrivals { .. }) => Reply::Numbers(self.arrivals[rank].clone()),
             Command::Probe(Probe::Overhead) => Reply::Numbers(vec![20.0, 1.0]),
+            Command::Probe(Probe::Begin) => Reply::Numbers(Vec::new()),
             Command::Finish => {
                 Reply::Finished(Observed { missed_starts: self.missed_starts[rank], ..Observed::default() })
             }
