@@ -134,7 +134,7 @@ impl Node {
                 }
                 held
             }
-            Layer::Linear(layer) => linear(layer, &named),
+            Layer::Linear(layer) => linear(layer, named),
             Layer::Norm(layer) => {
                 let mut held = vec![named("weight", vec![layer.width], Init::Constant(1.0), Shard::Whole)];
                 if layer.centred {
@@ -156,7 +156,7 @@ impl Node {
     }
 }
 
-fn linear(layer: &Linear, named: &dyn Fn(&str, Vec<usize>, Init, Shard) -> Parameter) -> Vec<Parameter> {
+fn linear(layer: &Linear, named: impl Fn(&str, Vec<usize>, Init, Shard) -> Parameter) -> Vec<Parameter> {
     let (weight, bias) = match layer.split {
         Split::Whole => (Shard::Whole, Shard::Whole),
         Split::Column => (Shard::Rows(layer.outputs.clone()), Shard::Rows(layer.outputs.clone())),

@@ -1,0 +1,70 @@
+//! The table of models, and building one of them by its name.
+
+use crate::error::Error;
+use crate::models::{bert, gpt, llama, mlp, resnet};
+use crate::settings::{Setting, Settings};
+use crate::specification::Model;
+
+/// A model that can be asked for by name.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its one spelling; in comparisons hyphens and underscores are the same.
+    pub name: &'static str,
+    /// What it is, in one line.
+    pub doc: &'static str,
+    /// What can be set. One that follows from another stands after it.
+    pub settings: &'static [Setting],
+    pub(crate) build: fn(&'static str, &Settings) -> Result<Model, Error>,
+}
+
+impl Entry {
+    /// The model with these settings; what is not given is by default.
+    ///
+    /// # Errors
+    /// A setting that it does not have, a value out of range, dimensions that do not go together.
+    pub fn model(&self, settings: &[(String, f64)]) -> Result<Model, Error> {
+        (self.build)(self.name, &Settings::new(self.name, self.settings, settings)?)
+    }
+}
+
+/// All models, in the order of help.
+pub static CATALOG: &[&Entry] = &[
+    &gpt::GPT2,
+    &gpt::GPT2_MEDIUM,
+    &gpt::GPT2_MINI,
+    &llama::LLAMA_1B,
+    &llama::LLAMA_TINY,
+    &bert::BERT_BASE,
+    &bert::BERT_LARGE,
+    &resnet::RESNET18,
+    &resnet::RESNET50,
+    &gpt::TRANSFORMER_SMALL,
+    &gpt::TRANSFORMER_MEDIUM,
+    &gpt::TRANSFORMER_LARGE,
+    &mlp::MLP,
+];
+
+/// The entry of this name.
+///
+/// # Errors
+/// When there is none, with the nearest or all of them.
+pub fn entry(name: &str) -> Result<&'static Entry, Error> {
+    let wanted = terms::normalize(name);
+    if let Some(entry) = CATALOG.iter().find(|entry| terms::normalize(entry.name) == wanted) {
+        return Ok(entry);
+    }
+    let names = || CATALOG.iter().map(|entry| entry.name);
+    let hint = match terms::nearest(name, names()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("models are {}", names().collect::<Vec<_>>().join(", ")),
+    };
+    Err(Error::new("model", format!("there is no model `{name}`"), hint))
+}
+
+/// The model of this name with these settings.
+///
+/// # Errors
+/// As [`entry`] and [`Entry::model`].
+pub fn model(name: &str, settings: &[(String, f64)]) -> Result<Model, Error> {
+    entry(name)?.model(settings)
+}

@@ -1,0 +1,7 @@
+//! Tests of the whole crate: every model of the catalog, what settings are refused, initial values.
+
+mod catalog;
+mod counts;
+mod initial;
+mod refusals;
+mod shapes;
