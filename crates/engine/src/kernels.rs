@@ -2,5 +2,6 @@
 
 pub(crate) mod dense;
 pub(crate) mod rows;
+pub(crate) mod simd;
 pub(crate) mod spatial;
 pub(crate) mod update;
