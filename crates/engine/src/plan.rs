@@ -6,23 +6,32 @@
 use std::collections::BTreeMap;
 
 use crate::buffer::{Category, Lifetime};
-use crate::program::Program;
+use crate::program::{Instruction, Program};
 
 /// Every place is a multiple of this: a cache line, and a vector of AVX-512.
 const ALIGNMENT: usize = 64;
 
-/// Where the buffers of a program lie in one stretch of memory: persistent ones first, one after the other in the order
-/// of their ids, then those of a step.
+/// Where a buffer lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Whether in the memory that peers reach, because some exchange names it.
+    pub shared: bool,
+    /// Byte offset there.
+    pub offset: usize,
+}
+
+/// Where the buffers of a program lie, in two stretches of memory: one that peers reach, one that they do not. In each,
+/// persistent buffers come first, in the order of their ids, then those of a step.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Byte offset of each buffer.
-    pub offsets: Vec<usize>,
-    /// Bytes in all.
-    pub bytes: usize,
-    /// Bytes of persistent buffers.
-    pub persistent: usize,
+    /// Of each buffer.
+    pub places: Vec<Place>,
+    /// Bytes of the memory that peers reach.
+    pub shared: usize,
+    /// Bytes of the rest.
+    pub private: usize,
     /// Bytes by category when the step's buffers need the most; what lies idle between them then is counted to
-    /// [`Category::Activation`], so that the sum is `bytes`.
+    /// [`Category::Activation`], so that the sum is all bytes.
     pub categories: BTreeMap<Category, usize>,
 }
 
@@ -32,20 +41,45 @@ fn aligned(bytes: usize) -> usize {
 
 /// Plans a program's memory.
 pub fn plan(program: &Program) -> Plan {
-    let mut offsets = vec![0; program.buffers.len()];
+    let lives = program.lifetimes();
+    let mut places: Vec<Place> = shared(program).into_iter().map(|shared| Place { shared, offset: 0 }).collect();
     let mut categories = BTreeMap::new();
     let mut persistent = 0;
-    for (buffer, offset) in program.buffers.iter().zip(&mut offsets) {
-        if buffer.lifetime == Lifetime::Persistent {
-            *offset = persistent;
-            persistent += aligned(buffer.bytes());
-            *categories.entry(buffer.category).or_insert(0) += aligned(buffer.bytes());
+    for buffer in program.buffers.iter().filter(|buffer| buffer.lifetime == Lifetime::Persistent) {
+        *categories.entry(buffer.category).or_insert(0) += aligned(buffer.bytes());
+        persistent += aligned(buffer.bytes());
+    }
+    let private = stretch(program, &lives, &mut places, false);
+    let shared = stretch(program, &lives, &mut places, true);
+    account(program, &lives, private + shared - persistent, &mut categories);
+    Plan { places, shared, private, categories }
+}
+
+/// Whether some exchange names each buffer.
+fn shared(program: &Program) -> Vec<bool> {
+    let mut shared = vec![false; program.buffers.len()];
+    for instruction in &program.instructions {
+        if let Instruction::Start { exchange, .. } = instruction {
+            shared[exchange.input.buffer.0 as usize] = true;
+            shared[exchange.output.buffer.0 as usize] = true;
         }
     }
-    let lives = program.lifetimes();
-    let mut order: Vec<usize> = (0..program.buffers.len())
-        .filter(|id| program.buffers[*id].lifetime == Lifetime::Step && lives[*id].is_some())
-        .collect();
+    shared
+}
+
+/// Places the buffers of one stretch; gives its bytes.
+fn stretch(program: &Program, lives: &[Option<(usize, usize)>], places: &mut [Place], shared: bool) -> usize {
+    let mut persistent = 0;
+    for (buffer, place) in program.buffers.iter().zip(&mut *places) {
+        if place.shared == shared && buffer.lifetime == Lifetime::Persistent {
+            place.offset = persistent;
+            persistent += aligned(buffer.bytes());
+        }
+    }
+    let of_step = |id: &usize| {
+        places[*id].shared == shared && program.buffers[*id].lifetime == Lifetime::Step && lives[*id].is_some()
+    };
+    let mut order: Vec<usize> = (0..program.buffers.len()).filter(of_step).collect();
     order.sort_by_key(|id| (std::cmp::Reverse(program.buffers[*id].bytes()), *id));
     // (first, last, begin, end) of what is placed.
     let mut placed: Vec<(usize, usize, usize, usize)> = Vec::new();
@@ -66,12 +100,11 @@ pub fn plan(program: &Program) -> Plan {
             }
             at = at.max(stop);
         }
-        offsets[id] = at;
+        places[id].offset = at;
         placed.push((first, last, at, at + bytes));
         end = end.max(at + bytes);
     }
-    account(program, &lives, end - persistent, &mut categories);
-    Plan { offsets, bytes: end, persistent, categories }
+    end
 }
 
 /// Adds what the step's buffers hold at their fullest moment.
@@ -109,5 +142,57 @@ fn account(
     }
     if planned > counted {
         *categories.entry(Category::Activation).or_insert(0) += planned - counted;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::View;
+    use crate::op::{Op, Rows};
+    use terms::Dtype;
+
+    fn step(program: &mut Program, len: usize) -> View {
+        program.buffer(Category::Activation, Lifetime::Step, Dtype::F32, len)
+    }
+
+    fn copy(program: &mut Program, x: View, y: View) {
+        program.run(Op::Rows(Rows::Convert { x, y }));
+    }
+
+    #[test]
+    fn memory_is_used_again_once_nobody_names_it() {
+        let mut program = Program::default();
+        let (a, b) = (step(&mut program, 100), step(&mut program, 100));
+        let (c, d) = (step(&mut program, 100), step(&mut program, 50));
+        copy(&mut program, a, b);
+        copy(&mut program, b, c);
+        copy(&mut program, c, d);
+        let plan = plan(&program);
+        assert_eq!(plan.private, 2 * 448);
+        assert_eq!(plan.categories[&Category::Activation], 2 * 448);
+    }
+
+    #[test]
+    fn buffers_alive_together_never_overlap() {
+        // A chain that also reads from afar, of all sizes.
+        let mut program = Program::default();
+        let views: Vec<View> = (0..60).map(|index| step(&mut program, 1 + index * 7919 % 100)).collect();
+        for index in 1..60 {
+            copy(&mut program, views[index / 3], views[index]);
+            copy(&mut program, views[index - 1], views[index]);
+        }
+        let plan = plan(&program);
+        let lives = program.lifetimes();
+        for a in 0..60 {
+            for b in 0..a {
+                let ((from, to), (begin, end)) = (lives[a].unwrap(), lives[b].unwrap());
+                if from <= end && begin <= to {
+                    let (x, y) = (plan.places[a].offset, plan.places[b].offset);
+                    let (m, n) = (program.buffers[a].bytes(), program.buffers[b].bytes());
+                    assert!(x + m <= y || y + n <= x, "{a} and {b}");
+                }
+            }
+        }
     }
 }

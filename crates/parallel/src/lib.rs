@@ -1,12 +1,24 @@
 //! Where communication meets the engine: a mesh of ranks, one module a strategy, and the trainer that runs a rank's
 //! program. Strategies differ only in the program that they build: who computes what, and which exchanges stand where.
 
+mod build;
+mod check;
+mod groups;
 mod mesh;
+mod outline;
 mod recipe;
+mod schedule;
 mod source;
+mod store;
 mod trainer;
+mod units;
 
+pub use check::check;
 pub use mesh::{Coordinate, Mesh};
+pub use outline::{Outline, Traffic, outline};
 pub use recipe::{Balance, Optimizer, Recipe, Refusal, Schedule};
 pub use source::Source;
-pub use trainer::{Agreement, Error, Outline, StepReport, Traffic, Trainer, outline};
+pub use trainer::{Agreement, Error, Piece, StepReport, Trainer};
+
+#[cfg(test)]
+mod tests;

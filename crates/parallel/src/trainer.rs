@@ -1,46 +1,32 @@
 //! Runs the program of one rank, step by step.
 
-use std::collections::BTreeMap;
+mod agreement;
+mod inspect;
+mod load;
 
-use comm::{Abort, Communicator, Options};
-use engine::Category;
-use terms::Collective;
+use std::time::Instant;
 
+use comm::{Abort, Call, Communicator, Options, Ticket};
+use device::{Region, Slice};
+use engine::{Axis, Context, Instruction, Memory, Phase, Plan, Scratch, Step, Threads};
+use terms::{Collective, Direction, Dtype, Reduce, Space};
+
+use crate::build::{Built, build};
+use crate::check::check;
+use crate::groups::Groups;
+use crate::mesh::Coordinate;
+use crate::outline::{self, Outline};
 use crate::recipe::{Recipe, Refusal};
 use crate::source::Source;
 
-/// What a rank's program is made of, known before anything is allocated.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outline {
-    /// Bytes by category when memory is fullest.
-    pub categories: BTreeMap<Category, usize>,
-    /// Bytes in all, scratch of kernels included.
-    pub bytes: usize,
-    /// Floating-point operations of products in a step on this rank, recomputed ones included.
-    pub flops: f64,
-    /// The same without recomputation.
-    pub model_flops: f64,
-    /// What a step moves.
-    pub traffic: Vec<Traffic>,
-    /// Parameters that this rank holds.
-    pub parameters: usize,
-}
+pub use agreement::Agreement;
+pub use inspect::Piece;
 
-/// Exchanges of one kind in a step.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traffic {
-    /// "data", "tensor", "pipeline", "world".
-    pub axis: &'static str,
-    /// Which operation.
-    pub operation: Collective,
-    /// How many in a step.
-    pub count: usize,
-    /// Bytes (S of definitions) in a step.
-    pub bytes: u64,
-}
+/// Where loss scaling begins (as PyTorch's GradScaler).
+const FIRST_LOSS_SCALE: f64 = 65536.0;
 
 /// A step as this rank saw it. Seconds; phases and waiting add up to the total.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepReport {
     /// Mean loss over the global batch: the same on all ranks.
     pub loss: f64,
@@ -70,41 +56,55 @@ pub enum Error {
     /// Threads could not be had.
     #[error(transparent)]
     Engine(#[from] engine::Error),
+    /// Memory could not be had.
+    #[error("cannot allocate {bytes} bytes: {source}")]
+    Memory {
+        /// How many.
+        bytes: usize,
+        /// The system's words.
+        source: std::io::Error,
+    },
     /// Data could not be had.
     #[error("{0}")]
     Data(String),
     /// The loss is not a number.
-    #[error("the loss of step {step} is {loss} on rank {rank}")]
+    #[error("the loss of step {step} is {loss}")]
     Loss {
         /// Which step, from 1.
         step: u64,
-        /// Which rank computed it.
-        rank: u32,
         /// What it is.
         loss: f64,
     },
 }
 
-/// Equal parameters where replicas must hold equal ones.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Agreement {
-    /// Numbers compared.
-    pub compared: u64,
-    /// Numbers that differ from the first replica's.
-    pub different: u64,
-}
-
-/// The program of `rank` and what it takes; pure.
-///
-/// # Errors
-/// When the recipe cannot be followed.
-pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, Refusal> {
-    let _ = (recipe, rank, threads);
-    todo!()
+/// An exchange as the communicator takes it.
+#[derive(Debug)]
+struct Joined {
+    axis: Axis,
+    call: Call,
+    ticket: Option<Ticket>,
 }
 
 /// One rank's end of a training run.
-pub struct Trainer {}
+pub struct Trainer {
+    recipe: Recipe,
+    at: Coordinate,
+    built: Built,
+    memory: Memory,
+    outline: Outline,
+    groups: Groups,
+    /// By ticket.
+    exchanges: Vec<Option<Joined>>,
+    threads: Threads,
+    scratch: Scratch,
+    source: Box<dyn Source>,
+    /// A sample's numbers, before they are narrowed.
+    sample: Vec<f32>,
+    /// A sample's tokens or targets, where this stage has no use for them.
+    spare: Vec<i32>,
+    /// Steps done since the parameters were initial.
+    steps: u64,
+}
 
 impl Trainer {
     /// Allocates everything, and gives parameters their initial values. Collective. `threads` run on `cores` in turn.
@@ -113,37 +113,223 @@ impl Trainer {
     /// What could not be had.
     pub fn new(
         recipe: &Recipe,
-        comm: &mut dyn Communicator,
+        world: &mut dyn Communicator,
         abort: &Abort,
         options: &Options,
         threads: usize,
         cores: &[u32],
         source: Box<dyn Source>,
     ) -> Result<Self, Error> {
-        let _ = (recipe, comm, abort, options, threads, cores, source);
-        todo!()
+        check(recipe)?;
+        let at = recipe.mesh.coordinate(world.shape().rank as usize);
+        let built = build(recipe, at)?;
+        Self::of(built, recipe, world, abort, options, threads, cores, source)
+    }
+
+    /// Of a program that is built already.
+    #[expect(clippy::too_many_arguments, reason = "what `new` is given, and a program")]
+    fn of(
+        built: Built,
+        recipe: &Recipe,
+        world: &mut dyn Communicator,
+        abort: &Abort,
+        options: &Options,
+        threads: usize,
+        cores: &[u32],
+        source: Box<dyn Source>,
+    ) -> Result<Self, Error> {
+        let ranks = world.shape().size as usize;
+        if recipe.mesh.ranks() != ranks {
+            let message = format!("the mesh {} holds {} ranks, not {ranks}", recipe.mesh, recipe.mesh.ranks());
+            let hint = format!("sizes whose product is {ranks}");
+            return Err(Refusal { field: "mesh", message, hint }.into());
+        }
+        let at = recipe.mesh.coordinate(world.shape().rank as usize);
+        let plan = engine::plan(&built.program);
+        let outline = outline::of(&built, &plan, threads);
+        let memory = allocate(&built, &plan, world)?;
+        let groups = Groups::new(recipe, at, world, abort, options)?;
+        let exchanges = join(&built, &memory, &groups);
+        let scratch = Scratch::new(threads, outline::scratch(&built.program, threads));
+        let sample = vec![0.0; recipe.model.input.rows() * recipe.model.input.columns()];
+        let spare = vec![0; recipe.model.input.targets()];
+        let threads = Threads::new(threads, cores)?;
+        let mut trainer = Self {
+            recipe: recipe.clone(),
+            at,
+            built,
+            memory,
+            outline,
+            groups,
+            exchanges,
+            threads,
+            scratch,
+            source,
+            sample,
+            spare,
+            steps: 0,
+        };
+        trainer.reset();
+        Ok(trainer)
+    }
+
+    /// What this rank's program takes.
+    pub fn outline(&self) -> &Outline {
+        &self.outline
     }
 
     /// One step. Collective.
     ///
     /// # Errors
     /// What communication or data say; a loss that is not a number, on every rank.
-    pub fn step(&mut self, comm: &mut dyn Communicator) -> Result<StepReport, Error> {
-        let _ = comm;
-        todo!()
+    pub fn step(&mut self, world: &mut dyn Communicator) -> Result<StepReport, Error> {
+        let begun = Instant::now();
+        self.load()?;
+        let mut report = StepReport { input_s: begun.elapsed().as_secs_f64(), ..StepReport::default() };
+        self.steps += 1;
+        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
+        let context = Context {
+            threads: threads.count(),
+            scratch,
+            step: Step { number: *steps, seed: recipe.seed },
+            // SAFETY: nothing runs, so nobody writes.
+            loss_scale: unsafe { memory.read::<f64>(built.control)[0] },
+        };
+        let run = || run(&built.program.instructions, memory, &context, groups, exchanges, world, &mut report);
+        threads.install(run)?;
+        // SAFETY: the program has ended.
+        report.loss = unsafe { memory.read::<f64>(built.loss)[0] };
+        report.total_s = begun.elapsed().as_secs_f64();
+        if report.loss.is_finite() {
+            return Ok(report);
+        }
+        Err(Error::Loss { step: *steps, loss: report.loss })
     }
 
-    /// Back to the initial parameters and the first sample. Collective.
+    /// Back to the initial parameters and the first sample.
     pub fn reset(&mut self) {
-        todo!()
+        self.steps = 0;
+        load::fill_initial(&self.built, &self.memory, &self.recipe, self.at);
+        let scale = if self.recipe.precision == Dtype::F16 { FIRST_LOSS_SCALE } else { 1.0 };
+        // SAFETY: nothing runs, so nobody else reads or writes.
+        unsafe { self.memory.write::<f64>(self.built.control) }.copy_from_slice(&[scale, 0.0, 0.0, 0.0]);
     }
+}
 
-    /// Compares replicas' parameters bit by bit. Collective.
-    ///
-    /// # Errors
-    /// What communication says.
-    pub fn agreement(&mut self, comm: &mut dyn Communicator) -> Result<Agreement, Error> {
-        let _ = comm;
-        todo!()
+/// Memory that peers reach, as much as any rank needs, and private memory; every buffer at its place.
+fn allocate(built: &Built, plan: &Plan, world: &mut dyn Communicator) -> Result<Memory, Error> {
+    let private = Region::host(plan.private).map_err(|source| Error::Memory { bytes: plan.private, source })?;
+    let shared = match largest(plan.shared, world)? {
+        0 => private.clone(),
+        bytes => world.alloc(bytes, Space::Host)?,
+    };
+    let place = |(buffer, place): (&engine::Buffer, &engine::Place)| {
+        let region = if place.shared { &shared } else { &private };
+        region.slice(place.offset, buffer.bytes()).expect("the plan lies inside its memory")
+    };
+    let places = built.program.buffers.iter().zip(&plan.places).map(place).collect();
+    Ok(Memory::new(&built.program.buffers, places))
+}
+
+/// The largest of all ranks' numbers.
+fn largest(own: usize, world: &mut dyn Communicator) -> Result<usize, Error> {
+    let region = Region::host(8).map_err(|source| Error::Memory { bytes: 8, source })?;
+    let word = region.base().cast::<i64>();
+    // SAFETY: eight aligned bytes that only this function uses, before and after the operation.
+    unsafe { word.write(own as i64) };
+    let whole = region.whole();
+    world.run(&call(Collective::AllReduce, Reduce::Max, Dtype::I64, &whole, &whole, 0))?;
+    // SAFETY: as above.
+    Ok(unsafe { word.read() } as usize)
+}
+
+fn call(op: Collective, reduce: Reduce, dtype: Dtype, input: &Slice, output: &Slice, peer: u32) -> Call {
+    let (input, output) = (input.clone(), output.clone());
+    Call { op, input, output, dtype, reduce, peer, direction: Direction::OneWay, counts: None }
+}
+
+/// Every exchange of the program, as the communicator takes it.
+fn join(built: &Built, memory: &Memory, groups: &Groups) -> Vec<Option<Joined>> {
+    let mut joined: Vec<Option<Joined>> = (0..built.program.tickets()).map(|_| None).collect();
+    for instruction in &built.program.instructions {
+        let Instruction::Start { ticket, exchange } = instruction else { continue };
+        let (input, output) = (memory.slice(exchange.input), memory.slice(exchange.output));
+        let dtype = memory.dtype(exchange.output);
+        let op = outline::operation(exchange.kind);
+        let call = match exchange.kind {
+            engine::ExchangeKind::Max => call(op, Reduce::Max, dtype, &input, &output, 0),
+            engine::ExchangeKind::Transfer { up } => {
+                let root = u32::from(!up);
+                let sends = groups.rank(exchange.axis) == Some(root);
+                let input = if sends { input } else { input.slice(0, 0).unwrap_or(input) };
+                call(op, Reduce::Sum, dtype, &input, &output, root)
+            }
+            _ => call(op, Reduce::Sum, dtype, &input, &output, 0),
+        };
+        joined[*ticket as usize] = Some(Joined { axis: exchange.axis, call, ticket: None });
+    }
+    joined
+}
+
+/// Runs all instructions; adds the time of each phase to the report.
+fn run(
+    instructions: &[Instruction],
+    memory: &Memory,
+    context: &Context<'_>,
+    groups: &mut Groups,
+    exchanges: &mut [Option<Joined>],
+    world: &mut dyn Communicator,
+    report: &mut StepReport,
+) -> Result<(), Error> {
+    let mut phase = Phase::Forward;
+    let mut since = Instant::now();
+    for instruction in instructions {
+        match instruction {
+            Instruction::Run(op) => {
+                // SAFETY: the builder gives operations views as their documentation asks; buffers overlap only where
+                // lifetimes do not; and peers reach what an exchange names only between its start and its end.
+                unsafe { engine::execute(op, memory, context) };
+            }
+            Instruction::Enter(next) => {
+                lap(report, phase, &mut since);
+                phase = *next;
+            }
+            Instruction::Start { ticket, .. } => {
+                lap(report, phase, &mut since);
+                if let Some(joined) = &mut exchanges[*ticket as usize] {
+                    joined.ticket = Some(groups.start(joined.axis, &joined.call, world)?);
+                }
+                report.communication_s += restart(&mut since);
+            }
+            Instruction::Finish { ticket } => {
+                lap(report, phase, &mut since);
+                if let Some(joined) = &mut exchanges[*ticket as usize]
+                    && let Some(mut ticket) = joined.ticket.take()
+                {
+                    groups.finish(joined.axis, &mut ticket, world)?;
+                }
+                report.communication_s += restart(&mut since);
+            }
+        }
+    }
+    lap(report, phase, &mut since);
+    Ok(())
+}
+
+/// Seconds since, and from now on.
+fn restart(since: &mut Instant) -> f64 {
+    let now = Instant::now();
+    let seconds = (now - *since).as_secs_f64();
+    *since = now;
+    seconds
+}
+
+fn lap(report: &mut StepReport, phase: Phase, since: &mut Instant) {
+    let seconds = restart(since);
+    match phase {
+        Phase::Input => report.input_s += seconds,
+        Phase::Forward => report.forward_s += seconds,
+        Phase::Backward => report.backward_s += seconds,
+        Phase::Optimizer => report.optimizer_s += seconds,
     }
 }

@@ -1,0 +1,133 @@
+//! The one place where a recipe is checked: what does not fit is refused with the arithmetic, before anything starts.
+
+use model::{Input, Layer, Split};
+
+use crate::build::stages;
+use crate::recipe::{Recipe, Refusal, Schedule};
+
+fn refuse(field: &'static str, message: String, hint: impl Into<String>) -> Result<(), Refusal> {
+    Err(Refusal { field, message, hint: hint.into() })
+}
+
+/// Refuses recipes that cannot be followed.
+///
+/// # Errors
+/// The first thing that does not fit.
+pub fn check(recipe: &Recipe) -> Result<(), Refusal> {
+    numbers(recipe)?;
+    data(recipe)?;
+    if recipe.mesh.tensor > 1 {
+        tensor(recipe)?;
+    }
+    pipeline(recipe)
+}
+
+fn numbers(recipe: &Recipe) -> Result<(), Refusal> {
+    let mesh = recipe.mesh;
+    if mesh.ranks() == 0 {
+        return refuse("mesh", format!("the mesh {mesh} holds no rank"), "for example 2x1x1");
+    }
+    if !recipe.precision.is_float() {
+        let message = format!("{} is no type to train in", recipe.precision);
+        return refuse("precision", message, "f32, bf16, f16 or f64");
+    }
+    if recipe.micro_batch == 0 {
+        return refuse("batch", "a micro-batch holds no sample".to_owned(), "a batch of at least as many samples");
+    }
+    if recipe.micro_batches.len() != mesh.data || recipe.micro_batches.contains(&0) {
+        let message = format!(
+            "{} replicas need {} numbers of micro-batches, not {:?}",
+            mesh.data, mesh.data, recipe.micro_batches
+        );
+        return refuse("micro_batches", message, "at least one for each replica");
+    }
+    if recipe.clip.is_some_and(|clip| clip <= 0.0) {
+        return refuse("clip", "a norm is positive".to_owned(), "for example 1.0");
+    }
+    if recipe.sharded > 3 {
+        return refuse("sharded", format!("there is no sharding {}", recipe.sharded), "0 to 3");
+    }
+    Ok(())
+}
+
+fn data(recipe: &Recipe) -> Result<(), Refusal> {
+    let equal = recipe.micro_batches.iter().all(|count| *count == recipe.micro_batches[0]);
+    if recipe.sharded >= 2 && !equal {
+        let message = format!("sharded {} exchanges at every micro-batch: replicas need equal numbers", recipe.sharded);
+        return refuse("load_balance", message, "sharded 0 or 1");
+    }
+    if recipe.synchronised && !equal {
+        let message = "synchronised batch norm exchanges at every micro-batch: replicas need equal numbers".to_owned();
+        return refuse("load_balance", message, "no load balance, or batch norm of each replica's own");
+    }
+    Ok(())
+}
+
+fn tensor(recipe: &Recipe) -> Result<(), Refusal> {
+    let parts = recipe.mesh.tensor;
+    let nodes = || recipe.model.blocks.iter().flat_map(|block| &block.nodes);
+    let divides = |what: &str, count: usize| {
+        if count % parts == 0 {
+            return Ok(());
+        }
+        let message = format!("{count} {what} do not divide into {parts} parts");
+        refuse("mesh", message, format!("a tensor size that divides {count}"))
+    };
+    let mut cut = false;
+    for node in nodes() {
+        match &node.layer {
+            Layer::Attention(layer) => {
+                divides("attention heads", layer.heads)?;
+                divides("key and value heads", layer.kv_heads)?;
+            }
+            Layer::Linear(layer) if layer.split == Split::Row => {
+                cut = true;
+                divides("input features", layer.inputs)?;
+            }
+            Layer::SwiGlu { width } => divides("features of the feed-forward layer", *width)?,
+            _ => {}
+        }
+    }
+    if !cut {
+        let message = format!("{} has no layers that tensor parallelism cuts", recipe.model.name);
+        return refuse("strategy", message, "data or pipeline parallelism");
+    }
+    if recipe.sequence_parallel
+        && let Input::Tokens { sequence, .. } = recipe.model.input
+    {
+        let rows = recipe.micro_batch * sequence;
+        if rows % parts != 0 {
+            let message = format!("{} x {sequence} = {rows} rows do not divide into {parts} parts", recipe.micro_batch);
+            return refuse("sequence_parallel", message, "a sequence that the tensor size divides");
+        }
+    }
+    Ok(())
+}
+
+fn pipeline(recipe: &Recipe) -> Result<(), Refusal> {
+    let (pipeline, chunks) = (recipe.mesh.pipeline, recipe.chunks);
+    if chunks == 0 || (chunks > 1 && recipe.schedule != Schedule::Interleaved) {
+        return refuse("chunks", format!("{} has no {chunks} chunks", recipe.schedule), "`schedule: interleaved`");
+    }
+    let places = pipeline * chunks;
+    let blocks = recipe.model.blocks.len();
+    if places > blocks {
+        let message = format!("{pipeline} stages x {chunks} chunks = {places} places for {blocks} blocks");
+        return refuse("mesh", message, format!("at most {blocks} places, or a model of more layers"));
+    }
+    if !recipe.stages.is_empty() {
+        let sum: usize = recipe.stages.iter().sum();
+        if recipe.stages.len() != places || sum != blocks || recipe.stages.contains(&0) {
+            let message = format!("stages of {:?} blocks are not {places} that hold {blocks}", recipe.stages);
+            return refuse("balance", message, "a number of blocks for each, that add up");
+        }
+    }
+    debug_assert_eq!(stages(recipe).iter().flatten().map(|range| range.len()).sum::<usize>(), blocks);
+    if chunks > 1
+        && let Some(count) = recipe.micro_batches.iter().find(|count| **count % pipeline != 0)
+    {
+        let message = format!("interleaved: {count} micro-batches are not a multiple of {pipeline} stages");
+        return refuse("micro_batches", message, format!("for example {pipeline}"));
+    }
+    Ok(())
+}

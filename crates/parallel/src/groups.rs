@@ -1,0 +1,116 @@
+//! The communicators of a rank: one for each axis of the mesh that it shares with others.
+
+use std::collections::HashMap;
+
+use comm::{Abort, Call, Communicator, Options, Progress, Threaded, Ticket, Wait};
+use device::Queue;
+use engine::Axis;
+
+use crate::mesh::{Coordinate, Mesh};
+use crate::recipe::Recipe;
+
+/// See the module's documentation. [`Axis::World`] is the caller's.
+pub(crate) struct Groups {
+    groups: HashMap<Axis, Box<dyn Communicator>>,
+    queue: Queue,
+}
+
+/// Who belongs together along an axis: color and key of a rank, or no color.
+fn membership(axis: Axis, mesh: Mesh, at: Coordinate) -> (Option<u32>, u32) {
+    let color = |of: usize| Some(of as u32);
+    let replica = at.data * mesh.tensor + at.tensor;
+    match axis {
+        Axis::Data => (color(at.pipeline * mesh.tensor + at.tensor), at.data as u32),
+        Axis::Tensor => (color(at.pipeline * mesh.data + at.data), at.tensor as u32),
+        Axis::Link(link) => {
+            let lower = link as usize;
+            let upper = (lower + 1) % mesh.pipeline;
+            match at.pipeline {
+                stage if stage == lower => (color(replica), 0),
+                stage if stage == upper => (color(replica), 1),
+                _ => (None, 0),
+            }
+        }
+        Axis::Ends => {
+            let is_end = at.pipeline == 0 || at.pipeline + 1 == mesh.pipeline;
+            (is_end.then_some(replica as u32), u32::from(at.pipeline > 0))
+        }
+        Axis::World => (Some(0), 0),
+    }
+}
+
+/// The axes of a recipe's mesh that hold more than one rank, in the order in which all ranks split.
+fn axes(recipe: &Recipe) -> Vec<Axis> {
+    let mesh = recipe.mesh;
+    let mut axes = Vec::new();
+    if mesh.data > 1 {
+        axes.push(Axis::Data);
+    }
+    if mesh.tensor > 1 {
+        axes.push(Axis::Tensor);
+    }
+    if mesh.pipeline > 1 {
+        let links = if recipe.chunks > 1 { mesh.pipeline } else { mesh.pipeline - 1 };
+        axes.extend((0..links as u32).map(Axis::Link));
+        axes.push(Axis::Ends);
+    }
+    axes
+}
+
+impl Groups {
+    /// Splits the world along every axis. Collective. What may run beside the computation gets a thread of its own where
+    /// nothing else makes it proceed.
+    pub(crate) fn new(
+        recipe: &Recipe,
+        at: Coordinate,
+        world: &mut dyn Communicator,
+        abort: &Abort,
+        options: &Options,
+    ) -> comm::Result<Self> {
+        let mut groups = HashMap::new();
+        for axis in axes(recipe) {
+            let (color, key) = membership(axis, recipe.mesh, at);
+            let Some(group) = world.split(color, key)? else { continue };
+            let beside = recipe.overlap && matches!(axis, Axis::Data | Axis::Link(_));
+            let waits = matches!(group.shape().capabilities.progress, Progress::Caller | Progress::Poll);
+            let group: Box<dyn Communicator> =
+                if beside && waits { Box::new(Threaded::new(group, abort.clone(), options)?) } else { group };
+            groups.insert(axis, group);
+        }
+        Ok(Self { groups, queue: Queue::host() })
+    }
+
+    fn group<'a>(&'a mut self, axis: Axis, world: &'a mut dyn Communicator) -> (&'a mut dyn Communicator, &'a Queue) {
+        match self.groups.get_mut(&axis) {
+            Some(group) => (&mut **group, &self.queue),
+            None => (world, &self.queue),
+        }
+    }
+
+    pub(crate) fn start(&mut self, axis: Axis, call: &Call, world: &mut dyn Communicator) -> comm::Result<Ticket> {
+        let (group, queue) = self.group(axis, world);
+        group.start(std::slice::from_ref(call), queue)
+    }
+
+    pub(crate) fn finish(&mut self, axis: Axis, ticket: &mut Ticket, world: &mut dyn Communicator) -> comm::Result<()> {
+        if !ticket.done {
+            self.group(axis, world).0.finish(ticket, Wait::Host)?;
+        }
+        Ok(())
+    }
+
+    /// Ranks along an axis.
+    pub(crate) fn size(&self, axis: Axis) -> Option<u32> {
+        self.groups.get(&axis).map(|group| group.shape().size)
+    }
+
+    /// This rank among those along an axis.
+    pub(crate) fn rank(&self, axis: Axis) -> Option<u32> {
+        self.groups.get(&axis).map(|group| group.shape().rank)
+    }
+
+    /// This rank's group along an axis, if it has one.
+    pub(crate) fn get(&mut self, axis: Axis) -> Option<&mut Box<dyn Communicator>> {
+        self.groups.get_mut(&axis)
+    }
+}

@@ -1,0 +1,131 @@
+//! What a rank's program takes, before anything is allocated.
+
+use std::collections::BTreeMap;
+
+use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Plan, Program};
+use terms::Collective;
+
+use crate::build::{Built, build};
+use crate::check::check;
+use crate::recipe::{Recipe, Refusal};
+
+/// What a rank's program is made of, known before anything is allocated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Outline {
+    /// Bytes by category when memory is fullest.
+    pub categories: BTreeMap<Category, usize>,
+    /// Bytes in all, scratch of kernels included.
+    pub bytes: usize,
+    /// Of these, bytes of memory that peers reach.
+    pub shared_bytes: usize,
+    /// Floating-point operations of products in a step on this rank, recomputed ones included.
+    pub flops: f64,
+    /// The same without recomputation.
+    pub model_flops: f64,
+    /// What a step moves.
+    pub traffic: Vec<Traffic>,
+    /// Parameters that this rank computes with.
+    pub parameters: usize,
+}
+
+/// Exchanges of one kind in a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traffic {
+    /// "data", "tensor", "pipeline", "world".
+    pub axis: &'static str,
+    /// Which operation.
+    pub operation: Collective,
+    /// How many in a step.
+    pub count: usize,
+    /// Bytes (S of docs/method.md) in a step.
+    pub bytes: u64,
+}
+
+/// The program of `rank` and what it takes; pure.
+///
+/// # Errors
+/// When the recipe cannot be followed.
+pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, Refusal> {
+    check(recipe)?;
+    let built = build(recipe, recipe.mesh.coordinate(rank))?;
+    let plan = engine::plan(&built.program);
+    Ok(of(&built, &plan, threads))
+}
+
+pub(crate) fn of(built: &Built, plan: &Plan, threads: usize) -> Outline {
+    let program = &built.program;
+    let flops = |instruction: &Instruction| match instruction {
+        Instruction::Run(op) => engine::flops(op),
+        _ => 0.0,
+    };
+    let held = built.store.units.iter().flat_map(|unit| &unit.held);
+    Outline {
+        categories: plan.categories.clone(),
+        bytes: plan.private + plan.shared + threads * scratch(program, threads),
+        shared_bytes: plan.shared,
+        flops: program.instructions.iter().map(flops).sum(),
+        model_flops: built.model_flops,
+        traffic: traffic(program),
+        parameters: held.map(|held| held.len).sum(),
+    }
+}
+
+/// Scratch bytes of one thread.
+pub(crate) fn scratch(program: &Program, threads: usize) -> usize {
+    let widest = |op: &engine::Op| {
+        let mut bytes = 0;
+        op.for_each_view(&mut |view| {
+            let dtype = program.dtype(view);
+            if dtype.is_float() {
+                // The narrowest float is the type of activations.
+                let each = dtype.bytes() as usize;
+                bytes = if bytes == 0 { each } else { each.min(bytes) };
+            }
+        });
+        engine::scratch_bytes(op, bytes.max(2), threads)
+    };
+    let of = |instruction: &Instruction| if let Instruction::Run(op) = instruction { widest(op) } else { 0 };
+    program.instructions.iter().map(of).max().unwrap_or(0)
+}
+
+/// Which operation an exchange is.
+pub(crate) fn operation(kind: ExchangeKind) -> Collective {
+    match kind {
+        ExchangeKind::Sum | ExchangeKind::Max => Collective::AllReduce,
+        ExchangeKind::AllGather => Collective::AllGather,
+        ExchangeKind::ReduceScatter => Collective::ReduceScatter,
+        ExchangeKind::Transfer { .. } => Collective::Broadcast,
+    }
+}
+
+fn axis_name(axis: Axis) -> &'static str {
+    match axis {
+        Axis::Data => "data",
+        Axis::Tensor => "tensor",
+        Axis::Link(_) | Axis::Ends => "pipeline",
+        Axis::World => "world",
+    }
+}
+
+fn traffic(program: &Program) -> Vec<Traffic> {
+    let mut sums: Vec<Traffic> = Vec::new();
+    for instruction in &program.instructions {
+        let Instruction::Start { exchange, .. } = instruction else { continue };
+        let (axis, operation) = (axis_name(exchange.axis), operation(exchange.kind));
+        let bytes = bytes_of(program, exchange);
+        match sums.iter_mut().find(|sum| sum.axis == axis && sum.operation == operation) {
+            Some(sum) => {
+                sum.count += 1;
+                sum.bytes += bytes;
+            }
+            None => sums.push(Traffic { axis, operation, count: 1, bytes }),
+        }
+    }
+    sums
+}
+
+/// S: the larger side, which for gathering and scattering is all ranks' blocks together.
+fn bytes_of(program: &Program, exchange: &Exchange) -> u64 {
+    let each = program.dtype(exchange.output).bytes();
+    exchange.input.len.max(exchange.output.len) as u64 * each
+}

@@ -1,0 +1,6 @@
+//! The proofs: every way of cutting a training run gives what one rank gives.
+
+mod equal;
+mod mutants;
+mod refusals;
+mod scaffold;

@@ -1,0 +1,186 @@
+//! Worlds of threads that train small models, and what they end up with.
+
+use std::collections::BTreeMap;
+
+use comm::{Abort, Communicator, Options};
+use engine::Program;
+use model::Model;
+use terms::Dtype;
+
+use crate::build::build;
+use crate::{Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
+
+/// Samples from their index alone.
+pub(super) struct Formula {
+    pub(super) vocabulary: usize,
+    pub(super) classes: usize,
+    /// Whether targets are the next tokens.
+    pub(super) next: bool,
+}
+
+impl Formula {
+    pub(super) fn of(model: &Model) -> Self {
+        match model.input {
+            model::Input::Tokens { vocabulary, next, .. } => Self { vocabulary, classes: vocabulary, next },
+            model::Input::Image { classes, .. } | model::Input::Vector { classes, .. } => {
+                Self { vocabulary: 0, classes, next: false }
+            }
+        }
+    }
+
+    fn token(&self, index: u64, position: usize) -> i32 {
+        (model::mix(index * 1_000_003 + position as u64) % self.vocabulary as u64) as i32
+    }
+}
+
+impl Source for Formula {
+    fn tokens(&mut self, index: u64, tokens: &mut [i32], targets: &mut [i32]) -> Result<(), String> {
+        for position in 0..tokens.len() {
+            tokens[position] = self.token(index, position);
+            targets[position] = self.token(index, position + usize::from(self.next));
+        }
+        Ok(())
+    }
+
+    fn numbers(&mut self, index: u64, numbers: &mut [f32], class: &mut i32) -> Result<(), String> {
+        for (place, number) in numbers.iter_mut().enumerate() {
+            let word = model::mix(index * 1_000_003 + place as u64);
+            *number = (word >> 40) as f32 / (1 << 23) as f32 - 1.0;
+        }
+        *class = (model::mix(index) % self.classes as u64) as i32;
+        Ok(())
+    }
+}
+
+/// A serial recipe: one rank, so many micro-batches.
+pub(super) fn recipe(model: Model, micro_batch: usize, micros: usize) -> Recipe {
+    Recipe {
+        model,
+        mesh: Mesh::SERIAL,
+        precision: Dtype::F64,
+        micro_batch,
+        micro_batches: vec![micros],
+        schedule: Schedule::OneForwardOneBackward,
+        chunks: 1,
+        stages: Vec::new(),
+        sharded: 0,
+        bucket_bytes: 4096,
+        overlap: true,
+        sequence_parallel: false,
+        recompute: false,
+        synchronised: false,
+        optimizer: Optimizer::Sgd { rate: 0.05, momentum: 0.9 },
+        clip: None,
+        seed: 11,
+        communicate: true,
+    }
+}
+
+/// The same work on a mesh: the micro-batches of the serial recipe, shared out among replicas.
+pub(super) fn on(serial: &Recipe, data: usize, tensor: usize, pipeline: usize) -> Recipe {
+    let micros: usize = serial.micro_batches.iter().sum();
+    assert_eq!(micros % data, 0);
+    let mesh = Mesh { data, tensor, pipeline };
+    Recipe { mesh, micro_batches: vec![micros / data; data], ..serial.clone() }
+}
+
+/// What a run ends with.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) losses: Vec<f64>,
+    /// Whole parameters, put together from what ranks hold.
+    pub(super) parameters: BTreeMap<String, Vec<f64>>,
+}
+
+/// Changes a rank's program before it runs.
+pub(super) type Edit<'a> = &'a (dyn Fn(usize, &mut Program) + Sync);
+
+/// Trains on threads over shared memory.
+pub(super) fn train(recipe: &Recipe, steps: usize) -> Outcome {
+    train_edited(recipe, steps, 1, &|_, _| {})
+}
+
+/// As [`train`], with programs changed.
+pub(super) fn train_edited(recipe: &Recipe, steps: usize, threads: usize, edit: Edit<'_>) -> Outcome {
+    let ranks = recipe.mesh.ranks();
+    let abort = Abort::default();
+    let bootstraps = comm::threads(ranks as u32, &abort);
+    let results: Vec<(Vec<f64>, Vec<crate::Piece>)> = std::thread::scope(|scope| {
+        let handles: Vec<_> = bootstraps
+            .into_iter()
+            .enumerate()
+            .map(|(rank, mut bootstrap)| {
+                scope.spawn(move || {
+                    let options = Options { oversubscribed: true, ..Options::default() };
+                    let (mut world, abort) = comm::open("shm", &mut bootstrap, &options).expect("shm opens");
+                    let result = run_rank(recipe, steps, threads, edit, rank, &mut *world, &abort, &options);
+                    if result.is_err() {
+                        abort.raise();
+                    }
+                    result.unwrap_or_else(|error| panic!("rank {rank}: {error}"))
+                })
+            })
+            .collect();
+        handles.into_iter().map(|handle| handle.join().expect("a rank panicked")).collect()
+    });
+    outcome(recipe, &results)
+}
+
+#[expect(clippy::too_many_arguments, reason = "one rank's share of a test")]
+fn run_rank(
+    recipe: &Recipe,
+    steps: usize,
+    threads: usize,
+    edit: Edit<'_>,
+    rank: usize,
+    world: &mut dyn Communicator,
+    abort: &Abort,
+    options: &Options,
+) -> Result<(Vec<f64>, Vec<crate::Piece>), crate::Error> {
+    crate::check(recipe)?;
+    let mut built = build(recipe, recipe.mesh.coordinate(rank))?;
+    edit(rank, &mut built.program);
+    let source = Box::new(Formula::of(&recipe.model));
+    let mut trainer = Trainer::of(built, recipe, world, abort, options, threads, &[], source)?;
+    let mut losses = Vec::new();
+    for _ in 0..steps {
+        losses.push(trainer.step(world)?.loss);
+    }
+    let agreement = trainer.agreement(world)?;
+    assert_eq!(agreement.different, 0, "rank {rank}: {agreement:?}");
+    Ok((losses, trainer.parameters()))
+}
+
+/// Whole parameters from pieces: every number is there, and ranks that hold the same agree.
+fn outcome(recipe: &Recipe, results: &[(Vec<f64>, Vec<crate::Piece>)]) -> Outcome {
+    let mut parameters: BTreeMap<String, Vec<f64>> =
+        recipe.model.parameters().into_iter().map(|held| (held.name.clone(), vec![f64::NAN; held.len()])).collect();
+    for piece in results.iter().flat_map(|(_, pieces)| pieces) {
+        let whole = parameters.get_mut(&piece.name).expect("a parameter of the model");
+        for (offset, number) in piece.numbers.iter().enumerate() {
+            let place = &mut whole[piece.first + offset];
+            assert!(place.is_nan() || place.to_bits() == number.to_bits(), "{} differs between ranks", piece.name);
+            *place = *number;
+        }
+    }
+    for (name, numbers) in &parameters {
+        assert!(numbers.iter().all(|number| !number.is_nan()), "nobody holds all of {name}");
+    }
+    for (losses, _) in results {
+        assert_eq!(losses, &results[0].0, "the loss is the same on all ranks");
+    }
+    Outcome { losses: results[0].0.clone(), parameters }
+}
+
+/// The largest difference relative to the size of what is compared: losses, and each parameter's norm.
+pub(super) fn difference(a: &Outcome, b: &Outcome) -> f64 {
+    assert_eq!(a.losses.len(), b.losses.len());
+    let losses = a.losses.iter().zip(&b.losses).map(|(x, y)| (x - y).abs() / x.abs().max(1e-300));
+    let parameters = a.parameters.iter().map(|(name, numbers)| {
+        let other = &b.parameters[name];
+        let norm = numbers.iter().map(|x| x * x).sum::<f64>().sqrt();
+        let apart = numbers.iter().zip(other).map(|(x, y)| (x - y) * (x - y)).sum::<f64>().sqrt();
+        apart / norm.max(1e-12)
+    });
+    losses.chain(parameters).fold(0.0, f64::max)
+}

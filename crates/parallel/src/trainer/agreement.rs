@@ -1,0 +1,106 @@
+//! Whether ranks that must hold equal parameters do, bit by bit.
+
+use comm::Communicator;
+use device::Region;
+use engine::{Axis, View};
+use terms::{Collective, Dtype, Reduce};
+
+use super::{Error, Trainer, call};
+use crate::units::Held;
+
+/// Equal parameters where replicas must hold equal ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Agreement {
+    /// Numbers compared.
+    pub compared: u64,
+    /// Numbers of parameters that differ between ranks.
+    pub different: u64,
+    /// The first parameter that differs.
+    pub first: Option<String>,
+}
+
+impl Trainer {
+    /// Compares the parameters that ranks hold in common: digests of all bits of each. Collective.
+    ///
+    /// # Errors
+    /// What communication says.
+    pub fn agreement(&mut self, _world: &mut dyn Communicator) -> Result<Agreement, Error> {
+        let mut agreement = Agreement::default();
+        for axis in [Axis::Data, Axis::Tensor, Axis::Ends] {
+            if self.groups.size(axis).is_some() {
+                self.compare(axis, &mut agreement)?;
+            }
+        }
+        Ok(agreement)
+    }
+
+    /// What ranks along an axis hold in common: name, numbers, digest.
+    fn common(&self, axis: Axis) -> Vec<(String, u64, u64)> {
+        let store = &self.built.store;
+        let across = |held: &&Held, tied: bool| match axis {
+            Axis::Tensor => held.whole(),
+            Axis::Ends => tied,
+            _ => true,
+        };
+        let mut common = Vec::new();
+        for (unit, storage) in store.units.iter().zip(&store.storage) {
+            // Sharded parameters are nobody else's.
+            let Some(value) = storage.value else { continue };
+            for held in unit.held.iter().filter(|held| across(held, unit.tied_across)) {
+                let digest = self.digest(value.part(held.offset, held.len));
+                common.push((held.parameter.name.clone(), held.len as u64, digest));
+            }
+        }
+        // Both ends list their tied parameters in the order of their names.
+        common.sort();
+        common
+    }
+
+    fn digest(&self, view: View) -> u64 {
+        let slice = self.memory.slice(view);
+        // SAFETY: inside the region; no program runs, so nobody writes.
+        let bytes = unsafe { std::slice::from_raw_parts(slice.ptr(), slice.len()) };
+        let mut digest = slice.len() as u64;
+        let mut chunks = bytes.chunks_exact(8);
+        for chunk in &mut chunks {
+            let word = u64::from_le_bytes(chunk.try_into().expect("eight bytes"));
+            digest = model::mix(digest ^ word);
+        }
+        for byte in chunks.remainder() {
+            digest = model::mix(digest ^ u64::from(*byte));
+        }
+        digest
+    }
+
+    fn compare(&mut self, axis: Axis, agreement: &mut Agreement) -> Result<(), Error> {
+        let common = self.common(axis);
+        let count = common.len();
+        if count == 0 {
+            return Ok(());
+        }
+        // The digests and their complements: the maximum of both is our own only if all are equal.
+        let bytes = 16 * count;
+        let region = Region::host(bytes).map_err(|source| Error::Memory { bytes, source })?;
+        // SAFETY: fresh memory of that size, which only this function uses but for the operation below.
+        let words = unsafe { std::slice::from_raw_parts_mut(region.base().cast::<i64>(), 2 * count) };
+        for (index, (_, _, digest)) in common.iter().enumerate() {
+            words[index] = *digest as i64;
+            words[count + index] = !(*digest as i64);
+        }
+        let whole = region.whole();
+        let operation = call(Collective::AllReduce, Reduce::Max, Dtype::I64, &whole, &whole, 0);
+        if let Some(group) = self.groups.get(axis) {
+            group.run(&operation)?;
+        }
+        // SAFETY: as above; the operation is complete.
+        let words = unsafe { std::slice::from_raw_parts(region.base().cast::<i64>(), 2 * count) };
+        for (index, (name, len, digest)) in common.into_iter().enumerate() {
+            agreement.compared += len;
+            if words[index] != digest as i64 || words[count + index] != !(digest as i64) {
+                agreement.different += len;
+                agreement.first.get_or_insert(name);
+            }
+        }
+        Ok(())
+    }
+}
