@@ -2,6 +2,7 @@
 
 mod catalog;
 mod counts;
+mod golden;
 mod initial;
 mod refusals;
 mod shapes;
