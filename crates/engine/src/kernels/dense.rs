@@ -1,26 +1,56 @@
 //! Operations of [`Dense`].
 
+mod attention;
+mod matmul;
+#[cfg(target_arch = "x86_64")]
+mod packed;
+mod product;
+#[cfg(test)]
+mod tests;
+mod widened;
+
 use crate::context::Context;
 use crate::memory::Memory;
-use crate::op::Dense;
+use crate::op::{Attention, Dense};
 
 /// Runs one operation.
 ///
 /// # Safety
 /// As [`crate::execute`].
 pub(crate) unsafe fn run(op: &Dense, memory: &Memory, context: &Context<'_>) {
-    let _ = (op, memory, context);
-    todo!()
+    // SAFETY: the caller's.
+    unsafe {
+        match op {
+            Dense::MatMul(op) => matmul::run(op, memory, context),
+            Dense::AttentionForward(op) => attention::forward(op, memory, context),
+            Dense::AttentionBackward { forward, d_output, d_qkv } => {
+                attention::backward(forward, *d_output, *d_qkv, memory, context);
+            }
+        }
+    }
 }
 
 /// Scratch bytes of one part, for elements of `bytes` bytes.
 pub(crate) fn scratch_bytes(op: &Dense, bytes: usize, threads: usize) -> usize {
-    let _ = (op, bytes, threads);
-    todo!()
+    match op {
+        Dense::MatMul(op) => matmul::scratch_bytes(op, bytes, threads),
+        Dense::AttentionForward(op) => attention::scratch_bytes(op, false, bytes),
+        Dense::AttentionBackward { forward, .. } => attention::scratch_bytes(forward, true, bytes),
+    }
 }
 
 /// See [`crate::flops`].
 pub(crate) fn flops(op: &Dense) -> f64 {
-    let _ = op;
-    todo!()
+    match op {
+        Dense::MatMul(op) => 2.0 * op.m as f64 * op.n as f64 * op.k as f64,
+        Dense::AttentionForward(op) => attention_flops(op),
+        Dense::AttentionBackward { forward, .. } => 2.0 * attention_flops(forward),
+    }
+}
+
+/// Two products over the pairs of rows that see each other.
+fn attention_flops(op: &Attention) -> f64 {
+    let rows = op.sequence as f64;
+    let pairs = if op.causal { rows * (rows + 1.0) / 2.0 } else { rows * rows };
+    4.0 * (op.batch * op.heads * op.head_width) as f64 * pairs
 }

@@ -1,0 +1,158 @@
+//! How fast matrix products and attention are.
+//!
+//! `cargo bench -p engine --bench dense [-- PART_OF_A_NAME ...]`; the figure is the best of several repetitions, in GFLOP/s.
+
+#![allow(clippy::print_stdout, reason = "a bench prints")]
+
+use std::time::Instant;
+
+use device::Region;
+use engine::op::{Attention, Dense, MatMul, Op};
+use engine::{Buffer, BufferId, Category, Context, Lifetime, Memory, Scratch, Step, Threads, View};
+use terms::Dtype;
+
+/// Buffers of small numbers that differ, and a view of each.
+fn memory(sizes: &[(Dtype, usize)]) -> (Memory, Vec<View>) {
+    let buffer = |&(dtype, len): &(Dtype, usize)| Buffer {
+        category: Category::Activation,
+        lifetime: Lifetime::Persistent,
+        dtype,
+        len,
+    };
+    let buffers: Vec<Buffer> = sizes.iter().map(buffer).collect();
+    let place = |buffer: &Buffer| Region::host(buffer.bytes().next_multiple_of(64)).expect("memory").whole();
+    let memory = Memory::new(&buffers, buffers.iter().map(place).collect());
+    let views: Vec<View> =
+        (0..).zip(&buffers).map(|(id, buffer)| View { buffer: BufferId(id), offset: 0, len: buffer.len }).collect();
+    for view in &views {
+        fill(&memory, *view);
+    }
+    (memory, views)
+}
+
+fn fill(memory: &Memory, view: View) {
+    let value = |i: usize| ((i * 37 % 101) as f32 - 50.0) / 64.0;
+    // SAFETY: nobody else uses the memory.
+    unsafe {
+        match memory.dtype(view) {
+            Dtype::F32 => memory.write::<f32>(view).iter_mut().enumerate().for_each(|(i, x)| *x = value(i)),
+            Dtype::F64 => memory.write::<f64>(view).iter_mut().enumerate().for_each(|(i, x)| *x = value(i).into()),
+            Dtype::Bf16 => {
+                let half = |i| half::bf16::from_f32(value(i));
+                memory.write::<half::bf16>(view).iter_mut().enumerate().for_each(|(i, x)| *x = half(i));
+            }
+            Dtype::F16 => {
+                let half = |i| half::f16::from_f32(value(i));
+                memory.write::<half::f16>(view).iter_mut().enumerate().for_each(|(i, x)| *x = half(i));
+            }
+            other => panic!("{other} is no type of products"),
+        }
+    }
+}
+
+/// Best of `repetitions`, in seconds.
+fn best(op: &Op, dtype: Dtype, memory: &Memory, threads: usize, repetitions: usize) -> f64 {
+    let pool = Threads::new(threads, &[0, 1]).expect("threads");
+    let scratch = Scratch::new(threads, engine::scratch_bytes(op, dtype.bytes() as usize, threads));
+    let context = Context { threads, scratch: &scratch, step: Step { number: 1, seed: 0 }, loss_scale: 1.0 };
+    let mut best = f64::INFINITY;
+    for _ in 0..repetitions {
+        let begin = Instant::now();
+        // SAFETY: the views of one operation are different buffers, and nobody else uses them.
+        pool.install(|| unsafe { engine::execute(op, memory, &context) });
+        best = best.min(begin.elapsed().as_secs_f64());
+    }
+    best
+}
+
+/// Prints one line.
+fn report(name: &str, op: &Op, dtype: Dtype, memory: &Memory, repetitions: usize) {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let name = format!("{name} {dtype}");
+    if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
+        return;
+    }
+    let rate = |threads| engine::flops(op) / best(op, dtype, memory, threads, repetitions) * 1e-9;
+    println!("{name:<58} {:>8.1} {:>8.1}", rate(1), rate(2));
+}
+
+/// `name m n k`, transposition of a and of b, accumulated in S.
+type Product = (&'static str, usize, usize, usize, bool, bool, bool, bool);
+
+const PRODUCTS: [Product; 12] = [
+    ("qkv forward", 2048, 2304, 768, false, true, false, true),
+    ("projection forward", 2048, 768, 768, false, true, false, true),
+    ("mlp up forward", 2048, 3072, 768, false, true, false, true),
+    ("mlp down forward", 2048, 768, 3072, false, true, false, true),
+    ("mlp up input", 2048, 768, 3072, false, false, false, false),
+    ("mlp down input", 2048, 3072, 768, false, false, false, false),
+    ("mlp up weight", 3072, 768, 2048, true, false, true, false),
+    ("mlp down weight", 768, 3072, 2048, true, false, true, false),
+    ("256 mlp up forward", 256, 3072, 768, false, true, false, true),
+    ("256 head forward", 256, 50257, 768, false, true, false, false),
+    ("256 head input", 256, 768, 50257, false, false, false, false),
+    ("256 head weight", 50257, 768, 256, true, false, true, false),
+];
+
+fn product(dtype: Dtype, &(name, m, n, k, a_transposed, b_transposed, accumulate, bias): &Product) {
+    let wide = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
+    let (memory, views) =
+        memory(&[(dtype, m * k), (dtype, k * n), (if accumulate { wide } else { dtype }, m * n), (dtype, n)]);
+    let op = Op::Dense(Dense::MatMul(MatMul {
+        a: views[0],
+        b: views[1],
+        c: views[2],
+        bias: bias.then_some(views[3]),
+        m,
+        n,
+        k,
+        a_transposed,
+        b_transposed,
+        accumulate,
+    }));
+    report(&format!("{name} {m}x{n}x{k}"), &op, dtype, &memory, 12);
+}
+
+fn attention(dtype: Dtype, batch: usize, sequence: usize, causal: bool) {
+    let (heads, head_width) = (12, 64);
+    let wide = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
+    let (rows, width) = (batch * sequence, heads * head_width);
+    let (memory, views) = memory(&[
+        (dtype, rows * 3 * width),
+        (dtype, rows * width),
+        (wide, rows * heads),
+        (dtype, rows * width),
+        (dtype, rows * 3 * width),
+    ]);
+    let forward = Attention {
+        qkv: views[0],
+        output: views[1],
+        log_sum: views[2],
+        batch,
+        sequence,
+        heads,
+        kv_heads: heads,
+        head_width,
+        causal,
+    };
+    let name = format!("{}x{}x{}x{} {}", batch, sequence, heads, head_width, if causal { "causal" } else { "full" });
+    report(
+        &format!("attention forward {name}"),
+        &Op::Dense(Dense::AttentionForward(forward.clone())),
+        dtype,
+        &memory,
+        12,
+    );
+    let backward = Dense::AttentionBackward { forward, d_output: views[3], d_qkv: views[4] };
+    report(&format!("attention backward {name}"), &Op::Dense(backward), dtype, &memory, 12);
+}
+
+fn main() {
+    println!("GFLOP/s, best of 12{:<39} {:>8} {:>8}", "", "1 thread", "2 threads");
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        PRODUCTS.iter().for_each(|shape| product(dtype, shape));
+        attention(dtype, 4, 512, true);
+        attention(dtype, 4, 128, false);
+        attention(dtype, 1, 256, true);
+    }
+}

@@ -1,0 +1,227 @@
+//! What happens to a tile of scores, row by row, with an exponential that compiles to vector code.
+//!
+//! Each body is compiled for AVX-512, for AVX2 and for any CPU; which one runs is decided at run time.
+
+use crate::element::Wide;
+
+/// Sums and maxima run in this many lanes, always: the order of additions does not depend on the CPU.
+const LANES: usize = 16;
+
+/// A type with an exponential.
+pub(super) trait Exponential: Wide {
+    /// `exp(self)` for `self <= 0`, to about one unit in the last place; zero where the result would not be normal.
+    /// `FMA` says whether the CPU fuses: without, asking for it calls a function.
+    fn exponential<const FMA: bool>(self) -> Self;
+
+    /// Natural logarithm.
+    fn logarithm(self) -> Self;
+}
+
+macro_rules! exponential {
+    ($type:ty, $lowest:expr, $magic:expr, $mantissa:expr, $high:expr, $low:expr, $coefficients:expr) => {
+        impl Exponential for $type {
+            #[inline(always)]
+            fn exponential<const FMA: bool>(self) -> Self {
+                let add = |a: Self, b: Self, c: Self| if FMA { a.mul_add(b, c) } else { a * b + c };
+                let x = if self < $lowest { $lowest } else { self };
+                // Adding 1.5 x 2^mantissa leaves the nearest integer in the lowest bits.
+                let shifted = add(x, std::f64::consts::LOG2_E as Self, $magic);
+                let n = shifted - $magic;
+                let r = add(n, -$low, add(n, -$high, x));
+                let mut p: Self = 0.0;
+                for c in $coefficients {
+                    p = add(p, r, c);
+                }
+                let p = add(p * r, r, r) + 1.0;
+                let result = Self::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << $mantissa));
+                if self < $lowest { 0.0 } else { result }
+            }
+
+            fn logarithm(self) -> Self {
+                self.ln()
+            }
+        }
+    };
+}
+
+// exp(r) = 1 + r + r^2 p(r) for |r| <= ln 2 / 2. f32: p and the two parts of ln 2 are Cephes' (Moshier, expf.c). f64: p is
+// the Taylor series to r^13 / 13!, whose next term is below 5e-18.
+exponential!(
+    f32,
+    -87.0,
+    12_582_912.0,
+    23,
+    0.693_359_4,
+    -2.121_944_4e-4,
+    [1.987_569_2e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1]
+);
+exponential!(
+    f64,
+    -708.0,
+    6_755_399_441_055_744.0,
+    52,
+    6.931_471_803_691_238e-1,
+    1.908_214_929_270_587_7e-10,
+    [
+        1.0 / 6_227_020_800.0,
+        1.0 / 479_001_600.0,
+        1.0 / 39_916_800.0,
+        1.0 / 3_628_800.0,
+        1.0 / 362_880.0,
+        1.0 / 40_320.0,
+        1.0 / 5_040.0,
+        1.0 / 720.0,
+        1.0 / 120.0,
+        1.0 / 24.0,
+        1.0 / 6.0,
+        0.5
+    ]
+);
+
+/// Running maximum, sum and unnormalised output of the rows of a tile.
+pub(super) struct Running<'a, W> {
+    /// Largest score so far.
+    pub(super) largest: &'a mut [W],
+    /// Sum of exponentials so far.
+    pub(super) sum: &'a mut [W],
+    /// `[rows, width]`: what the sum belongs to.
+    pub(super) output: &'a mut [W],
+    /// Columns of `output`.
+    pub(super) width: usize,
+    /// Whether this is the first tile of these rows.
+    pub(super) first: bool,
+}
+
+macro_rules! by_cpu {
+    ($(#[$doc:meta])* $name:ident, $body:ident, ($($argument:ident: $type:ty),*)) => {
+        $(#[$doc])*
+        pub(super) fn $name<W: Exponential>($($argument: $type),*) {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,fma")]
+                fn avx512<W: Exponential>($($argument: $type),*) {
+                    $body::<W, true>($($argument),*)
+                }
+                #[target_feature(enable = "avx2,fma")]
+                fn avx2<W: Exponential>($($argument: $type),*) {
+                    $body::<W, true>($($argument),*)
+                }
+                let fma = is_x86_feature_detected!("fma");
+                let wide = is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl");
+                if fma && wide {
+                    // SAFETY: the CPU has it.
+                    return unsafe { avx512::<W>($($argument),*) };
+                }
+                if fma && is_x86_feature_detected!("avx2") {
+                    // SAFETY: the CPU has it.
+                    return unsafe { avx2::<W>($($argument),*) };
+                }
+            }
+            $body::<W, false>($($argument),*)
+        }
+    };
+}
+
+by_cpu!(
+    /// Scores (rows of `columns`) become exponentials of their distance from the running maximum; maximum and sum go on, and
+    /// the output so far is scaled to the new maximum. `visible`: see [`super::visible`].
+    accumulate, accumulate_body,
+    (scores: &mut [W], columns: usize, visible: Option<usize>, running: &mut Running<'_, W>)
+);
+
+by_cpu!(
+    /// Scores become probabilities `p = exp(score - log_sum)`, and `d` (gradients of p) become gradients of scores before
+    /// scaling, `p (d - delta) scale`.
+    differentiate, differentiate_body,
+    (scores: &mut [W], d: &mut [W], columns: usize, visible: Option<usize>, log_sum: &[W], delta: &[W], scale: W)
+);
+
+/// What row `i` of a tile sees.
+#[inline(always)]
+fn seen(visible: Option<usize>, i: usize, columns: usize) -> usize {
+    visible.map_or(columns, |visible| (visible + i).min(columns))
+}
+
+#[inline(always)]
+fn accumulate_body<W: Exponential, const FMA: bool>(
+    scores: &mut [W],
+    columns: usize,
+    visible: Option<usize>,
+    running: &mut Running<'_, W>,
+) {
+    let width = running.width;
+    for (i, row) in scores.chunks_exact_mut(columns).enumerate() {
+        let (row, hidden) = row.split_at_mut(seen(visible, i, columns));
+        hidden.fill(W::ZERO);
+        let mut largest = largest(row);
+        if !running.first {
+            largest = largest.larger(running.largest[i]);
+            let factor = (running.largest[i] - largest).exponential::<FMA>();
+            running.sum[i] *= factor;
+            running.output[i * width..(i + 1) * width].iter_mut().for_each(|value| *value *= factor);
+        } else {
+            running.sum[i] = W::ZERO;
+        }
+        running.largest[i] = largest;
+        running.sum[i] += exponentials::<W, FMA>(row, largest);
+    }
+}
+
+#[inline(always)]
+fn largest<W: Wide>(row: &[W]) -> W {
+    let mut lanes = [row[0]; LANES];
+    let (whole, rest) = row.as_chunks::<LANES>();
+    for chunk in whole {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = lane.larger(*value);
+        }
+    }
+    lanes.iter().chain(rest).fold(row[0], |largest, value| largest.larger(*value))
+}
+
+/// `x = exp(x - largest)`; gives the sum.
+#[inline(always)]
+fn exponentials<W: Exponential, const FMA: bool>(row: &mut [W], largest: W) -> W {
+    let mut lanes = [W::ZERO; LANES];
+    let (whole, rest) = row.as_chunks_mut::<LANES>();
+    for chunk in whole {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *value = (*value - largest).exponential::<FMA>();
+            *lane += *value;
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(rest) {
+        *value = (*value - largest).exponential::<FMA>();
+        *lane += *value;
+    }
+    lanes.into_iter().sum()
+}
+
+#[inline(always)]
+fn differentiate_body<W: Exponential, const FMA: bool>(
+    scores: &mut [W],
+    d: &mut [W],
+    columns: usize,
+    visible: Option<usize>,
+    log_sum: &[W],
+    delta: &[W],
+    scale: W,
+) {
+    let rows = scores.chunks_exact_mut(columns).zip(d.chunks_exact_mut(columns));
+    for (i, (scores, d)) in rows.enumerate() {
+        let seen = seen(visible, i, columns);
+        let (log_sum, delta) = (log_sum[i], delta[i]);
+        for (score, d) in scores[..seen].iter_mut().zip(&mut d[..seen]) {
+            // Rounding may lift a score above its row's log of the sum by little; exp takes what is below zero.
+            let distance = *score - log_sum;
+            let p = (if distance > W::ZERO { W::ZERO } else { distance }).exponential::<FMA>();
+            *score = p;
+            *d = p * (*d - delta) * scale;
+        }
+        scores[seen..].fill(W::ZERO);
+        d[seen..].fill(W::ZERO);
+    }
+}

@@ -1,0 +1,249 @@
+//! Matrix products: which kernel, and which part of the result on which thread.
+
+use std::ops::Range;
+
+use gemm::Parallelism;
+use half::{bf16, f16};
+use terms::Dtype;
+
+#[cfg(target_arch = "x86_64")]
+use super::packed::{self, Job, Kernel, Output, Plan, Unit};
+use super::product::{Matrix, Size, product};
+use super::widened;
+use crate::context::Context;
+use crate::element::{Element, Wide};
+use crate::memory::Memory;
+use crate::op::MatMul;
+
+/// Parts begin at multiples of this many rows or columns: whole panels of the kernels, and whole cache lines.
+const GRAIN: usize = 32;
+
+/// Products below this many multiplications run on one thread: waking another takes as long.
+const SMALL: usize = 1 << 19;
+
+/// Operands of a product.
+pub(super) struct Operands<E, C> {
+    size: Size,
+    a: Matrix<E>,
+    b: Matrix<E>,
+    c: Matrix<C>,
+    bias: Option<*const E>,
+    accumulate: bool,
+}
+
+// SAFETY: addresses; who may touch the memory is said where they are used.
+unsafe impl<E: Sync, C: Send> Sync for Operands<E, C> {}
+
+/// Runs a product.
+///
+/// # Safety
+/// As [`crate::execute`].
+pub(super) unsafe fn run(op: &MatMul, memory: &Memory, context: &Context<'_>) {
+    let (dtype, wide) = (memory.dtype(op.a), memory.dtype(op.c) != memory.dtype(op.a));
+    assert!(op.m * op.n * op.k > 0, "an empty product: {op:?}");
+    // SAFETY: the caller's.
+    unsafe {
+        match (dtype, wide) {
+            (Dtype::F32, false) => single(&Operands::<f32, f32>::of(op, memory), context),
+            (Dtype::F64, false) => library(&Operands::<f64, f64>::of(op, memory), context),
+            (Dtype::Bf16, false) => half_width(&Operands::<bf16, bf16>::of(op, memory), context),
+            (Dtype::Bf16, true) => half_width(&Operands::<bf16, f32>::of(op, memory), context),
+            (Dtype::F16, false) => by_widening(&Operands::<f16, f16>::of(op, memory), context),
+            (Dtype::F16, true) => by_widening(&Operands::<f16, f32>::of(op, memory), context),
+            _ => panic!("no product of {dtype} into {}", memory.dtype(op.c)),
+        }
+    }
+}
+
+impl<E: Element, C: Element<Wide = E::Wide>> Operands<E, C> {
+    /// # Safety
+    /// The views do not overlap and nobody else uses them.
+    pub(super) unsafe fn of(op: &MatMul, memory: &Memory) -> Self {
+        assert!(op.a.len >= op.m * op.k && op.b.len >= op.k * op.n && op.c.len >= op.m * op.n, "{op:?}");
+        assert!(op.bias.is_none_or(|bias| bias.len >= op.n), "{op:?}");
+        // SAFETY: the caller's.
+        unsafe {
+            let a = memory.read::<E>(op.a).as_ptr().cast_mut();
+            let b = memory.read::<E>(op.b).as_ptr().cast_mut();
+            Self {
+                size: Size { m: op.m, n: op.n, k: op.k },
+                a: Matrix::stored(a, if op.a_transposed { op.m } else { op.k }, op.a_transposed),
+                b: Matrix::stored(b, if op.b_transposed { op.k } else { op.n }, op.b_transposed),
+                c: Matrix::rows(memory.write::<C>(op.c).as_mut_ptr(), op.n),
+                bias: op.bias.map(|bias| memory.read::<E>(bias).as_ptr()),
+                accumulate: op.accumulate,
+            }
+        }
+    }
+
+    /// The product of these rows and columns.
+    ///
+    /// # Safety
+    /// They lie inside.
+    unsafe fn part(&self, rows: &Range<usize>, columns: &Range<usize>) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            Self {
+                size: Size { m: rows.len(), n: columns.len(), k: self.size.k },
+                a: self.a.from(rows.start, 0),
+                b: self.b.from(0, columns.start),
+                c: self.c.from(rows.start, columns.start),
+                bias: self.bias.map(|bias| bias.add(columns.start)),
+                accumulate: self.accumulate,
+            }
+        }
+    }
+
+    /// Runs `work(part, product)` on the threads.
+    ///
+    /// # Safety
+    /// As [`crate::execute`].
+    unsafe fn split(&self, context: &Context<'_>, work: impl Fn(usize, Self) + Sync) {
+        let Size { m, n, .. } = self.size;
+        let (by_rows, grain) = division(self.size);
+        context.split(if by_rows { m } else { n }, grain, |index, range| {
+            let (rows, columns) = if by_rows { (range, 0..n) } else { (0..m, range) };
+            // SAFETY: ranges lie inside.
+            work(index, unsafe { self.part(&rows, &columns) });
+        });
+    }
+}
+
+/// Whether a product is split by rows or by columns, and in multiples of how many: by the longer side, because each part
+/// packs all of the other operand.
+fn division(size: Size) -> (bool, usize) {
+    let by_rows = size.m >= size.n;
+    let grain = if size.m * size.n * size.k < SMALL { size.m.max(size.n) } else { GRAIN };
+    (by_rows, grain)
+}
+
+/// Sizes of the parts: of all but the last, and of the last.
+fn part_sizes(size: Size, threads: usize) -> [Size; 2] {
+    let (by_rows, grain) = division(size);
+    let items = if by_rows { size.m } else { size.n };
+    let grains = items.div_ceil(grain);
+    let each = grains.div_ceil(threads.min(grains).max(1)) * grain;
+    let last = items - (items.saturating_sub(1)) / each * each;
+    [each.min(items), last].map(|len| if by_rows { Size { m: len, ..size } } else { Size { n: len, ..size } })
+}
+
+/// Scratch bytes of a part, for elements of `bytes` bytes: of the kernel that takes most.
+pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize {
+    let need = |size| match bytes {
+        2 => widened::scratch(size) * 4,
+        _ => 0,
+    };
+    let sizes = part_sizes(Size { m: op.m, n: op.n, k: op.k }, threads);
+    #[cfg(target_arch = "x86_64")]
+    let need = |size| match bytes {
+        2 => need(size).max(4 * Plan::new(size, 2, true).total()).max(4 * Plan::new(size, 2, false).total()),
+        4 => need(size).max(4 * Plan::new(size, 1, false).total()),
+        _ => need(size),
+    };
+    sizes.into_iter().map(need).max().unwrap_or(0)
+}
+
+/// f32.
+unsafe fn single(operands: &Operands<f32, f32>, context: &Context<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernel) = Kernel::all::<f32>().first() {
+        // SAFETY: the caller's.
+        return unsafe { by_packing(*kernel, operands, Output::Wide, context) };
+    }
+    // SAFETY: the caller's.
+    unsafe { library(operands, context) }
+}
+
+/// bf16.
+unsafe fn half_width<C: Element<Wide = f32>>(operands: &Operands<bf16, C>, context: &Context<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernel) = Kernel::all::<bf16>().first() {
+        // SAFETY: the caller's; the cast is to the type that C is.
+        return unsafe { by_packing(*kernel, operands, output::<C>, context) };
+    }
+    // SAFETY: the caller's.
+    unsafe { by_widening(operands, context) }
+}
+
+/// Where results of type C go.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn output<C: Element>(c: Matrix<C>) -> Output<bf16> {
+    if C::DTYPE == Dtype::F32 {
+        Output::Wide(Matrix { at: c.at.cast(), row: c.row, column: c.column })
+    } else {
+        Output::Narrow(Matrix { at: c.at.cast(), row: c.row, column: c.column })
+    }
+}
+
+/// With our own kernels.
+///
+/// # Safety
+/// As [`crate::execute`]; the CPU has the kernel.
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
+    kernel: Kernel,
+    operands: &Operands<E, C>,
+    output: impl Fn(Matrix<C>) -> Output<E> + Sync,
+    context: &Context<'_>,
+) {
+    let work = |index, part: Operands<E, C>| {
+        let Operands { size, a, b, mut bias, accumulate, .. } = part;
+        let c = output(part.c);
+        // SAFETY: the part's own rows and columns of c; one thread a part.
+        unsafe {
+            if let (Output::Wide(c), true) = (c, accumulate)
+                && let Some(row) = bias.take()
+            {
+                begin(c, size, std::slice::from_raw_parts(row, size.n), true);
+            }
+            let job = Job { size, a, b, c, bias, accumulate };
+            packed::run(kernel, &job, context.area::<f32>(index, job.plan().total()));
+        }
+    };
+    // SAFETY: the caller's.
+    unsafe { operands.split(context, work) }
+}
+
+/// By widening blocks.
+///
+/// # Safety
+/// As [`crate::execute`].
+pub(super) unsafe fn by_widening<E: Element, C: Element<Wide = E::Wide>>(
+    operands: &Operands<E, C>,
+    context: &Context<'_>,
+) {
+    let work = |index, part: Operands<E, C>| {
+        let Operands { size, a, b, c, bias, accumulate } = part;
+        // SAFETY: the part's own rows and columns of c; one thread a part.
+        unsafe { widened::run(size, a, b, c, bias, accumulate, context.area(index, widened::scratch(size))) }
+    };
+    // SAFETY: the caller's.
+    unsafe { operands.split(context, work) }
+}
+
+/// By the `gemm` crate, which splits the work itself.
+///
+/// # Safety
+/// As [`crate::execute`].
+pub(super) unsafe fn library<W: Wide>(operands: &Operands<W, W>, context: &Context<'_>) {
+    let Operands { size, a, b, c, bias, accumulate } = *operands;
+    let parallelism = if context.threads > 1 { Parallelism::Rayon(context.threads) } else { Parallelism::None };
+    // SAFETY: the caller's.
+    unsafe {
+        if let Some(bias) = bias {
+            begin(c, size, std::slice::from_raw_parts(bias, size.n), accumulate);
+        }
+        product(size, c, a, b, W::ONE, accumulate || bias.is_some(), parallelism);
+    }
+}
+
+/// Writes the bias to every row of c, or adds it.
+unsafe fn begin<W: Wide, E: Element<Wide = W>>(c: Matrix<W>, size: Size, bias: &[E], accumulate: bool) {
+    for i in 0..size.m {
+        // SAFETY: row i of c, of which nobody else uses these columns.
+        let row = unsafe { std::slice::from_raw_parts_mut(c.at.add(i * c.row), size.n) };
+        for (c, bias) in row.iter_mut().zip(bias) {
+            *c = if accumulate { *c + bias.widen() } else { bias.widen() };
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! Products of f32 and bf16 by our own kernels: operands are packed once a block, sums stay in f32.
+//!
+//! Blocks as in Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): a block of a stays in
+//! the second cache, a panel of b in the first. `gemm` reaches the same on large squares; for few rows its packing of the
+//! weights shows, and it knows neither `vdpbf16ps` nor AMX.
+
+mod amx;
+mod pack;
+mod plan;
+mod vector;
+
+use half::bf16;
+
+use super::product::{Matrix, Size};
+use crate::element::Element;
+pub(super) use pack::Unit;
+use pack::{WIDTH, pack_a, pack_b};
+pub(super) use plan::Plan;
+use plan::STRIDE;
+
+/// An inner kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kernel {
+    /// f32, AVX-512.
+    Fma,
+    /// bf16, AVX-512-BF16.
+    Dot,
+    /// bf16, AMX.
+    Amx,
+}
+
+impl Kernel {
+    /// Those of a type that this CPU has, the fastest first.
+    pub(super) fn all<E: Element>() -> &'static [Self] {
+        let vectors = is_x86_feature_detected!("avx512f")
+            && is_x86_feature_detected!("avx512bw")
+            && is_x86_feature_detected!("avx512vl");
+        let dot = vectors && is_x86_feature_detected!("avx512bf16");
+        if E::DTYPE == f32::DTYPE && vectors {
+            &[Self::Fma]
+        } else if E::DTYPE != bf16::DTYPE || !vectors {
+            &[]
+        } else if amx::available() {
+            if dot { &[Self::Amx, Self::Dot] } else { &[Self::Amx] }
+        } else if dot {
+            &[Self::Dot]
+        } else {
+            &[]
+        }
+    }
+
+    fn height(self) -> usize {
+        if self == Self::Amx { amx::HEIGHT } else { vector::HEIGHT }
+    }
+}
+
+/// What sums begin with.
+#[derive(Clone, Copy)]
+enum Start {
+    Zero,
+    /// With what the tile holds.
+    Add,
+    /// Every row with this one, of 32.
+    Row(*const f32),
+}
+
+/// One call of an inner kernel: `rows` rows by 32 columns.
+struct Tile {
+    /// Rows of units, `STRIDE` apart.
+    a: *const u32,
+    /// `units` rows of 32.
+    b: *const u32,
+    units: usize,
+    rows: usize,
+    /// Rows `stride` apart.
+    c: *mut f32,
+    stride: usize,
+    start: Start,
+}
+
+/// Where results go.
+#[derive(Clone, Copy)]
+pub(super) enum Output<E> {
+    /// As they are.
+    Wide(Matrix<f32>),
+    /// Rounded once, at the end.
+    Narrow(Matrix<E>),
+}
+
+/// A product.
+#[derive(Clone, Copy)]
+pub(super) struct Job<E> {
+    pub(super) size: Size,
+    pub(super) a: Matrix<E>,
+    pub(super) b: Matrix<E>,
+    /// Row-major.
+    pub(super) c: Output<E>,
+    /// Added to every row.
+    pub(super) bias: Option<*const E>,
+    /// Add to what c holds.
+    pub(super) accumulate: bool,
+}
+
+impl<E: Unit> Job<E> {
+    /// How it is blocked.
+    pub(super) fn plan(&self) -> Plan {
+        Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)))
+    }
+}
+
+/// Runs a product on the calling thread.
+///
+/// # Safety
+/// The kernel is one of `Kernel::all`; the job's matrices are there, c overlaps none of them, and nobody else uses c.
+pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f32]) {
+    let plan = job.plan();
+    assert!(scratch.len() >= plan.total(), "{} units of scratch, {} needed", scratch.len(), plan.total());
+    let (a, rest) = scratch.split_at_mut(plan.a());
+    let (b, rest) = rest.split_at_mut(plan.b());
+    let (sums, bias) = rest.split_at_mut(plan.sums());
+    // SAFETY: AMX is there if it is the kernel.
+    let _tiles = (kernel == Kernel::Amx).then(|| unsafe { amx::Configured::new() });
+    let block = Block {
+        kernel,
+        job: *job,
+        plan,
+        a: a.as_mut_ptr().cast(),
+        b: b.as_mut_ptr().cast(),
+        sums: sums.as_mut_ptr(),
+        bias: bias.as_mut_ptr(),
+    };
+    // SAFETY: the caller's.
+    unsafe { block.all() };
+}
+
+/// A running product.
+struct Block<E> {
+    kernel: Kernel,
+    job: Job<E>,
+    plan: Plan,
+    a: *mut u32,
+    b: *mut u32,
+    sums: *mut f32,
+    bias: *mut f32,
+}
+
+/// A range: first and how many.
+#[derive(Clone, Copy)]
+struct Range {
+    first: usize,
+    len: usize,
+}
+
+/// Ranges of at most `most` that cover `0..len`.
+fn ranges(len: usize, most: usize) -> impl Iterator<Item = Range> {
+    (0..len).step_by(most.max(1)).map(move |first| Range { first, len: most.min(len - first) })
+}
+
+impl<E: Unit> Block<E> {
+    /// # Safety
+    /// As `run`; so for the rest.
+    unsafe fn all(&self) {
+        let Size { m, n, .. } = self.job.size;
+        for columns in ranges(n, self.plan.columns) {
+            // SAFETY: columns lie inside.
+            unsafe { self.begin_bias(columns) };
+            for rows in ranges(m, self.plan.outer_rows) {
+                for units in ranges(self.plan.units, self.plan.pass) {
+                    // SAFETY: as above.
+                    unsafe { self.pass(rows, columns, units) };
+                }
+            }
+        }
+    }
+
+    /// Bias of these columns as f32, in scratch.
+    unsafe fn begin_bias(&self, columns: Range) {
+        let Some(bias) = self.job.bias else { return };
+        for j in 0..columns.len.next_multiple_of(WIDTH) {
+            // SAFETY: scratch has a whole number of panels; the bias has these columns.
+            unsafe {
+                let value = if j < columns.len { bias.add(columns.first + j).read().widen() } else { 0.0 };
+                self.bias.add(j).write(value);
+            }
+        }
+    }
+
+    /// One block of b, against all rows.
+    unsafe fn pass(&self, rows: Range, columns: Range, units: Range) {
+        let depth = self.depth(units);
+        let stored = units.len.next_multiple_of(16);
+        for panel in ranges(columns.len, WIDTH) {
+            // SAFETY: inside b, and inside its scratch by the plan.
+            unsafe {
+                let from = self.job.b.from(units.first * E::PER, columns.first + panel.first);
+                pack_b(from, panel.len, depth, self.b.add(panel.first * stored), stored);
+            }
+        }
+        for inner in ranges(rows.len, self.plan.rows) {
+            let inner = Range { first: rows.first + inner.first, len: inner.len };
+            // SAFETY: as above.
+            unsafe {
+                self.pack_rows(inner, units);
+                for panel in ranges(columns.len, WIDTH) {
+                    self.panel(rows, inner, columns, panel, units);
+                }
+            }
+        }
+    }
+
+    /// Elements along k in a range of units.
+    fn depth(&self, units: Range) -> usize {
+        (units.len * E::PER).min(self.job.size.k - units.first * E::PER)
+    }
+
+    unsafe fn pack_rows(&self, rows: Range, units: Range) {
+        for (index, block) in ranges(units.len, self.plan.depth).enumerate() {
+            let block = Range { first: units.first + block.first, len: block.len };
+            // SAFETY: inside a, and inside its scratch by the plan.
+            unsafe {
+                let from = self.job.a.from(rows.first, block.first * E::PER);
+                let out = self.a.add(index * self.plan.padded_rows() * STRIDE);
+                pack_a(from, rows.len, self.depth(block), out, STRIDE, block.len.next_multiple_of(16));
+            }
+        }
+    }
+
+    /// 32 columns of the result, these rows.
+    unsafe fn panel(&self, outer: Range, rows: Range, columns: Range, panel: Range, units: Range) {
+        let stored = units.len.next_multiple_of(16);
+        let height = self.kernel.height();
+        let count = rows.len.div_ceil(height);
+        // SAFETY: all inside by the plan.
+        unsafe {
+            let (c, stride) = match self.job.c {
+                Output::Wide(c) => (c.at.add(rows.first * c.row + columns.first + panel.first), c.row),
+                Output::Narrow(_) if self.plan.single() => (self.sums, WIDTH),
+                Output::Narrow(_) => {
+                    let row = rows.first - outer.first;
+                    (self.sums.add((panel.first * self.plan.outer_padded()) + row * WIDTH), WIDTH)
+                }
+            };
+            for (index, block) in ranges(units.len, self.plan.depth).enumerate() {
+                let start = if index > 0 { Start::Add } else { self.start(panel, units) };
+                for t in 0..count {
+                    // Vector kernels: heights that differ by one at most. AMX: always whole tiles.
+                    let (from, to) = if self.kernel == Kernel::Amx {
+                        (t * height, ((t + 1) * height).min(rows.len))
+                    } else {
+                        (t * rows.len / count, (t + 1) * rows.len / count)
+                    };
+                    let tile = Tile {
+                        a: self.a.add(index * self.plan.padded_rows() * STRIDE + from * STRIDE),
+                        b: self.b.add(panel.first * stored + block.first * WIDTH),
+                        units: if self.kernel == Kernel::Amx { block.len.next_multiple_of(16) } else { block.len },
+                        rows: to - from,
+                        c: c.add(from * stride),
+                        stride,
+                        start,
+                    };
+                    self.tile(&tile, panel.len);
+                }
+            }
+            let last = units.first + units.len == self.plan.units;
+            if let (Output::Narrow(out), true) = (self.job.c, last) {
+                let out = out.from(rows.first, columns.first + panel.first);
+                narrow(c, out, rows.len, panel.len, self.job.accumulate);
+            }
+        }
+    }
+
+    /// What the first block of units of a pass begins with.
+    fn start(&self, panel: Range, units: Range) -> Start {
+        let wide = matches!(self.job.c, Output::Wide(_));
+        if units.first > 0 || (wide && self.job.accumulate) {
+            Start::Add
+        } else if self.job.bias.is_some() {
+            Start::Row(self.bias.wrapping_add(panel.first))
+        } else {
+            Start::Zero
+        }
+    }
+
+    /// One tile; where it is not whole, by way of a whole one.
+    unsafe fn tile(&self, tile: &Tile, columns: usize) {
+        let wide = matches!(self.job.c, Output::Wide(_));
+        let whole = columns == WIDTH && (self.kernel != Kernel::Amx || tile.rows == amx::HEIGHT);
+        // SAFETY: the tile's memory; copies are as large as what is there.
+        unsafe {
+            if !wide || whole {
+                return self.call(tile);
+            }
+            let mut whole = [0.0f32; amx::HEIGHT * WIDTH];
+            if let Start::Add = tile.start {
+                for i in 0..tile.rows {
+                    let to = whole.as_mut_ptr().add(i * WIDTH);
+                    std::ptr::copy_nonoverlapping(tile.c.add(i * tile.stride), to, columns);
+                }
+            }
+            self.call(&Tile { c: whole.as_mut_ptr(), stride: WIDTH, ..*tile });
+            for i in 0..tile.rows {
+                let from = whole.as_ptr().add(i * WIDTH);
+                std::ptr::copy_nonoverlapping(from, tile.c.add(i * tile.stride), columns);
+            }
+        }
+    }
+
+    unsafe fn call(&self, tile: &Tile) {
+        // SAFETY: the kernel is there.
+        unsafe {
+            match self.kernel {
+                Kernel::Fma => vector::fma::run(tile),
+                Kernel::Dot => vector::dot::run(tile),
+                Kernel::Amx => amx::run(tile),
+            }
+        }
+    }
+}
+
+/// Rounds sums, rows of 32, into `out`, or adds them there.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn narrow<E: Unit>(sums: *const f32, out: Matrix<E>, rows: usize, columns: usize, accumulate: bool) {
+    for i in 0..rows {
+        // SAFETY: rows and columns lie inside both.
+        let (sums, out) = unsafe {
+            let sums = std::slice::from_raw_parts(sums.add(i * WIDTH), columns);
+            (sums, std::slice::from_raw_parts_mut(out.at.add(i * out.row), columns))
+        };
+        if accumulate {
+            sums.iter().zip(out).for_each(|(sum, out)| *out = E::narrow(out.widen() + *sum));
+        } else {
+            sums.iter().zip(out).for_each(|(sum, out)| *out = E::narrow(*sum));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One product of strided matrices of f32 or f64, by the `gemm` crate.
+
+use gemm::Parallelism;
+
+use crate::element::Wide;
+
+/// A matrix in memory: element (i, j) lies `i row + j column` elements after the first.
+#[derive(Debug)]
+pub(super) struct Matrix<T> {
+    /// Element (0, 0).
+    pub(super) at: *mut T,
+    /// From row to row.
+    pub(super) row: usize,
+    /// From column to column.
+    pub(super) column: usize,
+}
+
+impl<T> Clone for Matrix<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Matrix<T> {}
+
+// SAFETY: an address; every use of it is unsafe and says who else may touch the memory.
+unsafe impl<T: Send> Send for Matrix<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send> Sync for Matrix<T> {}
+
+impl<T> Matrix<T> {
+    /// Row-major, `stride` elements from row to row.
+    pub(super) fn rows(at: *mut T, stride: usize) -> Self {
+        Self { at, row: stride, column: 1 }
+    }
+
+    /// The same memory, rows as columns.
+    pub(super) fn transposed(self) -> Self {
+        Self { at: self.at, row: self.column, column: self.row }
+    }
+
+    /// Row-major with `stride`, or the transpose of that.
+    pub(super) fn stored(at: *mut T, stride: usize, transposed: bool) -> Self {
+        let stored = Self::rows(at, stride);
+        if transposed { stored.transposed() } else { stored }
+    }
+
+    /// What begins at element (i, j).
+    ///
+    /// # Safety
+    /// The element lies inside, or one past the end.
+    pub(super) unsafe fn from(self, i: usize, j: usize) -> Self {
+        // SAFETY: the caller's.
+        Self { at: unsafe { self.at.add(i * self.row + j * self.column) }, ..self }
+    }
+}
+
+/// Rows, columns, and products in each sum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Size {
+    /// Rows of the result.
+    pub(super) m: usize,
+    /// Columns of the result.
+    pub(super) n: usize,
+    /// Products in each sum.
+    pub(super) k: usize,
+}
+
+/// `c = scale a b`, or `c += scale a b` with `add`.
+///
+/// # Safety
+/// The matrices are as large as `size` says, c overlaps neither a nor b, and nobody else writes to them meanwhile.
+pub(super) unsafe fn product<W: Wide>(
+    size: Size,
+    c: Matrix<W>,
+    a: Matrix<W>,
+    b: Matrix<W>,
+    scale: W,
+    add: bool,
+    parallelism: Parallelism,
+) {
+    // SAFETY: the caller's; `gemm` takes strides column first, and computes `alpha c + beta a b`.
+    unsafe {
+        gemm::gemm(
+            size.m,
+            size.n,
+            size.k,
+            c.at,
+            c.column as isize,
+            c.row as isize,
+            add,
+            a.at.cast_const(),
+            a.column as isize,
+            a.row as isize,
+            b.at.cast_const(),
+            b.column as isize,
+            b.row as isize,
+            W::ONE,
+            scale,
+            false,
+            false,
+            false,
+            parallelism,
+        );
+    }
+}
