@@ -74,7 +74,7 @@ versions! {
     fn squares<I, E: Number>(x: &[E]) -> f64 {
         lanes::sum(x, |sum: f64, x| {
             let x = x.f64();
-            x.mul_add(x, sum)
+            I::fma(x, x, sum)
         })
     }
 }
