@@ -3,6 +3,7 @@
 mod catalog;
 mod counts;
 mod golden;
+mod graphs;
 mod initial;
 mod refusals;
 mod shapes;
