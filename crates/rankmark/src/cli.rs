@@ -18,6 +18,8 @@ pub(crate) fn command() -> Command {
         .infer_long_args(false)
         .subcommand(run())
         .subcommand(comm())
+        .subcommand(train())
+        .subcommand(memory())
         .subcommand(report())
         .subcommand(list())
         .subcommand(gen_config())
@@ -66,9 +68,28 @@ fn comm() -> Command {
     with_common(command)
 }
 
+fn train() -> Command {
+    let command = Command::new("train").about(
+        "Trains a model by a strategy on a mesh of ranks: step time by phase, throughput, MFU, scaling, memory, traffic",
+    );
+    with_common(with_fields(command, &benchmark("training"), "Fields (commas split lists, lists multiply)"))
+}
+
+fn memory() -> Command {
+    let command = Command::new("memory").about(
+        "What training a model holds in memory, by category: predicted, measured, and the largest batch that fits",
+    );
+    with_common(with_fields(command, &benchmark("memory"), "Fields (commas split lists, lists multiply)"))
+}
+
 /// The benchmark that `comm` runs.
 pub(crate) fn collective() -> Vec<&'static About> {
-    suite::abouts().into_iter().filter(|about| about.name == "collective").collect()
+    benchmark("collective")
+}
+
+/// The benchmark of a command.
+pub(crate) fn benchmark(name: &str) -> Vec<&'static About> {
+    suite::abouts().into_iter().filter(|about| about.name == name).collect()
 }
 
 fn report() -> Command {
@@ -97,7 +118,8 @@ fn report() -> Command {
 }
 
 fn list() -> Command {
-    let kinds = ["benchmarks", "operations", "backends", "formats", "presets", "fields", "caveats", "injections"];
+    let kinds =
+        ["benchmarks", "models", "operations", "backends", "formats", "presets", "fields", "caveats", "injections"];
     Command::new("list")
         .about("What there is")
         .arg(Arg::new("kind").value_parser(kinds).help("only this kind"))

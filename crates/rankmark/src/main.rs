@@ -39,6 +39,8 @@ fn dispatch(arguments: &[OsString], begun: Instant) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("run", of)) => commands::run::run(of, begun),
         Some(("comm", of)) => commands::comm::run(of, begun),
+        Some(("train", of)) => commands::train::run("training", of, begun),
+        Some(("memory", of)) => commands::train::run("memory", of, begun),
         Some(("report", of)) => commands::report::run(of),
         Some(("list", of)) => commands::list::run(of),
         Some(("gen-config", of)) => commands::gen_config::run(of),

@@ -26,7 +26,7 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
         let launch::RankContext { spec, mut bootstrap, slot, size, cores, guardian, .. } = context;
         let oversubscribed = suite::cores_wanted(size, &spec.fields) > cores.len();
         let slot: Arc<_> = slot;
-        let (work, abort) = suite::open_rank(&spec, &mut *bootstrap, slot, oversubscribed)?;
+        let (work, abort) = suite::open_rank(&spec, &mut *bootstrap, slot, oversubscribed, cores)?;
         guardian.raise_on_loss(abort);
         Ok(Box::new(work))
     });
@@ -74,7 +74,10 @@ struct Record {
 }
 
 /// Runs a plan, or goes on with a record (then `plan` is None, or must be the record's own).
-pub(crate) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
+pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u8, Failure> {
+    if let Some(plan) = &mut plan {
+        suite::complete(plan);
+    }
     launch::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
     let mut record = match request.directory("resume") {
@@ -95,6 +98,7 @@ pub(crate) fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, F
     suite::run(Setup {
         plan: &plan,
         done: &record.done,
+        before: &record.before,
         starter: &mut starter,
         store: &mut record.store,
         file: &mut record.file,

@@ -64,7 +64,7 @@ pub struct CaseLine {
     pub backend: String,
     /// Repeated from the parameters.
     pub device: String,
-    /// Repeated from the parameters.
+    /// Repeated from the parameters (`dtype`, or `precision` in training).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
     /// Repeated from the parameters.
@@ -126,7 +126,7 @@ impl CaseLine {
             runtime: case.text("runtime").unwrap_or("native").to_owned(),
             backend: text("backend"),
             device: text("device"),
-            dtype: case.text("dtype").map(str::to_owned),
+            dtype: case.text("dtype").or_else(|| case.text("precision")).map(str::to_owned),
             mode: case.word("mode").unwrap_or(Mode::Streaming),
             bytes: case.whole("bytes"),
             bytes_requested: case.bytes_requested.or_else(|| case.whole("bytes")),

@@ -38,10 +38,11 @@ fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
     comm::backend(case.text("backend")?)
 }
 
-/// Cores that the ranks of a world keep busy: one each, and one more with a progress thread.
+/// Cores that the ranks of a world keep busy: one for each of their threads, and one more with a progress thread.
 pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
     let progress = world.get("progress_thread").and_then(Value::as_bool).unwrap_or(false);
-    ranks as usize * (1 + usize::from(progress))
+    let threads = world.get("threads").and_then(Value::as_u64).unwrap_or(1) as usize;
+    ranks as usize * (threads + usize::from(progress))
 }
 
 /// Whether the case can run here; if not, what this machine lacks, as the reason to skip it.
@@ -60,6 +61,9 @@ pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
     let isolated = case.word("mode") == Some(Mode::Isolated);
     if isolated && !is_simulated(case) && ranks as usize > host.cores {
         return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
+    }
+    if let Some(benchmark) = benchmark(&case.benchmark) {
+        benchmark.admit(case, host)?;
     }
     check_memory(case, ranks, host)
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use comm::Communicator;
-use measure::{Failure, WrongReport};
-use record::{About, Case};
+use comm::{Abort, Communicator, Options};
+use measure::{Failure, Launch, WrongReport};
+use record::{About, Case, CaseLine, TimeSummary};
 use serde_json::{Map, Value};
 use trace::{Clock, Hook};
+
+use crate::Host;
 
 /// A kind of measurement.
 pub trait Benchmark: Sync {
@@ -23,8 +25,62 @@ pub trait Benchmark: Sync {
     /// What could not be had.
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure>;
 
-    /// The declared metrics of a case whose call takes `median_s`; `limit_s` is the time at the machine's limit.
-    fn metrics(&self, case: &Case, median_s: f64, limit_s: Option<f64>) -> Map<String, Value>;
+    /// Whether the case can run on this host, beyond what holds for every benchmark.
+    ///
+    /// # Errors
+    /// The reason to skip it.
+    fn admit(&self, _case: &Case, _host: &Host) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The declared metrics of a measured case.
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value>;
+
+    /// Why a measured case has failed, beside wrong elements: what only all ranks together show.
+    fn fault(&self, _case: &Case, _launches: &[Launch]) -> Option<String> {
+        None
+    }
+
+    /// Metrics of a case that need cases which ended before it: the efficiency against fewer ranks, say.
+    fn relations(&self, _done: &Done<'_>, _before: &[Done<'_>]) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// The search that these cases of a plan ask for, if any: what it measures next depends on what was measured.
+    fn study(&self, _cases: &[&Case], _host: &Host) -> Option<Box<dyn Study>> {
+        None
+    }
+}
+
+/// Measures on after the plan's cases: each time it is asked, it sees all lines so far and gives the next cases.
+pub trait Study {
+    /// The next cases; none when the study is over.
+    fn next(&mut self, done: &[CaseLine]) -> Vec<Case>;
+}
+
+/// What a case's launches gave.
+pub struct Measured<'a> {
+    /// Seconds of one call.
+    pub times: &'a TimeSummary,
+    /// Seconds at the machine's limit, where there is one.
+    pub limit_s: Option<f64>,
+    /// All of them.
+    pub launches: &'a [Launch],
+}
+
+/// A case that has ended.
+pub struct Done<'a> {
+    /// Its line.
+    pub line: &'a CaseLine,
+    /// What its launches gave; empty where it ended in an earlier run.
+    pub launches: &'a [Launch],
+}
+
+impl Done<'_> {
+    /// Seconds of its calls, `[launch][sample]`.
+    pub fn series(&self) -> Vec<Vec<f64>> {
+        self.launches.iter().map(Launch::series).collect()
+    }
 }
 
 /// Bytes and arithmetic of one call.
@@ -39,6 +95,8 @@ pub struct Work {
     pub messages: u32,
     /// Calls in a row after which results are still exact; `u64::MAX` for any number.
     pub max_calls: u64,
+    /// Whether calls are steps of one series, see [`measure::Ready::steps`].
+    pub steps: bool,
 }
 
 /// A case, ready on one rank.
@@ -46,14 +104,17 @@ pub trait Prepared {
     /// One call. The only timed code: it neither logs nor checks.
     ///
     /// # Errors
-    /// What the communicator says.
-    fn run(&mut self, comm: &mut dyn Communicator) -> comm::Result<()>;
+    /// What the communicator says, or the work itself.
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure>;
 
     /// Fresh inputs, as before the first call. No operation is in flight on any rank.
     fn refill(&mut self);
 
-    /// Compares every element with what `calls` calls since the last refill must have left.
-    fn check(&mut self, calls: u64) -> WrongReport;
+    /// Compares every element with what `calls` calls since the last refill must have left. Collective.
+    ///
+    /// # Errors
+    /// What the communicator says.
+    fn check(&mut self, comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure>;
 
     /// Bytes and arithmetic of one call on this rank.
     fn work(&self) -> Work;
@@ -64,6 +125,11 @@ pub trait Prepared {
     /// Runs variant `variant` of the work's bare memory traffic once on this rank, and gives the bytes that it read and
     /// wrote; None when there is no such variant. Leaves the buffers' contents undefined: a refill follows.
     fn limit(&mut self, variant: usize) -> Option<u64>;
+
+    /// What it noted on this rank since it began, for the benchmark's metrics.
+    fn details(&mut self) -> Map<String, Value> {
+        Map::new()
+    }
 }
 
 /// What a rank has, for all cases of its world.
@@ -78,4 +144,10 @@ pub struct RankContext {
     pub hook: Arc<Hook>,
     /// The clock that samples are taken with.
     pub clock: Clock,
+    /// Ends the communicator's waits.
+    pub abort: Abort,
+    /// How the communicator was opened.
+    pub options: Options,
+    /// The cores that ranks of this host may use, ascending.
+    pub cores: Vec<u32>,
 }

@@ -1,7 +1,9 @@
-//! Fields that every benchmark takes: where it runs, and how it is sampled.
+//! Fields that every benchmark takes (where it runs, how it is sampled), and what must hold of them.
 
-use record::{Field, Kind, Shown};
+use record::{About, Case, Caveat, Field, Kind, Problem, Shown};
 use terms::{Bind, Mode, Named};
+
+use crate::Gate;
 
 const fn field(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
     Field { name, kind, default, unit: "", doc, shown: Shown::Setting, world: false }
@@ -90,3 +92,61 @@ pub const SAMPLING: &[Field] = &[
     field("limits", Kind::Bool, Some("true"), "measure the machine's limit beside the case"),
     field("expect", Kind::Texts, None, "a gate such as 'busbw_gbs>=12': missed, the run exits 1; repeats"),
 ];
+
+fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
+    Problem { field, message: message.into(), hint: Some(hint.into()) }
+}
+
+/// Checks what every benchmark takes.
+pub(crate) fn check(case: &mut Case, about: &About) -> Result<(), Problem> {
+    check_injections(case)?;
+    check_link(case)?;
+    case.texts("expect").iter().try_for_each(|text| Gate::parse(text, about).map(drop))
+}
+
+fn check_injections(case: &mut Case) -> Result<(), Problem> {
+    for text in case.texts("inject") {
+        let injection: trace::Injection =
+            text.parse().map_err(|message: String| problem("inject", message, trace::INJECTION_USAGE))?;
+        if injection.rank >= case.ranks() {
+            let message = format!("`{text}`: there is no rank {} among {}", injection.rank, case.ranks());
+            return Err(problem("inject", message, "ranks count from 0"));
+        }
+        let ends_process = matches!(injection.kind, trace::InjectionKind::Kill | trace::InjectionKind::Stop);
+        if ends_process && crate::is_in_process(case) {
+            return Err(problem("inject", format!("`{text}` needs ranks in processes of their own"), "`backend: shm`"));
+        }
+        if !case.caveats.contains(&Caveat::Injected) {
+            case.caveats.push(Caveat::Injected);
+        }
+    }
+    Ok(())
+}
+
+/// A pace needs its bandwidth; the noise of `sim` must be one that a stationary series can have.
+fn check_link(case: &Case) -> Result<(), Problem> {
+    if case.number("pace_latency").is_some() && case.number("pace_bandwidth").is_none() {
+        return Err(problem("pace_latency", "a paced link needs a bandwidth", "add `pace_bandwidth: 10GB/s`"));
+    }
+    if case.number("noise_correlation").is_some_and(|correlation| correlation >= 1.0) {
+        return Err(problem("noise_correlation", "the correlation must be below 100%", "for example 50%"));
+    }
+    let simulated = comm::backend(case.text("backend").unwrap_or_default()).is_some_and(|b| b.about().simulated);
+    for name in ["link_bandwidth", "link_latency", "noise", "noise_seed", "noise_correlation"] {
+        if !simulated && case.value(name).is_some() {
+            return Err(problem(name, format!("`{name}` is for simulated backends"), "`backend: sim`"));
+        }
+    }
+    Ok(())
+}
+
+/// Parameters in their declared order, whoever added them when.
+pub(crate) fn reorder(case: &mut Case, about: &About) {
+    let mut rest = std::mem::take(&mut case.parameters);
+    for field in about.all_fields() {
+        if let Some(value) = rest.shift_remove(field.name) {
+            case.parameters.insert(field.name.to_owned(), value);
+        }
+    }
+    case.parameters.extend(rest);
+}

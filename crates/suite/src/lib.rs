@@ -11,17 +11,25 @@ mod gate;
 mod rank;
 mod run;
 mod threads;
+mod training;
 
 pub use admission::{Host, admit, cores_wanted, is_in_process, is_simulated};
-pub use benchmark::{Benchmark, Prepared, RankContext, Work};
+pub use benchmark::{Benchmark, Done, Measured, Prepared, RankContext, Study, Work};
 pub use collective::CollectiveBenchmark;
 pub use gate::Gate;
 pub use rank::{RankWork, open_rank};
 pub use run::{Observer, Setup, run};
 pub use threads::ThreadWorld;
+pub use training::{MemoryBenchmark, ModelLine, TrainingBenchmark, models};
 
 /// Every benchmark, in the order in which help lists them.
-pub static BENCHMARKS: &[&dyn Benchmark] = &[&CollectiveBenchmark];
+pub static BENCHMARKS: &[&dyn Benchmark] = &[&CollectiveBenchmark, &TrainingBenchmark, &MemoryBenchmark];
+
+/// Completes a plan: adds cases that others are held against, and brings those before them. The same plan gives the same
+/// cases.
+pub fn complete(plan: &mut record::Plan) {
+    training::complete(plan);
+}
 
 /// The benchmark of this name.
 pub fn benchmark(name: &str) -> Option<&'static dyn Benchmark> {

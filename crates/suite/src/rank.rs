@@ -81,18 +81,20 @@ impl RankWork {
         self.context.hook.begin_case(&injections.map_err(Failure::new)?);
         let work = prepared.work();
         // Of the case, not of this rank's share: all ranks must call equally often.
-        let checks = if case.whole("bytes").unwrap_or(0) <= CHECKED_TWICE { 2 } else { 1 };
+        // Of steps none is made beside those that are sampled.
+        let small = case.whole("bytes").unwrap_or(0) <= CHECKED_TWICE;
+        let checks = if work.steps { 0 } else { 1 + u32::from(small) };
         let path = prepared.path(&*self.context.comm);
         self.current = Some(Current { prepared, max_calls: work.max_calls, calls: 0, checks, missed_starts: 0 });
         let wrong = self.check()?;
         let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
-        let Work { traffic_bytes, flops, messages, .. } = work;
-        Ok(Ready { traffic_bytes, flops, max_calls, messages, path, wrong })
+        let Work { traffic_bytes, flops, messages, steps, .. } = work;
+        Ok(Ready { traffic_bytes, flops, max_calls, messages, steps, path, wrong })
     }
 
     fn sample(&mut self, request: SampleRequest) -> Result<Vec<u64>, Failure> {
         let clock = self.context.clock.clone();
-        let taken = take(&clock, &mut self.running()?, request).map_err(failure)?;
+        let taken = take(&clock, &mut self.running()?, request)?;
         if let Some(current) = &mut self.current {
             current.missed_starts += taken.missed_starts;
         }
@@ -105,20 +107,22 @@ impl RankWork {
         let mut running = self.running()?;
         let mut report = WrongReport::default();
         if running.current.calls > 0 {
-            running.synchronise().map_err(failure)?;
-            report = running.current.prepared.check(running.current.calls);
+            running.synchronise()?;
+            report = running.compare()?;
         }
         for _ in 0..running.current.checks {
             running.refill();
-            running.synchronise().map_err(failure)?;
-            running.call().map_err(failure)?;
-            running.synchronise().map_err(failure)?;
-            let fresh = running.current.prepared.check(1);
+            running.synchronise()?;
+            running.call()?;
+            running.synchronise()?;
+            let fresh = running.compare()?;
             report.count += fresh.count;
             report.compared += fresh.compared;
             report.first.extend(fresh.first);
         }
-        running.refill();
+        if running.current.checks > 0 {
+            running.refill();
+        }
         Ok(report)
     }
 
@@ -128,6 +132,10 @@ impl RankWork {
             Probe::Limit => self.limit(),
             Probe::Arrivals { operations } => self.arrivals(operations),
             Probe::Overhead => Ok(self.overhead()),
+            Probe::Begin => {
+                self.running()?.refill();
+                Ok(Vec::new())
+            }
         }
     }
 
@@ -164,10 +172,10 @@ impl RankWork {
         for variant in 0..VARIANTS {
             let mut best = f64::INFINITY;
             for _ in 0..ROUNDS {
-                running.synchronise().map_err(failure)?;
+                running.synchronise()?;
                 let begin = clock.now_ns();
                 let moved: u64 = (0..shares).filter_map(|_| running.current.prepared.limit(variant)).sum();
-                running.synchronise().map_err(failure)?;
+                running.synchronise()?;
                 let elapsed = (clock.now_ns() - begin) as f64;
                 if moved > 0 {
                     best = best.min(elapsed * traffic as f64 / moved as f64);
@@ -176,7 +184,7 @@ impl RankWork {
             times.push(if best.is_finite() { best } else { 0.0 });
         }
         running.refill();
-        running.synchronise().map_err(failure)?;
+        running.synchronise()?;
         Ok(times)
     }
 
@@ -186,9 +194,9 @@ impl RankWork {
         let mut left = operations;
         while left > 0 {
             let batch = running.make_room(left);
-            running.synchronise().map_err(failure)?;
+            running.synchronise()?;
             for _ in 0..batch {
-                running.call().map_err(failure)?;
+                running.call()?;
             }
             left -= batch;
         }
@@ -221,11 +229,13 @@ impl RankWork {
     }
 
     fn finish(&mut self) -> Observed {
-        let current = self.current.take();
+        let mut current = self.current.take();
+        let details = current.as_mut().map(|current| current.prepared.details()).unwrap_or_default();
         Observed {
             peak_bytes: peak_bytes(),
             operations: self.context.hook.count(),
             missed_starts: current.map_or(0, |current| current.missed_starts),
+            details,
         }
     }
 
@@ -268,9 +278,12 @@ impl Running<'_> {
         self.current.prepared.refill();
         self.current.calls = 0;
     }
-}
 
-impl Running<'_> {
+    /// What the calls since the last refill left, against what they must have left.
+    fn compare(&mut self) -> Result<WrongReport, Failure> {
+        self.current.prepared.check(&mut *self.context.comm, self.current.calls)
+    }
+
     /// Rank 0's word goes to all ranks.
     fn tell_start(&mut self) -> comm::Result<()> {
         let (comm, start) = (&mut self.context.comm, self.start);
@@ -279,11 +292,11 @@ impl Running<'_> {
 
     /// How far ahead a start must lie, by the median of a few rounds of telling and meeting: one round in which a rank
     /// waited for a core must not slow all samples down. Collective; what rank 0 finds counts.
-    fn measure_start_ahead(&mut self) -> comm::Result<u64> {
+    fn measure_start_ahead(&mut self) -> Result<u64, Failure> {
         let mut rounds = [0.0; 9];
         for round in &mut rounds {
             let begin = self.context.clock.now_ns();
-            self.tell_start()?;
+            self.tell_start().map_err(failure)?;
             self.synchronise()?;
             *round = (self.context.clock.now_ns() - begin) as f64;
         }
@@ -296,16 +309,16 @@ fn quiet_barrier(comm: &mut dyn Communicator, hook: &Hook, barrier: &Call) -> co
 }
 
 impl Timed for Running<'_> {
-    type Error = comm::Error;
+    type Error = Failure;
 
     #[inline]
-    fn call(&mut self) -> comm::Result<()> {
+    fn call(&mut self) -> Result<(), Failure> {
         self.current.calls += 1;
         self.current.prepared.run(&mut *self.context.comm)
     }
 
-    fn synchronise(&mut self) -> comm::Result<()> {
-        quiet_barrier(&mut *self.context.comm, &self.context.hook, self.barrier)
+    fn synchronise(&mut self) -> Result<(), Failure> {
+        quiet_barrier(&mut *self.context.comm, &self.context.hook, self.barrier).map_err(failure)
     }
 
     fn make_room(&mut self, wanted: u32) -> u32 {
@@ -317,7 +330,7 @@ impl Timed for Running<'_> {
         u32::try_from(room).unwrap_or(u32::MAX).min(wanted)
     }
 
-    fn agree_on_start(&mut self) -> comm::Result<AgreedStart> {
+    fn agree_on_start(&mut self) -> Result<AgreedStart, Failure> {
         let ahead_ns = match *self.start_ahead_ns {
             Some(known) => known,
             None => {
@@ -330,7 +343,7 @@ impl Timed for Running<'_> {
             // SAFETY: eight aligned bytes of the harness's own buffer; no operation is in flight.
             unsafe { word.write(self.context.clock.now_ns() + ahead_ns) };
         }
-        self.tell_start()?;
+        self.tell_start().map_err(failure)?;
         // SAFETY: as above; the broadcast has written them.
         Ok(AgreedStart { at_ns: unsafe { word.read() } })
     }
@@ -354,7 +367,8 @@ fn peak_bytes() -> u64 {
     line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
-/// Opens a world's backend on this rank, behind the operation hook, ready for commands. Collective.
+/// Opens a world's backend on this rank, behind the operation hook, ready for commands. Collective. `cores` are those
+/// that ranks of this host may use.
 ///
 /// # Errors
 /// What could not be opened.
@@ -363,14 +377,17 @@ pub fn open_rank(
     bootstrap: &mut dyn Bootstrap,
     slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
     oversubscribed: bool,
+    cores: Vec<u32>,
 ) -> Result<(RankWork, Abort), Failure> {
     let place = bootstrap.place();
     let name = spec.fields.get("backend").and_then(Value::as_str).unwrap_or_default();
-    let (comm, abort) = comm::open(name, bootstrap, &options(spec, oversubscribed)).map_err(failure)?;
+    let options = options(spec, oversubscribed);
+    let (comm, abort) = comm::open(name, bootstrap, &options).map_err(failure)?;
     let clock = comm.clock();
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot));
     let comm: Box<dyn Communicator> = Box::new(ObservedComm::new(comm, hook.clone()));
-    let context = RankContext { rank: place.rank, ranks: place.size, comm, hook, clock };
+    let (rank, ranks) = (place.rank, place.size);
+    let context = RankContext { rank, ranks, comm, hook, clock, abort: abort.clone(), options, cores };
     Ok((RankWork::new(context)?, abort))
 }
 

@@ -18,7 +18,7 @@ use terms::{Collective, Rank, Status};
 
 use crate::admission::{self, Host};
 use crate::threads::ThreadWorld;
-use crate::{benchmark, gate};
+use crate::{Done, Measured, benchmark, gate};
 
 /// How long a world may take to come up: libraries load, many ranks share few cores.
 const START: Duration = Duration::from_secs(60);
@@ -39,6 +39,8 @@ pub struct Setup<'a> {
     pub plan: &'a Plan,
     /// Cases that a run before this one has done.
     pub done: &'a HashSet<String>,
+    /// The lines of that run.
+    pub before: &'a [CaseLine],
     /// Starts rank processes.
     pub starter: &'a mut dyn Starter,
     /// Where lines go.
@@ -67,6 +69,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         let due: Vec<&Case> = cases.iter().copied().filter(|case| launches_of(case) > launch).collect();
         run.launch(&shuffled(due, most, launch), launch)?;
     }
+    run.studies()?;
     Ok(run.lines)
 }
 
@@ -102,6 +105,27 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
+    /// What the plan asks to search for, each search on its own.
+    fn studies(&mut self) -> Result<(), StoreError> {
+        for benchmark in crate::BENCHMARKS {
+            let of = |case: &&Case| case.benchmark == benchmark.about().name;
+            let cases: Vec<&Case> = self.setup.plan.cases.iter().filter(of).collect();
+            let Some(mut study) = benchmark.study(&cases, &self.setup.host) else { continue };
+            while self.interrupted.is_none() {
+                let known: Vec<CaseLine> = self.setup.before.iter().chain(&self.lines).cloned().collect();
+                let next = study.next(&known);
+                if next.is_empty() {
+                    break;
+                }
+                for launch in 0..next.iter().map(launches_of).max().unwrap_or(0) {
+                    let due: Vec<&Case> = next.iter().filter(|case| launches_of(case) > launch).collect();
+                    self.launch(&shuffled(due, 1, launch), launch)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn launch(&mut self, worlds: &[Vec<&Case>], launch: u32) -> Result<(), StoreError> {
         let total: usize = worlds.iter().map(Vec::len).sum();
         let mut number = 0;
@@ -201,7 +225,15 @@ impl Running<'_> {
         let virtualised = !simulated && self.setup.host.virtualised;
         let about = Circumstances { oversubscribed, simulated, virtualised, seed: case.whole("seed").unwrap_or(1) };
         let mut line = case_line(case, settings, launches, about);
-        complete(case, &mut line, limit_s(launches));
+        complete(case, &mut line, launches);
+        let launches = &self.launches;
+        let before = self.setup.before.iter().chain(&self.lines).filter(|done| done.id != line.id);
+        let before: Vec<Done<'_>> = before
+            .filter(|done| done.benchmark == line.benchmark && done.status == Status::Ok)
+            .map(|done| Done { line: done, launches: launches.get(&done.id).map_or(&[], Vec::as_slice) })
+            .collect();
+        relate(&mut line, launches.get(&case.id).map_or(&[], Vec::as_slice), &before);
+        line.gates_missed = missed(case, &line);
         if line.status == Status::Failed {
             self.ended.insert(case.id.clone());
         }
@@ -257,15 +289,31 @@ fn unmeasured(case: &Case, status: Status, reason: String) -> CaseLine {
     CaseLine { simulated: admission::is_simulated(case), ..CaseLine::unmeasured(case, status, reason) }
 }
 
-/// Adds the benchmark's metrics, before what `measure` knew, and the gates that they miss.
-fn complete(case: &Case, line: &mut CaseLine, limit_s: Option<f64>) {
+/// Adds the benchmark's metrics, before what `measure` knew, and what it finds wrong.
+fn complete(case: &Case, line: &mut CaseLine, launches: &[Launch]) {
     let (Some(benchmark), Some(times)) = (benchmark(&case.benchmark), &line.time_s) else { return };
-    let mut metrics = benchmark.metrics(case, times.median, limit_s);
+    let measured = Measured { times, limit_s: limit_s(launches), launches };
+    let mut metrics = benchmark.metrics(case, &measured);
+    if let Some(reason) = benchmark.fault(case, launches).filter(|_| line.status == Status::Ok) {
+        line.status = Status::Failed;
+        line.reason = Some(reason);
+    }
     // A bandwidth of wrong data is no bandwidth.
     if line.wrong != Some(0) {
-        metrics.retain(|_, value: &mut Value| !value.is_number());
+        metrics.retain(|_, value: &mut Value| !value.is_number() && !value.is_object());
     }
     metrics.extend(std::mem::take(&mut line.metrics));
     line.metrics = metrics;
-    line.gates_missed = gate::missed(case, benchmark.about(), line);
+}
+
+/// Adds what only comparing with earlier cases tells.
+fn relate(line: &mut CaseLine, launches: &[Launch], before: &[Done<'_>]) {
+    let Some(benchmark) = benchmark(&line.benchmark).filter(|_| line.status == Status::Ok) else { return };
+    let relations = benchmark.relations(&Done { line, launches }, before);
+    line.metrics.extend(relations);
+}
+
+fn missed(case: &Case, line: &CaseLine) -> Vec<String> {
+    let benchmark = benchmark(&case.benchmark).filter(|_| line.time_s.is_some());
+    benchmark.map(|benchmark| gate::missed(case, benchmark.about(), line)).unwrap_or_default()
 }

@@ -148,7 +148,7 @@ fn serve(
     outbox: &Sender<Reply>,
 ) {
     let slot = Arc::new(OwnSlot::default());
-    let mut work = match open_rank(spec, &mut bootstrap, slot, oversubscribed) {
+    let mut work = match open_rank(spec, &mut bootstrap, slot, oversubscribed, measure::machine::allowed_cpus()) {
         Ok((work, abort)) => {
             aborts.add(abort);
             work

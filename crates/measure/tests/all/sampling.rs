@@ -227,7 +227,10 @@ fn steps_are_sampled_from_the_first_and_none_is_made_beside_them() {
     let mut world = Scripted::new(2, |_, _, _| 900_000_000);
     (world.ready.steps, world.ready.traffic_bytes) = (true, 1 << 30);
     let launch = world.launch_real(&case(2, json!({"steps": 3, "max_seconds": 0.01})));
-    assert_eq!(names(&world), ["prepare", "canary", "begin", "sample", "sample", "sample", "check", "canary", "finish"]);
+    assert_eq!(
+        names(&world),
+        ["prepare", "canary", "begin", "sample", "sample", "sample", "check", "canary", "finish"]
+    );
     assert_eq!((launch.samples[0].len(), launch.calls, launch.details.len()), (3, 1, 2));
     // Where their number is not fixed, warm-up comes first and is forgotten.
     let mut world = Scripted::new(1, |_, _, _| 900_000);

@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 use record::{Caveat, Kind};
 use serde_json::{Value, json};
-use terms::{Collective, Named};
+use terms::{Bytes, Collective, Named};
 
 use crate::{Failure, plans, terminal};
 
@@ -21,6 +21,7 @@ fn sections() -> Vec<Section> {
     });
     vec![
         ("benchmarks", abouts.iter().map(|about| own(about.name, about.doc)).collect()),
+        ("models", suite::models().iter().map(|model| own(model.name, &taken(model))).collect()),
         ("operations", Collective::ALL.iter().map(|op| own(op.name(), bandwidth(*op))).collect()),
         ("backends", comm::BACKENDS.iter().map(|backend| own(backend.about().name, backend.about().doc)).collect()),
         ("formats", report::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
@@ -29,6 +30,27 @@ fn sections() -> Vec<Section> {
         ("caveats", Caveat::ALL.iter().map(|caveat| own(caveat.name(), caveat.explanation())).collect()),
         ("injections", trace::INJECTION_USAGE.split(" | ").map(|usage| own(usage, "")).collect()),
     ]
+}
+
+/// What a model takes: `124M parameters, 0.855 TFLOP a sample of 1024 tokens, 2.1 GiB for one sample: GPT-2, ...`.
+fn taken(model: &suite::ModelLine) -> String {
+    let tokens = if model.tokens > 0 { format!(" of {} tokens", model.tokens) } else { String::new() };
+    let memory = model.bytes.map_or(String::new(), |bytes| format!(", {} to train it", Bytes(bytes).about()));
+    let parameters = count(model.parameters as f64);
+    let flops = count(model.flops);
+    format!("{parameters} parameters, {flops}FLOP a sample{tokens}{memory}: {}", model.doc)
+}
+
+/// Three significant digits and a prefix: `124 M`, `0.855 T`.
+fn count(value: f64) -> String {
+    let (scaled, prefix) = match value {
+        v if v >= 1e12 => (v / 1e12, " T"),
+        v if v >= 1e9 => (v / 1e9, " G"),
+        v if v >= 1e6 => (v / 1e6, " M"),
+        v if v >= 1e3 => (v / 1e3, " k"),
+        v => (v, " "),
+    };
+    format!("{}{prefix}", terminal::significant(scaled))
 }
 
 /// What `bytes` means, and the factor of the bus bandwidth.

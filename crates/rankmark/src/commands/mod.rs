@@ -7,4 +7,5 @@ pub(crate) mod list;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod train;
 pub(crate) mod validate;

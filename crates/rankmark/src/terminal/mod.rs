@@ -8,6 +8,7 @@ mod text;
 use std::io::{self, Write};
 
 pub(crate) use screen::{Screen, Verbosity};
+pub(crate) use text::significant;
 
 use crate::Failure;
 

@@ -148,8 +148,11 @@ impl Screen {
         let heading = table::heading(line);
         if heading != self.heading {
             self.line(&format!("\n\u{1b}[1m{heading}\u{1b}[0m"));
-            self.line(&format!("\u{1b}[2m{}\u{1b}[0m", table::titles()));
-            self.line(&format!("\u{1b}[2m{}\u{1b}[0m", table::units()));
+            self.line(&format!("\u{1b}[2m{}\u{1b}[0m", table::titles(line)));
+            let units = table::units(line);
+            if !units.is_empty() {
+                self.line(&format!("\u{1b}[2m{units}\u{1b}[0m"));
+            }
             self.heading = heading;
         }
         let row = table::row(line);
@@ -235,7 +238,7 @@ impl suite::Observer for Screen {
     fn begins(&mut self, case: &Case, number: usize, total: usize, launch: u32) {
         let size = case.whole("bytes").map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
         let again = if launch > 0 { format!("  launch {}", launch + 1) } else { String::new() };
-        let op = case.text("op").unwrap_or(&case.benchmark);
+        let op = case.text("op").or_else(|| case.text("model")).unwrap_or(&case.benchmark);
         let label = format!("{op}{size} x {}{again}", case.ranks());
         self.now = Some(Now { label, number, total });
         self.draw_progress(0.0);
@@ -265,7 +268,8 @@ impl suite::Observer for Screen {
 
 /// A case in a few words.
 fn label(line: &CaseLine) -> String {
-    let op = line.parameters.get("op").and_then(serde_json::Value::as_str).unwrap_or(&line.benchmark);
+    let word = |name: &str| line.parameters.get(name).and_then(serde_json::Value::as_str);
+    let op = word("op").or_else(|| word("model")).unwrap_or(&line.benchmark);
     let size = line.bytes.map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
     format!("{op}{size} x {} {}", line.ranks, line.backend)
 }

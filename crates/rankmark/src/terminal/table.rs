@@ -13,7 +13,7 @@ struct Column {
     cell: fn(&CaseLine) -> String,
 }
 
-const COLUMNS: &[Column] = &[
+const OPERATIONS: &[Column] = &[
     Column { title: "bytes", width: 9, cell: bytes },
     Column { title: "count", width: 11, cell: count },
     Column { title: "type", width: 5, cell: |line| line.dtype.clone().unwrap_or_else(|| "-".into()) },
@@ -26,6 +26,93 @@ const COLUMNS: &[Column] = &[
     Column { title: "limit", width: 6, cell: |line| line.metric("limit_share").map_or("-".into(), share) },
     Column { title: "wrong", width: 5, cell: |line| line.wrong.map_or("-".into(), |wrong| wrong.to_string()) },
 ];
+
+const TRAINING: &[Column] = &[
+    Column { title: "ranks", width: 5, cell: |line| line.ranks.to_string() },
+    Column { title: "mesh", width: 6, cell: |line| parameter(line, "mesh") },
+    Column { title: "batch", width: 5, cell: |line| value(line, "batch") },
+    Column { title: "overlap", width: 7, cell: overlap },
+    Column { title: "step", width: 9, cell: time },
+    Column { title: "±95%", width: 6, cell: interval },
+    Column { title: "samples/s", width: 9, cell: |line| metric(line, "samples_per_s") },
+    Column { title: "tokens/s", width: 9, cell: |line| metric(line, "tokens_per_s") },
+    Column { title: "MFU", width: 5, cell: |line| inner(line, &["mfu", "headline"]).map_or("-".into(), share) },
+    Column { title: "efficiency", width: 24, cell: efficiency },
+    Column { title: "hidden", width: 6, cell: |line| inner(line, &["hidden", "share"]).map_or("-".into(), share) },
+    Column { title: "wrong", width: 5, cell: |line| line.wrong.map_or("-".into(), |wrong| wrong.to_string()) },
+];
+
+const MEMORY: &[Column] = &[
+    Column { title: "ranks", width: 5, cell: |line| line.ranks.to_string() },
+    Column { title: "batch", width: 5, cell: |line| value(line, "batch") },
+    Column { title: "parameters", width: 10, cell: |line| predicted(line, &["parameters"]) },
+    Column { title: "gradients", width: 9, cell: |line| predicted(line, &["gradients"]) },
+    Column { title: "optimizer", width: 9, cell: |line| predicted(line, &["optimizer"]) },
+    Column { title: "activations", width: 11, cell: |line| predicted(line, &["activations"]) },
+    Column { title: "buffers", width: 9, cell: |line| predicted(line, &["communication"]) },
+    Column { title: "rest", width: 9, cell: |line| predicted(line, &["input", "scalars", "scratch", "process"]) },
+    Column { title: "predicted", width: 9, cell: |line| predicted(line, &["total"]) },
+    Column { title: "measured", width: 9, cell: measured },
+    Column { title: "difference", width: 10, cell: difference },
+    Column { title: "wrong", width: 5, cell: |line| line.wrong.map_or("-".into(), |wrong| wrong.to_string()) },
+];
+
+/// What is shown of a line, by its benchmark.
+fn columns(line: &CaseLine) -> &'static [Column] {
+    match line.benchmark.as_str() {
+        "training" => TRAINING,
+        "memory" => MEMORY,
+        _ => OPERATIONS,
+    }
+}
+
+/// A number inside of a metric.
+fn inner(line: &CaseLine, path: &[&str]) -> Option<f64> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(line.metrics.get(*first)?, |value, name| value.get(name))?.as_f64()
+}
+
+/// A parameter of any type.
+fn value(line: &CaseLine, name: &str) -> String {
+    line.parameters.get(name).map_or("-".into(), ToString::to_string)
+}
+
+/// `off`, `on`, or `none` where gradients are not exchanged.
+fn overlap(line: &CaseLine) -> String {
+    let flag = |name: &str| line.parameters.get(name).and_then(Value::as_bool);
+    match (flag("communicate"), flag("overlap")) {
+        (Some(false), _) => "no comm".into(),
+        (_, Some(on)) => if on { "on" } else { "off" }.into(),
+        _ => "-".into(),
+    }
+}
+
+/// `94% ± 1% excellent weak`.
+fn efficiency(line: &CaseLine) -> String {
+    let Some(about) = line.metrics.get("scaling") else { return "-".into() };
+    let number = |value: Option<&Value>| value.and_then(Value::as_f64);
+    let word = |name: &str| about.get(name).and_then(Value::as_str).unwrap_or_default();
+    let ends = about.get("ci95").and_then(Value::as_array);
+    let half = ends.and_then(|ends| Some((number(ends.get(1))? - number(ends.first())?) / 2.0));
+    let middle = number(about.get("efficiency")).map_or("-".into(), share);
+    let half = half.map_or(String::new(), |half| format!(" ± {}", share(half)));
+    format!("{middle}{half} {} {}", word("word"), word("kind")).replace("  ", " ")
+}
+
+fn predicted(line: &CaseLine, names: &[&str]) -> String {
+    let bytes = |name: &&str| inner(line, &["memory", "predicted", name]);
+    let all: Option<f64> = names.iter().map(bytes).sum();
+    all.map_or("-".into(), |bytes| Bytes(bytes as u64).about())
+}
+
+fn measured(line: &CaseLine) -> String {
+    inner(line, &["memory", "measured", "total"]).map_or("-".into(), |bytes| Bytes(bytes as u64).about())
+}
+
+fn difference(line: &CaseLine) -> String {
+    let signed = |value: f64| format!("{}{}", if value < 0.0 { "" } else { "+" }, share(value));
+    inner(line, &["memory", "difference"]).map_or("-".into(), signed)
+}
 
 fn parameter(line: &CaseLine, name: &str) -> String {
     line.parameters.get(name).and_then(Value::as_str).unwrap_or("-").to_owned()
@@ -55,9 +142,13 @@ fn metric(line: &CaseLine, name: &str) -> String {
 
 /// What a group of rows has in common: its heading. Rows with equal headings stand under one.
 pub(super) fn heading(line: &CaseLine) -> String {
+    // What stands in a column of its own is no heading.
+    const SHOWN: [&str; 8] =
+        ["mesh", "batch", "global_batch", "micro_batches", "overlap", "communicate", "limit", "model"];
+    let training = line.benchmark == "training" || line.benchmark == "memory";
     let word = |name: &str| line.parameters.get(name).and_then(Value::as_str);
     let mut parts = vec![line.benchmark.clone()];
-    parts.extend(word("op").map(str::to_owned));
+    parts.extend(word("op").or_else(|| word("model")).map(str::to_owned));
     parts.push(line.backend.clone());
     match line.parameters.get("in_place").and_then(Value::as_bool) {
         Some(true) => parts.push("in place".to_owned()),
@@ -72,6 +163,7 @@ pub(super) fn heading(line: &CaseLine) -> String {
         let common =
             ["op", "ranks", "backend", "device", "dtype", "reduce", "bytes", "in_place", "buffers", "mode", "seed"];
         let unset = name == "touch" && value == &Value::Bool(false);
+        let unset = unset || training && SHOWN.contains(&name.as_str());
         if !common.contains(&name.as_str()) && !unset {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             parts.push(format!("{name}={value}"));
@@ -84,26 +176,27 @@ pub(super) fn heading(line: &CaseLine) -> String {
 }
 
 /// The titles, with units.
-pub(super) fn titles() -> String {
-    let titles: Vec<String> = COLUMNS.iter().map(|column| format!("{:>1$}", column.title, column.width)).collect();
+pub(super) fn titles(line: &CaseLine) -> String {
+    let titles: Vec<String> =
+        columns(line).iter().map(|column| format!("{:>1$}", column.title, column.width)).collect();
     titles.join("  ")
 }
 
 /// The units under the titles.
-pub(super) fn units() -> String {
+pub(super) fn units(line: &CaseLine) -> String {
     let unit = |column: &Column| match column.title {
         "algbw" | "busbw" => "GB/s",
         "count" => "elements",
         _ => "",
     };
-    let units: Vec<String> = COLUMNS.iter().map(|column| format!("{:>1$}", unit(column), column.width)).collect();
+    let units: Vec<String> = columns(line).iter().map(|column| format!("{:>1$}", unit(column), column.width)).collect();
     units.join("  ").trim_end().to_owned()
 }
 
 /// One row; with caveats as words at its end, and, for a case that gave no number, why.
 pub(super) fn row(line: &CaseLine) -> String {
     let mut cells: Vec<String> =
-        COLUMNS.iter().map(|column| format!("{:>1$}", (column.cell)(line), column.width)).collect();
+        columns(line).iter().map(|column| format!("{:>1$}", (column.cell)(line), column.width)).collect();
     let mut remarks: Vec<String> = Vec::new();
     if line.status != Status::Ok {
         remarks.push(line.status.to_string().to_uppercase());

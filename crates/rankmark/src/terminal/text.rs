@@ -1,7 +1,7 @@
 //! Numbers as text.
 
 /// Three significant digits: `0.914`, `72.0`, `1,320`.
-pub(super) fn significant(value: f64) -> String {
+pub(crate) fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude == 0.0 {
         return "0".to_owned();

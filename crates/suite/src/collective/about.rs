@@ -7,7 +7,6 @@ use terms::{BufferKind, Collective, Direction, Dtype, Named, Reduce, Traffic};
 
 use super::pattern::Pattern;
 use super::uneven;
-use crate::Gate;
 use crate::fields::{BACKEND, DEVICE, MODE, RANKS, SAMPLING, SEED, WORLD};
 
 /// The table entry.
@@ -102,17 +101,13 @@ fn check(case: &mut Case) -> Result<(), Problem> {
     fill_absent(case, op);
     check_ranks(case, op)?;
     check_in_place(case, op)?;
-    check_injections(case)?;
-    check_link(case)?;
-    for text in case.texts("expect") {
-        Gate::parse(&text, &ABOUT)?;
-    }
+    crate::fields::check(case, &ABOUT)?;
     uneven::resolve(case)?;
     round_size(case, op);
     if op != Collective::Barrier {
         check_exactness(case, op)?;
     }
-    reorder(case);
+    crate::fields::reorder(case, &ABOUT);
     Ok(())
 }
 
@@ -150,42 +145,6 @@ fn check_in_place(case: &Case, op: Collective) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_injections(case: &mut Case) -> Result<(), Problem> {
-    for text in case.texts("inject") {
-        let injection: trace::Injection =
-            text.parse().map_err(|message: String| problem("inject", message, trace::INJECTION_USAGE))?;
-        if injection.rank >= case.ranks() {
-            let message = format!("`{text}`: there is no rank {} among {}", injection.rank, case.ranks());
-            return Err(problem("inject", message, "ranks count from 0"));
-        }
-        let ends_process = matches!(injection.kind, trace::InjectionKind::Kill | trace::InjectionKind::Stop);
-        if ends_process && crate::is_in_process(case) {
-            return Err(problem("inject", format!("`{text}` needs ranks in processes of their own"), "`backend: shm`"));
-        }
-        if !case.caveats.contains(&Caveat::Injected) {
-            case.caveats.push(Caveat::Injected);
-        }
-    }
-    Ok(())
-}
-
-/// A pace needs its bandwidth; the noise of `sim` must be one that a stationary series can have.
-fn check_link(case: &Case) -> Result<(), Problem> {
-    if case.number("pace_latency").is_some() && case.number("pace_bandwidth").is_none() {
-        return Err(problem("pace_latency", "a paced link needs a bandwidth", "add `pace_bandwidth: 10GB/s`"));
-    }
-    if case.number("noise_correlation").is_some_and(|correlation| correlation >= 1.0) {
-        return Err(problem("noise_correlation", "the correlation must be below 100%", "for example 50%"));
-    }
-    let simulated = comm::backend(case.text("backend").unwrap_or_default()).is_some_and(|b| b.about().simulated);
-    for name in ["link_bandwidth", "link_latency", "noise", "noise_seed", "noise_correlation"] {
-        if !simulated && case.value(name).is_some() {
-            return Err(problem(name, format!("`{name}` is for simulated backends"), "`backend: sim`"));
-        }
-    }
-    Ok(())
-}
-
 /// Sizes that do not divide round down, visibly; zero elements are skipped.
 fn round_size(case: &mut Case, op: Collective) {
     let Some(requested) = case.whole("bytes") else { return };
@@ -218,15 +177,4 @@ fn check_exactness(case: &Case, op: Collective) -> Result<(), Problem> {
             "a wider type, for example f32",
         )),
     }
-}
-
-/// Parameters in their declared order, whoever added them when.
-fn reorder(case: &mut Case) {
-    let mut rest = std::mem::take(&mut case.parameters);
-    for field in ABOUT.all_fields() {
-        if let Some(value) = rest.shift_remove(field.name) {
-            case.parameters.insert(field.name.to_owned(), value);
-        }
-    }
-    case.parameters.extend(rest);
 }

@@ -14,7 +14,7 @@ use record::{About, Case};
 use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Direction, Dtype, Reduce, Seconds};
 
-use crate::{Benchmark, Prepared, RankContext};
+use crate::{Benchmark, Measured, Prepared, RankContext};
 
 pub(crate) use prepared::failure;
 
@@ -99,7 +99,8 @@ impl Benchmark for CollectiveBenchmark {
         prepared::prepare(Parameters::of(case)?, rank)
     }
 
-    fn metrics(&self, case: &Case, median_s: f64, limit_s: Option<f64>) -> Map<String, Value> {
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let (median_s, limit_s) = (measured.times.median, measured.limit_s);
         let mut metrics = Map::new();
         let Ok(parameters) = Parameters::of(case) else { return metrics };
         let (bytes, time) = (Bytes(parameters.bytes), Seconds(median_s));

@@ -99,6 +99,7 @@ fn allocate(parameters: &Parameters, context: &mut RankContext) -> Result<(Slice
 }
 
 /// A communicator's error, as the coordinator is told.
+#[cold]
 pub(crate) fn failure(error: comm::Error) -> Failure {
     match error {
         comm::Error::OutOfMemory { .. } => Failure::lacking(error.to_string()),
@@ -149,8 +150,8 @@ impl PreparedCollective {
 }
 
 impl Prepared for PreparedCollective {
-    fn run(&mut self, comm: &mut dyn Communicator) -> comm::Result<()> {
-        comm.run(&self.call)
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        comm.run(&self.call).map_err(failure)
     }
 
     fn refill(&mut self) {
@@ -163,13 +164,13 @@ impl Prepared for PreparedCollective {
         fill(&self.call.input, &self.shifted(self.inputs.clone()));
     }
 
-    fn check(&mut self, calls: u64) -> WrongReport {
+    fn check(&mut self, _comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
         let (dtype, mut report) = (self.parameters.dtype, WrongReport::default());
         compare(&self.call.output, &self.shifted(self.expected(calls)), dtype, self.rank, &mut report);
         if self.inputs_stay() {
             compare(&self.call.input, &self.shifted(self.inputs.clone()), dtype, self.rank, &mut report);
         }
-        report
+        Ok(report)
     }
 
     fn work(&self) -> Work {
@@ -182,6 +183,7 @@ impl Prepared for PreparedCollective {
             flops: (adds + divides) as f64,
             messages: if op == Collective::PingPong { 2 } else { 1 },
             max_calls: if touch { 1 } else { self.pattern.max_calls() },
+            steps: false,
         }
     }
 

@@ -67,6 +67,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
     let lines = suite::run(Setup {
         plan,
         done: &HashSet::new(),
+        before: &[],
         starter: &mut Threads,
         store: &mut store,
         file: &mut file,

@@ -47,12 +47,14 @@ impl Wrapped {
                     pin(rank);
                 }
                 let options = Options { oversubscribed, ..Options::default() };
-                let (comm, _) = comm::open(backend, &mut bootstrap, &options).expect("the backend opens");
+                let (comm, abort) = comm::open(backend, &mut bootstrap, &options).expect("the backend opens");
                 let comm = wrap(rank, comm);
                 let clock = comm.clock();
                 let hook = Arc::new(Hook::new(rank, clock.clone(), Arc::new(OwnSlot::default())));
                 let comm = Box::new(Observed::new(comm, hook.clone()));
-                let mut work = RankWork::new(RankContext { rank, ranks, comm, hook, clock }).expect("a few bytes");
+                let cores = measure::machine::allowed_cpus();
+                let context = RankContext { rank, ranks, comm, hook, clock, abort, options, cores };
+                let mut work = RankWork::new(context).expect("a few bytes");
                 while let Ok(command) = inbox.recv() {
                     if outbox.send(work.obey(&command)).is_err() {
                         return;

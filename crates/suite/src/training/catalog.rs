@@ -1,0 +1,55 @@
+//! The models, with what each of them takes: for `rankmark list models`.
+
+use model::{CATALOG, Entry};
+use serde_json::json;
+
+use super::predict;
+use super::resolve::{self, Task};
+
+/// A model at its defaults.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelLine {
+    /// Its one spelling.
+    pub name: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+    /// Parameters, shared ones once.
+    pub parameters: usize,
+    /// Floating-point operations of one sample in a training step, counted layer by layer.
+    pub flops: f64,
+    /// Tokens of that sample; zero where samples are no texts.
+    pub tokens: usize,
+    /// Bytes that one rank holds to train it: f32, AdamW, one sample.
+    pub bytes: Option<u64>,
+    /// What can be set.
+    pub dimensions: Vec<&'static str>,
+}
+
+/// Every model, in the order of the catalog.
+pub fn models() -> Vec<ModelLine> {
+    CATALOG.iter().filter_map(|entry| line(entry)).collect()
+}
+
+fn line(entry: &Entry) -> Option<ModelLine> {
+    let mut case = record::Case {
+        id: String::new(),
+        benchmark: "training".to_owned(),
+        parameters: serde_json::from_value(json!({"model": entry.name, "ranks": 1, "batch": 1})).ok()?,
+        settings: serde_json::Map::new(),
+        world: serde_json::Map::new(),
+        caveats: Vec::new(),
+        bytes_requested: None,
+        skip: None,
+    };
+    let task: Task = resolve::fill(&mut case).ok()?;
+    let model = &task.recipe.model;
+    Some(ModelLine {
+        name: entry.name,
+        doc: entry.doc,
+        parameters: model.parameter_count(),
+        flops: model.training_flops().ok()?,
+        tokens: task.tokens(),
+        bytes: predict::outlines(&task).ok().map(|outlines| predict::bytes(&outlines)),
+        dimensions: entry.settings.iter().map(|setting| setting.name).collect(),
+    })
+}

@@ -1,0 +1,113 @@
+//! What a plan of training cases needs beside what was written: the case without communication, without which nobody
+//! knows what overlap could hide; and an order in which each case finds those that it is held against.
+
+use record::{Case, Plan};
+use serde_json::Value;
+
+fn flag(case: &Case, name: &str) -> Option<bool> {
+    case.parameters.get(name).and_then(Value::as_bool)
+}
+
+fn communicates(case: &Case) -> bool {
+    flag(case, "communicate") != Some(false)
+}
+
+/// The same case with these values.
+fn with(case: &Case, values: &[(&str, bool)]) -> Case {
+    let mut other = case.clone();
+    for (name, value) in values {
+        // Where it has been or, like a field that was never given, behind the one that it belongs to.
+        match other.parameters.get_mut(*name) {
+            Some(known) => *known = Value::Bool(*value),
+            None => {
+                let place = other.parameters.keys().position(|known| known == "overlap").map_or(0, |place| place + 1);
+                other.parameters.shift_insert(place, (*name).to_owned(), Value::Bool(*value));
+            }
+        }
+    }
+    other.identify();
+    other
+}
+
+/// Adds cases without communication where overlap is on in one case and off in its twin, and brings fewer ranks before
+/// more, no communication before communication, and no overlap before overlap. What stays is in its order.
+pub(super) fn complete(plan: &mut Plan, benchmark: &str) {
+    let ours = |case: &Case| case.benchmark == benchmark;
+    let places: Vec<usize> = (0..plan.cases.len()).filter(|place| ours(&plan.cases[*place])).collect();
+    let mut cases: Vec<Case> = places.iter().map(|place| plan.cases[*place].clone()).collect();
+    let has = |cases: &[Case], wanted: &Case| cases.iter().any(|case| case.id == wanted.id);
+    let mut added = Vec::new();
+    for case in cases.iter().filter(|case| flag(case, "overlap") == Some(true) && communicates(case)) {
+        let without = with(case, &[("overlap", false), ("communicate", false)]);
+        if has(&cases, &with(case, &[("overlap", false)])) && !has(&cases, &without) && !has(&added, &without) {
+            added.push(without);
+        }
+    }
+    if !added.is_empty() {
+        let noun = if added.len() == 1 { "case" } else { "cases" };
+        plan.notes.push(format!(
+            "{} {noun} without communication added: what overlap hides is told by three times",
+            added.len()
+        ));
+    }
+    cases.extend(added);
+    cases.sort_by_key(|case| (case.ranks(), communicates(case), flag(case, "overlap") == Some(true)));
+    // Into the places of before; those that were added follow the last.
+    let mut sorted = cases.into_iter();
+    for (place, case) in places.iter().zip(&mut sorted) {
+        plan.cases[*place] = case;
+    }
+    let after = places.last().map_or(0, |place| place + 1);
+    plan.cases.splice(after..after, sorted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(ranks: u64, overlap: bool) -> Case {
+        let text = format!(r#"{{"model": "mlp", "ranks": {ranks}, "overlap": {overlap}, "seed": 1}}"#);
+        let mut case = Case {
+            id: String::new(),
+            benchmark: "training".to_owned(),
+            parameters: serde_json::from_str(&text).unwrap(),
+            settings: serde_json::Map::new(),
+            world: serde_json::Map::new(),
+            caveats: Vec::new(),
+            bytes_requested: None,
+            skip: None,
+        };
+        case.identify();
+        case
+    }
+
+    fn completed(cases: Vec<Case>) -> Plan {
+        let mut plan =
+            Plan { experiment: "x".to_owned(), profiling: false, cases, notes: Vec::new(), source_text: String::new() };
+        complete(&mut plan, "training");
+        plan
+    }
+
+    #[test]
+    fn the_third_time_is_added_where_the_other_two_are_asked_for() {
+        let plan = completed(vec![case(2, true), case(2, false)]);
+        let told: Vec<(bool, bool)> =
+            plan.cases.iter().map(|case| (flag(case, "overlap") == Some(true), communicates(case))).collect();
+        assert_eq!(told, [(false, false), (false, true), (true, true)]);
+        assert_eq!(plan.notes.len(), 1);
+        let mut ids: Vec<&str> = plan.cases.iter().map(|case| case.id.as_str()).collect();
+        ids.dedup();
+        assert_eq!(ids.len(), 3);
+        // Completing is idempotent: a record that is gone on with has the same plan.
+        assert_eq!(completed(plan.cases.clone()).cases, plan.cases);
+        assert_eq!(completed(vec![case(2, true)]).cases.len(), 1);
+    }
+
+    #[test]
+    fn fewer_ranks_come_first_and_other_benchmarks_stay() {
+        let other = Case { benchmark: "collective".to_owned(), ..case(8, true) };
+        let plan = completed(vec![case(4, true), other.clone(), case(1, true), case(2, true)]);
+        assert_eq!(plan.cases.iter().map(Case::ranks).collect::<Vec<_>>(), [1, 8, 2, 4]);
+        assert_eq!(plan.cases[1], other);
+    }
+}

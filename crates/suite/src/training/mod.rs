@@ -1,0 +1,157 @@
+//! The benchmarks `training` and `memory`: a model trained by a strategy on a mesh of ranks, timed step by step, or
+//! looked at for what it holds.
+
+mod balance;
+mod catalog;
+mod companions;
+mod data;
+mod exchange;
+mod fields;
+mod limit;
+mod metrics;
+mod notes;
+mod peak;
+mod predict;
+mod prepared;
+mod process;
+mod resolve;
+mod scaling;
+mod search;
+
+use measure::{Failure, Launch};
+use record::{About, Case, Plan, Problem};
+use serde_json::{Map, Value};
+
+use self::prepared::Wanted;
+use self::resolve::{Task, problem};
+use crate::{Benchmark, Done, Host, Measured, Prepared, RankContext, Study};
+
+pub use self::catalog::{ModelLine, models};
+
+/// Training, timed.
+pub struct TrainingBenchmark;
+
+/// Training, for what it holds in memory.
+pub struct MemoryBenchmark;
+
+static TRAINING: About = About {
+    name: "training",
+    doc: "training steps of a model: time by phase, throughput, MFU, scaling",
+    fields: &[fields::FIELDS, fields::DIMENSIONS, crate::fields::WORLD, fields::SAMPLING],
+    metrics: fields::METRICS,
+    check,
+};
+
+static MEMORY: About = About {
+    name: "memory",
+    doc: "memory of training by category: predicted, measured, and the largest batch that fits",
+    fields: &[fields::FIELDS, fields::DIMENSIONS, crate::fields::WORLD, fields::MEMORY],
+    metrics: fields::MEMORY_METRICS,
+    check,
+};
+
+/// Completes a plan: cases that others need, and an order in which they come first.
+pub(crate) fn complete(plan: &mut Plan) {
+    companions::complete(plan, TRAINING.name);
+}
+
+fn check(case: &mut Case) -> Result<(), Problem> {
+    let about = if case.benchmark == MEMORY.name { &MEMORY } else { &TRAINING };
+    crate::fields::check(case, about)?;
+    if crate::is_simulated(case) {
+        return Err(problem(
+            "backend",
+            "training computes, and a simulated backend has no time for that",
+            "`backend: shm`",
+        ));
+    }
+    if case.flag("progress_thread") {
+        let message = "training runs its exchanges on threads of its own";
+        return Err(problem("progress_thread", message, "`overlap: true` is what it is for here"));
+    }
+    let task = resolve::fill(case)?;
+    if task.load_balance == fields::LoadBalance::Measured && task.recipe.micro_batches[0] < 2 {
+        let message = "with 1 micro-batch on each replica there is nothing to move";
+        return Err(problem("load_balance", message, "for example `accumulate: 4`"));
+    }
+    predict::check(&task)?;
+    task.origin.check(&task.recipe.model.input)?;
+    crate::fields::reorder(case, about);
+    Ok(())
+}
+
+/// A checked case's task, on a rank.
+fn task(case: &Case) -> Result<Task, Failure> {
+    Task::of(case).map_err(|problem| Failure::new(problem.message))
+}
+
+fn held(case: &Case) -> u64 {
+    let outlines = Task::of(case).ok().and_then(|task| predict::outlines(&task).ok());
+    outlines.map_or(0, |outlines| predict::bytes(&outlines))
+}
+
+fn fault(launches: &[Launch]) -> Option<String> {
+    match metrics::notes(launches) {
+        Some(notes) => metrics::disagreement(&notes),
+        None => Some("ranks noted nothing of their steps".to_owned()),
+    }
+}
+
+impl Benchmark for TrainingBenchmark {
+    fn about(&self) -> &'static About {
+        &TRAINING
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        held(case)
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        prepared::prepare(task(case)?, Wanted { peak: true, limit: None }, rank)
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.launches)) else { return Map::new() };
+        metrics::of_training(&metrics::balanced(task, &notes), measured, &notes)
+    }
+
+    fn fault(&self, _case: &Case, launches: &[Launch]) -> Option<String> {
+        fault(launches)
+    }
+
+    fn relations(&self, done: &Done<'_>, before: &[Done<'_>]) -> Map<String, Value> {
+        scaling::relations(done, before)
+    }
+}
+
+impl Benchmark for MemoryBenchmark {
+    fn about(&self) -> &'static About {
+        &MEMORY
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        held(case)
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        prepared::prepare(task(case)?, Wanted { peak: false, limit: case.whole("limit") }, rank)
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.launches)) else { return Map::new() };
+        metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
+    }
+
+    fn fault(&self, _case: &Case, launches: &[Launch]) -> Option<String> {
+        fault(launches)
+    }
+
+    fn study(&self, cases: &[&Case], host: &Host) -> Option<Box<dyn Study>> {
+        Some(Box::new(search::MaxBatch::of(cases, host)?))
+    }
+
+    fn relations(&self, done: &Done<'_>, _before: &[Done<'_>]) -> Map<String, Value> {
+        let largest = search::largest(done.line);
+        largest.map(|batch| ("max_batch".to_owned(), Value::from(batch))).into_iter().collect()
+    }
+}

@@ -1,0 +1,81 @@
+//! What a case will take, before anything is allocated: from the programs of its ranks.
+
+use std::collections::BTreeMap;
+
+use engine::Category;
+use parallel::{Coordinate, Outline, Refusal, outline};
+use record::Problem;
+use serde_json::{Map, Value, json};
+
+use super::resolve::{Task, problem};
+
+/// The outline of every rank. Replicas differ only where something is cut among them, and then only the last one may
+/// hold less: one is built for each stage, first and last part, first and last replica.
+pub(super) fn outlines(task: &Task) -> Result<Vec<Outline>, Refusal> {
+    let mesh = task.recipe.mesh;
+    let mut built: BTreeMap<(usize, usize, usize), Outline> = BTreeMap::new();
+    let mut all = Vec::with_capacity(mesh.ranks());
+    for rank in 0..mesh.ranks() {
+        let Coordinate { data, tensor, pipeline } = mesh.coordinate(rank);
+        let last = |index: usize, of: usize| if index + 1 == of { usize::MAX } else { index.min(1) };
+        let key = (pipeline, last(tensor, mesh.tensor), last(data, mesh.data));
+        let outline = match built.get(&key) {
+            Some(known) => known.clone(),
+            None => built.entry(key).or_insert(outline(&task.recipe, rank, task.threads)?).clone(),
+        };
+        all.push(outline);
+    }
+    Ok(all)
+}
+
+/// Whether a program can be built of it.
+///
+/// # Errors
+/// What does not fit, with the arithmetic.
+pub(super) fn check(task: &Task) -> Result<(), Problem> {
+    let Refusal { field, message, hint } = match outline(&task.recipe, 0, task.threads) {
+        Ok(_) => return Ok(()),
+        Err(refusal) => refusal,
+    };
+    Err(problem(field, message, hint))
+}
+
+/// Bytes of all ranks together.
+pub(super) fn bytes(outlines: &[Outline]) -> u64 {
+    outlines.iter().map(|outline| outline.bytes as u64).fold(0, u64::saturating_add)
+}
+
+const CATEGORIES: [(Category, &str); 7] = [
+    (Category::Parameter, "parameters"),
+    (Category::Gradient, "gradients"),
+    (Category::Optimizer, "optimizer"),
+    (Category::Activation, "activations"),
+    (Category::Communication, "communication"),
+    (Category::Input, "input"),
+    (Category::Scalar, "scalars"),
+];
+
+/// Bytes by category over all ranks. `scratch` is what kernels keep beside the plan.
+pub(super) fn categories(outlines: &[Outline]) -> Map<String, Value> {
+    let mut found = Map::new();
+    let mut planned = 0;
+    for (category, name) in CATEGORIES {
+        let held = |outline: &Outline| outline.categories.get(&category).copied().unwrap_or(0) as u64;
+        let bytes: u64 = outlines.iter().map(held).sum();
+        planned += bytes;
+        found.insert(name.to_owned(), bytes.into());
+    }
+    found.insert("scratch".to_owned(), bytes(outlines).saturating_sub(planned).into());
+    found
+}
+
+/// What a step exchanges on the rank that moves the most bytes.
+pub(super) fn traffic(outlines: &[Outline]) -> Value {
+    let moved = |outline: &&Outline| outline.traffic.iter().map(|traffic| traffic.bytes).sum::<u64>();
+    let busiest = outlines.iter().max_by_key(moved);
+    let line = |traffic: &parallel::Traffic| {
+        json!({"axis": traffic.axis, "operation": traffic.operation.to_string(),
+               "count": traffic.count, "bytes": traffic.bytes})
+    };
+    busiest.into_iter().flat_map(|outline| &outline.traffic).map(line).collect()
+}

@@ -1,0 +1,151 @@
+//! A training case on one rank: what it needs before the first step, a step, and what is looked at after the last.
+
+use comm::Communicator;
+use measure::{Failure, WrongReport};
+use parallel::{Error, StepReport, Trainer};
+use serde_json::{Map, Value};
+
+use super::exchange::Exchange;
+use super::notes::{Notes, Phases};
+use super::process::{self, Bound, Held};
+use super::resolve::Task;
+use super::{balance, limit, peak};
+use crate::{Prepared, RankContext, Work};
+
+/// What else than steps is measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    /// The cores' peak, for MFU.
+    pub(super) peak: bool,
+    /// Bytes that the rank may hold.
+    pub(super) limit: Option<u64>,
+}
+
+struct PreparedTraining {
+    trainer: Trainer,
+    task: Task,
+    rank: u32,
+    steps: Vec<StepReport>,
+    notes: Notes,
+    /// Processor time when the case began anew.
+    cpu_begin_ns: u64,
+    limit: Option<u64>,
+    // Last, so that memory is given back before the bound is lifted.
+    _bound: Option<Bound>,
+}
+
+/// Steps that are kept without allocating.
+const STEPS: usize = 10_000;
+
+/// Builds the trainer. Collective.
+pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+    let mut exchange = Exchange::new(&mut *context.comm)?;
+    let bound = limit::apply(&task, wanted.limit, &mut exchange, context)?;
+    let mut notes = Notes::default();
+    if wanted.peak {
+        let first = context.rank as usize * task.threads;
+        // All ranks at once: cores that share a clock or a cache show it.
+        exchange.gather(&mut *context.comm, 0.0)?;
+        let (flops, source) = peak::measure(task.recipe.precision, task.threads, first, &context.cores);
+        (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
+    }
+    balance::apply(&mut task, &mut exchange, context)?;
+    (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());
+    process::reset_peak();
+    notes.base_bytes = Held::now().map_or(0, Held::resident_once);
+    let trainer = trainer(&task, context)?;
+    Ok(Box::new(PreparedTraining {
+        trainer,
+        task,
+        rank: context.rank,
+        steps: Vec::with_capacity(STEPS),
+        notes,
+        cpu_begin_ns: process::cpu_ns(),
+        limit: wanted.limit,
+        _bound: bound,
+    }))
+}
+
+/// The trainer of this rank. Collective.
+///
+/// # Panics
+/// When this rank alone has no memory or no threads: its peers wait for it in a collective, and the end of its process
+/// is what their coordinator notices at once.
+pub(super) fn trainer(task: &Task, context: &mut RankContext) -> Result<Trainer, Failure> {
+    let replica = task.recipe.mesh.coordinate(context.rank as usize).data;
+    let source = task.origin.open(&task.recipe, replica, &context.cores)?;
+    let cores = cores_of(context.rank as usize, task.threads, &context.cores);
+    let comm = &mut *context.comm;
+    let made = Trainer::new(&task.recipe, comm, &context.abort, &context.options, task.threads, &cores, source);
+    made.map_err(|error| {
+        let full = matches!(error, Error::Memory { .. } | Error::Comm(comm::Error::OutOfMemory { .. }));
+        let alone = full || matches!(error, Error::Engine(_));
+        let place = if full { "out of memory on" } else { "on" };
+        let message = format!("{place} rank {}: {error}", context.rank);
+        assert!(!alone || context.ranks == 1, "{message}");
+        Failure::new(message)
+    })
+}
+
+/// The cores of a rank's threads: its own first, as ranks are bound, then those that follow.
+fn cores_of(rank: usize, threads: usize, cores: &[u32]) -> Vec<u32> {
+    if cores.is_empty() {
+        return Vec::new();
+    }
+    (0..threads).map(|thread| cores[(rank * threads + thread) % cores.len()]).collect()
+}
+
+impl Prepared for PreparedTraining {
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Back to the initial parameters.
+    fn refill(&mut self) {
+        if !self.steps.is_empty() {
+            self.trainer.reset();
+            self.steps.clear();
+        }
+        self.cpu_begin_ns = process::cpu_ns();
+    }
+
+    /// Replicas must hold the same parameters, bit by bit, and every loss must be a number. Before that, what the steps
+    /// took is noted: every rank still holds everything.
+    fn check(&mut self, comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
+        self.notes.cpu_s = process::cpu_ns().saturating_sub(self.cpu_begin_ns) as f64 / 1e9;
+        self.notes.threads = process::threads();
+        self.notes.held_bytes = Held::now().map_or(0, Held::peak_once);
+        if let Some(limit) = self.limit.filter(|limit| self.notes.held_bytes > *limit) {
+            return Err(Failure::new(limit::exceeded(self.rank, self.notes.held_bytes, limit)));
+        }
+        let agreement = self.trainer.agreement(comm).map_err(|error| Failure::new(error.to_string()))?;
+        let losses = self.steps.iter().filter(|step| !step.loss.is_finite()).count() as u64;
+        Ok(WrongReport {
+            count: agreement.different + losses,
+            compared: agreement.compared + self.steps.len() as u64,
+            first: Vec::new(),
+        })
+    }
+
+    fn work(&self) -> Work {
+        let outline = parallel::outline(&self.task.recipe, self.rank as usize, self.task.threads);
+        let flops = outline.map_or(0.0, |outline| outline.flops);
+        Work { traffic_bytes: 0, flops, messages: 1, max_calls: u64::MAX, steps: true }
+    }
+
+    fn path(&self, _comm: &dyn Communicator) -> String {
+        String::new()
+    }
+
+    fn limit(&mut self, _variant: usize) -> Option<u64> {
+        None
+    }
+
+    fn details(&mut self) -> Map<String, Value> {
+        self.notes.loss_bits = self.steps.iter().map(|step| step.loss.to_bits()).collect();
+        self.notes.phases = Phases::of(&self.steps);
+        self.notes.write()
+    }
+}

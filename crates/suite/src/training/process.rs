@@ -1,0 +1,136 @@
+//! What the system knows of this rank's process: memory, processor time, threads; and the memory that it may take.
+
+use std::fs;
+
+/// Memory of a process in bytes, as the kernel counts pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Resident now.
+    pub(super) resident: u64,
+    /// The most that was resident since the last [`reset_peak`].
+    pub(super) peak: u64,
+    /// Of what is resident, pages of shared memory, whoever else has mapped them.
+    pub(super) shared: u64,
+    /// The same, each page divided by the number of processes that have mapped it: over all ranks, every page counts
+    /// once.
+    pub(super) shared_once: u64,
+    /// Address space.
+    pub(super) mapped: u64,
+}
+
+impl Held {
+    /// What the kernel says now; None where it does not.
+    pub(super) fn now() -> Option<Self> {
+        let status = fs::read_to_string("/proc/self/status").ok()?;
+        let rollup = fs::read_to_string("/proc/self/smaps_rollup").unwrap_or_default();
+        let shared = bytes(&status, "RssShmem:").unwrap_or(0);
+        Some(Self {
+            resident: bytes(&status, "VmRSS:")?,
+            peak: bytes(&status, "VmHWM:")?,
+            mapped: bytes(&status, "VmSize:")?,
+            shared_once: bytes(&rollup, "Pss_Shmem:").unwrap_or(shared),
+            shared,
+        })
+    }
+
+    /// The most that this process held by itself, and its share of what it holds together with others.
+    pub(super) fn peak_once(self) -> u64 {
+        self.peak.saturating_sub(self.shared) + self.shared_once
+    }
+
+    /// The same of what it holds now.
+    pub(super) fn resident_once(self) -> u64 {
+        self.resident.saturating_sub(self.shared) + self.shared_once
+    }
+}
+
+/// The value of `NAME:  123 kB`.
+fn bytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)
+}
+
+/// Forgets the peak so far (proc(5), `clear_refs`). False where the kernel does not let it: the peak is then that of the
+/// whole life of the process.
+pub(super) fn reset_peak() -> bool {
+    fs::write("/proc/self/clear_refs", "5").is_ok()
+}
+
+/// Threads of this process.
+pub(super) fn threads() -> u64 {
+    fs::read_dir("/proc/self/task").map_or(1, |tasks| tasks.count() as u64)
+}
+
+/// Processor time of all threads of this process so far, in ns.
+pub(super) fn cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is valid for the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Lets the calling thread run on any of these cores. Advice: where the system refuses, it runs where it may.
+pub(super) fn run_on(cores: &[u32]) {
+    if cores.is_empty() {
+        return;
+    }
+    // SAFETY: an all-zero set is a valid empty set; indices are below its size, and the call reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        for core in cores.iter().filter(|core| **core < libc::CPU_SETSIZE as u32) {
+            libc::CPU_SET(*core as usize, &mut set);
+        }
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
+
+/// A bound on the address space of this process, lifted when dropped: what is mapped beyond it is refused, so that a
+/// rank that needs more fails where it asks, and takes nobody else's memory.
+#[derive(Debug)]
+pub(super) struct Bound {
+    before: libc::rlimit,
+}
+
+impl Bound {
+    /// Not more than this many bytes of addresses. None where the system does not let it.
+    pub(super) fn set(bytes: u64) -> Option<Self> {
+        let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        // SAFETY: the pointer is valid for the call.
+        if unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut before) } != 0 {
+            return None;
+        }
+        let bound = libc::rlimit { rlim_cur: bytes.min(before.rlim_max), rlim_max: before.rlim_max };
+        // SAFETY: as above. The soft limit only, which may be raised again.
+        (unsafe { libc::setrlimit(libc::RLIMIT_AS, &bound) } == 0).then_some(Self { before })
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        // SAFETY: the pointer is valid for the call. It may not fail: the soft limit goes back to what it was.
+        unsafe { libc::setrlimit(libc::RLIMIT_AS, &self.before) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_read_from_the_kernels_text() {
+        let text = "Name:\tx\nVmHWM:\t    1744 kB\nVmRSS:\t 12 kB\n";
+        assert_eq!((bytes(text, "VmHWM:"), bytes(text, "RssShmem:")), (Some(1744 * 1024), None));
+        let held = Held { resident: 50, peak: 100, shared: 40, shared_once: 20, mapped: 500 };
+        assert_eq!((held.peak_once(), held.resident_once()), (80, 30));
+    }
+
+    #[test]
+    fn this_process_holds_what_it_touched() {
+        let before = Held::now().unwrap();
+        let touched = vec![1_u8; 64 << 20];
+        let after = Held::now().unwrap();
+        assert!(after.resident >= before.resident + (60 << 20) && after.peak >= after.resident, "{before:?} {after:?}");
+        assert_eq!(touched[12_345], 1);
+        assert!(threads() >= 1 && cpu_ns() > 0);
+    }
+}

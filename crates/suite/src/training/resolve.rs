@@ -1,0 +1,259 @@
+//! From a case's values to a recipe: what was not given is filled in, what does not fit is refused with the arithmetic.
+
+use model::{Fallback, Input, Model};
+use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule};
+use record::{Case, Problem};
+use serde_json::Value;
+use terms::{Dtype, Named};
+
+use super::data::Origin;
+use super::fields::{DIMENSIONS, LoadBalance, Optimizers, Strategy};
+
+/// Samples of a replica's step when nobody says.
+const BATCH: u64 = 4;
+/// Tokens of a sample when nobody says, unless the model's own default is shorter: longer ones take a CPU seconds each.
+const SEQUENCE: u64 = 256;
+/// Micro-batches for each stage when nobody says, as far as they divide the batch.
+const MICRO_BATCHES_A_STAGE: u64 = 2;
+
+/// A case, ready to be built.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) recipe: Recipe,
+    pub(super) threads: usize,
+    pub(super) load_balance: LoadBalance,
+    pub(super) balance: Balance,
+    pub(super) origin: Origin,
+}
+
+impl Task {
+    /// Reads a checked case.
+    ///
+    /// # Errors
+    /// What does not fit, should the case not have been checked.
+    pub(super) fn of(case: &Case) -> Result<Self, Problem> {
+        let count = |name: &str, otherwise: u64| case.whole(name).unwrap_or(otherwise) as usize;
+        let switch = |name: &str, otherwise: bool| case.value(name).and_then(Value::as_bool).unwrap_or(otherwise);
+        let mesh = mesh(case)?;
+        let model = model(case)?;
+        let micro_batches = count("micro_batches", 1) * count("accumulate", 1);
+        let recipe = Recipe {
+            mesh,
+            precision: case.word("precision").unwrap_or(Dtype::F32),
+            micro_batch: count("batch", BATCH) / micro_batches,
+            micro_batches: vec![micro_batches; mesh.data],
+            schedule: case.word("schedule").unwrap_or(Schedule::OneForwardOneBackward),
+            chunks: count("chunks", 1),
+            stages: Vec::new(),
+            sharded: count("sharded", 0) as u8,
+            bucket_bytes: count("bucket", 25 << 20),
+            overlap: switch("overlap", true),
+            sequence_parallel: switch("sequence_parallel", false),
+            recompute: switch("recompute", false),
+            synchronised: switch("synchronised", true),
+            optimizer: optimizer(case),
+            clip: case.number("clip"),
+            seed: case.whole("seed").unwrap_or(1),
+            communicate: switch("communicate", true),
+            model,
+        };
+        Ok(Self {
+            threads: count("threads", 1),
+            load_balance: case.word("load_balance").unwrap_or(LoadBalance::None),
+            balance: case.word("balance").unwrap_or(Balance::Layers),
+            origin: Origin::of(case, &recipe.model.input),
+            recipe,
+        })
+    }
+
+    /// Tokens of a sample; zero where samples are no texts.
+    pub(super) fn tokens(&self) -> usize {
+        match self.recipe.model.input {
+            Input::Tokens { sequence, .. } => sequence,
+            Input::Image { .. } | Input::Vector { .. } => 0,
+        }
+    }
+}
+
+pub(super) fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
+    Problem { field, message: message.into(), hint: Some(hint.into()) }
+}
+
+/// Puts what was not given among the case's parameters, drops what means nothing in it, and checks what can be told
+/// without building a program.
+pub(super) fn fill(case: &mut Case) -> Result<Task, Problem> {
+    let mesh = mesh(case)?;
+    let strategy = strategy(case);
+    put(case, "strategy", strategy.name().into());
+    put(case, "mesh", mesh.to_string().into());
+    let optimizer = case.word("optimizer").unwrap_or(Optimizers::AdamW);
+    case.parameters.retain(|name, _| concerns(mesh, optimizer, name));
+    if mesh.pipeline > 1 {
+        fill_schedule(case)?;
+    }
+    fill_batch(case, mesh, strategy)?;
+    fill_sequence(case);
+    Task::of(case)
+}
+
+/// A value where none was given.
+fn put(case: &mut Case, name: &str, value: Value) {
+    if !case.parameters.contains_key(name) {
+        case.parameters.insert(name.to_owned(), value);
+    }
+}
+
+/// Which parameters mean something on this mesh.
+fn concerns(mesh: Mesh, optimizer: Optimizers, name: &str) -> bool {
+    match name {
+        "overlap" | "communicate" | "sharded" | "bucket" | "load_balance" | "synchronised" => mesh.data > 1,
+        "schedule" | "chunks" | "balance" => mesh.pipeline > 1,
+        "sequence_parallel" => mesh.tensor > 1,
+        "momentum" => optimizer == Optimizers::Sgd,
+        "weight_decay" => optimizer == Optimizers::AdamW,
+        _ => true,
+    }
+}
+
+fn strategy(case: &Case) -> Strategy {
+    let otherwise = if case.text("mesh").is_some() { Strategy::Hybrid } else { Strategy::Data };
+    case.word("strategy").unwrap_or(otherwise)
+}
+
+/// How the ranks stand, from strategy, mesh and their number.
+fn mesh(case: &Case) -> Result<Mesh, Problem> {
+    let ranks = case.ranks() as usize;
+    let strategy = strategy(case);
+    let along = match strategy {
+        Strategy::Data => Some(Mesh { data: ranks, ..Mesh::SERIAL }),
+        Strategy::Tensor => Some(Mesh { tensor: ranks, ..Mesh::SERIAL }),
+        Strategy::Pipeline | Strategy::Model => Some(Mesh { pipeline: ranks, ..Mesh::SERIAL }),
+        Strategy::Hybrid => None,
+    };
+    let Some(text) = case.text("mesh") else {
+        let hint = || format!("for example `mesh: {}`", Mesh { data: ranks, ..Mesh::SERIAL });
+        return along.ok_or_else(|| problem("mesh", format!("a hybrid of {ranks} ranks needs its mesh"), hint()));
+    };
+    let given: Mesh = text.parse().map_err(|message: String| problem("mesh", message, "sizes are from 1 to 1024"))?;
+    if given.ranks() != ranks {
+        let Mesh { data, tensor, pipeline } = given;
+        let message = format!("{data} x {tensor} x {pipeline} = {} ranks, and there are {ranks}", given.ranks());
+        return Err(problem("mesh", message, format!("`ranks: {}`, or sizes whose product is {ranks}", given.ranks())));
+    }
+    match along {
+        Some(along) if along != given => {
+            let message = format!("strategy `{strategy}` of {ranks} ranks is mesh {along}, not {given}");
+            Err(problem("mesh", message, "`strategy: hybrid` takes any mesh"))
+        }
+        _ => Ok(given),
+    }
+}
+
+fn fill_schedule(case: &mut Case) -> Result<(), Problem> {
+    put(case, "schedule", Schedule::OneForwardOneBackward.name().into());
+    let interleaved = case.word("schedule") == Some(Schedule::Interleaved);
+    if interleaved {
+        put(case, "chunks", 2.into());
+    }
+    let chunks = case.whole("chunks").unwrap_or(1);
+    match interleaved {
+        true if chunks < 2 => {
+            let message = format!("an interleaved pipeline has several chunks on each stage, not {chunks}");
+            Err(problem("chunks", message, "`chunks: 2`, or `schedule: 1f1b`"))
+        }
+        false if chunks > 1 => {
+            Err(problem("chunks", format!("{chunks} chunks on each stage are interleaved"), "`schedule: interleaved`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Batch, global batch and micro-batches, from those that were given.
+fn fill_batch(case: &mut Case, mesh: Mesh, strategy: Strategy) -> Result<(), Problem> {
+    let replicas = mesh.data as u64;
+    let batch = match (case.whole("batch"), case.whole("global_batch")) {
+        (Some(batch), Some(global)) if batch * replicas != global => {
+            let message = format!("{batch} samples x {replicas} replicas = {}, not {global}", batch * replicas);
+            return Err(problem("global_batch", message, "give one of `batch` and `global_batch`"));
+        }
+        (Some(batch), _) => batch,
+        (None, Some(global)) if global % replicas != 0 => {
+            let message = divided("a global batch", global, replicas, "replicas");
+            return Err(problem("global_batch", message, multiples(global, replicas)));
+        }
+        (None, Some(global)) => global / replicas,
+        (None, None) => BATCH,
+    };
+    put(case, "batch", batch.into());
+    let stages = mesh.pipeline as u64;
+    let accumulate = case.whole("accumulate").unwrap_or(1);
+    if strategy == Strategy::Model && case.whole("micro_batches").unwrap_or(1) * accumulate > 1 {
+        let message = "strategy `model` passes one whole batch from stage to stage";
+        return Err(problem("micro_batches", message, "`strategy: pipeline` has micro-batches in flight"));
+    }
+    if stages > 1 && strategy != Strategy::Model && case.whole("micro_batches").is_none() {
+        let most = MICRO_BATCHES_A_STAGE * stages;
+        let count = (1..=most.min(batch)).rev().find(|count| batch % (count * accumulate) == 0).unwrap_or(1);
+        put(case, "micro_batches", count.into());
+    }
+    let parts = case.whole("micro_batches").unwrap_or(1) * accumulate;
+    if batch % parts == 0 {
+        return Ok(());
+    }
+    let field = if accumulate > 1 { "accumulate" } else { "micro_batches" };
+    let message = if batch < parts {
+        format!("a batch of {batch} is smaller than its {parts} micro-batches")
+    } else {
+        divided("a batch", batch, parts, "micro-batches")
+    };
+    Err(problem(field, message, multiples(batch, parts)))
+}
+
+/// `a batch of 7 is not divisible by 2 replicas: 7 = 2 x 3 + 1`.
+fn divided(what: &str, all: u64, by: u64, parts: &str) -> String {
+    format!("{what} of {all} is not divisible by {by} {parts}: {all} = {by} x {} + {}", all / by, all % by)
+}
+
+/// The nearest numbers that divide.
+fn multiples(all: u64, by: u64) -> String {
+    let below = all / by * by;
+    if below > 0 { format!("for example {below} or {}", below + by) } else { format!("for example {by}") }
+}
+
+/// Samples are not longer than what a processor takes in a moment, unless the user says so.
+fn fill_sequence(case: &mut Case) {
+    let Ok(entry) = model::entry(case.text("model").unwrap_or_default()) else { return };
+    let declared = entry.settings.iter().find(|setting| setting.name == "sequence").map(|setting| setting.fallback);
+    if let Some(Fallback::Value(own)) = declared {
+        put(case, "sequence", SEQUENCE.min(own as u64).into());
+    }
+}
+
+/// The case's model. Problems name the case's field, where it has one of that name.
+fn model(case: &Case) -> Result<Model, Problem> {
+    let value = |name: &str| match case.parameters.get(name)? {
+        Value::Bool(on) => Some(f64::from(u8::from(*on))),
+        other => other.as_f64(),
+    };
+    let settings: Vec<(String, f64)> =
+        DIMENSIONS.iter().filter_map(|field| Some((field.name.to_owned(), value(field.name)?))).collect();
+    model::model(case.text("model").unwrap_or_default(), &settings).map_err(|error| {
+        let field = DIMENSIONS.iter().map(|field| field.name).find(|name| *name == error.field).unwrap_or("model");
+        problem(field, error.message, error.hint)
+    })
+}
+
+/// Rates are those that train without diverging in short runs; a benchmark's time does not depend on them.
+fn optimizer(case: &Case) -> Optimizer {
+    let number = |name: &str, otherwise: f64| case.number(name).unwrap_or(otherwise);
+    match case.word("optimizer").unwrap_or(Optimizers::AdamW) {
+        Optimizers::Sgd => Optimizer::Sgd { rate: number("learning_rate", 0.01), momentum: number("momentum", 0.0) },
+        Optimizers::AdamW => Optimizer::AdamW {
+            rate: number("learning_rate", 3e-4),
+            beta1: 0.9,
+            beta2: 0.999,
+            epsilon: 1e-8,
+            decay: number("weight_decay", 0.01),
+        },
+    }
+}
