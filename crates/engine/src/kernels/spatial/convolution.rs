@@ -1,0 +1,153 @@
+//! Convolutions: by direct kernels where the CPU has AVX-512 and arithmetic is done in f32, else by matrix products.
+
+use half::{bf16, f16};
+use model::Conv2d;
+
+use super::pass::Pass;
+use super::portable;
+use crate::context::Context;
+use crate::element::Element;
+use crate::memory::Memory;
+use crate::op::Spatial;
+
+#[cfg(target_arch = "x86_64")]
+use super::direct;
+
+/// Runs a convolution.
+///
+/// # Safety
+/// As [`crate::execute`].
+pub(super) unsafe fn run<E: Convolved>(op: &Spatial, memory: &Memory, context: &Context<'_>) {
+    // SAFETY: the caller's: views of one operation do not overlap, and nobody else uses them.
+    unsafe {
+        match op {
+            Spatial::ConvForward { shape, batch, x, weight, y } => {
+                let (x, weight, y) = (memory.read::<E>(*x), memory.read::<E>(*weight), memory.write::<E>(*y));
+                check(shape, *batch, x, weight, y);
+                E::correlate(&Pass::forward(shape, *batch), x, weight, y, false, context);
+            }
+            Spatial::ConvBackwardInput { shape, batch, dy, weight, dx, accumulate } => {
+                let (dy, weight, dx) = (memory.read::<E>(*dy), memory.read::<E>(*weight), memory.write::<E>(*dx));
+                check(shape, *batch, dx, weight, dy);
+                for pass in Pass::backward(shape, *batch) {
+                    E::correlate(&pass, dy, weight, dx, *accumulate, context);
+                }
+            }
+            Spatial::ConvBackwardWeight { shape, batch, x, dy, d_weight, accumulate } => {
+                let (x, dy) = (memory.read::<E>(*x), memory.read::<E>(*dy));
+                let d_weight = memory.write::<E::Wide>(*d_weight);
+                check(shape, *batch, x, d_weight, dy);
+                E::gradient(&Pass::forward(shape, *batch), x, dy, d_weight, *accumulate, context);
+            }
+            other => unreachable!("{other:?} is no convolution"),
+        }
+    }
+}
+
+/// The kernels below go by the shape alone.
+fn check<X, W, Y>(shape: &Conv2d, batch: usize, x: &[X], weight: &[W], y: &[Y]) {
+    let (height, width) = shape.output();
+    assert_eq!(x.len(), batch * shape.height * shape.width * shape.inputs, "x of {shape:?}");
+    assert_eq!(y.len(), batch * height * width * shape.outputs, "y of {shape:?}");
+    assert_eq!(weight.len(), shape.outputs * shape.kernel * shape.kernel * shape.inputs, "weight of {shape:?}");
+}
+
+/// Types that convolutions are computed in, each by its fastest kernels.
+pub(super) trait Convolved: Element {
+    /// One pass: `y = x * weight`, or +=.
+    fn correlate(pass: &Pass, x: &[Self], weight: &[Self], y: &mut [Self], accumulate: bool, context: &Context<'_>) {
+        portable::correlate(pass, x, weight, y, accumulate, context);
+    }
+
+    /// Gradient of the weight.
+    fn gradient(
+        pass: &Pass,
+        x: &[Self],
+        dy: &[Self],
+        d_weight: &mut [Self::Wide],
+        accumulate: bool,
+        context: &Context<'_>,
+    ) {
+        portable::gradient(pass, x, dy, d_weight, accumulate, context);
+    }
+}
+
+impl Convolved for f64 {}
+
+macro_rules! direct {
+    ($($type:ty)*) => {$(
+        impl Convolved for $type {
+            fn correlate(pass: &Pass, x: &[Self], weight: &[Self], y: &mut [Self], accumulate: bool, context: &Context<'_>) {
+                #[cfg(target_arch = "x86_64")]
+                if direct::serves(size_of::<Self>()) {
+                    return direct::correlate(pass, x, weight, y, accumulate, context);
+                }
+                portable::correlate(pass, x, weight, y, accumulate, context);
+            }
+
+            fn gradient(
+                pass: &Pass,
+                x: &[Self],
+                dy: &[Self],
+                d_weight: &mut [f32],
+                accumulate: bool,
+                context: &Context<'_>,
+            ) {
+                #[cfg(target_arch = "x86_64")]
+                if direct::serves(size_of::<Self>()) {
+                    return direct::gradient(pass, x, dy, d_weight, accumulate, context);
+                }
+                portable::gradient(pass, x, dy, d_weight, accumulate, context);
+            }
+        }
+    )*};
+}
+
+direct!(f32 bf16 f16);
+
+/// Scratch bytes of one part; None for what is no convolution.
+pub(super) fn scratch_bytes(op: &Spatial, bytes: usize, threads: usize) -> Option<usize> {
+    match op {
+        Spatial::ConvForward { shape, batch, .. } => {
+            Some(correlate_scratch(&Pass::forward(shape, *batch), bytes, threads))
+        }
+        Spatial::ConvBackwardInput { shape, batch, .. } => {
+            let each = Pass::backward(shape, *batch).map(|pass| correlate_scratch(&pass, bytes, threads));
+            Some(each.max().unwrap_or(0))
+        }
+        Spatial::ConvBackwardWeight { shape, batch, .. } => {
+            Some(gradient_scratch(&Pass::forward(shape, *batch), bytes, threads))
+        }
+        _ => None,
+    }
+}
+
+fn correlate_scratch(pass: &Pass, bytes: usize, threads: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if direct::serves(bytes) {
+        return direct::correlate_scratch(pass, bytes, threads);
+    }
+    portable::correlate_scratch(pass, bytes, threads)
+}
+
+fn gradient_scratch(pass: &Pass, bytes: usize, threads: usize) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if direct::serves(bytes) {
+        return direct::gradient_scratch(pass, bytes, threads);
+    }
+    portable::gradient_scratch(pass, bytes, threads)
+}
+
+/// Two operations a product; each gradient has as many products as the forward pass.
+pub(super) fn flops(op: &Spatial) -> f64 {
+    match op {
+        Spatial::ConvForward { shape, batch, .. }
+        | Spatial::ConvBackwardInput { shape, batch, .. }
+        | Spatial::ConvBackwardWeight { shape, batch, .. } => {
+            let (height, width) = shape.output();
+            let weights = shape.outputs * shape.kernel * shape.kernel * shape.inputs;
+            2.0 * (batch * height * width) as f64 * weights as f64
+        }
+        _ => 0.0,
+    }
+}

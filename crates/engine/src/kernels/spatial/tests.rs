@@ -1,0 +1,6 @@
+//! Kernels against naive loops in f64, and gradients against finite differences.
+
+mod batch_norm;
+mod convolution;
+mod lab;
+mod pooling;
