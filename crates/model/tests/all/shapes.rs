@@ -1,6 +1,6 @@
 //! Shape inference over random settings, and graphs that it must refuse.
 
-use model::{Layer, Model, Part, Value};
+use model::{Layer, Model, Node, Part, Pool, Value};
 use proptest::prelude::*;
 
 use crate::counts::with;
@@ -127,6 +127,69 @@ fn unsound_graphs_are_found() {
     };
     assert_eq!(unsound(positions), "embedding.lookup: has 3 positions for 4 tokens");
     assert_eq!(unsound(|model| model.blocks[2].nodes.clear()), "head: has no nodes");
+}
+
+/// A small ResNet-18 after `change` of a node; why it is unsound.
+fn unsound_resnet(block: &str, node: &str, change: impl FnOnce(&mut Node)) -> String {
+    let mut model = with("resnet18", &[("image", 32.0), ("width", 4.0), ("classes", 10.0)]);
+    let block = model.blocks.iter_mut().find(|held| held.name == block).unwrap();
+    change(block.nodes.iter_mut().find(|held| held.name == node).unwrap());
+    model.shapes().unwrap_err().to_string()
+}
+
+#[test]
+fn unsound_images_are_found() {
+    // The block's input has other channels and pixels than its output.
+    let residual = |node: &mut Node| node.inputs[1] = Value::Input;
+    assert_eq!(unsound_resnet("layer2.0", "bn2", residual), "layer2.0.bn2: adds [64, 4] to [16, 8]");
+    let pixels = |node: &mut Node| {
+        let Layer::BatchNorm(norm) = &mut node.layer else { panic!() };
+        norm.pixels = 15;
+    };
+    assert_eq!(unsound_resnet("layer2.0", "bn1", pixels), "layer2.0.bn1: takes [15, 8], is given [16, 8]");
+    let channels = |node: &mut Node| {
+        let Layer::Conv2d(conv) = &mut node.layer else { panic!() };
+        conv.inputs = 5;
+    };
+    assert_eq!(unsound_resnet("layer1.0", "conv1", channels), "layer1.0.conv1: takes [64, 5], is given [64, 4]");
+    let classes = |node: &mut Node| {
+        let Layer::Linear(fc) = &mut node.layer else { panic!() };
+        fc.outputs = vec![11];
+    };
+    assert_eq!(unsound_resnet("head", "fc", classes), "head.loss: takes 10 columns, is given [1, 11]");
+    let both = |node: &mut Node| node.layer = Layer::CrossEntropy(model::CrossEntropy { classes: 11 });
+    assert_eq!(unsound_resnet("head", "loss", both), "head.loss: has 11 classes of 10");
+    // Without the pool, the loss would have a row for each pixel.
+    let pool = |node: &mut Node| node.layer = Layer::Relu;
+    let mut model = with("resnet18", &[("image", 64.0), ("width", 4.0)]);
+    pool(&mut model.blocks.last_mut().unwrap().nodes[0]);
+    assert_eq!(model.shapes().unwrap_err().to_string(), "head.loss: has 4 rows for 1 targets");
+}
+
+#[test]
+fn sums_have_equal_rows_too() {
+    let mut model = with("resnet18", &[("image", 32.0), ("width", 4.0)]);
+    let block = model.blocks.iter_mut().find(|held| held.name == "layer2.1").unwrap();
+    let pool = Pool { channels: 8, kernel: 2, stride: 2, padding: 0, height: 4, width: 4 };
+    block.nodes = vec![
+        Node { name: "pool".to_owned(), layer: Layer::MaxPool(pool), inputs: vec![Value::Input] },
+        Node { name: "add".to_owned(), layer: Layer::Add, inputs: vec![Value::Node(0), Value::Input] },
+    ];
+    assert_eq!(model.shapes().unwrap_err().to_string(), "layer2.1.add: adds [4, 8] and [16, 8]");
+}
+
+#[test]
+fn tables_have_the_vocabulary_and_tied_weights_their_shape() {
+    let lookup = |model: &mut Model| {
+        let Layer::Embedding(lookup) = &mut model.blocks[0].nodes[0].layer else { panic!() };
+        lookup.vocabulary = 12;
+    };
+    assert_eq!(unsound(lookup), "embedding.lookup: has 12 tokens of 11");
+    let output = |model: &mut Model| {
+        let Layer::Linear(output) = &mut model.blocks[2].nodes[1].layer else { panic!() };
+        output.outputs = vec![12];
+    };
+    assert_eq!(unsound(output), "head.output: is tied to embedding.lookup.tokens [11, 8], takes [12, 8]");
 }
 
 #[test]
