@@ -135,9 +135,11 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
     };
     let sizes = part_sizes(Size { m: op.m, n: op.n, k: op.k }, threads);
     #[cfg(target_arch = "x86_64")]
+    let plan = |size, per, narrow| 4 * Plan::new(size, per, narrow, op.a_transposed).total();
+    #[cfg(target_arch = "x86_64")]
     let need = |size| match bytes {
-        2 => need(size).max(4 * Plan::new(size, 2, true).total()).max(4 * Plan::new(size, 2, false).total()),
-        4 => need(size).max(4 * Plan::new(size, 1, false).total()),
+        2 => need(size).max(plan(size, 2, true)).max(plan(size, 2, false)),
+        4 => need(size).max(plan(size, 1, false)),
         _ => need(size),
     };
     sizes.into_iter().map(need).max().unwrap_or(0)

@@ -1,7 +1,7 @@
 //! Products of f32 and bf16 by our own kernels: operands are packed once a block, sums stay in f32.
 //!
-//! Blocks as in Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): a block of a stays in
-//! the second cache, a panel of b in the first. `gemm` reaches the same on large squares; for few rows its packing of the
+//! Blocks as in Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): a block of b stays in
+//! the second cache, a panel of rows of a in the first, and results are written along their rows. `gemm` reaches the same on large squares; for few rows its packing of the
 //! weights shows, and it knows neither `vdpbf16ps` nor AMX.
 
 mod amx;
@@ -104,7 +104,7 @@ pub(super) struct Job<E> {
 impl<E: Unit> Job<E> {
     /// How it is blocked.
     pub(super) fn plan(&self) -> Plan {
-        Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)))
+        Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
     }
 }
 
@@ -161,50 +161,35 @@ impl<E: Unit> Block<E> {
     /// As `run`; so for the rest.
     unsafe fn all(&self) {
         let Size { m, n, .. } = self.job.size;
-        for columns in ranges(n, self.plan.columns) {
-            // SAFETY: columns lie inside.
-            unsafe { self.begin_bias(columns) };
-            for rows in ranges(m, self.plan.outer_rows) {
+        // SAFETY: ranges lie inside.
+        unsafe {
+            self.begin_bias();
+            for rows in ranges(m, self.plan.rows) {
                 for units in ranges(self.plan.units, self.plan.pass) {
-                    // SAFETY: as above.
-                    unsafe { self.pass(rows, columns, units) };
+                    if self.plan.ahead {
+                        self.pack_rows(rows, units);
+                    }
+                    for columns in ranges(n, self.plan.columns) {
+                        self.pack_columns(columns, units);
+                        for panel in self.panels(rows) {
+                            if !self.plan.ahead {
+                                self.pack_rows(Range { first: rows.first + panel.first, len: panel.len }, units);
+                            }
+                            self.panel(rows, panel, columns, units);
+                        }
+                    }
                 }
             }
         }
     }
 
-    /// Bias of these columns as f32, in scratch.
-    unsafe fn begin_bias(&self, columns: Range) {
+    /// The bias as f32, in scratch.
+    unsafe fn begin_bias(&self) {
         let Some(bias) = self.job.bias else { return };
-        for j in 0..columns.len.next_multiple_of(WIDTH) {
-            // SAFETY: scratch has a whole number of panels; the bias has these columns.
-            unsafe {
-                let value = if j < columns.len { bias.add(columns.first + j).read().widen() } else { 0.0 };
-                self.bias.add(j).write(value);
-            }
-        }
-    }
-
-    /// One block of b, against all rows.
-    unsafe fn pass(&self, rows: Range, columns: Range, units: Range) {
-        let depth = self.depth(units);
-        let stored = units.len.next_multiple_of(16);
-        for panel in ranges(columns.len, WIDTH) {
-            // SAFETY: inside b, and inside its scratch by the plan.
-            unsafe {
-                let from = self.job.b.from(units.first * E::PER, columns.first + panel.first);
-                pack_b(from, panel.len, depth, self.b.add(panel.first * stored), stored);
-            }
-        }
-        for inner in ranges(rows.len, self.plan.rows) {
-            let inner = Range { first: rows.first + inner.first, len: inner.len };
-            // SAFETY: as above.
-            unsafe {
-                self.pack_rows(inner, units);
-                for panel in ranges(columns.len, WIDTH) {
-                    self.panel(rows, inner, columns, panel, units);
-                }
-            }
+        let n = self.job.size.n;
+        for j in 0..n.next_multiple_of(WIDTH) {
+            // SAFETY: scratch has a whole number of panels; the bias has n columns.
+            unsafe { self.bias.add(j).write(if j < n { bias.add(j).read().widen() } else { 0.0 }) };
         }
     }
 
@@ -213,69 +198,91 @@ impl<E: Unit> Block<E> {
         (units.len * E::PER).min(self.job.size.k - units.first * E::PER)
     }
 
+    /// A block of b.
+    unsafe fn pack_columns(&self, columns: Range, units: Range) {
+        let stored = units.len.next_multiple_of(16);
+        for panel in ranges(columns.len, WIDTH) {
+            // SAFETY: inside b, and inside its scratch by the plan.
+            unsafe {
+                let from = self.job.b.from(units.first * E::PER, columns.first + panel.first);
+                pack_b(from, panel.len, self.depth(units), self.b.add(panel.first * stored), stored);
+            }
+        }
+    }
+
+    /// A block of a: all rows before the columns, or, where that is only a copy, the rows of one panel just before they are
+    /// used.
     unsafe fn pack_rows(&self, rows: Range, units: Range) {
         for (index, block) in ranges(units.len, self.plan.depth).enumerate() {
             let block = Range { first: units.first + block.first, len: block.len };
             // SAFETY: inside a, and inside its scratch by the plan.
             unsafe {
                 let from = self.job.a.from(rows.first, block.first * E::PER);
-                let out = self.a.add(index * self.plan.padded_rows() * STRIDE);
+                let out = self.a.add(index * self.plan.packed_rows() * STRIDE);
                 pack_a(from, rows.len, self.depth(block), out, STRIDE, block.len.next_multiple_of(16));
             }
         }
     }
 
-    /// 32 columns of the result, these rows.
-    unsafe fn panel(&self, outer: Range, rows: Range, columns: Range, panel: Range, units: Range) {
+    /// Rows of one call each, counted from the first of `rows`. Vector kernels: heights that differ by one at most. AMX:
+    /// always whole tiles.
+    fn panels(&self, rows: Range) -> impl Iterator<Item = Range> + use<E> {
+        let (len, height) = (rows.len, self.kernel.height());
+        let (count, whole) = (len.div_ceil(height), self.kernel == Kernel::Amx);
+        let edge = move |t: usize| if whole { (t * height).min(len) } else { t * len / count };
+        (0..count).map(move |t| Range { first: edge(t), len: edge(t + 1) - edge(t) })
+    }
+
+    /// A panel of rows, against a block of b.
+    unsafe fn panel(&self, rows: Range, panel: Range, columns: Range, units: Range) {
         let stored = units.len.next_multiple_of(16);
-        let height = self.kernel.height();
-        let count = rows.len.div_ceil(height);
-        // SAFETY: all inside by the plan.
-        unsafe {
-            let (c, stride) = match self.job.c {
-                Output::Wide(c) => (c.at.add(rows.first * c.row + columns.first + panel.first), c.row),
-                Output::Narrow(_) if self.plan.single() => (self.sums, WIDTH),
-                Output::Narrow(_) => {
-                    let row = rows.first - outer.first;
-                    (self.sums.add((panel.first * self.plan.outer_padded()) + row * WIDTH), WIDTH)
-                }
-            };
-            for (index, block) in ranges(units.len, self.plan.depth).enumerate() {
-                let start = if index > 0 { Start::Add } else { self.start(panel, units) };
-                for t in 0..count {
-                    // Vector kernels: heights that differ by one at most. AMX: always whole tiles.
-                    let (from, to) = if self.kernel == Kernel::Amx {
-                        (t * height, ((t + 1) * height).min(rows.len))
-                    } else {
-                        (t * rows.len / count, (t + 1) * rows.len / count)
-                    };
+        let above = if self.plan.ahead { panel.first } else { 0 };
+        // Sums: element (0, 0), from row to row, from panel to panel of columns.
+        let (c, stride, across) = match self.job.c {
+            Output::Wide(c) => (c.at.wrapping_add((rows.first + panel.first) * c.row + columns.first), c.row, WIDTH),
+            Output::Narrow(_) if self.plan.single() => (self.sums, WIDTH, amx::HEIGHT * WIDTH),
+            Output::Narrow(_) => {
+                let stride = self.job.size.n.next_multiple_of(WIDTH);
+                (self.sums.wrapping_add(panel.first * stride + columns.first), stride, WIDTH)
+            }
+        };
+        for (index, block) in ranges(units.len, self.plan.depth).enumerate() {
+            for (strip, part) in ranges(columns.len, WIDTH).enumerate() {
+                // SAFETY: all inside by the plan.
+                unsafe {
                     let tile = Tile {
-                        a: self.a.add(index * self.plan.padded_rows() * STRIDE + from * STRIDE),
-                        b: self.b.add(panel.first * stored + block.first * WIDTH),
+                        a: self.a.add((index * self.plan.packed_rows() + above) * STRIDE),
+                        b: self.b.add(part.first * stored + block.first * WIDTH),
                         units: if self.kernel == Kernel::Amx { block.len.next_multiple_of(16) } else { block.len },
-                        rows: to - from,
-                        c: c.add(from * stride),
+                        rows: panel.len,
+                        c: c.add(strip * across),
                         stride,
-                        start,
+                        start: if index > 0 { Start::Add } else { self.start(columns.first + part.first, units) },
                     };
-                    self.tile(&tile, panel.len);
+                    self.tile(&tile, part.len);
                 }
             }
-            let last = units.first + units.len == self.plan.units;
-            if let (Output::Narrow(out), true) = (self.job.c, last) {
-                let out = out.from(rows.first, columns.first + panel.first);
-                narrow(c, out, rows.len, panel.len, self.job.accumulate);
+        }
+        let last = units.first + units.len == self.plan.units;
+        if let (Output::Narrow(out), true) = (self.job.c, last) {
+            for (strip, part) in ranges(columns.len, WIDTH).enumerate() {
+                // SAFETY: as above.
+                unsafe {
+                    let out = out.from(rows.first + panel.first, columns.first + part.first);
+                    let sums = Matrix::rows(c.add(strip * across), stride);
+                    narrow(sums, out, panel.len, part.len, self.job.accumulate);
+                }
             }
         }
     }
 
     /// What the first block of units of a pass begins with.
-    fn start(&self, panel: Range, units: Range) -> Start {
+    fn start(&self, column: usize, units: Range) -> Start {
         let wide = matches!(self.job.c, Output::Wide(_));
         if units.first > 0 || (wide && self.job.accumulate) {
             Start::Add
         } else if self.job.bias.is_some() {
-            Start::Row(self.bias.wrapping_add(panel.first))
+            Start::Row(self.bias.wrapping_add(column))
         } else {
             Start::Zero
         }
@@ -317,13 +324,13 @@ impl<E: Unit> Block<E> {
     }
 }
 
-/// Rounds sums, rows of 32, into `out`, or adds them there.
+/// Rounds sums into `out`, or adds them there.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn narrow<E: Unit>(sums: *const f32, out: Matrix<E>, rows: usize, columns: usize, accumulate: bool) {
+unsafe fn narrow<E: Unit>(sums: Matrix<f32>, out: Matrix<E>, rows: usize, columns: usize, accumulate: bool) {
     for i in 0..rows {
         // SAFETY: rows and columns lie inside both.
         let (sums, out) = unsafe {
-            let sums = std::slice::from_raw_parts(sums.add(i * WIDTH), columns);
+            let sums = std::slice::from_raw_parts(sums.at.add(i * sums.row), columns);
             (sums, std::slice::from_raw_parts_mut(out.at.add(i * out.row), columns))
         };
         if accumulate {

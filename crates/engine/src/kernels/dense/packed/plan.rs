@@ -3,37 +3,43 @@
 use super::super::product::Size;
 use super::pack::WIDTH;
 
-/// Most units along k in one call of a kernel: a panel of b is then 32 KiB at most.
-pub(super) const DEPTH: usize = 256;
+/// Most units along k in one call of a kernel: 14 rows of f32, or 32 rows of pairs of bf16, are then well inside of the
+/// first cache.
+const DEPTH: usize = 384;
 
 /// Units from row to row of packed a; not a power of two, so that rows fall into different sets of the cache.
 pub(super) const STRIDE: usize = DEPTH + 16;
 
+/// Most units of one pass of bf16: sums that are complete after one pass need no memory of the result's size.
+const PASS: usize = 1536;
+
 /// Most rows of a packed block of a.
-const ROWS: usize = 256;
+const ROWS: usize = 2048;
 
-/// Most rows whose unfinished sums are kept in scratch.
-const OUTER_ROWS: usize = 1024;
+/// Most units of a packed block of a, and most kept sums: 8 MiB.
+const BLOCK_A: usize = 2 << 20;
 
-/// Most units of a packed block of b: 3 MiB.
-const BLOCK: usize = 3 << 18;
+/// Most units of a packed block of b: 768 KiB.
+const BLOCK_B: usize = 3 << 16;
 
 /// How one product is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Plan {
     /// Units along k in all.
     pub(super) units: usize,
-    /// Units of one pass: of a packed block of b.
+    /// Units of one pass: of a packed block.
     pub(super) pass: usize,
     /// Units of one call of a kernel.
     pub(super) depth: usize,
-    /// Rows of a packed block of a.
+    /// Rows of a packed block of a; a multiple of what kernels write at once.
     pub(super) rows: usize,
-    /// Rows that one packed block of b is used for.
-    pub(super) outer_rows: usize,
     /// Columns of a packed block of b.
     pub(super) columns: usize,
+    /// Columns of the result, as kernels write them.
+    padded_columns: usize,
     narrow: bool,
+    /// Whether a is packed block by block ahead of its use; else panel by panel.
+    pub(super) ahead: bool,
 }
 
 /// The smallest multiple of `grain` such that as few of them cover `len` as of `most`.
@@ -43,18 +49,16 @@ fn even(len: usize, most: usize, grain: usize) -> usize {
 }
 
 impl Plan {
-    /// Of a product whose elements are `per` to a unit; `narrow` results are rounded only when complete.
-    pub(in super::super) fn new(size: Size, per: usize, narrow: bool) -> Self {
+    /// Of a product whose elements are `per` to a unit; `narrow` results are rounded only when complete; a may be
+    /// stored transposed.
+    pub(in super::super) fn new(size: Size, per: usize, narrow: bool, a_transposed: bool) -> Self {
         let units = size.k.div_ceil(per);
-        // Results in f32 are added to where they lie. Narrow ones, and AMX, which is through with a tile in few cycles,
-        // want more of k at once.
-        let pass = even(units, if per == 1 { DEPTH } else { 3 * DEPTH }, 16);
-        let rows = even(size.m, ROWS, 32);
-        let single = pass >= units;
-        let outer_rows =
-            if narrow && !single { even(size.m, OUTER_ROWS, 32).next_multiple_of(rows) } else { size.m.max(1) };
-        let columns = even(size.n, BLOCK / pass, WIDTH);
-        Self { units, pass, depth: even(pass, DEPTH, 16), rows, outer_rows, columns, narrow }
+        let pass = even(units, if per == 1 { DEPTH } else { PASS }, 16);
+        let padded_columns = size.n.next_multiple_of(WIDTH);
+        let wide = if narrow && pass < units { pass.max(padded_columns) } else { pass };
+        let rows = even(size.m, (BLOCK_A / wide).clamp(32, ROWS), 32);
+        let columns = even(size.n, (BLOCK_B / pass).max(WIDTH), WIDTH);
+        Self { units, pass, depth: even(pass, DEPTH, 16), rows, columns, padded_columns, narrow, ahead: a_transposed }
     }
 
     /// Whether one pass completes all sums.
@@ -62,19 +66,14 @@ impl Plan {
         self.pass >= self.units
     }
 
-    /// Rows of a packed block of a, as kernels may read them: `rows` is a multiple of what a kernel writes at once.
-    pub(super) fn padded_rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Rows of kept sums, as kernels may write them.
-    pub(super) fn outer_padded(&self) -> usize {
-        self.outer_rows.next_multiple_of(32)
+    /// Rows of a that are packed at once.
+    pub(super) fn packed_rows(&self) -> usize {
+        if self.ahead { self.rows } else { 32 }
     }
 
     /// Units of packed a.
     pub(super) fn a(&self) -> usize {
-        self.pass.div_ceil(self.depth) * self.padded_rows() * STRIDE
+        self.pass.div_ceil(self.depth) * self.packed_rows() * STRIDE
     }
 
     /// Units of packed b.
@@ -86,13 +85,13 @@ impl Plan {
     pub(super) fn sums(&self) -> usize {
         match (self.narrow, self.single()) {
             (false, _) => 0,
-            (true, true) => self.padded_rows() * WIDTH,
-            (true, false) => self.columns * self.outer_padded(),
+            (true, true) => self.columns * 32,
+            (true, false) => self.rows * self.padded_columns,
         }
     }
 
     /// All, in units of 4 bytes.
     pub(in super::super) fn total(&self) -> usize {
-        self.a() + self.b() + self.sums() + self.columns
+        self.a() + self.b() + self.sums() + self.padded_columns
     }
 }
