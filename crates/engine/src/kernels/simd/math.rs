@@ -39,7 +39,7 @@ impl Real for f32 {
         const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
         /// Adding it rounds to an integer, which then stands in the low bits: 1.5 x 2^23.
         const ROUND: f32 = 12_582_912.0;
-        const POLYNOMIAL: [f32; 5] = [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_6e-1, 5.000_000_1e-1];
+        const POLYNOMIAL: [f32; 5] = [1.398_2e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_6e-1, 0.5];
         // Past these the result is infinite or zero. Comparisons as they stand let NaN through.
         let x = if self > 89.0 { 89.0 } else { self };
         let x = if x < -104.0 { -104.0 } else { x };

@@ -70,12 +70,24 @@ const STRETCHES: usize = 64;
 /// Shortest stretch.
 const STRETCH: usize = 64 * 1024;
 
+/// Streams that a stretch is read in at once: one alone leaves memory waiting.
+const STREAMS: usize = 4;
+
 versions! {
     fn squares<I, E: Number>(x: &[E]) -> f64 {
-        lanes::sum(x, |sum: f64, x| {
-            let x = x.f64();
-            I::fma(x, x, sum)
-        })
+        let quarter = x.len() / STREAMS / lanes::LANES * lanes::LANES;
+        let (streams, rest) = x.split_at(STREAMS * quarter);
+        let mut sums = [0.0; lanes::LANES];
+        for at in (0..quarter).step_by(lanes::LANES) {
+            for stream in 0..STREAMS {
+                let block = &streams[stream * quarter + at..][..lanes::LANES];
+                for (sum, x) in sums.iter_mut().zip(block) {
+                    let x = x.load().f64();
+                    *sum = I::fma(x, x, *sum);
+                }
+            }
+        }
+        lanes::total(sums) + lanes::sum(rest, |sum: f64, x| I::fma(x.f64(), x.f64(), sum))
     }
 }
 
