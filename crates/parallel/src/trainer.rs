@@ -128,7 +128,7 @@ impl Trainer {
 
     /// Of a program that is built already.
     #[expect(clippy::too_many_arguments, reason = "what `new` is given, and a program")]
-    fn of(
+    pub(crate) fn of(
         built: Built,
         recipe: &Recipe,
         world: &mut dyn Communicator,

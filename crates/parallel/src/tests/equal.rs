@@ -50,7 +50,9 @@ fn bert() -> Model {
 }
 
 fn resnet() -> Model {
-    small("resnet18", &[("image", 16.0), ("classes", 7.0), ("width", 8.0)])
+    let stages = [("stage1", 1.0), ("stage2", 1.0), ("stage3", 1.0), ("stage4", 1.0)];
+    let dimensions = [("image", 33.0), ("classes", 7.0), ("width", 8.0)];
+    small("resnet18", &[&dimensions[..], &stages[..]].concat())
 }
 
 fn same(serial: &Outcome, parallel: &Recipe) {
@@ -162,4 +164,12 @@ fn single_precision_differs_by_rounding_only() {
         let apart = difference(&outcome, &train(&parallel, STEPS));
         assert!(apart <= 4.0 * rounding, "{apart:e} apart, rounding makes {rounding:e}: {}", parallel.mesh);
     }
+}
+
+#[test]
+fn a_network_without_attention() {
+    let serial = recipe(small("mlp", &[("width", 20.0), ("features", 12.0), ("layers", 3.0)]), 2, 4);
+    let outcome = train(&serial, STEPS);
+    same(&outcome, &on(&serial, 2, 1, 1));
+    same(&outcome, &on(&serial, 1, 1, 2));
 }

@@ -12,7 +12,7 @@ const STEPS: usize = 3;
 /// Trains with programs that `edit` changes; the outcome must differ by far more than the proofs allow.
 fn must_differ(what: &str, right: &Recipe, edit: Edit<'_>) {
     let before = train(right, STEPS);
-    let outcome = std::panic::catch_unwind(|| train_edited(right, STEPS, 1, edit));
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| train_edited(right, STEPS, 1, edit)));
     // Ranks that no longer agree are found out by the comparison of their parameters.
     let Ok(after) = outcome else { return };
     let apart = difference(&before, &after);

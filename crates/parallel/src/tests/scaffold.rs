@@ -113,17 +113,28 @@ pub(super) fn train_edited(recipe: &Recipe, steps: usize, threads: usize, edit: 
                 scope.spawn(move || {
                     let options = Options { oversubscribed: true, ..Options::default() };
                     let (mut world, abort) = comm::open("shm", &mut bootstrap, &options).expect("shm opens");
+                    let guard = RaisedOnPanic(abort.clone());
                     let result = run_rank(recipe, steps, threads, edit, rank, &mut *world, &abort, &options);
-                    if result.is_err() {
-                        abort.raise();
-                    }
-                    result.unwrap_or_else(|error| panic!("rank {rank}: {error}"))
+                    let result = result.unwrap_or_else(|error| panic!("rank {rank}: {error}"));
+                    drop(guard);
+                    result
                 })
             })
             .collect();
         handles.into_iter().map(|handle| handle.join().expect("a rank panicked")).collect()
     });
     outcome(recipe, &results)
+}
+
+/// A rank that panics must not leave the others waiting.
+struct RaisedOnPanic(Abort);
+
+impl Drop for RaisedOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.raise();
+        }
+    }
 }
 
 #[expect(clippy::too_many_arguments, reason = "one rank's share of a test")]
