@@ -3,6 +3,8 @@
 
 mod backward;
 mod forward;
+#[cfg(target_arch = "x86_64")]
+mod fused;
 mod softmax;
 
 use half::{bf16, f16};
@@ -32,9 +34,9 @@ pub(super) unsafe fn forward(op: &Attention, memory: &Memory, context: &Context<
     // SAFETY: the caller's.
     unsafe {
         match memory.dtype(op.qkv) {
-            Dtype::F32 => forward::run::<f32>(op, memory, context),
+            Dtype::F32 => forward_by_cpu::<f32>(op, memory, context),
             Dtype::F64 => forward::run::<f64>(op, memory, context),
-            Dtype::Bf16 => forward::run::<bf16>(op, memory, context),
+            Dtype::Bf16 => forward_by_cpu::<bf16>(op, memory, context),
             Dtype::F16 => forward::run::<f16>(op, memory, context),
             other => panic!("no attention of {other}"),
         }
@@ -49,19 +51,66 @@ pub(super) unsafe fn backward(op: &Attention, d_output: View, d_qkv: View, memor
     // SAFETY: the caller's.
     unsafe {
         match memory.dtype(op.qkv) {
-            Dtype::F32 => backward::run::<f32>(op, d_output, d_qkv, memory, context),
+            Dtype::F32 => backward_by_cpu::<f32>(op, d_output, d_qkv, memory, context),
             Dtype::F64 => backward::run::<f64>(op, d_output, d_qkv, memory, context),
-            Dtype::Bf16 => backward::run::<bf16>(op, d_output, d_qkv, memory, context),
+            Dtype::Bf16 => backward_by_cpu::<bf16>(op, d_output, d_qkv, memory, context),
             Dtype::F16 => backward::run::<f16>(op, d_output, d_qkv, memory, context),
             other => panic!("no attention of {other}"),
         }
     }
 }
 
-/// Scratch bytes of a part, for elements of `bytes` bytes.
+/// A type that some CPUs have kernels for.
+#[cfg(target_arch = "x86_64")]
+trait OwnKernels: super::packed::Unit {}
+#[cfg(target_arch = "x86_64")]
+impl<E: super::packed::Unit> OwnKernels for E {}
+/// A type that some CPUs have kernels for: not this one.
+#[cfg(not(target_arch = "x86_64"))]
+trait OwnKernels: Element<Wide = f32> {}
+#[cfg(not(target_arch = "x86_64"))]
+impl<E: Element<Wide = f32>> OwnKernels for E {}
+
+/// With our kernels where the CPU has them.
+unsafe fn forward_by_cpu<E: OwnKernels>(op: &Attention, memory: &Memory, context: &Context<'_>) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernel) = fused::kernel::<E>(op) {
+        // SAFETY: the caller's.
+        return unsafe { fused::forward::<E>(kernel, op, memory, context) };
+    }
+    // SAFETY: the caller's.
+    unsafe { forward::run::<E>(op, memory, context) }
+}
+
+/// With our kernels where the CPU has them.
+unsafe fn backward_by_cpu<E: OwnKernels>(
+    op: &Attention,
+    d_output: View,
+    d_qkv: View,
+    memory: &Memory,
+    context: &Context<'_>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(kernel) = fused::kernel::<E>(op) {
+        // SAFETY: the caller's.
+        return unsafe { fused::backward::<E>(kernel, op, d_output, d_qkv, memory, context) };
+    }
+    // SAFETY: the caller's.
+    unsafe { backward::run::<E>(op, d_output, d_qkv, memory, context) }
+}
+
+/// Scratch bytes of a part, for elements of `bytes` bytes: of the way that takes most.
 pub(super) fn scratch_bytes(op: &Attention, backward: bool, bytes: usize) -> usize {
     let narrow = bytes < 4;
     let len = if backward { backward::scratch(op, narrow) } else { forward::scratch(op, narrow) };
+    #[cfg(target_arch = "x86_64")]
+    let len = len.max(match (bytes, backward) {
+        (2, false) => fused::forward_scratch::<bf16>(op),
+        (2, true) => fused::backward_scratch::<bf16>(op),
+        (4, false) => fused::forward_scratch::<f32>(op),
+        (4, true) => fused::backward_scratch::<f32>(op),
+        _ => 0,
+    });
     len * bytes.max(4)
 }
 

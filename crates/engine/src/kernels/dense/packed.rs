@@ -7,6 +7,7 @@
 mod amx;
 mod pack;
 mod plan;
+pub(super) mod strip;
 mod vector;
 
 use half::bf16;
@@ -16,7 +17,7 @@ use crate::element::Element;
 pub(super) use pack::Unit;
 use pack::{WIDTH, pack_a, pack_b};
 pub(super) use plan::Plan;
-use plan::STRIDE;
+pub(super) use plan::STRIDE;
 
 /// An inner kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +172,7 @@ impl<E: Unit> Block<E> {
                     }
                     for columns in ranges(n, self.plan.columns) {
                         self.pack_columns(columns, units);
-                        for panel in self.panels(rows) {
+                        for panel in panels(self.kernel, rows.len) {
                             if !self.plan.ahead {
                                 self.pack_rows(Range { first: rows.first + panel.first, len: panel.len }, units);
                             }
@@ -222,15 +223,6 @@ impl<E: Unit> Block<E> {
                 pack_a(from, rows.len, self.depth(block), out, STRIDE, block.len.next_multiple_of(16));
             }
         }
-    }
-
-    /// Rows of one call each, counted from the first of `rows`. Vector kernels: heights that differ by one at most. AMX:
-    /// always whole tiles.
-    fn panels(&self, rows: Range) -> impl Iterator<Item = Range> + use<E> {
-        let (len, height) = (rows.len, self.kernel.height());
-        let (count, whole) = (len.div_ceil(height), self.kernel == Kernel::Amx);
-        let edge = move |t: usize| if whole { (t * height).min(len) } else { t * len / count };
-        (0..count).map(move |t| Range { first: edge(t), len: edge(t + 1) - edge(t) })
     }
 
     /// A panel of rows, against a block of b.
@@ -295,7 +287,7 @@ impl<E: Unit> Block<E> {
         // SAFETY: the tile's memory; copies are as large as what is there.
         unsafe {
             if !wide || whole {
-                return self.call(tile);
+                return call(self.kernel, tile);
             }
             let mut whole = [0.0f32; amx::HEIGHT * WIDTH];
             if let Start::Add = tile.start {
@@ -304,24 +296,36 @@ impl<E: Unit> Block<E> {
                     std::ptr::copy_nonoverlapping(tile.c.add(i * tile.stride), to, columns);
                 }
             }
-            self.call(&Tile { c: whole.as_mut_ptr(), stride: WIDTH, ..*tile });
+            call(self.kernel, &Tile { c: whole.as_mut_ptr(), stride: WIDTH, ..*tile });
             for i in 0..tile.rows {
                 let from = whole.as_ptr().add(i * WIDTH);
                 std::ptr::copy_nonoverlapping(from, tile.c.add(i * tile.stride), columns);
             }
         }
     }
+}
 
-    unsafe fn call(&self, tile: &Tile) {
-        // SAFETY: the kernel is there.
-        unsafe {
-            match self.kernel {
-                Kernel::Fma => vector::fma::run(tile),
-                Kernel::Dot => vector::dot::run(tile),
-                Kernel::Amx => amx::run(tile),
-            }
+/// Runs a kernel on a tile.
+///
+/// # Safety
+/// The CPU has the kernel, configured on this thread; the tile's memory is as its fields say.
+unsafe fn call(kernel: Kernel, tile: &Tile) {
+    // SAFETY: the caller's.
+    unsafe {
+        match kernel {
+            Kernel::Fma => vector::fma::run(tile),
+            Kernel::Dot => vector::dot::run(tile),
+            Kernel::Amx => amx::run(tile),
         }
     }
+}
+
+/// Rows of one call each. Vector kernels: heights that differ by one at most. AMX: always whole tiles.
+fn panels(kernel: Kernel, rows: usize) -> impl Iterator<Item = Range> {
+    let (height, whole) = (kernel.height(), kernel == Kernel::Amx);
+    let count = rows.div_ceil(height);
+    let edge = move |t: usize| if whole { (t * height).min(rows) } else { t * rows / count };
+    (0..count).map(move |t| Range { first: edge(t), len: edge(t + 1) - edge(t) })
 }
 
 /// Rounds sums into `out`, or adds them there.

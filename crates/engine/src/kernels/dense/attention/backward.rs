@@ -6,7 +6,7 @@
 
 use gemm::Parallelism;
 
-use super::softmax::differentiate;
+use super::softmax::{Window, differentiate, dot};
 use super::{COLUMNS, Exponential, Packed, ROWS, columns, is_narrow, row, row_mut, scale, take, visible, wide};
 use crate::buffer::View;
 use crate::context::Context;
@@ -174,7 +174,7 @@ impl<E: Element<Wide: Exponential>> Pass<'_, E> {
             // SAFETY: this head's rows.
             let (output, d_output) =
                 unsafe { (row(self.output.from(i, j), r, width), row(self.d_output.from(i, j), r, width)) };
-            *delta = output.iter().zip(d_output).map(|(a, b)| a.widen() * b.widen()).sum();
+            *delta = dot(output, d_output);
         }
     }
 
@@ -193,11 +193,12 @@ impl<E: Element<Wide: Exponential>> Pass<'_, E> {
                 let (query, d_output) = (head.query.from(first, 0), head.d_output.from(first, 0));
                 let (key, value) = (head.key.from(column, 0), head.value.from(column, 0));
                 let size = Size { m: rows, n: count, k: width };
-                product(size, tile, query, key.transposed(), scale(self.op), false, Parallelism::None);
+                product(size, tile, query, key.transposed(), one, false, Parallelism::None);
                 product(size, d_tile, d_output, value.transposed(), one, false, Parallelism::None);
                 let log_sum = row(head.log_sum.from(0, first), 0, rows);
-                let visible = visible(self.op, first, column);
-                differentiate(scores, d_scores, count, visible, log_sum, tiles.delta, scale(self.op));
+                let window =
+                    Window { stride: count, columns: count, padded: count, visible: visible(self.op, first, column) };
+                differentiate(scores, d_scores, window, scale(self.op), log_sum, tiles.delta);
                 let size = Size { m: count, n: width, k: rows };
                 product(size, head.d_value.from(column, 0), tile.transposed(), d_output, one, true, Parallelism::None);
                 product(size, head.d_key.from(column, 0), d_tile.transposed(), query, one, true, Parallelism::None);

@@ -2,7 +2,7 @@
 //!
 //! Each body is compiled for AVX-512, for AVX2 and for any CPU; which one runs is decided at run time.
 
-use crate::element::Wide;
+use crate::element::{Element, Wide};
 
 /// Sums and maxima run in this many lanes, always: the order of additions does not depend on the CPU.
 const LANES: usize = 16;
@@ -44,7 +44,8 @@ macro_rules! exponential {
     };
 }
 
-// exp(r) = 1 + r + r^2 p(r) for |r| <= ln 2 / 2. f32: p and the two parts of ln 2 are Cephes' (Moshier, expf.c). f64: p is
+// exp(r) = 1 + r + r^2 p(r) for |r| <= ln 2 / 2. f32: p and the two parts of ln 2 are Cephes' (Moshier, expf.c; 0.5 for its
+// 0.50000001201, which is 0.5 in f32). f64: p is
 // the Taylor series to r^13 / 13!, whose next term is below 5e-18.
 exponential!(
     f32,
@@ -53,7 +54,7 @@ exponential!(
     23,
     0.693_359_4,
     -2.121_944_4e-4,
-    [1.987_569_2e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 5.000_000_1e-1]
+    [1.987_569_2e-4, 1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5]
 );
 exponential!(
     f64,
@@ -77,6 +78,27 @@ exponential!(
         0.5
     ]
 );
+
+/// What of a tile there is.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    /// From row to row.
+    pub(super) stride: usize,
+    /// Columns.
+    pub(super) columns: usize,
+    /// Columns that are written: those past `columns`, and what a row does not see, become zero.
+    pub(super) padded: usize,
+    /// Columns that row 0 sees; each further row sees one more. None: all.
+    pub(super) visible: Option<usize>,
+}
+
+impl Window {
+    /// What row `i` sees.
+    #[inline(always)]
+    fn seen(&self, i: usize) -> usize {
+        self.visible.map_or(self.columns, |visible| (visible + i).min(self.columns))
+    }
+}
 
 /// Running maximum, sum and unnormalised output of the rows of a tile.
 pub(super) struct Running<'a, W> {
@@ -126,47 +148,40 @@ macro_rules! by_cpu {
 }
 
 by_cpu!(
-    /// Scores (rows of `columns`) become exponentials of their distance from the running maximum; maximum and sum go on, and
-    /// the output so far is scaled to the new maximum. `visible`: see [`super::visible`].
-    accumulate, accumulate_body,
-    (scores: &mut [W], columns: usize, visible: Option<usize>, running: &mut Running<'_, W>)
+    /// Scores become exponentials of `scale score` less the running maximum; maximum and sum go on, and the output so far is
+    /// scaled to the new maximum.
+    accumulate, accumulate_body, (scores: &mut [W], window: Window, scale: W, running: &mut Running<'_, W>)
 );
 
 by_cpu!(
-    /// Scores become probabilities `p = exp(score - log_sum)`, and `d` (gradients of p) become gradients of scores before
-    /// scaling, `p (d - delta) scale`.
+    /// Scores become probabilities `p = exp(scale score - log_sum)`, and `d` (gradients of p) become gradients of scores,
+    /// `p (d - delta) scale`.
     differentiate, differentiate_body,
-    (scores: &mut [W], d: &mut [W], columns: usize, visible: Option<usize>, log_sum: &[W], delta: &[W], scale: W)
+    (scores: &mut [W], d: &mut [W], window: Window, scale: W, log_sum: &[W], delta: &[W])
 );
-
-/// What row `i` of a tile sees.
-#[inline(always)]
-fn seen(visible: Option<usize>, i: usize, columns: usize) -> usize {
-    visible.map_or(columns, |visible| (visible + i).min(columns))
-}
 
 #[inline(always)]
 fn accumulate_body<W: Exponential, const FMA: bool>(
     scores: &mut [W],
-    columns: usize,
-    visible: Option<usize>,
+    window: Window,
+    scale: W,
     running: &mut Running<'_, W>,
 ) {
     let width = running.width;
-    for (i, row) in scores.chunks_exact_mut(columns).enumerate() {
-        let (row, hidden) = row.split_at_mut(seen(visible, i, columns));
+    for (i, row) in scores.chunks_mut(window.stride).enumerate() {
+        let (row, hidden) = row[..window.padded].split_at_mut(window.seen(i));
         hidden.fill(W::ZERO);
-        let mut largest = largest(row);
-        if !running.first {
+        let mut largest = largest(row) * scale;
+        if running.first {
+            running.sum[i] = W::ZERO;
+        } else {
             largest = largest.larger(running.largest[i]);
             let factor = (running.largest[i] - largest).exponential::<FMA>();
             running.sum[i] *= factor;
             running.output[i * width..(i + 1) * width].iter_mut().for_each(|value| *value *= factor);
-        } else {
-            running.sum[i] = W::ZERO;
         }
         running.largest[i] = largest;
-        running.sum[i] += exponentials::<W, FMA>(row, largest);
+        running.sum[i] += exponentials::<W, FMA>(row, scale, largest);
     }
 }
 
@@ -182,19 +197,25 @@ fn largest<W: Wide>(row: &[W]) -> W {
     lanes.iter().chain(rest).fold(row[0], |largest, value| largest.larger(*value))
 }
 
-/// `x = exp(x - largest)`; gives the sum.
+/// `exp(x)` of what is zero or, by rounding, little above.
 #[inline(always)]
-fn exponentials<W: Exponential, const FMA: bool>(row: &mut [W], largest: W) -> W {
+fn below_zero<W: Exponential, const FMA: bool>(x: W) -> W {
+    (if x > W::ZERO { W::ZERO } else { x }).exponential::<FMA>()
+}
+
+/// `x = exp(scale x - largest)`; gives the sum.
+#[inline(always)]
+fn exponentials<W: Exponential, const FMA: bool>(row: &mut [W], scale: W, largest: W) -> W {
     let mut lanes = [W::ZERO; LANES];
     let (whole, rest) = row.as_chunks_mut::<LANES>();
     for chunk in whole {
         for (lane, value) in lanes.iter_mut().zip(chunk) {
-            *value = (*value - largest).exponential::<FMA>();
+            *value = below_zero::<W, FMA>(scale * *value - largest);
             *lane += *value;
         }
     }
     for (lane, value) in lanes.iter_mut().zip(rest) {
-        *value = (*value - largest).exponential::<FMA>();
+        *value = below_zero::<W, FMA>(scale * *value - largest);
         *lane += *value;
     }
     lanes.into_iter().sum()
@@ -204,24 +225,37 @@ fn exponentials<W: Exponential, const FMA: bool>(row: &mut [W], largest: W) -> W
 fn differentiate_body<W: Exponential, const FMA: bool>(
     scores: &mut [W],
     d: &mut [W],
-    columns: usize,
-    visible: Option<usize>,
+    window: Window,
+    scale: W,
     log_sum: &[W],
     delta: &[W],
-    scale: W,
 ) {
-    let rows = scores.chunks_exact_mut(columns).zip(d.chunks_exact_mut(columns));
+    let rows = scores.chunks_mut(window.stride).zip(d.chunks_mut(window.stride));
     for (i, (scores, d)) in rows.enumerate() {
-        let seen = seen(visible, i, columns);
+        let (scores, hidden) = scores[..window.padded].split_at_mut(window.seen(i));
+        let (d, d_hidden) = d[..window.padded].split_at_mut(scores.len());
         let (log_sum, delta) = (log_sum[i], delta[i]);
-        for (score, d) in scores[..seen].iter_mut().zip(&mut d[..seen]) {
-            // Rounding may lift a score above its row's log of the sum by little; exp takes what is below zero.
-            let distance = *score - log_sum;
-            let p = (if distance > W::ZERO { W::ZERO } else { distance }).exponential::<FMA>();
+        for (score, d) in scores.iter_mut().zip(d) {
+            let p = below_zero::<W, FMA>(scale * *score - log_sum);
             *score = p;
             *d = p * (*d - delta) * scale;
         }
-        scores[seen..].fill(W::ZERO);
-        d[seen..].fill(W::ZERO);
+        hidden.fill(W::ZERO);
+        d_hidden.fill(W::ZERO);
     }
+}
+
+/// Sum of products.
+pub(super) fn dot<E: Element>(a: &[E], b: &[E]) -> E::Wide {
+    let mut lanes = [E::Wide::ZERO; LANES];
+    let ((whole_a, rest_a), (whole_b, rest_b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    for (a, b) in whole_a.iter().zip(whole_b) {
+        for ((lane, a), b) in lanes.iter_mut().zip(a).zip(b) {
+            *lane += a.widen() * b.widen();
+        }
+    }
+    for ((lane, a), b) in lanes.iter_mut().zip(rest_a).zip(rest_b) {
+        *lane += a.widen() * b.widen();
+    }
+    lanes.into_iter().sum()
 }

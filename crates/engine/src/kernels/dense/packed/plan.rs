@@ -5,10 +5,10 @@ use super::pack::WIDTH;
 
 /// Most units along k in one call of a kernel: 14 rows of f32, or 32 rows of pairs of bf16, are then well inside of the
 /// first cache.
-const DEPTH: usize = 384;
+pub(super) const DEPTH: usize = 384;
 
 /// Units from row to row of packed a; not a power of two, so that rows fall into different sets of the cache.
-pub(super) const STRIDE: usize = DEPTH + 16;
+pub(in super::super) const STRIDE: usize = DEPTH + 16;
 
 /// Most units of one pass of bf16: sums that are complete after one pass need no memory of the result's size.
 const PASS: usize = 1536;

@@ -87,6 +87,6 @@ macro_rules! kernel {
 kernel!(fma, "avx512f", |sum, a, b| _mm512_fmadd_ps(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b), sum));
 kernel!(dot, "avx512f,avx512bf16", |sum, a: __m512i, b: __m512i| {
     // SAFETY: the same 512 bits.
-    let (a, b): (__m512bh, __m512bh) = (std::mem::transmute(a), std::mem::transmute(b));
-    _mm512_dpbf16_ps(sum, a, b)
+    let bf16 = |bits| std::mem::transmute::<__m512i, __m512bh>(bits);
+    _mm512_dpbf16_ps(sum, bf16(a), bf16(b))
 });

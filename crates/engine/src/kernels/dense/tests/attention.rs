@@ -19,7 +19,8 @@ struct Case {
 type Shape = (usize, usize, usize, usize, usize, bool);
 
 /// More than one tile of rows, more than one of columns, neither a multiple.
-const SHAPES: [Shape; 6] = [
+const SHAPES: [Shape; 7] = [
+    (1, 90, 2, 1, 72, true),
     (1, 1, 1, 1, 4, true),
     (2, 7, 4, 2, 8, true),
     (2, 70, 2, 1, 16, false),
