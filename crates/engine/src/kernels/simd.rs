@@ -1,9 +1,9 @@
-//! Loops in several versions: each kernel is written once, plainly, and compiled for AVX-512, for AVX2 with FMA, and for
-//! what every processor of the target has. The version is chosen when the kernel is called.
+//! Loops in several versions: each kernel is written once, plainly, and compiled for AVX-512, for AVX2 with FMA, and
+//! for what every processor of the target has. The version is chosen when the kernel is called.
 //!
 //! Loops are left to the compiler to vectorise, instead of intrinsics for each set: what it needs is that sums go into
-//! arrays of lanes ([`lanes`]), that nothing branches ([`Real`] has such functions), and that memory which may overlap is
-//! staged through local blocks ([`Raw`]).
+//! arrays of lanes ([`lanes`]), that nothing branches ([`Real`] has such functions), and that memory which may overlap
+//! is staged through local blocks ([`Raw`]).
 
 pub(crate) mod lanes;
 mod math;
@@ -124,9 +124,9 @@ pub(crate) fn level() -> Level {
 }
 
 /// Makes a function of a body that is generic over the instruction set, compiled once for each [`Level`] and called by
-/// [`level`]: `versions! { fn name<I, E: Number>(x: &[E]) -> E::Wide { ... } }`. The first parameter names the set ([`Isa`])
-/// in the body and is not given by callers. Code called from the body must be `#[inline(always)]`, or it is compiled
-/// for the plain target.
+/// [`level`]: `versions! { fn name<I, E: Number>(x: &[E]) -> E::Wide { ... } }`. The first parameter names the set
+/// ([`Isa`]) in the body and is not given by callers. Code called from the body must be `#[inline(always)]`, or it is
+/// compiled for the plain target.
 macro_rules! versions {
     ($(#[$note:meta])* $visibility:vis fn $name:ident<$isa:ident $(, $parameter:ident: $bound:path)*>(
         $($argument:ident: $type:ty),* $(,)?
@@ -134,7 +134,9 @@ macro_rules! versions {
         $(#[$note])*
         $visibility fn $name<$($parameter: $bound),*>($($argument: $type),*) $(-> $output)? {
             #[inline(always)]
-            fn body<$isa: $crate::kernels::simd::Isa $(, $parameter: $bound)*>($($argument: $type),*) $(-> $output)? $body
+            fn body<$isa: $crate::kernels::simd::Isa $(, $parameter: $bound)*>(
+                $($argument: $type),*
+            ) $(-> $output)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,bmi2")]

@@ -137,7 +137,8 @@ versions! {
         for ((x, dy), dx) in x.chunks_exact(2 * width).zip(dy.chunks_exact(width)).zip(dx.chunks_exact_mut(2 * width)) {
             let (gate, up) = x.split_at(width);
             let (d_gate, d_up) = dx.split_at_mut(width);
-            for ((gate, up), (dy, (d_gate, d_up))) in gate.iter().zip(up).zip(dy.iter().zip(d_gate.iter_mut().zip(d_up))) {
+            let gradients = dy.iter().zip(d_gate.iter_mut().zip(d_up));
+            for ((gate, up), (dy, (d_gate, d_up))) in gate.iter().zip(up).zip(gradients) {
                 let (gate, dy) = (gate.load(), dy.load());
                 let sigmoid = gate.sigmoid::<I>();
                 let slope = sigmoid * I::fma(gate, E::Wide::ONE - sigmoid, E::Wide::ONE);

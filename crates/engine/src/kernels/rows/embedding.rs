@@ -75,8 +75,8 @@ versions! {
 /// Columns that a part's share is a multiple of: whole cache lines of every type.
 const COLUMNS: usize = 64;
 
-/// Runs `EmbeddingBackward`. Tokens repeat, so parts of rows would race: each part adds all rows, in their order, in its
-/// own columns. The result does not depend on the number of threads.
+/// Runs `EmbeddingBackward`. Tokens repeat, so parts of rows would race: each part adds all rows, in their order, in
+/// its own columns. The result does not depend on the number of threads.
 ///
 /// # Safety
 /// As [`crate::execute`].

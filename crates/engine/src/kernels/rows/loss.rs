@@ -1,5 +1,5 @@
-//! Softmax and cross-entropy at once: logits are read from memory once and overwritten by their gradient once; no row of
-//! probabilities is kept.
+//! Softmax and cross-entropy at once: logits are read from memory once and overwritten by their gradient once; no row
+//! of probabilities is kept.
 //!
 //! A row whose target is negative is ignored: it adds nothing to the loss, and its gradient is zero. `scale` is the
 //! caller's, so whoever ignores rows decides what they are divided by.
@@ -7,12 +7,13 @@
 use super::grain;
 use super::sums::split_counted;
 use crate::context::Context;
-use crate::element::{Element, Wide};
+use crate::element::Wide;
 use crate::kernels::simd::{Isa, Number, Raw, Real, lanes, versions};
 use crate::memory::Memory;
 use crate::op::Rows;
 
-/// Classes that are looked at together: they stay in the first cache between the search for their largest and their sum.
+/// Classes that are looked at together: they stay in the first cache between the search for their largest and their
+/// sum.
 const CLASSES: usize = 2048;
 
 /// Runs cross-entropy, whole or in parts of the classes.
@@ -90,8 +91,8 @@ versions! {
     }
 }
 
-/// The largest of a row, and the sum of exponentials of what is left when it is taken away: online (Milakov and Gimelshein,
-/// arXiv 1805.02867), by blocks instead of elements, so that rescaling costs nothing.
+/// The largest of a row, and the sum of exponentials of what is left when it is taken away: online (Milakov and
+/// Gimelshein, arXiv 1805.02867), by blocks instead of elements, so that rescaling costs nothing.
 #[inline(always)]
 fn largest_and_sum<I: Isa, E: Number>(row: &[E]) -> (E::Wide, f64) {
     let (mut largest, mut sum) = (lowest::<E>(), 0.0);
@@ -127,7 +128,7 @@ fn gradient_row<I: Isa, E: Number>(row: &mut [E], target: Option<usize>, largest
 }
 
 versions! {
-    fn largest_rows<I, E: Number>(logits: &[E], classes: usize, largest: &mut [<E as Element>::Wide]) {
+    fn largest_rows<I, E: Number>(logits: &[E], classes: usize, largest: &mut [E::Wide]) {
         for (row, largest) in logits.chunks_exact(classes).zip(largest) {
             *largest = lanes::largest(row, lowest::<E>());
         }
@@ -164,7 +165,7 @@ unsafe fn sum<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
 }
 
 versions! {
-    fn sum_rows<I, E: Number>(logits: &[E], classes: usize, largest: &[<E as Element>::Wide], sums: &mut [<E as Element>::Wide]) {
+    fn sum_rows<I, E: Number>(logits: &[E], classes: usize, largest: &[E::Wide], sums: &mut [E::Wide]) {
         for ((row, sum), largest) in logits.chunks_exact(classes).zip(sums).zip(largest) {
             let of = |block: &[E]| lanes::sum(block, |sum: E::Wide, x| sum + (x - *largest).exponential::<I>()).f64();
             *sum = E::Wide::of(row.chunks(CLASSES).map(of).sum());
@@ -214,7 +215,7 @@ unsafe fn finish<E: Number>(op: &Rows, memory: &Memory, context: &Context<'_>) {
 
 versions! {
     fn finish_rows<I, E: Number>(
-        logits: &mut [E], classes: usize, targets: &[i32], statistics: [&[<E as Element>::Wide]; 2], first: usize, factor: f64,
+        logits: &mut [E], classes: usize, targets: &[i32], statistics: [&[E::Wide]; 2], first: usize, factor: f64,
     ) {
         let [largest, sums] = statistics;
         for (((row, target), largest), sum) in logits.chunks_exact_mut(classes).zip(targets).zip(largest).zip(sums) {

@@ -1,5 +1,6 @@
-//! LayerNorm (Ba et al., arXiv 1607.06450) and RMSNorm (Zhang and Sennrich, arXiv 1910.07467). A row is read from memory
-//! once: mean, variance (of the centred row, which cannot cancel) and result are taken while it lies in the cache.
+//! LayerNorm (Ba et al., arXiv 1607.06450) and RMSNorm (Zhang and Sennrich, arXiv 1910.07467). A row is read from
+//! memory once: mean, variance (of the centred row, which cannot cancel) and result are taken while it lies in the
+//! cache.
 
 use std::ops::Range;
 
@@ -67,7 +68,7 @@ unsafe fn run_forward<E: Number>(norm: &Norm, y: Raw<E>, memory: &Memory, contex
 
 versions! {
     fn layer_norm<I, E: Number>(
-        x: &[E], gain: &[E], bias: &[E], statistics: &mut [<E as Element>::Wide], y: &mut [E], epsilon: f64,
+        x: &[E], gain: &[E], bias: &[E], statistics: &mut [E::Wide], y: &mut [E], epsilon: f64,
     ) {
         let columns = gain.len();
         let share = E::Wide::ONE / E::Wide::of(columns as f64);
@@ -88,7 +89,7 @@ versions! {
 
 versions! {
     fn rms_norm<I, E: Number>(
-        x: &[E], gain: &[E], statistics: &mut [<E as Element>::Wide], y: &mut [E], epsilon: f64,
+        x: &[E], gain: &[E], statistics: &mut [E::Wide], y: &mut [E], epsilon: f64,
     ) {
         let columns = gain.len();
         let share = E::Wide::ONE / E::Wide::of(columns as f64);
@@ -147,7 +148,7 @@ struct Gradient<'a, E: Element> {
 
 versions! {
     fn backward_rows<I, E: Number>(
-        all: &Gradient<'_, E>, rows: Range<usize>, d_gain: &mut [<E as Element>::Wide], d_bias: &mut [<E as Element>::Wide],
+        all: &Gradient<'_, E>, rows: Range<usize>, d_gain: &mut [E::Wide], d_bias: &mut [E::Wide],
     ) {
         let columns = all.gain.len();
         for row in rows {

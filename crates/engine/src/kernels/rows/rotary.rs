@@ -1,5 +1,5 @@
-//! Rotary positions (Su et al., arXiv 2104.09864), in the halves' layout of GPT-NeoX and Llama: feature i is turned with
-//! feature i + head_width / 2.
+//! Rotary positions (Su et al., arXiv 2104.09864), in the halves' layout of GPT-NeoX and Llama: feature i is turned
+//! with feature i + head_width / 2.
 
 use super::grain;
 use crate::context::Context;

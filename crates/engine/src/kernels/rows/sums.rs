@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::grain;
 use crate::context::Context;
-use crate::element::{Element, Wide};
+use crate::element::Wide;
 use crate::kernels::simd::{Number, Raw, versions};
 use crate::memory::Memory;
 use crate::op::Rows;
@@ -82,9 +82,8 @@ pub(super) unsafe fn run<E: Number>(op: &Rows, memory: &Memory, context: &Contex
     assert_eq!(x.len(), rows * columns, "rows x columns");
     let parts = split_counted(context, *rows, grain(columns), |part, rows| {
         // SAFETY: nobody writes x; the area is this part's.
-        let (x, sums) = unsafe {
-            (x.slice(rows.start * columns..rows.end * columns), context.area::<<E as Element>::Wide>(part, columns))
-        };
+        let (x, sums) =
+            unsafe { (x.slice(rows.start * columns..rows.end * columns), context.area::<E::Wide>(part, columns)) };
         sums.fill(E::Wide::ZERO);
         add_rows(x, sums);
     });

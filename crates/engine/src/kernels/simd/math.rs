@@ -1,5 +1,5 @@
-//! Functions of numbers inside vector loops: for f32 by polynomials without branches, for f64 the C library's, since f64
-//! is for proofs and not for speed.
+//! Functions of numbers inside vector loops: for f32 by polynomials without branches, for f64 the C library's, since
+//! f64 is for proofs and not for speed.
 
 use super::Isa;
 use crate::element::Wide;
@@ -59,8 +59,9 @@ impl Real for f32 {
         y * power(half) * power(n.wrapping_sub(half))
     }
 
-    // erfc(a) = e^(-a^2) t Q(t) with t = 1 / (1 + 0.4 a), the form of Abramowitz and Stegun 7.1.26. Q was fitted here by
-    // Lawson's iteration to the relative error over 0 <= a <= 12, which stays below 7.7e-8; e^(-a^2) underflows beyond.
+    // erfc(a) = e^(-a^2) t Q(t) with t = 1 / (1 + 0.4 a), the form of Abramowitz and Stegun 7.1.26. Q was fitted here
+    // by Lawson's iteration to the relative error over 0 <= a <= 12, which stays below 7.7e-8; e^(-a^2) underflows
+    // beyond.
     #[inline(always)]
     fn normal<I: Isa>(self) -> (f32, f32) {
         const Q: [f32; 9] = [

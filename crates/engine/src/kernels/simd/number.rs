@@ -54,8 +54,8 @@ impl Number for bf16 {
 }
 
 impl Number for f16 {
-    // Shifted into the place of an f32's bits, the exponent is 112 too small: a multiplication mends it, subnormal numbers
-    // included. After F. Giesen, "half to float done quic", https://gist.github.com/rygorous/2144712.
+    // Shifted into the place of an f32's bits, the exponent is 112 too small: a multiplication mends it, subnormal
+    // numbers included. After F. Giesen, "half to float done quic", https://gist.github.com/rygorous/2144712.
     #[inline(always)]
     fn load(self) -> f32 {
         let bits = u32::from(self.to_bits());
@@ -87,8 +87,9 @@ impl Number for f16 {
     }
 }
 
-/// To f32 such that rounding the result again gives what rounding once would: truncated, the last bit set if anything was
-/// cut off (S. Boldo and G. Melquiond, "Emulation of FMA and correctly rounded sums", 2008: two bits to spare suffice).
+/// To f32 such that rounding the result again gives what rounding once would: truncated, the last bit set if anything
+/// was cut off (S. Boldo and G. Melquiond, "Emulation of FMA and correctly rounded sums", 2008: two bits to spare
+/// suffice).
 #[inline(always)]
 fn round_to_odd(value: f64) -> f32 {
     let near = value as f32;

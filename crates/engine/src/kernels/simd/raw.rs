@@ -6,8 +6,8 @@ use crate::buffer::View;
 use crate::element::Element;
 use crate::memory::Memory;
 
-/// A view's elements without a reference to them: parts of an operation write disjoint ranges of one view, and an output
-/// may be an input. Whoever reads and writes the same places copies a block out, computes, and copies it back.
+/// A view's elements without a reference to them: parts of an operation write disjoint ranges of one view, and an
+/// output may be an input. Whoever reads and writes the same places copies a block out, computes, and copies it back.
 #[derive(Clone, Copy)]
 pub(crate) struct Raw<E> {
     first: *mut E,
@@ -23,8 +23,8 @@ impl<E: Element> Raw<E> {
     /// A view's elements.
     ///
     /// # Safety
-    /// While this is used, nobody else writes them; of the operation's own parts, one that writes an element is the only
-    /// one that uses it.
+    /// While this is used, nobody else writes them; of the operation's own parts, one that writes an element is the
+    /// only one that uses it.
     ///
     /// # Panics
     /// When the view has elements of another type or lies outside of its buffer.

@@ -1,5 +1,5 @@
-//! SGD with momentum and AdamW, by the formulas of PyTorch 2 (`torch/optim/sgd.py`, `torch/optim/adamw.py`), numbers that
-//! do not change within a step computed in f64.
+//! SGD with momentum and AdamW, by the formulas of PyTorch 2 (`torch/optim/sgd.py`, `torch/optim/adamw.py`), numbers
+//! that do not change within a step computed in f64.
 
 use std::ops::Range;
 

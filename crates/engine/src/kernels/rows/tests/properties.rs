@@ -47,9 +47,10 @@ fn assert_near(case: &Case, at: usize, ours: &[f64], exact: &[f64], tolerance: i
     }
 }
 
-/// With the same inputs, exact in the type, against f64. Arithmetic is in f32 with unit roundoff u = 2^-24: at most some
-/// tens of roundings stand between input and output (64 lanes shorten sums of n to n/64 + 6), so 64 u of the largest
-/// result bounds them; one more rounding to the type itself, u_E of the result, 2^-25 for f16's subnormal numbers.
+/// With the same inputs, exact in the type, against f64. Arithmetic is in f32 with unit roundoff u = 2^-24: at most
+/// some tens of roundings stand between input and output (64 lanes shorten sums of n to n/64 + 6), so 64 u of the
+/// largest result bounds them; one more rounding to the type itself, u_E of the result, 2^-25 for f16's subnormal
+/// numbers.
 #[test]
 fn types_agree_with_f64() {
     for (dtype, unit) in [(Dtype::F32, 2f64.powi(-24)), (Dtype::Bf16, 2f64.powi(-8)), (Dtype::F16, 2f64.powi(-11))] {
