@@ -4,7 +4,7 @@
 mod backward;
 mod forward;
 #[cfg(target_arch = "x86_64")]
-mod fused;
+pub(super) mod fused;
 mod softmax;
 
 use half::{bf16, f16};
@@ -97,6 +97,25 @@ unsafe fn backward_by_cpu<E: OwnKernels>(
     }
     // SAFETY: the caller's.
     unsafe { backward::run::<E>(op, d_output, d_qkv, memory, context) }
+}
+
+/// Both passes without our kernels, whatever the CPU has.
+///
+/// # Safety
+/// As [`crate::execute`].
+#[cfg(test)]
+pub(super) unsafe fn portable<E: Element<Wide: Exponential>>(
+    op: &Attention,
+    d_output: View,
+    d_qkv: View,
+    memory: &Memory,
+    context: &Context<'_>,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        forward::run::<E>(op, memory, context);
+        backward::run::<E>(op, d_output, d_qkv, memory, context);
+    }
 }
 
 /// Scratch bytes of a part, for elements of `bytes` bytes: of the way that takes most.

@@ -82,7 +82,12 @@ impl<'a> ForwardTiles<'a> {
 ///
 /// # Safety
 /// As [`crate::execute`]; the CPU has the kernel.
-pub(super) unsafe fn forward<E: Unit>(kernel: Kernel, op: &Attention, memory: &Memory, context: &Context<'_>) {
+pub(in super::super) unsafe fn forward<E: Unit>(
+    kernel: Kernel,
+    op: &Attention,
+    memory: &Memory,
+    context: &Context<'_>,
+) {
     // SAFETY: the caller's.
     let pass = unsafe {
         Forward::<E> {
@@ -163,9 +168,7 @@ impl<E: Unit> Forward<'_, E> {
             // SAFETY: this head's rows.
             unsafe {
                 let output = row_mut(self.output.from(sample * sequence + first, head * width), i, width);
-                let factor = 1.0 / tiles.sum[i];
-                let from = &tiles.output[i * padded(width)..];
-                output.iter_mut().zip(from).for_each(|(to, from)| *to = E::narrow(*from * factor));
+                scaled(&tiles.output[i * padded(width)..], 1.0 / tiles.sum[i], output);
                 let log_sum = self.log_sum.from(sample * heads + head, first + i).at;
                 log_sum.write(tiles.largest[i] + tiles.sum[i].ln());
             }
@@ -232,7 +235,7 @@ impl<'a> BackwardTiles<'a> {
 ///
 /// # Safety
 /// As [`crate::execute`]; the CPU has the kernel.
-pub(super) unsafe fn backward<E: Unit>(
+pub(in super::super) unsafe fn backward<E: Unit>(
     kernel: Kernel,
     op: &Attention,
     d_output: View,
@@ -306,9 +309,7 @@ impl<E: Unit> Backward<'_, E> {
             left(d_output, rows, width, tiles.d_output_left);
             right(query, width, rows, units::<E>(ROWS), tiles.query_right);
             right(d_output, width, rows, units::<E>(ROWS), tiles.d_output_right);
-            for (r, delta) in tiles.delta[..rows].iter_mut().enumerate() {
-                *delta = dot(row(output, r, width), row(d_output, r, width));
-            }
+            dots(output, d_output, width, &mut tiles.delta[..rows]);
         }
     }
 
@@ -362,7 +363,27 @@ impl<E: Unit> Backward<'_, E> {
 unsafe fn store<E: Unit>(sums: &[f32], place: Matrix<E>, rows: usize, width: usize) {
     for (i, sums) in sums.chunks(padded(width)).take(rows).enumerate() {
         // SAFETY: this head's rows.
-        let to = unsafe { row_mut(place, i, width) };
-        to.iter_mut().zip(sums).for_each(|(to, from)| *to = E::narrow(*from));
+        unsafe { scaled(sums, 1.0, row_mut(place, i, width)) };
+    }
+}
+
+/// `to = factor from`, rounded.
+///
+/// # Safety
+/// The CPU has AVX-512 F, BW and VL, as for every kernel.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn scaled<E: Unit>(from: &[f32], factor: f32, to: &mut [E]) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = E::narrow(*from * factor));
+}
+
+/// Products of each row of a with its row of b.
+///
+/// # Safety
+/// As `scaled`; the rows lie inside.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn dots<E: Unit>(a: Matrix<E>, b: Matrix<E>, width: usize, out: &mut [f32]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        // SAFETY: the caller's.
+        *out = unsafe { dot(row(a, i, width), row(b, i, width)) };
     }
 }

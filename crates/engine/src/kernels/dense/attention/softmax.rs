@@ -7,8 +7,11 @@ use crate::element::{Element, Wide};
 /// Sums and maxima run in this many lanes, always: the order of additions does not depend on the CPU.
 const LANES: usize = 16;
 
+/// A score that is not seen: its exponential is zero.
+const HIDDEN: f64 = -1e30;
+
 /// A type with an exponential.
-pub(super) trait Exponential: Wide {
+pub(in super::super) trait Exponential: Wide {
     /// `exp(self)` for `self <= 0`, to about one unit in the last place; zero where the result would not be normal.
     /// `FMA` says whether the CPU fuses: without, asking for it calls a function.
     fn exponential<const FMA: bool>(self) -> Self;
@@ -93,10 +96,15 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// What row `i` sees.
+    /// What row `i` sees, in whole lanes if there is room for them: what it does not see becomes `value` there, and zero
+    /// after.
     #[inline(always)]
-    fn seen(&self, i: usize) -> usize {
-        self.visible.map_or(self.columns, |visible| (visible + i).min(self.columns))
+    fn hide<'a, W: Wide>(&self, row: &'a mut [W], i: usize, value: W) -> &'a mut [W] {
+        let seen = self.visible.map_or(self.columns, |visible| (visible + i).min(self.columns));
+        let (row, hidden) = row[..self.padded].split_at_mut(seen.next_multiple_of(LANES).min(self.padded));
+        hidden.fill(W::ZERO);
+        row[seen..].fill(value);
+        row
     }
 }
 
@@ -169,8 +177,7 @@ fn accumulate_body<W: Exponential, const FMA: bool>(
 ) {
     let width = running.width;
     for (i, row) in scores.chunks_mut(window.stride).enumerate() {
-        let (row, hidden) = row[..window.padded].split_at_mut(window.seen(i));
-        hidden.fill(W::ZERO);
+        let row = window.hide(row, i, W::of(HIDDEN));
         let mut largest = largest(row) * scale;
         if running.first {
             running.sum[i] = W::ZERO;
@@ -185,6 +192,14 @@ fn accumulate_body<W: Exponential, const FMA: bool>(
     }
 }
 
+/// Halves with halves.
+#[inline(always)]
+fn fold<W: Wide>(lanes: [W; LANES], with: impl Fn(W, W) -> W) -> W {
+    let lanes: [W; 8] = std::array::from_fn(|i| with(lanes[i], lanes[i + 8]));
+    let lanes: [W; 4] = std::array::from_fn(|i| with(lanes[i], lanes[i + 4]));
+    with(with(lanes[0], lanes[2]), with(lanes[1], lanes[3]))
+}
+
 #[inline(always)]
 fn largest<W: Wide>(row: &[W]) -> W {
     let mut lanes = [row[0]; LANES];
@@ -194,7 +209,7 @@ fn largest<W: Wide>(row: &[W]) -> W {
             *lane = lane.larger(*value);
         }
     }
-    lanes.iter().chain(rest).fold(row[0], |largest, value| largest.larger(*value))
+    rest.iter().fold(fold(lanes, W::larger), |largest, value| largest.larger(*value))
 }
 
 /// `exp(x)` of what is zero or, by rounding, little above.
@@ -214,11 +229,13 @@ fn exponentials<W: Exponential, const FMA: bool>(row: &mut [W], scale: W, larges
             *lane += *value;
         }
     }
-    for (lane, value) in lanes.iter_mut().zip(rest) {
+    // Lanes stay vectors only where all of them are used alike.
+    let mut sum = fold(lanes, |a, b| a + b);
+    for value in rest {
         *value = below_zero::<W, FMA>(scale * *value - largest);
-        *lane += *value;
+        sum += *value;
     }
-    lanes.into_iter().sum()
+    sum
 }
 
 #[inline(always)]
@@ -232,20 +249,19 @@ fn differentiate_body<W: Exponential, const FMA: bool>(
 ) {
     let rows = scores.chunks_mut(window.stride).zip(d.chunks_mut(window.stride));
     for (i, (scores, d)) in rows.enumerate() {
-        let (scores, hidden) = scores[..window.padded].split_at_mut(window.seen(i));
-        let (d, d_hidden) = d[..window.padded].split_at_mut(scores.len());
+        let scores = window.hide(scores, i, W::of(HIDDEN));
+        let d = window.hide(d, i, W::ZERO);
         let (log_sum, delta) = (log_sum[i], delta[i]);
         for (score, d) in scores.iter_mut().zip(d) {
             let p = below_zero::<W, FMA>(scale * *score - log_sum);
             *score = p;
             *d = p * (*d - delta) * scale;
         }
-        hidden.fill(W::ZERO);
-        d_hidden.fill(W::ZERO);
     }
 }
 
 /// Sum of products.
+#[inline(always)]
 pub(super) fn dot<E: Element>(a: &[E], b: &[E]) -> E::Wide {
     let mut lanes = [E::Wide::ZERO; LANES];
     let ((whole_a, rest_a), (whole_b, rest_b)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
@@ -254,8 +270,6 @@ pub(super) fn dot<E: Element>(a: &[E], b: &[E]) -> E::Wide {
             *lane += a.widen() * b.widen();
         }
     }
-    for ((lane, a), b) in lanes.iter_mut().zip(rest_a).zip(rest_b) {
-        *lane += a.widen() * b.widen();
-    }
-    lanes.into_iter().sum()
+    let rest: E::Wide = rest_a.iter().zip(rest_b).map(|(a, b)| a.widen() * b.widen()).sum();
+    fold(lanes, |a, b| a + b) + rest
 }

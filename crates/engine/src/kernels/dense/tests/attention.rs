@@ -183,3 +183,61 @@ fn large_scores_are_fine() {
     assert!(difference(&output[..4], &read(&case.memory, case.op.qkv)[8..12]) == 0.0);
     assert!(read(&case.memory, case.d_qkv).iter().chain(&output).all(|x| x.is_finite()));
 }
+
+/// Pairs of rows that see each other, counted: two products forward, four backward, of two operations each.
+#[test]
+fn flops_count_what_is_seen() {
+    let mut draw = Draw(16);
+    for shape in SHAPES {
+        let case = case(shape, Dtype::F64, &mut draw);
+        let (batch, sequence, heads, _, width, causal) = shape;
+        let pairs = (0..sequence).map(|i| if causal { i + 1 } else { sequence }).sum::<usize>();
+        let forward = (batch * heads * width * pairs * 4) as f64;
+        let op = Dense::AttentionForward(case.op.clone());
+        assert_eq!(super::super::flops(&op), forward);
+        let op = Dense::AttentionBackward { forward: case.op.clone(), d_output: case.d_output, d_qkv: case.d_qkv };
+        assert_eq!(super::super::flops(&op), 2.0 * forward);
+    }
+}
+
+/// Every kernel that this CPU has for bf16, and the way without any, not only the fastest.
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn every_kernel_gives_the_same_attention() {
+    use super::super::attention::fused;
+    use super::super::packed::Kernel;
+    use crate::context::{Context, Scratch, Step};
+    use half::bf16;
+
+    let mut draw = Draw(17);
+    let scratch = Scratch::new(1, 8 << 20);
+    let context = Context { threads: 1, scratch: &scratch, step: Step { number: 1, seed: 0 }, loss_scale: 1.0 };
+    for shape in SHAPES {
+        let exact = case(shape, Dtype::F64, &mut draw);
+        let narrow = case(shape, Dtype::Bf16, &mut draw);
+        write(&exact.memory, exact.op.qkv, &read(&narrow.memory, narrow.op.qkv));
+        write(&exact.memory, exact.d_output, &read(&narrow.memory, narrow.d_output));
+        exact.forward(1);
+        exact.backward(1);
+        let expected = [exact.op.output, exact.d_qkv].map(|view| read(&exact.memory, view));
+        for kernel in Kernel::all::<bf16>().iter().map(Some).chain([None]) {
+            // SAFETY: views that do not overlap; kernels that the CPU has.
+            unsafe {
+                let Case { op, memory, d_output, d_qkv, .. } = &narrow;
+                match kernel {
+                    Some(kernel) => {
+                        fused::forward::<bf16>(*kernel, op, memory, &context);
+                        fused::backward::<bf16>(*kernel, op, *d_output, *d_qkv, memory, &context);
+                    }
+                    None => super::super::attention::portable::<bf16>(op, *d_output, *d_qkv, memory, &context),
+                }
+            }
+            let got = [narrow.op.output, narrow.d_qkv].map(|view| read(&narrow.memory, view));
+            for (got, expected) in got.iter().zip(&expected) {
+                let scale = expected.iter().fold(1.0f64, |most, x| most.max(x.abs()));
+                let off = difference(got, expected) / scale;
+                assert!(off <= 0.03, "{off} {kernel:?} {:?}", narrow.op);
+            }
+        }
+    }
+}
