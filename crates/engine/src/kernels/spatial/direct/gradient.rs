@@ -6,7 +6,7 @@ use super::super::Shared;
 use super::super::pass::Pass;
 use super::LANES;
 use super::correlate::rows_within;
-use super::image::{Chunk, Layout, copy, spread, widen};
+use super::image::{Chunk, Layout, copy, widen};
 use super::tile::{self, OUTPUTS};
 use crate::context::Context;
 use crate::element::Element;
@@ -14,24 +14,30 @@ use crate::element::Element;
 /// Bytes of x and dy that a chunk copies: they stay in common second caches while all weights go by.
 const CHUNK: usize = 3 << 19;
 
-/// Pixels that one tile sums at a time: two vectors of x and half a line of dy for each fit the first cache, and a tile's
-/// 16 sums are read and written once in this many products.
-const PIXELS: usize = 224;
+/// Pixels that one tile sums at a time: two vectors of x and a line of dy for each fit the first cache, and a tile's sums
+/// are read and written once in this many products.
+const PIXELS: usize = 196;
 
-/// Channels of a tile.
+/// Channels of a panel of x: what one tile multiplies. A panel's pixels lie next to each other, so that no cache or page
+/// is touched for channels of other tiles.
 const CHANNELS: usize = 2 * LANES;
+
+/// Outputs that one thread takes at least.
+const GRAIN: usize = 16;
 
 /// How a gradient is cut.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     /// Threads share out channels of x, not outputs; always what there are more of, so that less is copied twice.
     by_channels: bool,
+    /// Of a panel of x.
     x: Layout,
-    /// Numbers of dy from pixel to pixel.
-    dy: usize,
     /// Images and rows of a chunk, and of the pixels that a tile sums at a time.
     chunk: (usize, usize),
     block: (usize, usize),
+    /// Numbers of a panel of x, and of a tile of dy: `[image][row][pixel][LANES]`.
+    panel: usize,
+    tile: usize,
     /// Numbers of scratch: x, dy.
     areas: [usize; 2],
 }
@@ -42,11 +48,16 @@ impl Cut {
         let (channels, outputs) = if by_channels {
             (share(pass.channels, CHANNELS, threads), pass.outputs)
         } else {
-            (pass.channels, share(pass.outputs, OUTPUTS, threads))
+            (pass.channels, share(pass.outputs, GRAIN, threads))
         };
-        let (pixel, dy) = (if pass.fold { channels } else { spread(channels) }, spread(outputs));
-        let row = dy * pass.x.out;
-        let size = |rows| Layout::copied(pass, rows, pixel).image + rows * row;
+        // Folded taps are runs of a row as it lies.
+        let (panels, pixel) = match (pass.fold, channels) {
+            (true, _) => (1, channels),
+            (false, ..=LANES) => (1, LANES),
+            (false, _) => (channels.div_ceil(CHANNELS), CHANNELS),
+        };
+        let (tiles, row) = (outputs.div_ceil(OUTPUTS), LANES * pass.x.out);
+        let size = |rows| panels * Layout::copied(pass, rows, pixel).image + tiles * rows * row;
         let (images, rows) = rows_within(CHUNK / 4, pass, &size);
         let x = Layout::copied(pass, rows, pixel);
         let (columns, whole) = (pass.x.out.max(1), (pass.y.out * pass.x.out).max(1));
@@ -55,9 +66,10 @@ impl Cut {
         } else {
             (1, rows.min((PIXELS / columns).max(1)))
         };
-        // Whole tiles are read, behind the last channel or output too.
-        let areas = [images * x.image + CHANNELS, images * rows * row + OUTPUTS];
-        Self { by_channels, x, dy, chunk: (images, rows), block, areas }
+        let (panel, tile) = (images * x.image, images * rows * row);
+        // Of folded taps, whole vectors are read behind the last pixel too.
+        let areas = [panels * panel + if pass.fold { CHANNELS } else { 0 }, tiles * tile];
+        Self { by_channels, x, chunk: (images, rows), block, panel, tile, areas }
     }
 }
 
@@ -65,6 +77,12 @@ impl Cut {
 fn share(items: usize, grain: usize, threads: usize) -> usize {
     let grains = items.div_ceil(grain);
     (grains.div_ceil(threads.min(grains).max(1)) * grain).min(items)
+}
+
+/// Outputs of tile after tile: as few tiles as registers allow, of about equal size.
+fn tiles(outputs: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let (end, each) = (outputs.end, outputs.len().div_ceil(outputs.len().div_ceil(OUTPUTS).max(1)).max(1));
+    outputs.clone().step_by(each).map(move |first| first..(first + each).min(end))
 }
 
 /// Scratch bytes of [`gradient`].
@@ -85,7 +103,7 @@ pub(in super::super) fn gradient<E: Element<Wide = f32>>(
     let cut = Cut::of(pass, context.threads);
     let (images, rows) = cut.chunk;
     let d_weight = Shared::new(d_weight);
-    let (items, grain) = if cut.by_channels { (pass.channels, CHANNELS) } else { (pass.outputs, OUTPUTS) };
+    let (items, grain) = if cut.by_channels { (pass.channels, CHANNELS) } else { (pass.outputs, GRAIN) };
     context.split(items, grain, |part, range| {
         let (channels, outputs) = if cut.by_channels { (range, 0..pass.outputs) } else { (0..pass.channels, range) };
         // SAFETY: once a part; `gradient_scratch` counts the same numbers.
@@ -98,42 +116,54 @@ pub(in super::super) fn gradient<E: Element<Wide = f32>>(
                 let accumulate = accumulate || image > 0 || row > 0;
                 // SAFETY: `serves` has found AVX-512; these outputs' and channels' weights are this part's alone.
                 unsafe {
-                    copy(pass, &cut.x, x, channels.clone(), &chunk, x_area);
-                    copy_outputs(pass, &cut, dy, outputs.clone(), &chunk, dy_area);
-                    let work = Work {
-                        pass,
-                        cut: &cut,
-                        chunk: &chunk,
-                        channels: channels.clone(),
-                        outputs: outputs.clone(),
-                        x: x_area.as_ptr(),
-                        dy: dy_area.as_ptr(),
-                        d_weight: d_weight.at(0),
-                    };
-                    work.run(accumulate);
+                    copy_channels(pass, &cut, x, channels.clone(), &chunk, x_area);
+                    copy_outputs(pass, &cut, dy, &outputs, &chunk, dy_area);
+                    let (x, dy, d_weight) = (x_area.as_ptr(), dy_area.as_ptr(), d_weight.at(0));
+                    let (channels, outputs) = (channels.clone(), outputs.clone());
+                    Work { pass, cut: &cut, chunk: &chunk, channels, outputs, x, dy, d_weight }.run(accumulate);
                 }
             }
         }
     });
 }
 
-/// Copies dy of a chunk: `[image][row][pixel][cut.dy]`.
+/// Copies x of a chunk, panel after panel.
+#[target_feature(enable = "avx512f")]
+fn copy_channels<E: Element<Wide = f32>>(
+    pass: &Pass,
+    cut: &Cut,
+    x: &[E],
+    channels: Range<usize>,
+    chunk: &Chunk,
+    to: &mut [f32],
+) {
+    if pass.fold {
+        return copy(pass, &cut.x, x, channels, chunk, to);
+    }
+    for (first, to) in channels.clone().step_by(CHANNELS).zip(to.chunks_exact_mut(cut.panel)) {
+        copy(pass, &cut.x, x, first..(first + CHANNELS).min(channels.end), chunk, to);
+    }
+}
+
+/// Copies dy of a chunk, tile after tile.
 #[target_feature(enable = "avx512f")]
 fn copy_outputs<E: Element<Wide = f32>>(
     pass: &Pass,
     cut: &Cut,
     dy: &[E],
-    outputs: Range<usize>,
+    outputs: &Range<usize>,
     chunk: &Chunk,
     to: &mut [f32],
 ) {
-    let (row, image) = (cut.dy * pass.x.out, cut.dy * pass.x.out * cut.chunk.1);
-    for (index, image_from) in chunk.images.clone().enumerate() {
+    let image = LANES * pass.x.out * cut.chunk.1;
+    for (index, number) in chunk.images.clone().enumerate() {
         let pixels = chunk.rows.len() * pass.x.out;
-        let from = &dy[pass.output(image_from, chunk.rows.start, 0)..][..pixels * pass.outputs];
-        let to = &mut to[index * image..][..chunk.rows.len() * row];
-        for (from, to) in from.chunks_exact(pass.outputs).zip(to.chunks_exact_mut(cut.dy)) {
-            widen(&from[outputs.clone()], &mut to[..outputs.len()]);
+        let from = &dy[pass.output(number, chunk.rows.start, 0)..][..pixels * pass.outputs];
+        for (tile, outputs) in tiles(outputs).enumerate() {
+            let to = &mut to[tile * cut.tile + index * image..][..pixels * LANES];
+            for (from, to) in from.chunks_exact(pass.outputs).zip(to.chunks_exact_mut(LANES)) {
+                widen(&from[outputs.clone()], &mut to[..outputs.len()]);
+            }
         }
     }
 }
@@ -175,31 +205,32 @@ impl Work<'_> {
         let Self { pass, cut, chunk, .. } = *self;
         let (tap_step, origin) = cut.x.taps(pass);
         let tap = origin.wrapping_add_signed(tap_step[0] * ty as isize + tap_step[1] * tx as isize);
+        let panel = if pass.fold { channel } else { channel / CHANNELS * cut.panel };
         let (images, rows) = cut.block;
-        let dy_step = [cut.dy * pass.x.out * cut.chunk.1, cut.dy * pass.x.out, cut.dy];
+        let dy_step = [LANES * pass.x.out * cut.chunk.1, LANES * pass.x.out, LANES];
         let x_step = [cut.x.image, cut.x.row * cut.x.step[0], cut.x.pixel * cut.x.step[1]];
         let weight = pass.weight(ty, tx) + self.channels.start + channel;
         for image in (0..chunk.images.len()).step_by(images) {
             for row in (0..chunk.rows.len()).step_by(rows) {
                 let accumulate = accumulate || image > 0 || row > 0;
                 let pixels = [images.min(chunk.images.len() - image), rows.min(chunk.rows.len() - row), pass.x.out];
-                let x = self.x.wrapping_add(cut.x.at(image, row, 0) + tap + channel);
+                let x = self.x.wrapping_add(panel + cut.x.at(image, row, 0) + tap);
                 let dy = self.dy.wrapping_add(image * dy_step[0] + row * dy_step[1]);
-                for output in (0..self.outputs.len()).step_by(OUTPUTS) {
+                for (index, outputs) in tiles(&self.outputs).enumerate() {
                     let products = tile::Products {
-                        dy: dy.wrapping_add(output),
+                        dy: dy.wrapping_add(index * cut.tile),
                         x,
                         pixels,
                         dy_step,
                         x_step,
-                        sums: self.d_weight.wrapping_add((self.outputs.start + output) * pass.depth() + weight),
+                        sums: self.d_weight.wrapping_add(outputs.start * pass.depth() + weight),
                         sums_step: pass.depth(),
-                        outputs: (self.outputs.len() - output).min(OUTPUTS),
                         width,
                         accumulate,
                     };
-                    // SAFETY: pixels of the copies, which have room for whole tiles; the caller's promise.
-                    unsafe { tile::products(if width > LANES { 2 } else { 1 }, &products) };
+                    let vectors = if width > LANES { 2 } else { 1 };
+                    // SAFETY: pixels of the copies, which have room for whole vectors; the caller's promise.
+                    unsafe { tile::products(outputs.len(), vectors, &products) };
                 }
             }
         }

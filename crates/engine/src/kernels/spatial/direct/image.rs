@@ -135,17 +135,20 @@ fn copy_line<E: Element<Wide = f32>>(
 #[target_feature(enable = "avx512f")]
 pub(super) fn widen<E: Element<Wide = f32>>(from: &[E], to: &mut [f32]) {
     assert_eq!(from.len(), to.len());
-    let mut done = 0;
     if TypeId::of::<E>() == TypeId::of::<f32>() {
-        while done + LANES <= from.len() {
-            // SAFETY: 16 numbers of both; E is f32.
+        let mut done = 0;
+        while done < from.len() {
+            let mask = ((1u32 << (from.len() - done).min(LANES)) - 1) as __mmask16;
+            // SAFETY: as many numbers as there are of both; E is f32.
             unsafe {
-                _mm512_storeu_ps(to.as_mut_ptr().add(done), _mm512_loadu_ps(from.as_ptr().cast::<f32>().add(done)))
-            };
+                let numbers = _mm512_maskz_loadu_ps(mask, from.as_ptr().cast::<f32>().add(done));
+                _mm512_mask_storeu_ps(to.as_mut_ptr().add(done), mask, numbers);
+            }
             done += LANES;
         }
+        return;
     }
-    for (to, from) in to[done..].iter_mut().zip(&from[done..]) {
+    for (to, from) in to.iter_mut().zip(from) {
         *to = from.widen();
     }
 }

@@ -110,14 +110,14 @@ pub(super) unsafe fn pixels(halves: usize, count: usize, vectors: usize, pixels:
     unsafe { table!(1 2 3 4 5 6 7) }
 }
 
-/// Outputs of a tile of the weight's gradient.
-pub(super) const OUTPUTS: usize = 8;
+/// Outputs of a tile of the weight's gradient at most: by two vectors of channels they take 28 registers.
+pub(super) const OUTPUTS: usize = 14;
 
 /// Products over pixels: `sums[output][channel] = sum over pixels of dy[pixel][output] x[pixel][channel]`, for
-/// [`OUTPUTS`] outputs and one or two vectors of channels. Pixels stand in images of rows.
+/// up to [`OUTPUTS`] outputs and one or two vectors of channels. Pixels stand in images of rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Products {
-    /// dy of the first pixel, first output. Eight numbers of each pixel may be read, whatever they are.
+    /// dy of the first pixel, first output.
     pub dy: *const f32,
     /// x of the first pixel, first channel. Whole vectors of each pixel may be read.
     pub x: *const f32,
@@ -131,8 +131,6 @@ pub(super) struct Products {
     pub sums: *mut f32,
     /// Numbers from one output's sums to the next's.
     pub sums_step: usize,
-    /// Outputs, at most [`OUTPUTS`].
-    pub outputs: usize,
     /// Channels.
     pub width: usize,
     /// Add to what `sums` hold.
@@ -142,8 +140,8 @@ pub(super) struct Products {
 /// # Safety
 /// AVX-512; `products` points to memory of its dimensions.
 #[target_feature(enable = "avx512f")]
-unsafe fn multiply<const VECTORS: usize>(products: &Products) {
-    let mut sums = [[_mm512_setzero_ps(); VECTORS]; OUTPUTS];
+unsafe fn multiply<const COUNT: usize, const VECTORS: usize>(products: &Products) {
+    let mut sums = [[_mm512_setzero_ps(); VECTORS]; COUNT];
     // SAFETY: the caller's promise: all addresses are those of `Products`' dimensions.
     unsafe {
         for image in 0..products.pixels[0] {
@@ -164,29 +162,32 @@ unsafe fn multiply<const VECTORS: usize>(products: &Products) {
             }
         }
         for (output, sums) in sums.iter().enumerate() {
-            if output < products.outputs {
-                for (vector, sum) in sums.iter().enumerate() {
-                    let (at, mask) = (vector * LANES, mask(products.width, vector));
-                    let to = products.sums.add(output * products.sums_step + at);
-                    let before = if products.accumulate { mask } else { 0 };
-                    _mm512_mask_storeu_ps(to, mask, _mm512_add_ps(_mm512_maskz_loadu_ps(before, to), *sum));
-                }
+            for (vector, sum) in sums.iter().enumerate() {
+                let (at, mask) = (vector * LANES, mask(products.width, vector));
+                let to = products.sums.add(output * products.sums_step + at);
+                let before = if products.accumulate { mask } else { 0 };
+                _mm512_mask_storeu_ps(to, mask, _mm512_add_ps(_mm512_maskz_loadu_ps(before, to), *sum));
             }
         }
     }
 }
 
-/// Multiplies and adds up, for `vectors` vectors of channels (1 or 2).
+/// Multiplies and adds up, for `count` outputs (at most [`OUTPUTS`]) and `vectors` vectors of channels (1 or 2).
 ///
 /// # Safety
 /// AVX-512; `products` points to memory of its dimensions.
-pub(super) unsafe fn products(vectors: usize, products: &Products) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match vectors {
-            1 => multiply::<1>(products),
-            2 => multiply::<2>(products),
-            _ => unreachable!("no tile of {vectors} vectors"),
-        }
+pub(super) unsafe fn products(count: usize, vectors: usize, products: &Products) {
+    macro_rules! table {
+        ($($count:literal)*) => {
+            match (count, vectors) {
+                $(
+                    ($count, 1) => multiply::<$count, 1>(products),
+                    ($count, 2) => multiply::<$count, 2>(products),
+                )*
+                _ => unreachable!("no tile of {count} x {vectors}"),
+            }
+        };
     }
+    // SAFETY: the caller's promise.
+    unsafe { table!(1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
 }
