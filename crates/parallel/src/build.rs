@@ -33,6 +33,18 @@ pub(crate) struct Built {
     pub(crate) inputs: Vec<MicroBatch>,
     /// Products of a step, recomputed passes apart.
     pub(crate) model_flops: f64,
+    /// Which instructions belong to which block, in order.
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// A pass of a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    pub(crate) block: usize,
+    /// Its first instruction.
+    pub(crate) begin: usize,
+    /// One past its last.
+    pub(crate) end: usize,
 }
 
 /// What parameter gradients, statistics and masters are.
@@ -110,6 +122,7 @@ struct Builder<'a> {
     /// Whether a shard's gradient holds something of this step.
     begun: Vec<bool>,
     model_flops: f64,
+    marks: Vec<Mark>,
 }
 
 impl<'a> Builder<'a> {
@@ -175,6 +188,7 @@ impl<'a> Builder<'a> {
             reducing: VecDeque::new(),
             begun: vec![false; count],
             model_flops: 0.0,
+            marks: Vec::new(),
         }
     }
 
@@ -230,6 +244,7 @@ impl<'a> Builder<'a> {
             control: self.control,
             inputs: self.inputs,
             model_flops: self.model_flops,
+            marks: self.marks,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Where communication meets the engine: a mesh of ranks, one module a strategy, and the trainer that runs a rank's
 //! program. Strategies differ only in the program that they build: who computes what, and which exchanges stand where.
 
+pub mod balance;
 mod build;
 mod check;
 mod groups;

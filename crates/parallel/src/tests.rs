@@ -2,6 +2,7 @@
 
 mod equal;
 mod golden;
+mod meshes;
 mod mutants;
 mod refusals;
 mod scaffold;

@@ -3,6 +3,7 @@
 mod agreement;
 mod inspect;
 mod load;
+mod speed;
 
 use std::time::Instant;
 

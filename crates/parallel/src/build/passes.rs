@@ -6,7 +6,7 @@ use engine::layers::{Batch, Cut, Emit, Parameters, Tensor, Terms};
 use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Lifetime, Phase, Program, View};
 use terms::Dtype;
 
-use super::Builder;
+use super::{Builder, Mark};
 use crate::recipe::Recipe;
 use crate::schedule::{Pass, Transfer};
 
@@ -55,7 +55,7 @@ impl Builder<'_> {
             self.gather(block, next);
             let before = self.program.instructions.len();
             let saved = self.forward_block(block, pass.micro, input);
-            self.model_flops += self.flops_since(before);
+            self.mark(block, before);
             let output = saved.output();
             if self.recipe.recompute && block != self.last_block() {
                 self.kept.insert((block, pass.micro), input);
@@ -90,7 +90,7 @@ impl Builder<'_> {
             let before = self.program.instructions.len();
             let wants = block > 0;
             gradient = self.emit(block, pass.micro).backward(&recipe.model.blocks[block], &saved, gradient, wants);
-            self.model_flops += self.flops_since(before);
+            self.mark(block, before);
             self.release(block);
             self.wrote(block);
         }
@@ -98,6 +98,12 @@ impl Builder<'_> {
             self.leaving.insert((pass.chunk, pass.micro, true), gradient);
         }
         self.settle();
+    }
+
+    /// What was emitted since `begin` is a pass of this block.
+    fn mark(&mut self, block: usize, begin: usize) {
+        self.model_flops += self.flops_since(begin);
+        self.marks.push(Mark { block, begin, end: self.program.instructions.len() });
     }
 
     fn flops_since(&self, instruction: usize) -> f64 {

@@ -173,3 +173,16 @@ fn a_network_without_attention() {
     same(&outcome, &on(&serial, 2, 1, 1));
     same(&outcome, &on(&serial, 1, 1, 2));
 }
+
+/// Shares by measured speed: whatever they are, the gradient stays exact.
+#[test]
+fn balanced_by_measured_times() {
+    let serial = recipe(gpt2(), 2, 4);
+    let outcome = train(&serial, STEPS);
+    let (blocks, replicas) = super::scaffold::speeds(&on(&serial, 2, 1, 2));
+    assert!(blocks.len() == serial.model.blocks.len() && blocks.iter().all(|seconds| *seconds > 0.0), "{blocks:?}");
+    assert!(replicas.len() == 2 && replicas.iter().all(|seconds| *seconds > 0.0), "{replicas:?}");
+    let stages = crate::balance::stages(&blocks, 2);
+    let micro_batches = crate::balance::micro_batches(4, &replicas);
+    same(&outcome, &Recipe { stages, micro_batches, ..on(&serial, 2, 1, 2) });
+}

@@ -102,10 +102,34 @@ pub(super) fn train(recipe: &Recipe, steps: usize) -> Outcome {
 
 /// As [`train`], with programs changed.
 pub(super) fn train_edited(recipe: &Recipe, steps: usize, threads: usize, edit: Edit<'_>) -> Outcome {
+    let results = on_all_ranks(recipe, |rank, world, abort, options| {
+        run_rank(recipe, steps, threads, edit, rank, world, abort, options)
+    });
+    outcome(recipe, &results)
+}
+
+/// Seconds of each block, and of each replica's micro-batch.
+pub(super) fn speeds(recipe: &Recipe) -> (Vec<f64>, Vec<f64>) {
+    let results = on_all_ranks(recipe, |_, world, abort, options| {
+        let source = Box::new(Formula::of(&recipe.model));
+        let mut trainer = Trainer::new(recipe, world, abort, options, 1, &[], source)?;
+        let report = trainer.step(world)?;
+        Ok((trainer.block_seconds(world)?, trainer.micro_batch_seconds(&report, world)?))
+    });
+    assert!(results.iter().all(|other| *other == results[0]), "all ranks know the same");
+    results.into_iter().next().expect("there is a rank")
+}
+
+/// Runs every rank of a recipe on a thread, over shared memory.
+fn on_all_ranks<T: Send>(
+    recipe: &Recipe,
+    work: impl Fn(usize, &mut dyn Communicator, &Abort, &Options) -> Result<T, crate::Error> + Sync,
+) -> Vec<T> {
     let ranks = recipe.mesh.ranks();
     let abort = Abort::default();
     let bootstraps = comm::threads(ranks as u32, &abort);
-    let results: Vec<(Vec<f64>, Vec<crate::Piece>)> = std::thread::scope(|scope| {
+    let work = &work;
+    std::thread::scope(|scope| {
         let handles: Vec<_> = bootstraps
             .into_iter()
             .enumerate()
@@ -114,7 +138,7 @@ pub(super) fn train_edited(recipe: &Recipe, steps: usize, threads: usize, edit: 
                     let options = Options { oversubscribed: true, ..Options::default() };
                     let (mut world, abort) = comm::open("shm", &mut bootstrap, &options).expect("shm opens");
                     let guard = RaisedOnPanic(abort.clone());
-                    let result = run_rank(recipe, steps, threads, edit, rank, &mut *world, &abort, &options);
+                    let result = work(rank, &mut *world, &abort, &options);
                     let result = result.unwrap_or_else(|error| panic!("rank {rank}: {error}"));
                     drop(guard);
                     result
@@ -122,8 +146,7 @@ pub(super) fn train_edited(recipe: &Recipe, steps: usize, threads: usize, edit: 
             })
             .collect();
         handles.into_iter().map(|handle| handle.join().expect("a rank panicked")).collect()
-    });
-    outcome(recipe, &results)
+    })
 }
 
 /// A rank that panics must not leave the others waiting.

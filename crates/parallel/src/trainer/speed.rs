@@ -1,0 +1,73 @@
+//! How fast this rank's blocks and this replica are: what balances are made from.
+
+use std::time::Instant;
+
+use comm::Communicator;
+use device::Region;
+use engine::{Context, Instruction, Step};
+use terms::{Collective, Dtype, Reduce};
+
+use super::{Error, StepReport, Trainer, call, run};
+
+impl Trainer {
+    /// Seconds that each block of the model takes in a step, forward and backward, without communication: the mean over the
+    /// ranks that hold it. Runs a step (which trains). Collective.
+    ///
+    /// # Errors
+    /// As [`Trainer::step`].
+    pub fn block_seconds(&mut self, world: &mut dyn Communicator) -> Result<Vec<f64>, Error> {
+        self.load()?;
+        self.steps += 1;
+        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
+        let step = Step { number: *steps, seed: recipe.seed };
+        let context = Context { threads: threads.count(), scratch, step, loss_scale: 1.0 };
+        let mut seconds = vec![0.0; recipe.model.blocks.len()];
+        let mut report = StepReport::default();
+        let mut done = 0;
+        let instructions: &[Instruction] = &built.program.instructions;
+        for mark in &built.marks {
+            threads.install(|| {
+                run(&instructions[done..mark.begin], memory, &context, groups, exchanges, world, &mut report)?;
+                let (begun, waited) = (Instant::now(), report.communication_s);
+                run(&instructions[mark.begin..mark.end], memory, &context, groups, exchanges, world, &mut report)?;
+                seconds[mark.block] += begun.elapsed().as_secs_f64() - (report.communication_s - waited);
+                Ok::<(), Error>(())
+            })?;
+            done = mark.end;
+        }
+        threads.install(|| run(&instructions[done..], memory, &context, groups, exchanges, world, &mut report))?;
+        // Every stage's ranks hold their own blocks: as many as there are replicas and parts.
+        let holders = (recipe.mesh.data * recipe.mesh.tensor) as f64;
+        let summed = joined(&seconds, Reduce::Sum, world)?;
+        Ok(summed.into_iter().map(|sum| sum / holders).collect())
+    }
+
+    /// Seconds that each replica takes for one micro-batch, by the step before (`report`): of its slowest rank, without
+    /// communication. Collective.
+    ///
+    /// # Errors
+    /// What communication says.
+    pub fn micro_batch_seconds(
+        &mut self,
+        report: &StepReport,
+        world: &mut dyn Communicator,
+    ) -> Result<Vec<f64>, Error> {
+        let mut seconds = vec![0.0; self.recipe.mesh.data];
+        let micros = self.recipe.micro_batches[self.at.data] as f64;
+        seconds[self.at.data] = (report.forward_s + report.backward_s) / micros;
+        joined(&seconds, Reduce::Max, world)
+    }
+}
+
+/// Numbers of all ranks, reduced element by element.
+fn joined(numbers: &[f64], reduce: Reduce, world: &mut dyn Communicator) -> Result<Vec<f64>, Error> {
+    let bytes = size_of_val(numbers);
+    let region = Region::host(bytes).map_err(|source| Error::Memory { bytes, source })?;
+    let base = region.base().cast::<f64>();
+    // SAFETY: fresh memory of that size, which only this function uses but for the operation below.
+    unsafe { std::slice::from_raw_parts_mut(base, numbers.len()) }.copy_from_slice(numbers);
+    let whole = region.whole();
+    world.run(&call(Collective::AllReduce, reduce, Dtype::F64, &whole, &whole, 0))?;
+    // SAFETY: as above; the operation is complete.
+    Ok(unsafe { std::slice::from_raw_parts(base, numbers.len()) }.to_vec())
+}
