@@ -109,11 +109,14 @@ fn set_wrong(case: &Case, line: &mut CaseLine, launches: &[Launch]) {
 
 /// How many, on which ranks, and the earliest of them.
 fn about_wrong(count: u64, first: &[WrongElement], earliest: Option<&WrongElement>) -> String {
+    let elements = if count == 1 { "element" } else { "elements" };
+    if first.is_empty() {
+        return format!("{count} wrong {elements}");
+    }
     let mut ranks: Vec<u32> = first.iter().map(|wrong| wrong.rank).collect();
     ranks.dedup();
     let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
-    let (elements, word) =
-        (if count == 1 { "element" } else { "elements" }, if ranks.len() == 1 { "rank" } else { "ranks" });
+    let word = if ranks.len() == 1 { "rank" } else { "ranks" };
     let example = earliest.map_or(String::new(), |WrongElement { rank, index, expected, got }| {
         let whose = if ranks.len() == 1 { String::new() } else { format!(" of rank {rank}") };
         format!(": element {index}{whose} should be {expected} and is {got}")

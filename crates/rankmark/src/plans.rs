@@ -9,7 +9,11 @@ pub(crate) struct Preset {
 
 /// Every preset, in the order in which help lists them.
 pub(crate) static PRESETS: &[Preset] = &[
-    Preset { name: "quick", doc: "collectives on this machine, in under two minutes of measuring", text: quick },
+    Preset {
+        name: "quick",
+        doc: "collectives and a small model on this machine, in under two minutes of measuring",
+        text: quick,
+    },
     Preset {
         name: "allreduce_sweep",
         doc: "all_reduce with 2, 4 and 6 ranks from 1 MB to 1 GB",
@@ -30,6 +34,7 @@ pub(crate) fn names() -> Vec<&'static str> {
 /// `examples/quick.yaml` is what two cores get; others get their own numbers of ranks in the same plan.
 fn quick(cores: usize) -> String {
     let plan = include_str!("../../../examples/quick.yaml");
+    // Training runs on 1 and 2 ranks everywhere: that is where efficiency begins.
     plan.replace("ranks: [2, 4]", &format!("ranks: [{}]", join(&quick_ranks(cores))))
         .replace("ranks: 2 # every core", &format!("ranks: {} # every core", cores.clamp(2, 8)))
 }

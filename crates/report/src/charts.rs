@@ -4,7 +4,7 @@ use crate::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 use crate::escape::file_stem;
 use crate::number::bytes;
 use crate::study::{Configuration, Estimate, Measured, Operation, banner};
-use crate::{Run, drift};
+use crate::{Run, drift, training};
 
 /// A chart and the stem of its files' names.
 #[derive(Clone, Debug)]
@@ -48,6 +48,7 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<Named> {
             }
         }
     }
+    charts.extend(training::charts(operation));
     charts
 }
 

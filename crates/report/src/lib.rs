@@ -19,6 +19,7 @@ mod run;
 mod sentences;
 mod study;
 mod table;
+mod training;
 mod write;
 
 pub use error::Error;

@@ -12,6 +12,7 @@ use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three
 use crate::sentences;
 use crate::study::{Configuration, Measured, Operation, banner, operation, operations};
 use crate::table::{Align, Table};
+use crate::training;
 use crate::{Artifact, Error, Format, Run};
 
 /// The Markdown report.
@@ -40,7 +41,9 @@ fn page(run: &Run) -> String {
     for operation in &operations {
         let words = if several { bullets(&sentences::of_operation(operation)) } else { String::new() };
         let pictures = pictures(&charts::of_operation(run, operation));
-        let parts = [escaped(&operation.constants), words, pictures, results(operation)];
+        let own = training::is_training(operation) || training::is_memory(operation);
+        let results = if own { training::results(operation) } else { results(operation) };
+        let parts = [escaped(&operation.constants), words, pictures, results];
         let body: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         page += &section(&escaped(&operation.name), &body.join("\n\n"));
     }

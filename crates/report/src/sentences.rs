@@ -9,7 +9,7 @@ use crate::escape::one_line;
 use crate::facts::{self, Limit, Saturation};
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
-use crate::{Run, drift};
+use crate::{Run, drift, training};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
@@ -40,6 +40,9 @@ pub(crate) fn of_run(run: &Run) -> Vec<String> {
 
 /// What one operation shows, most important first.
 pub(crate) fn of_operation(operation: &Operation) -> Vec<String> {
+    if training::is_training(operation) || training::is_memory(operation) {
+        return training::sentences(operation);
+    }
     let mut sentences: Vec<String> = headline(operation).into_iter().collect();
     sentences.extend(limits(operation));
     sentences.extend(floors(operation));

@@ -60,7 +60,7 @@ static RULES: &[Rule] = &[
             ("comm", "ranks share memory"),
             ("device", "maps memory"),
             ("launch", "maps the status page, signals and waits for processes"),
-            ("suite", "fills, checks and streams over buffers that ranks share"),
+            ("suite", "fills, checks and streams over buffers that ranks share; maps data, bounds its own memory"),
             ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal"),
         ],
         files: &[("crates/measure/src/machine.rs", "asks the kernel which processors are allowed")],
@@ -88,7 +88,7 @@ static RULES: &[Rule] = &[
             ("record", "the record is the only way from a run to anything else"),
             ("report", "reports and exports, made from a record"),
         ],
-        files: &[],
+        files: &[("crates/suite/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only")],
     },
 ];
 

@@ -18,3 +18,4 @@ mod simulated;
 mod sizes;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod training;

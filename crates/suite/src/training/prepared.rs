@@ -2,7 +2,8 @@
 
 use comm::Communicator;
 use measure::{Failure, WrongReport};
-use parallel::{Error, StepReport, Trainer};
+use parallel::{Agreement, Error, StepReport, Trainer};
+use record::WrongElement;
 use serde_json::{Map, Value};
 
 use super::exchange::Exchange;
@@ -95,6 +96,18 @@ fn cores_of(rank: usize, threads: usize, cores: &[u32]) -> Vec<u32> {
     (0..threads).map(|thread| cores[(rank * threads + thread) % cores.len()]).collect()
 }
 
+/// What is said of replicas that do not hold the same.
+fn apart(rank: u32, agreement: &Agreement) -> WrongElement {
+    let Agreement { compared, different, first } = agreement;
+    let name = first.as_deref().unwrap_or("a parameter");
+    WrongElement {
+        rank,
+        index: 0,
+        expected: format!("what other ranks hold in `{name}`"),
+        got: format!("something else, as {different} of {compared} numbers"),
+    }
+}
+
 impl Prepared for PreparedTraining {
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
         let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
@@ -120,12 +133,16 @@ impl Prepared for PreparedTraining {
         if let Some(limit) = self.limit.filter(|limit| self.notes.held_bytes > *limit) {
             return Err(Failure::new(limit::exceeded(self.rank, self.notes.held_bytes, limit)));
         }
-        let agreement = self.trainer.agreement(comm).map_err(|error| Failure::new(error.to_string()))?;
+        // Without communication replicas go ways of their own, as asked.
+        let agreement = match self.task.recipe.communicate {
+            true => self.trainer.agreement(comm).map_err(|error| Failure::new(error.to_string()))?,
+            false => Agreement::default(),
+        };
         let losses = self.steps.iter().filter(|step| !step.loss.is_finite()).count() as u64;
         Ok(WrongReport {
             count: agreement.different + losses,
             compared: agreement.compared + self.steps.len() as u64,
-            first: Vec::new(),
+            first: if agreement.different > 0 { vec![apart(self.rank, &agreement)] } else { Vec::new() },
         })
     }
 

@@ -10,4 +10,5 @@ mod plans;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod threads;
+mod training;
 mod worlds;

@@ -199,7 +199,7 @@ mod tests {
         fn tokens(&self, index: u64, tokens: &mut [i32], targets: &mut [i32]) -> Result<(), String> {
             tokens.fill(index as i32);
             targets.fill(-(index as i32));
-            if index == 99 { Err("no sample 99".to_owned()) } else { Ok(()) }
+            if index == 9_999 { Err("no sample 9999".to_owned()) } else { Ok(()) }
         }
         fn numbers(&self, _: u64, _: &mut [f32], _: &mut i32) -> Result<(), String> {
             Err("no numbers".to_owned())
@@ -244,7 +244,7 @@ mod tests {
     #[test]
     fn a_sample_that_cannot_be_read_says_so_and_the_next_one_is_read() {
         let mut source = source(Places { first: 0, count: 1, step: 1, ahead: 2 });
-        assert_eq!(sample(&mut source, 99), Err("no sample 99".to_owned()));
-        assert_eq!(sample(&mut source, 100), Ok(100));
+        assert_eq!(sample(&mut source, 9_999), Err("no sample 9999".to_owned()));
+        assert_eq!(sample(&mut source, 10_000), Ok(10_000));
     }
 }

@@ -1,0 +1,353 @@
+//! What training and memory cases say: tables of their own, sentences, and efficiency against the ideal.
+//!
+//! Efficiency, hidden share and memory stand in the case lines; nothing is computed here that needs samples.
+
+use record::CaseLine;
+use serde_json::Value;
+use terms::Status;
+
+use crate::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
+use crate::charts::Named;
+use crate::escape::markdown as escaped;
+use crate::number::{NONE, bytes, factor, list, percent, seconds, three_digits};
+use crate::study::{Configuration, Measured, Operation, banner, ranks};
+use crate::table::{Align, Table};
+
+/// Whether an operation's cases are of training.
+pub(crate) fn is_training(operation: &Operation) -> bool {
+    is_of(operation, "training")
+}
+
+/// Whether an operation's cases are of memory.
+pub(crate) fn is_memory(operation: &Operation) -> bool {
+    is_of(operation, "memory")
+}
+
+fn is_of(operation: &Operation, benchmark: &str) -> bool {
+    operation.configurations.iter().flat_map(|c| &c.cases).any(|case| case.benchmark == benchmark)
+}
+
+/// A number inside of a metric.
+fn inner(case: &CaseLine, path: &[&str]) -> Option<f64> {
+    lookup(case, path)?.as_f64()
+}
+
+fn lookup<'c>(case: &'c CaseLine, path: &[&str]) -> Option<&'c Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(case.metrics.get(*first)?, |value, name| value.get(name))
+}
+
+fn parameter<'c>(case: &'c CaseLine, name: &str) -> Option<&'c Value> {
+    case.parameters.get(name)
+}
+
+fn word<'c>(case: &'c CaseLine, name: &str) -> &'c str {
+    parameter(case, name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `94% (92% to 96%), excellent`.
+fn efficiency(case: &CaseLine) -> Option<String> {
+    let about = case.metrics.get("scaling")?;
+    let number = |value: Option<&Value>| value.and_then(Value::as_f64);
+    let ends = about.get("ci95")?.as_array()?;
+    let (low, high) = (number(ends.first())?, number(ends.get(1))?);
+    let word = about.get("word").and_then(Value::as_str).map_or(String::new(), |word| format!(", {word}"));
+    Some(format!("{} ({} to {}){word}", percent(number(about.get("efficiency"))?), percent(low), percent(high)))
+}
+
+/// Measured, right cases, in the order of the run.
+fn measured<'o>(operation: &'o Operation) -> Vec<(&'o Configuration<'o>, &'o CaseLine)> {
+    let of = |c: &'o Configuration<'o>| c.points.iter().map(move |point| (c, point.case));
+    operation.configurations.iter().flat_map(of).collect()
+}
+
+/// Every measured case of an operation, in columns that it has.
+pub(crate) fn results(operation: &Operation) -> String {
+    if is_memory(operation) { memory_results(operation) } else { training_results(operation) }
+}
+
+fn training_results(operation: &Operation) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[
+        ("model", Left),
+        ("ranks", Right),
+        ("mesh", Right),
+        ("batch", Right),
+        ("variant", Left),
+        ("step", Right),
+        ("±95%", Right),
+        ("samples/s", Right),
+        ("tokens/s", Right),
+        ("MFU", Right),
+        ("efficiency", Left),
+        ("hidden comm", Right),
+        ("loss, first and last", Left),
+        ("wrong", Right),
+        ("caveats", Left),
+    ]);
+    for (configuration, case) in measured(operation) {
+        let of = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+        let losses = case.metrics.get("loss").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let loss = |value: Option<&Value>| value.and_then(Value::as_f64).map(three_digits);
+        let both = loss(losses.first()).zip(loss(losses.last())).map(|(first, last)| format!("{first}, {last}"));
+        let caveats: Vec<&str> = case.caveats.iter().map(|caveat| terms::Named::name(*caveat)).collect();
+        let time = Measured::of(case).map(|point| point.time);
+        table.row(vec![
+            escaped(word(case, "model")),
+            case.ranks.to_string(),
+            escaped(word(case, "mesh")),
+            of(parameter(case, "batch").map(ToString::to_string)),
+            if configuration.variant.is_empty() { NONE.to_owned() } else { escaped(&configuration.variant) },
+            of(time.map(|time| seconds(time.mid))),
+            of(time.map(|time| percent(time.relative_half_width()))),
+            of(case.metric("samples_per_s").map(three_digits)),
+            of(case.metric("tokens_per_s").map(three_digits)),
+            of(inner(case, &["mfu", "headline"]).map(percent)),
+            of(efficiency(case)),
+            of(inner(case, &["hidden", "share"]).map(percent)),
+            of(both),
+            of(case.wrong.map(|wrong| wrong.to_string())),
+            caveats.join(", "),
+        ]);
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let optional = ["variant", "tokens/s", "MFU", "efficiency", "hidden comm"];
+    format!("{}\n{}", table.without_empty(NONE, &optional).markdown(), phases(operation))
+}
+
+const PHASES: [&str; 6] = ["input", "forward", "backward", "communication", "wait", "optimizer"];
+
+/// Where the slowest rank's step goes.
+fn phases(operation: &Operation) -> String {
+    use Align::Right;
+    let mut table = Table::new(&[
+        ("model", Align::Left),
+        ("ranks", Right),
+        ("mesh", Right),
+        ("input", Right),
+        ("forward", Right),
+        ("backward", Right),
+        ("exposed communication", Right),
+        ("wait", Right),
+        ("optimizer", Right),
+        ("CPU s a step", Right),
+    ]);
+    for (_, case) in measured(operation).iter().filter(|(_, case)| case.metrics.contains_key("phases_s")) {
+        let phase = |name: &&str| inner(case, &["phases_s", name]).map_or_else(|| NONE.to_owned(), seconds);
+        let mut cells = vec![escaped(word(case, "model")), case.ranks.to_string(), escaped(word(case, "mesh"))];
+        cells.extend(PHASES.iter().map(phase));
+        cells.push(inner(case, &["cpu", "seconds_per_step"]).map_or_else(|| NONE.to_owned(), three_digits));
+        table.row(cells);
+    }
+    if table.is_empty() {
+        String::new()
+    } else {
+        format!("Median step of the slowest rank, by phase:\n\n{}", table.markdown())
+    }
+}
+
+fn memory_results(operation: &Operation) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[
+        ("model", Left),
+        ("ranks", Right),
+        ("mesh", Right),
+        ("batch", Right),
+        ("parameters", Right),
+        ("gradients", Right),
+        ("optimizer", Right),
+        ("activations", Right),
+        ("communication", Right),
+        ("rest", Right),
+        ("predicted", Right),
+        ("measured", Right),
+        ("difference", Right),
+        ("limit a rank", Right),
+    ]);
+    for (_, case) in measured(operation) {
+        let held = |names: &[&str]| {
+            let all: Option<f64> = names.iter().map(|name| inner(case, &["memory", "predicted", name])).sum();
+            all.map_or_else(|| NONE.to_owned(), |all| bytes(all as u64))
+        };
+        let of = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+        table.row(vec![
+            escaped(word(case, "model")),
+            case.ranks.to_string(),
+            escaped(word(case, "mesh")),
+            of(parameter(case, "batch").map(ToString::to_string)),
+            held(&["parameters"]),
+            held(&["gradients"]),
+            held(&["optimizer"]),
+            held(&["activations"]),
+            held(&["communication"]),
+            held(&["input", "scalars", "scratch", "process"]),
+            held(&["total"]),
+            of(inner(case, &["memory", "measured", "total"]).map(|all| bytes(all as u64))),
+            of(inner(case, &["memory", "difference"]).map(percent)),
+            of(parameter(case, "limit").and_then(Value::as_u64).map(bytes)),
+        ]);
+    }
+    if table.is_empty() {
+        return String::new();
+    }
+    let table = table.without_empty(NONE, &["measured", "difference", "limit a rank"]);
+    format!("{}\nBytes of all ranks together; `rest` is input, scratch and the processes themselves.", table.markdown())
+}
+
+/// What the cases of an operation show, the most important first.
+pub(crate) fn sentences(operation: &Operation) -> Vec<String> {
+    let cases: Vec<&CaseLine> = measured(operation).into_iter().map(|(_, case)| case).collect();
+    if is_memory(operation) {
+        return [fullest(&cases), largest(operation)].into_iter().flatten().collect();
+    }
+    let mut said: Vec<String> = throughput(&cases).into_iter().collect();
+    said.extend(cases.iter().filter_map(|case| scaling(case)));
+    said.extend(cases.iter().filter_map(|case| hidden(case)));
+    said.extend(longest_phase(&cases));
+    said
+}
+
+fn label(case: &CaseLine) -> String {
+    let mesh = word(case, "mesh");
+    let mesh = if case.ranks > 1 && !mesh.is_empty() { format!(" ({mesh})") } else { String::new() };
+    format!("{} with {}{mesh}", word(case, "model"), ranks(case.ranks))
+}
+
+/// The fastest case.
+fn throughput(cases: &[&CaseLine]) -> Option<String> {
+    let rate = |case: &CaseLine| case.metric("samples_per_s").unwrap_or(0.0);
+    let best = cases.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let time = Measured::of(best)?.time;
+    let tokens =
+        best.metric("tokens_per_s").map_or(String::new(), |rate| format!(" ({} tokens/s)", three_digits(rate)));
+    let mfu = inner(best, &["mfu", "headline"])
+        .map_or(String::new(), |share| format!(", {} of the peak that its cores reach", percent(share)));
+    let interval = format!("{} ({} to {})", seconds(time.mid), seconds(time.low), seconds(time.high));
+    let rate = three_digits(best.metric("samples_per_s")?);
+    Some(format!("Training {} reaches {rate} samples/s{tokens}: {interval} a step{mfu}.", label(best)))
+}
+
+fn scaling(case: &CaseLine) -> Option<String> {
+    let about = case.metrics.get("scaling")?;
+    let (kind, base) = (about.get("kind")?.as_str()?, about.get("base_ranks")?.as_u64()?);
+    let held = if kind == "weak" { "batch per rank" } else { "global batch" };
+    let normalised = about.get("normalised").and_then(Value::as_f64).map_or(String::new(), |share| {
+        format!("; {} of what a loop that only computes scales to on these cores", percent(share))
+    });
+    let efficiency = efficiency(case)?;
+    let base = ranks(u32::try_from(base).ok()?);
+    Some(format!(
+        "{}: {kind}-scaling efficiency {efficiency}, against {base} at the same {held}{normalised}.",
+        label(case)
+    ))
+}
+
+fn hidden(case: &CaseLine) -> Option<String> {
+    let about = case.metrics.get("hidden")?;
+    let time = |name: &str| about.get(name).and_then(Value::as_f64).map(seconds);
+    let times = format!(
+        "{} without overlap, {} with it, {} without communication",
+        time("off_s")?,
+        time("on_s")?,
+        time("nocomm_s")?
+    );
+    let slower = about
+        .get("compute_slowdown")
+        .and_then(Value::as_f64)
+        .map_or(String::new(), |slower| format!("; computing takes {} as long beside it", factor(slower)));
+    Some(match about.get("share").and_then(Value::as_f64) {
+        Some(share) => {
+            format!("Overlap hides {} of the communication of {}: {times}{slower}.", percent(share), label(case))
+        }
+        None => format!("There is nothing to hide in {}: {times}.", label(case)),
+    })
+}
+
+/// The phase that takes the most, of the case with the most ranks.
+fn longest_phase(cases: &[&CaseLine]) -> Option<String> {
+    let case = cases.iter().max_by_key(|case| case.ranks)?;
+    let phases = PHASES.iter().filter_map(|name| Some((*name, inner(case, &["phases_s", name])?)));
+    let (name, longest) = phases.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let all: f64 = PHASES.iter().filter_map(|name| inner(case, &["phases_s", name])).sum();
+    let name = if name == "communication" { "exposed communication" } else { name };
+    (all > 0.0).then(|| format!("Of a step of {}, {} is {name}.", label(case), percent(longest / all)))
+}
+
+/// What holds the most, and how right the plan was.
+fn fullest(cases: &[&CaseLine]) -> Option<String> {
+    let total = |case: &CaseLine| inner(case, &["memory", "predicted", "total"]).unwrap_or(0.0);
+    let case = cases.iter().max_by(|a, b| total(a).total_cmp(&total(b)))?;
+    let parts = ["parameters", "gradients", "optimizer", "activations"];
+    let named: Vec<String> = parts
+        .iter()
+        .filter_map(|name| Some(format!("{} {name}", bytes(inner(case, &["memory", "predicted", name])? as u64))))
+        .collect();
+    let measured = inner(case, &["memory", "measured", "total"]).zip(inner(case, &["memory", "difference"]));
+    let measured = measured.map_or(String::new(), |(held, off)| {
+        format!(", {} measured (the plan is off by {})", bytes(held as u64), percent(off))
+    });
+    let batch = parameter(case, "batch").map_or(String::new(), |batch| format!(" at batch {batch}"));
+    let all = bytes(total(case) as u64);
+    Some(format!("{}{batch} takes {all}{measured}: {}.", label(case), list(&named)))
+}
+
+/// The largest batch that was proven, and the smallest that failed.
+fn largest(operation: &Operation) -> Option<String> {
+    let cases: Vec<&CaseLine> = operation.configurations.iter().flat_map(|c| c.cases.iter().copied()).collect();
+    let best = cases
+        .iter()
+        .filter(|case| case.status == Status::Ok)
+        .max_by_key(|case| case.metric("max_batch").map(|b| b as u64));
+    let best = best.filter(|case| case.metric("max_batch").is_some())?;
+    let limit = parameter(best, "limit").and_then(Value::as_u64).map(bytes)?;
+    let batch = best.metric("max_batch")?;
+    Some(format!(
+        "The largest batch of {} under {limit} a rank is {batch}: it ran, and one more does not fit.",
+        label(best)
+    ))
+}
+
+/// Efficiency against ranks, with the ideal: where at least one case was held against fewer ranks.
+pub(crate) fn charts(operation: &Operation) -> Vec<Named> {
+    let mut series: Vec<Series> = Vec::new();
+    let mut cases = Vec::new();
+    for (configuration, case) in measured(operation) {
+        let Some(about) = case.metrics.get("scaling") else { continue };
+        let number = |value: Option<&Value>| value.and_then(Value::as_f64).map(|share| 100.0 * share);
+        let ends = about.get("ci95").and_then(Value::as_array);
+        let point = number(about.get("efficiency")).zip(ends).and_then(|(y, ends)| {
+            Some(Point { x: f64::from(case.ranks), y, low: number(ends.first())?, high: number(ends.get(1))? })
+        });
+        let Some(point) = point else { continue };
+        let kind = about.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let label = format!("{}, {} ({kind})", word(case, "model"), word(case, "strategy"));
+        cases.push(case);
+        match series.iter_mut().find(|known| known.label == label) {
+            Some(known) => known.points.push(point),
+            None => series.push(Series { label, style: configuration.style, points: vec![point] }),
+        }
+    }
+    if series.is_empty() {
+        return Vec::new();
+    }
+    series.iter_mut().for_each(|one| one.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    let ends = series.iter().flat_map(|one| &one.points).map(|point| point.x);
+    let (first, last) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
+    let spec = ChartSpec {
+        title: format!("{}: scaling efficiency against ranks", operation.name),
+        subtitle: operation.constants.clone(),
+        banner: banner(cases.into_iter()),
+        note: "Points: throughput per rank over that of the base; bars: 95% intervals of the ratio.".to_owned(),
+        x: Axis { title: "ranks".to_owned(), quantity: Quantity::Count, scale: Scale::Steps },
+        y: Axis { title: "efficiency, %".to_owned(), quantity: Quantity::Count, scale: Scale::FromZero },
+        series,
+        references: vec![Reference {
+            label: "ideal".to_owned(),
+            style: None,
+            points: vec![[first, 100.0], [last, 100.0]],
+        }],
+    };
+    vec![Named { stem: format!("{}-efficiency", operation.stem), spec }]
+}
