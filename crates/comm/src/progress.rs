@@ -55,14 +55,23 @@ struct Shared {
 #[derive(Default)]
 struct Counter(AtomicU64);
 
+/// Calls that most groups are made of.
+const USUAL: usize = 2;
+
 /// A group in the ring.
-#[derive(Default)]
 struct Slot {
     /// Kept from group to group, so that a start allocates nothing.
     calls: Vec<Call>,
     after: Event,
     /// What a queue waits for until the group is complete.
     then: Option<Event>,
+}
+
+impl Slot {
+    /// With room for the usual group: the first start of each slot allocates nothing either.
+    fn new() -> Self {
+        Self { calls: Vec::with_capacity(USUAL), after: Event::done(), then: None }
+    }
 }
 
 impl Threaded {
@@ -80,7 +89,7 @@ impl Threaded {
             inner: Mutex::new(inner),
             abort,
             spin,
-            slots: (0..CAPACITY).map(|_| Mutex::default()).collect(),
+            slots: (0..CAPACITY).map(|_| Mutex::new(Slot::new())).collect(),
             submitted: Counter::default(),
             completed: Counter::default(),
             stop: AtomicBool::new(false),

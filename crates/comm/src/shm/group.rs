@@ -274,7 +274,12 @@ impl Group {
         }
         let prepared = match self.prepared.take() {
             Some(prepared) if prepared.is_for(call) => prepared,
-            _ => self.prepare(call),
+            // In the box of the one before: a training step alternates between calls, and allocates nothing.
+            Some(mut other) => {
+                *other = self.prepare(call);
+                other
+            }
+            None => Box::new(self.prepare(call)),
         };
         let done = match call.op {
             _ if self.ranks() == 1 => self.alone(call),
@@ -288,9 +293,9 @@ impl Group {
 
     #[cold]
     #[inline(never)]
-    fn prepare(&mut self, call: &Call) -> Box<Prepared> {
+    fn prepare(&mut self, call: &Call) -> Prepared {
         self.forget_choice();
-        Box::new(Prepared {
+        Prepared {
             op: call.op,
             dtype: call.dtype,
             reduce: call.reduce,
@@ -301,7 +306,7 @@ impl Group {
             counts: call.counts.clone(),
             plan: Plan::new(call, &self.shape),
             buffers: self.buffers(call),
-        })
+        }
     }
 
     /// Forgets what was prepared: allocations come and go.
