@@ -59,7 +59,9 @@ static RULES: &[Rule] = &[
         crates: &[
             ("comm", "ranks share memory"),
             ("device", "maps memory"),
+            ("engine", "vector instructions; views of one memory that overlap by plan"),
             ("launch", "maps the status page, signals and waits for processes"),
+            ("parallel", "loads and reads what a trainer's program works on, between steps"),
             ("suite", "fills, checks and streams over buffers that ranks share; maps data, bounds its own memory"),
             ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal"),
         ],
