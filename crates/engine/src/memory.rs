@@ -21,7 +21,8 @@ impl Memory {
         assert_eq!(buffers.len(), places.len(), "a place for each buffer");
         let placed = |(buffer, place): (&Buffer, Slice)| {
             assert!(place.len() >= buffer.bytes(), "{} bytes hold no {buffer:?}", place.len());
-            assert!(place.ptr() as usize % buffer.dtype.bytes() as usize == 0, "{buffer:?} is not aligned");
+            let align = buffer.dtype.bytes() as usize;
+            assert!((place.ptr() as usize).is_multiple_of(align), "{buffer:?} is not aligned");
             (buffer.dtype, buffer.len, place)
         };
         Self { buffers: buffers.iter().zip(places).map(placed).collect() }
