@@ -182,7 +182,7 @@ fn memory_results(operation: &Operation) -> String {
             held(&["optimizer"]),
             held(&["activations"]),
             held(&["communication"]),
-            held(&["input", "scalars", "scratch", "process"]),
+            held(&["input", "read_ahead", "scalars", "scratch", "process"]),
             held(&["total"]),
             of(inner(case, &["memory", "measured", "total"]).map(|all| bytes(all as u64))),
             of(inner(case, &["memory", "difference"]).map(percent)),
@@ -293,20 +293,21 @@ fn fullest(cases: &[&CaseLine]) -> Option<String> {
     Some(format!("{}{batch} takes {all}{measured}: {}.", label(case), list(&named)))
 }
 
-/// The largest batch that was proven, and the smallest that failed.
+/// The largest batch that ran under a limit, and why not one more.
 fn largest(operation: &Operation) -> Option<String> {
-    let cases: Vec<&CaseLine> = operation.configurations.iter().flat_map(|c| c.cases.iter().copied()).collect();
-    let best = cases
-        .iter()
-        .filter(|case| case.status == Status::Ok)
-        .max_by_key(|case| case.metric("max_batch").map(|b| b as u64));
-    let best = best.filter(|case| case.metric("max_batch").is_some())?;
+    let cases = operation.configurations.iter().flat_map(|c| c.cases.iter().copied());
+    let limited: Vec<&CaseLine> = cases.filter(|case| parameter(case, "limit").is_some()).collect();
+    let batch = |case: &CaseLine| parameter(case, "batch").and_then(Value::as_u64).unwrap_or(0);
+    let best = limited.iter().filter(|case| case.status == Status::Ok).max_by_key(|case| batch(case))?;
     let limit = parameter(best, "limit").and_then(Value::as_u64).map(bytes)?;
-    let batch = best.metric("max_batch")?;
-    Some(format!(
-        "The largest batch of {} under {limit} a rank is {batch}: it ran, and one more does not fit.",
-        label(best)
-    ))
+    let same = |case: &&&CaseLine| word(case, "model") == word(best, "model") && case.ranks == best.ranks;
+    let failed = limited.iter().filter(same).filter(|case| case.status == Status::Failed && batch(case) > batch(best));
+    let why = match (best.metric("max_batch"), failed.map(|case| batch(case)).min()) {
+        (Some(_), _) => "it ran, and one more does not fit by the plan".to_owned(),
+        (None, Some(failed)) => format!("it ran, and {failed} did not"),
+        (None, None) => return None,
+    };
+    Some(format!("The largest batch of {} under {limit} a rank is {}: {why}.", label(best), batch(best)))
 }
 
 /// Efficiency against ranks, with the ideal: where at least one case was held against fewer ranks.

@@ -115,11 +115,13 @@ impl Screen {
         let seconds: f64 = file.plan.cases.iter().filter_map(|case| case.number("max_seconds")).sum();
         let known = if done > 0 { format!(" ({done} done before, {left} left)") } else { String::new() };
         let word = if cases == 1 { "case" } else { "cases" };
+        // Where steps are counted, nobody knows yet how long they take.
+        let sampling =
+            if seconds > 0.0 { format!(", at most {} of sampling", minutes(seconds)) } else { String::new() };
         self.line(&format!(
-            "\u{1b}[1mrankmark {}\u{1b}[0m   plan {}, {cases} {word}{known}, at most {} of sampling   record {}",
+            "\u{1b}[1mrankmark {}\u{1b}[0m   plan {}, {cases} {word}{known}{sampling}   record {}",
             file.tool.version,
             file.experiment,
-            minutes(seconds),
             directory.display()
         ));
         self.line(&format!("machine  {}", report::machine_line(&file.machine)));

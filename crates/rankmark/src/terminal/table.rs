@@ -50,7 +50,11 @@ const MEMORY: &[Column] = &[
     Column { title: "optimizer", width: 9, cell: |line| predicted(line, &["optimizer"]) },
     Column { title: "activations", width: 11, cell: |line| predicted(line, &["activations"]) },
     Column { title: "buffers", width: 9, cell: |line| predicted(line, &["communication"]) },
-    Column { title: "rest", width: 9, cell: |line| predicted(line, &["input", "scalars", "scratch", "process"]) },
+    Column {
+        title: "rest",
+        width: 9,
+        cell: |line| predicted(line, &["input", "read_ahead", "scalars", "scratch", "process"]),
+    },
     Column { title: "predicted", width: 9, cell: |line| predicted(line, &["total"]) },
     Column { title: "measured", width: 9, cell: measured },
     Column { title: "difference", width: 10, cell: difference },

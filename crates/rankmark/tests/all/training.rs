@@ -62,9 +62,8 @@ fn the_third_time_is_measured_where_overlap_is_asked_for() {
 #[test]
 fn the_largest_batch_is_searched_and_proven() {
     let place = Place::new();
-    let arguments =
-        format!("memory --model mlp --width 64 --batch 1,2 --find-max-batch --limit 96MiB --json --output-dir out");
-    let ended = place.run(&arguments).exits(0);
+    let arguments = "memory --model mlp --width 64 --batch 1,2 --find-max-batch --limit 96MiB --json --output-dir out";
+    let ended = place.run(arguments).exits(0);
     let lines = json_lines(&ended.out);
     let [first, second, largest] = lines.as_slice() else { panic!("{}", ended.out) };
     assert_eq!((first["parameters"]["batch"].as_u64(), second["parameters"]["batch"].as_u64()), (Some(1), Some(2)));

@@ -49,7 +49,7 @@ fn line(entry: &Entry) -> Option<ModelLine> {
         parameters: model.parameter_count(),
         flops: model.training_flops().ok()?,
         tokens: task.tokens(),
-        bytes: predict::outlines(&task).ok().map(|outlines| predict::bytes(&outlines)),
+        bytes: predict::outlines(&task).ok().map(|outlines| predict::bytes(&task, &outlines)),
         dimensions: entry.settings.iter().map(|setting| setting.name).collect(),
     })
 }

@@ -8,6 +8,7 @@ use measure::Failure;
 use terms::Bytes;
 
 use super::exchange::Exchange;
+use super::predict;
 use super::process::{Bound, Held};
 use super::resolve::Task;
 use crate::RankContext;
@@ -26,8 +27,10 @@ pub(super) fn apply(
     context: &mut RankContext,
 ) -> Result<Option<Bound>, Failure> {
     let Some(limit) = limit else { return Ok(None) };
-    let planned = parallel::outline(&task.recipe, context.rank as usize, task.threads);
-    let planned = planned.map_err(|refusal| Failure::new(refusal.to_string()))?.bytes as u64;
+    let rank = context.rank as usize;
+    let planned = parallel::outline(&task.recipe, rank, task.threads);
+    let planned = planned.map_err(|refusal| Failure::new(refusal.to_string()))?;
+    let planned = predict::rank_bytes(task, rank, &planned);
     let held = Held::now().unwrap_or_default();
     let needed = held.resident_once() + planned;
     // Up to 2^53 bytes a number is exact.

@@ -47,7 +47,7 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes])
     put(&mut metrics, "mfu", mfu(task, median_s, notes));
     put(&mut metrics, "loss", notes[0].losses().map(number).collect());
     if let Ok(outlines) = predict::outlines(task) {
-        put(&mut metrics, "memory", memory(predict::categories(&outlines), notes));
+        put(&mut metrics, "memory", memory(predict::categories(task, &outlines), notes));
         put(&mut metrics, "traffic", predict::traffic(&outlines));
     }
     put(&mut metrics, "cpu", cpu(task, notes));
@@ -58,7 +58,7 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes])
 pub(super) fn of_memory(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -> Map<String, Value> {
     let mut metrics = Map::new();
     if let Ok(outlines) = predict::outlines(task) {
-        put(&mut metrics, "memory", memory(predict::categories(&outlines), notes));
+        put(&mut metrics, "memory", memory(predict::categories(task, &outlines), notes));
     }
     put(&mut metrics, "step_s", json!(measured.times));
     put(&mut metrics, "loss", notes[0].losses().map(number).collect());

@@ -86,8 +86,8 @@ fn task(case: &Case) -> Result<Task, Failure> {
 }
 
 fn held(case: &Case) -> u64 {
-    let outlines = Task::of(case).ok().and_then(|task| predict::outlines(&task).ok());
-    outlines.map_or(0, |outlines| predict::bytes(&outlines))
+    let Ok(task) = Task::of(case) else { return 0 };
+    predict::outlines(&task).map_or(0, |outlines| predict::bytes(&task, &outlines))
 }
 
 fn fault(launches: &[Launch]) -> Option<String> {

@@ -7,6 +7,7 @@ use parallel::{Coordinate, Outline, Refusal, outline};
 use record::Problem;
 use serde_json::{Map, Value, json};
 
+use super::data;
 use super::resolve::{Task, problem};
 
 /// The outline of every rank. Replicas differ only where something is cut among them, and then only the last one may
@@ -40,9 +41,16 @@ pub(super) fn check(task: &Task) -> Result<(), Problem> {
     Err(problem(field, message, hint))
 }
 
+/// Bytes that a rank holds: its program, and the samples that are read ahead of it.
+pub(super) fn rank_bytes(task: &Task, rank: usize, outline: &Outline) -> u64 {
+    let replica = task.recipe.mesh.coordinate(rank).data;
+    (outline.bytes as u64).saturating_add(data::held(&task.recipe, replica))
+}
+
 /// Bytes of all ranks together.
-pub(super) fn bytes(outlines: &[Outline]) -> u64 {
-    outlines.iter().map(|outline| outline.bytes as u64).fold(0, u64::saturating_add)
+pub(super) fn bytes(task: &Task, outlines: &[Outline]) -> u64 {
+    let each = outlines.iter().enumerate().map(|(rank, outline)| rank_bytes(task, rank, outline));
+    each.fold(0, u64::saturating_add)
 }
 
 const CATEGORIES: [(Category, &str); 7] = [
@@ -56,7 +64,7 @@ const CATEGORIES: [(Category, &str); 7] = [
 ];
 
 /// Bytes by category over all ranks. `scratch` is what kernels keep beside the plan.
-pub(super) fn categories(outlines: &[Outline]) -> Map<String, Value> {
+pub(super) fn categories(task: &Task, outlines: &[Outline]) -> Map<String, Value> {
     let mut found = Map::new();
     let mut planned = 0;
     for (category, name) in CATEGORIES {
@@ -65,7 +73,9 @@ pub(super) fn categories(outlines: &[Outline]) -> Map<String, Value> {
         planned += bytes;
         found.insert(name.to_owned(), bytes.into());
     }
-    found.insert("scratch".to_owned(), bytes(outlines).saturating_sub(planned).into());
+    let programs: u64 = outlines.iter().map(|outline| outline.bytes as u64).sum();
+    found.insert("scratch".to_owned(), programs.saturating_sub(planned).into());
+    found.insert("read_ahead".to_owned(), (bytes(task, outlines) - programs).into());
     found
 }
 

@@ -135,7 +135,7 @@ fn batch_of(case: &Case) -> u64 {
 fn fits(case: &Case, limit: u64) -> bool {
     let Ok(task) = Task::of(case) else { return false };
     let outlines = predict::outlines(&task).unwrap_or_default();
-    let most = outlines.iter().map(|outline| outline.bytes as u64).max();
+    let most = outlines.iter().enumerate().map(|(rank, outline)| predict::rank_bytes(&task, rank, outline)).max();
     most.is_some_and(|most| most.saturating_add(PROCESS) <= limit)
 }
 
@@ -157,7 +157,7 @@ pub(super) fn largest(line: &CaseLine) -> Option<u64> {
 }
 
 /// What a rank's process holds beside the plan: program, libraries, harness, stacks.
-const PROCESS: u64 = 48 << 20;
+const PROCESS: u64 = 32 << 20;
 
 impl Study for MaxBatch {
     fn next(&mut self, done: &[CaseLine]) -> Vec<Case> {

@@ -92,6 +92,11 @@ impl Origin {
     }
 }
 
+/// Bytes that a rank of this replica holds to read ahead.
+pub(super) fn held(recipe: &Recipe, replica: usize) -> u64 {
+    Places::of(recipe, replica).bytes(recipe.model.input) as u64
+}
+
 /// How closely a file is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {

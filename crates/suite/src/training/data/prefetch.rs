@@ -14,13 +14,25 @@ use parallel::{Recipe, Source};
 use super::Samples;
 use crate::training::process;
 
+/// Bytes that are read ahead, at most: a large batch of images is not held twice.
+const MOST_AHEAD: usize = 16 << 20;
+
+/// Bytes of a sample in a buffer: tokens and targets, or numbers.
+fn sample_bytes(input: Input) -> usize {
+    match input {
+        Input::Tokens { sequence, .. } => 2 * 4 * sequence,
+        Input::Image { .. } | Input::Vector { .. } => 4 * input.rows() * input.columns(),
+    }
+}
+
 /// Which samples of each step a replica trains on: `count` from `first`, of `step` in all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Places {
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) step: u64,
-    /// Buffers that are filled ahead: two micro-batches, one to compute with and one to come.
+    /// Buffers that are filled ahead: two micro-batches, one to compute with and one to come, as far as [`MOST_AHEAD`]
+    /// reaches; two at least.
     pub(super) ahead: usize,
 }
 
@@ -31,8 +43,13 @@ impl Places {
             first: samples(&recipe.micro_batches[..replica]),
             count: samples(&recipe.micro_batches[replica..=replica]),
             step: samples(&recipe.micro_batches),
-            ahead: 2 * recipe.micro_batch.max(1),
+            ahead: (2 * recipe.micro_batch).min(MOST_AHEAD / sample_bytes(recipe.model.input).max(1)).max(2),
         }
+    }
+
+    /// Bytes of all buffers.
+    pub(super) fn bytes(&self, input: Input) -> usize {
+        self.ahead * sample_bytes(input)
     }
 
     /// The index that is asked for as number `turn`.
