@@ -98,7 +98,7 @@ fn hidden_is_told_by_three_times() {
     let found = relate(&on, &[without.clone(), off.clone()]);
     close(&found["hidden"]["share"], 0.8);
     close(&found["hidden"]["nocomm_s"], 0.1);
-    assert!(!relate(&on, &[off.clone()]).contains_key("hidden"), "two times tell nothing");
+    assert!(!relate(&on, std::slice::from_ref(&off)).contains_key("hidden"), "two times tell nothing");
     assert!(!relate(&off, &[without, on.clone()]).contains_key("hidden"), "said once, where overlap is on");
     // Communication that costs less than the intervals are wide.
     let cheap = line(2, 8.0, 0.1495, &[("overlap", false), ("communicate", false)]);
