@@ -216,6 +216,12 @@ pub trait Backend: Sync {
     /// Whether it can run here. Cheap, and leaves nothing behind.
     fn probe(&self) -> Readiness;
 
+    /// Bytes that each rank holds for a group of so many ranks, beside its buffers: what memory predictions add for every
+    /// split.
+    fn group_bytes(&self, _ranks: u32) -> u64 {
+        0
+    }
+
     /// Joins this rank with its peers. Collective.
     ///
     /// # Errors

@@ -48,6 +48,11 @@ impl Backend for Shm {
         }
     }
 
+    fn group_bytes(&self, ranks: u32) -> u64 {
+        let control = area::Area::bytes(0, ranks as usize);
+        control.next_multiple_of(if control >= device::HUGE_PAGE { device::HUGE_PAGE } else { device::PAGE }) as u64
+    }
+
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
         let abort = Abort::default();
         let group = open::world(bootstrap, options, &abort)?;

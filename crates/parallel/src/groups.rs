@@ -57,6 +57,19 @@ fn axes(recipe: &Recipe) -> Vec<Axis> {
     axes
 }
 
+/// Ranks of each group that this rank opens.
+pub(crate) fn sizes(recipe: &Recipe, at: Coordinate) -> Vec<u32> {
+    let mesh = recipe.mesh;
+    let size = |axis: Axis| match axis {
+        Axis::Data => mesh.data,
+        Axis::Tensor => mesh.tensor,
+        Axis::Link(_) | Axis::Ends => 2,
+        Axis::World => mesh.ranks(),
+    };
+    let opens = |axis: &Axis| membership(*axis, mesh, at).0.is_some();
+    axes(recipe).into_iter().filter(opens).map(|axis| size(axis) as u32).collect()
+}
+
 impl Groups {
     /// Splits the world along every axis. Collective. What may run beside the computation gets a thread of its own where
     /// nothing else makes it proceed.

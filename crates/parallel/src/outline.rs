@@ -7,6 +7,8 @@ use terms::Collective;
 
 use crate::build::{Built, build};
 use crate::check::check;
+use crate::groups;
+use crate::mesh::Coordinate;
 use crate::recipe::{Recipe, Refusal};
 
 /// What a rank's program is made of, known before anything is allocated.
@@ -18,6 +20,8 @@ pub struct Outline {
     pub bytes: usize,
     /// Of these, bytes of memory that peers reach.
     pub shared_bytes: usize,
+    /// Ranks of each group that this rank opens beside the world.
+    pub groups: Vec<u32>,
     /// Floating-point operations of products in a step on this rank, recomputed ones included.
     pub flops: f64,
     /// The same without recomputation.
@@ -49,10 +53,10 @@ pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, 
     check(recipe)?;
     let built = build(recipe, recipe.mesh.coordinate(rank))?;
     let plan = engine::plan(&built.program);
-    Ok(of(&built, &plan, threads))
+    Ok(of(&built, &plan, recipe, recipe.mesh.coordinate(rank), threads))
 }
 
-pub(crate) fn of(built: &Built, plan: &Plan, threads: usize) -> Outline {
+pub(crate) fn of(built: &Built, plan: &Plan, recipe: &Recipe, at: Coordinate, threads: usize) -> Outline {
     let program = &built.program;
     let flops = |instruction: &Instruction| match instruction {
         Instruction::Run(op) => engine::flops(op),
@@ -63,6 +67,7 @@ pub(crate) fn of(built: &Built, plan: &Plan, threads: usize) -> Outline {
         categories: plan.categories.clone(),
         bytes: plan.private + plan.shared + threads * scratch(program, threads),
         shared_bytes: plan.shared,
+        groups: groups::sizes(recipe, at),
         flops: program.instructions.iter().map(flops).sum(),
         model_flops: built.model_flops,
         traffic: traffic(program),

@@ -147,7 +147,7 @@ impl Trainer {
         }
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let plan = engine::plan(&built.program);
-        let outline = outline::of(&built, &plan, threads);
+        let outline = outline::of(&built, &plan, recipe, at, threads);
         let memory = allocate(&built, &plan, world)?;
         let groups = Groups::new(recipe, at, world, abort, options)?;
         let exchanges = join(&built, &memory, &groups);

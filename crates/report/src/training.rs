@@ -181,7 +181,7 @@ fn memory_results(operation: &Operation) -> String {
             held(&["gradients"]),
             held(&["optimizer"]),
             held(&["activations"]),
-            held(&["communication"]),
+            held(&["communication", "groups"]),
             held(&["input", "read_ahead", "scalars", "scratch", "process"]),
             held(&["total"]),
             of(inner(case, &["memory", "measured", "total"]).map(|all| bytes(all as u64))),

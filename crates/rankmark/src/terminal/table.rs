@@ -49,7 +49,7 @@ const MEMORY: &[Column] = &[
     Column { title: "gradients", width: 9, cell: |line| predicted(line, &["gradients"]) },
     Column { title: "optimizer", width: 9, cell: |line| predicted(line, &["optimizer"]) },
     Column { title: "activations", width: 11, cell: |line| predicted(line, &["activations"]) },
-    Column { title: "buffers", width: 9, cell: |line| predicted(line, &["communication"]) },
+    Column { title: "buffers", width: 9, cell: |line| predicted(line, &["communication", "groups"]) },
     Column {
         title: "rest",
         width: 9,

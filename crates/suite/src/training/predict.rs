@@ -41,10 +41,20 @@ pub(super) fn check(task: &Task) -> Result<(), Problem> {
     Err(problem(field, message, hint))
 }
 
-/// Bytes that a rank holds: its program, and the samples that are read ahead of it.
+/// Bytes that a rank holds: its program, its groups, and the samples that are read ahead of it.
 pub(super) fn rank_bytes(task: &Task, rank: usize, outline: &Outline) -> u64 {
-    let replica = task.recipe.mesh.coordinate(rank).data;
-    (outline.bytes as u64).saturating_add(data::held(&task.recipe, replica))
+    (outline.bytes as u64).saturating_add(read_ahead(task, rank)).saturating_add(groups(task, outline))
+}
+
+fn read_ahead(task: &Task, rank: usize) -> u64 {
+    data::held(&task.recipe, task.recipe.mesh.coordinate(rank).data)
+}
+
+/// What the backend holds for the groups that a rank opens beside the world, which was there before.
+fn groups(task: &Task, outline: &Outline) -> u64 {
+    let backend = comm::backend(&task.backend);
+    let each = |ranks: &u32| backend.map_or(0, |backend| backend.group_bytes(*ranks));
+    outline.groups.iter().map(each).sum()
 }
 
 /// Bytes of all ranks together.
@@ -75,7 +85,10 @@ pub(super) fn categories(task: &Task, outlines: &[Outline]) -> Map<String, Value
     }
     let programs: u64 = outlines.iter().map(|outline| outline.bytes as u64).sum();
     found.insert("scratch".to_owned(), programs.saturating_sub(planned).into());
-    found.insert("read_ahead".to_owned(), (bytes(task, outlines) - programs).into());
+    let ahead: u64 = (0..outlines.len()).map(|rank| read_ahead(task, rank)).sum();
+    found.insert("read_ahead".to_owned(), ahead.into());
+    let groups: u64 = outlines.iter().map(|outline| groups(task, outline)).sum();
+    found.insert("groups".to_owned(), groups.into());
     found
 }
 

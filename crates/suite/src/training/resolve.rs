@@ -24,6 +24,7 @@ pub(super) struct Task {
     pub(super) load_balance: LoadBalance,
     pub(super) balance: Balance,
     pub(super) origin: Origin,
+    pub(super) backend: String,
 }
 
 impl Task {
@@ -62,6 +63,7 @@ impl Task {
             load_balance: case.word("load_balance").unwrap_or(LoadBalance::None),
             balance: case.word("balance").unwrap_or(Balance::Layers),
             origin: Origin::of(case, &recipe.model.input),
+            backend: case.text("backend").unwrap_or_default().to_owned(),
             recipe,
         })
     }
