@@ -20,6 +20,11 @@ pub(crate) static PRESETS: &[Preset] = &[
         text: |_| include_str!("../../../examples/allreduce_sweep.yaml").to_owned(),
     },
     Preset {
+        name: "training",
+        doc: "a small GPT-2 by every strategy on two ranks, and what it holds in memory",
+        text: |_| include_str!("../../../examples/training.yaml").to_owned(),
+    },
+    Preset {
         name: "soak",
         doc: "one operation for an hour, drift shown",
         text: |_| include_str!("../../../examples/soak.yaml").to_owned(),

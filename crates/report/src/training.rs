@@ -198,7 +198,8 @@ fn memory_results(operation: &Operation) -> String {
 
 /// What the cases of an operation show, the most important first.
 pub(crate) fn sentences(operation: &Operation) -> Vec<String> {
-    let cases: Vec<&CaseLine> = measured(operation).into_iter().map(|(_, case)| case).collect();
+    let cases: Vec<&CaseLine> =
+        measured(operation).into_iter().map(|(_, case)| case).filter(|case| communicates(case)).collect();
     if is_memory(operation) {
         return [fullest(&cases), largest(operation)].into_iter().flatten().collect();
     }
@@ -209,10 +210,21 @@ pub(crate) fn sentences(operation: &Operation) -> Vec<String> {
     said
 }
 
+/// Whether gradients are exchanged: without, there is a time and no training.
+fn communicates(case: &CaseLine) -> bool {
+    parameter(case, "communicate").and_then(Value::as_bool) != Some(false)
+}
+
 fn label(case: &CaseLine) -> String {
     let mesh = word(case, "mesh");
     let mesh = if case.ranks > 1 && !mesh.is_empty() { format!(" ({mesh})") } else { String::new() };
-    format!("{} with {}{mesh}", word(case, "model"), ranks(case.ranks))
+    let off = parameter(case, "overlap").and_then(Value::as_bool) == Some(false);
+    let how = match (communicates(case), off) {
+        (false, _) => ", no communication",
+        (_, true) => ", no overlap",
+        _ => "",
+    };
+    format!("{} with {}{mesh}{how}", word(case, "model"), ranks(case.ranks))
 }
 
 /// The fastest case.

@@ -51,7 +51,13 @@ pub(super) fn complete(plan: &mut Plan, benchmark: &str) {
         ));
     }
     cases.extend(added);
-    cases.sort_by_key(|case| (case.ranks(), communicates(case), flag(case, "overlap") == Some(true)));
+    // Twins stay together: where the first of them stood.
+    let group = |case: &Case| with(case, &[("overlap", true), ("communicate", true)]).id;
+    let groups: Vec<String> = cases.iter().map(group).collect();
+    let place = |case: &Case| groups.iter().position(|known| *known == group(case));
+    cases.sort_by_cached_key(|case| {
+        (case.ranks(), place(case), communicates(case), flag(case, "overlap") == Some(true))
+    });
     // Into the places of before; those that were added follow the last.
     let mut sorted = cases.into_iter();
     for (place, case) in places.iter().zip(&mut sorted) {
@@ -101,6 +107,15 @@ mod tests {
         // Completing is idempotent: a record that is gone on with has the same plan.
         assert_eq!(completed(plan.cases.clone()).cases, plan.cases);
         assert_eq!(completed(vec![case(2, true)]).cases.len(), 1);
+    }
+
+    #[test]
+    fn twins_stay_together() {
+        let mut other = case(2, true);
+        other.parameters.insert("model".to_owned(), "gpt2".into());
+        other.identify();
+        let plan = completed(vec![case(2, true), other.clone(), case(2, false)]);
+        assert_eq!(plan.cases.iter().position(|case| case.id == other.id), Some(3));
     }
 
     #[test]

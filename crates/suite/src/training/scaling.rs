@@ -70,21 +70,37 @@ const SCALED: &[&str] = &[
     "sequence_parallel",
 ];
 
+fn flag(line: &CaseLine, name: &str) -> Option<bool> {
+    line.parameters.get(name).and_then(Value::as_bool)
+}
+
+fn communicates(line: &CaseLine) -> bool {
+    flag(line, "communicate") != Some(false)
+}
+
 fn global_batch(line: &CaseLine) -> Option<f64> {
     line.metric("samples_per_s").zip(line.time_s.as_ref()).map(|(rate, time)| (rate * time.median).round())
 }
 
 /// The case with the fewest ranks that this one can be held against.
 fn base<'d, 'a>(done: &Done<'_>, before: &'d [Done<'a>]) -> Option<&'d Done<'a>> {
-    let fewer =
-        before.iter().filter(|other| other.line.ranks < done.line.ranks && alike(other.line, done.line, SCALED));
-    fewer.min_by_key(|other| other.line.ranks)
+    let comparable = |other: &&Done<'_>| {
+        // One rank divides nothing: it is the base of every strategy.
+        let apart: Vec<&str> = match other.line.ranks {
+            1 => SCALED.iter().copied().chain(["strategy"]).collect(),
+            _ => SCALED.to_vec(),
+        };
+        other.line.ranks < done.line.ranks && communicates(other.line) && alike(other.line, done.line, &apart)
+    };
+    before.iter().filter(comparable).min_by_key(|other| other.line.ranks)
 }
 
 /// What this case says beside those before it.
 pub(super) fn relations(done: &Done<'_>, before: &[Done<'_>]) -> Map<String, Value> {
     let mut found = Map::new();
-    if let Some((efficiency, about)) = base(done, before).and_then(|base| scaling(done, base)) {
+    // What does not communicate trains nothing together: it has a time, and no efficiency.
+    let base = base(done, before).filter(|_| communicates(done.line));
+    if let Some((efficiency, about)) = base.and_then(|base| scaling(done, base)) {
         found.insert("efficiency".to_owned(), number(efficiency));
         found.insert("scaling".to_owned(), about);
     }
@@ -141,17 +157,13 @@ fn fma_scaling(line: &CaseLine, base: &CaseLine) -> Option<f64> {
 /// `hidden = (t_off - t_on) / (t_off - t_nocomm)`: of the time that communication costs without overlap, the share that
 /// overlap takes away. By times, because a communication thread that takes the core looks overlapped in spans.
 fn hidden(done: &Done<'_>, before: &[Done<'_>]) -> Option<Value> {
-    let flag = |line: &CaseLine, name: &str| line.parameters.get(name).and_then(Value::as_bool);
-    let on = |line: &CaseLine| flag(line, "overlap") == Some(true) && flag(line, "communicate") != Some(false);
-    if !on(done.line) {
+    if flag(done.line, "overlap") != Some(true) || !communicates(done.line) {
         return None;
     }
     let alike = |other: &&Done<'_>| alike(other.line, done.line, &["overlap", "communicate"]);
-    let off = before
-        .iter()
-        .filter(alike)
-        .find(|other| flag(other.line, "overlap") == Some(false) && flag(other.line, "communicate") != Some(false))?;
-    let without = before.iter().filter(alike).find(|other| flag(other.line, "communicate") == Some(false))?;
+    let off = |other: &&Done<'_>| flag(other.line, "overlap") == Some(false) && communicates(other.line);
+    let off = before.iter().filter(alike).find(off)?;
+    let without = before.iter().filter(alike).find(|other| !communicates(other.line))?;
     let median = |done: &Done<'_>| done.line.time_s.as_ref().map(|time| time.median);
     let (t_on, t_off, t_nocomm) = (median(done)?, median(off)?, median(without)?);
     let mut about = json!({

@@ -123,6 +123,13 @@ fn a_case_line_says_what_was_trained() {
 }
 
 #[test]
+fn warm_up_is_forgotten() {
+    let cold = losses(&train("ranks: 2")[0]);
+    assert_eq!(losses(&train("ranks: 2, warmup: 3")[0]), cold);
+    assert!(cold.windows(2).all(|pair| pair[0] != pair[1]), "every step trains: {cold:?}");
+}
+
+#[test]
 fn strategies_train_the_same() {
     let serial = losses(&train("ranks: 1, precision: f64, global_batch: 4")[0]);
     for more in [

@@ -70,7 +70,20 @@ fn strong_scaling_is_at_equal_global_batch() {
 }
 
 #[test]
+fn one_rank_is_the_base_of_every_strategy() {
+    let with = |ranks, time, strategy: &str| {
+        let mut line = line(ranks, 4.0, time, &[]);
+        line.parameters.insert("strategy".to_owned(), strategy.into());
+        line
+    };
+    let found = relate(&with(2, 0.08, "tensor"), &[with(1, 0.1, "data")]);
+    close(&found["efficiency"], 0.625);
+    assert!(relate(&with(4, 0.08, "tensor"), &[with(2, 0.1, "data")]).is_empty(), "two ranks divide in one way");
+}
+
+#[test]
 fn what_cannot_be_compared_is_not() {
+    assert!(relate(&line(2, 8.0, 0.1, &[("communicate", false)]), &[line(1, 4.0, 0.1, &[])]).is_empty());
     assert!(relate(&line(2, 6.0, 0.1, &[]), &[line(1, 4.0, 0.1, &[])]).is_empty(), "neither batch is held");
     assert!(relate(&line(2, 8.0, 0.1, &[]), &[line(2, 8.0, 0.1, &[]), line(4, 8.0, 0.1, &[])]).is_empty(), "no base");
     assert!(relate(&line(2, 8.0, 0.1, &[("recompute", true)]), &[line(1, 4.0, 0.1, &[])]).is_empty(), "another case");
