@@ -50,7 +50,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         let (flops, source) = peak::measure(task.recipe.precision, task.threads, first, &context.cores);
         (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
     }
-    balance::apply(&mut task, &mut exchange, context)?;
+    balance::apply(&mut task, context)?;
     (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());
     process::reset_peak();
     notes.base_bytes = Held::now().map_or(0, Held::resident_once);
