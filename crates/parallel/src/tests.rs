@@ -4,5 +4,6 @@ mod equal;
 mod golden;
 mod meshes;
 mod mutants;
+mod precisions;
 mod refusals;
 mod scaffold;

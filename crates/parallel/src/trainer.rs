@@ -188,13 +188,13 @@ impl Trainer {
         self.load()?;
         let mut report = StepReport { input_s: begun.elapsed().as_secs_f64(), ..StepReport::default() };
         self.steps += 1;
+        let scale = self.loss_scale();
         let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
         let context = Context {
             threads: threads.count(),
             scratch,
             step: Step { number: *steps, seed: recipe.seed },
-            // SAFETY: nothing runs, so nobody writes.
-            loss_scale: unsafe { memory.read::<f64>(built.control)[0] },
+            loss_scale: scale,
         };
         let run = || run(&built.program.instructions, memory, &context, groups, exchanges, world, &mut report);
         threads.install(run)?;
@@ -211,7 +211,17 @@ impl Trainer {
     pub fn reset(&mut self) {
         self.steps = 0;
         load::fill_initial(&self.built, &self.memory, &self.recipe, self.at);
-        let scale = if self.recipe.precision == Dtype::F16 { FIRST_LOSS_SCALE } else { 1.0 };
+        self.set_loss_scale(if self.recipe.precision == Dtype::F16 { FIRST_LOSS_SCALE } else { 1.0 });
+    }
+
+    /// What the next step multiplies gradients by, so that f16 holds them; 1 for other types.
+    pub fn loss_scale(&self) -> f64 {
+        // SAFETY: nothing runs, so nobody writes.
+        unsafe { self.memory.read::<f64>(self.built.control)[0] }
+    }
+
+    /// Begins anew with this scale.
+    pub(crate) fn set_loss_scale(&mut self, scale: f64) {
         // SAFETY: nothing runs, so nobody else reads or writes.
         unsafe { self.memory.write::<f64>(self.built.control) }.copy_from_slice(&[scale, 0.0, 0.0, 0.0]);
     }

@@ -120,6 +120,31 @@ pub(super) fn speeds(recipe: &Recipe) -> (Vec<f64>, Vec<f64>) {
     results.into_iter().next().expect("there is a rank")
 }
 
+/// A run that begins with another loss scale.
+pub(super) struct Scaled {
+    pub(super) outcome: Outcome,
+    /// Parameters before the first step.
+    pub(super) before: BTreeMap<String, Vec<f64>>,
+    /// The scale that the next step would have.
+    pub(super) scale: f64,
+}
+
+/// Trains on one rank, beginning with this loss scale.
+pub(super) fn train_scaled(recipe: &Recipe, steps: usize, scale: f64) -> Scaled {
+    let mut results = on_all_ranks(recipe, |_, world, abort, options| {
+        let source = Box::new(Formula::of(&recipe.model));
+        let mut trainer = Trainer::new(recipe, world, abort, options, 1, &[], source)?;
+        trainer.set_loss_scale(scale);
+        let before = trainer.parameters();
+        let losses: Result<Vec<f64>, crate::Error> =
+            (0..steps).map(|_| trainer.step(world).map(|report| report.loss)).collect();
+        Ok((losses?, before, trainer.parameters(), trainer.loss_scale()))
+    });
+    let (losses, before, after, scale) = results.remove(0);
+    let before = outcome(recipe, &[(losses.clone(), before)]).parameters;
+    Scaled { outcome: outcome(recipe, &[(losses, after)]), before, scale }
+}
+
 /// Runs every rank of a recipe on a thread, over shared memory.
 fn on_all_ranks<T: Send>(
     recipe: &Recipe,

@@ -18,9 +18,10 @@ impl Trainer {
     pub fn block_seconds(&mut self, world: &mut dyn Communicator) -> Result<Vec<f64>, Error> {
         self.load()?;
         self.steps += 1;
+        let loss_scale = self.loss_scale();
         let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
         let step = Step { number: *steps, seed: recipe.seed };
-        let context = Context { threads: threads.count(), scratch, step, loss_scale: 1.0 };
+        let context = Context { threads: threads.count(), scratch, step, loss_scale };
         let mut seconds = vec![0.0; recipe.model.blocks.len()];
         let mut report = StepReport::default();
         let mut done = 0;
