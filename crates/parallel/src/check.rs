@@ -67,7 +67,7 @@ fn tensor(recipe: &Recipe) -> Result<(), Refusal> {
     let parts = recipe.mesh.tensor;
     let nodes = || recipe.model.blocks.iter().flat_map(|block| &block.nodes);
     let divides = |what: &str, count: usize| {
-        if count % parts == 0 {
+        if count.is_multiple_of(parts) {
             return Ok(());
         }
         let message = format!("{count} {what} do not divide into {parts} parts");
@@ -96,7 +96,7 @@ fn tensor(recipe: &Recipe) -> Result<(), Refusal> {
         && let Input::Tokens { sequence, .. } = recipe.model.input
     {
         let rows = recipe.micro_batch * sequence;
-        if rows % parts != 0 {
+        if !rows.is_multiple_of(parts) {
             let message = format!("{} x {sequence} = {rows} rows do not divide into {parts} parts", recipe.micro_batch);
             return refuse("sequence_parallel", message, "a sequence that the tensor size divides");
         }
@@ -124,7 +124,7 @@ fn pipeline(recipe: &Recipe) -> Result<(), Refusal> {
     }
     debug_assert_eq!(stages(recipe).iter().flatten().map(|range| range.len()).sum::<usize>(), blocks);
     if chunks > 1
-        && let Some(count) = recipe.micro_batches.iter().find(|count| **count % pipeline != 0)
+        && let Some(count) = recipe.micro_batches.iter().find(|count| !count.is_multiple_of(pipeline))
     {
         let message = format!("interleaved: {count} micro-batches are not a multiple of {pipeline} stages");
         return refuse("micro_batches", message, format!("for example {pipeline}"));

@@ -207,4 +207,3 @@ impl Emit<'_> {
         gradients.give(self, node.inputs[0], dx);
     }
 }
-

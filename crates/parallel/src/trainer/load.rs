@@ -102,8 +102,10 @@ impl Trainer {
         }
         let (memory, source) = (&self.memory, &mut self.source);
         let part = |view: Option<View>, len: usize| view.map(|view| view.part(sample * len, len));
-        // SAFETY (all below): no program runs, so nobody else reads or writes.
-        let whole = |view: Option<View>| view.map(|view| unsafe { memory.write::<i32>(view) });
+        let whole = |view: Option<View>| {
+            // SAFETY: no program runs, so nobody else reads or writes.
+            view.map(|view| unsafe { memory.write::<i32>(view) })
+        };
         let targets = whole(part(batch.targets, input.targets()));
         if let Input::Tokens { sequence, .. } = input {
             // A stage that has one of the two only still reads both: they come together.
