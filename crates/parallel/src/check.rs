@@ -56,7 +56,9 @@ fn data(recipe: &Recipe) -> Result<(), Refusal> {
         let message = format!("sharded {} exchanges at every micro-batch: replicas need equal numbers", recipe.sharded);
         return refuse("load_balance", message, "sharded 0 or 1");
     }
-    if recipe.synchronised && !equal {
+    let batch_norm = |node: &model::Node| matches!(node.layer, Layer::BatchNorm(_));
+    let normalises = recipe.model.blocks.iter().flat_map(|block| &block.nodes).any(batch_norm);
+    if recipe.synchronised && normalises && !equal {
         let message = "synchronised batch norm exchanges at every micro-batch: replicas need equal numbers".to_owned();
         return refuse("load_balance", message, "no load balance, or batch norm of each replica's own");
     }

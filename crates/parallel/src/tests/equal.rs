@@ -49,7 +49,7 @@ fn bert() -> Model {
     )
 }
 
-fn resnet() -> Model {
+pub(super) fn resnet() -> Model {
     let stages = [("stage1", 1.0), ("stage2", 1.0), ("stage3", 1.0), ("stage4", 1.0)];
     let dimensions = [("image", 33.0), ("classes", 7.0), ("width", 8.0)];
     small("resnet18", &[&dimensions[..], &stages[..]].concat())

@@ -1,6 +1,6 @@
 //! What does not fit is refused, with the arithmetic.
 
-use super::equal::gpt2;
+use super::equal::{gpt2, resnet};
 use super::scaffold::{on, recipe};
 use crate::{Recipe, Schedule, check};
 
@@ -26,4 +26,9 @@ fn with_the_arithmetic() {
     );
     refused(&Recipe { micro_batches: vec![1, 3], sharded: 2, ..on(&serial, 2, 1, 1) }, "load_balance", "equal numbers");
     refused(&Recipe { stages: vec![1, 1], ..on(&serial, 1, 1, 2) }, "balance", "[1, 1]");
+    // Without batch norm there is nothing to synchronise.
+    let uneven = Recipe { micro_batches: vec![1, 3], synchronised: true, ..on(&serial, 2, 1, 1) };
+    check(&uneven).expect("unequal numbers fit");
+    let images = Recipe { micro_batches: vec![1, 3], synchronised: true, ..on(&recipe(resnet(), 1, 4), 2, 1, 1) };
+    refused(&images, "load_balance", "batch norm");
 }

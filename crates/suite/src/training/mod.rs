@@ -75,6 +75,9 @@ fn check(case: &mut Case) -> Result<(), Problem> {
         return Err(problem("load_balance", message, "for example `accumulate: 4`"));
     }
     predict::check(&task)?;
+    if task.load_balance == fields::LoadBalance::Measured {
+        predict::check_uneven(&task)?;
+    }
     task.origin.check(&task.recipe.model.input)?;
     crate::fields::reorder(case, about);
     Ok(())

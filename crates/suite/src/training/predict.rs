@@ -41,6 +41,18 @@ pub(super) fn check(task: &Task) -> Result<(), Problem> {
     Err(problem(field, message, hint))
 }
 
+/// Whether replicas may train on different numbers of micro-batches: what balancing by measured speed comes to.
+///
+/// # Errors
+/// What then does not fit.
+pub(super) fn check_uneven(task: &Task) -> Result<(), Problem> {
+    let mut recipe = task.recipe.clone();
+    if let [first, .., last] = &mut recipe.micro_batches[..] {
+        (*first, *last) = (*first - 1, *last + 1);
+    }
+    parallel::check(&recipe).map_err(|Refusal { field, message, hint }| problem(field, message, hint))
+}
+
 /// Bytes that a rank holds: its program, its groups, and the samples that are read ahead of it.
 pub(super) fn rank_bytes(task: &Task, rank: usize, outline: &Outline) -> u64 {
     (outline.bytes as u64).saturating_add(read_ahead(task, rank)).saturating_add(groups(task, outline))

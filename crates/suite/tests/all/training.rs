@@ -42,6 +42,8 @@ fn impossible_plans_are_refused_with_the_arithmetic() {
     refused("model: gtp2", &["did you mean `gpt2`?"]);
     refused("backend: sim", &["simulated"]);
     refused("load_balance: measured, ranks: 2", &["nothing to move", "accumulate"]);
+    let images = "model: resnet18, image: 32, ranks: 2, batch: 4, accumulate: 4, load_balance: measured";
+    refused(images, &["synchronised batch norm", "equal numbers"]);
     refused("steps: 3, data: {mmap: /nowhere}", &["/nowhere", "test.yaml:3:"]);
 }
 
