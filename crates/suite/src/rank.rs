@@ -381,6 +381,7 @@ pub fn open_rank(
 ) -> Result<(RankWork, Abort), Failure> {
     let place = bootstrap.place();
     let name = spec.fields.get("backend").and_then(Value::as_str).unwrap_or_default();
+    let oversubscribed = oversubscribed || computes_beside(spec, place.size, cores.len());
     let options = options(spec, oversubscribed);
     let (comm, abort) = comm::open(name, bootstrap, &options).map_err(failure)?;
     let clock = comm.clock();
@@ -389,6 +390,13 @@ pub fn open_rank(
     let (rank, ranks) = (place.rank, place.size);
     let context = RankContext { rank, ranks, comm, hook, clock, abort: abort.clone(), options, cores };
     Ok((RankWork::new(context)?, abort))
+}
+
+/// Whether what exchanges beside the computation shares its cores: in worlds that train, every rank has threads that
+/// compute and one that waits for others, and a wait that spins would take the core of what it waits for.
+fn computes_beside(spec: &WorldSpec, ranks: u32, cores: usize) -> bool {
+    let threads = spec.fields.get("threads").and_then(Value::as_u64);
+    threads.is_some_and(|threads| ranks > 1 && ranks as usize * (threads as usize + 1) > cores)
 }
 
 /// The backend's options, from the world's fields.
