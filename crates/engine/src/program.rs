@@ -55,8 +55,6 @@ pub struct Exchange {
 /// What a stretch of a step is for: step time by phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Phase {
-    /// Waiting for the next batch.
-    Input,
     /// Forward pass.
     Forward,
     /// Backward pass, recomputed forward passes included.

@@ -338,7 +338,6 @@ fn restart(since: &mut Instant) -> f64 {
 fn lap(report: &mut StepReport, phase: Phase, since: &mut Instant) {
     let seconds = restart(since);
     match phase {
-        Phase::Input => report.input_s += seconds,
         Phase::Forward => report.forward_s += seconds,
         Phase::Backward => report.backward_s += seconds,
         Phase::Optimizer => report.optimizer_s += seconds,
