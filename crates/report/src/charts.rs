@@ -3,7 +3,7 @@
 use crate::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 use crate::escape::file_stem;
 use crate::number::bytes;
-use crate::study::{Configuration, Estimate, Measured, Operation, banner};
+use crate::study::{Configuration, Estimate, Measured, Operation, banner, timed};
 use crate::{Run, drift, training};
 
 /// A chart and the stem of its files' names.
@@ -28,17 +28,18 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<Named> {
     let mut add = |kind: &str, spec: Option<ChartSpec>| {
         charts.extend(spec.map(|spec| Named { stem: format!("{stem}-{kind}"), spec }));
     };
-    add("time", against_bytes(operation, TIME));
+    let time = Measure { title: timed(operation), ..TIME };
+    add("time", against_bytes(operation, time));
     add("busbw", against_bytes(operation, BUSBW).map(|spec| with_limits(spec, operation)));
     if sizes.len() > 1 {
         add("algbw", against_bytes(operation, ALGBW));
     }
     match sizes.last() {
         Some(largest) => add("ranks", by_ranks(operation, Some(*largest), BUSBW)),
-        None => add("ranks", by_ranks(operation, None, TIME)),
+        None => add("ranks", by_ranks(operation, None, time)),
     }
     if let Some(size) = compared_size(operation) {
-        add("backends", by_ranks(operation, Some(size), TIME));
+        add("backends", by_ranks(operation, Some(size), time));
     }
     for configuration in &operation.configurations {
         for point in &configuration.points {

@@ -5,7 +5,7 @@ use record::{CaseLine, Caveat};
 use crate::Run;
 use crate::chart::{Axis, ChartSpec, Point, Quantity, Scale, Series};
 use crate::number::{count, percent, seconds};
-use crate::study::{Operation, banner};
+use crate::study::{Operation, banner, timed};
 
 /// A case is long when it sampled for this many seconds.
 const LONG: f64 = 30.0;
@@ -95,7 +95,7 @@ pub(crate) fn chart(operation: &Operation, label: &str, style: usize, case: &Cas
             "Each point: the median of {size} samples in a row; band: its 95% interval, else their range. The vertical axis spans the data."
         ),
         x: Axis { title: "time spent in samples".to_owned(), quantity: Quantity::Seconds, scale: Scale::FromZero },
-        y: Axis { title: "time of one call".to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
+        y: Axis { title: timed(operation).to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
         series: vec![Series { label: label.to_owned(), style, points }],
         references: Vec::new(),
     }

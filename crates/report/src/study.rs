@@ -166,12 +166,20 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
+/// What one thing that was timed is called.
+pub(crate) fn timed(operation: &Operation) -> &'static str {
+    if crate::training::is_training(operation) { "time of a step" } else { "time of one call" }
+}
+
 /// Everything but operation, size, ranks and backend, in the order of the record.
 fn others(case: &CaseLine) -> Vec<(String, String)> {
     const APART: [&str; 9] = ["op", "bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "seed"];
     let mut fields = vec![("device".to_owned(), case.device.clone())];
     fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
-    let parameters = case.parameters.iter().filter(|(name, _)| !APART.contains(&name.as_str()));
+    // The mesh of every strategy but this follows from the ranks: it would keep one rank and two apart.
+    let hybrid = case.parameters.get("strategy").and_then(Value::as_str) == Some("hybrid");
+    let told = |name: &str| !APART.contains(&name) && (hybrid || name != "mesh");
+    let parameters = case.parameters.iter().filter(|(name, _)| told(name.as_str()));
     fields.extend(parameters.map(|(name, value)| (name.clone(), plain(value))));
     fields.push(("mode".to_owned(), case.mode.to_string()));
     // A seed chooses the inputs; it tells configurations apart only where a plan varies it.

@@ -194,3 +194,27 @@ fn the_limit_is_drawn_where_it_was_measured() {
     without.cases.iter_mut().for_each(|case| drop(case.metrics.remove("limit_share")));
     assert!(!labels(&without).contains("limit"));
 }
+
+/// One rank and two of a strategy are one line, though their meshes differ; what is timed is a step.
+#[test]
+fn training_on_more_ranks_is_one_line() {
+    let line = |ranks: u32, strategy: &str, mesh: &str| {
+        let mut line = data::Invented::new(ranks, 0, 0.1).line();
+        line.benchmark = "training".into();
+        line.id = format!("{ranks:06x}{:06x}", strategy.len());
+        let told = serde_json::json!({"ranks": ranks, "model": "mlp", "strategy": strategy, "mesh": mesh});
+        line.parameters = told.as_object().cloned().unwrap();
+        line
+    };
+    let lines = vec![line(1, "data", "1x1x1"), line(2, "data", "2x1x1"), line(4, "data", "4x1x1")];
+    let ranks = |lines: Vec<record::CaseLine>| {
+        let charts = files("svg", &data::run(lines));
+        let chart = charts.into_iter().find(|(path, _)| path.ends_with("training-ranks.svg"));
+        String::from_utf8(chart.expect("a chart over ranks").1).unwrap()
+    };
+    let chart = ranks(lines);
+    assert!(chart.contains("time of a step") && !chart.contains("time of one call"));
+    assert!(!chart.contains("x1x1"), "a mesh that follows from the ranks is in no label");
+    let chart = ranks(vec![line(4, "hybrid", "2x2x1"), line(4, "hybrid", "1x2x2")]);
+    assert!(chart.contains("1x2x2") && chart.contains("2x2x1"), "here it tells them apart");
+}
