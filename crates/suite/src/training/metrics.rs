@@ -130,6 +130,11 @@ fn mfu(task: &Task, median_s: f64, notes: &[Notes]) -> Value {
         let done: f64 = predict::outlines(task).unwrap_or_default().iter().map(|outline| outline.flops).sum();
         put(&mut shares, "hfu", number(done / median_s / peak));
     }
+    let gemm: f64 = notes.iter().map(|rank| rank.gemm_flops).sum();
+    if let Some(share) = share(headline).filter(|_| gemm > 0.0) {
+        put(&mut shares, "of_gemm", number(share * peak / gemm));
+        put(&mut shares, "gemm_flops", number(gemm));
+    }
     put(&mut shares, "parameters", model.product_parameters().into());
     put(&mut shares, "peak_flops", number(peak));
     let threads = notes.len() * task.threads;

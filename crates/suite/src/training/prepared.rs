@@ -49,6 +49,10 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         exchange.gather(&mut *context.comm, 0.0)?;
         let (flops, source) = peak::measure(task.recipe.precision, task.threads, first, &context.cores);
         (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
+        let cores = cores_of(context.rank as usize, task.threads, &context.cores);
+        exchange.gather(&mut *context.comm, 0.0)?;
+        let rate = parallel::product_rate(task.recipe.precision, task.threads, &cores);
+        notes.gemm_flops = rate.map_err(|error| Failure::new(error.to_string()))?;
     }
     balance::apply(&mut task, context)?;
     (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());

@@ -118,6 +118,10 @@ fn a_case_line_says_what_was_trained() {
     let share = mfu["layers"].as_f64().unwrap();
     assert!(share > 0.0 && share < 1.0 && mfu["convention"] == "layers", "{mfu}");
     assert!(mfu["peak_source"].as_str().unwrap().contains("f64"));
+    let rate = |name: &str| mfu[name].as_f64().unwrap();
+    assert!(rate("gemm_flops") > 0.0 && rate("gemm_flops") < 1.5 * rate("peak_flops"), "{mfu}");
+    let both = (rate("of_gemm") * rate("gemm_flops"), rate("headline") * rate("peak_flops"));
+    assert!((both.0 / both.1 - 1.0).abs() < 1e-9, "the same operations: {mfu}");
     let predicted = &line.metrics["memory"]["predicted"];
     assert!(predicted["parameters"].as_u64().unwrap() > 0 && predicted["optimizer"].as_u64() == Some(0), "{predicted}");
     assert_eq!(line.metrics["traffic"].as_array().unwrap().len(), 0);
