@@ -8,6 +8,7 @@ mod bootstrap;
 mod contract;
 mod error;
 mod layout;
+pub mod library;
 mod observed;
 mod open;
 mod paced;
