@@ -91,8 +91,9 @@ pub fn search_path() -> Vec<PathBuf> {
 pub fn find(folders: &[PathBuf], stems: &[&str]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
-    for folder in folders {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    // One spelling of each folder: where /lib is a link to /usr/lib, both are searched.
+    for folder in folders.iter().filter_map(|folder| fs::canonicalize(folder).ok()) {
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         // `libx.so.2` before `libx.so.2.1` and after `libx.so`, which only compilers need: the loader's own name wins.
         names.sort_by_key(|name| (name.ends_with(".so"), name.len(), name.clone()));
@@ -214,7 +215,8 @@ mod tests {
         for name in ["libmpi.so", "libmpi.so.40", "libmpi.so.40.30.4"] {
             assert!(is_library(name, "libmpi"), "{name}");
         }
-        for name in ["libmpi_cxx.so.40", "libmpich.so.12", "libmpi.so.", "libmpi.so.40-gdb.py", "libmpi.a", "libmpi.sox"]
+        for name in
+            ["libmpi_cxx.so.40", "libmpich.so.12", "libmpi.so.", "libmpi.so.40-gdb.py", "libmpi.a", "libmpi.sox"]
         {
             assert!(!is_library(name, "libmpi"), "{name}");
         }
@@ -241,6 +243,7 @@ mod tests {
     fn a_file_with_several_names_is_one_library() {
         let folder = std::env::temp_dir().join(format!("rankmark-library-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
+        let folder = fs::canonicalize(folder).unwrap();
         fs::write(folder.join("libx.so.1.2"), "").unwrap();
         for name in ["libx.so", "libx.so.1"] {
             std::os::unix::fs::symlink("libx.so.1.2", folder.join(name)).unwrap();
