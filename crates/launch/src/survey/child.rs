@@ -20,6 +20,9 @@ const KEPT: usize = 64 << 10;
 /// What a killed process may take to be gone: one in an uninterruptible call of a driver may take for ever.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// Whether a text holds the answer that was waited for.
+pub(super) type Answered = fn(&str) -> bool;
+
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -69,14 +72,19 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().filter(|character| !character.is_control()).take(LONGEST).collect()
 }
 
-/// Runs a program to its end, to the deadline, or until it has written a whole line that begins with `answer` to its
-/// standard output.
+/// Runs a program to its end, to the deadline, or until what it has written to its standard output
+/// holds the answer that was waited for.
 ///
 /// The kernel kills it when the calling *thread* ends before it does.
 ///
 /// # Errors
 /// When it cannot be started.
-pub(super) fn run(program: &Path, arguments: &[&OsStr], answer: Option<&str>, limit: Duration) -> io::Result<Outcome> {
+pub(super) fn run(
+    program: &Path,
+    arguments: &[&OsStr],
+    answer: Option<Answered>,
+    limit: Duration,
+) -> io::Result<Outcome> {
     keep_children()?;
     let ((out_read, out_write), (err_read, err_write)) = (output_pipe()?, output_pipe()?);
     let mut command = Command::new(program);
@@ -123,12 +131,17 @@ fn settle(parent: u32) -> io::Result<()> {
     Ok(())
 }
 
-fn watch(mut process: Process, mut streams: [Stream; 2], answer: Option<&str>, limit: Duration) -> io::Result<Outcome> {
+fn watch(
+    mut process: Process,
+    mut streams: [Stream; 2],
+    answer: Option<Answered>,
+    limit: Duration,
+) -> io::Result<Outcome> {
     let deadline = Instant::now() + limit;
     let mut set = PollSet::default();
     let ended = loop {
         streams.iter_mut().for_each(Stream::drain);
-        if answer.is_some_and(|prefix| streams[0].has_line(prefix)) {
+        if answer.is_some_and(|answered| answered(&String::from_utf8_lossy(&streams[0].kept))) {
             kill(&mut process);
             break Ended::Answered;
         }
@@ -200,19 +213,13 @@ impl Stream {
             }
         }
     }
-
-    fn has_line(&self, prefix: &str) -> bool {
-        self.kept
-            .split_inclusive(|byte| *byte == b'\n')
-            .any(|line| line.starts_with(prefix.as_bytes()) && line.ends_with(b"\n"))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shell(script: &str, answer: Option<&str>, limit_ms: u64) -> Outcome {
+    fn shell(script: &str, answer: Option<Answered>, limit_ms: u64) -> Outcome {
         let arguments = ["-c", script].map(OsStr::new);
         run(Path::new("/bin/sh"), &arguments, answer, Duration::from_millis(limit_ms)).unwrap()
     }
@@ -250,7 +257,7 @@ mod tests {
         let ended = shell("while :; do echo yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy; done", None, 300);
         assert!(matches!(ended.ended, Ended::Deadline(_)) && ended.out.len() == KEPT, "{}", ended.out.len());
         let begun = Instant::now();
-        let ended = shell("echo noise; echo answer 7; sleep 60", Some("answer "), 30_000);
+        let ended = shell("echo noise; echo answer 7; sleep 60", Some(|out| out.contains("answer 7\n")), 30_000);
         assert_eq!((ended.ended, ended.out.as_str()), (Ended::Answered, "noise\nanswer 7\n"));
         assert!(begun.elapsed() < Duration::from_secs(10));
     }

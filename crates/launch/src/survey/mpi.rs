@@ -51,11 +51,13 @@ impl Make {
     /// From the first lines of what it says of itself.
     fn of(said: &str) -> Self {
         // Intel's, MVAPICH's and Cray's name MPICH, too: they come first.
-        const NAMES: [(&str, &str); 6] = [
+        const NAMES: [(&str, &str); 7] = [
             ("Intel(R) MPI", "Intel MPI"),
             ("MVAPICH", "MVAPICH"),
             ("CRAY MPICH", "Cray MPICH"),
             ("Open MPI", "Open MPI"),
+            // What Open MPI 4's launcher calls itself under another name than mpirun.
+            ("OpenRTE", "Open MPI"),
             ("MPICH", "MPICH"),
             // What MPICH's launcher calls itself.
             ("HYDRA", "MPICH"),
@@ -152,6 +154,7 @@ mod tests {
         };
         assert_eq!(make("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"), ("Open MPI", "4.1.4".into()));
         assert_eq!(make("mpirun (Open MPI) 4.1.4\n"), ("Open MPI", "4.1.4".into()));
+        assert_eq!(make("mpirun.openmpi (OpenRTE) 4.1.4\n"), ("Open MPI", "4.1.4".into()));
         assert_eq!(make("MPICH Version:\t4.0.2\nMPICH Release date:\tThu Apr  7"), ("MPICH", "4.0.2".into()));
         assert_eq!(make("HYDRA build details:\n    Version:    4.0.2\n"), ("MPICH", "4.0.2".into()));
         assert_eq!(make("Intel(R) MPI Library 2021.14 for Linux* OS\n"), ("Intel MPI", "2021.14".into()));

@@ -15,7 +15,7 @@ use super::native::{self, Native};
 /// Begins the hidden argument: a key of [`native::LIBRARIES`], a colon, and a path follow.
 const ARGUMENT: &[u8] = b"--rankmark-probe=";
 /// Begins the line of the answer.
-pub(super) const ANSWER: &str = "rankmark-probe ";
+const ANSWER: &str = "rankmark-probe ";
 
 /// What opening a library and asking for its version may take; one on a cold network file system is slow.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
@@ -55,7 +55,7 @@ fn open(arguments: &[OsString]) -> Result<Value, String> {
 pub(super) fn ask(native: &Native, path: &Path) -> Result<Value, String> {
     let mut argument = ARGUMENT.to_vec();
     argument.extend(native.key.bytes().chain([b':']).chain(path.as_os_str().as_bytes().iter().copied()));
-    let outcome = child::run(Path::new(child::ITSELF), &[OsStr::from_bytes(&argument)], Some(ANSWER), LIMIT)
+    let outcome = child::run(Path::new(child::ITSELF), &[OsStr::from_bytes(&argument)], Some(is_answered), LIMIT)
         .map_err(|error| format!("a child to open it in could not be started: {error}"))?;
     let answer: Option<Value> = answer_in(&outcome.out);
     match answer {
@@ -69,8 +69,13 @@ pub(super) fn ask(native: &Native, path: &Path) -> Result<Value, String> {
 
 /// The answer that a child wrote among other things.
 pub(super) fn answer_in(out: &str) -> Option<Value> {
-    let line = out.lines().rev().find_map(|line| line.strip_prefix(ANSWER))?;
-    serde_json::from_str(line).ok()
+    // A library may write what looks like ours.
+    out.lines().rev().filter_map(|line| line.strip_prefix(ANSWER)).find_map(|line| serde_json::from_str(line).ok())
+}
+
+/// Whether it has written its answer, so that its end need not be waited for.
+pub(super) fn is_answered(out: &str) -> bool {
+    answer_in(out).is_some()
 }
 
 #[cfg(test)]

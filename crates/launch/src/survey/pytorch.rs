@@ -30,7 +30,7 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
 /// What a Python says of its torch.
 fn ask(program: &Path) -> Result<Value, String> {
     let arguments = [OsStr::new("-c"), OsStr::new(include_str!("pytorch.py"))];
-    let outcome = child::run(program, &arguments, Some(probe::ANSWER), LIMIT)
+    let outcome = child::run(program, &arguments, Some(probe::is_answered), LIMIT)
         .map_err(|error| format!("cannot be run: {error}"))?;
     let answer = probe::answer_in(&outcome.out).and_then(|mut answer| answer.get_mut("ok").map(Value::take));
     answer.filter(Value::is_object).ok_or_else(|| {

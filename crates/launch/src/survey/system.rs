@@ -17,7 +17,7 @@ pub(super) fn look(_request: &Request) -> Vec<Finding> {
 }
 
 fn kernel(machine: &Machine) -> Finding {
-    Finding::ready("system", format!("{}, Linux {} on {}", machine.os, machine.kernel, machine.host))
+    Finding::ready("OS", format!("{}, Linux {} on {}", machine.os, machine.kernel, machine.host))
 }
 
 fn processor(machine: &Machine) -> Finding {

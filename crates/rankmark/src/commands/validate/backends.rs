@@ -31,11 +31,11 @@ fn row(backend: &dyn Backend, host: &Host, quick: bool) -> Result<Finding, Failu
     let place = path.map_or(String::new(), |path| format!("  {path}"));
     let found = format!("{version}{place}");
     if quick {
-        return Ok(Finding::ready(about.name, format!("{found}; no known answer asked for")));
+        return Ok(Finding::ready(about.name, format!("{found}; not run")));
     }
-    const ASKED: &str = "all_reduce of 64 KiB on 2 ranks";
+    const ASKED: &str = "64 KiB all_reduce on 2 ranks";
     Ok(match known_answer(about.name, host)? {
-        Ok(time) => Finding::ready(about.name, format!("{found}; {ASKED} is right{}", said(time, about.simulated))),
+        Ok(time) => Finding::ready(about.name, format!("{found}; {ASKED} right{}", said(time, about.simulated))),
         Err(why) => Finding::misconfigured(about.name, format!("{found}; {ASKED}: {why}"))
             .costs("no case of this backend can be trusted here")
             .mend(format!("rankmark comm all_reduce --ranks 2 --bytes 64KiB --backend {} shows more", about.name)),
@@ -45,7 +45,7 @@ fn row(backend: &dyn Backend, host: &Host, quick: bool) -> Result<Finding, Failu
 /// A time that was computed is none.
 fn said(time: Option<f64>, simulated: bool) -> String {
     match time {
-        _ if simulated => "; its times are computed".to_owned(),
+        _ if simulated => ", simulated".to_owned(),
         Some(time) => format!(", {}", Seconds(time)),
         None => String::new(),
     }

@@ -9,7 +9,7 @@ use crate::terminal::wrap;
 const BOLD: &str = "\u{1b}[1m";
 const DIM: &str = "\u{1b}[2m";
 const PLAIN: &str = "\u{1b}[0m";
-/// Longer names push their own row only.
+/// Longer names share the column of what was found.
 const LONGEST_NAME: usize = 14;
 /// Cases named of each reason; the rest is counted.
 const NAMED: usize = 3;
@@ -64,22 +64,25 @@ struct Columns {
 impl Columns {
     fn row(&self, row: &Finding, text: &mut String) {
         let (colour, mark) = mark(row.state);
-        let (word, name) = (row.state.word(), &row.name);
-        let begin = 4 + self.word + 2 + self.name + 2;
-        let room = self.width.saturating_sub(begin).max(30);
-        let indent = format!("\n{:begin$}", "");
-        let found = wrap(&row.found, room).replace('\n', &indent);
         let (words, names) = (self.word, self.name);
-        let head = format!("  {colour}{mark} {word:words$}{PLAIN}  {name:names$}");
-        // A name that is too long for its column has a line of its own.
-        let gap = if name.chars().count() > self.name { indent.clone() } else { "  ".to_owned() };
-        text.push_str(&format!("{head}{gap}{found}\n"));
+        let middle = 4 + words + 2;
+        let head = format!("  {colour}{mark} {:words$}{PLAIN}  ", row.state.word());
+        let body = if row.name.chars().count() > names {
+            self.wrapped(&format!("{}: {}", row.name, row.found), middle)
+        } else {
+            format!("{:names$}  {}", row.name, self.wrapped(&row.found, middle + names + 2))
+        };
+        text.push_str(&format!("{head}{body}\n"));
+        // The labels stand under the state, what they say under the name: room for a command.
         for (label, remark) in [("costs", &row.costs), ("mend", &row.mend)] {
             let Some(remark) = remark else { continue };
-            let deeper = format!("{indent}       ");
-            let remark = wrap(remark, room.saturating_sub(7)).replace('\n', &deeper);
-            text.push_str(&format!("{:begin$}{DIM}{label:5}{PLAIN}  {remark}\n", ""));
+            text.push_str(&format!("    {DIM}{label:words$}{PLAIN}  {}\n", self.wrapped(remark, middle)));
         }
+    }
+
+    /// A text that begins at a column, and goes on there.
+    fn wrapped(&self, text: &str, column: usize) -> String {
+        wrap(text, self.width.saturating_sub(column).max(30)).replace('\n', &format!("\n{:column$}", ""))
     }
 }
 
@@ -138,8 +141,8 @@ fn closing(findings: &Findings, width: usize) -> String {
         text.push('\n');
     }
     let names = &findings.benchmarks;
-    let word = if names.len() == 1 { "benchmark" } else { "benchmarks" };
-    let last = format!("{} of {} {word} can run here: {}", names.len(), suite::BENCHMARKS.len(), names.join(", "));
+    let all = number(suite::BENCHMARKS.len(), "benchmark");
+    let last = format!("{} of {all} can run here: {}", names.len(), names.join(", "));
     text.push_str(last.trim_end_matches(": "));
     text.push('\n');
     text

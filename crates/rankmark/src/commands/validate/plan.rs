@@ -49,13 +49,13 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, backends: &[Findin
     Outlook { file, cases: plan.cases.len(), skipped: skipped.collect() }
 }
 
-/// What tells a case from others, for people: `collective all_reduce shm 4 ranks 64MiB`.
+/// What tells a case from others, for people: `collective all_reduce shm 4 ranks 64.0 MiB`.
 fn name(case: &Case) -> String {
     let mut parts = vec![case.benchmark.clone()];
     parts.extend(["op", "model", "strategy", "backend"].iter().filter_map(|name| case.text(name)).map(str::to_owned));
     let ranks = case.ranks();
     parts.push(format!("{ranks} {}", if ranks == 1 { "rank" } else { "ranks" }));
-    parts.extend(case.whole("bytes").map(|bytes| Bytes(bytes).to_string()));
+    parts.extend(case.whole("bytes").map(|bytes| Bytes(bytes).about()));
     parts.join(" ")
 }
 

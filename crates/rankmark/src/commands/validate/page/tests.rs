@@ -5,6 +5,7 @@ fn findings() -> Findings {
         Finding::ready("CPU", "EPYC: 2 threads").of("system"),
         Finding::slow("huge pages", "never, for shared memory").costs("4 to 9%").mend("echo advise > x").of("limits"),
         Finding::missing("cuDNN", "not there").of("GPU"),
+        Finding::missing("NVRTC", "not there").of("GPU"),
         Finding::missing("NCCL", "not there").of("GPU"),
         Finding::missing("MPI", "no libmpi").costs("no comparison").mend("apt install openmpi-bin").of("MPI"),
         Finding::misconfigured("torch", "cannot be imported: ".to_owned() + &"long ".repeat(30)).of("PyTorch"),
@@ -26,23 +27,22 @@ system
   ✓ ready          CPU         EPYC: 2 threads
 limits
   ! slow           huge pages  never, for shared memory
-                               costs  4 to 9%
-                               mend   echo advise > x
+    costs          4 to 9%
+    mend           echo advise > x
 GPU
-  · missing        cuDNN, NCCL
-                               not there
+  · missing        cuDNN, NVRTC, NCCL: not there
 MPI
   · missing        MPI         no libmpi
-                               costs  no comparison
-                               mend   apt install openmpi-bin
+    costs          no comparison
+    mend           apt install openmpi-bin
 PyTorch
 ";
     assert!(page.starts_with(expect), "{page}");
     assert!(
-        page.contains("left out by --quick: profilers (slow)\n1 ready, 1 slow, 1 misconfigured, 3 missing\n"),
+        page.contains("left out by --quick: profilers (slow)\n1 ready, 1 slow, 1 misconfigured, 4 missing\n"),
         "{page}"
     );
-    assert!(page.ends_with("to mend first: torch\n1 of 3 benchmark can run here: collective\n"), "{page}");
+    assert!(page.ends_with("to mend first: torch\n1 of 3 benchmarks can run here: collective\n"), "{page}");
 }
 
 #[test]
