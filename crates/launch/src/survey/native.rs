@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_char, c_int};
 use std::ptr::NonNull;
 
 use comm::library::{Library, Visibility};
+use comm::nccl::Symbols;
 use serde_json::{Value, json};
 
 use super::nvml;
@@ -20,7 +21,7 @@ pub(super) struct Native {
     pub(super) stems: &'static [&'static str],
     pub(super) visibility: Visibility,
     /// Asks it for its version (`{"version": ...}`, more where there is more).
-    pub(super) ask: fn(&Library) -> Result<Value, String>,
+    pub(super) ask: fn(Library) -> Result<Value, String>,
     /// What lacks where it is missing.
     pub(super) costs: &'static str,
     /// What brings it.
@@ -30,7 +31,7 @@ pub(super) struct Native {
 const fn local(
     (key, name): (&'static str, &'static str),
     stems: &'static [&'static str],
-    ask: fn(&Library) -> Result<Value, String>,
+    ask: fn(Library) -> Result<Value, String>,
     costs: &'static str,
     mend: &'static str,
 ) -> Native {
@@ -64,14 +65,14 @@ pub(super) static TRANSPORTS: &[&Native] = &[&UCX, &UCC];
 static CUDA_RUNTIME: Native = local(
     ("cudart", "CUDA runtime"),
     &["libcudart"],
-    |library| decimal(library, c"cudaRuntimeGetVersion", 1000, 10),
+    |library| decimal(&library, c"cudaRuntimeGetVersion", 1000, 10),
     "nothing runs on an NVIDIA GPU",
     "pip install nvidia-cuda-runtime",
 );
 static CUBLAS: Native = local(
     ("cublaslt", "cuBLASLt"),
     &["libcublasLt"],
-    |library| long(library, c"cublasLtGetVersion", 10_000, 100),
+    |library| long(&library, c"cublasLtGetVersion", 10_000, 100),
     "no matrix products on an NVIDIA GPU",
     "pip install nvidia-cublas",
 );
@@ -106,14 +107,14 @@ static RCCL: Native = local(
 static UCX: Native = local(
     ("ucx", "UCX"),
     &["libucp"],
-    |library| text(library, c"ucp_get_version_string"),
+    |library| text(&library, c"ucp_get_version_string"),
     "MPI without InfiniBand and fast shared memory through UCX",
     "apt install libucx0",
 );
 static UCC: Native = local(
     ("ucc", "UCC"),
     &["libucc"],
-    |library| text(library, c"ucc_get_version_string"),
+    |library| text(&library, c"ucc_get_version_string"),
     "no `mpi: {collectives: ucc}`, no pytorch/ucc",
     "build openucx/ucc v1.2 or later",
 );
@@ -175,64 +176,56 @@ fn text(library: &Library, name: &CStr) -> Result<Value, String> {
 }
 
 /// `size_t cudnnGetVersion(void)` (cudnn_version.h): 10000 a major version since 9, 1000 before.
-fn cudnn(library: &Library) -> Result<Value, String> {
+fn cudnn(library: Library) -> Result<Value, String> {
     type Get = unsafe extern "C" fn() -> usize;
     // SAFETY: as declared there.
-    let number = unsafe { function::<Get>(library, c"cudnnGetVersion")?() } as u64;
+    let number = unsafe { function::<Get>(&library, c"cudnnGetVersion")?() } as u64;
     Ok(version(dotted(number, if number >= 90_000 { 10_000 } else { 1000 }, 100)))
 }
 
 /// `nvrtcResult nvrtcVersion(int *major, int *minor)` (nvrtc.h).
-fn nvrtc(library: &Library) -> Result<Value, String> {
+fn nvrtc(library: Library) -> Result<Value, String> {
     type Get = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
     let (mut major, mut minor) = (0, 0);
     // SAFETY: as declared there; both out-pointers are valid.
-    match unsafe { function::<Get>(library, c"nvrtcVersion")?(&mut major, &mut minor) } {
+    match unsafe { function::<Get>(&library, c"nvrtcVersion")?(&mut major, &mut minor) } {
         0 => Ok(version(format!("{major}.{minor}"))),
         code => Err(format!("`nvrtcVersion` failed with code {code}")),
     }
 }
 
 /// `CUresult cuInit(unsigned)`, `cuDriverGetVersion(int *)`, `cuGetErrorName(CUresult, const char **)` (cuda.h).
-fn cuda_driver(library: &Library) -> Result<Value, String> {
+fn cuda_driver(library: Library) -> Result<Value, String> {
     type Init = unsafe extern "C" fn(u32) -> c_int;
     type Name = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
     // SAFETY: as declared there.
-    let code = unsafe { function::<Init>(library, c"cuInit")?(0) };
+    let code = unsafe { function::<Init>(&library, c"cuInit")?(0) };
     if code == 0 {
-        return decimal(library, c"cuDriverGetVersion", 1000, 10);
+        return decimal(&library, c"cuDriverGetVersion", 1000, 10);
     }
     let mut name = std::ptr::null();
     // SAFETY: as declared there; the out-pointer is valid, and what it gets is a text of the library's, or null.
     let name = unsafe {
-        function::<Name>(library, c"cuGetErrorName")?(code, &mut name);
+        function::<Name>(&library, c"cuGetErrorName")?(code, &mut name);
         if name.is_null() { format!("code {code}") } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
     };
     Err(format!("`cuInit` failed: {name}"))
 }
 
-/// NCCL and RCCL: the version, and whether every symbol that the `nccl` backend needs is there.
-fn nccl(library: &Library) -> Result<Value, String> {
-    // ncclGetVersion (nccl.h).
-    type Get = unsafe extern "C" fn(*mut c_int) -> c_int;
-    let mut number = 0;
-    // SAFETY: as declared there; the out-pointer is valid.
-    let code = unsafe { function::<Get>(library, c"ncclGetVersion")?(&mut number) };
-    let number = u64::try_from(number).unwrap_or(0);
-    if code != 0 || number == 0 {
-        return Err(format!("`ncclGetVersion` failed with code {code}"));
-    }
-    Ok(version(dotted(number, if number >= 10_000 { 10_000 } else { 1000 }, 100)))
+/// NCCL and RCCL: every symbol that the `nccl` backend needs, and the version.
+fn nccl(library: Library) -> Result<Value, String> {
+    let symbols = Symbols::of(library)?;
+    symbols.version().map(version).map_err(|error| error.to_string())
 }
 
 /// `int MPI_Get_library_version(char *version, int *length)` (mpi.h), which may be called before MPI_Init.
-fn mpi(library: &Library) -> Result<Value, String> {
+fn mpi(library: Library) -> Result<Value, String> {
     type Get = unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int;
     // MPI_MAX_LIBRARY_VERSION_STRING is 8192 in MPICH's and the standard's ABI, and less in others.
     let mut text = vec![0_u8; 16 << 10];
     let mut length = 0;
     // SAFETY: as declared there; the text has more room than any ABI writes, and ends with a zero.
-    let code = unsafe { function::<Get>(library, c"MPI_Get_library_version")?(text.as_mut_ptr().cast(), &mut length) };
+    let code = unsafe { function::<Get>(&library, c"MPI_Get_library_version")?(text.as_mut_ptr().cast(), &mut length) };
     if code != 0 {
         return Err(format!("`MPI_Get_library_version` failed with code {code}"));
     }

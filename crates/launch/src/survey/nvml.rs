@@ -32,7 +32,8 @@ struct Memory {
 const LINKS: c_uint = 18;
 
 /// The driver's version, the newest CUDA that it runs, and each GPU.
-pub(super) fn ask(library: &Library) -> Result<Value, String> {
+pub(super) fn ask(library: Library) -> Result<Value, String> {
+    let library = &library;
     // SAFETY: as nvml.h declares it.
     let code = unsafe { function::<Init>(library, c"nvmlInit_v2")?() };
     succeeded(library, "nvmlInit", code)?;

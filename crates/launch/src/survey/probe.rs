@@ -45,7 +45,7 @@ fn open(arguments: &[OsString]) -> Result<Value, String> {
         .find(|native| native.key.as_bytes() == key)
         .ok_or_else(|| format!("there is no probe `{}`", String::from_utf8_lossy(key)))?;
     let path = PathBuf::from(OsString::from_vec(path.to_vec()));
-    (native.ask)(&Library::open(&path, native.visibility)?)
+    (native.ask)(Library::open(&path, native.visibility)?)
 }
 
 /// Asks a library in a child.

@@ -48,7 +48,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if quick {
         left_out.push(("known answers", "ranks of every backend would be started"));
     }
-    let usable = checked.iter().any(|row| row.state == State::Ready);
+    // One that measures: what only computes times can run anywhere.
+    let measures = |name: &str| comm::backend(name).is_some_and(|backend| !backend.about().simulated);
+    let usable = checked.iter().any(|row| row.state == State::Ready && measures(&row.name));
     let findings = Findings {
         outlook: plan.map(|(file, plan)| plan::outlook(file, &plan, &host, &checked)),
         rows: merged(found.findings, checked),
