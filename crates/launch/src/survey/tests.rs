@@ -1,3 +1,5 @@
+//! The survey as a whole, on whatever machine this is.
+
 use super::*;
 
 #[test]

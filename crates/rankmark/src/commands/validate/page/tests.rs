@@ -1,3 +1,5 @@
+//! The page, character by character.
+
 use super::*;
 
 fn findings() -> Findings {
