@@ -142,9 +142,9 @@ fn validate() -> Command {
     Command::new("validate")
         .about("What this machine has and lacks, what that costs, and what mends it")
         .after_help(
-            "States: ready; slow, works and costs performance; misconfigured, is there and does not work; missing.\n\
-             Exit status: 0 all that was asked for can run; 1 something is misconfigured, no backend is ready, the\n\
-             Python of --python lacks torch, or a case of --plan would be skipped; 2 it could not look.",
+            "States: ready; slow, works and costs performance; misconfigured, is there and does not work; missing.\n\n\
+             Exit status: 0 all that was asked for can run; 1 something is misconfigured, no backend that measures is \
+             ready, the Python of --python lacks torch, or a case of --plan would be skipped; 2 it could not look.",
         )
         .arg(file("plan", "PLAN", "also say which cases of this plan would run here, and why others would not"))
         .arg(file("python", "PATH", "the Python whose PyTorch is looked at (default: the first python3 on PATH)"))

@@ -19,7 +19,12 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(super) fn check(host: &Host, quick: bool) -> Result<Vec<Finding>, Failure> {
     launch::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
-    comm::BACKENDS.iter().map(|backend| Ok(row(*backend, host, quick)?.of(GROUP))).collect()
+    let one = |backend: &&dyn Backend| {
+        let row = row(*backend, host, quick)?;
+        // A backend whose ranks the user ended has not failed.
+        interrupted().map_or(Ok(row.of(GROUP)), |why| Err(Failure::new(why, None, None)))
+    };
+    comm::BACKENDS.iter().map(one).collect()
 }
 
 fn row(backend: &dyn Backend, host: &Host, quick: bool) -> Result<Finding, Failure> {
