@@ -86,8 +86,11 @@ pub fn search_path() -> Vec<PathBuf> {
     folders
 }
 
-/// Libraries in these folders whose names are one of `stems` ("libmpi"), `.so`, and perhaps a version: the first name of
-/// each file, in the order of the folders. Opens nothing.
+/// Libraries in these folders whose names are one of `stems` ("libmpi"), `.so`, and perhaps a version: one path for each
+/// library, in the order of the folders. Opens nothing.
+///
+/// A folder's `libx.so.2`, `libx.so.2.1` and `libx.so` are one library, also where they are copies instead of links, or
+/// where the last is a text for linkers, as in Python's wheels: the first is the loader's own name for it, and taken.
 pub fn find(folders: &[PathBuf], stems: &[&str]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
@@ -95,26 +98,36 @@ pub fn find(folders: &[PathBuf], stems: &[&str]) -> Vec<PathBuf> {
     for folder in folders.iter().filter_map(|folder| fs::canonicalize(folder).ok()) {
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-        // `libx.so.2` before `libx.so.2.1` and after `libx.so`, which only compilers need: the loader's own name wins.
         names.sort_by_key(|name| (name.ends_with(".so"), name.len(), name.clone()));
-        for name in names.iter().filter(|name| stems.iter().any(|stem| is_library(name, stem))) {
+        let mut taken: Vec<(&str, Option<u32>)> = Vec::new();
+        for (name, stem, major) in names.iter().filter_map(|name| {
+            let (stem, major) = stems.iter().find_map(|stem| Some((*stem, major_of(name, stem)?)))?;
+            Some((name, stem, major))
+        }) {
             let path = folder.join(name);
             let Ok(file) = fs::canonicalize(&path) else { continue };
-            if !files.contains(&file) && file.is_file() {
-                files.push(file);
-                found.push(path);
+            let another_name = taken.iter().any(|(of, number)| *of == stem && (major.is_none() || *number == major));
+            if file.is_file() && !another_name {
+                taken.push((stem, major));
+                if !files.contains(&file) {
+                    files.push(file);
+                    found.push(path);
+                }
             }
         }
     }
     found
 }
 
-/// Whether this is `libx.so`, `libx.so.2` or `libx.so.2.1` for the stem `libx`.
-fn is_library(name: &str, stem: &str) -> bool {
-    let version = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix(".so"));
-    version.is_some_and(|version| {
-        version.is_empty() || version.strip_prefix('.').is_some_and(|version| version.split('.').all(is_number))
-    })
+/// The first number of the version in `libx.so`, `libx.so.2` or `libx.so.2.1`, for the stem `libx`; None for other names.
+fn major_of(name: &str, stem: &str) -> Option<Option<u32>> {
+    let version = name.strip_prefix(stem)?.strip_prefix(".so")?;
+    if version.is_empty() {
+        return Some(None);
+    }
+    let version = version.strip_prefix('.')?;
+    let first = version.split('.').next()?.parse().ok()?;
+    version.split('.').all(is_number).then_some(Some(first))
 }
 
 fn is_number(text: &str) -> bool {
@@ -212,13 +225,13 @@ mod tests {
 
     #[test]
     fn names_of_libraries_are_told_from_their_neighbours() {
-        for name in ["libmpi.so", "libmpi.so.40", "libmpi.so.40.30.4"] {
-            assert!(is_library(name, "libmpi"), "{name}");
-        }
+        assert_eq!(major_of("libmpi.so", "libmpi"), Some(None));
+        assert_eq!(major_of("libmpi.so.40", "libmpi"), Some(Some(40)));
+        assert_eq!(major_of("libmpi.so.40.30.4", "libmpi"), Some(Some(40)));
         for name in
             ["libmpi_cxx.so.40", "libmpich.so.12", "libmpi.so.", "libmpi.so.40-gdb.py", "libmpi.a", "libmpi.sox"]
         {
-            assert!(!is_library(name, "libmpi"), "{name}");
+            assert_eq!(major_of(name, "libmpi"), None, "{name}");
         }
     }
 
@@ -250,10 +263,14 @@ mod tests {
         }
         std::os::unix::fs::symlink("gone", folder.join("libx.so.9")).unwrap();
         fs::write(folder.join("a.conf"), "# a comment\n/one\nrelative\n/two # more\ninclude a.*\n").unwrap();
-        let found = find(&[folder.clone(), folder.clone()], &["libx"]);
+        // A wheel has copies where others have links, and a text for linkers; another major version is another library.
+        for name in ["liby.so", "liby.so.1", "liby.so.1.2", "liby.so.3", "libz.so"] {
+            fs::write(folder.join(name), name).unwrap();
+        }
+        let found = find(&[folder.clone(), folder.clone()], &["libx", "liby", "libz"]);
         let folders = configured(&folder.join("a.conf"), 4);
         fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(found, [folder.join("libx.so.1")]);
+        assert_eq!(found, ["libx.so.1", "liby.so.1", "liby.so.3", "libz.so"].map(|name| folder.join(name)));
         assert_eq!(folders, [PathBuf::from("/one"), PathBuf::from("/two")]);
     }
 }
