@@ -47,6 +47,14 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A native library refused something.
+    #[error("{what} failed: {why}")]
+    Library {
+        /// The function.
+        what: String,
+        /// In the library's words.
+        why: String,
+    },
     /// A rank and its peers disagree about what is called: operation, bytes, type.
     #[error("ranks disagree: {0}")]
     Mismatch(String),

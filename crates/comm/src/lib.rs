@@ -8,6 +8,8 @@ mod bootstrap;
 mod contract;
 mod error;
 mod layout;
+pub mod library;
+pub mod nccl;
 mod observed;
 mod open;
 mod paced;
@@ -32,7 +34,7 @@ pub use progress::Threaded;
 pub use split::members;
 
 /// Every backend, in the order in which help lists them.
-pub static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &reference::Reference, &sim::Sim];
+pub static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &nccl::Nccl, &reference::Reference, &sim::Sim];
 
 /// The backend of this name.
 pub fn backend(name: &str) -> Option<&'static dyn Backend> {

@@ -25,11 +25,16 @@ pub(crate) fn for_event(event: &Event, abort: &Abort) -> Result<()> {
             break;
         }
         abort.check()?;
-        if turn < 100 {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        pause(turn);
     }
     Ok(())
+}
+
+/// Between two looks at something that is waited for, of which this is so many: at first short, then 100 us.
+pub(crate) fn pause(turn: u32) {
+    if turn < 100 {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(Duration::from_micros(100));
+    }
 }

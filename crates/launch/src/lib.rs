@@ -6,6 +6,7 @@
 
 pub mod control;
 pub mod interrupt;
+pub mod survey;
 
 mod connection;
 mod descriptor;

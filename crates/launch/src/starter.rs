@@ -114,7 +114,7 @@ impl LocalStarter {
         let mask = core.map(|core| CoreMask::of(&[core]));
         let parent = std::process::id();
         let mut command = Command::new(&self.program);
-        command.arg0(std::env::args_os().next().unwrap_or_else(|| OsString::from("rankmark"))).arg(argument);
+        command.arg0(own_name()).arg(argument);
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.
@@ -133,9 +133,14 @@ impl LocalStarter {
     }
 }
 
+/// The name under which `ps` shows this program.
+pub(crate) fn own_name() -> OsString {
+    std::env::args_os().next().unwrap_or_else(|| OsString::from("rankmark"))
+}
+
 /// Makes sure that the ends of children can be waited for. Whoever started this program may have ignored SIGCHLD, which
 /// programs inherit; the system would then throw away how a rank ended.
-fn keep_children() -> io::Result<()> {
+pub(crate) fn keep_children() -> io::Result<()> {
     // SAFETY: all zeros is a valid sigaction, and the calls read and write nothing else.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

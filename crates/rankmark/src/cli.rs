@@ -23,9 +23,7 @@ pub(crate) fn command() -> Command {
         .subcommand(report())
         .subcommand(list())
         .subcommand(gen_config())
-        .subcommand(
-            Command::new("validate").about("What this machine can run, and what mends what it cannot").arg(json()),
-        )
+        .subcommand(validate())
         .subcommand(
             Command::new("schema")
                 .about("The JSON Schema of plans or records")
@@ -130,6 +128,33 @@ fn gen_config() -> Command {
     Command::new("gen-config")
         .about("Prints a plan to start from")
         .arg(Arg::new("preset").value_parser(crate::plans::names()).default_value("quick").help("which plan"))
+}
+
+fn validate() -> Command {
+    let file = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name)
+            .long(name)
+            .value_name(value)
+            .value_hint(ValueHint::FilePath)
+            .value_parser(value_parser!(std::path::PathBuf))
+            .help(help)
+    };
+    Command::new("validate")
+        .about("What this machine has and lacks, what that costs, and what mends it")
+        .after_help(
+            "States: ready; slow, works and costs performance; misconfigured, is there and does not work; missing.\n\n\
+             Exit status: 0 all that was asked for can run; 1 something is misconfigured, no backend that measures is \
+             ready, the Python of --python lacks torch, or a case of --plan would be skipped; 2 it could not look.",
+        )
+        .arg(file("plan", "PLAN", "also say which cases of this plan would run here, and why others would not"))
+        .arg(file("python", "PATH", "the Python whose PyTorch is looked at (default: the first python3 on PATH)"))
+        .arg(
+            Arg::new("quick")
+                .long("quick")
+                .action(ArgAction::SetTrue)
+                .help("leave out what takes seconds, and say what was left out"),
+        )
+        .arg(json())
 }
 
 fn json() -> Arg {

@@ -21,6 +21,9 @@ fn main() -> ExitCode {
     if launch::is_rank(&arguments) {
         return session::rank(&arguments);
     }
+    if launch::survey::is_probe(&arguments) {
+        return session::probe(&arguments);
+    }
     match dispatch(&arguments, begun) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

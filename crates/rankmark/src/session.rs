@@ -40,6 +40,14 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
     }
 }
 
+/// A child that opens one library for `validate`: whatever the library does happens to it alone.
+pub(crate) fn probe(arguments: &[OsString]) -> ExitCode {
+    match crate::terminal::print(&launch::survey::probe_main(arguments)) {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
 /// How a measuring command was given.
 pub(crate) struct Request<'a> {
     pub(crate) matches: &'a ArgMatches,
@@ -113,7 +121,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
 }
 
 /// Why the run is to end, in the words that worlds use.
-fn interrupted() -> Option<String> {
+pub(crate) fn interrupted() -> Option<String> {
     launch::interrupt::requested().map(|signal| format!("interrupted by {}", launch::interrupt::name(signal)))
 }
 

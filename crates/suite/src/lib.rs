@@ -12,6 +12,7 @@ mod rank;
 mod run;
 mod threads;
 mod training;
+mod trial;
 
 pub use admission::{Host, admit, cores_wanted, is_in_process, is_simulated};
 pub use benchmark::{Benchmark, Done, Measured, Prepared, RankContext, Study, Work};
@@ -21,6 +22,7 @@ pub use rank::{RankWork, open_rank};
 pub use run::{Observer, Setup, run};
 pub use threads::ThreadWorld;
 pub use training::{MemoryBenchmark, ModelLine, TrainingBenchmark, models};
+pub use trial::trial;
 
 /// Every benchmark, in the order in which help lists them.
 pub static BENCHMARKS: &[&dyn Benchmark] = &[&CollectiveBenchmark, &TrainingBenchmark, &MemoryBenchmark];

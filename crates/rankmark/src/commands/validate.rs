@@ -1,128 +1,105 @@
-//! `rankmark validate`: what this machine can run, what it cannot, and the command that mends it.
+//! `rankmark validate`: what this machine can run, what it cannot, what that costs, and the command that mends it.
+
+mod backends;
+mod page;
+mod plan;
+
+use std::path::PathBuf;
 
 use clap::ArgMatches;
-use comm::Readiness;
+use launch::survey::{Finding, Request, State, survey};
 use measure::machine;
 use serde_json::{Value, json};
-use terms::Bytes;
+use suite::Host;
 
 use crate::Failure;
 use crate::terminal;
+use plan::Outlook;
 
-/// One line: a mark and a word, what was found, what mends it.
-struct Finding {
-    group: &'static str,
-    name: String,
-    state: State,
-    found: String,
-    hint: Option<String>,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    Ready,
-    Missing,
-    Slow,
-}
-
-impl State {
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Missing => "missing",
-            Self::Slow => "slow",
-        }
-    }
-
-    const fn mark(self) -> &'static str {
-        match self {
-            Self::Ready => "\u{1b}[32m✓\u{1b}[0m",
-            Self::Missing => "\u{1b}[31m✗\u{1b}[0m",
-            Self::Slow => "\u{1b}[33m!\u{1b}[0m",
-        }
-    }
-}
-
-fn finding(group: &'static str, name: &str, state: State, found: String, hint: Option<&str>) -> Finding {
-    Finding { group, name: name.to_owned(), state, found, hint: hint.map(str::to_owned) }
-}
-
-fn system() -> Vec<Finding> {
-    let machine = machine::detect();
-    let mut found = vec![finding("system", "machine", State::Ready, report::machine_line(&machine), None)];
-    let huge = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
-    let chosen =
-        huge.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']')).unwrap_or("unknown");
-    let usable = ["always", "within_size", "advise", "force"].contains(&chosen);
-    found.push(finding(
-        "system",
-        "huge pages",
-        if usable { State::Ready } else { State::Slow },
-        format!("for shared memory: {chosen}; large messages are a few percent slower without"),
-        (!usable).then_some("echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"),
-    ));
-    let governor = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").ok();
-    if let Some(governor) = governor.map(|text| text.trim().to_owned()) {
-        let steady = governor == "performance";
-        let state = if steady { State::Ready } else { State::Slow };
-        let hint = (!steady).then_some("cpupower frequency-set -g performance");
-        found.push(finding("system", "governor", state, format!("{governor}; others let clocks wander"), hint));
-    }
-    if let Some(available) = machine::available_memory() {
-        found.push(finding("system", "memory", State::Ready, format!("{} available", Bytes(available).about()), None));
-    }
-    found
-}
-
-fn backends() -> Vec<Finding> {
-    let one = |backend: &&dyn comm::Backend| match backend.probe() {
-        Readiness::Ready { version, path } => {
-            let place = path.map_or(String::new(), |path| format!(" {path}"));
-            let note = if backend.about().simulated { ", computes times" } else { "" };
-            let found = format!("{version}{place}{note}: {}", backend.about().doc);
-            finding("CPU ranks", backend.about().name, State::Ready, found, None)
-        }
-        Readiness::Missing { why, hint } => {
-            finding("CPU ranks", backend.about().name, State::Missing, why, Some(&hint))
-        }
-    };
-    comm::BACKENDS.iter().map(one).collect()
+/// Everything that is shown.
+struct Findings {
+    rows: Vec<Finding>,
+    /// What `--quick` left out, and why it would take long.
+    left_out: Vec<(&'static str, &'static str)>,
+    /// What becomes of the plan that was given.
+    outlook: Option<Outlook>,
+    /// Benchmarks that can run here.
+    benchmarks: Vec<&'static str>,
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let findings: Vec<Finding> = system().into_iter().chain(backends()).collect();
+    let host = Host {
+        cores: machine::allowed_cpus().len().max(1),
+        available_memory: machine::available_memory,
+        virtualised: machine::limits_are_virtual(&machine::detect()),
+    };
+    // A plan that cannot be read is refused before anything is looked at.
+    let plan = matches.get_one::<PathBuf>("plan").map(|file| plan::load(file)).transpose()?;
+    let quick = matches.get_flag("quick");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let request = Request {
+        path: std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect(),
+        python: matches.get_one::<PathBuf>("python").cloned(),
+        quick,
+    };
+    let found = survey(&request);
+    let checked = backends::check(&host, quick)?;
+    let mut left_out = found.left_out;
+    if quick {
+        left_out.push(("known answers", "ranks of every backend would be started"));
+    }
+    // One that measures: what only computes times can run anywhere.
+    let measures = |name: &str| comm::backend(name).is_some_and(|backend| !backend.about().simulated);
+    let usable = checked.iter().any(|row| row.state == State::Ready && measures(&row.name));
+    let findings = Findings {
+        outlook: plan.map(|(file, plan)| plan::outlook(file, &plan, &host, &checked)),
+        rows: merged(found.findings, checked),
+        left_out,
+        benchmarks: suite::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
+    };
+    let code = u8::from(!findings.is_fine());
     if matches.get_flag("json") {
-        let all: Vec<Value> = findings
-            .iter()
-            .map(|finding| {
-                json!({ "group": finding.group, "name": finding.name, "state": finding.state.word(),
-                        "found": finding.found, "hint": finding.hint })
-            })
-            .collect();
-        return terminal::print(&format!("{}\n", Value::Array(all)));
+        terminal::print(&format!("{}\n", findings.json(code)))?;
+    } else {
+        terminal::print(&page::text(&findings, terminal::width()))?;
     }
-    let mut text = String::new();
-    let mut group = "";
-    for finding in &findings {
-        if finding.group != group {
-            group = finding.group;
-            text.push_str(&format!("\u{1b}[1m{group}\u{1b}[0m\n"));
-        }
-        let Finding { name, state, found, .. } = finding;
-        text.push_str(&format!("  {} {:8} {name:12} {found}\n", state.mark(), state.word()));
-        if let Some(hint) = &finding.hint {
-            text.push_str(&format!("                          mend: {hint}\n"));
-        }
+    Ok(code)
+}
+
+/// Backends stand behind what they rest on most: system and limits.
+fn merged(mut rows: Vec<Finding>, backends: Vec<Finding>) -> Vec<Finding> {
+    let at = rows.iter().position(|row| row.group != "system" && row.group != "limits").unwrap_or(rows.len());
+    rows.splice(at..at, backends);
+    rows
+}
+
+impl Findings {
+    /// Whether all that was asked for can run: see `--help`.
+    fn is_fine(&self) -> bool {
+        let plan_runs = self.outlook.as_ref().is_none_or(|outlook| outlook.skipped.is_empty());
+        plan_runs && !self.benchmarks.is_empty() && !self.rows.iter().any(Finding::is_trouble)
     }
-    let ready = findings.iter().any(|finding| finding.group == "CPU ranks" && finding.state == State::Ready);
-    let names: Vec<&str> = suite::abouts().iter().filter(|_| ready).map(|about| about.name).collect();
-    let word = if names.len() == 1 { "benchmark" } else { "benchmarks" };
-    text.push_str(&format!(
-        "{} of {} {word} can run here: {}\n",
-        names.len(),
-        suite::BENCHMARKS.len(),
-        names.join(", ")
-    ));
-    terminal::print(&text)?;
-    Ok(if ready { 0 } else { 2 })
+
+    fn json(&self, code: u8) -> Value {
+        let row = |row: &Finding| {
+            let mut value =
+                json!({ "group": row.group, "name": row.name, "state": row.state.word(), "found": row.found });
+            let optional = [("costs", &row.costs), ("mend", &row.mend)];
+            for (name, text) in optional.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
+                value[name] = text.as_str().into();
+            }
+            value
+        };
+        let left_out = |(name, why): &(&str, &str)| json!({ "name": name, "why": why });
+        let mut all = json!({
+            "findings": self.rows.iter().map(row).collect::<Vec<_>>(),
+            "left_out": self.left_out.iter().map(left_out).collect::<Vec<_>>(),
+            "benchmarks": self.benchmarks,
+        });
+        if let Some(outlook) = &self.outlook {
+            all["plan"] = outlook.json();
+        }
+        all["exit"] = code.into();
+        all
+    }
 }

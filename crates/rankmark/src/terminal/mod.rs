@@ -8,7 +8,7 @@ mod text;
 use std::io::{self, Write};
 
 pub(crate) use screen::{Screen, Verbosity};
-pub(crate) use text::significant;
+pub(crate) use text::{significant, wrap};
 
 use crate::Failure;
 
@@ -32,6 +32,12 @@ pub(crate) fn last_words(departure: &launch::Departure) {
 pub(crate) fn usage(error: &clap::Error) -> Result<u8, Failure> {
     let _ = error.print();
     Ok(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Columns that text may take: the terminal's, within reason; 100 where standard output is none.
+pub(crate) fn width() -> usize {
+    let of = terminal_size::terminal_size_of(io::stdout());
+    of.map_or(100, |(terminal_size::Width(columns), _)| usize::from(columns).clamp(60, 120))
 }
 
 /// Prints a text that is the whole output of a command. A reader that went away has seen enough.

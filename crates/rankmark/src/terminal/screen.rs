@@ -8,6 +8,7 @@ use record::{Case, CaseLine, Plan, RunFile};
 use terms::{Bytes, Seconds, Status};
 
 use super::table;
+use super::text::wrap;
 
 /// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -293,33 +294,12 @@ fn minutes(seconds: f64) -> String {
     }
 }
 
-/// Breaks a paragraph into lines of at most `width` characters, at spaces.
-fn wrap(text: &str, width: usize) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let fits =
-            lines.last().is_none_or(|line| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width);
-        if !fits {
-            lines.push(String::new());
-        }
-        if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines.join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn text_is_wrapped_at_spaces() {
-        assert_eq!(wrap("one two three", 7), "one two\nthree");
-        assert_eq!(wrap("unbreakable", 3), "unbreakable");
+    fn lengths_of_time_are_for_people() {
         assert_eq!((minutes(42.4), minutes(180.0), minutes(7560.0)), ("42 s".into(), "3 min".into(), "2.1 h".into()));
     }
 }

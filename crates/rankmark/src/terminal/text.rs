@@ -37,6 +37,25 @@ pub(super) fn share(value: f64) -> String {
     if percent.abs() < 0.95 { format!("{percent:.1}%") } else { format!("{percent:.0}%") }
 }
 
+/// Breaks a paragraph into lines of at most `width` characters, at spaces.
+pub(crate) fn wrap(text: &str, width: usize) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let fits =
+            lines.last().is_none_or(|line| line.is_empty() || line.chars().count() + 1 + word.chars().count() <= width);
+        if !fits {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -47,5 +66,11 @@ mod tests {
             [0.0, 0.01234, 0.1234, 1.234, 12.34, 99.96, 123.4, 999.6, 1234567.0].map(significant).to_vec();
         assert_eq!(written, ["0", "0.0123", "0.123", "1.23", "12.3", "100", "123", "1,000", "1,234,567"]);
         assert_eq!((share(0.004), share(0.0213), share(0.914)), ("0.4%".into(), "2%".into(), "91%".into()));
+    }
+
+    #[test]
+    fn text_is_wrapped_at_spaces() {
+        assert_eq!(wrap("one two three", 7), "one two\nthree");
+        assert_eq!(wrap("unbreakable", 3), "unbreakable");
     }
 }

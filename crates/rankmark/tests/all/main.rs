@@ -19,3 +19,4 @@ mod sizes;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod training;
+mod validate;

@@ -97,7 +97,8 @@ fn errors_of_flags_point_at_the_flag() {
     refused("comm all_reduec", &["all_reduec", "did you mean `all_reduce`?"]);
     refused("comm all_reduce --ranks 0", &["--ranks 0", "from 1 to 1024"]);
     refused("comm all_reduce --ranks 10000", &["--ranks 10000", "from 1 to 1024"]);
-    refused("comm all_reduce --backend nccl2", &["--backend nccl2", "shm"]);
+    refused("comm all_reduce --backend pigeon", &["--backend pigeon", "shm"]);
+    refused("comm all_reduce --backend nccl2", &["--backend nccl2", "did you mean `nccl`?"]);
     refused("comm all_reduce --dtype f31", &["--dtype f31", "did you mean `f32`?"]);
     refused("comm all_reduce --bytes 64KB,1XB", &["1XB", "64KiB"]);
     refused("comm all_reduce --set rnaks=2", &["`rnaks`", "did you mean `ranks`?"]);

@@ -1,0 +1,231 @@
+//! A rank's end of the library's communicator.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use terms::{Collective, Dtype, Reduce};
+
+use super::steps::{Step, data_type, operator, steps};
+use super::symbols::{Code, Comm, IN_PROGRESS, Symbols, UNIQUE_ID_BYTES, UniqueId};
+use crate::{Abort, Bootstrap, Call, Capabilities, Error, Progress, Result, Shape, wait};
+
+/// A stream of the device, as the library wants it: a cudaStream_t or hipStream_t.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream(pub *mut c_void);
+
+/// ncclComm_t with its rank and size. Ends with ncclCommDestroy; with ncclCommAbort once its [`Abort`] was raised.
+#[derive(Debug)]
+pub struct Handle {
+    symbols: Arc<Symbols>,
+    comm: Comm,
+    shape: Shape,
+    abort: Abort,
+}
+
+// SAFETY: the library lets any one thread at a time use a communicator, and `&mut self` sees to it that it is one.
+unsafe impl Send for Handle {}
+
+impl Handle {
+    /// Joins this rank with its peers: rank 0's unique id reaches all over the bootstrap. Collective. The rank's device
+    /// must be the calling thread's current one.
+    ///
+    /// # Errors
+    /// [`Error::Library`] with the library's words.
+    pub fn join(symbols: Arc<Symbols>, bootstrap: &mut dyn Bootstrap, abort: Abort) -> Result<Self> {
+        let place = bootstrap.place();
+        // An error of rank 0 travels as no bytes, so that no rank waits for an id that never comes.
+        let made = (place.rank == 0).then(|| symbols.unique_id());
+        let own = made.as_ref().and_then(|id| id.as_ref().ok()).map_or(&[][..], |id| &id.0[..]);
+        let gathered = bootstrap.all_gather(own)?;
+        made.transpose()?;
+        let id: [u8; UNIQUE_ID_BYTES] = gathered
+            .first()
+            .and_then(|bytes| bytes.as_slice().try_into().ok())
+            .ok_or_else(|| Error::Mismatch("rank 0 has made no unique id of this library".to_owned()))?;
+        let (rank, size) = (int(place.rank)?, int(place.size)?);
+        let mut comm = std::ptr::null_mut();
+        // SAFETY: as nccl.h declares it; the out-pointer is valid.
+        let code = unsafe { (symbols.init_rank)(&mut comm, size, UniqueId(id), rank) };
+        symbols.succeeded("ncclCommInitRank", None, code)?;
+        Ok(Self::of(symbols, comm, place.rank, place.size, abort))
+    }
+
+    fn of(symbols: Arc<Symbols>, comm: Comm, rank: u32, size: u32, abort: Abort) -> Self {
+        let capabilities = Capabilities { progress: Progress::Device, peer_view: false };
+        Self { symbols, comm, shape: Shape { rank, size, capabilities }, abort }
+    }
+
+    /// Where this rank stands.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Gives the operations to the stream, in order; returns before they are complete.
+    ///
+    /// # Errors
+    /// An invalid or unsupported call, before anything is given; [`Error::Library`]; [`Error::Aborted`].
+    ///
+    /// # Safety
+    /// The slices, and `scratch` (one byte), are memory that the library may access from the stream's device until the
+    /// stream has run what is given here; nobody else writes to it until then.
+    pub unsafe fn issue(&mut self, calls: &[Call], scratch: *mut u8, stream: Stream) -> Result<()> {
+        self.abort.check()?;
+        let planned: Vec<(&Call, Vec<Vec<Step>>)> =
+            calls.iter().map(|call| Ok((call, steps(call, &self.shape, scratch)?))).collect::<Result<_>>()?;
+        for (call, groups) in planned {
+            for group in groups.iter().filter(|group| !group.is_empty()) {
+                // SAFETY: the caller's promise.
+                unsafe { self.group(call, group, stream)? };
+            }
+        }
+        Ok(())
+    }
+
+    /// # Safety
+    /// As [`Handle::issue`].
+    unsafe fn group(&mut self, call: &Call, group: &[Step], stream: Stream) -> Result<()> {
+        // SAFETY: as nccl.h declares it.
+        self.check("ncclGroupStart", unsafe { (self.symbols.group_start)() })?;
+        // SAFETY: the caller's promise.
+        let issued = group.iter().try_for_each(|step| unsafe { self.step(call, step, stream) });
+        // A group that was opened is closed whatever happened in it: the next would nest in it.
+        // SAFETY: as nccl.h declares it.
+        let ended = unsafe { (self.symbols.group_end)() };
+        issued?;
+        self.check("ncclGroupEnd", ended)
+    }
+
+    /// # Safety
+    /// As [`Handle::issue`].
+    unsafe fn step(&self, call: &Call, step: &Step, Stream(stream): Stream) -> Result<()> {
+        let (symbols, comm) = (&self.symbols, self.comm);
+        // A barrier's one element is a byte that is summed, whatever the call says of types that it has none of.
+        let (dtype, op) = match call.op {
+            Collective::Barrier => (Dtype::U8, Reduce::Sum),
+            _ => (call.dtype, call.reduce),
+        };
+        let (dtype, op) = (data_type(dtype), operator(op));
+        let count = |count: u64| count as usize;
+        // SAFETY: all as nccl.h declares them; ranks and roots were checked against the communicator's size, and the
+        // memory is the caller's promise.
+        let (name, code) = unsafe {
+            match *step {
+                Step::AllReduce { from, to, count: n } => {
+                    ("ncclAllReduce", (symbols.all_reduce)(from.cast(), to.cast(), count(n), dtype, op, comm, stream))
+                }
+                Step::Reduce { from, to, count: n, root } => (
+                    "ncclReduce",
+                    (symbols.reduce)(from.cast(), to.cast(), count(n), dtype, op, int(root)?, comm, stream),
+                ),
+                Step::Broadcast { from, to, count: n, root } => (
+                    "ncclBroadcast",
+                    (symbols.broadcast)(from.cast(), to.cast(), count(n), dtype, int(root)?, comm, stream),
+                ),
+                Step::AllGather { from, to, count: n } => {
+                    ("ncclAllGather", (symbols.all_gather)(from.cast(), to.cast(), count(n), dtype, comm, stream))
+                }
+                Step::ReduceScatter { from, to, count: n } => (
+                    "ncclReduceScatter",
+                    (symbols.reduce_scatter)(from.cast(), to.cast(), count(n), dtype, op, comm, stream),
+                ),
+                Step::Send { from, count: n, peer } => {
+                    ("ncclSend", (symbols.send)(from.cast(), count(n), dtype, int(peer)?, comm, stream))
+                }
+                Step::Recv { to, count: n, peer } => {
+                    ("ncclRecv", (symbols.recv)(to.cast(), count(n), dtype, int(peer)?, comm, stream))
+                }
+            }
+        };
+        self.check(name, code)
+    }
+
+    /// Waits until `complete` says that the stream has run what was given. Ends early when the [`Abort`] is raised, or
+    /// when the library notices an error of its own (a peer that is gone, a network that fails).
+    ///
+    /// # Errors
+    /// [`Error::Aborted`], [`Error::Library`], what `complete` gives.
+    pub fn wait(&mut self, complete: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
+        for turn in 0.. {
+            if complete()? {
+                break;
+            }
+            if self.abort.is_raised() {
+                self.end();
+                return Err(Error::Aborted);
+            }
+            let mut code: Code = 0;
+            // SAFETY: as nccl.h declares it; the out-pointer is valid.
+            let asked = unsafe { (self.symbols.async_error)(self.comm, &mut code) };
+            self.check("ncclCommGetAsyncError", asked)?;
+            if code != IN_PROGRESS {
+                self.check("a group", code)?;
+            }
+            wait::pause(turn);
+        }
+        Ok(())
+    }
+
+    /// A communicator of the ranks that give the same color, ordered by key, then by rank. Collective. None for ranks
+    /// that give no color.
+    ///
+    /// # Errors
+    /// As [`Handle::issue`], and where a color or key has no room in the library's `int`.
+    pub fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Self>> {
+        /// NCCL_SPLIT_NOCOLOR.
+        const NO_COLOR: c_int = -1;
+        self.abort.check()?;
+        let color = color.map_or(Ok(NO_COLOR), int)?;
+        let mut comm = std::ptr::null_mut();
+        // SAFETY: as nccl.h declares it; the out-pointer is valid, and no configuration means the parent's.
+        let code = unsafe { (self.symbols.split)(self.comm, color, int(key)?, &mut comm, std::ptr::null_mut()) };
+        self.check("ncclCommSplit", code)?;
+        if comm.is_null() {
+            return Ok(None);
+        }
+        let mut of = Self::of(self.symbols.clone(), comm, 0, 0, self.abort.clone());
+        (of.shape.rank, of.shape.size) = of.asked()?;
+        Ok(Some(of))
+    }
+
+    /// Rank and size, as the library has them.
+    fn asked(&self) -> Result<(u32, u32)> {
+        let (mut rank, mut size) = (0, 0);
+        // SAFETY: as nccl.h declares them; the out-pointers are valid.
+        let codes =
+            unsafe { [(self.symbols.user_rank)(self.comm, &mut rank), (self.symbols.count)(self.comm, &mut size)] };
+        codes.into_iter().try_for_each(|code| self.check("ncclCommUserRank or ncclCommCount", code))?;
+        let negative = |_| Error::Mismatch(format!("the library says rank {rank} of {size}"));
+        Ok((u32::try_from(rank).map_err(negative)?, u32::try_from(size).map_err(negative)?))
+    }
+
+    fn check(&self, what: &str, code: Code) -> Result<()> {
+        self.symbols.succeeded(what, Some(self.comm), code)
+    }
+
+    /// Once: the library frees the communicator.
+    fn end(&mut self) {
+        let comm = std::mem::replace(&mut self.comm, std::ptr::null_mut());
+        if comm.is_null() {
+            return;
+        }
+        // Destroying waits for what was given to streams; aborting does not. What either says, nobody can act on.
+        // SAFETY: as nccl.h declares them; the communicator is alive, and nobody uses it afterwards.
+        unsafe {
+            if self.abort.is_raised() {
+                (self.symbols.abort)(comm)
+            } else {
+                (self.symbols.destroy)(comm)
+            };
+        }
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn int(number: u32) -> Result<c_int> {
+    c_int::try_from(number).map_err(|_| Error::InvalidCall(format!("{number} is too large for the library")))
+}

@@ -1,0 +1,237 @@
+//! An operation as the library's calls. Pure: addresses and counts in, calls out.
+//!
+//! What NCCL has no call for is made of sends and receives in one group (gather, scatter, all_to_all, all_to_allv,
+//! send_recv), of two groups one after the other (ping_pong), or of a sum of one element (barrier).
+
+use std::ffi::c_int;
+
+use terms::{Collective, Direction, Dtype, Reduce};
+
+use crate::{Call, Error, Result, Shape};
+
+/// One call of the library. Addresses are of device memory; counts are of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// ncclAllReduce.
+    AllReduce {
+        /// What is reduced.
+        from: *const u8,
+        /// Where the result goes.
+        to: *mut u8,
+        /// Elements of both.
+        count: u64,
+    },
+    /// ncclReduce to the root.
+    Reduce {
+        /// What is reduced.
+        from: *const u8,
+        /// Where the result goes on the root.
+        to: *mut u8,
+        /// Elements of both.
+        count: u64,
+        /// The root.
+        root: u32,
+    },
+    /// ncclBroadcast from the root.
+    Broadcast {
+        /// What is sent, on the root.
+        from: *const u8,
+        /// Where it goes.
+        to: *mut u8,
+        /// Elements of both.
+        count: u64,
+        /// The root.
+        root: u32,
+    },
+    /// ncclAllGather.
+    AllGather {
+        /// This rank's block.
+        from: *const u8,
+        /// All blocks.
+        to: *mut u8,
+        /// Elements of a block.
+        count: u64,
+    },
+    /// ncclReduceScatter.
+    ReduceScatter {
+        /// All blocks.
+        from: *const u8,
+        /// This rank's block of the result.
+        to: *mut u8,
+        /// Elements of a block.
+        count: u64,
+    },
+    /// ncclSend.
+    Send {
+        /// What is sent.
+        from: *const u8,
+        /// Elements.
+        count: u64,
+        /// Who gets it.
+        peer: u32,
+    },
+    /// ncclRecv.
+    Recv {
+        /// Where it goes.
+        to: *mut u8,
+        /// Elements.
+        count: u64,
+        /// Who sends it.
+        peer: u32,
+    },
+}
+
+/// ncclDataType_t.
+pub(super) const fn data_type(dtype: Dtype) -> c_int {
+    match dtype {
+        Dtype::U8 => 1,
+        Dtype::I32 => 2,
+        Dtype::I64 => 4,
+        Dtype::F16 => 6,
+        Dtype::F32 => 7,
+        Dtype::F64 => 8,
+        Dtype::Bf16 => 9,
+    }
+}
+
+/// ncclRedOp_t.
+pub(super) const fn operator(reduce: Reduce) -> c_int {
+    match reduce {
+        Reduce::Sum => 0,
+        Reduce::Prod => 1,
+        Reduce::Max => 2,
+        Reduce::Min => 3,
+        Reduce::Avg => 4,
+    }
+}
+
+/// The groups of calls that an operation consists of on this rank, one after the other; the calls of each are launched
+/// together. `scratch` is a byte of device memory, which a barrier overwrites.
+///
+/// # Errors
+/// An invalid call; [`Error::Unsupported`] for an all_to_all in place, which the library's sends and receives would
+/// overwrite before it is sent.
+pub fn steps(call: &Call, shape: &Shape, scratch: *mut u8) -> Result<Vec<Vec<Step>>> {
+    call.validate(shape)?;
+    let (from, to, count) = (call.input.ptr().cast_const(), call.output.ptr(), call.count(shape));
+    let block = count / u64::from(shape.size);
+    let (rank, root) = (shape.rank, call.peer);
+    let one = |step: Step| Ok(vec![vec![step]]);
+    match call.op {
+        Collective::AllReduce => one(Step::AllReduce { from, to, count }),
+        Collective::Reduce => {
+            let to = if rank == root { to } else { from.cast_mut() };
+            one(Step::Reduce { from, to, count, root })
+        }
+        Collective::Broadcast => {
+            let from = if rank == root { from } else { to.cast_const() };
+            one(Step::Broadcast { from, to, count, root })
+        }
+        Collective::AllGather => one(Step::AllGather { from, to, count: block }),
+        Collective::ReduceScatter => one(Step::ReduceScatter { from, to, count: block }),
+        Collective::Barrier => one(Step::AllReduce { from: scratch, to: scratch, count: 1 }),
+        Collective::AllToAll if call.is_in_place() => {
+            Err(Error::Unsupported { backend: super::ABOUT.name, what: "run all_to_all in place".to_owned() })
+        }
+        Collective::PingPong => Ok(ping_pong(call, rank, count)),
+        _ => {
+            let mut pairs = Pairs { call, steps: Vec::new() };
+            pairs.exchange(shape, count, block);
+            Ok(vec![pairs.steps])
+        }
+    }
+}
+
+/// There, and only then back.
+fn ping_pong(call: &Call, rank: u32, count: u64) -> Vec<Vec<Step>> {
+    let peer = if rank == 0 { call.peer } else { 0 };
+    if rank != 0 && rank != call.peer {
+        return Vec::new();
+    }
+    let send = Step::Send { from: call.input.ptr().cast_const(), count, peer };
+    let recv = Step::Recv { to: call.output.ptr(), count, peer };
+    match (rank, call.peer) {
+        // Alone: to itself.
+        (_, 0) => vec![vec![send, recv]],
+        (0, _) => vec![vec![send], vec![recv]],
+        _ => vec![vec![recv], vec![send]],
+    }
+}
+
+/// Sends and receives of one group.
+struct Pairs<'a> {
+    call: &'a Call,
+    steps: Vec<Step>,
+}
+
+impl Pairs<'_> {
+    fn exchange(&mut self, shape: &Shape, count: u64, block: u64) {
+        let (rank, ranks, root) = (shape.rank, shape.size, self.call.peer);
+        let (next, before) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+        let others = |peer: &u32| *peer != rank;
+        match self.call.op {
+            // The root's own block, in place, is where it belongs already.
+            Collective::Gather => {
+                let there = rank == root && self.call.is_in_place();
+                if !there {
+                    self.send(0, block, root);
+                }
+                if rank == root {
+                    (0..ranks).filter(|peer| !there || others(peer)).for_each(|peer| {
+                        self.recv(u64::from(peer) * block, block, peer);
+                    });
+                }
+            }
+            Collective::Scatter => {
+                let there = rank == root && self.call.is_in_place();
+                if rank == root {
+                    (0..ranks).filter(|peer| !there || others(peer)).for_each(|peer| {
+                        self.send(u64::from(peer) * block, block, peer);
+                    });
+                }
+                if !there {
+                    self.recv(0, block, root);
+                }
+            }
+            Collective::AllToAll => (0..ranks).for_each(|peer| {
+                self.send(u64::from(peer) * block, block, peer);
+                self.recv(u64::from(peer) * block, block, peer);
+            }),
+            Collective::AllToAllV => {
+                let Some(counts) = self.call.counts.clone() else { return };
+                (0..ranks).for_each(|peer| {
+                    self.send(counts.send_offset(rank, peer), counts.get(rank, peer), peer);
+                    self.recv(counts.receive_offset(peer, rank), counts.get(peer, rank), peer);
+                });
+            }
+            // Between the same two ranks, sends and receives match in the order in which they are given.
+            Collective::SendRecv if self.call.direction == Direction::BothWays => {
+                let half = count / 2;
+                self.send(0, half, next);
+                self.send(half, half, before);
+                self.recv(0, half, before);
+                self.recv(half, half, next);
+            }
+            Collective::SendRecv => {
+                self.send(0, count, next);
+                self.recv(0, count, before);
+            }
+            _ => {}
+        }
+    }
+
+    /// Neither end calls for nothing.
+    fn send(&mut self, offset: u64, count: u64, peer: u32) {
+        let from = self.call.input.ptr().wrapping_add(self.bytes(offset)).cast_const();
+        self.steps.extend((count > 0).then_some(Step::Send { from, count, peer }));
+    }
+
+    fn recv(&mut self, offset: u64, count: u64, peer: u32) {
+        let to = self.call.output.ptr().wrapping_add(self.bytes(offset));
+        self.steps.extend((count > 0).then_some(Step::Recv { to, count, peer }));
+    }
+
+    fn bytes(&self, elements: u64) -> usize {
+        (elements * self.call.dtype.bytes()) as usize
+    }
+}

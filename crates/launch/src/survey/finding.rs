@@ -1,0 +1,100 @@
+//! A row of the survey.
+
+/// What is true of a thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It is there and works.
+    Ready,
+    /// It works, and costs performance as it is set.
+    Slow,
+    /// It is there and does not work, or breaks what uses it.
+    Misconfigured,
+    /// It is not there.
+    Missing,
+}
+
+impl State {
+    /// Its one spelling.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Slow => "slow",
+            Self::Misconfigured => "misconfigured",
+            Self::Missing => "missing",
+        }
+    }
+}
+
+/// One thing that was looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What it belongs to ("MPI").
+    pub group: &'static str,
+    /// What it is ("Open MPI").
+    pub name: String,
+    /// What is true of it.
+    pub state: State,
+    /// What was found: version and path, a setting, or why it is missing.
+    pub found: String,
+    /// What its state costs whoever measures here.
+    pub costs: Option<String>,
+    /// The command, or the act, that mends it.
+    pub mend: Option<String>,
+    /// Whether the user named it, so that its absence is an error.
+    pub asked: bool,
+}
+
+impl Finding {
+    fn new(name: impl Into<String>, state: State, found: impl Into<String>) -> Self {
+        // One line each: what libraries and programs say may have several.
+        let found = found.into().split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { group: "", name: name.into(), state, found, costs: None, mend: None, asked: false }
+    }
+
+    /// It works.
+    pub fn ready(name: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(name, State::Ready, found)
+    }
+
+    /// It works, slowly.
+    pub fn slow(name: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(name, State::Slow, found)
+    }
+
+    /// It is there and wrong.
+    pub fn misconfigured(name: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(name, State::Misconfigured, found)
+    }
+
+    /// It is not there.
+    pub fn missing(name: impl Into<String>, found: impl Into<String>) -> Self {
+        Self::new(name, State::Missing, found)
+    }
+
+    /// With what that costs.
+    #[must_use]
+    pub fn costs(mut self, costs: impl Into<String>) -> Self {
+        self.costs = Some(costs.into());
+        self
+    }
+
+    /// With what mends it.
+    #[must_use]
+    pub fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+
+    /// Of this group.
+    #[must_use]
+    pub const fn of(mut self, group: &'static str) -> Self {
+        self.group = group;
+        self
+    }
+
+    /// Whether something is wrong that the user should not run with: it is misconfigured, or was asked for by name and
+    /// is not there.
+    pub fn is_trouble(&self) -> bool {
+        self.state == State::Misconfigured || self.asked && self.state == State::Missing
+    }
+}

@@ -1,0 +1,224 @@
+//! GPUs, their driver, and the libraries that they are used through.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use comm::library;
+use serde_json::Value;
+use terms::Bytes;
+
+use super::native::{self, Native};
+use super::{Finding, Request, State, probe};
+
+/// NVIDIA's number on the PCI bus.
+const NVIDIA: &str = "0x10de";
+
+pub(super) fn look(request: &Request) -> Vec<Finding> {
+    let mut folders = library::search_path();
+    // Wheels lie out of the loader's sight, where PyTorch opens them by path.
+    folders.extend(request.python.iter().flat_map(|python| wheels(python)));
+    let mut found = driver(&folders, &on_the_bus(Path::new("/sys/bus/pci/devices")));
+    let useless = found.iter().all(|row| row.state == State::Missing);
+    let mut used = native::FOR_GPUS.iter().flat_map(|native| libraries(native, &folders)).collect::<Vec<_>>();
+    if useless {
+        used.iter_mut().filter(|row| row.state == State::Missing).for_each(|row| {
+            row.found = "not where the loader looks, and of no use without a GPU".to_owned();
+            (row.costs, row.mend) = (None, None);
+        });
+    }
+    found.extend(used);
+    found
+}
+
+/// A row for each library of a kind in these folders, or one that says that there is none.
+pub(super) fn libraries(native: &Native, folders: &[PathBuf]) -> Vec<Finding> {
+    let paths = library::find(folders, native.stems);
+    if paths.is_empty() {
+        let found = format!("no {}.so where the loader looks", native.stems[0]);
+        return vec![Finding::missing(native.name, found).costs(native.costs).mend(native.mend)];
+    }
+    paths.iter().map(|path| one(native, path)).collect()
+}
+
+fn one(native: &Native, path: &Path) -> Finding {
+    match probe::ask(native, path) {
+        Ok(about) => Finding::ready(native.name, format!("{}  {}", word(&about, "version"), path.display())),
+        Err(why) => Finding::misconfigured(native.name, format!("{}: {why}", path.display()))
+            .costs(native.costs)
+            .mend("install it again, or take it off the loader's path"),
+    }
+}
+
+fn word(value: &Value, name: &str) -> String {
+    match value.get(name) {
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Null) | None => "?".to_owned(),
+        Some(other) => other.to_string(),
+    }
+}
+
+/// Folders of NVIDIA's wheels in the environment of this Python.
+fn wheels(python: &Path) -> Vec<PathBuf> {
+    // The environment is where the link lies, not the program that it leads to.
+    let Some(prefix) = python.parent().and_then(Path::parent) else { return Vec::new() };
+    let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let pythons = entries(prefix.join("lib"))
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("python3")));
+    let mut folders: Vec<PathBuf> =
+        pythons.flat_map(|python| entries(python.join("site-packages/nvidia"))).map(|path| path.join("lib")).collect();
+    folders.sort();
+    folders
+}
+
+/// Addresses of NVIDIA's display and compute devices on the PCI bus.
+fn on_the_bus(folder: &Path) -> Vec<String> {
+    let read = |path: PathBuf| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    // Class 0x03: displays, and 3D controllers without one.
+    let gpus =
+        entries.filter(|path| read(path.join("vendor")) == NVIDIA && read(path.join("class")).starts_with("0x03"));
+    let mut gpus: Vec<String> =
+        gpus.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
+    gpus.sort();
+    gpus
+}
+
+/// The driver, and each GPU; or exactly what is missing.
+fn driver(folders: &[PathBuf], bus: &[String]) -> Vec<Finding> {
+    const COSTS: &str = "nothing runs on a GPU";
+    let paths = library::find(folders, native::NVML.stems);
+    let Some(path) = paths.first() else {
+        return vec![without_driver(bus)];
+    };
+    let about = match probe::ask(&native::NVML, path) {
+        Ok(about) => about,
+        Err(why) => {
+            let found = format!("{}: {why}", path.display());
+            return vec![if bus.is_empty() && !Path::new("/dev/nvidiactl").exists() {
+                Finding::missing("driver", format!("no GPU: {found}")).costs(COSTS)
+            } else {
+                Finding::misconfigured("driver", found)
+                    .costs(COSTS)
+                    .mend("nvidia-smi says the same; reload the module (modprobe nvidia) or install the driver again")
+            }];
+        }
+    };
+    let found = format!("{}, runs CUDA up to {}", word(&about, "version"), word(&about, "cuda"));
+    let mut rows = vec![Finding::ready("driver", found)];
+    rows.extend(cuda_driver(folders));
+    let devices = about.get("devices").and_then(Value::as_array).cloned().unwrap_or_default();
+    if devices.is_empty() {
+        rows.push(Finding::missing("GPU", "the driver knows none").costs(COSTS));
+    }
+    rows.extend(devices.iter().map(device));
+    rows
+}
+
+fn without_driver(bus: &[String]) -> Finding {
+    const COSTS: &str = "nothing runs on a GPU";
+    let module = match fs::metadata("/proc/driver/nvidia/version") {
+        Ok(_) => "the kernel module is loaded".to_owned(),
+        Err(error) => format!("/proc/driver/nvidia/version: {}", plain(&error)),
+    };
+    let library = "no libnvidia-ml.so where the loader looks";
+    match bus.first() {
+        Some(first) => Finding::misconfigured(
+            "driver",
+            format!("{} GPUs on the PCI bus ({first}), {library}; {module}", bus.len()),
+        )
+        .costs(COSTS)
+        .mend("install the NVIDIA driver (a container: docker run --gpus all)"),
+        None => Finding::missing("driver", format!("no NVIDIA GPU on the PCI bus, {library}; {module}")).costs(COSTS),
+    }
+}
+
+/// Without the number that the system's own text ends with.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// Only a driver that does not start is worth a row: its version stands above already.
+fn cuda_driver(folders: &[PathBuf]) -> Option<Finding> {
+    let paths = library::find(folders, native::CUDA_DRIVER.stems);
+    match paths.first() {
+        None => {
+            let row = Finding::misconfigured("CUDA driver", "no libcuda.so where the loader looks, beside NVML");
+            Some(row.costs(native::CUDA_DRIVER.costs).mend("install the driver's compute part (Debian: libcuda1)"))
+        }
+        Some(path) => Some(one(&native::CUDA_DRIVER, path)).filter(|row| row.state != State::Ready),
+    }
+}
+
+fn device(about: &Value) -> Finding {
+    let name = format!("GPU {}", word(about, "index"));
+    if let Some(why) = about.get("error").and_then(Value::as_str) {
+        let mend = "nvidia-smi -q shows more; a GPU that fell off the bus needs a restart";
+        return Finding::misconfigured(name, why).costs("this GPU cannot be used").mend(mend);
+    }
+    let number = |name: &str| about.get(name).and_then(Value::as_u64);
+    let mut parts = vec![word(about, "name")];
+    parts.extend(number("memory_bytes").map(|bytes| Bytes(bytes).about()));
+    parts.extend(number("nvlinks").filter(|links| *links > 0).map(|links| format!("{links} NVLinks")));
+    let width = number("pcie_width").zip(number("pcie_width_max"));
+    let generation = number("pcie_generation_max");
+    parts.extend(width.zip(generation).map(|((width, _), generation)| format!("PCIe {generation} x{width}")));
+    if about.get("mig").and_then(Value::as_bool) == Some(true) {
+        parts.push("MIG on".to_owned());
+    }
+    // The generation falls when a GPU is idle; the width does not, unless the slot or the riser has fewer lanes.
+    if let Some((now, most)) = width.filter(|(now, most)| now < most) {
+        return Finding::slow(name, parts.join(", "))
+            .costs(format!("its slot gives {now} of {most} PCIe lanes: copies and collectives through the host"))
+            .mend("another slot, or the firmware's bifurcation setting");
+    }
+    let used = number("used_bytes").zip(number("memory_bytes")).filter(|(used, all)| used * 10 > *all);
+    if let Some((used, _)) = used {
+        return Finding::slow(name, format!("{}, {} in use", parts.join(", "), Bytes(used).about()))
+            .costs("somebody else computes on it")
+            .mend("nvidia-smi lists whose processes these are");
+    }
+    Finding::ready(name, parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_gpu_without_its_lanes_or_to_itself_is_slow() {
+        let whole = json!({"index": 0, "name": "H100", "memory_bytes": 80_u64 << 30, "used_bytes": 0,
+                           "pcie_generation_max": 5, "pcie_width": 16, "pcie_width_max": 16, "nvlinks": 18});
+        assert_eq!(device(&whole), Finding::ready("GPU 0", "H100, 80.0 GiB, 18 NVLinks, PCIe 5 x16"));
+        let with = |key: &str, value: Value| {
+            let mut about = whole.clone();
+            about[key] = value;
+            device(&about)
+        };
+        assert_eq!(with("pcie_width", json!(8)).state, State::Slow);
+        assert_eq!(with("used_bytes", json!(20_u64 << 30)).state, State::Slow);
+        assert_eq!(device(&json!({"index": 1, "error": "GPU is lost"})).state, State::Misconfigured);
+    }
+
+    #[test]
+    fn a_gpu_on_the_bus_without_a_driver_is_misconfigured_and_none_is_missing() {
+        let root = std::env::temp_dir().join(format!("rankmark-bus-{}", std::process::id()));
+        for (address, vendor, class) in [
+            ("0000:01:00.0", "0x10de", "0x030200"),
+            ("0000:01:00.1", "0x10de", "0x040300"),
+            ("0000:02:00.0", "0x8086", "0x030000"),
+        ] {
+            fs::create_dir_all(root.join(address)).unwrap();
+            fs::write(root.join(address).join("vendor"), format!("{vendor}\n")).unwrap();
+            fs::write(root.join(address).join("class"), format!("{class}\n")).unwrap();
+        }
+        let bus = on_the_bus(&root);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(bus, ["0000:01:00.0"]);
+        assert_eq!(without_driver(&bus).state, State::Misconfigured);
+        assert_eq!(without_driver(&[]).state, State::Missing);
+        let missing = driver(&[], &[]);
+        assert!(missing[0].found.contains("no libnvidia-ml.so where the loader looks"), "{missing:?}");
+    }
+}

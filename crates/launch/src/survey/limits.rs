@@ -1,0 +1,156 @@
+//! Settings of the kernel and of this login that bound or slow down what ranks do.
+
+use std::ffi::CString;
+use std::fs;
+
+use terms::Bytes;
+
+use super::{Finding, Request};
+
+pub(super) fn look(_request: &Request) -> Vec<Finding> {
+    let mut found = vec![huge_pages(&text("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))];
+    found.push(memlock(limit(libc::RLIMIT_MEMLOCK), has_rdma()));
+    found.push(shared_files(size_of_shm()));
+    found.push(descriptors(limit(libc::RLIMIT_NOFILE)));
+    found.push(governor(&governors()));
+    found
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+/// The word in brackets is the one that is set.
+fn huge_pages(setting: &str) -> Finding {
+    let chosen = setting.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+    match chosen {
+        Some(word @ ("always" | "within_size" | "advise" | "force")) => {
+            Finding::ready("huge pages", format!("{word}, for shared memory"))
+        }
+        Some(word) => Finding::slow("huge pages", format!("{word}, for shared memory"))
+            .costs("4 to 9% of the bandwidth of large messages")
+            .mend("echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"),
+        None => Finding::missing("huge pages", "this kernel has none for shared memory")
+            .costs("4 to 9% of the bandwidth of large messages"),
+    }
+}
+
+/// What a process may pin. RDMA pins buffers; without RDMA nothing here needs it.
+fn memlock(limit: Option<u64>, rdma: bool) -> Finding {
+    const ENOUGH: u64 = 1 << 30;
+    let text = limit.map_or("unlimited".to_owned(), |limit| Bytes(limit).about());
+    if limit.is_none_or(|limit| limit >= ENOUGH) {
+        return Finding::ready("memlock", text);
+    }
+    if rdma {
+        return Finding::misconfigured("memlock", format!("{text}, and there is RDMA hardware"))
+            .costs("UCX, NCCL and MPI cannot register buffers: they fail, or fall back to TCP")
+            .mend("ulimit -l unlimited (for ever: `* - memlock unlimited` in /etc/security/limits.conf)");
+    }
+    Finding::ready("memlock", format!("{text}; only RDMA needs more, and there is none"))
+}
+
+fn has_rdma() -> bool {
+    fs::read_dir("/sys/class/infiniband").is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// /dev/shm: ours does without (memfd); most others put their shared memory there.
+fn shared_files(size: Option<u64>) -> Finding {
+    /// What Docker gives when nobody asks for more.
+    const TOO_SMALL: u64 = 64 << 20;
+    const MOUNT: &str =
+        "docker run --shm-size=8g; a pod's emptyDir {medium: Memory}; mount -o remount,size=8G /dev/shm";
+    const COSTS: &str = "Open MPI, NCCL and PyTorch's data loaders fail or fall back; backend `shm` does not use it";
+    match size {
+        Some(size) if size > TOO_SMALL => Finding::ready("/dev/shm", Bytes(size).about()),
+        Some(size) => Finding::misconfigured("/dev/shm", Bytes(size).about()).costs(COSTS).mend(MOUNT),
+        None => Finding::misconfigured("/dev/shm", "is not mounted").costs(COSTS).mend(MOUNT),
+    }
+}
+
+/// The size of the file system mounted at /dev/shm; None where it is not memory.
+fn size_of_shm() -> Option<u64> {
+    let path = CString::new("/dev/shm").ok()?;
+    // SAFETY: all zeros is a valid statfs.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a terminated path and a valid out-pointer.
+    let refused = unsafe { libc::statfs(path.as_ptr(), &mut about) } != 0;
+    if refused || about.f_type != libc::TMPFS_MAGIC {
+        return None;
+    }
+    // A tmpfs without a limit says 0 blocks.
+    let size = about.f_blocks.saturating_mul(u64::try_from(about.f_bsize).ok()?);
+    Some(if size == 0 { u64::MAX } else { size })
+}
+
+fn descriptors(limit: Option<u64>) -> Finding {
+    const ENOUGH: u64 = 1024;
+    let text = limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
+    if limit.is_none_or(|limit| limit >= ENOUGH) {
+        return Finding::ready("open files", text);
+    }
+    Finding::slow("open files", text).costs("worlds of many ranks are refused").mend("ulimit -n 65536")
+}
+
+/// A soft limit; None: unlimited.
+fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid out-pointer.
+    let refused = unsafe { libc::getrlimit(resource, &mut limit) } < 0;
+    (!refused && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+}
+
+/// Each processor's governor, each once.
+fn governors() -> Vec<String> {
+    let entries = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let mut governors: Vec<String> =
+        entries.filter_map(|entry| fs::read_to_string(entry.path().join("cpufreq/scaling_governor")).ok()).collect();
+    governors.iter_mut().for_each(|governor| *governor = governor.trim().to_owned());
+    governors.sort();
+    governors.dedup();
+    governors
+}
+
+fn governor(governors: &[String]) -> Finding {
+    if governors.is_empty() {
+        return Finding::ready("governor", "none: clocks are the hypervisor's or the firmware's");
+    }
+    let text = governors.join(", ");
+    if governors == ["performance"] {
+        return Finding::ready("governor", text);
+    }
+    Finding::slow("governor", text).costs("clocks wander with the load").mend("cpupower frequency-set -g performance")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::survey::State;
+
+    #[test]
+    fn settings_are_judged() {
+        let state = |finding: Finding| finding.state;
+        assert_eq!(state(huge_pages("always within_size [advise] never deny force")), State::Ready);
+        assert_eq!(state(huge_pages("always within_size advise [never] deny force")), State::Slow);
+        assert_eq!(state(huge_pages("")), State::Missing);
+        assert_eq!(state(memlock(Some(8 << 20), true)), State::Misconfigured);
+        assert_eq!(state(memlock(Some(8 << 20), false)), State::Ready);
+        assert_eq!(memlock(None, true), Finding::ready("memlock", "unlimited"));
+        assert_eq!(state(shared_files(Some(64 << 20))), State::Misconfigured);
+        assert_eq!(state(shared_files(None)), State::Misconfigured);
+        assert_eq!(state(shared_files(Some(1 << 30))), State::Ready);
+        assert_eq!(state(descriptors(Some(256))), State::Slow);
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        assert_eq!(state(governor(&names(&["performance"]))), State::Ready);
+        assert_eq!(state(governor(&names(&["performance", "powersave"]))), State::Slow);
+        assert_eq!(state(governor(&[])), State::Ready);
+    }
+
+    #[test]
+    fn limits_are_those_of_this_process() {
+        let said = fs::read_to_string("/proc/self/limits").unwrap();
+        let files = said.lines().find(|line| line.starts_with("Max open files")).unwrap();
+        let soft = files.split_whitespace().nth(3).unwrap();
+        assert_eq!(limit(libc::RLIMIT_NOFILE).map_or("unlimited".to_owned(), |limit| limit.to_string()), soft);
+    }
+}

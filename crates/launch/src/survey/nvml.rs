@@ -1,0 +1,155 @@
+//! What NVML tells of the driver and the GPUs (nvml.h). Runs in a child only.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use comm::library::Library;
+use serde_json::{Map, Value, json};
+
+use super::native::function;
+
+type Device = *mut c_void;
+type Init = unsafe extern "C" fn() -> c_int;
+type ErrorString = unsafe extern "C" fn(c_int) -> *const c_char;
+type Text = unsafe extern "C" fn(*mut c_char, c_uint) -> c_int;
+type Number = unsafe extern "C" fn(*mut c_int) -> c_int;
+type DeviceByIndex = unsafe extern "C" fn(c_uint, *mut Device) -> c_int;
+type DeviceText = unsafe extern "C" fn(Device, *mut c_char, c_uint) -> c_int;
+type DeviceNumber = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
+type DeviceMode = unsafe extern "C" fn(Device, *mut c_uint, *mut c_uint) -> c_int;
+type DeviceMemory = unsafe extern "C" fn(Device, *mut Memory) -> c_int;
+type DeviceLink = unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int;
+
+/// nvmlMemory_t.
+#[repr(C)]
+#[derive(Default)]
+struct Memory {
+    total: u64,
+    free: u64,
+    used: u64,
+}
+
+/// NVML_NVLINK_MAX_LINKS.
+const LINKS: c_uint = 18;
+
+/// The driver's version, the newest CUDA that it runs, and each GPU.
+pub(super) fn ask(library: Library) -> Result<Value, String> {
+    let library = &library;
+    // SAFETY: as nvml.h declares it.
+    let code = unsafe { function::<Init>(library, c"nvmlInit_v2")?() };
+    succeeded(library, "nvmlInit", code)?;
+    let mut cuda = 0;
+    // SAFETY: as nvml.h declares it; the out-pointer is valid.
+    let code = unsafe { function::<Number>(library, c"nvmlSystemGetCudaDriverVersion_v2")?(&mut cuda) };
+    succeeded(library, "nvmlSystemGetCudaDriverVersion", code)?;
+    let mut count: c_uint = 0;
+    // SAFETY: as nvml.h declares it (an unsigned, which is as large); the out-pointer is valid.
+    let code = unsafe {
+        function::<Number>(library, c"nvmlDeviceGetCount_v2")?(std::ptr::from_mut(&mut count).cast::<c_int>())
+    };
+    succeeded(library, "nvmlDeviceGetCount", code)?;
+    let devices: Vec<Value> = (0..count)
+        .map(|index| device(library, index).unwrap_or_else(|why| json!({ "index": index, "error": why })))
+        .collect();
+    Ok(json!({
+        "version": driver(library)?,
+        "cuda": format!("{}.{}", cuda / 1000, cuda % 1000 / 10),
+        "devices": devices,
+    }))
+}
+
+fn succeeded(library: &Library, what: &str, code: c_int) -> Result<(), String> {
+    if code == 0 {
+        return Ok(());
+    }
+    // SAFETY: as nvml.h declares it; it gives a terminated text of its own.
+    let said = unsafe {
+        let text = function::<ErrorString>(library, c"nvmlErrorString")?(code);
+        if text.is_null() { format!("code {code}") } else { CStr::from_ptr(text).to_string_lossy().into_owned() }
+    };
+    Err(format!("`{what}` failed: {said}"))
+}
+
+fn driver(library: &Library) -> Result<String, String> {
+    let mut text = [0_u8; 128];
+    // SAFETY: as nvml.h declares it; the text's length is given.
+    let code = unsafe {
+        let get = function::<Text>(library, c"nvmlSystemGetDriverVersion")?;
+        get(text.as_mut_ptr().cast(), text.len() as c_uint - 1)
+    };
+    succeeded(library, "nvmlSystemGetDriverVersion", code)?;
+    Ok(written(&text))
+}
+
+fn written(text: &[u8]) -> String {
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    String::from_utf8_lossy(&text[..end]).into_owned()
+}
+
+/// One GPU. What it does not tell (a consumer's card, a slice of a GPU) is absent.
+fn device(library: &Library, index: c_uint) -> Result<Value, String> {
+    let mut device: Device = std::ptr::null_mut();
+    // SAFETY: as nvml.h declares it; the out-pointer is valid.
+    let code = unsafe { function::<DeviceByIndex>(library, c"nvmlDeviceGetHandleByIndex_v2")?(index, &mut device) };
+    succeeded(library, "nvmlDeviceGetHandleByIndex", code)?;
+    let mut name = [0_u8; 128];
+    // SAFETY: as nvml.h declares it; the handle is NVML's own, and the text's length is given.
+    let code = unsafe {
+        let get = function::<DeviceText>(library, c"nvmlDeviceGetName")?;
+        get(device, name.as_mut_ptr().cast(), name.len() as c_uint - 1)
+    };
+    succeeded(library, "nvmlDeviceGetName", code)?;
+    let mut about = Map::new();
+    about.insert("index".to_owned(), index.into());
+    about.insert("name".to_owned(), written(&name).into());
+    let mut memory = Memory::default();
+    // SAFETY: as nvml.h declares it; the struct is nvmlMemory_t.
+    let code = unsafe { function::<DeviceMemory>(library, c"nvmlDeviceGetMemoryInfo")?(device, &mut memory) };
+    if code == 0 {
+        about.insert("memory_bytes".to_owned(), memory.total.into());
+        about.insert("used_bytes".to_owned(), memory.used.into());
+    }
+    for (key, symbol) in [
+        ("pcie_generation", c"nvmlDeviceGetCurrPcieLinkGeneration"),
+        ("pcie_generation_max", c"nvmlDeviceGetMaxPcieLinkGeneration"),
+        ("pcie_width", c"nvmlDeviceGetCurrPcieLinkWidth"),
+        ("pcie_width_max", c"nvmlDeviceGetMaxPcieLinkWidth"),
+        ("persistence", c"nvmlDeviceGetPersistenceMode"),
+    ] {
+        // SAFETY: as nvml.h declares all of these.
+        if let Some(number) = unsafe { number(library, symbol, device) } {
+            about.insert(key.to_owned(), number.into());
+        }
+    }
+    // SAFETY: as nvml.h declares it; both out-pointers are valid.
+    let mig = unsafe {
+        let (mut now, mut later) = (0, 0);
+        let get = function::<DeviceMode>(library, c"nvmlDeviceGetMigMode").ok();
+        get.filter(|get| get(device, &mut now, &mut later) == 0).map(|_| now)
+    };
+    about.extend(mig.map(|mig| ("mig".to_owned(), (mig == 1).into())));
+    about.insert("nvlinks".to_owned(), links(library, device).into());
+    Ok(Value::Object(about))
+}
+
+/// A number of a GPU, where it has one.
+///
+/// # Safety
+/// The symbol is a function of NVML's from a device to one unsigned.
+unsafe fn number(library: &Library, symbol: &CStr, device: Device) -> Option<c_uint> {
+    let mut number = 0;
+    // SAFETY: the caller's promise; the out-pointer is valid.
+    let code = unsafe { function::<DeviceNumber>(library, symbol).ok()?(device, &mut number) };
+    (code == 0).then_some(number)
+}
+
+/// NVLinks that are up.
+fn links(library: &Library, device: Device) -> usize {
+    // SAFETY: as nvml.h declares it.
+    let Ok(get) = (unsafe { function::<DeviceLink>(library, c"nvmlDeviceGetNvLinkState") }) else { return 0 };
+    let is_up = |link: &c_uint| {
+        let mut state = 0;
+        // SAFETY: as above; the out-pointer is valid, and a link that there is not is answered with an error.
+        unsafe { get(device, *link, &mut state) == 0 && state == 1 }
+    };
+    (0..LINKS).filter(is_up).count()
+}

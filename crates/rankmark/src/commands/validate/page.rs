@@ -1,0 +1,152 @@
+//! The findings as a page: groups, aligned rows, what a row costs and what mends it under it.
+
+use launch::survey::{Finding, State};
+
+use super::Findings;
+use super::plan::Outlook;
+use crate::terminal::wrap;
+
+const BOLD: &str = "\u{1b}[1m";
+const DIM: &str = "\u{1b}[2m";
+const PLAIN: &str = "\u{1b}[0m";
+/// Longer names share the column of what was found.
+const LONGEST_NAME: usize = 14;
+/// Cases named of each reason; the rest is counted.
+const NAMED: usize = 3;
+
+const fn mark(state: State) -> (&'static str, char) {
+    match state {
+        State::Ready => ("\u{1b}[32m", '✓'),
+        State::Slow => ("\u{1b}[33m", '!'),
+        State::Misconfigured => ("\u{1b}[31m", '✗'),
+        State::Missing => (DIM, '·'),
+    }
+}
+
+/// The page for a terminal of so many columns.
+pub(super) fn text(findings: &Findings, width: usize) -> String {
+    let rows = folded(&findings.rows);
+    let longest = |of: &dyn Fn(&Finding) -> usize| rows.iter().map(of).max().unwrap_or(0);
+    let columns = Columns {
+        word: longest(&|row| row.state.word().len()),
+        name: rows
+            .iter()
+            .map(|row| row.name.chars().count())
+            .filter(|length| *length <= LONGEST_NAME)
+            .max()
+            .unwrap_or(0),
+        width,
+    };
+    let mut text = String::new();
+    let mut group = "";
+    for row in &rows {
+        if row.group != group {
+            group = row.group;
+            text.push_str(&format!("{BOLD}{group}{PLAIN}\n"));
+        }
+        columns.row(row, &mut text);
+    }
+    if let Some(outlook) = &findings.outlook {
+        plan(outlook, width, &mut text);
+    }
+    text.push('\n');
+    text.push_str(&closing(findings, width));
+    text
+}
+
+/// Where things stand.
+struct Columns {
+    word: usize,
+    name: usize,
+    width: usize,
+}
+
+impl Columns {
+    fn row(&self, row: &Finding, text: &mut String) {
+        let (colour, mark) = mark(row.state);
+        let (words, names) = (self.word, self.name);
+        let middle = 4 + words + 2;
+        let head = format!("  {colour}{mark} {:words$}{PLAIN}  ", row.state.word());
+        let body = if row.name.chars().count() > names {
+            self.wrapped(&format!("{}: {}", row.name, row.found), middle)
+        } else {
+            format!("{:names$}  {}", row.name, self.wrapped(&row.found, middle + names + 2))
+        };
+        text.push_str(&format!("{head}{body}\n"));
+        // The labels stand under the state, what they say under the name: room for a command.
+        for (label, remark) in [("costs", &row.costs), ("mend", &row.mend)] {
+            let Some(remark) = remark else { continue };
+            text.push_str(&format!("    {DIM}{label:words$}{PLAIN}  {}\n", self.wrapped(remark, middle)));
+        }
+    }
+
+    /// A text that begins at a column, and goes on there.
+    fn wrapped(&self, text: &str, column: usize) -> String {
+        wrap(text, self.width.saturating_sub(column).max(30)).replace('\n', &format!("\n{:column$}", ""))
+    }
+}
+
+/// Neighbours that are missing for the same reason, about which nothing can be done, are one row.
+fn folded(rows: &[Finding]) -> Vec<Finding> {
+    let bare = |row: &Finding| row.state == State::Missing && row.costs.is_none() && row.mend.is_none() && !row.asked;
+    let mut folded: Vec<Finding> = Vec::new();
+    for row in rows {
+        match folded.last_mut() {
+            Some(last) if bare(last) && bare(row) && last.group == row.group && last.found == row.found => {
+                last.name = format!("{}, {}", last.name, row.name);
+            }
+            _ => folded.push(row.clone()),
+        }
+    }
+    folded
+}
+
+fn plan(outlook: &Outlook, width: usize, text: &mut String) {
+    text.push_str(&format!("{BOLD}plan{PLAIN}  {}\n", outlook.file));
+    let runs = outlook.cases - outlook.skipped.len();
+    let (colour, mark) = mark(if outlook.skipped.is_empty() { State::Ready } else { State::Misconfigured });
+    text.push_str(&format!("  {colour}{mark}{PLAIN} {runs} of {} would run here\n", number(outlook.cases, "case")));
+    for (reason, names) in outlook.by_reason() {
+        let count = number(names.len(), "case");
+        let reason = wrap(&format!("{count} skipped: {reason}"), width.saturating_sub(4)).replace('\n', "\n    ");
+        text.push_str(&format!("    {reason}\n"));
+        for name in names.iter().take(NAMED) {
+            text.push_str(&format!("      {DIM}{name}{PLAIN}\n"));
+        }
+        if names.len() > NAMED {
+            text.push_str(&format!("      {DIM}and {} more{PLAIN}\n", names.len() - NAMED));
+        }
+    }
+}
+
+fn number(count: usize, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What was left out, how many of each state, and which benchmarks run here.
+fn closing(findings: &Findings, width: usize) -> String {
+    let mut text = String::new();
+    for (name, why) in &findings.left_out {
+        text.push_str(&format!("left out by --quick: {name} ({why})\n"));
+    }
+    let states = [State::Ready, State::Slow, State::Misconfigured, State::Missing].map(|state| {
+        let count = findings.rows.iter().filter(|row| row.state == state).count();
+        (count > 0).then(|| format!("{count} {}", state.word()))
+    });
+    let states: Vec<String> = states.into_iter().flatten().collect();
+    text.push_str(&format!("{}\n", states.join(", ")));
+    let asked: Vec<&str> = findings.rows.iter().filter(|row| row.is_trouble()).map(|row| row.name.as_str()).collect();
+    if !asked.is_empty() {
+        text.push_str(&wrap(&format!("to mend first: {}", asked.join(", ")), width));
+        text.push('\n');
+    }
+    let names = &findings.benchmarks;
+    let all = number(suite::BENCHMARKS.len(), "benchmark");
+    let last = format!("{} of {all} can run here: {}", names.len(), names.join(", "));
+    text.push_str(last.trim_end_matches(": "));
+    text.push('\n');
+    text
+}
+
+#[cfg(test)]
+mod tests;

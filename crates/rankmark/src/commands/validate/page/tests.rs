@@ -1,0 +1,57 @@
+//! The page, character by character.
+
+use super::*;
+
+fn findings() -> Findings {
+    let rows = vec![
+        Finding::ready("CPU", "EPYC: 2 threads").of("system"),
+        Finding::slow("huge pages", "never, for shared memory").costs("4 to 9%").mend("echo advise > x").of("limits"),
+        Finding::missing("cuDNN", "not there").of("GPU"),
+        Finding::missing("NVRTC", "not there").of("GPU"),
+        Finding::missing("NCCL", "not there").of("GPU"),
+        Finding::missing("MPI", "no libmpi").costs("no comparison").mend("apt install openmpi-bin").of("MPI"),
+        Finding::misconfigured("torch", "cannot be imported: ".to_owned() + &"long ".repeat(30)).of("PyTorch"),
+    ];
+    Findings { rows, left_out: vec![("profilers", "slow")], outlook: None, benchmarks: vec!["collective"] }
+}
+
+fn plain(text: &str) -> String {
+    let mut parts = text.split('\u{1b}');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + part.split_once('m').map_or("", |(_, rest)| rest))
+}
+
+#[test]
+fn the_page_is_aligned_and_says_everything_in_words() {
+    let page = plain(&text(&findings(), 80));
+    let expect = "\
+system
+  ✓ ready          CPU         EPYC: 2 threads
+limits
+  ! slow           huge pages  never, for shared memory
+    costs          4 to 9%
+    mend           echo advise > x
+GPU
+  · missing        cuDNN, NVRTC, NCCL: not there
+MPI
+  · missing        MPI         no libmpi
+    costs          no comparison
+    mend           apt install openmpi-bin
+PyTorch
+";
+    assert!(page.starts_with(expect), "{page}");
+    assert!(
+        page.contains("left out by --quick: profilers (slow)\n1 ready, 1 slow, 1 misconfigured, 4 missing\n"),
+        "{page}"
+    );
+    assert!(page.ends_with("to mend first: torch\n1 of 3 benchmarks can run here: collective\n"), "{page}");
+}
+
+#[test]
+fn no_line_is_wider_than_the_terminal() {
+    for width in [80, 100, 120] {
+        for line in plain(&text(&findings(), width)).lines() {
+            assert!(line.chars().count() <= width && line == line.trim_end(), "{width}: `{line}`");
+        }
+    }
+}

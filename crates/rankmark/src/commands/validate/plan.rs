@@ -1,0 +1,84 @@
+//! What becomes of a plan's cases on this machine: the same admission that a run makes, without running anything.
+
+use std::path::Path;
+
+use launch::survey::{Finding, State};
+use record::{Case, Plan};
+use serde_json::{Value, json};
+use suite::Host;
+use terms::Bytes;
+
+use crate::Failure;
+
+/// What would happen.
+pub(super) struct Outlook {
+    pub(super) file: String,
+    /// Cases of the plan.
+    pub(super) cases: usize,
+    /// Those that would not run: each case's identity and name, and the reason.
+    pub(super) skipped: Vec<Skipped>,
+}
+
+pub(super) struct Skipped {
+    id: String,
+    pub(super) name: String,
+    pub(super) reason: String,
+}
+
+/// Reads a plan, as `run` does.
+pub(super) fn load(file: &Path) -> Result<(String, Plan), Failure> {
+    let mut plan = record::plan::load(file, &suite::abouts(), &[])?;
+    suite::complete(&mut plan);
+    Ok((file.display().to_string(), plan))
+}
+
+/// Asks for each case whether it would run. A backend that gives wrong answers runs nothing.
+pub(super) fn outlook(file: String, plan: &Plan, host: &Host, backends: &[Finding]) -> Outlook {
+    let reason = |case: &Case| {
+        if let Err(reason) = suite::admit(case, host) {
+            return Some(reason);
+        }
+        let backend = case.text("backend").map(terms::normalize)?;
+        let broken = backends.iter().find(|row| terms::normalize(&row.name) == backend)?;
+        (broken.state == State::Misconfigured).then(|| format!("backend `{}` fails its known-answer test", broken.name))
+    };
+    let skipped = plan
+        .cases
+        .iter()
+        .filter_map(|case| reason(case).map(|reason| Skipped { id: case.id.clone(), name: name(case), reason }));
+    Outlook { file, cases: plan.cases.len(), skipped: skipped.collect() }
+}
+
+/// What tells a case from others, for people: `collective all_reduce shm 4 ranks 64.0 MiB`.
+fn name(case: &Case) -> String {
+    let mut parts = vec![case.benchmark.clone()];
+    parts.extend(["op", "model", "strategy", "backend"].iter().filter_map(|name| case.text(name)).map(str::to_owned));
+    let ranks = case.ranks();
+    parts.push(format!("{ranks} {}", if ranks == 1 { "rank" } else { "ranks" }));
+    parts.extend(case.whole("bytes").map(|bytes| Bytes(bytes).about()));
+    parts.join(" ")
+}
+
+impl Outlook {
+    /// Reasons in the order in which they first occur, with the names of their cases.
+    pub(super) fn by_reason(&self) -> Vec<(&str, Vec<&str>)> {
+        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+        for skipped in &self.skipped {
+            match reasons.iter_mut().find(|(reason, _)| *reason == skipped.reason) {
+                Some((_, names)) => names.push(&skipped.name),
+                None => reasons.push((&skipped.reason, vec![&skipped.name])),
+            }
+        }
+        reasons
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let skipped = |skipped: &Skipped| json!({ "id": skipped.id, "case": skipped.name, "reason": skipped.reason });
+        json!({
+            "file": self.file,
+            "cases": self.cases,
+            "run": self.cases - self.skipped.len(),
+            "skipped": self.skipped.iter().map(skipped).collect::<Vec<_>>(),
+        })
+    }
+}
