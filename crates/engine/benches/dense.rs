@@ -31,7 +31,7 @@ fn memory(sizes: &[(Dtype, usize)]) -> (Memory, Vec<View>) {
 }
 
 fn fill(memory: &Memory, view: View) {
-    let value = |i: usize| ((i * 37 % 101) as f32 - 50.0) / 64.0;
+    let value = |i: usize| ((i * 37 & 127) as f32 - 64.0) / 64.0;
     // SAFETY: nobody else uses the memory.
     unsafe {
         match memory.dtype(view) {
@@ -91,12 +91,13 @@ fn peak() -> Option<f64> {
 }
 
 /// Best of `repetitions`, in seconds: CPU seconds with one thread, wall clock with more.
-fn best(op: &Op, dtype: Dtype, memory: &Memory, threads: usize, repetitions: usize) -> f64 {
+fn best(ops: &[Op], dtype: Dtype, memory: &Memory, threads: usize, repetitions: usize) -> f64 {
+    let op = &ops[0];
     let pool = Threads::new(threads, &[0, 1]).expect("threads");
     let scratch = Scratch::new(threads, engine::scratch_bytes(op, dtype.bytes() as usize, threads));
     let context = Context { threads, scratch: &scratch, step: Step { number: 1, seed: 0 }, loss_scale: 1.0 };
     let mut best = f64::INFINITY;
-    for _ in 0..repetitions {
+    for op in ops.iter().cycle().take(repetitions) {
         let (begin, cpu) = (Instant::now(), thread_seconds());
         // SAFETY: the views of one operation are different buffers, and nobody else uses them.
         pool.install(|| unsafe { engine::execute(op, memory, &context) });
@@ -107,13 +108,13 @@ fn best(op: &Op, dtype: Dtype, memory: &Memory, threads: usize, repetitions: usi
 }
 
 /// Prints one line.
-fn report(name: &str, op: &Op, dtype: Dtype, memory: &Memory, repetitions: usize) {
+fn report(name: &str, ops: &[Op], dtype: Dtype, memory: &Memory, repetitions: usize) {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let name = format!("{name} {dtype}");
     if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {
         return;
     }
-    let rate = |threads: usize| engine::flops(op) / best(op, dtype, memory, threads, repetitions) * 1e-9;
+    let rate = |threads: usize| engine::flops(&ops[0]) / best(ops, dtype, memory, threads, repetitions) * 1e-9;
     let peak = peak().map_or(String::new(), |peak| format!("{peak:>8.1}"));
     println!("{name:<58} {:>8.1} {:>8.1} {peak}", rate(1), rate(2));
 }
@@ -121,7 +122,7 @@ fn report(name: &str, op: &Op, dtype: Dtype, memory: &Memory, repetitions: usize
 /// `name m n k`, transposition of a and of b, accumulated in S.
 type Product = (&'static str, usize, usize, usize, bool, bool, bool, bool);
 
-const PRODUCTS: [Product; 12] = [
+const PRODUCTS: [Product; 15] = [
     ("qkv forward", 2048, 2304, 768, false, true, false, true),
     ("projection forward", 2048, 768, 768, false, true, false, true),
     ("mlp up forward", 2048, 3072, 768, false, true, false, true),
@@ -131,6 +132,9 @@ const PRODUCTS: [Product; 12] = [
     ("mlp up weight", 3072, 768, 2048, true, false, true, false),
     ("mlp down weight", 768, 3072, 2048, true, false, true, false),
     ("256 mlp up forward", 256, 3072, 768, false, true, false, true),
+    ("256 mlp down forward", 256, 768, 3072, false, true, false, true),
+    ("256 mlp up input", 256, 768, 3072, false, false, false, false),
+    ("256 mlp up weight", 3072, 768, 256, true, false, false, false),
     ("256 head forward", 256, 50257, 768, false, true, false, false),
     ("256 head input", 256, 768, 50257, false, false, false, false),
     ("256 head weight", 50257, 768, 256, true, false, true, false),
@@ -138,21 +142,30 @@ const PRODUCTS: [Product; 12] = [
 
 fn product(dtype: Dtype, &(name, m, n, k, a_transposed, b_transposed, accumulate, bias): &Product) {
     let wide = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
-    let (memory, views) =
-        memory(&[(dtype, m * k), (dtype, k * n), (if accumulate { wide } else { dtype }, m * n), (dtype, n)]);
-    let op = Op::Dense(Dense::MatMul(MatMul {
-        a: views[0],
-        b: views[1],
-        c: views[2],
-        bias: bias.then_some(views[3]),
-        m,
-        n,
-        k,
-        a_transposed,
-        b_transposed,
-        accumulate,
-    }));
-    report(&format!("{name} {m}x{n}x{k}"), &op, dtype, &memory, 12);
+    // Weights, or their gradients, come from memory: there are so many of a model that none is in a cache when it is used.
+    let copies = if (n * k).max(m * n) > 16 << 20 { 2 } else { 10 };
+    let result = if accumulate { wide } else { dtype };
+    let mut sizes = vec![(dtype, m * k), (dtype, n)];
+    for _ in 0..copies {
+        sizes.extend([(dtype, k * n), (result, m * n)]);
+    }
+    let (memory, views) = memory(&sizes);
+    let op = |pair: &[View]| {
+        Op::Dense(Dense::MatMul(MatMul {
+            a: views[0],
+            b: pair[0],
+            c: pair[1],
+            bias: bias.then_some(views[1]),
+            m,
+            n,
+            k,
+            a_transposed,
+            b_transposed,
+            accumulate,
+        }))
+    };
+    let ops: Vec<Op> = views[2..].chunks(2).map(op).collect();
+    report(&format!("{name} {m}x{n}x{k}"), &ops, dtype, &memory, 2 * copies.max(6));
 }
 
 fn attention(dtype: Dtype, batch: usize, sequence: usize, causal: bool) {
@@ -180,13 +193,13 @@ fn attention(dtype: Dtype, batch: usize, sequence: usize, causal: bool) {
     let name = format!("{}x{}x{}x{} {}", batch, sequence, heads, head_width, if causal { "causal" } else { "full" });
     report(
         &format!("attention forward {name}"),
-        &Op::Dense(Dense::AttentionForward(forward.clone())),
+        &[Op::Dense(Dense::AttentionForward(forward.clone()))],
         dtype,
         &memory,
         12,
     );
     let backward = Dense::AttentionBackward { forward, d_output: views[3], d_qkv: views[4] };
-    report(&format!("attention backward {name}"), &Op::Dense(backward), dtype, &memory, 12);
+    report(&format!("attention backward {name}"), &[Op::Dense(backward)], dtype, &memory, 12);
 }
 
 fn main() {

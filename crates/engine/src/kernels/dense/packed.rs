@@ -15,7 +15,7 @@ use half::bf16;
 use super::product::{Matrix, Size};
 use crate::element::Element;
 pub(super) use pack::Unit;
-use pack::{WIDTH, pack_a, pack_b};
+use pack::{WIDTH, pack_a, pack_a_across, pack_b};
 pub(super) use plan::Plan;
 pub(super) use plan::STRIDE;
 
@@ -65,10 +65,18 @@ enum Start {
     Row(*const f32),
 }
 
+/// A left operand: unit q of row i lies `i row + q unit` units after `at`.
+#[derive(Clone, Copy)]
+struct Left {
+    at: *const u32,
+    row: usize,
+    unit: usize,
+}
+
 /// One call of an inner kernel: `rows` rows by 32 columns.
 struct Tile {
-    /// Rows of units, `STRIDE` apart.
-    a: *const u32,
+    /// AMX: units of a row lie one after another.
+    a: Left,
     /// `units` rows of 32.
     b: *const u32,
     units: usize,
@@ -76,6 +84,8 @@ struct Tile {
     /// Rows `stride` apart.
     c: *mut f32,
     stride: usize,
+    /// The results that are written next, `stride` apart: fetched meanwhile, because gradients of weights come from memory.
+    next: *const f32,
     start: Start,
 }
 
@@ -214,6 +224,13 @@ impl<E: Unit> Block<E> {
     /// A block of a: all rows before the columns, or, where that is only a copy, the rows of one panel just before they are
     /// used.
     unsafe fn pack_rows(&self, rows: Range, units: Range) {
+        if self.across() {
+            // SAFETY: inside a, and inside its scratch by the plan.
+            return unsafe {
+                let from = self.job.a.from(rows.first, units.first * E::PER);
+                pack_a_across(from, rows.len, self.depth(units), self.a, units.len);
+            };
+        }
         for (index, block) in ranges(units.len, self.plan.depth).enumerate() {
             let block = Range { first: units.first + block.first, len: block.len };
             // SAFETY: inside a, and inside its scratch by the plan.
@@ -223,6 +240,20 @@ impl<E: Unit> Block<E> {
                 pack_a(from, rows.len, self.depth(block), out, STRIDE, block.len.next_multiple_of(16));
             }
         }
+    }
+
+    /// Whether panels of a transposed a are copied as they lie: one unit of all rows after another.
+    fn across(&self) -> bool {
+        self.job.a.column != 1 && !self.plan.ahead
+    }
+
+    /// Block `index` of units of a panel whose first row is `above` rows into what is packed.
+    fn left(&self, index: usize, above: usize) -> Left {
+        if self.across() {
+            return Left { at: self.a.wrapping_add(index * self.plan.depth * 16), row: 1, unit: 16 };
+        }
+        let at = self.a.wrapping_add((index * self.plan.packed_rows() + above) * STRIDE);
+        Left { at, row: STRIDE, unit: 1 }
     }
 
     /// A panel of rows, against a block of b.
@@ -243,12 +274,13 @@ impl<E: Unit> Block<E> {
                 // SAFETY: all inside by the plan.
                 unsafe {
                     let tile = Tile {
-                        a: self.a.add((index * self.plan.packed_rows() + above) * STRIDE),
+                        a: self.left(index, above),
                         b: self.b.add(part.first * stored + block.first * WIDTH),
                         units: if self.kernel == Kernel::Amx { block.len.next_multiple_of(16) } else { block.len },
                         rows: panel.len,
                         c: c.add(strip * across),
                         stride,
+                        next: self.next(c, stride, (strip + 1) * across, columns, panel),
                         start: if index > 0 { Start::Add } else { self.start(columns.first + part.first, units) },
                     };
                     self.tile(&tile, part.len);
@@ -265,6 +297,16 @@ impl<E: Unit> Block<E> {
                     narrow(sums, out, panel.len, part.len, self.job.accumulate);
                 }
             }
+        }
+    }
+
+    /// The results after a strip that ends at `done`: of the next strip, or of the next panel's first. Sums in scratch are
+    /// near already.
+    fn next(&self, c: *mut f32, stride: usize, done: usize, columns: Range, panel: Range) -> *const f32 {
+        match self.job.c {
+            Output::Wide(_) if done < columns.len => c.wrapping_add(done),
+            Output::Wide(_) => c.wrapping_add(panel.len * stride),
+            Output::Narrow(_) => std::ptr::null(),
         }
     }
 

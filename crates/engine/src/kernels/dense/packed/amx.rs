@@ -8,7 +8,7 @@ use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
-use super::{STRIDE, Start, Tile};
+use super::{Start, Tile};
 
 /// Rows of one call.
 pub(super) const HEIGHT: usize = 32;
@@ -85,7 +85,7 @@ pub(super) unsafe fn run(tile: &Tile) {
             Start::Add => load(tile.c, tile.stride),
             Start::Row(row) => load(row, 0),
         }
-        let a = tile.a.cast::<u8>();
+        let a = tile.a.at.cast::<u8>();
         asm!(
             "2:",
             "tileloadd tmm4, [{a} + {a_stride}*1]",
@@ -102,10 +102,10 @@ pub(super) unsafe fn run(tile: &Tile) {
             "dec {steps}",
             "jnz 2b",
             a = inout(reg) a => _,
-            below = inout(reg) a.add(16 * STRIDE * 4) => _,
+            below = inout(reg) a.add(16 * tile.a.row * 4) => _,
             b = inout(reg) tile.b => _,
             steps = inout(reg) tile.units / 16 => _,
-            a_stride = in(reg) STRIDE * 4,
+            a_stride = in(reg) tile.a.row * 4,
             b_stride = in(reg) 128usize,
             options(nostack)
         );

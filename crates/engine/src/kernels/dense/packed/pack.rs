@@ -146,6 +146,23 @@ pub(super) unsafe fn pack_a<E: Unit>(
     }
 }
 
+/// Copies `rows` <= 16 rows of `depth` elements of a transposed a (row stride 1) as they lie: `units` groups of 16 units, of
+/// which one is each row's.
+///
+/// # Safety
+/// As `pack_a`; the target has `units` groups.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) unsafe fn pack_a_across<E: Unit>(a: Matrix<E>, rows: usize, depth: usize, out: *mut u32, units: usize) {
+    for q in 0..units {
+        let p = q * E::PER;
+        // SAFETY: as in `pack_a`.
+        unsafe {
+            let value = E::across(a.at.add(p * a.column), a.column, rows, depth - p);
+            _mm512_storeu_si512(out.add(q * 16).cast(), value);
+        }
+    }
+}
+
 /// Copies a panel of `columns` <= 32 columns and `depth` elements of b to rows of 32 units, `units` (a multiple of 16) of
 /// them.
 ///

@@ -38,7 +38,8 @@ pub(in super::super) struct Plan {
     /// Columns of the result, as kernels write them.
     padded_columns: usize,
     narrow: bool,
-    /// Whether a is packed block by block ahead of its use; else panel by panel.
+    /// Whether a is packed block by block ahead of its use; else panel by panel. Transposing takes long, but the kernels of
+    /// f32 need no rows.
     pub(super) ahead: bool,
 }
 
@@ -58,7 +59,16 @@ impl Plan {
         let wide = if narrow && pass < units { pass.max(padded_columns) } else { pass };
         let rows = even(size.m, (BLOCK_A / wide).clamp(32, ROWS), 32);
         let columns = even(size.n, (BLOCK_B / pass).max(WIDTH), WIDTH);
-        Self { units, pass, depth: even(pass, DEPTH, 16), rows, columns, padded_columns, narrow, ahead: a_transposed }
+        Self {
+            units,
+            pass,
+            depth: even(pass, DEPTH, 16),
+            rows,
+            columns,
+            padded_columns,
+            narrow,
+            ahead: a_transposed && per > 1,
+        }
     }
 
     /// Whether one pass completes all sums.

@@ -5,7 +5,7 @@
 
 use super::pack::{WIDTH, pack_a, pack_b};
 use super::plan::{DEPTH, STRIDE};
-use super::{Kernel, Start, Tile, Unit, amx, call, panels};
+use super::{Kernel, Left, Start, Tile, Unit, amx, call, panels};
 use crate::kernels::dense::product::Matrix;
 
 /// Most units of one product.
@@ -97,11 +97,12 @@ impl Session {
                 // SAFETY: the caller's.
                 unsafe {
                     let tile = Tile {
-                        a: a.add(rows.first * STRIDE).cast(),
+                        a: Left { at: a.add(rows.first * STRIDE).cast(), row: STRIDE, unit: 1 },
                         b: b.at.add(j * b.padded).cast(),
                         units,
                         rows: rows.len,
                         c: c.at.add(rows.first * c.row + j),
+                        next: std::ptr::null(),
                         stride: c.row,
                         start: if add { Start::Add } else { Start::Zero },
                     };

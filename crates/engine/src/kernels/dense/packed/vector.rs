@@ -7,6 +7,17 @@ use super::{Start, Tile};
 /// Most rows of one call: 28 sums, two vectors of b and one of a fill the 32 registers.
 pub(super) const HEIGHT: usize = 14;
 
+/// Units after which the next row of results is asked for.
+const LINE: usize = 16;
+
+/// The body for every row `$i` of `$rows`, written out: as a loop the compiler keeps the sums in memory.
+macro_rules! each_row {
+    ($rows:ident, $i:ident, $body:block) => { each_row!(@ $rows, $i, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13) };
+    (@ $rows:ident, $i:ident, $body:block, $($k:literal)*) => {
+        $({ const $i: usize = $k; if $i < $rows $body })*
+    };
+}
+
 macro_rules! kernel {
     ($name:ident, $feature:literal, $multiply:expr) => {
         pub(super) mod $name {
@@ -40,20 +51,31 @@ macro_rules! kernel {
 
             #[target_feature(enable = $feature)]
             unsafe fn rows<const ROWS: usize>(tile: &Tile) {
+                let (row, unit) = (tile.a.row, tile.a.unit);
                 // SAFETY: the caller's.
                 unsafe {
                     let mut sums = begin::<ROWS>(tile);
-                    let (mut a, mut b) = (tile.a, tile.b);
-                    for _ in 0..tile.units {
-                        let left = _mm512_loadu_si512(b.cast());
-                        let right = _mm512_loadu_si512(b.add(16).cast());
-                        for (i, sums) in sums.iter_mut().enumerate() {
-                            let factor = _mm512_set1_epi32(a.add(i * super::super::STRIDE).cast::<i32>().read());
-                            sums[0] = $multiply(sums[0], factor, left);
-                            sums[1] = $multiply(sums[1], factor, right);
+                    // Every third row has a pointer; addressing modes reach the others.
+                    let mut a = [0, 3, 6, 9, 12].map(|i: usize| tile.a.at.wrapping_add(i * row));
+                    let mut b = tile.b;
+                    for line in 0..tile.units.div_ceil(LINE) {
+                        if line < ROWS {
+                            // Nothing is touched: the address may lie anywhere.
+                            let next = tile.next.wrapping_add(line * tile.stride);
+                            _mm_prefetch::<_MM_HINT_ET0>(next.cast());
+                            _mm_prefetch::<_MM_HINT_ET0>(next.wrapping_add(16).cast());
                         }
-                        a = a.add(1);
-                        b = b.add(32);
+                        for _ in 0..(tile.units - line * LINE).min(LINE) {
+                            let left = _mm512_loadu_si512(b.cast());
+                            let right = _mm512_loadu_si512(b.add(16).cast());
+                            each_row!(ROWS, I, {
+                                let factor = _mm512_set1_epi32(a[I / 3].add((I % 3) * row).cast::<i32>().read());
+                                sums[I][0] = $multiply(sums[I][0], factor, left);
+                                sums[I][1] = $multiply(sums[I][1], factor, right);
+                            });
+                            a.iter_mut().for_each(|a| *a = a.wrapping_add(unit));
+                            b = b.wrapping_add(32);
+                        }
                     }
                     for (i, sums) in sums.iter().enumerate() {
                         let c = tile.c.add(i * tile.stride);
