@@ -47,6 +47,14 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
+    /// A library that moves the data refused something.
+    #[error("{what}: {said}")]
+    Library {
+        /// What was tried ("MPI_Allreduce").
+        what: String,
+        /// What the library says.
+        said: String,
+    },
     /// A rank and its peers disagree about what is called: operation, bytes, type.
     #[error("ranks disagree: {0}")]
     Mismatch(String),

@@ -8,6 +8,7 @@ mod bootstrap;
 mod contract;
 mod error;
 mod layout;
+pub mod mpi;
 mod observed;
 mod open;
 mod paced;
@@ -25,6 +26,7 @@ pub use contract::{
 };
 pub use error::{Error, Result};
 pub use layout::{Counts, Extent, blocks, extents};
+pub use mpi::{MpiOptions, MpiProgress};
 pub use observed::Observed;
 pub use open::open;
 pub use paced::Paced;
@@ -32,7 +34,7 @@ pub use progress::Threaded;
 pub use split::members;
 
 /// Every backend, in the order in which help lists them.
-pub static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &reference::Reference, &sim::Sim];
+pub static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &mpi::Mpi, &reference::Reference, &sim::Sim];
 
 /// The backend of this name.
 pub fn backend(name: &str) -> Option<&'static dyn Backend> {

@@ -5,6 +5,7 @@ mod aborts;
 mod cases;
 mod conformance;
 mod model;
+mod mpi;
 mod observing;
 mod pacing;
 mod processes;
@@ -12,4 +13,6 @@ mod progress;
 mod random;
 mod refusals;
 mod simulated;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod worlds;
