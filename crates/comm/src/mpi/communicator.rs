@@ -259,6 +259,11 @@ impl Communicator for MpiCommunicator {
         match (self.planner().is_cut(call), call.op) {
             (true, _) => "in pieces that an int counts",
             (false, Collective::ReduceScatter) if call.is_in_place() => "staged, then copied into place",
+            (false, Collective::Reduce)
+                if call.is_in_place() && !self.common.session.reduces_in_place(call.peer as usize) =>
+            {
+                "staged by the root: this library crashes in place"
+            }
             (false, op) if op.reduces() && self.common.session.operator(call.dtype, call.reduce).1 => {
                 "an operator of our own"
             }

@@ -106,6 +106,9 @@ impl Planner<'_> {
         if call.op == Collective::Broadcast && is_root && !in_place {
             plan.add(Step::Copy { from: input, to: output, bytes: count * parts.element });
         }
+        let staged = (call.op == Collective::Reduce && in_place && is_root)
+            .then(|| self.staged(parts, parts.root, input, count, plan))
+            .flatten();
         for (at, count) in pieces(count, self.largest) {
             let (from, to) = (parts.at(input, at).cast_const(), parts.at(output, at));
             plan.add(match call.op {
@@ -114,13 +117,24 @@ impl Planner<'_> {
                     Step::Allreduce { from, to, count, kind }
                 }
                 Collective::Reduce => {
-                    let from = if in_place && is_root { self.in_place() } else { from };
+                    let from = if in_place && is_root { staged.map_or(self.in_place(), |own| parts.at(own, at)) } else { from };
                     let to = if is_root { to } else { std::ptr::null_mut() };
                     Step::Reduce { from, to, count, kind, root }
                 }
                 _ => Step::Bcast { data: if is_root { from.cast_mut() } else { to }, count, kind, root },
             });
         }
+    }
+
+    /// A copy of what the root gives, where the library cannot reduce in place.
+    fn staged(&self, parts: &Parts, root: usize, from: *mut u8, count: usize, plan: &mut Plan) -> Option<*mut u8> {
+        if self.session.reduces_in_place(root) {
+            return None;
+        }
+        let bytes = count * parts.element;
+        let to = plan.scratch(bytes);
+        plan.add(Step::Copy { from, to, bytes });
+        Some(to)
     }
 
     /// Operations on one block a rank that fits an `int`.
@@ -172,11 +186,13 @@ impl Planner<'_> {
                 }
             }
             Collective::ReduceScatter => {
+                let own = if in_place { self.staged(parts, rank, output, block, plan) } else { None };
                 for to in 0..ranks {
                     for (at, count) in pieces(block, self.largest) {
                         let mine = to == rank;
                         let from = parts.at(input, to * block + at).cast_const();
-                        let from = if mine && in_place { self.in_place() } else { from };
+                        let copied = || own.map_or(self.in_place(), |own| parts.at(own, at));
+                        let from = if mine && in_place { copied() } else { from };
                         let into = if mine { parts.at(output, at) } else { std::ptr::null_mut() };
                         plan.add(Step::Reduce { from, to: into, count, kind, root: to as c_int });
                     }

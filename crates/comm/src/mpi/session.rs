@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use terms::{Dtype, Reduce};
 
 use super::functions::Handle;
-use super::opened::{NAMES, Opened};
+use super::opened::{NAMES, Opened, Vendor};
 use super::reduce::{USER, user_operator};
 use super::selftest;
 use crate::{Error, Result};
@@ -116,6 +116,13 @@ impl Session {
             Some(index) => (self.operators[index], true),
             None => (self.library.constants.operator(reduce), false),
         }
+    }
+
+    /// Whether the root of this rank may reduce in place. MPICH 4.0 crashes where it is not rank 0 and elements are many
+    /// (4.0.2 of Debian; 5.0.2 does not).
+    pub(super) fn reduces_in_place(&self, root: usize) -> bool {
+        let facts = &self.library.facts;
+        root == 0 || facts.vendor != Vendor::Mpich || !facts.number.starts_with("4.0")
     }
 
     /// A communicator's rank and size.

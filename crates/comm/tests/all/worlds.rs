@@ -63,10 +63,6 @@ impl Member {
     pub(crate) fn rank(&self) -> u32 {
         self.comm.shape().rank
     }
-
-    pub(crate) fn size(&self) -> u32 {
-        self.comm.shape().size
-    }
 }
 
 /// Every backend that can run here without a launcher; those that need one are tested in `mpi`.
