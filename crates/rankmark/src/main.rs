@@ -21,6 +21,10 @@ fn main() -> ExitCode {
     if launch::is_rank(&arguments) {
         return session::rank(&arguments);
     }
+    if let Some(answer) = launch::probe_answer(&arguments) {
+        return terminal::print(&answer).map_or(ExitCode::FAILURE, ExitCode::from);
+    }
+    comm::mpi::inspect_by(launch::inspect_in_child);
     match dispatch(&arguments, begun) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {
