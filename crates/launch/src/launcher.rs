@@ -48,6 +48,10 @@ impl Launcher {
         }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
     pub(crate) fn register(&mut self, polls: &mut PollSet) {
         let alive = !self.has_ended();
         self.watched = [

@@ -2,7 +2,7 @@
 //! verdict when one is lost. Knows processes and messages; never benchmarks, samples or tensors.
 //!
 //! The program that uses it calls [`rank_main`] first of all when [`is_rank`] says that it was started as a rank, and
-//! gives [`LocalStarter`] to `measure` otherwise.
+//! gives [`HostStarter`] to `measure` otherwise. It prints [`probe_answer`] and ends when there is one.
 
 pub mod control;
 pub mod interrupt;

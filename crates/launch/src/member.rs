@@ -116,7 +116,11 @@ impl Member {
     pub(crate) fn register(&mut self, polls: &mut PollSet) {
         let alive = !self.has_ended();
         self.watched = Watched {
-            process: self.process.as_ref().filter(|_| alive).map(|process| polls.add(process.descriptor(), Interest::Read)),
+            process: self
+                .process
+                .as_ref()
+                .filter(|_| alive)
+                .map(|process| polls.add(process.descriptor(), Interest::Read)),
             output: self.output.as_ref().and_then(Output::descriptor).map(|pipe| polls.add(pipe, Interest::Read)),
             connection: self.connection.as_ref().map(|connection| {
                 let interest = if connection.is_sending() { Interest::ReadWrite } else { Interest::Read };

@@ -74,7 +74,15 @@ impl HostStarter {
         Ok(MpiLaunch { facts, mpirun })
     }
 
-    fn launch(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
+    /// As [`Starter::start`], giving the world as what it is.
+    ///
+    /// # Errors
+    /// As [`Starter::start`].
+    pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
+        let backend = spec.fields.get("backend").and_then(Value::as_str).and_then(comm::backend);
+        if !backend.is_some_and(|backend| backend.about().launched) {
+            return self.local.start_processes(spec);
+        }
         let wishes = Wishes::of(spec).map_err(|message| not_started(message, None))?;
         check_descriptors(spec.ranks)?;
         let library = spec.fields.get("mpi_library").and_then(Value::as_str);
@@ -117,11 +125,7 @@ impl HostStarter {
 
 impl Starter for HostStarter {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
-        let backend = spec.fields.get("backend").and_then(Value::as_str).and_then(comm::backend);
-        if backend.is_some_and(|backend| backend.about().launched) {
-            return Ok(Box::new(self.launch(spec)?));
-        }
-        self.local.start(spec)
+        Ok(Box::new(self.start_processes(spec)?))
     }
 }
 
@@ -212,6 +216,9 @@ mod tests {
         let ucc = || json!({"mpi_collectives": "ucc"});
         let why = extras(Vendor::Mpich, ucc(), &[]).unwrap_err();
         assert_eq!(why, "`mpi_collectives: ucc` is for Open MPI, and this is MPICH 1.0");
-        assert_eq!(extras(Vendor::OpenMpi, ucc(), &[]).unwrap_err(), "Open MPI 1.0 (/no/lib/libmpi.so) has no mca_coll_ucc.so");
+        assert_eq!(
+            extras(Vendor::OpenMpi, ucc(), &[]).unwrap_err(),
+            "Open MPI 1.0 (/no/lib/libmpi.so) has no mca_coll_ucc.so"
+        );
     }
 }

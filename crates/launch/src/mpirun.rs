@@ -21,9 +21,7 @@ pub struct Mpirun {
 const fn names(vendor: Vendor) -> &'static [&'static str] {
     match vendor {
         Vendor::OpenMpi => &["mpirun.openmpi", "mpirun", "mpiexec.openmpi", "mpiexec"],
-        Vendor::Mpich | Vendor::Mvapich => {
-            &["mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra", "mpiexec", "mpirun"]
-        }
+        Vendor::Mpich | Vendor::Mvapich => &["mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra", "mpiexec", "mpirun"],
         Vendor::Intel => &["mpiexec.hydra", "mpiexec", "mpirun"],
     }
 }
@@ -99,7 +97,8 @@ fn number_of(says: &str) -> Option<String> {
 
 /// Whether one version is the other, or its beginning: 2021.18 and 2021.18.1.
 fn agree(one: &str, other: &str) -> bool {
-    let begins = |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let begins =
+        |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     begins(one, other) || begins(other, one)
 }
 

@@ -89,6 +89,11 @@ impl ProcessWorld {
         self.members.iter().map(Member::pid).collect()
     }
 
+    /// The process number of the program that started them, where it was not this one.
+    pub fn launcher_pid(&self) -> Option<u32> {
+        self.launcher.as_ref().map(Launcher::pid)
+    }
+
     /// Waits until every rank has joined and is ready.
     ///
     /// # Errors

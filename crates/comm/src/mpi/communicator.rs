@@ -292,7 +292,8 @@ impl MpiCommunicator {
         self.run(&Call { op, input, output, dtype, reduce, peer: 0, direction, counts: None })?;
         // SAFETY: as many words as ranks, written by the operation that is complete; the region is still held.
         let choice = |rank: usize| unsafe { output_words.add(rank).read() };
-        let entries = (0..size).map(choice).map(|[given, color, key]| ((given == 1).then_some(color as u32), key as u32));
+        let entries =
+            (0..size).map(choice).map(|[given, color, key]| ((given == 1).then_some(color as u32), key as u32));
         Ok(entries.collect())
     }
 }

@@ -117,7 +117,11 @@ impl Planner<'_> {
                     Step::Allreduce { from, to, count, kind }
                 }
                 Collective::Reduce => {
-                    let from = if in_place && is_root { staged.map_or(self.in_place(), |own| parts.at(own, at)) } else { from };
+                    let from = if in_place && is_root {
+                        staged.map_or(self.in_place(), |own| parts.at(own, at))
+                    } else {
+                        from
+                    };
                     let to = if is_root { to } else { std::ptr::null_mut() };
                     Step::Reduce { from, to, count, kind, root }
                 }
@@ -253,7 +257,8 @@ impl Planner<'_> {
         let mut back = pieces(received, self.largest);
         loop {
             let send = out.next().map(|(at, count)| Part { data: parts.at(from, at), count, rank: next as c_int });
-            let receive = back.next().map(|(at, count)| Part { data: parts.at(to, at), count, rank: previous as c_int });
+            let receive =
+                back.next().map(|(at, count)| Part { data: parts.at(to, at), count, rank: previous as c_int });
             plan.add(match (send, receive) {
                 (Some(send), Some(receive)) => Step::Exchange { send, receive, kind, tag },
                 (Some(Part { data, count, rank }), None) => Step::Send { from: data, count, kind, rank, tag },
@@ -334,7 +339,9 @@ impl Planner<'_> {
     pub(super) fn is_cut(&self, call: &Call) -> bool {
         let count = call.count(self.shape) as usize;
         let uncut = match call.op {
-            Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => count / self.shape.size as usize,
+            Collective::AllGather | Collective::ReduceScatter | Collective::AllToAll => {
+                count / self.shape.size as usize
+            }
             Collective::Gather | Collective::Scatter => count / self.shape.size as usize,
             _ => count,
         };

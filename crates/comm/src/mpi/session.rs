@@ -70,12 +70,16 @@ impl Session {
         let [funneled, multiple] = constants.threads;
         let (wanted, mut provided) = (if self.multiple { multiple } else { funneled }, 0);
         // SAFETY: MPI allows null for the arguments, and the process has not initialised it before.
-        let code = unsafe { (functions.init_thread)(std::ptr::null_mut(), std::ptr::null_mut(), wanted, &mut provided) };
+        let code =
+            unsafe { (functions.init_thread)(std::ptr::null_mut(), std::ptr::null_mut(), wanted, &mut provided) };
         self.check(code, "MPI_Init_thread")?;
         if provided < wanted {
             return Err(Error::Unsupported {
                 backend: "mpi",
-                what: format!("run a progress thread: {} does not grant MPI_THREAD_MULTIPLE", self.library.facts.version()),
+                what: format!(
+                    "run a progress thread: {} does not grant MPI_THREAD_MULTIPLE",
+                    self.library.facts.version()
+                ),
             });
         }
         // SAFETY: handles of this library's own table; from here on errors are returned instead of ending the process.

@@ -71,7 +71,14 @@ impl Runner {
     }
 
     /// Runs one operation on its own and checks every byte of it.
-    pub(crate) fn single(&mut self, comm: &mut dyn Communicator, op: Collective, class: Class, seed: u64, context: &str) {
+    pub(crate) fn single(
+        &mut self,
+        comm: &mut dyn Communicator,
+        op: Collective,
+        class: Class,
+        seed: u64,
+        context: &str,
+    ) {
         let (rank, ranks) = (comm.shape().rank, comm.shape().size);
         let (mut shared, mut own) = (Random::new(seed), Random::new(mix(seed ^ u64::from(rank))));
         self.memory.clear();

@@ -27,9 +27,9 @@ use channel::RankChannel;
 pub use departure::Departure;
 pub(crate) use departure::PANICKED;
 pub use guardian::Guardian;
-pub(crate) use seat::Seat;
 #[cfg(test)]
 pub(crate) use join::join;
+pub(crate) use seat::Seat;
 
 /// The hidden argument of a rank process: `__rank=RANK,INVITATION,STATUS`. Of a child of the coordinator the rank is a
 /// number, and the others are descriptors that it inherits; of a rank that another program starts, the rank is where that
@@ -211,7 +211,14 @@ mod tests {
     fn rank_arguments_are_recognised_and_checked() {
         assert!(is_rank(&["rankmark", &argument(3, 10, 11)]));
         assert!(!is_rank(&["rankmark", "run", "rank=3"]));
-        for wrong in ["__rank=", "__rank=0,1", "__rank=0,1,2", "__rank=x,y,z", "__rank=-1,9999999,9999998", "__rank=pmi,/proc/self/exe,/x"] {
+        for wrong in [
+            "__rank=",
+            "__rank=0,1",
+            "__rank=0,1,2",
+            "__rank=x,y,z",
+            "__rank=-1,9999999,9999998",
+            "__rank=pmi,/proc/self/exe,/x",
+        ] {
             let departure = accept(&[OsString::from(wrong)]).err();
             assert!(matches!(departure, Some(Departure::NotInvited(_))), "{wrong}: {departure:?}");
         }

@@ -3,8 +3,11 @@
 mod attacks;
 mod endings;
 mod faults;
+mod mpi;
 mod play;
 mod side;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod talk;
 
 use std::ffi::OsString;
@@ -21,11 +24,16 @@ fn main() -> ExitCode {
     if launch::is_rank(&args) {
         return be_rank(&args);
     }
+    if let Some(answer) = launch::probe_answer(&args) {
+        print!("{answer}");
+        return ExitCode::SUCCESS;
+    }
+    comm::mpi::inspect_by(launch::inspect_in_child);
     if let Some(coordinator) = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("coordinator=")) {
         return endings::be_coordinator(coordinator);
     }
     let mut trials: Vec<Trial> = Vec::new();
-    for (name, test) in [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS].concat() {
+    for (name, test) in [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS, mpi::TESTS].concat() {
         let test: fn() = test;
         trials.push(Trial::test(name, move || {
             test();
