@@ -117,7 +117,7 @@ mod tests {
     const INTEL: &str = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: b44796a)";
 
     fn facts(vendor: Vendor, number: &str) -> Facts {
-        Facts { vendor, number: number.to_owned(), abi: String::new(), path: "/no/lib/libmpi.so".to_owned() }
+        Facts { vendor, number: number.to_owned(), abi: String::new(), path: "/a/b/c/d/libmpi.so".to_owned() }
     }
 
     #[test]
@@ -143,7 +143,7 @@ mod tests {
         let found = Mpirun::of(&facts(Vendor::OpenMpi, "4.1.4"), &search).unwrap();
         assert_eq!(found.program, program);
         let why = Mpirun::of(&facts(Vendor::OpenMpi, "5.0.1"), &search).unwrap_err();
-        assert!(why.starts_with("no mpirun of Open MPI 5.0.1 is beside /no/lib/libmpi.so"), "{why}");
+        assert!(why.starts_with("no mpirun of Open MPI 5.0.1 is beside /a/b/c/d/libmpi.so"), "{why}");
         assert!(why.contains("mpirun (Open MPI 4.1.4)"), "{why}");
     }
 }

@@ -196,7 +196,7 @@ fn variables() -> Vec<(String, String)> {
 }
 
 /// Who starts worlds: launchers are looked for on the path, too.
-pub(crate) fn starter() -> launch::HostStarter {
+fn starter() -> launch::HostStarter {
     let path = std::env::var_os("PATH").unwrap_or_default();
     launch::HostStarter::new(std::env::split_paths(&path).collect())
 }
@@ -219,8 +219,9 @@ fn backends(plan: &Plan) -> Vec<BackendState> {
 }
 
 /// A backend with this library as the record keeps it.
-pub(crate) fn backend_state(backend: &dyn comm::Backend, library: Option<&str>) -> BackendState {
+fn backend_state(backend: &dyn comm::Backend, library: Option<&str>) -> BackendState {
     let name = backend.about().name.to_owned();
+    let asked = library.map(str::to_owned);
     match backend.probe_library(library) {
         Readiness::Ready { version, path } => {
             let launched = backend.about().launched.then(|| starter().mpi(library));
@@ -229,11 +230,11 @@ pub(crate) fn backend_state(backend: &dyn comm::Backend, library: Option<&str>) 
                 Some(Ok(launch)) => (Some(launch.mpirun.program.display().to_string()), None),
                 Some(Err(why)) => (None, Some(why)),
             };
-            BackendState { name, ready: why.is_none(), version: Some(version), path, launcher, why }
+            BackendState { name, ready: why.is_none(), version: Some(version), path, library: asked, launcher, why }
         }
         Readiness::Missing { why, hint } => {
             let why = Some(format!("{why} (hint: {hint})"));
-            BackendState { name, ready: false, version: None, path: None, launcher: None, why }
+            BackendState { name, ready: false, version: None, path: None, library: asked, launcher: None, why }
         }
     }
 }

@@ -11,6 +11,7 @@ mod skip;
 mod talk;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ fn main() -> ExitCode {
         return be_rank(&args);
     }
     if let Some(answer) = launch::probe_answer(&args) {
-        print!("{answer}");
+        let _ = std::io::stdout().write_all(answer.as_bytes());
         return ExitCode::SUCCESS;
     }
     comm::mpi::inspect_by(launch::inspect_in_child);
@@ -50,7 +51,6 @@ fn be_rank(args: &[OsString]) -> ExitCode {
     match launch::rank_main(args, &mut side::make) {
         Ok(()) => ExitCode::SUCCESS,
         Err(departure) => {
-            use std::io::Write;
             let _ = writeln!(std::io::stderr(), "{departure}");
             ExitCode::from(departure.code() as u8)
         }
