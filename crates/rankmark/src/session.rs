@@ -208,24 +208,25 @@ fn backends(plan: &Plan) -> Vec<BackendState> {
         let of_backend = |case: &&record::Case| case.text("backend") == Some(backend.about().name);
         let mut libraries: Vec<Option<&str>> =
             plan.cases.iter().filter(of_backend).map(|case| case.text("mpi_library")).collect();
+        // Looking for a launcher starts processes: only where one is needed.
+        let launched = backend.about().launched && !libraries.is_empty();
         if libraries.is_empty() {
             libraries.push(None);
         }
         let mut seen = HashSet::new();
         libraries.retain(|library| seen.insert(*library));
-        states.extend(libraries.into_iter().map(|library| backend_state(*backend, library)));
+        states.extend(libraries.into_iter().map(|library| backend_state(*backend, library, launched)));
     }
     states
 }
 
 /// A backend with this library as the record keeps it.
-fn backend_state(backend: &dyn comm::Backend, library: Option<&str>) -> BackendState {
+fn backend_state(backend: &dyn comm::Backend, library: Option<&str>, launched: bool) -> BackendState {
     let name = backend.about().name.to_owned();
     let asked = library.map(str::to_owned);
     match backend.probe_library(library) {
         Readiness::Ready { version, path } => {
-            let launched = backend.about().launched.then(|| starter().mpi(library));
-            let (launcher, why) = match launched {
+            let (launcher, why) = match launched.then(|| starter().mpi(library)) {
                 None => (None, None),
                 Some(Ok(launch)) => (Some(launch.mpirun.program.display().to_string()), None),
                 Some(Err(why)) => (None, Some(why)),
