@@ -149,6 +149,8 @@ pub struct About {
     pub simulated: bool,
     /// Whether its ranks may be threads of one process only.
     pub in_process: bool,
+    /// Whether its ranks must be processes that its library's own launcher started.
+    pub launched: bool,
 }
 
 /// Whether a backend can run here.
@@ -191,6 +193,8 @@ pub struct Options {
     pub oversubscribed: bool,
     /// The core that a progress thread is pinned to. None: the caller's.
     pub progress_core: Option<u32>,
+    /// `mpi`: which library, and how.
+    pub mpi: crate::MpiOptions,
     /// `sim`: the link it computes with. None: its documented default.
     pub link: Option<Pace>,
     /// `sim`: relative noise (standard deviation) of its times, its AR(1) correlation, and the seed. None: exact times.
@@ -215,6 +219,12 @@ pub trait Backend: Sync {
 
     /// Whether it can run here. Cheap, and leaves nothing behind.
     fn probe(&self) -> Readiness;
+
+    /// As [`Backend::probe`], with this library instead of the one that it would choose. A backend without libraries has
+    /// nothing to choose.
+    fn probe_library(&self, _library: Option<&str>) -> Readiness {
+        self.probe()
+    }
 
     /// Bytes that each rank holds for a group of so many ranks, beside its buffers: what memory predictions add for every
     /// split.

@@ -47,13 +47,13 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// A native library refused something.
-    #[error("{what} failed: {why}")]
+    /// A library that moves the data refused something.
+    #[error("{what}: {said}")]
     Library {
-        /// The function.
+        /// What was tried ("MPI_Allreduce").
         what: String,
-        /// In the library's words.
-        why: String,
+        /// What the library says.
+        said: String,
     },
     /// A rank and its peers disagree about what is called: operation, bytes, type.
     #[error("ranks disagree: {0}")]

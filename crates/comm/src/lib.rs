@@ -9,6 +9,7 @@ mod contract;
 mod error;
 mod layout;
 pub mod library;
+pub mod mpi;
 pub mod nccl;
 mod observed;
 mod open;
@@ -27,6 +28,7 @@ pub use contract::{
 };
 pub use error::{Error, Result};
 pub use layout::{Counts, Extent, blocks, extents};
+pub use mpi::{MpiOptions, MpiProgress};
 pub use observed::Observed;
 pub use open::open;
 pub use paced::Paced;
@@ -34,7 +36,8 @@ pub use progress::Threaded;
 pub use split::members;
 
 /// Every backend, in the order in which help lists them.
-pub static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &nccl::Nccl, &reference::Reference, &sim::Sim];
+pub static BACKENDS: &[&dyn Backend] =
+    &[&shm::Shm, &mpi::Mpi, &nccl::Nccl, &reference::Reference, &sim::Sim];
 
 /// The backend of this name.
 pub fn backend(name: &str) -> Option<&'static dyn Backend> {

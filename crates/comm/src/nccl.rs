@@ -25,6 +25,7 @@ static ABOUT: About = About {
     doc: "NVIDIA's NCCL (or AMD's RCCL) between GPUs; its library is opened at run time",
     simulated: false,
     in_process: false,
+    launched: false,
 };
 
 /// What `device` lacks.

@@ -29,6 +29,7 @@ const ABOUT: About = About {
     doc: "naive and obviously right, over Unix sockets: for checking, not for speed",
     simulated: false,
     in_process: false,
+    launched: false,
 };
 
 impl Backend for Reference {

@@ -31,6 +31,7 @@ static ABOUT: About = About {
     doc: "shared memory among the processes of one host; needs nothing",
     simulated: false,
     in_process: false,
+    launched: false,
 };
 
 impl Backend for Shm {

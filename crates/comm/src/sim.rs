@@ -32,6 +32,7 @@ const ABOUT: About = About {
     doc: "simulated: data moves, times are computed from a latency and a bandwidth",
     simulated: true,
     in_process: true,
+    launched: false,
 };
 
 impl Backend for Sim {

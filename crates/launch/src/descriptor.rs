@@ -1,6 +1,6 @@
 //! Descriptors that ranks inherit: memory without a name, sealed against resizing, and the passing on of its number.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
@@ -56,6 +56,29 @@ pub(crate) fn inherited_memory(number: RawFd) -> io::Result<File> {
     Ok(file)
 }
 
+/// Opens memory that another process of the same user holds under this path below its `/proc/PID/fd`, if it is sealed as
+/// [`sealed_memory`] seals it.
+///
+/// # Errors
+/// When the path names no such memory, or the kernel lets only others open it.
+pub(crate) fn sealed_memory_at(path: &str) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    // SAFETY: a plain call on an open descriptor.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if seals & SEALS != SEALS {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the memory is not sealed"));
+    }
+    Ok(file)
+}
+
+/// Where other processes of this user find a descriptor of this process.
+pub(crate) fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
 /// Lets the next program image of this process keep the descriptor. Async-signal-safe: called between fork and exec.
 ///
 /// # Errors
@@ -94,6 +117,8 @@ mod tests {
     fn only_sealed_memory_is_taken_over() {
         let memory = sealed_memory(c"rankmark-test", 4096).unwrap();
         assert!(memory.set_len(8192).is_err(), "sealed against growing");
+        assert!(sealed_memory_at(&path_of(&memory)).is_ok());
+        assert!(sealed_memory_at("/proc/self/exe").is_err());
         assert!(inherited_memory(memory.into_raw_fd()).is_ok());
         let file = std::fs::File::open("/proc/self/exe").unwrap();
         assert!(inherited_memory(file.as_raw_fd()).is_err());

@@ -2,7 +2,7 @@
 //! verdict when one is lost. Knows processes and messages; never benchmarks, samples or tensors.
 //!
 //! The program that uses it calls [`rank_main`] first of all when [`is_rank`] says that it was started as a rank, and
-//! gives [`LocalStarter`] to `measure` otherwise.
+//! gives [`HostStarter`] to `measure` otherwise. It prints [`probe_answer`] and ends when there is one.
 
 pub mod control;
 pub mod interrupt;
@@ -11,10 +11,14 @@ pub mod survey;
 mod connection;
 mod descriptor;
 mod invitation;
+mod launcher;
 mod member;
+mod mpi;
+mod mpirun;
 mod output;
 mod placement;
 mod poll;
+mod probe;
 mod process;
 mod rank;
 mod rendezvous;
@@ -24,7 +28,10 @@ mod verdict;
 mod watch;
 mod world;
 
+pub use mpi::{HostStarter, MpiLaunch};
+pub use mpirun::Mpirun;
 pub use placement::{allowed_cores, host_name};
+pub use probe::{inspect_in_child, probe_answer};
 pub use rank::{Departure, Guardian, RankContext, is_rank, rank_main};
 pub use starter::{LocalStarter, MAX_RANKS};
 pub use world::ProcessWorld;

@@ -15,11 +15,19 @@ use crate::verdict::{Fate, RankState};
 /// A rank whose heart has not beaten for this long has stopped, or is starved: twenty of its beats.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
+/// Ranks whose launcher kills them all when one has ended end in this order; those that end so close together count as
+/// ended together.
+const TOGETHER: Duration = Duration::from_millis(2);
+
 /// A rank of a world.
 pub(crate) struct Member {
     rank: u32,
-    process: Process,
-    output: Output,
+    /// None: another started it, and it has not said yet which process it is (or runs on another host).
+    process: Option<Process>,
+    /// None: whoever started it has its output.
+    output: Option<Output>,
+    /// When its process was seen to have ended.
+    ended_at: Option<Instant>,
     connection: Option<Connection>,
     /// The rank's host, where it is another one.
     host: Option<String>,
@@ -52,18 +60,31 @@ struct Watched {
 impl Member {
     /// A rank whose process was started just now.
     pub(crate) fn new(rank: u32, process: Process, output: Output) -> Self {
+        Self::of(rank, Some(process), Some(output))
+    }
+
+    /// A rank that another program starts.
+    pub(crate) fn launched(rank: u32) -> Self {
+        Self::of(rank, None, None)
+    }
+
+    fn of(rank: u32, process: Option<Process>, output: Option<Output>) -> Self {
         let (connection, host, lost, answer, exchange) = (None, None, None, None, None);
-        let (beats, beat_at, watched) = (0, Instant::now(), Watched::default());
-        Self { rank, process, output, connection, host, lost, answer, exchange, beats, beat_at, watched }
+        let (beats, beat_at, watched, ended_at) = (0, Instant::now(), Watched::default(), None);
+        Self { rank, process, output, ended_at, connection, host, lost, answer, exchange, beats, beat_at, watched }
     }
 
-    /// Its process number.
+    /// Its process number; zero while it is not known.
     pub(crate) fn pid(&self) -> u32 {
-        self.process.pid()
+        self.process.as_ref().map_or(0, Process::pid)
     }
 
-    /// The rank has proved itself.
-    pub(crate) fn join(&mut self, connection: Connection, host: Option<String>) {
+    /// The rank has proved itself, and says that its process has this number.
+    pub(crate) fn join(&mut self, connection: Connection, host: Option<String>, pid: u32) {
+        if self.process.is_none() && host.is_none() {
+            // One that is gone already is found out by its connection.
+            self.process = Process::watch_foreign(pid).ok();
+        }
         (self.connection, self.host) = (Some(connection), host);
     }
 
@@ -95,8 +116,12 @@ impl Member {
     pub(crate) fn register(&mut self, polls: &mut PollSet) {
         let alive = !self.has_ended();
         self.watched = Watched {
-            process: alive.then(|| polls.add(self.process.descriptor(), Interest::Read)),
-            output: self.output.descriptor().map(|pipe| polls.add(pipe, Interest::Read)),
+            process: self
+                .process
+                .as_ref()
+                .filter(|_| alive)
+                .map(|process| polls.add(process.descriptor(), Interest::Read)),
+            output: self.output.as_ref().and_then(Output::descriptor).map(|pipe| polls.add(pipe, Interest::Read)),
             connection: self.connection.as_ref().map(|connection| {
                 let interest = if connection.is_sending() { Interest::ReadWrite } else { Interest::Read };
                 polls.add(connection.descriptor(), interest)
@@ -113,11 +138,13 @@ impl Member {
                 self.take(message);
             }
         }
-        if happened(self.watched.output) {
-            self.output.drain();
+        let mut drain = happened(self.watched.output);
+        if happened(self.watched.process) && self.process.as_mut().is_some_and(|process| process.exit().is_some()) {
+            self.ended_at = Some(Instant::now());
+            drain = true;
         }
-        if happened(self.watched.process) && self.process.exit().is_some() {
-            self.output.drain();
+        if let Some(output) = self.output.as_mut().filter(|_| drain) {
+            output.drain();
         }
     }
 
@@ -154,7 +181,17 @@ impl Member {
 
     /// Whether its process has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.process.known_exit().is_some()
+        self.process.as_ref().is_some_and(|process| process.known_exit().is_some())
+    }
+
+    /// When its process was seen to have ended.
+    pub(crate) fn ended_at(&self) -> Option<Instant> {
+        self.ended_at
+    }
+
+    /// Whether its process runs, as far as is known.
+    pub(crate) fn runs(&self) -> bool {
+        self.process.as_ref().is_some_and(|process| process.known_exit().is_none())
     }
 
     /// Whether its connection ended. Its process, most likely, is about to.
@@ -173,37 +210,48 @@ impl Member {
         if beats != self.beats {
             (self.beats, self.beat_at) = (beats, now);
         }
-        self.answer.is_none() && now.duration_since(self.beat_at) >= SILENCE && self.process.is_stopped()
+        self.answer.is_none() && now.duration_since(self.beat_at) >= SILENCE && self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.process.as_ref().is_some_and(Process::is_stopped)
     }
 
     /// Kills its process.
     pub(crate) fn kill(&mut self) {
-        if self.process.exit().is_none() {
-            self.process.kill();
+        if let Some(process) = self.process.as_mut().filter(|process| process.known_exit().is_none())
+            && process.exit().is_none()
+        {
+            process.kill();
         }
     }
 
-    /// What is known of it now.
-    pub(crate) fn state(&self, slot: &StatusSlot, now: Instant) -> RankState {
+    /// What is known of it now. `first_end`: when the first rank's process ended.
+    pub(crate) fn state(&self, slot: &StatusSlot, now: Instant, first_end: Option<Instant>) -> RankState {
         RankState {
             rank: self.rank,
-            pid: self.process.pid(),
+            pid: self.pid(),
             host: self.host.clone(),
-            fate: self.fate(now),
+            fate: self.fate(now, first_end),
             operation: slot.state(),
-            last_words: self.output.last_words(),
+            last_words: self.output.as_ref().map(Output::last_words).unwrap_or_default(),
         }
     }
 
-    fn fate(&self, now: Instant) -> Fate {
-        match (self.process.known_exit(), &self.lost, &self.answer) {
+    fn fate(&self, now: Instant, first_end: Option<Instant>) -> Fate {
+        let exit = self.process.as_ref().and_then(Process::known_exit);
+        match (exit, &self.lost, &self.answer) {
+            (Some(Exit::Unknown), ..) => {
+                let after = self.ended_at.zip(first_end).map(|(own, first)| own.saturating_duration_since(first));
+                Fate::Ended { after: after.is_some_and(|after| after > TOGETHER) }
+            }
             (Some(Exit::Signal(signal)), ..) => Fate::Signalled(signal),
             (Some(Exit::Code(code)), ..) => Fate::Exited(code),
             (_, Some(Lost::Closed), _) => Fate::Lost("its control connection ended".to_owned()),
             (_, Some(Lost::Broken(what)), _) => Fate::Lost(what.clone()),
             (.., Some(Answer::Failed(failure))) => Fate::Failed(failure.clone()),
             (.., Some(_)) => Fate::Answered,
-            (.., None) if self.process.is_stopped() => Fate::Stopped,
+            (.., None) if self.is_stopped() => Fate::Stopped,
             (.., None) => {
                 let silence = now.duration_since(self.beat_at);
                 let silent = (silence >= SILENCE).then_some(silence.as_secs());

@@ -63,6 +63,8 @@ impl Output {
         let said = text.lines().map(str::trim).filter(|line| !line.is_empty());
         // Advice of the standard library after each panic, which says nothing about this one.
         let said = said.filter(|line| !line.starts_with("note: run with `RUST_BACKTRACE"));
+        // Rulers that launchers draw around what they say.
+        let said = said.filter(|line| line.chars().any(|character| !matches!(character, '-' | '=' | '*')));
         let clean = |line: &str| line.chars().filter(|c| !c.is_control()).take(characters).collect::<String>();
         let mut last: Vec<String> = said.rev().take(lines).map(clean).collect();
         last.reverse();

@@ -10,14 +10,18 @@ pub(crate) enum Exit {
     Code(i32),
     /// By this signal.
     Signal(i32),
+    /// Somehow: it was another's child, and only that one knows.
+    Unknown,
 }
 
-/// A child that nobody else reaps, leader of its own process group.
+/// A process of this host: a child that nobody else reaps, leader of its own process group, or another's child.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: u32,
     descriptor: OwnedFd,
     exit: Option<Exit>,
+    /// Not our child: nothing to reap.
+    foreign: bool,
 }
 
 impl Process {
@@ -26,6 +30,18 @@ impl Process {
     /// # Errors
     /// When the system has no descriptors left.
     pub(crate) fn watch(pid: u32) -> io::Result<Self> {
+        Self::open(pid, false)
+    }
+
+    /// Watches another's child, which has said its number just now over a connection that it holds.
+    ///
+    /// # Errors
+    /// When there is no such process any more, or the system has no descriptors left.
+    pub(crate) fn watch_foreign(pid: u32) -> io::Result<Self> {
+        Self::open(pid, true)
+    }
+
+    fn open(pid: u32, foreign: bool) -> io::Result<Self> {
         // SAFETY: a plain system call; the result is checked.
         let descriptor = unsafe { libc::syscall(libc::SYS_pidfd_open, pid as libc::pid_t, 0) };
         if descriptor < 0 {
@@ -33,7 +49,7 @@ impl Process {
         }
         // SAFETY: a descriptor that was created just now (closed on exec, as all pidfds) and belongs to nobody else.
         let descriptor = unsafe { OwnedFd::from_raw_fd(descriptor as libc::c_int) };
-        Ok(Self { pid, descriptor, exit: None })
+        Ok(Self { pid, descriptor, exit: None, foreign })
     }
 
     /// Its number.
@@ -52,11 +68,22 @@ impl Process {
         if self.exit.is_some() {
             return self.exit;
         }
+        if self.foreign {
+            self.exit = self.is_over().then_some(Exit::Unknown);
+            return self.exit;
+        }
         self.wait(libc::WEXITED | libc::WNOHANG | libc::WNOWAIT)?;
         // SAFETY: a plain call; the group is this child's own and cannot be another's before the child is reaped.
         unsafe { libc::kill(-(self.pid as libc::pid_t), libc::SIGKILL) };
         self.exit = self.wait(libc::WEXITED | libc::WNOHANG);
         self.exit
+    }
+
+    /// Whether its descriptor says that it has ended.
+    fn is_over(&self) -> bool {
+        let mut entry = libc::pollfd { fd: self.descriptor.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one entry, which outlives the call, and no waiting.
+        unsafe { libc::poll(&mut entry, 1, 0) > 0 }
     }
 
     /// How it ended, as far as [`Process::exit`] has found out.
@@ -85,10 +112,19 @@ impl Process {
 
     /// Kills it; a process that has ended already is not an error.
     pub(crate) fn kill(&self) {
+        self.signal(libc::SIGKILL);
+    }
+
+    /// Asks it to end, so that it takes with it what it started.
+    pub(crate) fn ask_to_end(&self) {
+        self.signal(libc::SIGTERM);
+    }
+
+    fn signal(&self, signal: libc::c_int) {
         let none: *const libc::siginfo_t = std::ptr::null();
         // SAFETY: a plain system call on an open pidfd.
         unsafe {
-            libc::syscall(libc::SYS_pidfd_send_signal, self.descriptor.as_raw_fd(), libc::SIGKILL, none, 0);
+            libc::syscall(libc::SYS_pidfd_send_signal, self.descriptor.as_raw_fd(), signal, none, 0);
         }
     }
 

@@ -178,19 +178,19 @@ impl Starter for LocalStarter {
     }
 }
 
-fn not_started(message: String, hint: Option<String>) -> Verdict {
+pub(crate) fn not_started(message: String, hint: Option<String>) -> Verdict {
     Verdict { kind: VerdictKind::NotStarted, ranks: Vec::new(), message, hint }
 }
 
 /// What the world's fields say about its processes.
 #[derive(Debug, PartialEq, Eq)]
-struct Wishes {
-    bound: bool,
-    environment: Vec<(String, String)>,
+pub(crate) struct Wishes {
+    pub(crate) bound: bool,
+    pub(crate) environment: Vec<(String, String)>,
 }
 
 impl Wishes {
-    fn of(spec: &WorldSpec) -> Result<Self, String> {
+    pub(crate) fn of(spec: &WorldSpec) -> Result<Self, String> {
         if spec.ranks == 0 || spec.ranks > MAX_RANKS {
             return Err(format!("{} ranks on one host: between 1 and {MAX_RANKS} are possible", spec.ranks));
         }
@@ -223,7 +223,7 @@ fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, String> {
 }
 
 /// Refuses a world that the coordinator has not descriptors enough for, before anything is started.
-fn check_descriptors(ranks: u32) -> Result<(), Verdict> {
+pub(crate) fn check_descriptors(ranks: u32) -> Result<(), Verdict> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid out-pointer.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } < 0 {

@@ -33,6 +33,11 @@ pub(crate) enum Fate {
     Stopped,
     /// It exited with this code.
     Exited(i32),
+    /// It ended, and only its launcher knows how.
+    Ended {
+        /// Later than another rank, whose end may be why.
+        after: bool,
+    },
     /// Its connection ended or carried nonsense, while its process lives.
     Lost(String),
     /// It answered that it could not.
@@ -113,10 +118,10 @@ const fn gravity(fate: &Fate) -> Option<Gravity> {
     match fate {
         Fate::Signalled(_) => Some(Gravity::Signalled),
         Fate::Stopped => Some(Gravity::Stopped),
-        Fate::Exited(_) => Some(Gravity::Exited),
+        Fate::Exited(_) | Fate::Ended { after: false } => Some(Gravity::Exited),
         Fate::Lost(_) => Some(Gravity::Lost),
         Fate::Failed(_) => Some(Gravity::Failed),
-        Fate::Pending { .. } | Fate::Answered => None,
+        Fate::Ended { after: true } | Fate::Pending { .. } | Fate::Answered => None,
     }
 }
 
@@ -177,6 +182,7 @@ fn fault(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
         Fate::Stopped => format!("{who} is stopped {place}"),
         Fate::Exited(crate::rank::PANICKED) => format!("{who} panicked {place}"),
         Fate::Exited(code) => format!("{who} exited with code {code} {place}"),
+        Fate::Ended { .. } => format!("{who} ended {place}"),
         Fate::Lost(what) => format!("{who} is lost {place}: {what}"),
         Fate::Failed(failure) => format!("{who} failed {place}: {}", failure.message),
         Fate::Pending { .. } | Fate::Answered => format!("{who} has not answered {place}"),
@@ -241,6 +247,7 @@ fn bystanders(others: &[&RankState], about: Option<OperationState>) -> Vec<Strin
         (Fate::Signalled(signal), _) => format!("then died of {}", signal_name(*signal)),
         (Fate::Stopped, _) => "stopped too".to_owned(),
         (Fate::Exited(code), _) => format!("then exited with code {code}"),
+        (Fate::Ended { .. }, None) => "were then ended".to_owned(),
         (Fate::Lost(what), _) => format!("then lost: {what}"),
         (Fate::Failed(failure), _) => format!("then failed: {}", failure.message),
         (Fate::Pending { exchanging: true, .. }, _) => "waited in an exchange".to_owned(),
@@ -255,7 +262,7 @@ fn bystanders(others: &[&RankState], about: Option<OperationState>) -> Vec<Strin
 }
 
 fn waits_or_works(state: &RankState) -> bool {
-    matches!(state.fate, Fate::Pending { .. })
+    matches!(state.fate, Fate::Pending { .. } | Fate::Ended { .. })
 }
 
 /// One clause for all ranks of which the same is to be said, in order of their first rank.

@@ -1,6 +1,7 @@
 //! A world of rank processes: sends commands, sleeps until all answers are there, and ends the world when a rank is
 //! lost. Nothing here knows how the processes were started.
 
+use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use terms::{Bytes, Seconds};
 
 use crate::control::{FromRank, ToRank, write};
 use crate::interrupt;
+use crate::launcher::Launcher;
 use crate::member::{Answer, Member};
 use crate::placement::host_name;
 use crate::poll::{Interest, PollSet};
@@ -20,6 +22,13 @@ use crate::watch::{Wait, Watch};
 /// How long ranks have for leaving in peace before they are killed.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// The same where another program started them: their library says farewell among all of them, and that program cleans up.
+const LONG_FAREWELL: Duration = Duration::from_secs(10);
+
+/// How long a launcher has to tell how a rank ended, and after that to end by itself when its ranks are gone.
+const LAUNCHER_TELLS: Duration = Duration::from_millis(500);
+const LAUNCHER_ENDS: Duration = Duration::from_secs(2);
+
 /// How long a killed process may take to be gone. Only one that hangs inside the kernel takes longer, and then nobody
 /// can do anything about it.
 const REAPING: Duration = Duration::from_secs(5);
@@ -27,6 +36,10 @@ const REAPING: Duration = Duration::from_secs(5);
 /// The ranks of one world, as processes.
 pub struct ProcessWorld {
     members: Vec<Member>,
+    /// The program that starts and ends the ranks, where it is not this one.
+    launcher: Option<Launcher>,
+    /// What ranks open while the world starts.
+    invited_by: Vec<File>,
     page: StatusPage,
     /// Open while the world starts.
     rendezvous: Option<Rendezvous>,
@@ -45,6 +58,8 @@ impl ProcessWorld {
     pub(crate) fn new(page: StatusPage, rendezvous: Rendezvous) -> Self {
         Self {
             members: Vec::new(),
+            launcher: None,
+            invited_by: Vec::new(),
             page,
             rendezvous: Some(rendezvous),
             phase: Phase::Start,
@@ -62,9 +77,21 @@ impl ProcessWorld {
         self.members.push(member);
     }
 
+    /// Another program starts all ranks, which open these files until they have joined.
+    pub(crate) fn start_by(&mut self, launcher: Launcher, ranks: u32, invited_by: Vec<File>) {
+        self.launcher = Some(launcher);
+        self.members = (0..ranks).map(Member::launched).collect();
+        self.invited_by = invited_by;
+    }
+
     /// The process numbers of its ranks, in rank order.
     pub fn pids(&self) -> Vec<u32> {
         self.members.iter().map(Member::pid).collect()
+    }
+
+    /// The process number of the program that started them, where it was not this one.
+    pub fn launcher_pid(&self) -> Option<u32> {
+        self.launcher.as_ref().map(Launcher::pid)
     }
 
     /// Waits until every rank has joined and is ready.
@@ -74,6 +101,7 @@ impl ProcessWorld {
     pub(crate) fn come_up(&mut self, limit: Duration) -> Result<(), Verdict> {
         self.begin(Phase::Start);
         self.await_answers(limit)?;
+        self.invited_by.clear();
         self.up = true;
         Ok(())
     }
@@ -97,6 +125,9 @@ impl ProcessWorld {
             if let Some(signal) = interrupt::requested() {
                 return Err(self.end(Occasion::Interrupted(signal)));
             }
+            if let Some(how) = self.launcher_is_gone() {
+                return Err(self.end_for(how));
+            }
             let now = Instant::now();
             match watch.look(&mut self.members, &self.page, now) {
                 Wait::Over => return self.refused_by_any(now),
@@ -117,6 +148,10 @@ impl ProcessWorld {
             member.register(&mut self.polls);
         }
         let mut until = until;
+        if let Some(launcher) = &mut self.launcher {
+            launcher.register(&mut self.polls);
+            until = launcher.settled().map_or(until, |settled| settled.min(until));
+        }
         if let Some(rendezvous) = &mut self.rendezvous {
             rendezvous.register(&mut self.polls);
             until = rendezvous.next_deadline().map_or(until, |deadline| deadline.min(until));
@@ -125,16 +160,28 @@ impl ProcessWorld {
         for member in &mut self.members {
             member.serve(&self.polls, &mut self.inbox);
         }
+        if let Some(launcher) = &mut self.launcher {
+            launcher.serve(&self.polls);
+        }
         self.let_ranks_in();
         Ok(())
+    }
+
+    /// How the launcher ended, if it has, and no rank's end explains it.
+    fn launcher_is_gone(&self) -> Option<String> {
+        let launcher = self.launcher.as_ref()?;
+        let explained = self.members.iter().any(|member| member.has_ended() || member.is_lost());
+        let settled = launcher.settled().is_some_and(|settled| Instant::now() >= settled);
+        (settled && !explained).then(|| launcher.ending())
     }
 
     fn let_ranks_in(&mut self) {
         let Some(rendezvous) = &mut self.rendezvous else { return };
         for joined in rendezvous.serve(&self.polls, Instant::now()) {
+            let pid = joined.hello.pid;
             let host = Some(joined.hello.host).filter(|host| *host != self.host);
             if let Some(member) = self.members.get_mut(joined.hello.rank as usize) {
-                member.join(joined.connection, host);
+                member.join(joined.connection, host, pid);
             }
         }
         if rendezvous.is_complete() {
@@ -167,12 +214,17 @@ impl ProcessWorld {
     }
 
     fn states(&self, now: Instant) -> Vec<RankState> {
-        self.members.iter().zip(0..).map(|(member, rank)| member.state(self.page.slot(rank), now)).collect()
+        let first_end = self.members.iter().filter_map(Member::ended_at).min();
+        let state = |(member, rank): (&Member, u32)| member.state(self.page.slot(rank), now, first_end);
+        self.members.iter().zip(0..).map(state).collect()
     }
 
     /// Passes the verdict and ends the world: whoever lives is killed and reaped.
     fn end(&mut self, occasion: Occasion) -> Verdict {
-        let verdict = verdict(self.phase, occasion, self.bytes, &self.states(Instant::now()));
+        let mut verdict = verdict(self.phase, occasion, self.bytes, &self.states(Instant::now()));
+        if self.members.iter().any(Member::has_ended) {
+            verdict.message.extend(self.hear_launcher().map(|words| format!("; {words}")));
+        }
         self.end_with(verdict)
     }
 
@@ -188,26 +240,60 @@ impl ProcessWorld {
         verdict
     }
 
+    /// What the launcher says of a rank that has ended, which it needs a moment for. Before anything is killed: of ranks
+    /// that we kill it would say the same.
+    fn hear_launcher(&mut self) -> Option<String> {
+        let deadline = Instant::now() + LAUNCHER_TELLS;
+        let launcher = self.launcher.as_mut()?;
+        while !launcher.has_ended() && Instant::now() < deadline {
+            self.polls.clear();
+            launcher.register(&mut self.polls);
+            if self.polls.wait(Some(deadline.saturating_duration_since(Instant::now()))).is_err() {
+                break;
+            }
+            launcher.serve(&self.polls);
+        }
+        launcher.last_words()
+    }
+
     fn kill(&mut self) {
         for member in &mut self.members {
             member.kill();
         }
+        if let Some(launcher) = &mut self.launcher {
+            launcher.ask_to_end();
+            self.await_ends(LAUNCHER_ENDS);
+        }
+        if let Some(launcher) = &mut self.launcher {
+            launcher.kill();
+        }
         self.await_ends(REAPING);
+    }
+
+    /// Whether a process of this world runs, as far as is known.
+    fn lives(&self) -> bool {
+        self.members.iter().any(Member::runs) || self.launcher.as_ref().is_some_and(|launcher| !launcher.has_ended())
     }
 
     /// Waits until all processes have ended; keeps taking their output, because a full pipe would hold them.
     fn await_ends(&mut self, limit: Duration) {
         let deadline = Instant::now() + limit;
-        while self.members.iter().any(|member| !member.has_ended()) && Instant::now() < deadline {
+        while self.lives() && Instant::now() < deadline {
             self.polls.clear();
             for member in &mut self.members {
                 member.register(&mut self.polls);
+            }
+            if let Some(launcher) = &mut self.launcher {
+                launcher.register(&mut self.polls);
             }
             if self.polls.wait(Some(deadline.saturating_duration_since(Instant::now()))).is_err() {
                 return;
             }
             for member in &mut self.members {
                 member.serve(&self.polls, &mut self.inbox);
+            }
+            if let Some(launcher) = &mut self.launcher {
+                launcher.serve(&self.polls);
             }
         }
     }
@@ -249,7 +335,7 @@ impl Drop for ProcessWorld {
             for member in &mut self.members {
                 member.send(&ToRank::Leave);
             }
-            self.await_ends(FAREWELL);
+            self.await_ends(if self.launcher.is_some() { LONG_FAREWELL } else { FAREWELL });
         }
         self.kill();
     }

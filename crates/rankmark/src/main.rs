@@ -24,6 +24,10 @@ fn main() -> ExitCode {
     if launch::survey::is_probe(&arguments) {
         return session::probe(&arguments);
     }
+    if let Some(answer) = launch::probe_answer(&arguments) {
+        return terminal::print(&answer).map_or(ExitCode::FAILURE, ExitCode::from);
+    }
+    comm::mpi::inspect_by(launch::inspect_in_child);
     match dispatch(&arguments, begun) {
         Ok(code) => ExitCode::from(code),
         Err(failure) => {

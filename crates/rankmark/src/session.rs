@@ -97,7 +97,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     screen.header(&record.file, record.store.directory(), record.done.len());
     screen.notes(plan.notes.iter().chain(&record.store.notes).chain(&record.notes));
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
-    let mut starter = launch::LocalStarter::new();
+    let mut starter = starter();
     let host = Host {
         cores: machine::allowed_cpus().len().max(1),
         available_memory: machine::available_memory,
@@ -171,7 +171,7 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     file.command_line = record::command_line(arguments);
     file.environment = record::environment(variables());
-    file.backends = comm::BACKENDS.iter().map(|backend| backend_state(*backend)).collect();
+    file.backends = backends(&file.plan);
     file.placement = placements(&file.plan, &file.machine);
     file.simulated = file.plan.cases.iter().any(suite::is_simulated);
     let store = Store::create(&directory, &file)?;
@@ -203,16 +203,47 @@ fn variables() -> Vec<(String, String)> {
         .collect()
 }
 
-/// A backend as the record keeps it.
-pub(crate) fn backend_state(backend: &dyn comm::Backend) -> BackendState {
+/// Who starts worlds: launchers are looked for on the path, too.
+fn starter() -> launch::HostStarter {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    launch::HostStarter::new(std::env::split_paths(&path).collect())
+}
+
+/// Every backend, and every other MPI library that the plan names.
+fn backends(plan: &Plan) -> Vec<BackendState> {
+    let mut states: Vec<BackendState> = Vec::new();
+    for backend in comm::BACKENDS {
+        let of_backend = |case: &&record::Case| case.text("backend") == Some(backend.about().name);
+        let mut libraries: Vec<Option<&str>> =
+            plan.cases.iter().filter(of_backend).map(|case| case.text("mpi_library")).collect();
+        // Looking for a launcher starts processes: only where one is needed.
+        let launched = backend.about().launched && !libraries.is_empty();
+        if libraries.is_empty() {
+            libraries.push(None);
+        }
+        let mut seen = HashSet::new();
+        libraries.retain(|library| seen.insert(*library));
+        states.extend(libraries.into_iter().map(|library| backend_state(*backend, library, launched)));
+    }
+    states
+}
+
+/// A backend with this library as the record keeps it.
+fn backend_state(backend: &dyn comm::Backend, library: Option<&str>, launched: bool) -> BackendState {
     let name = backend.about().name.to_owned();
-    match backend.probe() {
+    let asked = library.map(str::to_owned);
+    match backend.probe_library(library) {
         Readiness::Ready { version, path } => {
-            BackendState { name, ready: true, version: Some(version), path, why: None }
+            let (launcher, why) = match launched.then(|| starter().mpi(library)) {
+                None => (None, None),
+                Some(Ok(launch)) => (Some(launch.mpirun.program.display().to_string()), None),
+                Some(Err(why)) => (None, Some(why)),
+            };
+            BackendState { name, ready: why.is_none(), version: Some(version), path, library: asked, launcher, why }
         }
         Readiness::Missing { why, hint } => {
             let why = Some(format!("{why} (hint: {hint})"));
-            BackendState { name, ready: false, version: None, path: None, why }
+            BackendState { name, ready: false, version: None, path: None, library: asked, launcher: None, why }
         }
     }
 }

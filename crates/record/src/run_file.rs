@@ -82,6 +82,12 @@ pub struct BackendState {
     /// The library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+    /// The library as cases name it (`mpi_library`), where they do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub library: Option<String>,
+    /// The program that starts its ranks, where it is not this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub launcher: Option<String>,
     /// Why it could not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,

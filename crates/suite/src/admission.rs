@@ -54,7 +54,7 @@ pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
         return Err(reason.clone());
     }
     let backend = backend_of(case).ok_or_else(|| "there is no such backend".to_owned())?;
-    if let Readiness::Missing { why, hint } = backend.probe() {
+    if let Readiness::Missing { why, hint } = backend.probe_library(case.text("mpi_library")) {
         return Err(format!("backend `{}` is not ready: {why} (hint: {hint})", backend.about().name));
     }
     let ranks = case.ranks();

@@ -58,6 +58,25 @@ pub const WORLD: &[Field] = &[
     world("bind", Kind::Word(Bind::names), Some("core"), "core: rank r pinned to core r modulo their number"),
     world("env", Kind::Texts, None, "NAME=value for the ranks' environment; repeats; recorded"),
     world("progress_thread", Kind::Bool, Some("false"), "operations run on a thread of the communicator's own"),
+    world(
+        "mpi_library",
+        Kind::Text,
+        None,
+        "mpi: path or name of the library (a list: one world each); else the first found",
+    ),
+    world(
+        "mpi_progress",
+        Kind::Word(|| vec!["none", "poll"]),
+        None,
+        "mpi: none (the default): blocking calls; poll: calls that proceed whenever they are looked at",
+    ),
+    world(
+        "mpi_tuned",
+        Kind::Bool,
+        None,
+        "mpi: settings that make the library faster here (docs/mpi.md); else as installed",
+    ),
+    world("mpi_collectives", Kind::Word(|| vec!["default", "ucc"]), None, "mpi: whose algorithms Open MPI uses"),
     world("pace_bandwidth", Kind::Bandwidth, None, "slow down to a link of this bandwidth"),
     world("pace_latency", Kind::Seconds, None, "slow down to a link of this latency"),
     world("link_bandwidth", Kind::Bandwidth, None, "sim: bandwidth of the modelled link"),
@@ -130,6 +149,11 @@ fn check_link(case: &Case) -> Result<(), Problem> {
     }
     if case.number("noise_correlation").is_some_and(|correlation| correlation >= 1.0) {
         return Err(problem("noise_correlation", "the correlation must be below 100%", "for example 50%"));
+    }
+    for name in ["mpi_library", "mpi_progress", "mpi_tuned", "mpi_collectives"] {
+        if case.text("backend") != Some("mpi") && case.value(name).is_some() {
+            return Err(problem(name, format!("`{name}` is for the backend `mpi`"), "`backend: mpi`"));
+        }
     }
     let simulated = comm::backend(case.text("backend").unwrap_or_default()).is_some_and(|b| b.about().simulated);
     for name in ["link_bandwidth", "link_latency", "noise", "noise_seed", "noise_correlation"] {

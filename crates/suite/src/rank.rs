@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use comm::{Abort, Bootstrap, Call, Communicator, Observed as ObservedComm, Options, Pace, SimNoise};
+use comm::{Abort, Bootstrap, Call, Communicator, MpiProgress, Observed as ObservedComm, Options, Pace, SimNoise};
 use device::Slice;
 use measure::{
     AgreedStart, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed, WorldSpec,
@@ -417,7 +417,14 @@ fn options(spec: &WorldSpec, oversubscribed: bool) -> Options {
         // The same on every rank: the noise is the operation's, not the rank's.
         seed: number("noise_seed").unwrap_or(1.0) as u64,
     });
+    let text = |name: &str| spec.fields.get(name).and_then(Value::as_str);
+    let mpi = comm::MpiOptions {
+        library: text("mpi_library").map(str::to_owned),
+        progress: if text("mpi_progress") == Some("poll") { MpiProgress::Poll } else { MpiProgress::None },
+        largest: None,
+    };
     Options {
+        mpi,
         progress_thread: spec.fields.get("progress_thread").and_then(Value::as_bool).unwrap_or(false),
         pace: pace("pace_bandwidth", "pace_latency"),
         oversubscribed,

@@ -48,10 +48,16 @@ static RULES: &[Rule] = &[
             "libc::setenv",
         ],
         crates: &[("rankmark", "what the user set is read in one place and handed down")],
-        files: &[(
-            "crates/launch/src/starter.rs",
-            "argument 0 only: ranks keep the name under which `ps` shows the coordinator",
-        )],
+        files: &[
+            (
+                "crates/launch/src/starter.rs",
+                "argument 0 only: ranks keep the name under which `ps` shows the coordinator",
+            ),
+            (
+                "crates/launch/src/rank/seat.rs",
+                "which rank a process is: its launcher says it in the environment, not the user, and nowhere else",
+            ),
+        ],
     },
     Rule {
         act: "is unsafe",
@@ -90,7 +96,10 @@ static RULES: &[Rule] = &[
             ("record", "the record is the only way from a run to anything else"),
             ("report", "reports and exports, made from a record"),
         ],
-        files: &[("crates/suite/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only")],
+        files: &[
+            ("crates/suite/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
+            ("crates/launch/src/descriptor.rs", "opens its coordinator's nameless memory: /proc only"),
+        ],
     },
 ];
 

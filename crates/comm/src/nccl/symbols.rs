@@ -149,7 +149,7 @@ impl Symbols {
         }
         // SAFETY: as nccl.h declares it; a communicator that is given is alive.
         let last = unsafe { text((self.get_last_error)(comm.unwrap_or(std::ptr::null_mut()))) };
-        Err(Error::Library { what: what.to_owned(), why: joined(&self.error_string(code), &last) })
+        Err(Error::Library { what: what.to_owned(), said: joined(&self.error_string(code), &last) })
     }
 }
 

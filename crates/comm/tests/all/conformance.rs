@@ -71,7 +71,14 @@ impl Runner {
     }
 
     /// Runs one operation on its own and checks every byte of it.
-    fn single(&mut self, comm: &mut dyn Communicator, op: Collective, class: Class, seed: u64, context: &str) {
+    pub(crate) fn single(
+        &mut self,
+        comm: &mut dyn Communicator,
+        op: Collective,
+        class: Class,
+        seed: u64,
+        context: &str,
+    ) {
         let (rank, ranks) = (comm.shape().rank, comm.shape().size);
         let (mut shared, mut own) = (Random::new(seed), Random::new(mix(seed ^ u64::from(rank))));
         self.memory.clear();
@@ -142,21 +149,21 @@ fn conforms(backend: &'static str, wrapping: Wrapping, ranks: u32) {
             let context = format!("{world} batch {batch}");
             runner.batch(&mut *member.comm, mix(seed ^ batch), &context);
         }
-        splits(member, &mut runner, seed, &world);
+        splits(&mut *member.comm, &mut runner, seed, &world);
     };
     worlds::run_wrapped(backend, ranks, wrapping, LIMIT, body);
 }
 
 /// Groups of all kinds: reordered, alone, left out; used by turns with the parent.
-fn splits(member: &mut Member, runner: &mut Runner, seed: u64, world: &str) {
-    let (rank, ranks) = (member.rank(), member.size());
+pub(crate) fn splits(comm: &mut dyn Communicator, runner: &mut Runner, seed: u64, world: &str) {
+    let (rank, ranks) = (comm.shape().rank, comm.shape().size);
     let mut shared = Random::new(mix(seed ^ 0x51));
     for round in 0..3 {
         let choices: Vec<(Option<u32>, u32)> = (0..ranks)
             .map(|_| ((!shared.once_in(5)).then(|| shared.below(3) as u32), shared.below(4) as u32))
             .collect();
         let (color, key) = choices[rank as usize];
-        let child = member.comm.split(color, key).expect("a split");
+        let child = comm.split(color, key).expect("a split");
         assert_eq!(child.is_some(), color.is_some(), "{world}");
         if let Some(mut child) = child {
             // Who is of my color, and who of those stands before me: by key, then by rank.
@@ -169,7 +176,7 @@ fn splits(member: &mut Member, runner: &mut Runner, seed: u64, world: &str) {
                 runner.batch(&mut *child, seed, &format!("{world} group {color:?} of {choices:?}"));
             }
         }
-        runner.batch(&mut *member.comm, mix(seed ^ (round << 24)), &format!("{world} after split {round}"));
+        runner.batch(comm, mix(seed ^ (round << 24)), &format!("{world} after split {round}"));
     }
 }
 

@@ -5,6 +5,7 @@ mod aborts;
 mod cases;
 mod conformance;
 mod model;
+mod mpi;
 mod nccl;
 mod observing;
 mod pacing;

@@ -31,7 +31,7 @@ fn ranks_may_be_processes() {
 fn a_rank() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let [address, rank, backend] = role.split(' ').collect::<Vec<_>>()[..] else { panic!("{role}") };
-    let mut bootstrap = Relay::connect(address, rank.parse().expect("a rank")).expect("the test listens");
+    let mut bootstrap = Relay::connect(address, rank.parse().expect("a rank"), RANKS).expect("the test listens");
     let options = Options { oversubscribed: true, ..Wrapping::Plain.options(RANKS) };
     let (mut comm, _abort) = comm::open(backend, &mut bootstrap, &options).expect("opens");
     let mut runner = Runner::new(&mut *comm);
@@ -53,7 +53,7 @@ fn run(backend: &str) {
     let address = format!("comm-test-{}-{backend}", std::process::id());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&address).unwrap()).unwrap();
     let mut children: Vec<Child> = (0..RANKS).map(|rank| spawn(&format!("{address} {rank} {backend}"))).collect();
-    let relay = std::thread::spawn(move || relay(&listener));
+    let relay = std::thread::spawn(move || relay(&listener, RANKS));
     let deadline = Instant::now() + LIMIT;
     let mut left: Vec<usize> = (0..children.len()).collect();
     let mut failed = false;
@@ -85,8 +85,8 @@ fn spawn(role: &str) -> Child {
 }
 
 /// Serves rounds of `all_gather` until the ranks hang up.
-fn relay(listener: &UnixListener) {
-    let mut links: Vec<Option<UnixStream>> = (0..RANKS).map(|_| None).collect();
+pub(crate) fn relay(listener: &UnixListener, ranks: u32) {
+    let mut links: Vec<Option<UnixStream>> = (0..ranks).map(|_| None).collect();
     while links.iter().any(Option::is_none) {
         let (mut stream, _) = listener.accept().expect("a rank");
         let mut rank = [0];
@@ -104,27 +104,28 @@ fn relay(listener: &UnixListener) {
     }
 }
 
-struct Relay {
+pub(crate) struct Relay {
     rank: u32,
+    ranks: u32,
     link: UnixStream,
 }
 
 impl Relay {
-    fn connect(address: &str, rank: u8) -> std::io::Result<Self> {
+    pub(crate) fn connect(address: &str, rank: u8, ranks: u32) -> std::io::Result<Self> {
         let mut link = UnixStream::connect_addr(&SocketAddr::from_abstract_name(address)?)?;
         link.write_all(&[rank])?;
-        Ok(Self { rank: u32::from(rank), link })
+        Ok(Self { rank: u32::from(rank), ranks, link })
     }
 }
 
 impl Bootstrap for Relay {
     fn place(&self) -> Place {
-        Place { rank: self.rank, size: RANKS, host: "here".to_owned() }
+        Place { rank: self.rank, size: self.ranks, host: "here".to_owned() }
     }
 
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
         let sent = send(&mut self.link, bytes);
-        let all = sent.and_then(|()| (0..RANKS).map(|_| receive(&mut self.link)).collect());
+        let all = sent.and_then(|()| (0..self.ranks).map(|_| receive(&mut self.link)).collect());
         all.map_err(|source| Error::System { what: "talk to the test".to_owned(), source })
     }
 }

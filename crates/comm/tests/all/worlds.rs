@@ -63,15 +63,12 @@ impl Member {
     pub(crate) fn rank(&self) -> u32 {
         self.comm.shape().rank
     }
-
-    pub(crate) fn size(&self) -> u32 {
-        self.comm.shape().size
-    }
 }
 
-/// Every backend that can run here.
+/// Every backend that can run here without a launcher; those that need one are tested in `mpi`.
 pub(crate) fn ready() -> Vec<&'static str> {
-    let ready = comm::BACKENDS.iter().filter(|backend| matches!(backend.probe(), Readiness::Ready { .. }));
+    let alone = comm::BACKENDS.iter().filter(|backend| !backend.about().launched);
+    let ready = alone.filter(|backend| matches!(backend.probe(), Readiness::Ready { .. }));
     ready.map(|backend| backend.about().name).collect()
 }
 
@@ -116,7 +113,7 @@ impl Wrapping {
     }
 
     /// What `comm::open` does not put around a communicator.
-    fn wrap(self, comm: Box<dyn Communicator>, abort: &Abort, options: &Options) -> Box<dyn Communicator> {
+    pub(crate) fn wrap(self, comm: Box<dyn Communicator>, abort: &Abort, options: &Options) -> Box<dyn Communicator> {
         match self {
             Self::PacedThreaded => Box::new(Paced::new(comm, PACE, abort.clone(), options)),
             Self::Observed => {

@@ -5,6 +5,7 @@ mod channel;
 mod departure;
 mod guardian;
 mod join;
+mod seat;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::RawFd;
@@ -16,9 +17,9 @@ use measure::{Failure, RankSide, Reply, WorldSpec};
 use trace::StatusSlot;
 
 use crate::control::{FromRank, ToRank};
-use crate::descriptor::inherited_memory;
+use crate::descriptor::{inherited_memory, sealed_memory_at};
 use crate::invitation::Invitation;
-use crate::placement::{core_of, host_name};
+use crate::placement::{CoreMask, core_of, host_name};
 use crate::status::{MappedSlot, StatusPage};
 
 use bootstrap::ControlBootstrap;
@@ -28,8 +29,11 @@ pub(crate) use departure::PANICKED;
 pub use guardian::Guardian;
 #[cfg(test)]
 pub(crate) use join::join;
+pub(crate) use seat::Seat;
 
-/// The hidden argument of a rank process: `__rank=RANK,INVITATION,STATUS`, the latter two descriptors that it inherits.
+/// The hidden argument of a rank process: `__rank=RANK,INVITATION,STATUS`. Of a child of the coordinator the rank is a
+/// number, and the others are descriptors that it inherits; of a rank that another program starts, the rank is where that
+/// program tells it ([`Seat`]), and the others are paths of the coordinator's descriptors.
 const ARGUMENT: &str = "__rank=";
 
 /// What a rank knows when it starts.
@@ -57,6 +61,11 @@ pub struct RankContext {
 /// The argument that makes a program a rank of a world.
 pub(crate) fn argument(rank: u32, invitation: RawFd, status: RawFd) -> String {
     format!("{ARGUMENT}{rank},{invitation},{status}")
+}
+
+/// The same for a rank that another program starts.
+pub(crate) fn launched_argument(seat: Seat, invitation: &str, status: &str) -> String {
+    format!("{ARGUMENT}{},{invitation},{status}", seat.name())
 }
 
 /// Whether these arguments (with or without the program's name) are those of a rank process.
@@ -115,16 +124,32 @@ pub fn rank_main(
 fn accept(args: &[OsString]) -> Result<(u32, Invitation, StatusPage), Departure> {
     let no = |why: String| Departure::NotInvited(why);
     let text = find_argument(args).ok_or_else(|| no(format!("no argument `{ARGUMENT}...`")))?;
-    let numbers: Vec<i32> = text.split(',').map_while(|number| number.parse().ok()).collect();
-    let &[rank, invitation, status] = numbers.as_slice() else {
+    let parts: Vec<&str> = text.split(',').collect();
+    let &[rank, invitation, status] = parts.as_slice() else {
         return Err(no(format!("`{ARGUMENT}{text}` is not a rank and two descriptors")));
     };
-    let memory = inherited_memory(invitation).map_err(|error| no(format!("descriptor {invitation}: {error}")))?;
+    let seat = Seat::of_name(rank);
+    let take = |place: &str| match (seat, place.parse()) {
+        (None, Ok(descriptor)) => inherited_memory(descriptor),
+        (None, Err(_)) => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no descriptor")),
+        (Some(_), _) => sealed_memory_at(place),
+    };
+    let memory = take(invitation).map_err(|error| no(format!("descriptor {invitation}: {error}")))?;
     let invitation = Invitation::from_memory(&memory).map_err(|error| no(format!("the invitation: {error}")))?;
-    let rank = u32::try_from(rank).ok().filter(|rank| *rank < invitation.spec.ranks);
-    let rank = rank.ok_or_else(|| no("the rank is not one of the world".to_owned()))?;
-    let memory = inherited_memory(status).map_err(|error| no(format!("descriptor {status}: {error}")))?;
+    let rank = match seat {
+        Some(seat) => seat.rank(invitation.spec.ranks).map_err(no)?,
+        None => rank.parse().map_err(|_| no(format!("`{rank}` is no rank")))?,
+    };
+    if rank >= invitation.spec.ranks {
+        return Err(no("the rank is not one of the world".to_owned()));
+    }
+    let memory = take(status).map_err(|error| no(format!("descriptor {status}: {error}")))?;
     let page = StatusPage::map(&memory, invitation.spec.ranks).map_err(|error| no(format!("status page: {error}")))?;
+    if seat.is_some() {
+        // A child of the coordinator was bound before its program was loaded.
+        let core = core_of(rank, &invitation.cores).filter(|_| invitation.bound);
+        core.map_or(Ok(()), |core| CoreMask::of(&[core]).bind_this_thread()).map_err(Departure::System)?;
+    }
     Ok((rank, invitation, page))
 }
 
@@ -186,7 +211,14 @@ mod tests {
     fn rank_arguments_are_recognised_and_checked() {
         assert!(is_rank(&["rankmark", &argument(3, 10, 11)]));
         assert!(!is_rank(&["rankmark", "run", "rank=3"]));
-        for wrong in ["__rank=", "__rank=0,1", "__rank=0,1,2", "__rank=x,y,z", "__rank=-1,9999999,9999998"] {
+        for wrong in [
+            "__rank=",
+            "__rank=0,1",
+            "__rank=0,1,2",
+            "__rank=x,y,z",
+            "__rank=-1,9999999,9999998",
+            "__rank=pmi,/proc/self/exe,/x",
+        ] {
             let departure = accept(&[OsString::from(wrong)]).err();
             assert!(matches!(departure, Some(Departure::NotInvited(_))), "{wrong}: {departure:?}");
         }

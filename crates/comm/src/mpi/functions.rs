@@ -1,0 +1,123 @@
+//! The functions of an MPI library that are called here, resolved whole or not at all.
+//!
+//! One signature serves every ABI: a handle is passed as a word, of which a library whose handles are 32-bit integers
+//! reads (and, through pointers, writes) the lower half, so that every handle that a library fills in begins as zero.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use super::library::Library;
+
+/// A communicator, datatype, operator, request or error handler.
+pub(super) type Handle = usize;
+type Buffer = *mut c_void;
+type Source = *const c_void;
+type Ints = *const c_int;
+
+/// What `MPI_Op_create` takes: elements of both, their number, their type.
+pub(super) type UserFunction = extern "C" fn(*mut c_void, *mut c_void, *mut c_int, *mut Handle);
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $field:ident = $symbol:literal ($($argument:ty),*);)*) => {
+        /// The table. Every function gives an error code, zero being none.
+        pub(super) struct Functions {
+            $($(#[$doc])* pub(super) $field: unsafe extern "C" fn($($argument),*) -> c_int,)*
+        }
+
+        impl Functions {
+            /// All of them.
+            ///
+            /// # Errors
+            /// The names of those that the library has not.
+            pub(super) fn resolve(library: &Library) -> Result<Self, Vec<&'static str>> {
+                let mut missing = Vec::new();
+                $(
+                    let $field = library.symbol(name_of(concat!($symbol, "\0")));
+                    if $field.is_none() {
+                        missing.push($symbol);
+                    }
+                )*
+                let ($(Some($field),)*) = ($($field,)*) else { return Err(missing) };
+                Ok(Self { $(
+                    // SAFETY: the MPI standard gives the function of this name this signature, in words as wide as the
+                    // module's documentation says.
+                    $field: unsafe {
+                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) -> c_int>($field)
+                    },
+                )* })
+            }
+        }
+    };
+}
+
+functions! {
+    get_library_version = "MPI_Get_library_version" (*mut c_char, *mut c_int);
+    init_thread = "MPI_Init_thread" (*mut c_int, *mut *mut *mut c_char, c_int, *mut c_int);
+    finalize = "MPI_Finalize" ();
+    error_string = "MPI_Error_string" (c_int, *mut c_char, *mut c_int);
+    comm_set_errhandler = "MPI_Comm_set_errhandler" (Handle, Handle);
+    comm_rank = "MPI_Comm_rank" (Handle, *mut c_int);
+    comm_size = "MPI_Comm_size" (Handle, *mut c_int);
+    comm_split = "MPI_Comm_split" (Handle, c_int, c_int, *mut Handle);
+    comm_free = "MPI_Comm_free" (*mut Handle);
+    op_create = "MPI_Op_create" (UserFunction, c_int, *mut Handle);
+    reduce_local = "MPI_Reduce_local" (Source, Buffer, c_int, Handle, Handle);
+    test = "MPI_Test" (*mut Handle, *mut c_int, Buffer);
+    barrier = "MPI_Barrier" (Handle);
+    bcast = "MPI_Bcast" (Buffer, c_int, Handle, c_int, Handle);
+    allreduce = "MPI_Allreduce" (Source, Buffer, c_int, Handle, Handle, Handle);
+    reduce = "MPI_Reduce" (Source, Buffer, c_int, Handle, Handle, c_int, Handle);
+    allgather = "MPI_Allgather" (Source, c_int, Handle, Buffer, c_int, Handle, Handle);
+    reduce_scatter_block = "MPI_Reduce_scatter_block" (Source, Buffer, c_int, Handle, Handle, Handle);
+    gather = "MPI_Gather" (Source, c_int, Handle, Buffer, c_int, Handle, c_int, Handle);
+    scatter = "MPI_Scatter" (Source, c_int, Handle, Buffer, c_int, Handle, c_int, Handle);
+    alltoall = "MPI_Alltoall" (Source, c_int, Handle, Buffer, c_int, Handle, Handle);
+    alltoallv = "MPI_Alltoallv" (Source, Ints, Ints, Handle, Buffer, Ints, Ints, Handle, Handle);
+    send = "MPI_Send" (Source, c_int, Handle, c_int, c_int, Handle);
+    recv = "MPI_Recv" (Buffer, c_int, Handle, c_int, c_int, Handle, Buffer);
+    sendrecv = "MPI_Sendrecv" (Source, c_int, Handle, c_int, c_int, Buffer, c_int, Handle, c_int, c_int, Handle, Buffer);
+    ibarrier = "MPI_Ibarrier" (Handle, *mut Handle);
+    ibcast = "MPI_Ibcast" (Buffer, c_int, Handle, c_int, Handle, *mut Handle);
+    iallreduce = "MPI_Iallreduce" (Source, Buffer, c_int, Handle, Handle, Handle, *mut Handle);
+    ireduce = "MPI_Ireduce" (Source, Buffer, c_int, Handle, Handle, c_int, Handle, *mut Handle);
+    iallgather = "MPI_Iallgather" (Source, c_int, Handle, Buffer, c_int, Handle, Handle, *mut Handle);
+    ireduce_scatter_block =
+        "MPI_Ireduce_scatter_block" (Source, Buffer, c_int, Handle, Handle, Handle, *mut Handle);
+    igather = "MPI_Igather" (Source, c_int, Handle, Buffer, c_int, Handle, c_int, Handle, *mut Handle);
+    iscatter = "MPI_Iscatter" (Source, c_int, Handle, Buffer, c_int, Handle, c_int, Handle, *mut Handle);
+    ialltoall = "MPI_Ialltoall" (Source, c_int, Handle, Buffer, c_int, Handle, Handle, *mut Handle);
+    ialltoallv =
+        "MPI_Ialltoallv" (Source, Ints, Ints, Handle, Buffer, Ints, Ints, Handle, Handle, *mut Handle);
+    isend = "MPI_Isend" (Source, c_int, Handle, c_int, c_int, Handle, *mut Handle);
+    irecv = "MPI_Irecv" (Buffer, c_int, Handle, c_int, c_int, Handle, *mut Handle);
+}
+
+/// The name as the loader wants it.
+fn name_of(terminated: &'static str) -> &'static CStr {
+    CStr::from_bytes_with_nul(terminated.as_bytes()).unwrap_or_default()
+}
+
+impl Functions {
+    /// What the library says of itself, also before it is initialised. Lines as it gives them.
+    pub(super) fn library_version(&self) -> String {
+        // The largest that any ABI asks for.
+        text(8192, |to, length| {
+            // SAFETY: room for the longest text, and an out-pointer for its length.
+            unsafe { (self.get_library_version)(to, length) };
+        })
+    }
+
+    /// What the library says of an error code.
+    pub(super) fn explain(&self, code: c_int) -> String {
+        text(1024, |to, length| {
+            // SAFETY: room for more than the longest text of any ABI, and an out-pointer for its length.
+            unsafe { (self.error_string)(code, to, length) };
+        })
+    }
+}
+
+fn text(room: usize, fill: impl FnOnce(*mut c_char, *mut c_int)) -> String {
+    let (mut bytes, mut length) = (vec![0u8; room], 0);
+    fill(bytes.as_mut_ptr().cast(), &mut length);
+    let written = CStr::from_bytes_until_nul(&bytes).map(CStr::to_bytes).unwrap_or_default();
+    String::from_utf8_lossy(written).trim().to_owned()
+}

@@ -1,0 +1,205 @@
+//! MPI in this process: initialised once, tested against known answers, finalised when the last communicator is gone.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use terms::{Dtype, Reduce};
+
+use super::functions::Handle;
+use super::opened::{NAMES, Opened, Vendor};
+use super::reduce::{USER, user_operator};
+use super::selftest;
+use crate::{Error, Result};
+
+/// MPI, initialised.
+pub(super) struct Session {
+    pub(super) library: Opened,
+    /// Operators for the small floats, in the order of [`USER`].
+    pub(super) operators: [Handle; USER.len()],
+    /// Operators on bytes that the library has wrong.
+    wrong_of_bytes: Vec<Reduce>,
+    /// Several threads may call at once.
+    multiple: bool,
+    /// Something was left in the middle: finalising would wait for ever.
+    poisoned: AtomicBool,
+}
+
+/// MPI can be initialised once in the life of a process.
+enum Life {
+    Before,
+    Alive(Weak<Session>),
+}
+
+static LIFE: Mutex<Life> = Mutex::new(Life::Before);
+
+impl Session {
+    /// Initialises the library of this name or path (None: the first that the loader finds), or joins what is initialised
+    /// already. `multiple`: several threads will call at once. Collective over all processes that were started together.
+    ///
+    /// # Errors
+    /// Why the library cannot be used.
+    pub(super) fn join(name: Option<&str>, multiple: bool) -> Result<Arc<Self>> {
+        let mut life = LIFE.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Life::Alive(session) = &*life {
+            let session = session.upgrade().ok_or_else(|| unusable("MPI was finalised in this process already"))?;
+            let asked = Opened::open(name.unwrap_or(&session.library.facts.path)).map_err(|why| unusable(&why))?;
+            if asked.facts.path != session.library.facts.path {
+                return Err(unusable("this process has initialised another MPI library already"));
+            }
+            if multiple && !session.multiple {
+                return Err(unusable("MPI was initialised for one thread at a time"));
+            }
+            return Ok(session);
+        }
+        let library = find(name).map_err(|why| unusable(&why))?;
+        let (operators, poisoned) = ([0; USER.len()], AtomicBool::new(true));
+        let mut session = Self { library, operators, wrong_of_bytes: Vec::new(), multiple, poisoned };
+        session.initialise()?;
+        session.wrong_of_bytes = selftest::wrong_of_bytes(&session)?;
+        session.poisoned = AtomicBool::new(false);
+        let session = Arc::new(session);
+        *life = Life::Alive(Arc::downgrade(&session));
+        drop(life);
+        selftest::run(&session)?;
+        Ok(session)
+    }
+
+    fn initialise(&mut self) -> Result<()> {
+        let (functions, constants) = (&self.library.functions, &self.library.constants);
+        let [funneled, multiple] = constants.threads;
+        let (wanted, mut provided) = (if self.multiple { multiple } else { funneled }, 0);
+        // SAFETY: MPI allows null for the arguments, and the process has not initialised it before.
+        let code =
+            unsafe { (functions.init_thread)(std::ptr::null_mut(), std::ptr::null_mut(), wanted, &mut provided) };
+        self.check(code, "MPI_Init_thread")?;
+        if provided < wanted {
+            return Err(Error::Unsupported {
+                backend: "mpi",
+                what: format!(
+                    "run a progress thread: {} does not grant MPI_THREAD_MULTIPLE",
+                    self.library.facts.version()
+                ),
+            });
+        }
+        // SAFETY: handles of this library's own table; from here on errors are returned instead of ending the process.
+        let code = unsafe { (functions.comm_set_errhandler)(constants.world, constants.errors_return) };
+        self.check(code, "MPI_Comm_set_errhandler")?;
+        let mut operators = [0; USER.len()];
+        for ((_, _, function), handle) in USER.into_iter().zip(&mut operators) {
+            // SAFETY: the function lives as long as the process and is commutative, which the 1 says.
+            let code = unsafe { (functions.op_create)(function, 1, handle) };
+            self.check(code, "MPI_Op_create")?;
+        }
+        self.operators = operators;
+        Ok(())
+    }
+
+    /// An error of the library, in its own words.
+    ///
+    /// # Errors
+    /// When the code is one.
+    #[inline]
+    pub(super) fn check(&self, code: c_int, what: &'static str) -> Result<()> {
+        if code == 0 { Ok(()) } else { Err(self.error(code, what)) }
+    }
+
+    #[cold]
+    fn error(&self, code: c_int, what: &str) -> Error {
+        Error::Library { what: what.to_owned(), said: self.library.functions.explain(code) }
+    }
+
+    /// What reduces elements of this type, and whether it is an operator of ours.
+    pub(super) fn operator(&self, dtype: Dtype, reduce: Reduce) -> (Handle, bool) {
+        let ours = match dtype {
+            Dtype::F16 | Dtype::Bf16 => true,
+            Dtype::U8 => self.wrong_of_bytes.contains(&if reduce == Reduce::Avg { Reduce::Sum } else { reduce }),
+            _ => false,
+        };
+        match user_operator(dtype, reduce).filter(|_| ours) {
+            Some(index) => (self.operators[index], true),
+            None => (self.library.constants.operator(reduce), false),
+        }
+    }
+
+    /// Whether the root of this rank may reduce in place. MPICH 4.0 crashes where it is not rank 0 and elements are many
+    /// (4.0.2 of Debian; 5.0.2 does not).
+    pub(super) fn reduces_in_place(&self, root: usize) -> bool {
+        let facts = &self.library.facts;
+        root == 0 || facts.vendor != Vendor::Mpich || !facts.number.starts_with("4.0")
+    }
+
+    /// A communicator's rank and size.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub(super) fn place(&self, comm: Handle) -> Result<(u32, u32)> {
+        let (functions, mut rank, mut size) = (&self.library.functions, 0, 0);
+        // SAFETY: a live communicator and an out-pointer.
+        self.check(unsafe { (functions.comm_rank)(comm, &mut rank) }, "MPI_Comm_rank")?;
+        // SAFETY: as above.
+        self.check(unsafe { (functions.comm_size)(comm, &mut size) }, "MPI_Comm_size")?;
+        Ok((u32::try_from(rank).unwrap_or(0), u32::try_from(size).unwrap_or(0)))
+    }
+
+    /// The communicator of the ranks of `comm` that give the same color, ordered by key; None without a color.
+    ///
+    /// # Errors
+    /// What the library says.
+    pub(super) fn split(&self, comm: Handle, color: Option<u32>, key: u32) -> Result<Option<Handle>> {
+        let (functions, constants) = (&self.library.functions, &self.library.constants);
+        // Zero, since a library of 32-bit handles writes the lower half only.
+        let mut child: Handle = 0;
+        let color = color.map_or(constants.undefined, |color| color as c_int);
+        // SAFETY: a live communicator and an out-pointer.
+        let code = unsafe { (functions.comm_split)(comm, color, key as c_int, &mut child) };
+        self.check(code, "MPI_Comm_split")?;
+        Ok(Some(child).filter(|child| *child != constants.comm_null))
+    }
+
+    /// Frees a communicator on which nothing is in flight.
+    pub(super) fn free(&self, mut comm: Handle) {
+        if !self.is_poisoned() {
+            // SAFETY: the communicator is one that `split` gave, and nobody uses it any more. What goes wrong here
+            // concerns nobody.
+            unsafe { (self.library.functions.comm_free)(&mut comm) };
+        }
+    }
+
+    /// Something was left in the middle.
+    pub(super) fn poison(&self) {
+        self.poisoned.store(true, Ordering::Release);
+    }
+
+    fn is_poisoned(&self) -> bool {
+        self.poisoned.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_poisoned() {
+            // SAFETY: initialised, every communicator of ours is gone, and nothing is in flight.
+            unsafe { (self.library.functions.finalize)() };
+        }
+    }
+}
+
+fn unusable(why: &str) -> Error {
+    Error::Unsupported { backend: "mpi", what: format!("use the library: {why}") }
+}
+
+/// The library of this name; without one the first that can be used, or why none can.
+pub(super) fn find(name: Option<&str>) -> std::result::Result<Opened, String> {
+    if let Some(name) = name {
+        return Opened::open(name);
+    }
+    let mut reasons = Vec::new();
+    for name in NAMES {
+        match Opened::open(name) {
+            Ok(opened) => return Ok(opened),
+            Err(why) => reasons.push(why),
+        }
+    }
+    Err(reasons.first().cloned().unwrap_or_default())
+}

@@ -1,0 +1,128 @@
+//! A program of others that starts the ranks of a world and ends with them: an `mpirun`. A child of the coordinator, as
+//! ranks are elsewhere.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::output::Output;
+use crate::poll::{Interest, PollSet};
+use crate::process::{Exit, Process};
+
+/// After a launcher has ended: so long ranks that it started have to show what they died of.
+const SETTLING: Duration = Duration::from_millis(200);
+
+/// A launcher and its output, which is also that of its ranks.
+pub(crate) struct Launcher {
+    name: String,
+    process: Process,
+    output: Output,
+    ended_at: Option<Instant>,
+    watched: [Option<usize>; 2],
+}
+
+impl Launcher {
+    /// Starts it, with the ends of its output that belong together.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub(crate) fn start(name: String, mut command: Command) -> io::Result<Self> {
+        let (read, write) = crate::descriptor::output_pipe()?;
+        command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
+        // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.
+        command.process_group(0);
+        let parent = std::process::id();
+        // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
+        unsafe { command.pre_exec(move || leave_with(parent)) };
+        let mut child = command.spawn()?;
+        // The parent's writing ends, so that the pipe ends with those who write.
+        drop(command);
+        match Process::watch(child.id()) {
+            Ok(process) => Ok(Self { name, process, output: Output::new(read), ended_at: None, watched: [None; 2] }),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(error)
+            }
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    pub(crate) fn register(&mut self, polls: &mut PollSet) {
+        let alive = !self.has_ended();
+        self.watched = [
+            alive.then(|| polls.add(self.process.descriptor(), Interest::Read)),
+            self.output.descriptor().map(|pipe| polls.add(pipe, Interest::Read)),
+        ];
+    }
+
+    pub(crate) fn serve(&mut self, polls: &PollSet) {
+        let happened = |index: Option<usize>| index.is_some_and(|index| polls.happened(index));
+        if happened(self.watched[1]) {
+            self.output.drain();
+        }
+        if happened(self.watched[0]) && self.process.exit().is_some() {
+            self.ended_at.get_or_insert_with(Instant::now);
+            self.output.drain();
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.process.known_exit().is_some()
+    }
+
+    /// When its end, if it has ended, counts as news.
+    pub(crate) fn settled(&self) -> Option<Instant> {
+        self.ended_at.map(|at| at + SETTLING)
+    }
+
+    /// "/usr/bin/mpirun ended with code 1; its last words: ...".
+    pub(crate) fn ending(&self) -> String {
+        let how = match self.process.known_exit() {
+            Some(Exit::Code(code)) => format!("ended with code {code}"),
+            Some(Exit::Signal(signal)) => format!("died of signal {signal}"),
+            Some(Exit::Unknown) | None => "ended".to_owned(),
+        };
+        let words = self.last_words().map_or(String::new(), |words| format!("; {words}"));
+        format!("{} {how} while ranks were needed{words}", self.name)
+    }
+
+    /// "last words of mpirun: ...", None where it said nothing.
+    pub(crate) fn last_words(&self) -> Option<String> {
+        let words = self.output.last_words();
+        (!words.is_empty()).then(|| format!("last words of {}: {}", self.name, words.join(" | ")))
+    }
+
+    /// Asks it to end, which takes its ranks and what it left in the file system with it.
+    pub(crate) fn ask_to_end(&mut self) {
+        if !self.has_ended() && self.process.exit().is_none() {
+            self.process.ask_to_end();
+        }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        if !self.has_ended() && self.process.exit().is_none() {
+            self.process.kill();
+        }
+    }
+}
+
+/// Async-signal-safe. When the coordinator dies its launcher is asked to end, not killed: it then takes its ranks with it
+/// and removes its files; ranks leave by themselves besides.
+fn leave_with(parent: u32) -> io::Result<()> {
+    // SAFETY: plain system calls without pointers.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // Had the parent died before that, nobody would ever send the signal.
+        if libc::getppid() as u32 != parent {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+    }
+    Ok(())
+}

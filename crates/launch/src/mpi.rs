@@ -1,0 +1,224 @@
+//! Starts worlds on this host, each as its backend needs it: ranks of `mpi` through their library's own `mpirun`, all
+//! others as children of the coordinator.
+//!
+//! A rank that `mpirun` starts inherits no descriptor of the coordinator. It is told, in its hidden argument, where the
+//! coordinator's own descriptors lie below /proc: sealed memory without a name, which the kernel opens to processes of
+//! the same user only (as it would a file of mode 0600) and which is gone with the coordinator. So the secret is in no
+//! argument, no environment variable and no file; the argument, which anybody may read, holds a place and no secret.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use comm::mpi::{Facts, Vendor};
+use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
+use serde_json::Value;
+
+use crate::LocalStarter;
+use crate::control::Secret;
+use crate::descriptor::path_of;
+use crate::invitation::Invitation;
+use crate::launcher::Launcher;
+use crate::mpirun::Mpirun;
+use crate::placement::allowed_cores;
+use crate::rank::launched_argument;
+use crate::rendezvous::Rendezvous;
+use crate::starter::{Wishes, check_descriptors, keep_children, not_started};
+use crate::status::StatusPage;
+use crate::world::ProcessWorld;
+
+/// Starts worlds on this host.
+#[derive(Clone, Debug)]
+pub struct HostStarter {
+    local: LocalStarter,
+    search: Vec<PathBuf>,
+    limit: Duration,
+}
+
+/// An MPI library and what starts its ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MpiLaunch {
+    /// The library.
+    pub facts: Facts,
+    /// Its launcher.
+    pub mpirun: Mpirun,
+}
+
+/// Malloc keeps its memory and asks for huge pages, so that a library's temporary buffers are not mapped anew in each
+/// call: three times the bandwidth for Open MPI 5 from 64 MiB.
+const TUNABLES: (&str, &str) = (
+    "GLIBC_TUNABLES",
+    "glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184:glibc.malloc.hugetlb=1",
+);
+
+/// Open MPI's segmented ring.
+const SEGMENTED_RING: [&str; 6] =
+    ["--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "5"];
+
+/// Open MPI's collectives of UCC, before all others.
+const UCC: [&str; 6] = ["--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100"];
+
+impl HostStarter {
+    /// Looks for launchers beside their libraries and in these folders (the path). Ranks have a minute to come up.
+    pub fn new(search: Vec<PathBuf>) -> Self {
+        Self { local: LocalStarter::new(), search, limit: Duration::from_secs(60) }
+    }
+
+    /// A library (None: the first that the loader finds) and its launcher.
+    ///
+    /// # Errors
+    /// What this machine lacks.
+    pub fn mpi(&self, library: Option<&str>) -> Result<MpiLaunch, String> {
+        let facts = comm::mpi::facts(library)?;
+        let mpirun = Mpirun::of(&facts, &self.search)?;
+        Ok(MpiLaunch { facts, mpirun })
+    }
+
+    /// As [`Starter::start`], giving the world as what it is.
+    ///
+    /// # Errors
+    /// As [`Starter::start`].
+    pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
+        let backend = spec.fields.get("backend").and_then(Value::as_str).and_then(comm::backend);
+        if !backend.is_some_and(|backend| backend.about().launched) {
+            return self.local.start_processes(spec);
+        }
+        let wishes = Wishes::of(spec).map_err(|message| not_started(message, None))?;
+        check_descriptors(spec.ranks)?;
+        let library = spec.fields.get("mpi_library").and_then(Value::as_str);
+        let mpi = self.mpi(library).map_err(lacking)?;
+        let extras = Extras::of(spec, &mpi.facts, &wishes.environment).map_err(lacking)?;
+        let mut world = self.start_all(spec, &wishes, &mpi.mpirun, &extras)?;
+        world.come_up(self.limit)?;
+        Ok(world)
+    }
+
+    fn start_all(
+        &self,
+        spec: &WorldSpec,
+        wishes: &Wishes,
+        mpirun: &Mpirun,
+        extras: &Extras,
+    ) -> Result<ProcessWorld, Verdict> {
+        let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
+        let secret = Secret::fresh().map_err(failed("making a secret"))?;
+        let rendezvous = Rendezvous::open(secret.clone(), spec.ranks).map_err(failed("listening on loopback"))?;
+        let address = rendezvous.address().map_err(failed("listening on loopback"))?;
+        let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
+        let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;
+        let invitation = Invitation::new(address, &secret, self.limit, (cores, wishes.bound), spec.clone());
+        let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
+        keep_children().map_err(failed("asking for children's ends"))?;
+        // A link would be the launcher's own program there.
+        let program = std::env::current_exe().map_err(failed("finding this program"))?;
+        let argument = launched_argument(mpirun.seat(), &path_of(&invitation), &path_of(&status));
+        let mut command = mpirun.command(spec.ranks, &extras.arguments, &program, &argument);
+        command.envs(extras.environment.iter().chain(&wishes.environment).map(|(name, value)| (name, value)));
+        let name = mpirun.program.display().to_string();
+        let launcher = Launcher::start(name.clone(), command)
+            .map_err(|error| not_started(format!("starting {name} for {} ranks: {error}", spec.ranks), None))?;
+        let mut world = ProcessWorld::new(page, rendezvous);
+        world.start_by(launcher, spec.ranks, vec![invitation, status]);
+        Ok(world)
+    }
+}
+
+impl Starter for HostStarter {
+    fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
+        Ok(Box::new(self.start_processes(spec)?))
+    }
+}
+
+fn lacking(message: String) -> Verdict {
+    Verdict { kind: VerdictKind::Lacking, ..not_started(message, None) }
+}
+
+/// What a world's fields add to the command and its environment.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Extras {
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl Extras {
+    fn of(spec: &WorldSpec, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
+        let mut extras = Self::default();
+        let flag = |name: &str| spec.fields.get(name).and_then(Value::as_bool).unwrap_or(false);
+        if facts.vendor == Vendor::Intel {
+            // It would bind ranks anew when they initialise it.
+            extras.set("I_MPI_PIN", "0");
+        }
+        if flag("mpi_tuned") {
+            if wished.iter().any(|(name, _)| name == TUNABLES.0) {
+                return Err(format!("`mpi_tuned` sets {0}, and `env` sets it otherwise", TUNABLES.0));
+            }
+            extras.set(TUNABLES.0, TUNABLES.1);
+            if facts.vendor == Vendor::OpenMpi {
+                extras.arguments.extend(SEGMENTED_RING.map(str::to_owned));
+            }
+        }
+        if spec.fields.get("mpi_collectives").and_then(Value::as_str) == Some("ucc") {
+            has_ucc(facts)?;
+            extras.arguments.extend(UCC.map(str::to_owned));
+        }
+        Ok(extras)
+    }
+
+    fn set(&mut self, name: &str, value: &str) {
+        self.environment.push((name.to_owned(), value.to_owned()));
+    }
+}
+
+/// Whether a library has UCC's collectives. Open MPI says nothing when it is asked for a component that it lacks.
+fn has_ucc(facts: &Facts) -> Result<(), String> {
+    if facts.vendor != Vendor::OpenMpi {
+        return Err(format!("`mpi_collectives: ucc` is for Open MPI, and this is {}", facts.version()));
+    }
+    let folder = std::path::Path::new(&facts.path).parent().map(PathBuf::from).unwrap_or_default();
+    let component = "mca_coll_ucc.so";
+    let below = ["openmpi", "openmpi3", "openmpi/lib/openmpi", "openmpi/lib/openmpi3"];
+    let found = below.iter().any(|place| folder.join(place).join(component).exists())
+        || std::fs::read(&facts.path).is_ok_and(|bytes| holds(&bytes, b"mca_coll_ucc_component"));
+    if found { Ok(()) } else { Err(format!("{} ({}) has no {component}", facts.version(), facts.path)) }
+}
+
+fn holds(bytes: &[u8], word: &[u8]) -> bool {
+    bytes.windows(word.len()).any(|window| window == word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn extras(vendor: Vendor, fields: Value, wished: &[(String, String)]) -> Result<Extras, String> {
+        let Value::Object(fields) = fields else { panic!("an object") };
+        let facts =
+            Facts { vendor, number: "1.0".to_owned(), abi: String::new(), path: "/no/lib/libmpi.so".to_owned() };
+        Extras::of(&WorldSpec { ranks: 2, fields }, &facts, wished)
+    }
+
+    #[test]
+    fn tuning_is_what_the_documentation_says() {
+        assert_eq!(extras(Vendor::OpenMpi, json!({"mpi_tuned": false}), &[]), Ok(Extras::default()));
+        let open = extras(Vendor::OpenMpi, json!({"mpi_tuned": true}), &[]).unwrap();
+        assert_eq!(open.arguments, SEGMENTED_RING);
+        assert_eq!(open.environment[0].0, "GLIBC_TUNABLES");
+        let mpich = extras(Vendor::Mpich, json!({"mpi_tuned": true}), &[]).unwrap();
+        assert_eq!((mpich.arguments.len(), mpich.environment.len()), (0, 1));
+        let wished = [("GLIBC_TUNABLES".to_owned(), "x".to_owned())];
+        assert!(extras(Vendor::Mpich, json!({"mpi_tuned": true}), &wished).is_err());
+        assert_eq!(extras(Vendor::Intel, json!({}), &[]).unwrap().environment[0].0, "I_MPI_PIN");
+    }
+
+    #[test]
+    fn ucc_is_never_asked_for_in_vain() {
+        let ucc = || json!({"mpi_collectives": "ucc"});
+        let why = extras(Vendor::Mpich, ucc(), &[]).unwrap_err();
+        assert_eq!(why, "`mpi_collectives: ucc` is for Open MPI, and this is MPICH 1.0");
+        assert_eq!(
+            extras(Vendor::OpenMpi, ucc(), &[]).unwrap_err(),
+            "Open MPI 1.0 (/no/lib/libmpi.so) has no mca_coll_ucc.so"
+        );
+    }
+}
