@@ -13,6 +13,11 @@ use crate::process::{Exit, Process};
 /// After a launcher has ended: so long ranks that it started have to show what they died of.
 const SETTLING: Duration = Duration::from_millis(200);
 
+/// Lines of its output that are quoted.
+const QUOTED: usize = 4;
+/// What Hydra begins its lines with.
+const TRIM: [char; 2] = ['=', ' '];
+
 /// A launcher and its output, which is also that of its ranks.
 pub(crate) struct Launcher {
     name: String,
@@ -80,7 +85,7 @@ impl Launcher {
         self.ended_at.map(|at| at + SETTLING)
     }
 
-    /// "/usr/bin/mpirun ended with code 1; its last words: ...".
+    /// "/usr/bin/mpirun ended with code 1 while ranks were needed; /usr/bin/mpirun says: ...".
     pub(crate) fn ending(&self) -> String {
         let how = match self.process.known_exit() {
             Some(Exit::Code(code)) => format!("ended with code {code}"),
@@ -91,10 +96,25 @@ impl Launcher {
         format!("{} {how} while ranks were needed{words}", self.name)
     }
 
-    /// "last words of mpirun: ...", None where it said nothing.
+    /// "mpirun says: ...", in the lines that tell of an end where there are any; None where it said nothing.
     pub(crate) fn last_words(&self) -> Option<String> {
-        let words = self.output.last_words();
-        (!words.is_empty()).then(|| format!("last words of {}: {}", self.name, words.join(" | ")))
+        const TELLING: [&str; 4] = ["signal", "PID ", "EXIT CODE", "exited"];
+        let lines = self.output.lines();
+        let telling: Vec<&String> =
+            lines.iter().filter(|line| TELLING.iter().any(|word| line.contains(word))).collect();
+        let words = if telling.is_empty() { lines.iter().collect() } else { telling };
+        let last: Vec<&str> =
+            words.iter().skip(words.len().saturating_sub(QUOTED)).map(|line| line.trim_matches(TRIM)).collect();
+        (!last.is_empty()).then(|| format!("{} says: {}", self.name, last.join(" | ")))
+    }
+
+    /// The rank that it says has ended first. Open MPI says that; Hydra names a process, but merely the first in its own
+    /// list of those that it killed itself.
+    pub(crate) fn blames(&self) -> Option<u32> {
+        self.output.lines().iter().find_map(|line| {
+            let (_, rest) = line.split_once("noticed that process rank ")?;
+            rest.split_whitespace().next()?.parse().ok()
+        })
     }
 
     /// Asks it to end, which takes its ranks and what it left in the file system with it.

@@ -15,6 +15,15 @@ use crate::verdict::{Fate, RankState};
 /// A rank whose heart has not beaten for this long has stopped, or is starved: twenty of its beats.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
+/// What is known of the order in which ranks of another launcher ended.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    /// When the first one was seen to have ended.
+    pub(crate) first: Option<Instant>,
+    /// The rank that the launcher says was the first.
+    pub(crate) blamed: Option<u32>,
+}
+
 /// Ranks whose launcher kills them all when one has ended end in this order; those that end so close together count as
 /// ended together.
 const TOGETHER: Duration = Duration::from_millis(2);
@@ -226,24 +235,25 @@ impl Member {
         }
     }
 
-    /// What is known of it now. `first_end`: when the first rank's process ended.
-    pub(crate) fn state(&self, slot: &StatusSlot, now: Instant, first_end: Option<Instant>) -> RankState {
+    /// What is known of it now. `ends`: which rank's process ended first.
+    pub(crate) fn state(&self, slot: &StatusSlot, now: Instant, ends: Ends) -> RankState {
         RankState {
             rank: self.rank,
             pid: self.pid(),
             host: self.host.clone(),
-            fate: self.fate(now, first_end),
+            fate: self.fate(now, ends),
             operation: slot.state(),
             last_words: self.output.as_ref().map(Output::last_words).unwrap_or_default(),
         }
     }
 
-    fn fate(&self, now: Instant, first_end: Option<Instant>) -> Fate {
+    fn fate(&self, now: Instant, ends: Ends) -> Fate {
         let exit = self.process.as_ref().and_then(Process::known_exit);
         match (exit, &self.lost, &self.answer) {
             (Some(Exit::Unknown), ..) => {
-                let after = self.ended_at.zip(first_end).map(|(own, first)| own.saturating_duration_since(first));
-                Fate::Ended { after: after.is_some_and(|after| after > TOGETHER) }
+                let after = self.ended_at.zip(ends.first).map(|(own, first)| own.saturating_duration_since(first));
+                let after = after.is_some_and(|after| after > TOGETHER);
+                Fate::Ended { after: ends.blamed.map_or(after, |blamed| blamed != self.rank) }
             }
             (Some(Exit::Signal(signal)), ..) => Fate::Signalled(signal),
             (Some(Exit::Code(code)), ..) => Fate::Exited(code),

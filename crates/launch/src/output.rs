@@ -57,7 +57,14 @@ impl Output {
 
     /// The last lines, fit for one line of text each.
     pub(crate) fn last_words(&self) -> Vec<String> {
-        let (lines, characters) = QUOTED;
+        let mut lines = self.lines();
+        lines.drain(..lines.len().saturating_sub(QUOTED.0));
+        lines
+    }
+
+    /// What is kept of it, in lines that say something.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let (_, characters) = QUOTED;
         let bytes: Vec<u8> = self.tail.iter().copied().collect();
         let text = String::from_utf8_lossy(&bytes);
         let said = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -66,9 +73,7 @@ impl Output {
         // Rulers that launchers draw around what they say.
         let said = said.filter(|line| line.chars().any(|character| !matches!(character, '-' | '=' | '*')));
         let clean = |line: &str| line.chars().filter(|c| !c.is_control()).take(characters).collect::<String>();
-        let mut last: Vec<String> = said.rev().take(lines).map(clean).collect();
-        last.reverse();
-        last
+        said.map(clean).collect()
     }
 }
 

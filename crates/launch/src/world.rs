@@ -11,7 +11,7 @@ use terms::{Bytes, Seconds};
 use crate::control::{FromRank, ToRank, write};
 use crate::interrupt;
 use crate::launcher::Launcher;
-use crate::member::{Answer, Member};
+use crate::member::{Answer, Ends, Member};
 use crate::placement::host_name;
 use crate::poll::{Interest, PollSet};
 use crate::rendezvous::Rendezvous;
@@ -215,16 +215,22 @@ impl ProcessWorld {
 
     fn states(&self, now: Instant) -> Vec<RankState> {
         let first_end = self.members.iter().filter_map(Member::ended_at).min();
-        let state = |(member, rank): (&Member, u32)| member.state(self.page.slot(rank), now, first_end);
+        // Where its launcher ends all ranks as soon as one has ended, only that launcher may know which was the first.
+        let blamed = self.launcher.as_ref().and_then(Launcher::blames);
+        let ended = |rank: &u32| self.members.get(*rank as usize).is_some_and(Member::has_ended);
+        let blamed = blamed.filter(ended);
+        let state =
+            |(member, rank): (&Member, u32)| member.state(self.page.slot(rank), now, Ends { first: first_end, blamed });
         self.members.iter().zip(0..).map(state).collect()
     }
 
     /// Passes the verdict and ends the world: whoever lives is killed and reaped.
     fn end(&mut self, occasion: Occasion) -> Verdict {
+        // Before the verdict, since a launcher may know more; and before anything is killed by us.
+        let any_ended = self.members.iter().any(Member::has_ended);
+        let words = if any_ended { self.hear_launcher() } else { None };
         let mut verdict = verdict(self.phase, occasion, self.bytes, &self.states(Instant::now()));
-        if self.members.iter().any(Member::has_ended) {
-            verdict.message.extend(self.hear_launcher().map(|words| format!("; {words}")));
-        }
+        verdict.message.extend(words.map(|words| format!("; {words}")));
         self.end_with(verdict)
     }
 

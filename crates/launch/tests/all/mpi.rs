@@ -102,7 +102,9 @@ fn a_killed_rank_is_named() {
         });
         let verdict = verdict_on(&mut world, "spin");
         killer.join().unwrap();
-        assert_eq!((verdict.kind, &verdict.ranks[..]), (VerdictKind::Died, &[Rank(1)][..]), "{verdict}");
+        assert_eq!(verdict.kind, VerdictKind::Died, "{verdict}");
+        // Never only others: Hydra kills those within microseconds, and they may be named beside it.
+        assert!(verdict.ranks.contains(&Rank(1)), "{:?} {verdict}", verdict.ranks);
         assert!(verdict.message.contains(&format!("rank 1 (pid {victim}, this host) ended ")), "{verdict}");
     });
 }
