@@ -31,7 +31,7 @@ fn memory(sizes: &[(Dtype, usize)]) -> (Memory, Vec<View>) {
 }
 
 fn fill(memory: &Memory, view: View) {
-    let value = |i: usize| ((i * 37 & 127) as f32 - 64.0) / 64.0;
+    let value = |i: usize| (((i * 37) & 127) as f32 - 64.0) / 64.0;
     // SAFETY: nobody else uses the memory.
     unsafe {
         match memory.dtype(view) {
