@@ -14,6 +14,7 @@ mod facts;
 mod format;
 mod markdown;
 mod number;
+mod peers;
 mod pictures;
 mod run;
 mod sentences;

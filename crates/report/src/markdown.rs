@@ -9,6 +9,7 @@ use crate::charts::{self, Named};
 use crate::escape::{code, markdown as escaped, one_line, shell};
 use crate::facts::{self, Saturation};
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
+use crate::peers;
 use crate::sentences;
 use crate::study::{Configuration, Measured, Operation, banner, operation, operations};
 use crate::table::{Align, Table};
@@ -43,7 +44,7 @@ fn page(run: &Run) -> String {
         let pictures = pictures(&charts::of_operation(run, operation));
         let own = training::is_training(operation) || training::is_memory(operation);
         let results = if own { training::results(operation) } else { results(operation) };
-        let parts = [escaped(&operation.constants), words, pictures, results];
+        let parts = [escaped(&operation.constants), words, pictures, peers::results(operation), results];
         let body: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         page += &section(&escaped(&operation.name), &body.join("\n\n"));
     }

@@ -9,7 +9,7 @@ use crate::escape::one_line;
 use crate::facts::{self, Limit, Saturation};
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
-use crate::{Run, drift, training};
+use crate::{Run, drift, peers, training};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
@@ -49,6 +49,7 @@ pub(crate) fn of_operation(operation: &Operation) -> Vec<String> {
     sentences.extend(models(operation));
     sentences.extend(effect_of_ranks(operation));
     sentences.extend(backends(operation));
+    sentences.extend(peers::sentence(operation));
     sentences
 }
 

@@ -245,3 +245,34 @@ fn banners() {
         assert!(!charts.is_empty() && charts.iter().all(|chart| chart.contains(word)), "{word} is not on every chart");
     }
 }
+
+/// The fastest other engine stands beside each of ours; what only is right, or is computed, is nobody's peer.
+#[test]
+fn ours_stands_beside_the_best_peer() {
+    let case = |backend: &'static str, bytes: u64, time: f64| {
+        data::Invented { backend, ..data::Invented::new(2, bytes, time) }.line()
+    };
+    let mut lines = vec![
+        case("shm", 1024, 1e-6),
+        case("mpi", 1024, 3e-6),
+        case("reference", 1024, 1e-9),
+        case("sim", 1024, 1e-9),
+        case("shm", 65536, 1e-5),
+        case("mpi", 65536, 0.5e-5),
+    ];
+    let mut tuned = case("mpi", 1024, 2e-6);
+    tuned.parameters.insert("mpi_tuned".into(), true.into());
+    // Faster, but of another kind of call.
+    let mut apart = case("mpi", 1024, 1e-7);
+    apart.parameters.insert("in_place".into(), false.into());
+    lines.extend([tuned, apart]);
+    let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
+    let page = String::from_utf8_lossy(&page[0].content).into_owned();
+    let table = page.split("Against the best peer of this run").nth(1).expect("a table");
+    let row = |size: &str| table.lines().find(|line| line.contains(size)).expect("a row").to_owned();
+    let small = row("1 KiB");
+    assert!(small.contains("mpi tuned") && small.contains("2.00x"), "{small}");
+    assert!(small.contains("1.97x to 2.03x"), "both widths of 1% in quadrature: {small}");
+    assert!(row("64 KiB").contains("0.500x"), "slower is said as well: {}", row("64 KiB"));
+    assert!(page.contains("longer in 1 of 2 pairs, shorter in 1"), "{page}");
+}

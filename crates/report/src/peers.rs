@@ -1,0 +1,112 @@
+//! Our shared memory beside other engines in the same run: how much longer the best of them takes, size by size.
+
+use crate::escape::markdown as escaped;
+use crate::number::{bytes, factor, seconds};
+use crate::study::{Configuration, Estimate, Measured, Operation};
+use crate::table::{Align, Table};
+
+/// What is held against the others.
+const OURS: &str = "shm";
+/// What computes its times, or is there to be right: nobody's peer.
+const NO_PEERS: [&str; 2] = ["reference", "sim"];
+
+/// What must be equal for times to be comparable, where both say it.
+const SAME: [&str; 6] = ["dtype", "reduce", "in_place", "touch", "mode", "root"];
+
+/// One of our measurements, and the fastest of others of the same size and ranks.
+struct Pair<'o> {
+    configuration: &'o Configuration<'o>,
+    ours: &'o Measured<'o>,
+    peer: &'o Configuration<'o>,
+    theirs: &'o Measured<'o>,
+}
+
+impl Pair<'_> {
+    /// The peer's time over ours.
+    fn ratio(&self) -> Estimate {
+        self.theirs.time.over(&self.ours.time)
+    }
+}
+
+fn comparable(a: &Configuration, b: &Configuration) -> bool {
+    let of = |c: &Configuration, name: &str| c.others.iter().find(|(field, _)| field == name).map(|(_, v)| v.clone());
+    a.ranks == b.ranks
+        && SAME.iter().all(|name| of(a, name).zip(of(b, name)).is_none_or(|(of_a, of_b)| of_a == of_b))
+}
+
+fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
+    let is_peer = |c: &&Configuration| c.backend != OURS && !NO_PEERS.contains(&c.backend.as_str());
+    let mut pairs = Vec::new();
+    for configuration in operation.configurations.iter().filter(|configuration| configuration.backend == OURS) {
+        for ours in &configuration.points {
+            let peers = operation.configurations.iter().filter(is_peer).filter(|peer| comparable(configuration, peer));
+            let same = |peer: &'o Configuration<'o>| {
+                let theirs = peer.points.iter().find(|theirs| theirs.bytes == ours.bytes)?;
+                Some(Pair { configuration, ours, peer, theirs })
+            };
+            let best = peers.filter_map(same).min_by(|a, b| a.theirs.time.mid.total_cmp(&b.theirs.time.mid));
+            pairs.extend(best);
+        }
+    }
+    pairs.sort_by_key(|pair| (pair.configuration.ranks, pair.ours.bytes));
+    pairs
+}
+
+/// The table; empty where nothing was measured beside our own.
+pub(crate) fn results(operation: &Operation) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new(&[
+        ("bytes", Right),
+        ("ranks", Right),
+        ("ours", Left),
+        ("time", Right),
+        ("best peer", Left),
+        ("its time", Right),
+        ("its time / ours", Right),
+        ("95%", Right),
+    ]);
+    for pair in pairs(operation) {
+        let ratio = pair.ratio();
+        table.row(vec![
+            pair.ours.bytes.map_or_else(|| "-".to_owned(), bytes),
+            pair.configuration.ranks.to_string(),
+            escaped(&name(pair.configuration)),
+            seconds(pair.ours.time.mid),
+            escaped(&name(pair.peer)),
+            seconds(pair.theirs.time.mid),
+            factor(ratio.mid),
+            format!("{} to {}", factor(ratio.low), factor(ratio.high)),
+        ]);
+    }
+    if table.is_empty() { String::new() } else { format!("Against the best peer of this run:\n\n{}", table.markdown()) }
+}
+
+fn name(configuration: &Configuration) -> String {
+    let Configuration { backend, variant, .. } = configuration;
+    if variant.is_empty() { backend.clone() } else { format!("{backend}, {variant}") }
+}
+
+/// What the table shows, in a sentence.
+pub(crate) fn sentence(operation: &Operation) -> Option<String> {
+    let pairs = pairs(operation);
+    let by_ratio = |a: &&Pair, b: &&Pair| a.ratio().mid.total_cmp(&b.ratio().mid);
+    let (least, most) = (pairs.iter().min_by(by_ratio)?, pairs.iter().max_by(by_ratio)?);
+    let at = |pair: &Pair| {
+        let size = pair.ours.bytes.map_or_else(String::new, |size| format!(" at {}", bytes(size)));
+        format!("{}{size} with {}", factor(pair.ratio().mid), crate::study::ranks(pair.configuration.ranks))
+    };
+    let faster = pairs.iter().filter(|pair| pair.ratio().low > 1.0).count();
+    let slower = pairs.iter().filter(|pair| pair.ratio().high < 1.0).count();
+    Some(format!(
+        "The best peer's {} takes {} ({}, {}) to {} ({}, {}) as long as ours: longer in {faster} of {} pairs, shorter in \
+         {slower}, the rest too close to tell.",
+        operation.name,
+        at(least),
+        name(least.peer),
+        name(least.configuration),
+        at(most),
+        name(most.peer),
+        name(most.configuration),
+        pairs.len(),
+    ))
+}
