@@ -1,0 +1,62 @@
+/* The plain loop that Rankmark's measurement of an MPI library is held against: all_reduce of f32, in place, calls one
+ * after another between two barriers, the slowest rank's time. mpirun -n RANKS loop SECONDS BYTES...
+ * prints, for each size, "BYTES NANOSECONDS", the median over samples of the time of a call. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The slowest rank's seconds of `calls` calls, begun together. */
+static double sample(float *data, int count, long calls) {
+    double slowest, own;
+    memset(data, 0, (size_t)count * sizeof *data); /* sums stay zero: no overflow, and no denormal numbers */
+    MPI_Barrier(MPI_COMM_WORLD);
+    own = -MPI_Wtime();
+    for (long i = 0; i < calls; i++)
+        MPI_Allreduce(MPI_IN_PLACE, data, count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+    own += MPI_Wtime();
+    MPI_Allreduce(&own, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+    return slowest;
+}
+
+int main(int argc, char **argv) {
+    int rank;
+    cpu_set_t all, one;
+    if (argc < 3) return fprintf(stderr, "usage: loop SECONDS BYTES...\n"), 2;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    sched_getaffinity(0, sizeof all, &all);
+    for (int cpu = 0, left = rank % CPU_COUNT(&all); cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all) && left-- == 0) {
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            sched_setaffinity(0, sizeof one, &one);
+        }
+    for (int arg = 2; arg < argc; arg++) {
+        static double times[10000];
+        size_t bytes = strtoull(argv[arg], NULL, 10), room = (bytes + (2 << 20)) & ~(size_t)((2 << 20) - 1);
+        float *data = aligned_alloc(2 << 20, room);
+        int count = (int)(bytes / sizeof *data), samples = 0;
+        long calls = 1;
+        double spent = 0, time, limit = atof(argv[1]);
+        if (!data) MPI_Abort(MPI_COMM_WORLD, 1);
+        madvise(data, room, MADV_HUGEPAGE);
+        memset(data, 0, room);
+        while ((time = sample(data, count, calls)) < 1e-4 && calls < 1 << 20) calls *= 2; /* warms up, too */
+        for (int i = 0; i < 5; i++) sample(data, count, calls);
+        while (spent < limit && samples < 10000) spent += time = sample(data, count, calls), times[samples++] = time / calls;
+        qsort(times, samples, sizeof *times, by_value);
+        if (rank == 0) printf("%zu %.1f\n", bytes, times[samples / 2] * 1e9), fflush(stdout);
+        free(data);
+    }
+    MPI_Finalize();
+    return 0;
+}
