@@ -86,10 +86,17 @@ pub(super) fn check(case: &mut Case, op: Collective) -> Result<(), Problem> {
 }
 
 #[cfg(test)]
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+
+#[cfg(test)]
 mod tests {
+    use super::super::number::Number;
+    use super::super::pattern::Pattern;
     use super::*;
     use crate::{Benchmark, CollectiveBenchmark};
     use record::Plan;
+    use terms::{Dtype, Reduce};
 
     fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
         let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -149,5 +156,58 @@ mod tests {
         assert!(skip(&[torch, ("op", "all_to_all"), ("in_place", "true")]).contains("all_to_all out of place only"));
         assert!(skip(&[torch, ("buffers", "registered")]).contains("ordinary memory"));
         assert_eq!(skip(&[torch, ("op", "barrier")]), "");
+    }
+
+    /// What the Python package says of these patterns; None, listed as skipped, where there is no Python.
+    fn python(wanted: &Value) -> Option<Vec<Value>> {
+        let program = std::env::var_os("RANKMARK_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+        let facts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/tests/facts.py");
+        match std::process::Command::new(&program).args(["-B", facts, &wanted.to_string()]).output() {
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}")))
+            }
+            Err(error) => {
+                super::skip::skip("patterns of the Python package", &format!("{}: {error}", program.display()));
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn the_packages_patterns_are_ours() {
+        let mut wanted = Vec::new();
+        let mut ours = Vec::new();
+        for op in [Collective::AllReduce, Collective::Reduce, Collective::ReduceScatter, Collective::Broadcast] {
+            for (dtype, reduce) in Dtype::ALL.iter().flat_map(|dtype| Reduce::ALL.iter().map(move |by| (*dtype, *by))) {
+                for (ranks, in_place) in [(1, true), (2, true), (3, true), (6, true), (12, true), (5, false)] {
+                    if let Some(pattern) = Pattern::new(op, dtype, reduce, ranks, in_place, 5) {
+                        wanted.push(serde_json::json!([op.name(), dtype.name(), reduce.name(), ranks, in_place]));
+                        ours.push((pattern, dtype, ranks));
+                    }
+                }
+            }
+        }
+        let Some(theirs) = python(&Value::from(wanted.clone())) else { return };
+        assert_eq!((theirs.len(), ours.len() > 400), (ours.len(), true));
+        for ((theirs, (pattern, dtype, ranks)), what) in theirs.iter().zip(&ours).zip(&wanted) {
+            assert_eq!(theirs[0].as_u64(), Some(pattern.max_calls()), "{what}");
+            let encoded = |numbers: &Value| {
+                let mut bytes = Vec::new();
+                for number in numbers.as_array().into_iter().flatten() {
+                    let whole = || number.as_i64().unwrap_or_default();
+                    let float = || number.as_f64().unwrap_or_default();
+                    let number = if dtype.is_float() { Number::Float(float()) } else { Number::Whole(whole()) };
+                    number.encode(*dtype, &mut bytes);
+                }
+                bytes
+            };
+            let begins = |bytes: &[u8]| bytes[..40 * dtype.bytes() as usize].to_vec();
+            assert_eq!(encoded(&theirs[1]), begins(&pattern.inputs(ranks - 1).bytes), "{what}");
+            if theirs[2].as_array().is_some_and(|numbers| !numbers.is_empty()) {
+                let calls = pattern.max_calls().min(2);
+                assert_eq!(encoded(&theirs[2]), begins(&pattern.reduced(calls, 0).bytes), "{what}");
+            }
+        }
     }
 }
