@@ -236,7 +236,7 @@ fn backends(plan: &Plan) -> Vec<BackendState> {
 }
 
 /// The backends of every Python that the plan's ranks run in. Importing torch takes seconds: each is asked once.
-fn torch_states(plan: &Plan) -> Vec<BackendState> {
+pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
     let mut torches: HashMap<Option<&str>, Result<Torch, String>> = HashMap::new();
     let mut seen = HashSet::new();
     let mut states = Vec::new();

@@ -136,3 +136,14 @@ fn a_python_without_torch_is_skipped() {
     let why = reason(&cases[0]);
     assert!(why.contains("has no PyTorch: No module named 'torch'"), "{why}");
 }
+
+#[test]
+fn validate_says_what_a_plan_lacks() {
+    let place = Place::new();
+    let case = "{benchmark: collective, op: all_reduce, bytes: 4KiB, runtime: pytorch, python: ./no-python}";
+    place.write("plan.yaml", format!("experiment: e\ncases:\n  - {case}\n"));
+    let told = place.run("validate --quick --json --plan plan.yaml").exits(1);
+    let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
+    let why = told["plan"]["skipped"][0]["reason"].as_str().unwrap_or_default();
+    assert!(why.contains("`pytorch/gloo` is not ready: ./no-python is no program that can be run"), "{told:#}");
+}

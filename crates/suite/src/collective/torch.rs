@@ -72,6 +72,9 @@ pub(super) fn check(case: &mut Case, op: Collective) -> Result<(), Problem> {
         let message = "`progress_thread` is for runtime `native`".to_owned();
         return Err(problem("progress_thread", message, "leave it out for `pytorch`"));
     }
+    if case.text("backend") == Some("nccl") && case.text("device") == Some("cpu") {
+        case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
+    }
     if case.word("buffers") == Some(BufferKind::Registered) {
         case.skip = Some("torch's tensors lie in ordinary memory: `buffers: private` is all it has".to_owned());
     }
@@ -155,6 +158,7 @@ mod tests {
         assert!(skip(&[torch, ("op", "all_reduce"), ("in_place", "false")]).contains("all_reduce in place only"));
         assert!(skip(&[torch, ("op", "all_to_all"), ("in_place", "true")]).contains("all_to_all out of place only"));
         assert!(skip(&[torch, ("buffers", "registered")]).contains("ordinary memory"));
+        assert!(skip(&[torch, ("backend", "nccl")]).contains("memory of GPUs only"));
         assert_eq!(skip(&[torch, ("op", "barrier")]), "");
     }
 
