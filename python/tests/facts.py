@@ -32,7 +32,7 @@ def protocol() -> dict[str, object]:
 
 
 def patterns(wanted: list[list[object]]) -> list[list[object]]:
-    """For each `[op, dtype, reduce, ranks, in_place]`: the calls that stay exact, and elements of inputs and results."""
+    """For each `[op, dtype, reduce, ranks, in_place]`: exact calls, and elements of inputs and results."""
     found: list[list[object]] = []
     for op, dtype, reduce, ranks, in_place in wanted:
         pattern = Pattern(str(op), str(dtype), str(reduce), int(str(ranks)), bool(in_place), 5)
