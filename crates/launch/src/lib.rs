@@ -20,6 +20,7 @@ mod placement;
 mod poll;
 mod probe;
 mod process;
+mod pytorch;
 mod rank;
 mod rendezvous;
 mod starter;

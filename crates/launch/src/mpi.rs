@@ -1,5 +1,5 @@
-//! Starts worlds on this host, each as its backend needs it: ranks of `mpi` through their library's own `mpirun`, all
-//! others as children of the coordinator.
+//! Starts worlds on this host, each as it needs it: ranks of PyTorch by the user's Python, ranks of `mpi` through their
+//! library's own `mpirun`, all others as children of the coordinator.
 //!
 //! A rank that `mpirun` starts inherits no descriptor of the coordinator. It is told, in its hidden argument, where the
 //! coordinator's own descriptors lie below /proc: sealed memory without a name, which the kernel opens to processes of
@@ -21,6 +21,7 @@ use crate::invitation::Invitation;
 use crate::launcher::Launcher;
 use crate::mpirun::Mpirun;
 use crate::placement::allowed_cores;
+use crate::pytorch;
 use crate::rank::launched_argument;
 use crate::rendezvous::Rendezvous;
 use crate::starter::{Wishes, check_descriptors, keep_children, not_started};
@@ -79,6 +80,9 @@ impl HostStarter {
     /// # Errors
     /// As [`Starter::start`].
     pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
+        if pytorch::is_asked(spec) {
+            return pytorch::start(&self.local, spec, &self.search);
+        }
         let backend = spec.fields.get("backend").and_then(Value::as_str).and_then(comm::backend);
         if !backend.is_some_and(|backend| backend.about().launched) {
             return self.local.start_processes(spec);

@@ -4,6 +4,7 @@
 //! nothing, and writes into a pipe. It inherits two descriptors: its invitation and the status page.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
@@ -43,6 +44,18 @@ pub struct LocalStarter {
     limit: Duration,
 }
 
+/// What a rank's process runs.
+pub(crate) struct Program {
+    /// The program.
+    pub(crate) path: PathBuf,
+    /// Under which name `ps` shows it; None: its own.
+    pub(crate) name: Option<OsString>,
+    /// Arguments before the rank's own.
+    pub(crate) arguments: Vec<OsString>,
+    /// One more thing that it inherits, whose descriptor is told after the rank's own argument.
+    pub(crate) package: Option<File>,
+}
+
 impl Default for LocalStarter {
     fn default() -> Self {
         Self::new()
@@ -68,14 +81,24 @@ impl LocalStarter {
     /// # Errors
     /// As [`Starter::start`].
     pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
+        let program =
+            Program { path: self.program.clone(), name: Some(own_name()), arguments: Vec::new(), package: None };
+        self.start_programs(spec, &program)
+    }
+
+    /// The same with ranks of another program, which speaks the control channel as [`crate::rank_main`] does.
+    ///
+    /// # Errors
+    /// As [`Starter::start`].
+    pub(crate) fn start_programs(&self, spec: &WorldSpec, program: &Program) -> Result<ProcessWorld, Verdict> {
         let wishes = Wishes::of(spec).map_err(|message| not_started(message, None))?;
         check_descriptors(spec.ranks)?;
-        let mut world = self.spawn_all(spec, &wishes)?;
+        let mut world = self.spawn_all(spec, &wishes, program)?;
         world.come_up(self.limit)?;
         Ok(world)
     }
 
-    fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
+    fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes, program: &Program) -> Result<ProcessWorld, Verdict> {
         let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
         let secret = Secret::fresh().map_err(failed("making a secret"))?;
         let rendezvous = Rendezvous::open(secret.clone(), spec.ranks).map_err(failed("listening on loopback"))?;
@@ -91,8 +114,8 @@ impl LocalStarter {
         for rank in 0..spec.ranks {
             let core = if wishes.bound { core_of(rank, &cores) } else { None };
             let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());
-            let inherited = [invitation.as_raw_fd(), status.as_raw_fd()];
-            let spawned = self.spawn(argument, inherited, core, &wishes.environment);
+            let inherited = [&invitation, &status].into_iter().chain(&program.package).map(File::as_raw_fd).collect();
+            let spawned = program.spawn(argument, inherited, core, &wishes.environment);
             let (process, output) = spawned.map_err(|error| {
                 let message = format!("starting the process of rank {rank} of {}: {error}", spec.ranks);
                 let full = error.raw_os_error() == Some(libc::EAGAIN);
@@ -102,25 +125,31 @@ impl LocalStarter {
         }
         Ok(world)
     }
+}
 
+impl Program {
     fn spawn(
         &self,
         argument: String,
-        inherited: [i32; 2],
+        inherited: Vec<i32>,
         core: Option<u32>,
         environment: &[(String, String)],
     ) -> io::Result<(Process, Output)> {
         let (read, write) = output_pipe()?;
         let mask = core.map(|core| CoreMask::of(&[core]));
         let parent = std::process::id();
-        let mut command = Command::new(&self.program);
-        command.arg0(own_name()).arg(argument);
+        let mut command = Command::new(&self.path);
+        if let Some(name) = &self.name {
+            command.arg0(name);
+        }
+        command.args(&self.arguments).arg(argument);
+        command.args(self.package.iter().map(|package| package.as_raw_fd().to_string()));
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.
         command.process_group(0);
         // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-        unsafe { command.pre_exec(move || become_rank(parent, inherited, mask.as_ref())) };
+        unsafe { command.pre_exec(move || become_rank(parent, &inherited, mask.as_ref())) };
         let mut child = command.spawn()?;
         match Process::watch(child.id()) {
             Ok(process) => Ok((process, Output::new(read))),
@@ -155,7 +184,7 @@ pub(crate) fn keep_children() -> io::Result<()> {
 }
 
 /// What a child does before it becomes the rank's program. Async-signal-safe.
-fn become_rank(parent: u32, inherited: [i32; 2], mask: Option<&CoreMask>) -> io::Result<()> {
+fn become_rank(parent: u32, inherited: &[i32], mask: Option<&CoreMask>) -> io::Result<()> {
     // SAFETY: plain system calls without pointers.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
@@ -169,7 +198,7 @@ fn become_rank(parent: u32, inherited: [i32; 2], mask: Option<&CoreMask>) -> io:
     }
     // Before the program is loaded: its very first page is then near the rank's core.
     mask.map_or(Ok(()), CoreMask::bind_this_thread)?;
-    inherited.into_iter().try_for_each(keep_on_exec)
+    inherited.iter().copied().try_for_each(keep_on_exec)
 }
 
 impl Starter for LocalStarter {

@@ -1,6 +1,6 @@
 //! One measuring command from plan to report: where the record goes, who starts ranks, what the exit code is.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use clap::ArgMatches;
 use comm::Readiness;
+use launch::survey::Torch;
 use measure::machine;
 use record::{BackendState, CaseLine, Machine, Placement, Plan, RunFile, Store, Tool};
 use suite::{Host, Setup};
@@ -205,15 +206,20 @@ fn variables() -> Vec<(String, String)> {
 
 /// Who starts worlds: launchers are looked for on the path, too.
 fn starter() -> launch::HostStarter {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    launch::HostStarter::new(std::env::split_paths(&path).collect())
+    launch::HostStarter::new(search_path())
+}
+
+/// The folders of the path.
+fn search_path() -> Vec<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect()
 }
 
 /// Every backend, and every other MPI library that the plan names.
 fn backends(plan: &Plan) -> Vec<BackendState> {
     let mut states: Vec<BackendState> = Vec::new();
     for backend in comm::BACKENDS {
-        let of_backend = |case: &&record::Case| case.text("backend") == Some(backend.about().name);
+        let named = |case: &record::Case| case.text("backend") == Some(backend.about().name);
+        let of_backend = |case: &&record::Case| named(case) && !suite::is_pytorch(case);
         let mut libraries: Vec<Option<&str>> =
             plan.cases.iter().filter(of_backend).map(|case| case.text("mpi_library")).collect();
         // Looking for a launcher starts processes: only where one is needed.
@@ -225,7 +231,36 @@ fn backends(plan: &Plan) -> Vec<BackendState> {
         libraries.retain(|library| seen.insert(*library));
         states.extend(libraries.into_iter().map(|library| backend_state(*backend, library, launched)));
     }
+    states.extend(torch_states(plan));
     states
+}
+
+/// The backends of every Python that the plan's ranks run in. Importing torch takes seconds: each is asked once.
+pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
+    let mut torches: HashMap<Option<&str>, Result<Torch, String>> = HashMap::new();
+    let mut seen = HashSet::new();
+    let mut states = Vec::new();
+    for case in plan.cases.iter().filter(|case| suite::is_pytorch(case)) {
+        let (python, backend) = (case.text("python"), case.text("backend").unwrap_or_default());
+        if seen.insert((python, backend)) {
+            let torch = torches.entry(python).or_insert_with(|| launch::survey::torch(python, &search_path()));
+            states.push(torch_state(python, backend, torch));
+        }
+    }
+    states
+}
+
+fn torch_state(python: Option<&str>, backend: &str, torch: &Result<Torch, String>) -> BackendState {
+    let (version, path, why) = match torch {
+        Ok(torch) => {
+            let lacks = !torch.backends.iter().any(|has| has == backend);
+            let why = lacks.then(|| format!("torch {} was built without {backend}", torch.version));
+            (Some(format!("torch {}", torch.version)), Some(torch.python.clone()), why)
+        }
+        Err(why) => (None, None, Some(format!("{why} (hint: `--python PATH` names a Python that has torch)"))),
+    };
+    let (name, library) = (format!("pytorch/{backend}"), python.map(str::to_owned));
+    BackendState { name, ready: why.is_none(), version, path, library, launcher: None, why }
 }
 
 /// A backend with this library as the record keeps it.

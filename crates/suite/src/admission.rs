@@ -3,7 +3,7 @@
 use comm::Readiness;
 use record::Case;
 use serde_json::{Map, Value};
-use terms::{Bytes, Mode};
+use terms::{Bytes, Mode, Runtime};
 
 use crate::benchmark;
 
@@ -24,6 +24,14 @@ const RANK_OVERHEAD: u64 = 64 << 20;
 /// The same for a rank that is a thread: its stack and a few queues.
 const THREAD_OVERHEAD: u64 = 1 << 20;
 
+/// The same for a rank that is a Python with torch in it.
+const TORCH_OVERHEAD: u64 = 512 << 20;
+
+/// Whether the case's ranks are the user's Python, by torch.distributed.
+pub fn is_pytorch(case: &Case) -> bool {
+    case.word("runtime") == Some(Runtime::Pytorch)
+}
+
 /// Whether the case's times are computed.
 pub fn is_simulated(case: &Case) -> bool {
     backend_of(case).is_some_and(|backend| backend.about().simulated)
@@ -35,7 +43,7 @@ pub fn is_in_process(case: &Case) -> bool {
 }
 
 fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
-    comm::backend(case.text("backend")?)
+    comm::backend(case.text("backend")?).filter(|_| !is_pytorch(case))
 }
 
 /// Cores that the ranks of a world keep busy: one for each of their threads, and one more with a progress thread.
@@ -53,9 +61,9 @@ pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
     if let Some(reason) = &case.skip {
         return Err(reason.clone());
     }
-    let backend = backend_of(case).ok_or_else(|| "there is no such backend".to_owned())?;
-    if let Readiness::Missing { why, hint } = backend.probe_library(case.text("mpi_library")) {
-        return Err(format!("backend `{}` is not ready: {why} (hint: {hint})", backend.about().name));
+    // What a torch has only its Python can tell: its ranks do, when they start.
+    if !is_pytorch(case) {
+        check_backend(case)?;
     }
     let ranks = case.ranks();
     let isolated = case.word("mode") == Some(Mode::Isolated);
@@ -68,11 +76,25 @@ pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
     check_memory(case, ranks, host)
 }
 
+fn check_backend(case: &Case) -> Result<(), String> {
+    let backend = backend_of(case).ok_or_else(|| "there is no such backend".to_owned())?;
+    match backend.probe_library(case.text("mpi_library")) {
+        Readiness::Ready { .. } => Ok(()),
+        Readiness::Missing { why, hint } => {
+            Err(format!("backend `{}` is not ready: {why} (hint: {hint})", backend.about().name))
+        }
+    }
+}
+
 fn check_memory(case: &Case, ranks: u32, host: &Host) -> Result<(), String> {
     let Some(benchmark) = benchmark(&case.benchmark) else { return Ok(()) };
     let Some(available) = (host.available_memory)() else { return Ok(()) };
     let buffers = benchmark.memory(case);
-    let each = if is_in_process(case) { THREAD_OVERHEAD } else { RANK_OVERHEAD };
+    let each = match (is_in_process(case), is_pytorch(case)) {
+        (true, _) => THREAD_OVERHEAD,
+        (_, true) => TORCH_OVERHEAD,
+        _ => RANK_OVERHEAD,
+    };
     let overhead = each * u64::from(ranks);
     let wanted = buffers.saturating_add(overhead);
     if wanted <= available {

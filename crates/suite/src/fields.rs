@@ -1,7 +1,7 @@
 //! Fields that every benchmark takes (where it runs, how it is sampled), and what must hold of them.
 
 use record::{About, Case, Caveat, Field, Kind, Problem, Shown};
-use terms::{Bind, Mode, Named};
+use terms::{Bind, Mode, Named, Runtime};
 
 use crate::Gate;
 
@@ -26,6 +26,34 @@ pub const BACKEND: Field = Field {
     world: true,
     ..field("backend", Kind::Word(backends), Some("shm"), "who moves the data (`rankmark list backends`)")
 };
+
+/// What torch.distributed may move data by.
+pub(crate) const TORCH_BACKENDS: [&str; 4] = ["gloo", "nccl", "ucc", "mpi"];
+
+fn all_backends() -> Vec<&'static str> {
+    let mut names = backends();
+    names.extend(TORCH_BACKENDS.iter().filter(|name| !backends().contains(name)));
+    names
+}
+
+/// The backend, where the runtime may be PyTorch. Without one it is that of the runtime: `shm`, or `gloo`.
+pub const ANY_BACKEND: Field = Field {
+    default: None,
+    kind: Kind::Word(all_backends),
+    doc: "who moves the data (`rankmark list backends`; gloo and ucc are PyTorch's); shm, or gloo of PyTorch",
+    ..BACKEND
+};
+
+/// Who executes the ranks, where that may be PyTorch.
+pub const RUNTIME: &[Field] = &[
+    world(
+        "runtime",
+        Kind::Word(Runtime::names),
+        None,
+        "native: this program (the default); pytorch: torch.distributed in your own Python",
+    ),
+    world("python", Kind::Text, None, "pytorch: path or name of the Python (default: python3)"),
+];
 
 /// The device.
 pub const DEVICE: Field = Field {

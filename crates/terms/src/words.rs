@@ -104,6 +104,8 @@ named! {
     pub enum Runtime("runtime") {
         /// This program.
         Native = "native",
+        /// The user's own Python, by torch.distributed.
+        Pytorch = "pytorch",
     }
 }
 

@@ -22,6 +22,8 @@ use std::path::PathBuf;
 
 pub use finding::{Finding, State};
 pub use probe::{is_probe, probe_main};
+pub(crate) use programs::{first as first_program, is_program};
+pub use pytorch::{Torch, torch};
 
 /// What is to be looked at, and where.
 #[derive(Clone, Debug, Default)]

@@ -11,12 +11,12 @@ use super::child::{self, Ended, Outcome};
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The first program of this name in these folders.
-pub(super) fn first(path: &[PathBuf], name: &str) -> Option<PathBuf> {
+pub(crate) fn first(path: &[PathBuf], name: &str) -> Option<PathBuf> {
     path.iter().map(|folder| folder.join(name)).find(|file| is_program(file))
 }
 
 /// Whether it can be run.
-pub(super) fn is_program(file: &Path) -> bool {
+pub(crate) fn is_program(file: &Path) -> bool {
     file.metadata().is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
 }
 

@@ -27,6 +27,36 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
     rows
 }
 
+/// A Python that has torch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Torch {
+    /// Of torch.
+    pub version: String,
+    /// The Python's own path.
+    pub python: String,
+    /// What moves data in it: `gloo`, `nccl`, `mpi`, `ucc`.
+    pub backends: Vec<String>,
+}
+
+/// The torch of this Python (a path, or a name that is looked for in these folders; None: `python3`). Takes seconds.
+///
+/// # Errors
+/// That there is none, or that it cannot be imported.
+pub fn torch(python: Option<&str>, search: &[PathBuf]) -> Result<Torch, String> {
+    let program = crate::pytorch::python(python, search)?;
+    let about = ask(&program).map_err(|why| format!("{} {why}", program.display()))?;
+    let text = |name: &str| about.get(name).and_then(Value::as_str).map(str::to_owned);
+    if let Some(why) = text("missing").or_else(|| text("broken")) {
+        return Err(format!("{}: {}", program.display(), child::printable(&why)));
+    }
+    let backends = about.get("backends").and_then(Value::as_array).into_iter().flatten();
+    Ok(Torch {
+        version: text("torch").unwrap_or_default(),
+        python: text("executable").unwrap_or_default(),
+        backends: backends.filter_map(Value::as_str).map(str::to_owned).collect(),
+    })
+}
+
 /// What a Python says of its torch.
 fn ask(program: &Path) -> Result<Value, String> {
     let arguments = [OsStr::new("-c"), OsStr::new(include_str!("pytorch.py"))];
@@ -59,12 +89,12 @@ fn rows(program: &Path) -> Vec<Finding> {
             Finding::misconfigured("torch", format!("it is there and cannot be imported: {}", child::printable(&why)));
         rows.push(row.costs(COSTS).mend(pip));
     } else {
-        rows.extend(torch(&about, text("torch").unwrap_or_default()));
+        rows.extend(torch_rows(&about, text("torch").unwrap_or_default()));
     }
     rows
 }
 
-fn torch(about: &Value, version: String) -> Vec<Finding> {
+fn torch_rows(about: &Value, version: String) -> Vec<Finding> {
     let text = |name: &str| about.get(name).and_then(Value::as_str);
     let devices = about.get("devices").and_then(Value::as_u64).unwrap_or(0);
     let built = match (text("cuda"), text("hip")) {

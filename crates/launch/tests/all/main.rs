@@ -5,6 +5,7 @@ mod endings;
 mod faults;
 mod mpi;
 mod play;
+mod pytorch;
 mod side;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
@@ -34,7 +35,9 @@ fn main() -> ExitCode {
         return endings::be_coordinator(coordinator);
     }
     let mut trials: Vec<Trial> = Vec::new();
-    for (name, test) in [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS, mpi::TESTS].concat() {
+    for (name, test) in
+        [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS, mpi::TESTS, pytorch::TESTS].concat()
+    {
         let test: fn() = test;
         trials.push(Trial::test(name, move || {
             test();

@@ -276,7 +276,7 @@ fn label(line: &CaseLine) -> String {
     let word = |name: &str| line.parameters.get(name).and_then(serde_json::Value::as_str);
     let op = word("op").or_else(|| word("model")).unwrap_or(&line.benchmark);
     let size = line.bytes.map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-    format!("{op}{size} x {} {}", line.ranks, line.backend)
+    format!("{op}{size} x {} {}", line.ranks, table::backend(line))
 }
 
 fn counts(lines: &[&CaseLine]) -> String {

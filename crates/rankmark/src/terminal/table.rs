@@ -144,6 +144,11 @@ fn metric(line: &CaseLine, name: &str) -> String {
     line.metric(name).map_or("-".into(), significant)
 }
 
+/// `pytorch/gloo`, or the backend alone where the runtime is native.
+pub(super) fn backend(line: &CaseLine) -> String {
+    if line.runtime == "native" { line.backend.clone() } else { format!("{}/{}", line.runtime, line.backend) }
+}
+
 /// What a group of rows has in common: its heading. Rows with equal headings stand under one.
 pub(super) fn heading(line: &CaseLine) -> String {
     // What stands in a column of its own is no heading.
@@ -153,7 +158,7 @@ pub(super) fn heading(line: &CaseLine) -> String {
     let word = |name: &str| line.parameters.get(name).and_then(Value::as_str);
     let mut parts = vec![line.benchmark.clone()];
     parts.extend(word("op").or_else(|| word("model")).map(str::to_owned));
-    parts.push(line.backend.clone());
+    parts.push(backend(line));
     match line.parameters.get("in_place").and_then(Value::as_bool) {
         Some(true) => parts.push("in place".to_owned()),
         Some(false) => parts.push("out of place".to_owned()),
@@ -164,8 +169,10 @@ pub(super) fn heading(line: &CaseLine) -> String {
         parts.push(line.mode.to_string());
     }
     for (name, value) in &line.parameters {
-        let common =
-            ["op", "ranks", "backend", "device", "dtype", "reduce", "bytes", "in_place", "buffers", "mode", "seed"];
+        let common = [
+            "op", "ranks", "runtime", "backend", "device", "dtype", "reduce", "bytes", "in_place", "buffers", "mode",
+            "seed",
+        ];
         let unset = name == "touch" && value == &Value::Bool(false);
         let unset = unset || training && SHOWN.contains(&name.as_str());
         if !common.contains(&name.as_str()) && !unset {

@@ -14,6 +14,7 @@ mod mpi;
 mod place;
 mod plans;
 mod processes;
+mod pytorch;
 mod resuming;
 mod simulated;
 mod sizes;

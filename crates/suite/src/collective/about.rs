@@ -6,14 +6,15 @@ use serde_json::Value;
 use terms::{BufferKind, Collective, Direction, Dtype, Named, Reduce, Traffic};
 
 use super::pattern::Pattern;
-use super::uneven;
-use crate::fields::{BACKEND, DEVICE, MODE, RANKS, SAMPLING, SEED, WORLD};
+use super::{torch, uneven};
+use crate::admission::is_pytorch;
+use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, RUNTIME, SAMPLING, SEED, WORLD};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
     name: "collective",
     doc: "one collective operation: time and bandwidth",
-    fields: &[FIELDS, WORLD, SAMPLING],
+    fields: &[FIELDS, RUNTIME, WORLD, SAMPLING],
     metrics: METRICS,
     check,
 };
@@ -30,7 +31,7 @@ const fn extra(name: &'static str, kind: Kind, default: Option<&'static str>, do
 const FIELDS: &[Field] = &[
     parameter("op", Kind::Word(Collective::names), Some("all_reduce"), "the operation"),
     RANKS,
-    BACKEND,
+    ANY_BACKEND,
     DEVICE,
     parameter("dtype", Kind::Word(Dtype::names), Some("f32"), "the element type"),
     parameter("reduce", Kind::Word(Reduce::names), None, "the reduction operator (sum), where the operation reduces"),
@@ -44,8 +45,8 @@ const FIELDS: &[Field] = &[
     parameter(
         "buffers",
         Kind::Word(BufferKind::names),
-        Some("registered"),
-        "registered: memory that peers reach; private: ordinary memory",
+        None,
+        "registered: memory that peers reach (the default); private: ordinary memory (PyTorch's)",
     ),
     parameter("touch", Kind::Bool, Some("false"), "rewrite the buffers before each call, outside its time"),
     MODE,
@@ -98,12 +99,14 @@ fn check(case: &mut Case) -> Result<(), Problem> {
     let op: Collective =
         case.word("op").ok_or_else(|| problem("op", "no operation is given", "for example `op: all_reduce`"))?;
     case.parameters.retain(|name, _| concerns(op, name));
+    torch::resolve_runtime(case)?;
     fill_absent(case, op);
     check_ranks(case, op)?;
     check_in_place(case, op)?;
     crate::fields::check(case, &ABOUT)?;
     uneven::resolve(case)?;
     round_size(case, op);
+    torch::check(case, op)?;
     if op != Collective::Barrier {
         check_exactness(case, op)?;
     }
@@ -113,13 +116,15 @@ fn check(case: &mut Case) -> Result<(), Problem> {
 
 /// Values that depend on the operation, where the user gave none.
 fn fill_absent(case: &mut Case, op: Collective) {
+    let by_torch = is_pytorch(case);
     let mut put = |name: &str, value: Value| {
         if concerns(op, name) && !case.parameters.contains_key(name) {
             case.parameters.insert(name.to_owned(), value);
         }
     };
     put("reduce", Value::from(Reduce::Sum.name()));
-    put("in_place", Value::from(has_in_place_form(op)));
+    put("buffers", Value::from(if by_torch { BufferKind::Private } else { BufferKind::Registered }.name()));
+    put("in_place", Value::from(if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) }));
 }
 
 fn check_ranks(case: &Case, op: Collective) -> Result<(), Problem> {

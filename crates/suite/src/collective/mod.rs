@@ -5,6 +5,7 @@ mod number;
 mod pattern;
 mod prepared;
 mod segments;
+mod torch;
 mod traffic;
 mod uneven;
 

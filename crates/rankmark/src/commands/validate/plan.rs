@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use launch::survey::{Finding, State};
-use record::{Case, Plan};
+use record::{BackendState, Case, Plan};
 use serde_json::{Value, json};
 use suite::Host;
 use terms::Bytes;
@@ -34,9 +34,13 @@ pub(super) fn load(file: &Path) -> Result<(String, Plan), Failure> {
 
 /// Asks for each case whether it would run. A backend that gives wrong answers runs nothing.
 pub(super) fn outlook(file: String, plan: &Plan, host: &Host, backends: &[Finding]) -> Outlook {
+    let torches = crate::session::torch_states(plan);
     let reason = |case: &Case| {
         if let Err(reason) = suite::admit(case, host) {
             return Some(reason);
+        }
+        if suite::is_pytorch(case) {
+            return lacks(case, &torches);
         }
         let backend = case.text("backend").map(terms::normalize)?;
         let broken = backends.iter().find(|row| terms::normalize(&row.name) == backend)?;
@@ -49,10 +53,20 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, backends: &[Findin
     Outlook { file, cases: plan.cases.len(), skipped: skipped.collect() }
 }
 
+/// What the case's Python lacks.
+fn lacks(case: &Case, torches: &[BackendState]) -> Option<String> {
+    let name = format!("pytorch/{}", case.text("backend")?);
+    let own = |state: &&BackendState| state.name == name && state.library.as_deref() == case.text("python");
+    let state = torches.iter().find(own).filter(|state| !state.ready)?;
+    Some(format!("backend `{name}` is not ready: {}", state.why.as_deref().unwrap_or("no reason is known")))
+}
+
 /// What tells a case from others, for people: `collective all_reduce shm 4 ranks 64.0 MiB`.
 fn name(case: &Case) -> String {
     let mut parts = vec![case.benchmark.clone()];
-    parts.extend(["op", "model", "strategy", "backend"].iter().filter_map(|name| case.text(name)).map(str::to_owned));
+    parts.extend(
+        ["op", "model", "strategy", "runtime", "backend"].iter().filter_map(|name| case.text(name)).map(str::to_owned),
+    );
     let ranks = case.ranks();
     parts.push(format!("{ranks} {}", if ranks == 1 { "rank" } else { "ranks" }));
     parts.extend(case.whole("bytes").map(|bytes| Bytes(bytes).about()));

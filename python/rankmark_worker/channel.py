@@ -1,0 +1,175 @@
+"""Getting in, and the rank's end of the authenticated connection: mirrors `launch::rank::{join, channel}`."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+from typing import Any
+
+from . import auth
+
+PROTOCOL = 1
+HANDSHAKE_LIMIT_S = 2.0
+MAX_HANDSHAKE = 4 << 10
+FIRST_PAUSE_S = 0.005
+LONGEST_PAUSE_S = 0.2
+
+TO_RANK = ("Welcome", "Refused", "Command", "Gathered", "Leave")
+FROM_RANK = ("Started", "Reply", "Gather")
+
+ORPHANED = 70
+BROKEN = 71
+NOT_INVITED = 2
+PANICKED = 101
+
+
+class Departure(Exception):
+    """Why the rank leaves otherwise than asked."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Lost(Departure):
+    """The coordinator is gone."""
+
+    def __init__(self) -> None:
+        super().__init__(ORPHANED, "the coordinator is gone")
+
+
+class Invitation:
+    """What a rank inherits: where to connect, the secret, and the world that it belongs to."""
+
+    def __init__(self, parts: dict[str, Any]) -> None:
+        host, _, port = parts["address"].rpartition(":")
+        self.address = (host.strip("[]"), int(port))
+        self.secret = bytes.fromhex(parts["secret"])
+        self.patience_s = parts["patience"]["secs"] + parts["patience"]["nanos"] / 1e9
+        self.cores: list[int] = parts["cores"]
+        self.ranks: int = parts["spec"]["ranks"]
+        self.fields: dict[str, Any] = parts["spec"]["fields"]
+        if len(self.secret) != auth.LENGTH:
+            raise Departure(NOT_INVITED, "the invitation holds no secret")
+
+
+class Channel:
+    """A connection to the coordinator, both sides having proved themselves."""
+
+    def __init__(self, stream: socket.socket, sealer: auth.Sealer, opener: auth.Opener) -> None:
+        self.stream = stream
+        self._sealer = sealer
+        self._opener = opener
+
+    def send(self, kind: str, content: Any) -> None:
+        """Sends a message. A number that JSON has no word for is refused before anything is sent."""
+        assert kind in FROM_RANK
+        payload = json.dumps({kind: content}, separators=(",", ":"), allow_nan=False).encode()
+        frame = self._sealer.seal(payload)
+        try:
+            self.stream.sendall(frame)
+        except OSError:
+            raise Lost from None
+
+    def receive(self) -> tuple[str, Any]:
+        """Waits for the next message: its kind, and what it holds."""
+        try:
+            message = json.loads(self._opener.open(read_frame(self.stream, auth.MAX_FRAME)))
+        except (auth.Forged, ValueError) as error:
+            raise Departure(BROKEN, f"the control channel is broken: {error}") from None
+        kind, content = variant(message)
+        if kind not in TO_RANK:
+            raise Departure(BROKEN, f"the control channel is broken: a message `{kind}` is not known here")
+        return kind, content
+
+    def all_gather(self, part: bytes) -> list[bytes]:
+        """Every rank's bytes, in rank order. Works while the rank starts and while it obeys a command."""
+        self.send("Gather", part.hex())
+        kind, content = self.receive()
+        if kind != "Gathered":
+            raise Departure(BROKEN, "the coordinator answered an exchange with something else")
+        return [bytes.fromhex(text) for text in content]
+
+
+def variant(message: Any) -> tuple[str, Any]:
+    """An enum's name and content, as serde writes it: a bare name, or a map of one entry."""
+    if isinstance(message, str):
+        return message, None
+    if isinstance(message, dict) and len(message) == 1:
+        return next(iter(message.items()))
+    raise Departure(BROKEN, "the control channel is broken: not a message")
+
+
+def read_exactly(stream: socket.socket, count: int) -> bytes:
+    """So many bytes, or `Lost`."""
+    pieces = bytearray()
+    while len(pieces) < count:
+        try:
+            piece = stream.recv(count - len(pieces))
+        except OSError:
+            raise Lost from None
+        if not piece:
+            raise Lost
+        pieces += piece
+    return bytes(pieces)
+
+
+def read_frame(stream: socket.socket, limit: int) -> bytes:
+    """The next whole frame's bytes."""
+    length = int.from_bytes(read_exactly(stream, 4), "little")
+    if length > limit:
+        text = f"a frame of {length} bytes, where at most {limit} are allowed"
+        raise Departure(BROKEN, f"the control channel is broken: {text}")
+    return read_exactly(stream, length)
+
+
+def join(invitation: Invitation, rank: int, host: str) -> Channel:
+    """Joins the world as `rank`; again and again while the rendezvous is crowded."""
+    deadline = time.monotonic() + invitation.patience_s
+    pause = FIRST_PAUSE_S
+    while True:
+        try:
+            return _attempt(invitation, rank, host)
+        except (Lost, ConnectionError, TimeoutError) as error:
+            if time.monotonic() + pause >= deadline:
+                if isinstance(error, Departure):
+                    raise
+                place = "{}:{}".format(*invitation.address)
+                raise Departure(BROKEN, f"the coordinator at {place} cannot be reached: {error}") from None
+        time.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def _attempt(invitation: Invitation, rank: int, host: str) -> Channel:
+    secret = invitation.secret
+    stream = socket.create_connection(invitation.address, timeout=HANDSHAKE_LIMIT_S)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    nonce = os.urandom(auth.LENGTH).hex()
+    about = {"version": PROTOCOL, "rank": rank, "size": invitation.ranks, "pid": os.getpid()}
+    hello = json.dumps({**about, "host": host, "nonce": nonce}).encode()
+    _send_plain(stream, hello)
+    challenge = json.loads(read_frame(stream, MAX_HANDSHAKE))
+    theirs = bytes.fromhex(challenge["nonce"])
+    if not auth.verifies(bytes.fromhex(challenge["proof"]), secret, auth.COORDINATOR, hello, theirs):
+        place = "{}:{}".format(*invitation.address)
+        raise Departure(BROKEN, f"whoever listens at {place} is not the coordinator of this world")
+    _send_plain(stream, json.dumps({"proof": auth.proof(secret, auth.RANK, hello, theirs).hex()}).encode())
+    sealer = auth.Sealer(auth.key(secret, auth.RANK, hello, theirs))
+    opener = auth.Opener(auth.key(secret, auth.COORDINATOR, hello, theirs))
+    channel = Channel(stream, sealer, opener)
+    kind, content = channel.receive()
+    if kind == "Refused":
+        raise Departure(BROKEN, f"refused by the coordinator: {content}")
+    if kind != "Welcome":
+        raise Departure(BROKEN, "the control channel is broken: neither welcome nor refused")
+    stream.settimeout(None)
+    return channel
+
+
+def _send_plain(stream: socket.socket, payload: bytes) -> None:
+    try:
+        stream.sendall(len(payload).to_bytes(4, "little") + payload)
+    except OSError:
+        raise Lost from None

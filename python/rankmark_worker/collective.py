@@ -1,0 +1,284 @@
+"""A collective of torch.distributed on one rank: its buffers, its call, what they must hold.
+
+Layouts are those of `comm::layout`. torch has one form of each operation: all_reduce, reduce and broadcast work in
+place, all others do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .group import first_line
+from .pattern import PERIOD, Number, Pattern
+from .rank import Failure, Prepared, WrongReport
+
+DTYPES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "u8": torch.uint8,
+}
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg": "AVG"}
+IN_PLACE = ("all_reduce", "reduce", "broadcast")
+# Elements that a refill displaces the inputs by: prime to the period.
+SHIFT = 1409
+# How many wrong elements a rank tells of; it counts all.
+TOLD = 8
+
+# `length` elements from `offset` hold the table, beginning at its element `phase`.
+Segment = tuple[int, int, torch.Tensor, int]
+
+
+def prepare(values: dict[str, Any], rank: int, ranks: int) -> Prepared:
+    """Allocates. Fills nothing yet."""
+    try:
+        return Collective(values, rank, ranks)
+    except (RuntimeError, MemoryError) as error:
+        raise Failure(first_line(error), "allocate" in str(error)) from None
+
+
+@lru_cache(maxsize=64)
+def _inputs(pattern: Pattern, rank: int) -> list[Number]:
+    return pattern.inputs(rank)
+
+
+@lru_cache(maxsize=64)
+def _input_table(pattern: Pattern, rank: int) -> torch.Tensor:
+    return _tensor(pattern, _inputs(pattern, rank))
+
+
+@lru_cache(maxsize=64)
+def _reduced(pattern: Pattern, calls: int, own: int) -> torch.Tensor:
+    inputs = [_inputs(pattern, rank) for rank in range(pattern.ranks)]
+    return _tensor(pattern, pattern.reduced(calls, own, inputs))
+
+
+def _tensor(pattern: Pattern, numbers: list[Number]) -> torch.Tensor:
+    if pattern.floats:
+        return torch.tensor(numbers, dtype=torch.float64).to(DTYPES[pattern.dtype])
+    whole = [(int(number) + (1 << 63)) % (1 << 64) - (1 << 63) for number in numbers]
+    return torch.tensor(whole, dtype=torch.int64).to(DTYPES[pattern.dtype])
+
+
+class Collective:
+    """A collective, ready on this rank."""
+
+    def __init__(self, values: dict[str, Any], rank: int, ranks: int) -> None:
+        self.op: str = values["op"]
+        self.rank, self.ranks = rank, ranks
+        self.peer = int(values.get("root", values.get("peer", 1) if self.op == "ping_pong" else 0))
+        self.both_ways = values.get("direction") == "both_ways"
+        self.dtype = DTYPES[values.get("dtype", "u8")]
+        self.count = int(values.get("bytes", 0)) // self.dtype.itemsize
+        self.reduce = getattr(dist.ReduceOp, REDUCTIONS[values.get("reduce", "sum")])
+        self.counts = _counts(values, ranks, self.dtype.itemsize) if self.op == "all_to_allv" else []
+        in_place = self.op in IN_PLACE
+        seed = int(values.get("seed", 1))
+        self.pattern = Pattern(self.op, values.get("dtype", "u8"), values.get("reduce", "sum"), ranks, in_place, seed)
+        self.shift = 0
+        # reduce leaves partial sums on the other ranks, so that nothing exact comes out of a second call.
+        once = bool(values.get("touch")) or self.op == "reduce"
+        self.max_calls = 1 if once else self.pattern.max_calls()
+        self.path = f"c10d, torch {torch.__version__}"
+        given, got = self._extents()
+        self.input = torch.empty(given, dtype=self.dtype)
+        self.output = self.input if in_place and given else torch.empty(got, dtype=self.dtype)
+        self.call = self._bind()
+
+    def _extents(self) -> tuple[int, int]:
+        """Elements that this rank gives and gets."""
+        count, block, root = self.count, self.count // self.ranks, self.rank == self.peer
+        takes_part = self.rank in (0, self.peer)
+        table: dict[str, tuple[int, int]] = {
+            "all_reduce": (count, count),
+            "reduce": (count, count),
+            "all_to_all": (count, count),
+            "send_recv": (count, count),
+            "broadcast": (count if root else 0, count),
+            "all_gather": (block, count),
+            "reduce_scatter": (count, block),
+            "gather": (block, count if root else 0),
+            "scatter": (count if root else 0, block),
+            "ping_pong": (count, count) if takes_part else (0, 0),
+            "barrier": (0, 0),
+        }
+        if self.op == "all_to_allv":
+            return sum(self.counts[self.rank]), sum(row[self.rank] for row in self.counts)
+        return table[self.op]
+
+    def _bind(self) -> Callable[[], object]:
+        """One call, with everything looked up before."""
+        given, got, peer, reduce, op = self.input, self.output, self.peer, self.reduce, self.op
+        root = self.rank == peer
+        if op == "gather":
+            blocks = list(got.chunk(self.ranks)) if root else None
+            return lambda: dist.gather(given, blocks, peer)
+        if op == "scatter":
+            blocks = list(given.chunk(self.ranks)) if root else None
+            return lambda: dist.scatter(got, blocks, peer)
+        if op == "all_to_allv":
+            sent, received = self.counts[self.rank], [row[self.rank] for row in self.counts]
+            return lambda: dist.all_to_all_single(got, given, received, sent)
+        if op in ("send_recv", "ping_pong") and self.ranks == 1:
+            raise Failure(f"{op}: torch.distributed sends nothing from a rank to itself", True)
+        calls: dict[str, Callable[[], object]] = {
+            "all_reduce": lambda: dist.all_reduce(got, reduce),
+            "reduce": lambda: dist.reduce(got, peer, reduce),
+            "broadcast": lambda: dist.broadcast(got, peer),
+            "all_gather": lambda: dist.all_gather_into_tensor(got, given),
+            "reduce_scatter": lambda: dist.reduce_scatter_tensor(got, given, reduce),
+            "all_to_all": lambda: dist.all_to_all_single(got, given),
+            "send_recv": self._ring,
+            "ping_pong": self._ping_pong,
+            "barrier": lambda: dist.barrier(),
+        }
+        return calls[op]
+
+    def _ring(self) -> None:
+        """To the next rank and from the one before; both ways: the second halves the other way round."""
+        before, after = (self.rank - 1) % self.ranks, (self.rank + 1) % self.ranks
+        pairs = [(self.input, after, self.output, before)]
+        if self.both_ways:
+            (there, back), (here, home) = self.input.chunk(2), self.output.chunk(2)
+            pairs = [(there, after, here, before), (back, before, home, after)]
+        started = []
+        for tag, (given, to, got, source) in enumerate(pairs):
+            started += [dist.isend(given, to, tag=tag), dist.irecv(got, source, tag=tag)]
+        for work in started:
+            if work is not None:
+                work.wait()
+
+    def _ping_pong(self) -> None:
+        if self.rank == 0:
+            dist.send(self.input, self.peer)
+            dist.recv(self.output, self.peer)
+        elif self.rank == self.peer:
+            dist.recv(self.output, 0)
+            dist.send(self.input, 0)
+
+    def run(self) -> None:
+        """One call."""
+        try:
+            self.call()
+        except NotImplementedError as error:
+            raise Failure(f"{self.op}: {first_line(error)}", True) from None
+        except (RuntimeError, ValueError) as error:
+            raise Failure(f"{self.op}: {first_line(error)}", _is_lacking(error)) from None
+
+    def refill(self) -> None:
+        """The output first: in place, the input is the same tensor."""
+        self.output.view(torch.uint8).fill_(0xA5)
+        self.shift = (self.shift + SHIFT) % PERIOD
+        for segment in self._inputs():
+            for start, stop, at in _stretches(segment, self.shift):
+                self.input[start:stop] = segment[2][at : at + stop - start]
+
+    def _table(self, rank: int) -> torch.Tensor:
+        return _input_table(self.pattern, rank)
+
+    def _inputs(self) -> list[Segment]:
+        return [(0, self.input.numel(), self._table(self.rank), 0)] if self.input.numel() else []
+
+    def check(self, calls: int) -> WrongReport:
+        """Compares every element with what so many calls since the last refill must have left."""
+        report = WrongReport()
+        for segment in self._expected(calls):
+            self._compare(self.output, segment, report)
+        if self.input is not self.output:
+            for segment in self._inputs():
+                self._compare(self.input, segment, report)
+        return report
+
+    def _expected(self, calls: int) -> list[Segment]:
+        """What the output must hold."""
+        op, rank, ranks, count, peer = self.op, self.rank, self.ranks, self.count, self.peer
+        block, length = count // ranks, self.output.numel()
+        if length == 0 or (op == "reduce" and rank != peer):
+            return []
+        if self.pattern.reduces:
+            phase = block * rank if op == "reduce_scatter" else 0
+            return [(0, length, _reduced(self.pattern, calls, rank), phase)]
+        table = self._table
+        before, after = (rank - 1) % ranks, (rank + 1) % ranks
+        if op == "broadcast":
+            return [(0, count, table(peer), 0)]
+        if op in ("all_gather", "gather"):
+            return [(source * block, block, table(source), 0) for source in range(ranks)]
+        if op == "scatter":
+            return [(0, block, table(peer), rank * block)]
+        if op == "all_to_all":
+            return [(source * block, block, table(source), rank * block) for source in range(ranks)]
+        if op == "all_to_allv":
+            return self._uneven()
+        if op == "send_recv" and self.both_ways:
+            half = count // 2
+            return [(0, half, table(before), 0), (half, half, table(after), half)]
+        return [(0, count, table(before if op == "send_recv" else peer - rank), 0)]
+
+    def _uneven(self) -> list[Segment]:
+        segments, at = [], 0
+        for source, row in enumerate(self.counts):
+            segments.append((at, row[self.rank], self._table(source), sum(row[: self.rank])))
+            at += row[self.rank]
+        return segments
+
+    def _compare(self, buffer: torch.Tensor, segment: Segment, report: WrongReport) -> None:
+        bits = BITS[self.dtype.itemsize]
+        held, table = buffer.view(bits), segment[2].view(bits)
+        report.compared += segment[1]
+        for start, stop, at in _stretches(segment, self.shift):
+            expected = table[at : at + stop - start]
+            # As bits: -0.0 is not 0.0 where the result is known bit for bit.
+            if torch.equal(held[start:stop], expected):
+                continue
+            wrong = (held[start:stop] != expected).nonzero().flatten().tolist()
+            report.count += len(wrong)
+            for index in wrong[: TOLD - len(report.first)]:
+                texts = {"expected": str(segment[2][at + index].item()), "got": str(buffer[start + index].item())}
+                report.first.append({"rank": self.rank, "index": start + index, **texts})
+
+    def corrupt(self, element: int) -> None:
+        """Changes an element of the output: a bit of its most significant byte is flipped."""
+        if self.output.numel():
+            size = self.dtype.itemsize
+            self.output.view(torch.uint8)[element % self.output.numel() * size + size - 1] ^= 0x40
+
+
+def _stretches(segment: Segment, shift: int) -> list[tuple[int, int, int]]:
+    """`(from, to, element of the table)` for each stretch of the buffer up to a wrap of the table."""
+    offset, length, _, phase = segment
+    at, start, stop, stretches = (phase + shift) % PERIOD, offset, offset + length, []
+    while start < stop:
+        end = min(stop, start + PERIOD - at)
+        stretches.append((start, end, at))
+        start, at = end, 0
+    return stretches
+
+
+def _is_lacking(error: Exception) -> bool:
+    """Whether torch refuses what the backend has no form of, before anything moves."""
+    words = ("not support", "unsupported", "Unsupported", "Cannot use", "Invalid scalar type", "can't be cast")
+    return any(word in str(error) for word in words)
+
+
+def _counts(values: dict[str, Any], ranks: int, element: int) -> list[list[int]]:
+    """Elements from each rank to each rank: mirrors `suite::collective::uneven`."""
+    count = int(values.get("bytes_requested") or values.get("bytes", 0)) // element
+    traffic = values.get("traffic", "uniform")
+    weights = [1] * ranks * ranks
+    if traffic == "skewed":
+        weights = [1024 >> min(to, 10) for _ in range(ranks) for to in range(ranks)]
+    elif traffic == "file":
+        weights = values["traffic_weights"]
+    rows = [weights[rank * ranks : (rank + 1) * ranks] for rank in range(ranks)]
+    widest = max([sum(row) for row in rows] + [sum(column) for column in zip(*rows)])
+    return [[weight * count // max(widest, 1) for weight in row] for row in rows]

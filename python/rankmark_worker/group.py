@@ -1,0 +1,71 @@
+"""torch's process group: opening it, and what the harness needs of it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+from .channel import Channel
+from .rank import Failure
+
+# The coordinator has deadlines of its own, and ends the process.
+PATIENCE = datetime.timedelta(days=1)
+
+
+class TorchGroup:
+    """The world's process group."""
+
+    def __init__(self, store: dist.Store) -> None:
+        # Its connections are looked up there for as long as the group lives.
+        self._store = store
+        self._word = torch.zeros(1, dtype=torch.int64)
+
+    def barrier(self) -> None:
+        """All ranks meet."""
+        try:
+            dist.barrier()
+        except RuntimeError as error:
+            raise Failure(f"barrier: {first_line(error)}") from None
+
+    def tell(self, word: int) -> int:
+        """Rank 0's word goes to all ranks."""
+        self._word[0] = word
+        try:
+            dist.broadcast(self._word, 0)
+        except RuntimeError as error:
+            raise Failure(f"broadcast: {first_line(error)}") from None
+        return int(self._word[0])
+
+
+def open_group(backend: str, channel: Channel, rank: int, size: int) -> TorchGroup:
+    """Joins this rank with its peers. Collective."""
+    torch_is = f"torch {torch.__version__} ({sys.executable})"
+    if not dist.is_available():
+        raise Failure(f"{torch_is} was built without torch.distributed", True)
+    if not getattr(dist, f"is_{backend}_available", lambda: False)():
+        raise Failure(f"{torch_is} was built without {backend}", True)
+    if backend == "nccl":
+        # Buffers lie where `device` says, and that is the CPU.
+        raise Failure(f"the nccl of {torch_is} moves memory of GPUs only, and `device` is cpu", True)
+    # Ranks find each other in memory that rank 0 holds: no port, and no file that could be left behind.
+    own = f"/proc/{os.getpid()}/fd/{os.memfd_create('rankmark-store')}" if rank == 0 else ""
+    path = channel.all_gather(own.encode())[0].decode()
+    try:
+        store = dist.FileStore(path, size)
+        dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+    except (RuntimeError, ValueError) as error:
+        raise Failure(f"{backend} of {torch_is} could not start: {first_line(error)}") from None
+    if dist.get_world_size() != size:
+        found = dist.get_world_size()
+        text = f"made a world of {found} ranks, not {size}: it needs its own launcher"
+        raise Failure(f"{backend} of {torch_is} {text}", True)
+    return TorchGroup(store)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without the stack that torch adds."""
+    return next(iter(str(error).splitlines()), type(error).__name__)

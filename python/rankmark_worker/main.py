@@ -1,0 +1,94 @@
+"""The life of the rank: joins the world that its argument names, opens torch's group, obeys until it may leave."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import socket
+import sys
+import traceback
+from typing import Any
+
+from .channel import BROKEN, NOT_INVITED, PANICKED, Channel, Departure, Invitation, join
+from .guardian import Guardian
+from .rank import Failure, RankWork
+from .status import SLOT_BYTES, Hook, Slot
+
+ARGUMENT = "__rank="
+
+
+def main(argument: str) -> None:
+    """Never returns: ends the process without running the ends of what torch's threads still use."""
+    code = PANICKED
+    try:
+        serve(argument)
+        code = 0
+    except Departure as departure:
+        print(f"error: {departure}", file=sys.stderr)
+        code = departure.code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def serve(argument: str) -> None:
+    """Joins, starts, obeys."""
+    rank, invitation, page = accept(argument)
+    slot = Slot(page, rank)
+    channel = join(invitation, rank, socket.gethostname())
+    guardian = Guardian(channel.stream, slot, invitation.cores)
+    try:
+        work = start(channel, Hook(slot, rank), rank, invitation)
+    except Failure as failure:
+        channel.send("Started", failure.message())
+        work = None
+    else:
+        channel.send("Started", None)
+    while True:
+        guardian.rest()
+        kind, content = channel.receive()
+        guardian.work()
+        if kind == "Leave":
+            return
+        if kind != "Command" or work is None:
+            raise Departure(BROKEN, "the control channel is broken: a message that is out of place")
+        answer(channel, work.obey(content))
+
+
+def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> RankWork:
+    """Opens the process group. torch is imported only now, where its absence can be told."""
+    try:
+        from . import collective, group
+    except ImportError as error:
+        raise Failure(f"{sys.executable} (Python {sys.version.split()[0]}) has no PyTorch: {error}", True) from None
+    opened = group.open_group(invitation.fields.get("backend", ""), channel, rank, invitation.ranks)
+    return RankWork(opened, hook, rank, lambda case: collective.prepare(case, rank, invitation.ranks))
+
+
+def answer(channel: Channel, reply: dict[str, Any]) -> None:
+    """Sends a reply, or, where it cannot be sent, that it cannot."""
+    try:
+        channel.send("Reply", reply)
+    except ValueError as error:
+        channel.send("Reply", {"Failed": Failure(f"the rank's reply cannot be sent: {error}").message()})
+
+
+def accept(argument: str) -> tuple[int, Invitation, mmap.mmap]:
+    """Takes over what the argument names."""
+    try:
+        if not argument.startswith(ARGUMENT):
+            raise ValueError(f"no argument `{ARGUMENT}...`")
+        rank, invited, status = (int(part) for part in argument[len(ARGUMENT) :].split(","))
+        invitation = Invitation(json.loads(os.pread(invited, os.fstat(invited).st_size, 0)))
+        os.close(invited)
+        page = mmap.mmap(status, SLOT_BYTES * invitation.ranks)
+        os.close(status)
+    except (ValueError, OSError, KeyError) as error:
+        text = f"this is the argument of a rank process, which only a coordinator can start: {error}"
+        raise Departure(NOT_INVITED, text) from None
+    if not 0 <= rank < invitation.ranks:
+        raise Departure(NOT_INVITED, "the rank is not one of the world")
+    return rank, invitation, page

@@ -1,0 +1,298 @@
+"""The rank's side of a case: obeys the coordinator's commands. Mirrors `suite::rank` and `measure::timing`.
+
+The coordinator decides how much is sampled; between the two clock readings of a sample there is nothing but calls.
+"""
+
+from __future__ import annotations
+
+import resource
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .channel import BROKEN, Departure, variant
+from .inject import parse
+from .status import Hook, Slot, now_ns
+
+COMMANDS = ("Prepare", "Sample", "Check", "Probe", "Finish")
+PROBES = ("Canary", "Limit", "Arrivals", "Overhead", "Begin")
+
+START_AHEAD_NS = 50_000
+START_MARGIN = 4
+# Buffers up to so many bytes are checked twice, from other inputs: above, a check costs as much as many calls do.
+CHECKED_TWICE = 1 << 20
+
+
+class Failure(Exception):
+    """Why the rank could not obey. The rank itself goes on."""
+
+    def __init__(self, text: str, lacking: bool = False) -> None:
+        super().__init__(text)
+        self.lacking = lacking
+
+    def message(self) -> dict[str, Any]:
+        """As the coordinator reads it."""
+        return {"message": str(self), "lacking": self.lacking}
+
+
+@dataclass
+class WrongReport:
+    """Wrong elements on this rank."""
+
+    count: int = 0
+    compared: int = 0
+    first: list[dict[str, Any]] = field(default_factory=list)
+
+    def message(self) -> dict[str, Any]:
+        """As the coordinator reads it."""
+        return {"count": self.count, "compared": self.compared, "first": self.first}
+
+
+class Group(Protocol):
+    """The ranks of the world, as the harness needs them for itself."""
+
+    def barrier(self) -> None:
+        """All ranks meet."""
+
+    def tell(self, word: int) -> int:
+        """Rank 0's word goes to all ranks."""
+
+
+class Prepared(Protocol):
+    """A case, ready on this rank."""
+
+    max_calls: int
+    path: str
+
+    def run(self) -> None:
+        """One call: the only thing that is timed."""
+
+    def refill(self) -> None:
+        """Fresh inputs, as before the first call."""
+
+    def check(self, calls: int) -> WrongReport:
+        """Compares every element with what `calls` calls since the last refill must have left."""
+
+    def corrupt(self, element: int) -> None:
+        """Changes an element of the output."""
+
+
+class RankWork:
+    """One rank, ready for commands."""
+
+    def __init__(self, group: Group, hook: Hook, rank: int, prepare: Callable[[dict[str, Any]], Prepared]) -> None:
+        self._group = group
+        self._hook = hook
+        self._rank = rank
+        self._make = prepare
+        self._case: Prepared | None = None
+        self._checks = 1
+        self._calls = 0
+        self._missed_starts = 0
+        self._start_ahead_ns: int | None = None
+
+    def obey(self, command: Any) -> dict[str, Any]:
+        """Does what the command says, and gives the reply that belongs to it."""
+        kind, content = variant(command)
+        try:
+            if kind == "Prepare":
+                return {"Ready": self._prepare(content)}
+            if kind == "Sample":
+                return {"Samples": self._sample(content)}
+            if kind == "Check":
+                return {"Checked": self._check().message()}
+            if kind == "Probe":
+                return {"Numbers": self._probe(*variant(content))}
+            if kind == "Finish":
+                return {"Finished": self._finish()}
+        except Failure as failure:
+            return {"Failed": failure.message()}
+        raise Departure(BROKEN, f"the control channel is broken: a command `{kind}` is not known here")
+
+    def _prepare(self, case: dict[str, Any]) -> dict[str, Any]:
+        self._case = None
+        values = {"bytes_requested": case.get("bytes_requested"), **case["settings"], **case["parameters"]}
+        texts = values.get("inject") or []
+        texts = texts.split() if isinstance(texts, str) else texts
+        try:
+            injections = [parse(text) for text in texts]
+        except ValueError as error:
+            raise Failure(str(error)) from None
+        if case["benchmark"] != "collective":
+            raise Failure(f"PyTorch ranks run no benchmark `{case['benchmark']}`", True)
+        prepared = self._make(values)
+        self._hook.begin_case(values["op"], injections)
+        self._hook.corrupt = prepared.corrupt
+        self._case, self._missed_starts = prepared, 0
+        self._checks = 1 + int(values.get("bytes", 0) <= CHECKED_TWICE)
+        self._refill()
+        wrong = self._check()
+        bound = 0 if prepared.max_calls >= 1 << 63 else prepared.max_calls
+        messages = 2 if values["op"] == "ping_pong" else 1
+        # No work is told: the limit of the memory traffic is that of our own buffers, not of torch's.
+        return {
+            "traffic_bytes": 0,
+            "flops": 0.0,
+            "max_calls": bound,
+            "messages": messages,
+            "steps": False,
+            "path": prepared.path,
+            "wrong": wrong.message(),
+        }
+
+    def _running(self) -> Prepared:
+        if self._case is None:
+            raise Failure("no case is prepared")
+        return self._case
+
+    def _refill(self) -> None:
+        self._running().refill()
+        self._calls = 0
+
+    def _call(self) -> None:
+        self._calls += 1
+        self._hook.call(self._running().run)
+
+    def _sample(self, request: dict[str, Any]) -> list[int]:
+        one = self._isolated if request["mode"] == "isolated" else lambda: self._streaming(request["calls"])
+        return [one() for _ in range(request["samples"])]
+
+    def _streaming(self, calls: int) -> int:
+        """`calls` calls back to back, in batches where values would leave the exact range: fresh inputs between them,
+        outside the timing."""
+        left, total = calls, 0
+        call, run = self._hook.call, self._running().run
+        while left > 0:
+            batch = self._make_room(left)
+            self._group.barrier()
+            rounds = range(batch)
+            begin = now_ns()
+            for _ in rounds:
+                call(run)
+            total += now_ns() - begin
+            self._calls += batch
+            left -= batch
+        return total
+
+    def _isolated(self) -> int:
+        """One call from an agreed instant: from that instant, not from when this rank got there."""
+        self._make_room(1)
+        self._group.barrier()
+        ahead = self._start_ahead()
+        start = self._group.tell(now_ns() + ahead)
+        self._missed_starts += int(now_ns() > start)
+        while now_ns() < start:
+            pass
+        self._call()
+        return max(0, now_ns() - start)
+
+    def _start_ahead(self) -> int:
+        """How far ahead a start must lie, by the median of a few rounds of telling and meeting. Collective."""
+        if self._start_ahead_ns is None:
+            rounds = []
+            for _ in range(9):
+                begin = now_ns()
+                self._group.tell(begin)
+                self._group.barrier()
+                rounds.append(now_ns() - begin)
+            self._start_ahead_ns = max(START_AHEAD_NS, int(START_MARGIN * statistics.median(rounds)))
+        return self._start_ahead_ns
+
+    def _make_room(self, wanted: int) -> int:
+        bound = self._running().max_calls
+        if self._calls >= bound:
+            self._refill()
+        return min(wanted, bound - self._calls)
+
+    def _check(self) -> WrongReport:
+        """Checks what the last calls left; then, from fresh inputs and outputs, what one call does: a call that did
+        nothing would leave the right result of the call before it."""
+        case, report = self._running(), WrongReport()
+        if self._calls > 0:
+            self._group.barrier()
+            report = case.check(self._calls)
+        for _ in range(self._checks):
+            self._refill()
+            self._group.barrier()
+            self._call()
+            self._group.barrier()
+            fresh = case.check(self._calls)
+            report.count += fresh.count
+            report.compared += fresh.compared
+            report.first += fresh.first
+        self._refill()
+        return report
+
+    def _probe(self, kind: str, content: Any) -> list[float]:
+        if kind == "Canary":
+            return self._canary()
+        if kind == "Limit":
+            return [0.0]
+        if kind == "Arrivals":
+            return self._arrivals(content["operations"])
+        if kind == "Overhead":
+            return self._overhead()
+        if kind == "Begin":
+            self._refill()
+            return []
+        raise Departure(BROKEN, f"the control channel is broken: a probe `{kind}` is not known here")
+
+    def _canary(self) -> list[float]:
+        """`[ns of a barrier, voluntary, involuntary context switches so far]`; a barrier is the median of bursts."""
+        bursts = []
+        for _ in range(9):
+            begin = now_ns()
+            for _ in range(5):
+                self._group.barrier()
+            bursts.append((now_ns() - begin) / 5)
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return [statistics.median(bursts), float(usage.ru_nvcsw), float(usage.ru_nivcsw)]
+
+    def _arrivals(self, operations: int) -> list[float]:
+        spans: list[int] = []
+        self._hook.spans = spans
+        left = operations
+        while left > 0:
+            batch = self._make_room(left)
+            self._group.barrier()
+            for _ in range(batch):
+                self._call()
+            left -= batch
+        self._hook.spans = None
+        return [float(ns) for ns in spans]
+
+    def _overhead(self) -> list[float]:
+        """`[ns of an empty sample, ns that the hook adds to a call]`."""
+        empty = []
+        for _ in range(1000):
+            begin = now_ns()
+            empty.append(now_ns() - begin)
+        hook = Hook(Slot(bytearray(128), 0), 0)
+        hook.begin_case("barrier", [])
+        bursts = []
+        for _ in range(21):
+            begin = now_ns()
+            for _ in range(1000):
+                hook.call(_nothing)
+            bursts.append((now_ns() - begin) / 1000)
+        return [float(statistics.median(empty)), float(statistics.median(bursts))]
+
+    def _finish(self) -> dict[str, Any]:
+        self._case = None
+        observed = {"peak_bytes": peak_bytes(), "operations": self._hook.count}
+        return {**observed, "missed_starts": self._missed_starts}
+
+
+def _nothing() -> None:
+    pass
+
+
+def peak_bytes() -> int:
+    """The most memory that this process held (VmHWM); zero where the system does not tell."""
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
+            line = next((line for line in status if line.startswith("VmHWM:")), "VmHWM: 0 kB")
+        return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        return 0

@@ -1,0 +1,242 @@
+"""What needs neither torch nor a coordinator: proofs, frames, joining, the status page, injections."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import threading
+import unittest
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from rankmark_worker import auth, channel, status
+from rankmark_worker.inject import parse
+from rankmark_worker.rank import Failure, RankWork, WrongReport
+
+SECRET = bytes([7]) * 32
+
+
+class FakeCoordinator(threading.Thread):
+    """Listens on loopback, proves itself by `secret`, and answers a valid rank with these messages."""
+
+    def __init__(self, secret: bytes, messages: list[Any]) -> None:
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.secret, self.messages = secret, messages
+        self.received: list[Any] = []
+        self.hello: dict[str, Any] = {}
+
+    def run(self) -> None:
+        stream, _ = self.listener.accept()
+        self.listener.close()
+        with stream:
+            hello = channel.read_frame(stream, channel.MAX_HANDSHAKE)
+            self.hello = json.loads(hello)
+            nonce = bytes([9]) * 32
+            proof = auth.proof(self.secret, auth.COORDINATOR, hello, nonce)
+            plain = json.dumps({"nonce": nonce.hex(), "proof": proof.hex()}).encode()
+            stream.sendall(len(plain).to_bytes(4, "little") + plain)
+            try:
+                given = json.loads(channel.read_frame(stream, channel.MAX_HANDSHAKE))["proof"]
+            except channel.Lost:
+                return
+            assert auth.verifies(bytes.fromhex(given), self.secret, auth.RANK, hello, nonce)
+            sealer = auth.Sealer(auth.key(self.secret, auth.COORDINATOR, hello, nonce))
+            opener = auth.Opener(auth.key(self.secret, auth.RANK, hello, nonce))
+            for message in self.messages:
+                stream.sendall(sealer.seal(json.dumps(message).encode()))
+            try:
+                while True:
+                    self.received.append(json.loads(opener.open(channel.read_frame(stream, auth.MAX_FRAME))))
+            except channel.Lost:
+                return
+
+
+def invitation(coordinator: FakeCoordinator, patience_s: int = 5) -> channel.Invitation:
+    """To the world of this coordinator, with the right secret."""
+    host, port = coordinator.listener.getsockname()
+    spec = {"ranks": 2, "fields": {}}
+    patience = {"secs": patience_s, "nanos": 0}
+    parts = {"address": f"{host}:{port}", "secret": SECRET.hex(), "patience": patience, "cores": [0], "spec": spec}
+    return channel.Invitation(parts)
+
+
+class Joining(unittest.TestCase):
+    def join(self, secret: bytes, messages: list[Any]) -> tuple[FakeCoordinator, channel.Channel]:
+        coordinator = FakeCoordinator(secret, messages)
+        invited = invitation(coordinator)
+        coordinator.start()
+        return coordinator, channel.join(invited, 1, "here")
+
+    def test_a_rank_joins_talks_and_exchanges(self) -> None:
+        gathered = {"Gathered": ["00", "ff"]}
+        coordinator, joined = self.join(SECRET, ["Welcome", {"Command": "Check"}, gathered, "Leave"])
+        self.assertEqual(joined.receive(), ("Command", "Check"))
+        self.assertEqual(joined.all_gather(b"\x01"), [b"\x00", b"\xff"])
+        self.assertEqual(joined.receive(), ("Leave", None))
+        joined.send("Started", None)
+        joined.stream.close()
+        coordinator.join(5)
+        self.assertEqual(coordinator.received, [{"Gather": "01"}, {"Started": None}])
+        about = {name: coordinator.hello[name] for name in ("version", "rank", "size", "host")}
+        self.assertEqual(about, {"version": 1, "rank": 1, "size": 2, "host": "here"})
+
+    def test_a_wrong_secret_is_an_impostor(self) -> None:
+        with self.assertRaisesRegex(channel.Departure, "is not the coordinator of this world") as caught:
+            self.join(bytes([8]) * 32, ["Welcome"])
+        self.assertEqual(caught.exception.code, channel.BROKEN)
+
+    def test_a_refusal_says_why(self) -> None:
+        with self.assertRaisesRegex(channel.Departure, "refused by the coordinator: another version"):
+            self.join(SECRET, [{"Refused": "another version"}])
+
+    def test_unknown_messages_break_the_channel(self) -> None:
+        _, joined = self.join(SECRET, ["Welcome", {"Sing": 1}])
+        with self.assertRaisesRegex(channel.Departure, "`Sing` is not known here"):
+            joined.receive()
+
+    def test_a_coordinator_that_is_gone_is_told(self) -> None:
+        _, joined = self.join(SECRET, ["Welcome"])
+        joined.stream.shutdown(socket.SHUT_WR)
+        with self.assertRaises(channel.Lost) as caught:
+            joined.receive()
+        self.assertEqual(caught.exception.code, channel.ORPHANED)
+
+    def test_nobody_listens(self) -> None:
+        coordinator = FakeCoordinator(SECRET, [])
+        invited = invitation(coordinator, patience_s=0)
+        coordinator.listener.close()
+        with self.assertRaisesRegex(channel.Departure, "cannot be reached"):
+            channel.join(invited, 1, "here")
+
+
+class Sealing(unittest.TestCase):
+    def test_frames_open_once_in_order_and_unchanged(self) -> None:
+        sealer, opener = auth.Sealer(b"k" * 32), auth.Opener(b"k" * 32)
+        first, second = (sealer.seal(text)[4:] for text in (b"one", b"two"))
+        for wrong in (second, bytes([first[0] ^ 1]) + first[1:], b"short"):
+            with self.assertRaises(auth.Forged):
+                opener.open(wrong)
+        self.assertEqual(opener.open(first), b"one")
+        with self.assertRaises(auth.Forged):
+            opener.open(first)
+        self.assertEqual(opener.open(second), b"two")
+
+    def test_long_frames_are_refused_before_they_arrive(self) -> None:
+        left, right = socket.socketpair()
+        with left, right:
+            left.sendall((17).to_bytes(4, "little"))
+            with self.assertRaisesRegex(channel.Departure, "a frame of 17 bytes, where at most 16"):
+                channel.read_frame(right, 16)
+
+
+class Hooks(unittest.TestCase):
+    def test_the_status_page_tells_entered_and_left(self) -> None:
+        page = bytearray(256)
+        hook = status.Hook(status.Slot(page, 1), 1)
+        hook.begin_case("broadcast", [])
+        inside: list[int] = []
+        word = slice(128, 136)
+        for _ in range(2):
+            hook.call(lambda: inside.append(int.from_bytes(page[word], sys.byteorder)))
+        code = (status.OPERATIONS.index("broadcast") + 1) << 1
+        self.assertEqual(inside, [code | 1, 1 << 16 | code | 1])
+        self.assertEqual(int.from_bytes(page[word], sys.byteorder), 1 << 16 | code)
+        self.assertEqual(page[:128], bytes(128), "another rank's slot")
+
+    def test_injections_hit_their_rank_and_operation_only(self) -> None:
+        hook = status.Hook(status.Slot(bytearray(256), 1), 1)
+        texts = ["delay:rank=1,time=500ms,at=1,every=0", "wrong:rank=1,element=9,at=1,every=0", "kill:rank=0"]
+        hook.begin_case("barrier", [parse(text) for text in texts])
+        wrong: list[int] = []
+        hook.corrupt = wrong.append
+        with mock.patch("time.sleep") as sleep:
+            for _ in range(3):
+                hook.call(lambda: None)
+        sleep.assert_called_once_with(0.5)
+        self.assertEqual(wrong, [9])
+
+    def test_injections_are_read_as_plans_write_them(self) -> None:
+        every = parse("delay:rank=1,time=5ms,at=3,every=2")
+        self.assertEqual([k for k in range(8) if every.hits(k)], [3, 5, 7])
+        self.assertAlmostEqual(every.delay_s, 5e-3)
+        for text in ("kill:colour=1", "delay:time=5"):
+            with self.assertRaises(ValueError):
+                parse(text)
+
+
+class Alone:
+    """A group of one."""
+
+    def barrier(self) -> None:
+        pass
+
+    def tell(self, word: int) -> int:
+        return word
+
+
+class Counted:
+    """A case whose check finds the calls that were made since its last refill, and allows three."""
+
+    max_calls = 3
+    path = "counted"
+
+    def __init__(self) -> None:
+        self.held, self.refills = 0, 0
+
+    def run(self) -> None:
+        self.held += 1
+        if self.held > 3:
+            raise Failure("not exact any more")
+
+    def refill(self) -> None:
+        self.held, self.refills = 0, self.refills + 1
+
+    def check(self, calls: int) -> WrongReport:
+        return WrongReport(count=abs(self.held - calls), compared=1)
+
+    def corrupt(self, element: int) -> None:
+        self.held += 100
+
+
+class Obeying(unittest.TestCase):
+    def setUp(self) -> None:
+        self.case = Counted()
+        hook = status.Hook(status.Slot(bytearray(128), 0), 0)
+        self.work = RankWork(Alone(), hook, 0, lambda values: self.case)
+
+    def prepare(self, **values: Any) -> dict[str, Any]:
+        case = {"benchmark": "collective", "settings": {}, "parameters": {"op": "barrier", **values}}
+        return self.work.obey({"Prepare": case})
+
+    def test_samples_never_leave_the_exact_range(self) -> None:
+        ready = self.prepare()["Ready"]
+        self.assertEqual((ready["max_calls"], ready["wrong"]), (3, {"count": 0, "compared": 2, "first": []}))
+        request = {"mode": "streaming", "samples": 2, "calls": 7}
+        self.assertEqual(len(self.work.obey({"Sample": request})["Samples"]), 2)
+        self.assertEqual(self.work.obey("Check")["Checked"]["count"], 0)
+        self.assertEqual(len(self.work.obey({"Probe": {"Arrivals": {"operations": 5}}})["Numbers"]), 10)
+        request = {"mode": "isolated", "samples": 2, "calls": 1}
+        self.assertEqual(len(self.work.obey({"Sample": request})["Samples"]), 2)
+        finished = self.work.obey("Finish")["Finished"]
+        self.assertEqual(finished["operations"], 2 + 14 + 2 + 5 + 2)
+        self.assertGreater(finished["peak_bytes"], 0)
+
+    def test_wrong_elements_are_counted(self) -> None:
+        ready = self.prepare(inject="wrong:rank=0,at=1,every=0")["Ready"]
+        self.assertEqual(ready["wrong"]["count"], 100)
+
+    def test_what_cannot_be_obeyed_is_said(self) -> None:
+        self.assertEqual(self.work.obey("Check"), {"Failed": {"message": "no case is prepared", "lacking": False}})
+        failed = self.work.obey({"Prepare": {"benchmark": "training", "settings": {}, "parameters": {}}})
+        self.assertTrue(failed["Failed"]["lacking"])
+        with self.assertRaisesRegex(channel.Departure, "a command `Sing` is not known here"):
+            self.work.obey("Sing")
+
+
+if __name__ == "__main__":
+    unittest.main()
