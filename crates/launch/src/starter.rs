@@ -224,7 +224,7 @@ impl Wishes {
             return Err(format!("{} ranks on one host: between 1 and {MAX_RANKS} are possible", spec.ranks));
         }
         let bound = match spec.fields.get("bind") {
-            None => false,
+            None => true,
             Some(value) => {
                 let word = value.as_str().unwrap_or_default();
                 let bind: Bind = word.parse().map_err(|error: terms::UnknownName| error.to_string())?;

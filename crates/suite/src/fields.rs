@@ -83,7 +83,12 @@ const fn world(name: &'static str, kind: Kind, default: Option<&'static str>, do
 
 /// What decides in which rank processes a case runs, where it differs from its default.
 pub const WORLD: &[Field] = &[
-    world("bind", Kind::Word(Bind::names), Some("core"), "core: rank r pinned to core r modulo their number"),
+    world(
+        "bind",
+        Kind::Word(Bind::names),
+        None,
+        "core: rank r pinned to core r modulo their number (so without this field, but for pytorch); none: anywhere",
+    ),
     world("env", Kind::Texts, None, "NAME=value for the ranks' environment; repeats; recorded"),
     world("progress_thread", Kind::Bool, Some("false"), "operations run on a thread of the communicator's own"),
     world(

@@ -40,7 +40,13 @@ pub(super) fn resolve_runtime(case: &mut Case) -> Result<(), Problem> {
                 case.world.shift_remove("python");
             }
         }
-        Runtime::Pytorch => set(case, "runtime", Value::from(runtime.name())),
+        Runtime::Pytorch => {
+            set(case, "runtime", Value::from(runtime.name()));
+            // As torchrun starts ranks: on one core gloo's own threads and the rank's take turns, ten times as slow.
+            if !case.parameters.contains_key("bind") {
+                set(case, "bind", Value::from("none"));
+            }
+        }
     }
     Ok(())
 }
@@ -128,6 +134,17 @@ mod tests {
         };
         assert_eq!(about, [row("-", "shm", "registered", true), row("pytorch", "gloo", "private", false)]);
         assert!(!plan.cases[0].world.contains_key("runtime") && plan.cases[1].world["runtime"] == "pytorch");
+    }
+
+    #[test]
+    fn ranks_of_pytorch_are_bound_only_on_request() {
+        let bind = |fields: &[(&str, &str)]| {
+            let case = &plan(fields).unwrap().cases[0];
+            (case.text("bind").map(str::to_owned), case.world.get("bind").cloned())
+        };
+        assert_eq!(bind(&[("runtime", "pytorch")]), (Some("none".into()), Some("none".into())));
+        assert_eq!(bind(&[("runtime", "pytorch"), ("bind", "core")]).0.as_deref(), Some("core"));
+        assert_ne!(bind(&[]).0.as_deref(), Some("none"));
     }
 
     #[test]
