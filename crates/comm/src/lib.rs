@@ -36,8 +36,7 @@ pub use progress::Threaded;
 pub use split::members;
 
 /// Every backend, in the order in which help lists them.
-pub static BACKENDS: &[&dyn Backend] =
-    &[&shm::Shm, &mpi::Mpi, &nccl::Nccl, &reference::Reference, &sim::Sim];
+pub static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &mpi::Mpi, &nccl::Nccl, &reference::Reference, &sim::Sim];
 
 /// The backend of this name.
 pub fn backend(name: &str) -> Option<&'static dyn Backend> {

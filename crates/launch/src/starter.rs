@@ -120,7 +120,7 @@ impl LocalStarter {
         // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.
         command.process_group(0);
         // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-        unsafe { command.pre_exec(move || become_rank(parent, inherited, mask.as_ref())) };
+        unsafe { command.pre_exec(move || become_rank(parent, &inherited, mask.as_ref())) };
         let mut child = command.spawn()?;
         match Process::watch(child.id()) {
             Ok(process) => Ok((process, Output::new(read))),
@@ -155,7 +155,7 @@ pub(crate) fn keep_children() -> io::Result<()> {
 }
 
 /// What a child does before it becomes the rank's program. Async-signal-safe.
-fn become_rank(parent: u32, inherited: [i32; 2], mask: Option<&CoreMask>) -> io::Result<()> {
+pub(crate) fn become_rank(parent: u32, inherited: &[i32], mask: Option<&CoreMask>) -> io::Result<()> {
     // SAFETY: plain system calls without pointers.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
@@ -169,7 +169,7 @@ fn become_rank(parent: u32, inherited: [i32; 2], mask: Option<&CoreMask>) -> io:
     }
     // Before the program is loaded: its very first page is then near the rank's core.
     mask.map_or(Ok(()), CoreMask::bind_this_thread)?;
-    inherited.into_iter().try_for_each(keep_on_exec)
+    inherited.iter().copied().try_for_each(keep_on_exec)
 }
 
 impl Starter for LocalStarter {
