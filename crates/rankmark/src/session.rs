@@ -34,8 +34,10 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
     match left {
         Ok(()) => ExitCode::SUCCESS,
         Err(departure) => {
-            // The coordinator keeps the last of what a rank writes here, for its verdict.
-            crate::terminal::last_words(&departure);
+            // The coordinator keeps the last of what a rank writes here, for its verdict; one that is gone does not.
+            if !matches!(departure, launch::Departure::Lost) {
+                crate::terminal::last_words(&departure);
+            }
             ExitCode::from(u8::try_from(departure.code()).unwrap_or(1))
         }
     }

@@ -1,3 +1,5 @@
+//! Launchers' words, given as an environment; and posts and lobbies in threads of this process.
+
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

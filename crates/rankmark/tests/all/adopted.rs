@@ -160,7 +160,13 @@ fn an_mpirun_starts_ranks_of_its_own_library() {
         let cases = run(format!("comm all_reduce --backend mpi,shm --json {FIXED}")).exits(0).out;
         let lines = crate::place::json_lines(&cases);
         assert_eq!(statuses(&lines), [2, 0, 0, 0], "{cases}");
-        let state = place.run_file("r")["backends"].to_string();
+        let run_file = place.run_file("r");
+        // Open MPI binds; rank 0's process, and so the coordinator, is then allowed one core of those that all ranks have.
+        let cpus = run_file["placement"][0]["cpus"].as_array().unwrap().clone();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(cpus.len(), 2);
+        assert!(cores == 1 || cpus[0] != cpus[1], "{cpus:?}");
+        let state = run_file["backends"].to_string();
         assert!(state.contains("\"launcher\":\"Open MPI's mpirun\"") || state.contains("speaks PMI"), "{state}");
         // The classic accident: as many worlds of one rank as there are processes.
         if launchers_of(other) {
