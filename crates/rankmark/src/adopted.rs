@@ -68,6 +68,21 @@ pub(crate) fn gather(adoption: Adoption) -> Result<Lobby, Failure> {
     Lobby::gather(adoption, ARRIVAL).map_err(|verdict| refusal(&verdict))
 }
 
+/// Skips what the launcher's ranks cannot do, before anything is measured of it: each launch of a case is a new world.
+pub(crate) fn skip_impossible(plan: &mut record::Plan, lobby: &Lobby) {
+    for case in &mut plan.cases {
+        let launched = case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched);
+        let launches = case.whole("launches").unwrap_or(1);
+        if launched && launches > 1 && case.skip.is_none() {
+            let launcher = lobby.launcher();
+            case.skip = Some(format!(
+                "{launcher} started these ranks, which can initialise MPI once, and {launches} launches need it {launches} \
+                 times"
+            ));
+        }
+    }
+}
+
 fn refusal(verdict: &Verdict) -> Failure {
     Failure::new("the launcher's ranks cannot be used", Some(verdict.message.clone()), verdict.hint.as_deref())
 }

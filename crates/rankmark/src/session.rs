@@ -96,6 +96,9 @@ struct Record {
 pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u8, Failure> {
     if let Some(plan) = &mut plan {
         suite::complete(plan);
+        if let Some(lobby) = request.entry.lobby {
+            crate::adopted::skip_impossible(plan, lobby);
+        }
     }
     launch::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;

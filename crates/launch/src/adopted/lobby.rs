@@ -136,8 +136,8 @@ impl Lobby {
             let facts = self.mpi(library).map_err(lacking)?;
             let extras = Extras::of(&spec, &facts, &wishes.environment).map_err(lacking)?;
             if self.initialised.replace(true) {
-                let why = "processes can initialise MPI once in a job, and an earlier case did: a case that differs in \
-                           library, settings or binding needs a launch of its own";
+                let why = "processes can initialise MPI once in a job, and an earlier case did: a case of another world \
+                           (library, settings, binding), or after one whose ranks were lost, needs a job of its own";
                 return Err(lacking(format!("{launcher} started these ranks; {why}")));
             }
             environment.extend(extras.as_environment());

@@ -168,6 +168,16 @@ fn an_mpirun_starts_ranks_of_its_own_library() {
         assert!(cores == 1 || cpus[0] != cpus[1], "{cpus:?}");
         let state = run_file["backends"].to_string();
         assert!(state.contains("\"launcher\":\"Open MPI's mpirun\"") || state.contains("speaks PMI"), "{state}");
+        // A launch is a new world, and MPI starts once.
+        let launches = FIXED.replace("--output-dir r", "--output-dir l");
+        run(format!("comm all_reduce --backend mpi --launches 2 {launches}")).exits(2);
+        let cases = place.cases("l");
+        assert!(reason(&cases[0]).contains("can initialise MPI once, and 2 launches need it 2 times"), "{cases:?}");
+        let bound = FIXED.replace("--output-dir r", "--output-dir b");
+        run(format!("comm all_reduce --backend mpi --bind core,none {bound}")).exits(0);
+        let cases = place.cases("b");
+        assert_eq!(statuses(&cases), [1, 0, 1, 0]);
+        assert!(reason(&cases[1]).contains("processes can initialise MPI once in a job"), "{cases:?}");
         // The classic accident: as many worlds of one rank as there are processes.
         if launchers_of(other) {
             let fixed = FIXED.replace("--output-dir r", "--output-dir s");
