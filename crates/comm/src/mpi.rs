@@ -28,7 +28,7 @@ use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 use communicator::{Common, MpiCommunicator};
-pub use opened::{Facts, Vendor, version_number};
+pub use opened::{Facts, NAMES, Vendor, version_number};
 use session::Session;
 
 use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Place, Readiness, Result};

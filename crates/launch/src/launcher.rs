@@ -133,7 +133,7 @@ impl Launcher {
 
 /// Async-signal-safe. When the coordinator dies its launcher is asked to end, not killed: it then takes its ranks with it
 /// and removes its files; ranks leave by themselves besides.
-fn leave_with(parent: u32) -> io::Result<()> {
+pub(crate) fn leave_with(parent: u32) -> io::Result<()> {
     // SAFETY: plain system calls without pointers.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) < 0 {

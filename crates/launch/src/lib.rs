@@ -4,6 +4,7 @@
 //! The program that uses it calls [`rank_main`] first of all when [`is_rank`] says that it was started as a rank, and
 //! gives [`HostStarter`] to `measure` otherwise. It prints [`probe_answer`] and ends when there is one.
 
+pub mod adopted;
 pub mod control;
 pub mod interrupt;
 pub mod survey;

@@ -133,19 +133,19 @@ impl Starter for HostStarter {
     }
 }
 
-fn lacking(message: String) -> Verdict {
+pub(crate) fn lacking(message: String) -> Verdict {
     Verdict { kind: VerdictKind::Lacking, ..not_started(message, None) }
 }
 
 /// What a world's fields add to the command and its environment.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Extras {
+pub(crate) struct Extras {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
 
 impl Extras {
-    fn of(spec: &WorldSpec, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
+    pub(crate) fn of(spec: &WorldSpec, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
         let mut extras = Self::default();
         let flag = |name: &str| spec.fields.get(name).and_then(Value::as_bool).unwrap_or(false);
         if facts.vendor == Vendor::Intel {
@@ -166,6 +166,14 @@ impl Extras {
             extras.arguments.extend(UCC.map(str::to_owned));
         }
         Ok(extras)
+    }
+
+    /// The same where the ranks are there already: what Open MPI's launcher takes as `--mca NAME VALUE`, its library reads
+    /// from the environment.
+    pub(crate) fn as_environment(&self) -> Vec<(String, String)> {
+        let options =
+            self.arguments.chunks_exact(3).map(|option| (format!("OMPI_MCA_{}", option[1]), option[2].clone()));
+        self.environment.iter().cloned().chain(options).collect()
     }
 
     fn set(&mut self, name: &str, value: &str) {
@@ -208,6 +216,9 @@ mod tests {
         let open = extras(Vendor::OpenMpi, json!({"mpi_tuned": true}), &[]).unwrap();
         assert_eq!(open.arguments, SEGMENTED_RING);
         assert_eq!(open.environment[0].0, "GLIBC_TUNABLES");
+        let told = open.as_environment();
+        let algorithm = ("OMPI_MCA_coll_tuned_allreduce_algorithm".to_owned(), "5".to_owned());
+        assert!(told.len() == 3 && told.contains(&algorithm), "{told:?}");
         let mpich = extras(Vendor::Mpich, json!({"mpi_tuned": true}), &[]).unwrap();
         assert_eq!((mpich.arguments.len(), mpich.environment.len()), (0, 1));
         let wished = [("GLIBC_TUNABLES".to_owned(), "x".to_owned())];

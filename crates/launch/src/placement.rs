@@ -38,9 +38,17 @@ impl CoreMask {
 /// # Errors
 /// When the system refuses to tell.
 pub fn allowed_cores() -> io::Result<Vec<u32>> {
+    cores_of(0)
+}
+
+/// The same of another process of this user; 0 is the calling thread.
+///
+/// # Errors
+/// When there is no such process.
+pub(crate) fn cores_of(pid: u32) -> io::Result<Vec<u32>> {
     let mut mask = CoreMask([0; 128]);
     // SAFETY: the words outlive the call, and their size in bytes is given.
-    if unsafe { libc::sched_getaffinity(0, size_of_val(&mask.0), mask.0.as_mut_ptr().cast()) } < 0 {
+    if unsafe { libc::sched_getaffinity(pid as libc::pid_t, size_of_val(&mask.0), mask.0.as_mut_ptr().cast()) } < 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(mask.cores())

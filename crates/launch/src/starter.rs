@@ -184,7 +184,7 @@ pub(crate) fn keep_children() -> io::Result<()> {
 }
 
 /// What a child does before it becomes the rank's program. Async-signal-safe.
-fn become_rank(parent: u32, inherited: &[i32], mask: Option<&CoreMask>) -> io::Result<()> {
+pub(crate) fn become_rank(parent: u32, inherited: &[i32], mask: Option<&CoreMask>) -> io::Result<()> {
     // SAFETY: plain system calls without pointers.
     unsafe {
         if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {

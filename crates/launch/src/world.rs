@@ -40,6 +40,7 @@ pub struct ProcessWorld {
     launcher: Option<Launcher>,
     /// What ranks open while the world starts.
     invited_by: Vec<File>,
+    farewell: Duration,
     page: StatusPage,
     /// Open while the world starts.
     rendezvous: Option<Rendezvous>,
@@ -60,6 +61,7 @@ impl ProcessWorld {
             members: Vec::new(),
             launcher: None,
             invited_by: Vec::new(),
+            farewell: FAREWELL,
             page,
             rendezvous: Some(rendezvous),
             phase: Phase::Start,
@@ -80,6 +82,14 @@ impl ProcessWorld {
     /// Another program starts all ranks, which open these files until they have joined.
     pub(crate) fn start_by(&mut self, launcher: Launcher, ranks: u32, invited_by: Vec<File>) {
         self.launcher = Some(launcher);
+        self.farewell = LONG_FAREWELL;
+        self.members = (0..ranks).map(Member::launched).collect();
+        self.invited_by = invited_by;
+    }
+
+    /// Ranks are started by processes that a launcher of others keeps; they open these files until they have joined.
+    pub(crate) fn start_elsewhere(&mut self, ranks: u32, invited_by: Vec<File>) {
+        self.farewell = LONG_FAREWELL;
         self.members = (0..ranks).map(Member::launched).collect();
         self.invited_by = invited_by;
     }
@@ -341,7 +351,7 @@ impl Drop for ProcessWorld {
             for member in &mut self.members {
                 member.send(&ToRank::Leave);
             }
-            self.await_ends(if self.launcher.is_some() { LONG_FAREWELL } else { FAREWELL });
+            self.await_ends(self.farewell);
         }
         self.kill();
     }

@@ -258,6 +258,18 @@ pub(crate) fn given(matches: &ArgMatches, abouts: &[&'static About]) -> Vec<(Str
     pairs
 }
 
+/// Where a launcher started the ranks and nobody says how many there are, as many as it started.
+pub(crate) fn default_ranks(
+    pairs: &mut Vec<(String, String)>,
+    overrides: &[(String, String)],
+    lobby: Option<&launch::adopted::Lobby>,
+) {
+    let given = |pairs: &[(String, String)]| pairs.iter().any(|(name, _)| name == "ranks");
+    if let Some(lobby) = lobby.filter(|_| !given(pairs) && !given(overrides)) {
+        pairs.push(("ranks".to_owned(), lobby.size().to_string()));
+    }
+}
+
 /// The `--set` options.
 pub(crate) fn overrides(matches: &ArgMatches) -> Result<Vec<(String, String)>, crate::Failure> {
     let given = matches.get_many::<String>("set").into_iter().flatten();

@@ -2,6 +2,7 @@
 //!
 //! This crate reads arguments and our environment, prints, and exits; everything else is in the crates below.
 
+mod adopted;
 mod cli;
 mod commands;
 mod failure;
@@ -13,7 +14,9 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use adopted::Part;
 use failure::Failure;
+use session::Entry;
 
 fn main() -> ExitCode {
     let begun = Instant::now();
@@ -28,26 +31,45 @@ fn main() -> ExitCode {
         return terminal::print(&answer).map_or(ExitCode::FAILURE, ExitCode::from);
     }
     comm::mpi::inspect_by(launch::inspect_in_child);
-    match dispatch(&arguments, begun) {
-        Ok(code) => ExitCode::from(code),
-        Err(failure) => {
-            terminal::complain(&failure);
-            ExitCode::from(failure.code)
-        }
+    match adopted::part(&arguments) {
+        Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, lobby: None }))),
+        Ok(Part::Idle) => ExitCode::SUCCESS,
+        Ok(Part::Post(adoption)) => adopted::post(&adoption, &arguments),
+        Ok(Part::Coordinator(adoption)) => ExitCode::from(lead(adoption, &arguments, begun)),
+        Err(failure) => ExitCode::from(told(Err(failure))),
     }
 }
 
+/// Leads a run whose ranks a launcher started; all of its processes end with the same code.
+fn lead(adoption: launch::adopted::Adoption, arguments: &[OsString], begun: Instant) -> u8 {
+    let lobby = match adopted::gather(adoption) {
+        Ok(lobby) => lobby,
+        Err(failure) => return told(Err(failure)),
+    };
+    let arguments = launch::adopted::coordinator_arguments(arguments);
+    let code = told(dispatch(&arguments, Entry { begun, lobby: Some(&lobby) }));
+    lobby.dismiss(code);
+    code
+}
+
+fn told(ended: Result<u8, Failure>) -> u8 {
+    ended.unwrap_or_else(|failure| {
+        terminal::complain(&failure);
+        failure.code
+    })
+}
+
 /// 0: fine. 1: it ran, and a check or a gate failed. 2: it could not run.
-fn dispatch(arguments: &[OsString], begun: Instant) -> Result<u8, Failure> {
+fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
     let matches = match cli::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return terminal::usage(&error),
     };
     match matches.subcommand() {
-        Some(("run", of)) => commands::run::run(of, begun),
-        Some(("comm", of)) => commands::comm::run(of, begun),
-        Some(("train", of)) => commands::train::run("training", of, begun),
-        Some(("memory", of)) => commands::train::run("memory", of, begun),
+        Some(("run", of)) => commands::run::run(of, entry),
+        Some(("comm", of)) => commands::comm::run(of, entry),
+        Some(("train", of)) => commands::train::run("training", of, entry),
+        Some(("memory", of)) => commands::train::run("memory", of, entry),
         Some(("report", of)) => commands::report::run(of),
         Some(("list", of)) => commands::list::run(of),
         Some(("gen-config", of)) => commands::gen_config::run(of),

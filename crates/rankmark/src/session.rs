@@ -9,8 +9,9 @@ use std::time::Instant;
 
 use clap::ArgMatches;
 use comm::Readiness;
+use launch::adopted::Lobby;
 use launch::survey::Torch;
-use measure::machine;
+use measure::{Starter, machine};
 use record::{BackendState, CaseLine, Machine, Placement, Plan, RunFile, Store, Tool};
 use suite::{Host, Setup};
 use terms::Status;
@@ -34,8 +35,10 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
     match left {
         Ok(()) => ExitCode::SUCCESS,
         Err(departure) => {
-            // The coordinator keeps the last of what a rank writes here, for its verdict.
-            crate::terminal::last_words(&departure);
+            // The coordinator keeps the last of what a rank writes here, for its verdict; one that is gone does not.
+            if !matches!(departure, launch::Departure::Lost) {
+                crate::terminal::last_words(&departure);
+            }
             ExitCode::from(u8::try_from(departure.code()).unwrap_or(1))
         }
     }
@@ -53,8 +56,16 @@ pub(crate) fn probe(arguments: &[OsString]) -> ExitCode {
 pub(crate) struct Request<'a> {
     pub(crate) matches: &'a ArgMatches,
     pub(crate) machine: Machine,
+    pub(crate) entry: Entry<'a>,
+}
+
+/// How the run came to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Entry<'a> {
     /// When the process began.
     pub(crate) begun: Instant,
+    /// The ranks of a launcher, where one started this program.
+    pub(crate) lobby: Option<&'a Lobby>,
 }
 
 impl Request<'_> {
@@ -86,6 +97,9 @@ struct Record {
 pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u8, Failure> {
     if let Some(plan) = &mut plan {
         suite::complete(plan);
+        if let Some(lobby) = request.entry.lobby {
+            crate::adopted::skip_impossible(plan, lobby);
+        }
     }
     launch::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
@@ -94,11 +108,15 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         None => create(request, plan.ok_or_else(|| Failure::new("there is no plan", None, None))?)?,
     };
     let plan = record.file.plan.clone();
-    let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), request.begun, &plan);
+    let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), request.entry.begun, &plan);
     screen.header(&record.file, record.store.directory(), record.done.len());
     screen.notes(plan.notes.iter().chain(&record.store.notes).chain(&record.notes));
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
-    let mut starter = starter();
+    let (mut own, mut adopted) = (starter(), request.entry.lobby);
+    let starter: &mut dyn Starter = match &mut adopted {
+        Some(lobby) => lobby,
+        None => &mut own,
+    };
     let host = Host {
         cores: machine::allowed_cpus().len().max(1),
         available_memory: machine::available_memory,
@@ -108,7 +126,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         plan: &plan,
         done: &record.done,
         before: &record.before,
-        starter: &mut starter,
+        starter,
         store: &mut record.store,
         file: &mut record.file,
         host,
@@ -169,10 +187,14 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     };
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &suite::abouts());
-    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    if request.entry.lobby.is_some() {
+        arguments = launch::adopted::coordinator_arguments(&arguments);
+    }
+    let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
     file.command_line = record::command_line(arguments);
     file.environment = record::environment(variables());
-    file.backends = backends(&file.plan);
+    file.backends = backends(&file.plan, request.entry.lobby);
     file.placement = placements(&file.plan, &file.machine);
     file.simulated = file.plan.cases.iter().any(suite::is_simulated);
     let store = Store::create(&directory, &file)?;
@@ -215,7 +237,7 @@ fn search_path() -> Vec<PathBuf> {
 }
 
 /// Every backend, and every other MPI library that the plan names.
-fn backends(plan: &Plan) -> Vec<BackendState> {
+fn backends(plan: &Plan, lobby: Option<&Lobby>) -> Vec<BackendState> {
     let mut states: Vec<BackendState> = Vec::new();
     for backend in comm::BACKENDS {
         let named = |case: &record::Case| case.text("backend") == Some(backend.about().name);
@@ -229,7 +251,7 @@ fn backends(plan: &Plan) -> Vec<BackendState> {
         }
         let mut seen = HashSet::new();
         libraries.retain(|library| seen.insert(*library));
-        states.extend(libraries.into_iter().map(|library| backend_state(*backend, library, launched)));
+        states.extend(libraries.into_iter().map(|library| backend_state(*backend, library, launched, lobby)));
     }
     states.extend(torch_states(plan));
     states
@@ -264,14 +286,26 @@ fn torch_state(python: Option<&str>, backend: &str, torch: &Result<Torch, String
 }
 
 /// A backend with this library as the record keeps it.
-fn backend_state(backend: &dyn comm::Backend, library: Option<&str>, launched: bool) -> BackendState {
+fn backend_state(
+    backend: &dyn comm::Backend,
+    library: Option<&str>,
+    launched: bool,
+    lobby: Option<&Lobby>,
+) -> BackendState {
     let name = backend.about().name.to_owned();
     let asked = library.map(str::to_owned);
-    match backend.probe_library(library) {
+    // Under a launcher of others that one decides which library it can be.
+    let chosen = lobby.filter(|_| launched).map(|lobby| lobby.mpi(library));
+    let used = chosen.as_ref().and_then(|facts| facts.as_ref().ok()).map(|facts| facts.path.as_str());
+    match backend.probe_library(used.or(library)) {
         Readiness::Ready { version, path } => {
-            let (launcher, why) = match launched.then(|| starter().mpi(library)) {
+            let launcher = match (&chosen, lobby) {
+                (Some(facts), Some(lobby)) => Some(facts.clone().map(|_| lobby.launcher().to_owned())),
+                _ => launched.then(|| starter().mpi(library).map(|mpi| mpi.mpirun.program.display().to_string())),
+            };
+            let (launcher, why) = match launcher {
                 None => (None, None),
-                Some(Ok(launch)) => (Some(launch.mpirun.program.display().to_string()), None),
+                Some(Ok(launcher)) => (Some(launcher), None),
                 Some(Err(why)) => (None, Some(why)),
             };
             BackendState { name, ready: why.is_none(), version: Some(version), path, library: asked, launcher, why }

@@ -30,8 +30,7 @@ impl Pair<'_> {
 
 fn comparable(a: &Configuration, b: &Configuration) -> bool {
     let of = |c: &Configuration, name: &str| c.others.iter().find(|(field, _)| field == name).map(|(_, v)| v.clone());
-    a.ranks == b.ranks
-        && SAME.iter().all(|name| of(a, name).zip(of(b, name)).is_none_or(|(of_a, of_b)| of_a == of_b))
+    a.ranks == b.ranks && SAME.iter().all(|name| of(a, name).zip(of(b, name)).is_none_or(|(of_a, of_b)| of_a == of_b))
 }
 
 fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
@@ -93,20 +92,20 @@ pub(crate) fn sentence(operation: &Operation) -> Option<String> {
     let (least, most) = (pairs.iter().min_by(by_ratio)?, pairs.iter().max_by(by_ratio)?);
     let at = |pair: &Pair| {
         let size = pair.ours.bytes.map_or_else(String::new, |size| format!(" at {}", bytes(size)));
-        format!("{}{size} with {}", factor(pair.ratio().mid), crate::study::ranks(pair.configuration.ranks))
+        let with = crate::study::ranks(pair.configuration.ranks);
+        format!("{}{size} with {with} ({})", factor(pair.ratio().mid), pair.peer.backend)
     };
-    let faster = pairs.iter().filter(|pair| pair.ratio().low > 1.0).count();
-    let slower = pairs.iter().filter(|pair| pair.ratio().high < 1.0).count();
+    let longer = pairs.iter().filter(|pair| pair.ratio().low > 1.0).count();
+    let shorter = pairs.iter().filter(|pair| pair.ratio().high < 1.0).count();
+    let held = match pairs.len() {
+        1 => at(least),
+        _ => format!("from {} to {}", at(least), at(most)),
+    };
     Some(format!(
-        "The best peer's {} takes {} ({}, {}) to {} ({}, {}) as long as ours: longer in {faster} of {} pairs, shorter in \
-         {slower}, the rest too close to tell.",
+        "The best peer's {} takes {held} as long as ours: longer in {longer} of {}, shorter in {shorter}, too close to tell \
+         in {}.",
         operation.name,
-        at(least),
-        name(least.peer),
-        name(least.configuration),
-        at(most),
-        name(most.peer),
-        name(most.configuration),
-        pairs.len(),
+        crate::number::count(pairs.len(), "pair", "pairs"),
+        pairs.len() - longer - shorter,
     ))
 }

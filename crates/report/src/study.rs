@@ -193,7 +193,7 @@ fn written(name: &str, value: &str) -> String {
         "true" => name.replace('_', " "),
         "false" if name == "in_place" => "out of place".to_owned(),
         "false" => format!("no {}", name.replace('_', " ")),
-        _ if value.parse::<f64>().is_ok() || name == "root" => format!("{name} {value}"),
+        _ if value.parse::<f64>().is_ok() || ["root", "bind"].contains(&name) => format!("{name} {value}"),
         _ => value.to_owned(),
     }
 }

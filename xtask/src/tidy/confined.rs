@@ -99,6 +99,10 @@ static RULES: &[Rule] = &[
         files: &[
             ("crates/suite/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
             ("crates/launch/src/descriptor.rs", "opens its coordinator's nameless memory: /proc only"),
+            (
+                "crates/launch/src/adopted/notice.rs",
+                "tells the ranks of a launcher where their coordinator is: removed once they have joined",
+            ),
         ],
     },
 ];

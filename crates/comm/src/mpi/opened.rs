@@ -60,7 +60,7 @@ impl Facts {
 }
 
 /// Names by which the loader may find an MPI library, in the order in which they are tried where none is named.
-pub(super) const NAMES: [&str; 5] = ["libmpi.so.40", "libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.1", "libmpi.so"];
+pub const NAMES: [&str; 5] = ["libmpi.so.40", "libmpich.so.12", "libmpi.so.12", "libmpi_abi.so.1", "libmpi.so"];
 
 /// An open library.
 pub(super) struct Opened {

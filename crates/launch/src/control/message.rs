@@ -58,6 +58,15 @@ pub enum ToRank {
     Gathered(Vec<Hex>),
     /// The world ends in peace.
     Leave,
+    /// To a process that a launcher of others started: start a rank.
+    Serve {
+        /// Its hidden argument.
+        argument: String,
+        /// What its environment has besides, name and value.
+        environment: Vec<(String, String)>,
+    },
+    /// To the same: the run is over, with this exit code.
+    Dismissed(u8),
 }
 
 /// From a rank to the coordinator, sealed.

@@ -35,7 +35,7 @@ impl RankChannel {
     }
 
     /// Waits for the next message. Once told to leave, that is all there is.
-    pub(super) fn receive(&mut self) -> Result<ToRank, Departure> {
+    pub(crate) fn receive(&mut self) -> Result<ToRank, Departure> {
         if self.leaving {
             return Ok(ToRank::Leave);
         }

@@ -25,6 +25,19 @@ pub enum Departure {
     /// The coordinator does not want this rank.
     #[error("refused by the coordinator: {0}")]
     Refused(String),
+    /// The coordinator that the process of rank 0 starts did not make itself known.
+    #[error("rank {rank} of {launcher} finds no coordinator, which the process of rank 0 should have started: {cause}")]
+    NoCoordinator {
+        /// Who started this process.
+        launcher: &'static str,
+        /// Its rank.
+        rank: u32,
+        /// What the last look found.
+        cause: String,
+    },
+    /// The coordinator that this process started.
+    #[error("the coordinator {0}; the cases that it finished are in the record")]
+    CoordinatorDied(String),
     /// The coordinator is gone.
     #[error("the coordinator is gone")]
     Lost,
@@ -60,9 +73,10 @@ impl Departure {
     pub const fn code(&self) -> i32 {
         match self {
             Self::NotInvited(_) => 2,
-            Self::Lost => ORPHANED,
+            Self::Lost | Self::CoordinatorDied(_) => ORPHANED,
             Self::Panicked(_) => PANICKED,
             Self::Unreachable { .. }
+            | Self::NoCoordinator { .. }
             | Self::Impostor(_)
             | Self::Refused(_)
             | Self::Protocol(_)

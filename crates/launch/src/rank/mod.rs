@@ -23,13 +23,12 @@ use crate::placement::{CoreMask, core_of, host_name};
 use crate::status::{MappedSlot, StatusPage};
 
 use bootstrap::ControlBootstrap;
-use channel::RankChannel;
+pub(crate) use channel::RankChannel;
 pub use departure::Departure;
 pub(crate) use departure::PANICKED;
 pub use guardian::Guardian;
-#[cfg(test)]
 pub(crate) use join::join;
-pub(crate) use seat::Seat;
+pub(crate) use seat::{ADAPTERS, Adapter, Seat, number};
 
 /// The hidden argument of a rank process: `__rank=RANK,INVITATION,STATUS`. Of a child of the coordinator the rank is a
 /// number, and the others are descriptors that it inherits; of a rank that another program starts, the rank is where that

@@ -1,4 +1,5 @@
-//! Which rank a process is that another program started: that program says so in the environment, and nowhere else.
+//! Which rank a process is that another program started: that program says so in the environment, and nowhere else. One
+//! table of such programs, whether we started them (`mpi`) or they started us (`adopted`).
 
 /// Who says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,21 +8,89 @@ pub(crate) enum Seat {
     OpenMpi,
     /// Hydra and what else speaks PMI: mpiexec of MPICH, Intel MPI, MVAPICH.
     Pmi,
+    /// SLURM's srun.
+    Slurm,
+    /// PyTorch's torchrun.
+    Torchrun,
 }
 
-/// Name in the argument, variables of rank and number of ranks.
-const SEATS: [(Seat, &str, [&str; 2]); 2] = [
-    (Seat::OpenMpi, "ompi", ["OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"]),
-    (Seat::Pmi, "pmi", ["PMI_RANK", "PMI_SIZE"]),
+/// What one kind of launcher says in the environment of the processes that it starts.
+pub(crate) struct Adapter {
+    pub(crate) seat: Seat,
+    /// In the argument of a rank.
+    name: &'static str,
+    /// In messages.
+    pub(crate) title: &'static str,
+    pub(crate) rank: &'static str,
+    pub(crate) size: &'static str,
+    /// What must be set besides: other programs use the same names for rank and size.
+    pub(crate) also: &'static [&'static str],
+    /// Processes on this host, where it says that.
+    pub(crate) local_size: &'static str,
+    /// Variables that together name the job, the same in all its processes; those that are not set are left out. Where
+    /// none is set, the process of the launcher names it.
+    pub(crate) job: &'static [&'static str],
+}
+
+/// The first whose variables are there counts: inside SLURM an mpirun starts its helpers through srun, so that its ranks
+/// have the variables of both.
+pub(crate) static ADAPTERS: [Adapter; 4] = [
+    Adapter {
+        seat: Seat::OpenMpi,
+        name: "ompi",
+        title: "Open MPI's mpirun",
+        rank: "OMPI_COMM_WORLD_RANK",
+        size: "OMPI_COMM_WORLD_SIZE",
+        also: &[],
+        local_size: "OMPI_COMM_WORLD_LOCAL_SIZE",
+        job: &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_TMPDIR"],
+    },
+    Adapter {
+        seat: Seat::Pmi,
+        name: "pmi",
+        title: "a launcher that speaks PMI",
+        rank: "PMI_RANK",
+        size: "PMI_SIZE",
+        also: &[],
+        local_size: "MPI_LOCALNRANKS",
+        // `srun --mpi=pmi2` says both of the first; Hydra says none of them.
+        job: &["PMI_JOBID", "SLURM_STEP_ID"],
+    },
+    Adapter {
+        seat: Seat::Slurm,
+        name: "slurm",
+        title: "srun",
+        rank: "SLURM_PROCID",
+        // Not SLURM_NTASKS: a batch script has that and SLURM_PROCID, too, and is one process.
+        size: "SLURM_STEP_NUM_TASKS",
+        also: &["SLURM_STEP_ID"],
+        local_size: "SLURM_STEP_TASKS_PER_NODE",
+        job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
+    },
+    Adapter {
+        seat: Seat::Torchrun,
+        name: "torchrun",
+        title: "torchrun",
+        rank: "RANK",
+        size: "WORLD_SIZE",
+        also: &["MASTER_ADDR", "MASTER_PORT"],
+        local_size: "LOCAL_WORLD_SIZE",
+        job: &["MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"],
+    },
 ];
 
 impl Seat {
+    pub(crate) fn adapter(self) -> &'static Adapter {
+        let found = ADAPTERS.iter().find(|adapter| adapter.seat == self);
+        found.unwrap_or_else(|| unreachable!("every seat has its line in the table; a test walks it"))
+    }
+
     pub(crate) fn name(self) -> &'static str {
-        SEATS.iter().find(|(seat, ..)| *seat == self).map_or("", |(_, name, _)| name)
+        self.adapter().name
     }
 
     pub(super) fn of_name(name: &str) -> Option<Self> {
-        SEATS.iter().find(|(_, known, _)| *known == name).map(|(seat, ..)| *seat)
+        ADAPTERS.iter().find(|adapter| adapter.name == name).map(|adapter| adapter.seat)
     }
 
     /// This process's rank in a world of `size`.
@@ -33,14 +102,20 @@ impl Seat {
     }
 
     fn rank_in(self, size: u32, variable: impl Fn(&str) -> Option<String>) -> Result<u32, String> {
-        let names = SEATS.iter().find(|(seat, ..)| *seat == self).map_or([""; 2], |(.., names)| *names);
-        let number = |name: &str| {
-            let text = variable(name).ok_or_else(|| format!("its launcher sets no {name}"))?;
-            text.parse::<u32>().map_err(|_| format!("its launcher sets {name} to `{text}`"))
-        };
-        let (rank, started) = (number(names[0])?, number(names[1])?);
+        let adapter = self.adapter();
+        let rank = number(adapter.rank, &variable)?;
+        let started = number(adapter.size, &variable)?;
         if started == size { Ok(rank) } else { Err(format!("its launcher started {started} ranks, not {size}")) }
     }
+}
+
+/// The number that a launcher sets this variable to.
+///
+/// # Errors
+/// When it sets none, or something else.
+pub(crate) fn number(name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<u32, String> {
+    let text = variable(name).ok_or_else(|| format!("its launcher sets no {name}"))?;
+    text.parse::<u32>().map_err(|_| format!("its launcher sets {name} to `{text}`"))
 }
 
 #[cfg(test)]
@@ -60,8 +135,8 @@ mod tests {
         assert_eq!(Seat::Pmi.rank_in(4, of("0", "1")), Err("its launcher started 1 ranks, not 4".to_owned()));
         assert_eq!(Seat::Pmi.rank_in(4, of("x", "4")), Err("its launcher sets PMI_RANK to `x`".to_owned()));
         assert_eq!(Seat::OpenMpi.rank_in(4, of("3", "4")), Err("its launcher sets no OMPI_COMM_WORLD_RANK".to_owned()));
-        for (seat, name, _) in SEATS {
-            assert_eq!((seat.name(), Seat::of_name(name)), (name, Some(seat)));
+        for seat in [Seat::OpenMpi, Seat::Pmi, Seat::Slurm, Seat::Torchrun] {
+            assert_eq!(Seat::of_name(seat.name()), Some(seat));
         }
     }
 }

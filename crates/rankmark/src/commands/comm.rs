@@ -1,17 +1,15 @@
 //! `rankmark comm OP`: collectives from flags.
 
-use std::time::Instant;
-
 use clap::ArgMatches;
 use measure::machine;
 
-use crate::session::{Request, measure};
+use crate::session::{Entry, Request, measure};
 use crate::{Failure, cli};
 
 /// What is measured when no size is given: from latency to bandwidth.
 const SIZES: &str = "1KiB..64MiB*4";
 
-pub(crate) fn run(matches: &ArgMatches, begun: Instant) -> Result<u8, Failure> {
+pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     let abouts = cli::collective();
     let operation = matches.get_one::<String>("op").cloned().unwrap_or_default();
     let mut pairs = cli::given(matches, &abouts);
@@ -19,6 +17,8 @@ pub(crate) fn run(matches: &ArgMatches, begun: Instant) -> Result<u8, Failure> {
     if !sized && terms::normalize(&operation) != "barrier" {
         pairs.push(("bytes".to_owned(), SIZES.to_owned()));
     }
-    let plan = record::plan::from_flags(abouts[0], &pairs, &cli::overrides(matches)?)?;
-    measure(&Request { matches, machine: machine::detect(), begun }, Some(plan))
+    let overrides = cli::overrides(matches)?;
+    cli::default_ranks(&mut pairs, &overrides, entry.lobby);
+    let plan = record::plan::from_flags(abouts[0], &pairs, &overrides)?;
+    measure(&Request { matches, machine: machine::detect(), entry }, Some(plan))
 }

@@ -1,15 +1,13 @@
 //! `rankmark run`: a plan to a record.
 
-use std::path::Path;
-use std::time::Instant;
-
 use clap::ArgMatches;
 use measure::machine;
+use std::path::Path;
 
-use crate::session::{Request, measure};
+use crate::session::{Entry, Request, measure};
 use crate::{Failure, cli, plans};
 
-pub(crate) fn run(matches: &ArgMatches, begun: Instant) -> Result<u8, Failure> {
+pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     let machine = machine::detect();
     let abouts = suite::abouts();
     let mut overrides = cli::given(matches, &abouts);
@@ -30,5 +28,5 @@ pub(crate) fn run(matches: &ArgMatches, begun: Instant) -> Result<u8, Failure> {
             Some(record::plan::read(&text, "the quick plan", &abouts, &overrides)?)
         }
     };
-    measure(&Request { matches, machine, begun }, plan)
+    measure(&Request { matches, machine, entry }, plan)
 }

@@ -1,6 +1,7 @@
 //! The program from outside: arguments, exit codes, streams, records on disk, signals. Every start of it has a hard
 //! limit, and every test ends by looking for processes that outlived the one that they belong to.
 
+mod adopted;
 mod directories;
 mod endings;
 mod faults;

@@ -62,9 +62,20 @@ impl Place {
 
     /// The program with these arguments (separated by spaces), not yet started.
     pub(crate) fn command(&self, arguments: &str) -> Starting<'_> {
+        self.starting(Command::new(env!("CARGO_BIN_EXE_rankmark")), arguments)
+    }
+
+    /// The same under a launcher of others, as `mpirun -n 2`.
+    pub(crate) fn command_under(&self, launcher: &str, arguments: &str) -> Starting<'_> {
+        let mut words = launcher.split_whitespace();
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg(env!("CARGO_BIN_EXE_rankmark"));
+        self.starting(command, arguments)
+    }
+
+    fn starting(&self, mut command: Command, arguments: &str) -> Starting<'_> {
         let number = STARTS.fetch_add(1, Ordering::Relaxed);
         let marker = format!("{}-{number}", std::process::id());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rankmark"));
         command.args(arguments.split_whitespace()).current_dir(self.0.path()).stdin(Stdio::null());
         command.env(MARKER, &marker).env("TMPDIR", self.temporary());
         for name in UNSET {

@@ -99,3 +99,9 @@ impl Aim {
         if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }
+
+/// Whether a process was started as the coordinator of a launcher's ranks.
+pub(crate) fn is_coordinator(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).any(|argument| argument == b"__coordinator")
+}

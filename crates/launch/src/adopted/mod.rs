@@ -1,0 +1,117 @@
+//! Under a launcher of others: `mpirun -n 4 rankmark comm ...`, and so under srun and torchrun.
+//!
+//! The launcher starts this program several times. Each of these processes is a **post** ([`serve`]): it keeps the place
+//! that the launcher gave it, and starts a rank there, a child, for each world that the run needs. The post of rank 0
+//! also starts the coordinator, a child with the same command line, in which the run happens as it does without a launcher;
+//! its [`Lobby`] takes the part of a starter. Ranks are children, not the posts themselves, so that one run can have
+//! several worlds, and a rank that dies takes its world with it and not the job.
+//!
+//! Posts find their coordinator by a file that only this user can read (`notice`), and prove themselves as ranks do. All
+//! on one host: several are refused.
+
+mod lobby;
+mod notice;
+mod post;
+
+use std::path::PathBuf;
+
+use measure::{Verdict, VerdictKind};
+
+use crate::rank::{ADAPTERS, Adapter, number};
+
+pub use lobby::Lobby;
+pub use post::{coordinator_arguments, is_coordinator, serve};
+
+/// What the environment says, by the name of a variable. Read by the binary, handed down.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The place that a launcher gave this process.
+#[derive(Clone)]
+pub struct Adoption {
+    adapter: &'static Adapter,
+    /// This process's rank, from 0.
+    pub rank: u32,
+    /// Processes that the launcher started; at least two.
+    pub size: u32,
+    /// Names the job among all jobs of this user on this host.
+    job: String,
+    /// Where the file lies that names the coordinator.
+    folder: PathBuf,
+}
+
+/// Programs that start several processes, by what their names begin with.
+const LAUNCHERS: [&str; 7] = ["mpirun", "mpiexec", "hydra_pmi", "orterun", "orted", "prterun", "prted"];
+/// The same, of programs that also start a single one (a batch script), so that being their child alone says nothing.
+const KEEPERS: [&str; 1] = ["slurmstepd"];
+
+impl Adoption {
+    /// The place of this process, where a launcher started it among several; None where none did.
+    ///
+    /// # Errors
+    /// When a launcher did and the run could not be right: it says too little, or has started ranks on several hosts.
+    pub fn of(variable: Variables<'_>) -> Result<Option<Self>, Verdict> {
+        let set = |name: &&str| variable(name).is_some();
+        let complete = |adapter: &&Adapter| {
+            set(&adapter.rank) && set(&adapter.size) && adapter.also.iter().all(|name| variable(name).is_some())
+        };
+        let Some(adapter) = ADAPTERS.iter().find(complete) else {
+            return unannounced(variable, notice::parent()).map_or(Ok(None), Err);
+        };
+        let wrong = |why: String| refused(format!("{} started this process, and {why}", adapter.title), None);
+        let rank = number(adapter.rank, variable).map_err(wrong)?;
+        let size = number(adapter.size, variable).map_err(wrong)?;
+        if size < 2 {
+            return Ok(None);
+        }
+        if rank >= size {
+            return Err(wrong(format!("{} is {rank}, which is not one of {size} ranks", adapter.rank)));
+        }
+        if let Some(here) = variable(adapter.local_size).filter(|here| *here != size.to_string()) {
+            let message = format!(
+                "{} started {size} ranks on several hosts ({}={here}), and only ranks on one host can be adopted yet",
+                adapter.title, adapter.local_size
+            );
+            return Err(refused(message, Some("start all of them on one host".to_owned())));
+        }
+        let folder = notice::folder(variable);
+        Ok(Some(Self { adapter, rank, size, job: job(adapter, variable), folder }))
+    }
+
+    /// "Open MPI's mpirun".
+    pub fn launcher(&self) -> &'static str {
+        self.adapter.title
+    }
+}
+
+/// What names the job: the launcher's own words, else the process of the launcher.
+fn job(adapter: &Adapter, variable: Variables<'_>) -> String {
+    let words: Vec<String> = adapter.job.iter().filter_map(|name| variable(name)).collect();
+    if !words.is_empty() {
+        return format!("{} {}", adapter.title, words.join(" "));
+    }
+    let is_launcher = |name: &str| LAUNCHERS.iter().chain(&KEEPERS).any(|known| name.starts_with(known));
+    let ancestor = notice::ancestor(&is_launcher).or_else(notice::parent);
+    let ancestor = ancestor.map_or_else(String::new, |parent| format!("{} {}", parent.pid, parent.started));
+    format!("{} {ancestor}", adapter.title)
+}
+
+/// A process that a launcher has started without saying which of how many it is: each would think that it is alone.
+fn unannounced(variable: Variables<'_>, parent: Option<notice::Ancestor>) -> Option<Verdict> {
+    let hint = || Some("known are Open MPI, PMI (MPICH, Intel MPI), srun and torchrun: docs/launchers.md".to_owned());
+    if let Some(rank) = variable("PMIX_RANK") {
+        return Some(refused(format!("PMIX_RANK is {rank}, and nothing says of how many ranks"), hint()));
+    }
+    let parent = parent.filter(|parent| LAUNCHERS.iter().any(|known| parent.name.starts_with(known)))?;
+    let message = format!(
+        "`{}` (pid {}) started this process and does not say in the environment which rank of how many it is",
+        parent.name, parent.pid
+    );
+    Some(refused(message, hint()))
+}
+
+fn refused(message: String, hint: Option<String>) -> Verdict {
+    Verdict { kind: VerdictKind::NotStarted, ranks: Vec::new(), message, hint }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,166 @@
+//! Where posts find their coordinator: a file of mode 0600 in a folder of mode 0700, named after the job, that holds its
+//! address and the secret. It is there only until all posts have joined. Also the processes above this one.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::invitation::Invitation;
+
+use super::Variables;
+
+/// No notice is longer.
+const LONGEST: u64 = 64 << 10;
+
+/// What the file holds. No `Debug`: the invitation holds the secret.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Notice {
+    /// The coordinator's process, and when it began: a number may be used again.
+    pub(super) pid: u32,
+    pub(super) started: u64,
+    pub(super) invitation: Invitation,
+}
+
+/// The file, removed when dropped.
+pub(super) struct Published(PathBuf);
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // Whoever removed it before us has done no harm.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// This user's folder for such files: below XDG_RUNTIME_DIR where that is this user's own, else in /tmp.
+pub(super) fn folder(variable: Variables<'_>) -> PathBuf {
+    let given = variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    let own = given.filter(|path| fs::symlink_metadata(path).is_ok_and(|found| private(&found, true).is_ok()));
+    own.map_or_else(|| PathBuf::from(format!("/tmp/rankmark-{}", user())), |path| path.join("rankmark"))
+}
+
+fn user() -> u32 {
+    // SAFETY: a plain call.
+    unsafe { libc::geteuid() }
+}
+
+/// Whether only this user can reach it.
+fn private(found: &fs::Metadata, folder: bool) -> Result<(), String> {
+    if (folder && !found.is_dir()) || (!folder && !found.is_file()) {
+        return Err(format!("is no {}", if folder { "folder" } else { "plain file" }));
+    }
+    if found.uid() != user() {
+        return Err(format!("belongs to user {}, not to user {}", found.uid(), user()));
+    }
+    if found.mode() & 0o077 != 0 {
+        return Err(format!("is open to others (mode {:o})", found.mode() & 0o777));
+    }
+    Ok(())
+}
+
+/// The file of a job.
+pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
+    let digest = Sha256::digest(job.as_bytes());
+    let digits: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
+    folder.join(format!("job-{digits}"))
+}
+
+/// Writes the file of a job. One that a coordinator left behind which is gone is replaced.
+///
+/// # Errors
+/// Why it cannot be; in particular, that another coordinator lives.
+pub(super) fn publish(folder: &Path, job: &str, notice: &Notice) -> Result<Published, String> {
+    let told = |error: io::Error| format!("{}: {error}", folder.display());
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(told(error)),
+        _ => {}
+    }
+    let found = fs::symlink_metadata(folder).map_err(told)?;
+    private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
+    let path = path(folder, job);
+    let told = |error: io::Error| format!("{}: {error}", path.display());
+    let mut file = match create(&path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if let Some(other) = read(folder, job).ok().filter(|other| began(other.pid) == Some(other.started)) {
+                return Err(format!("another coordinator (pid {}) has this job's ranks already", other.pid));
+            }
+            fs::remove_file(&path).map_err(told)?;
+            create(&path)
+        }
+        created => created,
+    }
+    .map_err(told)?;
+    let published = Published(path.clone());
+    let text = serde_json::to_vec(notice).map_err(|error| error.to_string())?;
+    file.write_all(&text).map_err(told)?;
+    Ok(published)
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+}
+
+/// Reads the file of a job.
+///
+/// # Errors
+/// When there is none (yet), or not a whole one, or others could have written it.
+pub(super) fn read(folder: &Path, job: &str) -> Result<Notice, String> {
+    let path = path(folder, job);
+    let told = |error: io::Error| format!("{}: {error}", path.display());
+    let found = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&path).map_err(told)?;
+    private(&file.metadata().map_err(told)?, false).map_err(|why| format!("{} {why}", path.display()))?;
+    let mut text = Vec::new();
+    file.take(LONGEST).read_to_end(&mut text).map_err(told)?;
+    serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// A process above this one.
+pub(super) struct Ancestor {
+    pub(super) pid: u32,
+    pub(super) name: String,
+    pub(super) started: u64,
+}
+
+/// When a process began, in the kernel's ticks; None where there is none.
+pub(super) fn began(pid: u32) -> Option<u64> {
+    stat(OsStr::new(&pid.to_string())).map(|(_, own)| own.started)
+}
+
+/// The process that started this one.
+pub(super) fn parent() -> Option<Ancestor> {
+    let (above, _) = stat(OsStr::new("self"))?;
+    Some(stat(OsStr::new(&above.to_string()))?.1)
+}
+
+/// The nearest process above this one whose name is wanted.
+pub(super) fn ancestor(wanted: &dyn Fn(&str) -> bool) -> Option<Ancestor> {
+    let (mut above, _) = stat(OsStr::new("self"))?;
+    while above > 1 {
+        let (next, found) = stat(OsStr::new(&above.to_string()))?;
+        if wanted(&found.name) {
+            return Some(found);
+        }
+        above = next;
+    }
+    None
+}
+
+/// The number of its parent, and itself, from /proc/PID/stat.
+fn stat(process: &OsStr) -> Option<(u32, Ancestor)> {
+    parse(&fs::read_to_string(Path::new("/proc").join(process).join("stat")).ok()?)
+}
+
+fn parse(text: &str) -> Option<(u32, Ancestor)> {
+    // A name may hold any character; the last `)` ends it.
+    let (head, rest) = text.rsplit_once(')')?;
+    let (pid, name) = head.split_once(" (")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let started = fields.get(19)?.parse().ok()?;
+    Some((fields.get(1)?.parse().ok()?, Ancestor { pid: pid.parse().ok()?, name: name.to_owned(), started }))
+}

@@ -1,0 +1,231 @@
+//! Launchers' words, given as an environment; and posts and lobbies in threads of this process.
+
+use std::collections::HashMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::thread::{JoinHandle, spawn};
+use std::time::{Duration, Instant};
+
+use measure::WorldSpec;
+use serde_json::Map;
+
+use super::notice::{self, Notice};
+use super::post::arrive;
+use super::*;
+use crate::control::Secret;
+use crate::invitation::Invitation;
+use crate::rank::Departure;
+
+const OPEN: &[(&str, &str)] = &[
+    ("OMPI_COMM_WORLD_RANK", "1"),
+    ("OMPI_COMM_WORLD_SIZE", "4"),
+    ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
+    ("PMIX_NAMESPACE", "1854537729"),
+    ("PMIX_RANK", "1"),
+];
+const HYDRA: &[(&str, &str)] = &[("PMI_RANK", "3"), ("PMI_SIZE", "4"), ("MPI_LOCALNRANKS", "4"), ("PMI_FD", "6")];
+const SRUN: &[(&str, &str)] = &[
+    ("SLURM_PROCID", "0"),
+    ("SLURM_NTASKS", "2"),
+    ("SLURM_STEP_NUM_TASKS", "2"),
+    ("SLURM_STEP_TASKS_PER_NODE", "2"),
+    ("SLURM_JOB_ID", "17"),
+    ("SLURM_STEP_ID", "3"),
+];
+const TORCHRUN: &[(&str, &str)] = &[
+    ("RANK", "1"),
+    ("WORLD_SIZE", "2"),
+    ("LOCAL_RANK", "1"),
+    ("LOCAL_WORLD_SIZE", "2"),
+    ("MASTER_ADDR", "localhost"),
+    ("MASTER_PORT", "46685"),
+    ("TORCHELASTIC_RUN_ID", "none"),
+];
+
+fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<Adoption>, Verdict> {
+    let all: HashMap<&str, &str> = variables.iter().chain(changed).copied().collect();
+    Adoption::of(&|name| all.get(name).filter(|value| !value.is_empty()).map(|value| (*value).to_owned()))
+}
+
+fn adopted(variables: &[(&str, &str)]) -> Adoption {
+    of(variables, &[]).unwrap().expect("a launcher started it")
+}
+
+#[test]
+fn each_launcher_is_recognised_by_what_it_says() {
+    let told = |variables| {
+        let adoption = adopted(variables);
+        (adoption.launcher(), adoption.rank, adoption.size)
+    };
+    assert_eq!(told(OPEN), ("Open MPI's mpirun", 1, 4));
+    assert_eq!(told(HYDRA), ("a launcher that speaks PMI", 3, 4));
+    assert_eq!(told(SRUN), ("srun", 0, 2));
+    assert_eq!(told(TORCHRUN), ("torchrun", 1, 2));
+    // An mpirun inside SLURM: its own variables count.
+    let both: Vec<_> = SRUN.iter().chain(HYDRA).copied().collect();
+    assert_eq!(told(&both), ("a launcher that speaks PMI", 3, 4));
+}
+
+#[test]
+fn jobs_are_told_apart_and_ranks_of_one_are_not() {
+    let job = |variables, changed: &[(&str, &str)]| of(variables, changed).unwrap().unwrap().job;
+    for (variables, rank, other) in [
+        (OPEN, "OMPI_COMM_WORLD_RANK", ("PMIX_NAMESPACE", "2")),
+        (SRUN, "SLURM_PROCID", ("SLURM_STEP_ID", "4")),
+        (TORCHRUN, "RANK", ("MASTER_PORT", "46686")),
+    ] {
+        assert_eq!(job(variables, &[]), job(variables, &[(rank, "0")]));
+        assert_ne!(job(variables, &[]), job(variables, &[other]));
+    }
+    // Hydra names no job: its process does.
+    assert_eq!(job(HYDRA, &[]), job(HYDRA, &[("PMI_RANK", "0")]));
+    assert!(job(HYDRA, &[]).split(' ').next_back().is_some_and(|began| began.parse::<u64>().is_ok()));
+}
+
+#[test]
+fn what_is_no_launch_of_several_is_left_alone() {
+    assert!(of(&[], &[]).unwrap().is_none());
+    assert!(of(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
+    // A batch script has a SLURM_PROCID and a SLURM_NTASKS of its own.
+    assert!(of(SRUN, &[("SLURM_STEP_ID", ""), ("SLURM_STEP_NUM_TASKS", "")]).unwrap().is_none());
+    // Two common words are no torchrun.
+    assert!(of(TORCHRUN, &[("MASTER_PORT", "")]).unwrap().is_none());
+}
+
+#[test]
+fn what_could_not_be_right_is_refused() {
+    let why = |variables, changed: &[(&str, &str)]| of(variables, changed).err().expect("refused").to_string();
+    let several = why(OPEN, &[("OMPI_COMM_WORLD_LOCAL_SIZE", "2")]);
+    assert!(several.contains("4 ranks on several hosts (OMPI_COMM_WORLD_LOCAL_SIZE=2)"), "{several}");
+    assert!(why(SRUN, &[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")]).contains("several hosts"));
+    assert!(why(HYDRA, &[("PMI_RANK", "4")]).contains("PMI_RANK is 4, which is not one of 4 ranks"));
+    assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
+    assert!(why(&[("PMIX_RANK", "2")], &[]).contains("nothing says of how many ranks"));
+    let parent = |name: &str| Some(notice::Ancestor { pid: 7, name: name.to_owned(), started: 0 });
+    let silent = unannounced(&|_| None, parent("mpirun")).expect("refused").to_string();
+    assert!(silent.contains("`mpirun` (pid 7) started this process and does not say"), "{silent}");
+    assert!(unannounced(&|_| None, parent("bash")).is_none());
+}
+
+/// A place of one job of `size` ranks, whose file lies in `folder`.
+fn seat(folder: &Path, rank: u32, size: u32) -> Adoption {
+    Adoption { rank, size, job: "a job".to_owned(), folder: folder.join("rankmark"), ..adopted(SRUN) }
+}
+
+const SHORT: Duration = Duration::from_millis(400);
+
+fn gathering(adoption: Adoption, limit: Duration) -> JoinHandle<Result<Lobby, Verdict>> {
+    spawn(move || Lobby::gather(adoption, limit))
+}
+
+#[test]
+fn all_arrive_are_told_to_go_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let lobby = gathering(seat(folder.path(), 0, 3), Duration::from_secs(20));
+    let posts: Vec<_> = (0..3)
+        .map(|rank| {
+            let adoption = seat(folder.path(), rank, 3);
+            spawn(move || arrive(&adoption, None, Duration::from_secs(20)).map(|mut channel| channel.receive()))
+        })
+        .collect();
+    let lobby = lobby.join().unwrap().unwrap();
+    assert_eq!(lobby.size(), 3);
+    lobby.dismiss(7);
+    for post in posts {
+        assert_eq!(post.join().unwrap().unwrap().unwrap(), crate::control::ToRank::Dismissed(7));
+    }
+    let left = std::fs::read_dir(folder.path().join("rankmark")).unwrap().count();
+    assert_eq!(left, 0, "the file is removed once all have joined");
+}
+
+#[test]
+fn ranks_that_never_arrive_are_named_after_the_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let (begun, lobby) = (Instant::now(), gathering(seat(folder.path(), 0, 3), SHORT));
+    let joined = arrive(&seat(folder.path(), 1, 3), None, Duration::from_secs(20));
+    let verdict = lobby.join().unwrap().err().expect("two are missing");
+    assert_eq!(verdict.ranks, [terms::Rank(0), terms::Rank(2)]);
+    assert!(
+        verdict.message.starts_with("ranks 0, 2 never arrived within 0.4 s: srun says that it started 3"),
+        "{verdict}"
+    );
+    assert!(begun.elapsed() >= SHORT && begun.elapsed() < Duration::from_secs(10));
+    // Who did arrive is not left waiting.
+    assert!(matches!(joined.map(|mut channel| channel.receive().map(drop)), Ok(Err(Departure::Lost))));
+    let alone = arrive(&seat(folder.path(), 1, 3), None, SHORT).err().expect("nobody is there");
+    assert!(alone.to_string().contains("rank 1 of srun finds no coordinator"), "{alone}");
+}
+
+/// Writes a file for `size` ranks that names this address, with a secret of its own.
+fn notice(address: std::net::SocketAddr, size: u32, started: u64) -> Notice {
+    let spec = WorldSpec { ranks: size, fields: Map::new() };
+    let invitation = Invitation::new(address, &Secret::fresh().unwrap(), SHORT, (Vec::new(), false), spec);
+    Notice { pid: std::process::id(), started, invitation }
+}
+
+#[test]
+fn another_secret_and_another_size_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let lobby = gathering(seat(folder.path(), 0, 2), SHORT * 3);
+    let own = seat(folder.path(), 1, 2);
+    let read = || notice::read(&own.folder, &own.job);
+    while read().is_err() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The same address, and a secret that its coordinator does not know.
+    let other = tempfile::tempdir().unwrap();
+    let other = seat(other.path(), 1, 2);
+    let _kept = notice::publish(&other.folder, &other.job, &notice(read().unwrap().invitation.address, 2, 0)).unwrap();
+    let why = arrive(&other, None, Duration::ZERO).err().expect("refused");
+    assert!(matches!(why, Departure::Impostor(_)), "{why}");
+    let why = arrive(&seat(folder.path(), 1, 5), None, SHORT).err().expect("refused");
+    assert!(why.to_string().contains("its launcher started 2 ranks, and that of this one 5"), "{why}");
+    assert!(lobby.join().unwrap().is_err(), "neither was let in");
+}
+
+#[test]
+fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = seat(folder.path(), 0, 2);
+    let began = notice::began(std::process::id()).unwrap();
+    let address = "127.0.0.1:1".parse().unwrap();
+    let first = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).unwrap();
+    let verdict = gathering(place.clone(), SHORT).join().unwrap().err().expect("refused");
+    let said = format!("another coordinator (pid {}) has this job's ranks already", std::process::id());
+    assert!(verdict.message.contains(&said), "{verdict}");
+    drop(first);
+    // Its number is in use, by a process that began at another time.
+    std::mem::forget(notice::publish(&place.folder, &place.job, &notice(address, 2, began + 1)).unwrap());
+    let second = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).unwrap();
+    assert_eq!(notice::read(&place.folder, &place.job).unwrap().started, began);
+    drop(second);
+}
+
+#[test]
+fn only_what_others_cannot_reach_is_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = seat(folder.path(), 0, 2);
+    let notice = || notice("127.0.0.1:1".parse().unwrap(), 2, 0);
+    let kept = notice::publish(&place.folder, &place.job, &notice()).unwrap();
+    let path = notice::path(&place.folder, &place.job);
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&path), mode(&place.folder)), (0o600, 0o700));
+    let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    open(&path, 0o644);
+    assert!(notice::read(&place.folder, &place.job).err().is_some_and(|why| why.contains("is open to others")));
+    open(&place.folder, 0o755);
+    assert!(notice::publish(&place.folder, "another", &notice()).err().is_some_and(|why| why.contains("(mode 755)")));
+    open(&place.folder, 0o700);
+    drop(kept);
+    // A link to a file of ours is not followed, and a folder that others can enter is not chosen.
+    let real = folder.path().join("real");
+    std::fs::write(&real, "{}").unwrap();
+    open(&real, 0o600);
+    std::os::unix::fs::symlink(&real, &path).unwrap();
+    assert!(notice::read(&place.folder, &place.job).is_err());
+    let chosen = |path: &Path| notice::folder(&|_| Some(path.to_string_lossy().into_owned()));
+    open(folder.path(), 0o700);
+    assert_eq!(chosen(folder.path()), folder.path().join("rankmark"));
+    open(folder.path(), 0o755);
+    assert!(chosen(folder.path()).starts_with("/tmp"), "open to others");
+}

@@ -1,0 +1,229 @@
+//! The program as the ranks of a launcher of others. Where none is installed, processes are given what srun says in their
+//! environment: that is all that a launcher does for them.
+
+use std::path::Path;
+
+use crate::place::{Live, Place, reason, statuses};
+use crate::processes::{self, Aim};
+use crate::skip;
+
+const FIXED: &str = "--bytes 1KiB --iters 6 --warmup 1 --limits false --output-dir r";
+
+/// Starts as many processes as a step of srun has.
+fn step<'a>(place: &'a Place, ranks: u32, arguments: &str) -> Vec<Live<'a>> {
+    let runtime = place.path("runtime");
+    if !runtime.exists() {
+        std::fs::create_dir(&runtime).unwrap();
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::set_permissions(&runtime, std::fs::Permissions::from_mode(0o700)).unwrap();
+    }
+    let start = |rank: u32| {
+        let mut starting = place.command(arguments);
+        let ranks = ranks.to_string();
+        let rank = rank.to_string();
+        let variables = [
+            ("SLURM_PROCID", rank.as_str()),
+            ("SLURM_STEP_NUM_TASKS", &ranks),
+            ("SLURM_STEP_TASKS_PER_NODE", &ranks),
+            ("SLURM_JOB_ID", "17"),
+            ("SLURM_STEP_ID", "0"),
+        ];
+        starting.command.env("XDG_RUNTIME_DIR", &runtime).envs(variables);
+        starting.start()
+    };
+    (0..ranks).map(start).collect()
+}
+
+#[test]
+fn ranks_of_a_step_are_one_run() {
+    let place = Place::new();
+    // Two kinds of worlds, one after the other in the same processes, and one that this launcher cannot have.
+    let arguments = format!("comm all_reduce,all_gather --bind core,none --json {FIXED}");
+    let ended: Vec<_> = step(&place, 3, &arguments).into_iter().map(|live| live.wait().exits(0)).collect();
+    assert_eq!(ended[0].out.lines().count(), 4, "{}", ended[0].out);
+    for other in &ended[1..] {
+        assert_eq!((other.out.as_str(), other.err.as_str()), ("", ""), "only rank 0 speaks");
+    }
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [4, 0, 0, 0]);
+    assert!(cases.iter().all(|line| line["ranks"] == 3 && line["wrong"] == 0), "as many ranks as the launcher has");
+    let command_line = place.run_file("r")["command_line"].to_string();
+    assert!(command_line.contains("all_gather") && !command_line.contains("__"), "{command_line}");
+    let left = std::fs::read_dir(place.path("runtime").join("rankmark")).unwrap().count();
+    assert_eq!(left, 0, "the file that names the coordinator is gone");
+}
+
+#[test]
+fn other_numbers_of_ranks_are_skipped_and_all_processes_say_the_same() {
+    let place = Place::new();
+    let arguments = format!("comm all_reduce --ranks 1,4 {FIXED}");
+    step(&place, 2, &arguments).into_iter().for_each(|live| drop(live.wait().exits(2)));
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [0, 0, 2, 0]);
+    assert_eq!(reason(&cases[0]), "srun started 2 ranks, and this case is of 1 rank");
+    assert_eq!(reason(&cases[1]), "srun started 2 ranks, and this case is of 4 ranks");
+    // What is wrong with the command ends all of them, at once.
+    let ended: Vec<_> = step(&place, 2, "comm nonsense").into_iter().map(|live| live.wait().exits(2)).collect();
+    assert!(ended[0].err.contains("`op` does not take `nonsense`") && ended[1].err.is_empty(), "{ended:?}");
+    assert!(ended.iter().all(|ended| ended.took.as_secs() < 20));
+    // What does not measure is done once.
+    let ended: Vec<_> = step(&place, 2, "list backends").into_iter().map(|live| live.wait().exits(0)).collect();
+    assert!(ended[0].out.contains("shm") && ended[1].out.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn ranks_that_are_no_python_leave_pytorch_out() {
+    let place = Place::new();
+    let arguments = format!("comm all_reduce --runtime native,pytorch --python ./no/python {FIXED}");
+    step(&place, 2, &arguments).into_iter().for_each(|live| drop(live.wait().exits(0)));
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [1, 0, 1, 0]);
+    assert!(reason(&cases[1]).starts_with("srun started these ranks, which are no Python"), "{}", reason(&cases[1]));
+}
+
+#[test]
+fn a_rank_that_dies_ends_its_world_and_not_the_job() {
+    let place = Place::new();
+    let plan = "experiment: faults\ndefaults: {ranks: 2, max_seconds: 0.02s, limits: false, bytes: 1KiB}\ncases:\n  \
+                - {benchmark: collective, op: all_reduce, inject: \"kill:rank=1,at=5\"}\n  \
+                - {benchmark: collective, op: all_gather}\n";
+    place.write("plan.yaml", plan);
+    step(&place, 2, "run plan.yaml --output-dir r").into_iter().for_each(|live| drop(live.wait().exits(1)));
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [1, 1, 0, 0]);
+    let told = reason(&cases[0]);
+    assert!(told.starts_with("rank 1 (pid ") && told.contains("ended in all_reduce #5"), "{told}");
+}
+
+/// The process of this step's coordinator: a child of rank 0's process.
+fn coordinator(first: &Live<'_>) -> u32 {
+    first.processes().into_iter().find(|pid| processes::is_coordinator(*pid)).expect("a coordinator")
+}
+
+#[test]
+fn nothing_outlives_a_killed_coordinator() {
+    let place = Place::new();
+    let plan = "experiment: long\ndefaults: {ranks: 2, limits: false, bytes: 1KiB}\ncases:\n  \
+                - {benchmark: collective, op: all_gather, iters: 6, warmup: 1}\n  \
+                - {benchmark: collective, op: all_reduce, inject: \"delay:rank=1,time=5ms,every=1\", max_seconds: 60s, target_precision: 0}\n";
+    place.write("plan.yaml", plan);
+    let steps = step(&place, 2, "run plan.yaml --output-dir r");
+    steps[0].await_lines(&place.path("r/cases.jsonl"), 1);
+    Aim::at(coordinator(&steps[0])).unwrap().send(9).unwrap();
+    let ended: Vec<_> = steps.into_iter().map(|live| live.wait().exits(70)).collect();
+    assert!(ended[0].err.contains("the coordinator died of SIGKILL"), "{}", ended[0].err);
+    assert!(ended[1].err.is_empty(), "{}", ended[1].err);
+    assert!(!place.cases("r").is_empty(), "what was finished is on disk");
+}
+
+#[test]
+fn what_the_launcher_ends_is_a_valid_record() {
+    let place = Place::new();
+    let long = "comm all_reduce --bytes 1KiB,2KiB --inject delay:rank=1,time=5ms,every=1 --max-seconds 60s --target-precision 0 \
+                --output-dir r";
+    let steps = step(&place, 2, long);
+    steps[0].await_lines(&place.path("r/run.json"), 1);
+    // As launchers do: all processes are asked to end.
+    steps.iter().for_each(|live| live.signal(libc::SIGTERM));
+    steps.into_iter().for_each(|live| drop(live.wait().exits(1)));
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [0, 0, 0, 2]);
+    assert!(reason(&cases[0]).contains("interrupted by"), "{}", reason(&cases[0]));
+}
+
+#[test]
+fn worlds_of_one_rank_are_recognised() {
+    let Some((_, library)) = launchers().first().copied().filter(|(_, library)| launchers_of(library)) else {
+        return skip::skip("an MPI library without its launcher", "no MPI libraries (Debian: openmpi-bin, mpich)");
+    };
+    let place = Place::new();
+    let arguments = format!("comm all_reduce --backend mpi --mpi-library {library} {FIXED}");
+    step(&place, 2, &arguments).into_iter().for_each(|live| drop(live.wait().exits(1)));
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [0, 1, 0, 0]);
+    assert!(reason(&cases[0]).contains("MPI sees a world of 1, not of 2"), "{}", reason(&cases[0]));
+}
+
+/// Debian's launchers that are here, with how they are asked for two ranks, and another library than theirs.
+fn launchers() -> Vec<(&'static str, &'static str)> {
+    let known = [
+        ("/usr/bin/mpirun.openmpi --oversubscribe -n 2", "libmpich.so.12"),
+        ("/usr/bin/mpirun.mpich -n 2", "libmpi.so.40"),
+    ];
+    let here = |launcher: &str| launcher.split(' ').next().is_some_and(|program| Path::new(program).exists());
+    known.into_iter().filter(|(launcher, _)| here(launcher)).collect()
+}
+
+#[test]
+fn an_mpirun_starts_ranks_of_its_own_library() {
+    let launchers = launchers();
+    if launchers.is_empty() {
+        return skip::skip("the program under mpirun", "no mpirun (Debian: openmpi-bin, mpich)");
+    }
+    for (launcher, other) in launchers {
+        let place = Place::new();
+        let run = |arguments: String| {
+            let mut starting = place.command_under(launcher, &arguments);
+            starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+            starting.run()
+        };
+        let cases = run(format!("comm all_reduce --backend mpi,shm --json {FIXED}")).exits(0).out;
+        let lines = crate::place::json_lines(&cases);
+        assert_eq!(statuses(&lines), [2, 0, 0, 0], "{cases}");
+        let run_file = place.run_file("r");
+        // Open MPI binds; rank 0's process, and so the coordinator, is then allowed one core of those that all ranks have.
+        let cpus = run_file["placement"][0]["cpus"].as_array().unwrap().clone();
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        assert_eq!(cpus.len(), 2);
+        assert!(cores == 1 || cpus[0] != cpus[1], "{cpus:?}");
+        let state = run_file["backends"].to_string();
+        assert!(state.contains("\"launcher\":\"Open MPI's mpirun\"") || state.contains("speaks PMI"), "{state}");
+        // A launch is a new world, and MPI starts once.
+        let launches = FIXED.replace("--output-dir r", "--output-dir l");
+        run(format!("comm all_reduce --backend mpi --launches 2 {launches}")).exits(2);
+        let cases = place.cases("l");
+        assert!(reason(&cases[0]).contains("can initialise MPI once, and 2 launches need it 2 times"), "{cases:?}");
+        let bound = FIXED.replace("--output-dir r", "--output-dir b");
+        run(format!("comm all_reduce --backend mpi --bind core,none {bound}")).exits(0);
+        let cases = place.cases("b");
+        assert_eq!(statuses(&cases), [1, 0, 1, 0]);
+        assert!(reason(&cases[1]).contains("processes can initialise MPI once in a job"), "{cases:?}");
+        // The classic accident: as many worlds of one rank as there are processes.
+        if launchers_of(other) {
+            let fixed = FIXED.replace("--output-dir r", "--output-dir s");
+            let code = run(format!("comm all_reduce --backend mpi --mpi-library {other} {fixed}")).exits(2);
+            let cases = place.cases("s");
+            assert_eq!(statuses(&cases), [0, 0, 1, 0], "{code:?}");
+            assert!(reason(&cases[0]).contains("would see a world of one rank in each"), "{}", reason(&cases[0]));
+        }
+    }
+}
+
+/// Whether the library of this name is installed, with its launcher.
+fn launchers_of(library: &str) -> bool {
+    launchers().iter().any(|(_, other)| *other != library)
+}
+
+#[test]
+fn torchrun_starts_ranks() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let named = std::env::var_os("RANKMARK_TEST_TORCHRUN").map(std::path::PathBuf::from);
+    let found =
+        named.or_else(|| std::env::split_paths(&path).map(|folder| folder.join("torchrun")).find(|it| it.exists()));
+    let Some(torchrun) = found else {
+        return skip::skip(
+            "the program under torchrun",
+            "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none",
+        );
+    };
+    let place = Place::new();
+    let launcher = format!("{} --no-python --nproc-per-node 2", torchrun.display());
+    place.command_under(&launcher, &format!("comm all_reduce --backend shm,mpi --json {FIXED}")).run().exits(0);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [1, 0, 1, 0]);
+    let skipped = cases.iter().find(|line| line["status"] == "skipped").unwrap();
+    assert!(
+        reason(skipped).contains("torchrun starts no MPI ranks") || reason(skipped).contains("not ready"),
+        "{skipped}"
+    );
+}
