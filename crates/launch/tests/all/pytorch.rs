@@ -54,6 +54,8 @@ fn to_rank() -> Vec<ToRank> {
     for message in &all {
         match message {
             ToRank::Welcome | ToRank::Refused(_) | ToRank::Command(_) | ToRank::Gathered(_) | ToRank::Leave => {}
+            // For the processes of an outer launcher, which start ranks and are none.
+            ToRank::Serve { .. } | ToRank::Dismissed(_) => {}
         }
     }
     all
