@@ -13,7 +13,11 @@ struct Part {
 }
 
 /// Only parts whose program a test really names are installed (see [`is_used`]).
-static PARTS: &[Part] = &[Part { program: "tmux", package: "tmux" }];
+static PARTS: &[Part] = &[
+    Part { program: "tmux", package: "tmux" },
+    Part { program: "mpirun.openmpi", package: "openmpi-bin" },
+    Part { program: "mpirun.mpich", package: "mpich" },
+];
 
 /// Installs what is missing and used. Returns why a part is still missing, a `NAME: reason` each.
 pub(crate) fn missing_parts(root: &Path, may_install: bool) -> Vec<String> {
@@ -28,10 +32,10 @@ pub(crate) fn missing_parts(root: &Path, may_install: bool) -> Vec<String> {
     problems
 }
 
-/// Whether an integration test names the program, as a string literal.
+/// Whether a string literal of an integration test ends with the program: its name, or a path to it.
 fn is_used(root: &Path, program: &str) -> bool {
     let Ok(crates) = std::fs::read_dir(root.join("crates")) else { return false };
-    let literal = format!("\"{program}\"");
+    let literal = format!("{program}\"");
     crates.flatten().any(|folder| names(&folder.path().join("tests"), &literal))
 }
 
