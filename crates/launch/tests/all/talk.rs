@@ -54,8 +54,11 @@ fn environment_and_binding_reach_the_ranks() {
     let cores = launch::allowed_cores().unwrap();
     let expected = (0..3).map(|rank| cores[rank % cores.len()]).map(|core| format!("{:?} [{core}] true", Some(core)));
     assert_eq!(act(&mut world, "place", json!({})).unwrap(), expected.collect::<Vec<_>>());
-    let free = act(&mut start(1), "place", json!({})).unwrap();
-    assert_eq!(free, [format!("None {cores:?} true")]);
+    // Bound is what is meant where nothing is said.
+    let unsaid = act(&mut start(1), "place", json!({})).unwrap();
+    assert_eq!(unsaid, [format!("{:?} [{}] true", Some(cores[0]), cores[0])]);
+    let mut free = LocalStarter::new().start_processes(&spec(1, json!({"bind": "none"}))).unwrap();
+    assert_eq!(act(&mut free, "place", json!({})).unwrap(), [format!("None {cores:?} true")]);
 }
 
 fn output_is_taken_and_never_holds_a_rank() {
