@@ -65,6 +65,13 @@ impl HostStarter {
         Self { local: LocalStarter::new(), search, limit: Duration::from_secs(60) }
     }
 
+    /// Gives ranks this long to come up.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        (self.local, self.limit) = (self.local.limit(limit), limit);
+        self
+    }
+
     /// A library (None: the first that the loader finds) and its launcher.
     ///
     /// # Errors

@@ -227,7 +227,7 @@ fn variables() -> Vec<(String, String)> {
 }
 
 /// Who starts worlds: launchers are looked for on the path, too.
-fn starter() -> launch::HostStarter {
+pub(crate) fn starter() -> launch::HostStarter {
     launch::HostStarter::new(search_path())
 }
 

@@ -72,7 +72,7 @@ fn known_answer(backend: &str, host: &Host) -> Result<Result<Option<f64>, String
     let fields: Vec<_> = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
     let plan = record::plan::from_flags(cli::collective()[0], &fields, &[])?;
     let Some(case) = plan.cases.first() else { return Ok(Err("there is no case of it".to_owned())) };
-    let mut starter = launch::LocalStarter::new().limit(LIMIT);
+    let mut starter = crate::session::starter().limit(LIMIT);
     let line = suite::trial(case, host, &mut starter, LIMIT, interrupted);
     Ok(match (line.status, line.wrong) {
         (Status::Ok, Some(0)) => Ok(line.time_s.map(|times| times.median)),
