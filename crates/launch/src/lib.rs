@@ -9,6 +9,7 @@ pub mod control;
 pub mod interrupt;
 pub mod survey;
 
+mod child;
 mod connection;
 mod descriptor;
 mod invitation;
@@ -16,6 +17,7 @@ mod launcher;
 mod member;
 mod mpi;
 mod mpirun;
+mod opening;
 mod output;
 mod placement;
 mod poll;

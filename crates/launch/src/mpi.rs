@@ -15,17 +15,13 @@ use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use serde_json::Value;
 
 use crate::LocalStarter;
-use crate::control::Secret;
 use crate::descriptor::path_of;
-use crate::invitation::Invitation;
 use crate::launcher::Launcher;
 use crate::mpirun::Mpirun;
-use crate::placement::allowed_cores;
+use crate::opening::Opening;
 use crate::pytorch;
 use crate::rank::launched_argument;
-use crate::rendezvous::Rendezvous;
-use crate::starter::{Wishes, check_descriptors, keep_children, not_started};
-use crate::status::StatusPage;
+use crate::starter::{Wishes, check_descriptors, not_started};
 use crate::world::ProcessWorld;
 
 /// Starts worlds on this host.
@@ -112,14 +108,7 @@ impl HostStarter {
         extras: &Extras,
     ) -> Result<ProcessWorld, Verdict> {
         let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
-        let secret = Secret::fresh().map_err(failed("making a secret"))?;
-        let rendezvous = Rendezvous::open(secret.clone(), spec.ranks).map_err(failed("listening on loopback"))?;
-        let address = rendezvous.address().map_err(failed("listening on loopback"))?;
-        let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
-        let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;
-        let invitation = Invitation::new(address, &secret, self.limit, (cores, wishes.bound), spec.clone());
-        let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
-        keep_children().map_err(failed("asking for children's ends"))?;
+        let Opening { mut world, invitation, status, .. } = Opening::of(spec, wishes.bound, self.limit)?;
         // A link would be the launcher's own program there.
         let program = std::env::current_exe().map_err(failed("finding this program"))?;
         let argument = launched_argument(mpirun.seat(), &path_of(&invitation), &path_of(&status));
@@ -128,7 +117,6 @@ impl HostStarter {
         let name = mpirun.program.display().to_string();
         let launcher = Launcher::start(name.clone(), command)
             .map_err(|error| not_started(format!("starting {name} for {} ranks: {error}", spec.ranks), None))?;
-        let mut world = ProcessWorld::new(page, rendezvous);
         world.start_by(launcher, spec.ranks, vec![invitation, status]);
         Ok(world)
     }

@@ -1,19 +1,19 @@
 //! Looking at an MPI library in a process of its own: a library that ends the process which opens it ends that one.
 
-use std::ffi::OsString;
-use std::io::Read;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use comm::mpi::{Facts, Vendor};
 use serde_json::{Value, json};
+
+use crate::child;
 
 /// The hidden argument of a probe: `__probe_mpi=LIBRARY`, nothing behind the sign meaning the first that there is.
 const ARGUMENT: &str = "__probe_mpi=";
 
 /// How long a library, or a program that is asked for its version, may take.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// What a probe process is to print before it ends; None where these are not the arguments of one.
 pub fn probe_answer(args: &[OsString]) -> Option<String> {
@@ -34,12 +34,12 @@ pub fn probe_answer(args: &[OsString]) -> Option<String> {
 /// Why the library cannot be used; how the process ended, where it did not answer.
 pub fn inspect_in_child(library: Option<&str>) -> Result<Facts, String> {
     let name = library.unwrap_or_default();
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(format!("{ARGUMENT}{name}"));
-    let (text, status) = output(command).map_err(|error| format!("looking at {name}: {error}"))?;
-    let answer = text.lines().find_map(|line| line.strip_prefix(ARGUMENT));
+    let argument = format!("{ARGUMENT}{name}");
+    let outcome = child::run(Path::new(child::ITSELF), &[OsStr::new(&argument)], None, LIMIT)
+        .map_err(|error| format!("looking at {name}: {error}"))?;
+    let answer = outcome.out.lines().find_map(|line| line.strip_prefix(ARGUMENT));
     let answer = answer.and_then(|answer| serde_json::from_str::<Value>(answer).ok());
-    let answer = answer.ok_or_else(|| format!("the process that opened {name} {status} without an answer"))?;
+    let answer = answer.ok_or_else(|| format!("the process that opened {name} {}", outcome.complaint()))?;
     let text = |key: &str| answer.get(key).and_then(Value::as_str).map(str::to_owned);
     let facts = || {
         let vendor = Vendor::of_name(&text("vendor")?)?;
@@ -48,35 +48,9 @@ pub fn inspect_in_child(library: Option<&str>) -> Result<Facts, String> {
     facts().ok_or_else(|| text("why").unwrap_or_else(|| "an answer that cannot be read".to_owned()))
 }
 
-/// What a program prints, both ways, and how it ended, in words. Killed when it takes too long.
-pub(crate) fn output(mut command: Command) -> std::io::Result<(String, String)> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
-    let mut stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("it has no output"))?;
-    let reader = std::thread::spawn(move || {
-        let mut text = Vec::new();
-        let _ = stdout.read_to_end(&mut text);
-        String::from_utf8_lossy(&text).into_owned()
-    });
-    let deadline = Instant::now() + LIMIT;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status.to_string();
-        }
-        if Instant::now() > deadline {
-            child.kill()?;
-            child.wait()?;
-            break format!("was killed after {LIMIT:?}");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
-    Ok((reader.join().unwrap_or_default(), format!("ended ({status})")))
-}
-
 /// The first line that a program prints when asked for its version, or all of it where the number is on a later line.
 pub(crate) fn version_of(program: &Path) -> Option<String> {
-    let mut command = Command::new(program);
-    command.arg("--version");
-    output(command).ok().map(|(text, _)| text)
+    child::run(program, &[OsStr::new("--version")], None, LIMIT).ok().map(|outcome| outcome.out)
 }
 
 #[cfg(test)]
@@ -91,9 +65,8 @@ mod tests {
     }
 
     #[test]
-    fn programs_that_say_nothing_have_no_version() {
+    fn a_version_is_what_the_program_says_however_it_ends() {
         assert_eq!(version_of(Path::new("/no/such/program")), None);
-        let (said, ended) = output(Command::new("/bin/false")).unwrap();
-        assert_eq!((said.as_str(), ended.as_str()), ("", "ended (exit status: 1)"));
+        assert!(version_of(Path::new("/bin/false")).is_some_and(|said| said.starts_with("false (")));
     }
 }

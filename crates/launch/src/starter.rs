@@ -16,16 +16,13 @@ use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use serde_json::Value;
 use terms::Bind;
 
-use crate::control::Secret;
 use crate::descriptor::{keep_on_exec, output_pipe};
-use crate::invitation::Invitation;
 use crate::member::Member;
+use crate::opening::Opening;
 use crate::output::Output;
-use crate::placement::{CoreMask, allowed_cores, core_of};
+use crate::placement::{CoreMask, core_of};
 use crate::process::Process;
 use crate::rank::argument;
-use crate::rendezvous::Rendezvous;
-use crate::status::StatusPage;
 use crate::world::ProcessWorld;
 
 /// More ranks than this on one host are a slip of the finger, and would take the machine down.
@@ -99,18 +96,8 @@ impl LocalStarter {
     }
 
     fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes, program: &Program) -> Result<ProcessWorld, Verdict> {
-        let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
-        let secret = Secret::fresh().map_err(failed("making a secret"))?;
-        let rendezvous = Rendezvous::open(secret.clone(), spec.ranks).map_err(failed("listening on loopback"))?;
-        let address = rendezvous.address().map_err(failed("listening on loopback"))?;
-        let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
-        let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;
-        let placement = (cores.clone(), wishes.bound);
-        let invitation = Invitation::new(address, &secret, self.limit, placement, spec.clone());
-        let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
-        keep_children().map_err(failed("asking for children's ends"))?;
         // From here on an early return drops the world, which kills the ranks that it has.
-        let mut world = ProcessWorld::new(page, rendezvous);
+        let Opening { mut world, invitation, status, cores } = Opening::of(spec, wishes.bound, self.limit)?;
         for rank in 0..spec.ranks {
             let core = if wishes.bound { core_of(rank, &cores) } else { None };
             let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());

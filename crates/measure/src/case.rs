@@ -14,6 +14,8 @@ use crate::{Probe, Ready, SampleRequest, Samples, Settings, Verdict, World, Wron
 /// A sample lasts at least this long, and at least as long as this many clock readings.
 const SAMPLE_NS: f64 = 20_000.0;
 const CLOCK_READINGS: f64 = 1000.0;
+/// Samples of this share of that are long enough not to be calibrated anew.
+const ENOUGH: f64 = 0.8;
 /// An upper bound of one clock reading on machines that are fit to measure; slower clocks only cost longer samples.
 const CLOCK_READING_NS: f64 = 25.0;
 /// Calls in a sample, at most: a bound on the time that a mistaken calibration can cost.
@@ -143,18 +145,13 @@ impl Run<'_> {
         self.world.sample(request, self.left())
     }
 
-    /// The number of calls that makes a sample long enough for the clock, grown from one.
+    /// The number of calls that makes a sample long enough for the clock, grown from what it was.
     fn calibrate(&mut self) -> Result<u32, Verdict> {
         if self.settings.mode == Mode::Isolated || self.in_steps() {
             return Ok(1);
         }
-        let (mut wanted, mut most) = (SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS), MAX_CALLS);
-        if self.settings.soaks() {
-            // The samples that are kept must span the whole time, however short a call is.
-            most = u32::MAX / 2;
-            wanted = wanted.max(self.settings.max_seconds * 1e9 / crate::settings::MAX_SAMPLES as f64 * 1.05);
-        }
-        let mut calls = 1u32;
+        let (wanted, most) = (self.sample_ns(), if self.settings.soaks() { u32::MAX / 2 } else { MAX_CALLS });
+        let mut calls = self.launch.calls.max(1);
         loop {
             let taken = slowest(&self.take(3, calls)?);
             let each = stats::median(&taken) / f64::from(calls);
@@ -167,6 +164,14 @@ impl Run<'_> {
             let predicted = (1.1 * wanted / each.max(0.01)).ceil().min(f64::from(calls) * 100.0);
             calls = (predicted as u32).clamp(calls + 1, most);
         }
+    }
+
+    /// Nanoseconds that a sample lasts at least.
+    fn sample_ns(&self) -> f64 {
+        let clock = SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS);
+        // The samples that are kept must span the whole time, however short a call is.
+        let soak = self.settings.max_seconds * 1e9 / crate::settings::MAX_SAMPLES as f64 * 1.05;
+        if self.settings.soaks() { clock.max(soak) } else { clock }
     }
 
     /// Whether calls are steps of one series.
@@ -182,14 +187,22 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Until times are steady, or as often as was asked for. What is quicker once it is warm (a library that connects in
+    /// its first calls) gets more calls a sample then: a sample too short for its clock and its barrier says too much.
     fn warm_up(&mut self) -> Result<(), Verdict> {
+        let warm = self.run_warm()?;
+        if !warm.is_empty() && stats::median(&warm) < ENOUGH * self.sample_ns() {
+            self.launch.calls = self.calibrate()?;
+        }
+        Ok(())
+    }
+
+    /// Warms up; nanoseconds of the last samples.
+    fn run_warm(&mut self) -> Result<Vec<f64>, Verdict> {
         let calls = self.launch.calls;
         if let Some(samples) = self.settings.warmup {
-            if samples > 0 {
-                self.take(samples, calls)?;
-            }
             self.launch.steady = true;
-            return Ok(());
+            return if samples > 0 { Ok(slowest(&self.take(samples, calls)?)) } else { Ok(Vec::new()) };
         }
         // A tenth of the budget; at least one group, whatever it costs.
         let budget = 0.1 * self.settings.max_seconds.max(0.1);
@@ -202,7 +215,7 @@ impl Run<'_> {
             let recent = &series[series.len().saturating_sub(64)..];
             self.launch.steady = stats::steady(recent);
             if self.launch.steady || spent >= budget || series.len() >= 512 {
-                return Ok(());
+                return Ok(recent.to_vec());
             }
         }
     }

@@ -47,7 +47,7 @@ pub(super) struct Constants {
     pub(super) in_place: *const c_void,
     pub(super) status_ignore: *mut c_void,
     pub(super) undefined: c_int,
-    /// MPI_THREAD_FUNNELED and MPI_THREAD_MULTIPLE.
+    /// MPI_THREAD_SINGLE and MPI_THREAD_MULTIPLE.
     pub(super) threads: [c_int; 2],
 }
 
@@ -105,7 +105,7 @@ const STANDARD: Constants = Constants {
     in_place: std::ptr::without_provenance(1),
     status_ignore: std::ptr::null_mut(),
     undefined: -32766,
-    threads: [1024, 4096],
+    threads: [0, 4096],
 };
 
 const MPICH: Constants = Constants {
@@ -118,7 +118,7 @@ const MPICH: Constants = Constants {
     in_place: std::ptr::without_provenance(usize::MAX),
     status_ignore: std::ptr::without_provenance_mut(1),
     undefined: -32766,
-    threads: [1, 3],
+    threads: [0, 3],
 };
 
 fn open_mpi(library: &Library) -> Result<Constants, Vec<String>> {
@@ -141,7 +141,7 @@ fn open_mpi(library: &Library) -> Result<Constants, Vec<String>> {
         in_place: std::ptr::without_provenance(1),
         status_ignore: std::ptr::null_mut(),
         undefined: -32766,
-        threads: [1, 3],
+        threads: [0, 3],
     };
     if missing.is_empty() { Ok(constants) } else { Err(missing) }
 }

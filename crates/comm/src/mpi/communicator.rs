@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::sync::Arc;
 
 use device::{Queue, Region, Slice};
-use terms::{Collective, Dtype, Space};
+use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::functions::Handle;
 use super::plan::{Plan, Planner};
@@ -35,12 +35,41 @@ pub(super) struct MpiCommunicator {
     shape: Shape,
     /// Groups so far.
     next: u64,
-    /// Calls so far, the same on every rank.
+    /// Calls that did not block so far, the same on every rank.
     calls: u32,
+    /// The blocking call that was planned last, and its steps: loops repeat a call, and to plan it each time would cost
+    /// as much as some libraries' own way in.
+    last: Option<(Known, Plan)>,
     /// Of calls that are over: kept, so that the next ones allocate nothing.
     spare: Vec<Plan>,
     /// Groups in flight, oldest first.
     flying: VecDeque<Flight>,
+}
+
+/// What tells whether a call is the one that was planned before. It keeps no buffer alive: at the same addresses any
+/// buffer will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    op: Collective,
+    input: (*mut u8, usize),
+    output: (*mut u8, usize),
+    dtype: Dtype,
+    reduce: Reduce,
+    peer: u32,
+    direction: Direction,
+}
+
+// SAFETY: addresses that are compared and never followed.
+unsafe impl Send for Known {}
+
+impl Known {
+    /// None for calls that say more than this.
+    fn of(call: &Call) -> Option<Self> {
+        let Call { op, input, output, dtype, reduce, peer, direction, counts } = call;
+        let (input, output) = ((input.ptr(), input.len()), (output.ptr(), output.len()));
+        let known = Self { op: *op, input, output, dtype: *dtype, reduce: *reduce, peer: *peer, direction: *direction };
+        counts.is_none().then_some(known)
+    }
 }
 
 /// A group in flight.
@@ -72,25 +101,34 @@ impl MpiCommunicator {
         };
         let shape = Shape { rank, size, capabilities: Capabilities { progress, peer_view: false } };
         let (spare, flying) = (Vec::new(), VecDeque::new());
-        Ok(Self { common, handle, shape, next: 0, calls: 0, spare, flying })
+        Ok(Self { common, handle, shape, next: 0, calls: 0, last: None, spare, flying })
     }
 
-    /// The steps of the next call.
+    /// The steps of the next call that does not block, with a tag of its own: others may be in flight.
     fn plan(&mut self, call: &Call) -> Plan {
         let mut plan = self.spare.pop().unwrap_or_default();
         self.calls = (self.calls + 1) % TAGS;
-        self.planner().plan(call, &mut plan);
+        self.planner((2 * self.calls) as c_int).plan(call, &mut plan);
         plan
     }
 
-    fn planner(&self) -> Planner<'_> {
-        let tag = (2 * self.calls) as c_int;
+    fn planner(&self, tag: c_int) -> Planner<'_> {
         Planner { session: &self.common.session, shape: &self.shape, largest: self.common.largest, tag }
     }
 
     /// Runs a call to its end, blocking in the library.
     fn block(&mut self, call: &Call) -> Result<()> {
-        let plan = self.plan(call);
+        let known = Known::of(call);
+        let plan = match self.last.take() {
+            Some((last, plan)) if Some(last) == known => plan,
+            last => {
+                call.validate(&self.shape)?;
+                let mut plan = last.map_or_else(Plan::default, |(_, plan)| plan);
+                // One tag for all: blocking messages between two ranks never overtake each other.
+                self.planner(0).plan(call, &mut plan);
+                plan
+            }
+        };
         for (_, step) in &plan.steps {
             // SAFETY: a valid call's buffers hold what its steps say, and live as long as the caller's borrow of it.
             let code = unsafe { step.run(&self.common.session, self.handle) };
@@ -99,7 +137,7 @@ impl MpiCommunicator {
                 return self.common.session.check(code, name(call.op, MpiProgress::None));
             }
         }
-        self.spare.push(plan);
+        self.last = known.map(|known| (known, plan));
         Ok(())
     }
 
@@ -248,7 +286,6 @@ impl Communicator for MpiCommunicator {
     fn run(&mut self, call: &Call) -> Result<()> {
         if self.common.progress == MpiProgress::None {
             self.common.abort.check()?;
-            call.validate(&self.shape)?;
             return self.block(call);
         }
         let mut ticket = self.start(std::slice::from_ref(call), &Queue::host())?;
@@ -256,7 +293,7 @@ impl Communicator for MpiCommunicator {
     }
 
     fn path(&self, call: &Call) -> &'static str {
-        match (self.planner().is_cut(call), call.op) {
+        match (self.planner(0).is_cut(call), call.op) {
             (true, _) => "in pieces that an int counts",
             (false, Collective::ReduceScatter) if call.is_in_place() => "staged, then copied into place",
             (false, Collective::Reduce)
@@ -286,8 +323,8 @@ impl MpiCommunicator {
         let own = [i64::from(color.is_some()), i64::from(color.unwrap_or(0)), i64::from(key)];
         // SAFETY: the region's last three words, which nothing else uses.
         unsafe { input.ptr().cast::<[i64; WORDS]>().write(own) };
-        let (op, dtype, reduce) = (Collective::AllGather, Dtype::I64, terms::Reduce::Sum);
-        let direction = terms::Direction::OneWay;
+        let (op, dtype, reduce) = (Collective::AllGather, Dtype::I64, Reduce::Sum);
+        let direction = Direction::OneWay;
         let output_words = output.ptr().cast::<[i64; WORDS]>();
         self.run(&Call { op, input, output, dtype, reduce, peer: 0, direction, counts: None })?;
         // SAFETY: as many words as ranks, written by the operation that is complete; the region is still held.

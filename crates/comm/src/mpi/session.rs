@@ -67,8 +67,11 @@ impl Session {
 
     fn initialise(&mut self) -> Result<()> {
         let (functions, constants) = (&self.library.functions, &self.library.constants);
-        let [funneled, multiple] = constants.threads;
-        let (wanted, mut provided) = (if self.multiple { multiple } else { funneled }, 0);
+        // One thread of this process calls MPI, ever; those that never do are no business of the library's, as they are
+        // not in any program whose other libraries have threads of their own. Rejected: MPI_THREAD_FUNNELED, with which
+        // Open MPI 4.1 takes its locks in every call, which no plain program pays that calls MPI_Init.
+        let [single, multiple] = constants.threads;
+        let (wanted, mut provided) = (if self.multiple { multiple } else { single }, 0);
         // SAFETY: MPI allows null for the arguments, and the process has not initialised it before.
         let code =
             unsafe { (functions.init_thread)(std::ptr::null_mut(), std::ptr::null_mut(), wanted, &mut provided) };

@@ -15,12 +15,12 @@ use crate::descriptor::path_of;
 use crate::interrupt;
 use crate::invitation::Invitation;
 use crate::mpi::{Extras, lacking};
-use crate::placement::{CoreMask, allowed_cores, cores_of};
+use crate::opening::Opening;
+use crate::placement::{CoreMask, cores_of};
 use crate::poll::{Interest, PollSet};
 use crate::rank::{Seat, launched_argument};
 use crate::rendezvous::Rendezvous;
 use crate::starter::{Wishes, check_descriptors, not_started};
-use crate::status::StatusPage;
 use crate::world::ProcessWorld;
 
 use super::notice::{self, Notice};
@@ -154,16 +154,8 @@ impl Lobby {
         bound: bool,
         environment: Vec<(String, String)>,
     ) -> Result<ProcessWorld, Verdict> {
-        let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
-        let secret = Secret::fresh().map_err(failed("making a secret"))?;
-        let rendezvous = Rendezvous::open(secret.clone(), spec.ranks).map_err(failed("listening on loopback"))?;
-        let address = rendezvous.address().map_err(failed("listening on loopback"))?;
-        let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
-        let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;
-        let invitation = Invitation::new(address, &secret, self.limit, (cores, bound), spec.clone());
-        let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
+        let Opening { mut world, invitation, status, .. } = Opening::of(spec, bound, self.limit)?;
         let argument = launched_argument(self.adoption.adapter.seat, &path_of(&invitation), &path_of(&status));
-        let mut world = ProcessWorld::new(page, rendezvous);
         for ((pid, post), rank) in self.posts.borrow_mut().iter_mut().zip(0..) {
             let order = ToRank::Serve { argument: argument.clone(), environment: environment.clone() };
             if post.send(&order).is_err() {

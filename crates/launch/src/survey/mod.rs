@@ -3,7 +3,6 @@
 //!
 //! Says what is, never what a benchmark makes of it: that is the caller's.
 
-mod child;
 mod finding;
 mod gpu;
 mod launchers;

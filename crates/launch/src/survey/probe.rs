@@ -9,8 +9,8 @@ use std::time::Duration;
 use comm::library::Library;
 use serde_json::{Value, json};
 
-use super::child;
 use super::native::{self, Native};
+use crate::child;
 
 /// Begins the hidden argument: a key of [`native::LIBRARIES`], a colon, and a path follow.
 const ARGUMENT: &[u8] = b"--rankmark-probe=";

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::child::{self, Ended, Outcome};
+use crate::child::{self, Ended, Outcome};
 
 /// What a program may take to say its version.
 const LIMIT: Duration = Duration::from_secs(10);

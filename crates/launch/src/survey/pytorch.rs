@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::programs::first;
-use super::{Finding, Request, child, probe};
+use super::{Finding, Request, probe};
+use crate::child;
 
 /// Importing torch for the first time reads a gigabyte.
 const LIMIT: Duration = Duration::from_secs(60);

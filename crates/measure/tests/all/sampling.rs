@@ -64,6 +64,22 @@ fn the_first_slow_calls_do_not_decide_how_many_a_sample_has() {
 }
 
 #[test]
+fn a_sample_that_warm_up_made_short_gets_more_calls() {
+    for settings in [json!({"iters": 6}), json!({"warmup": 4, "iters": 6})] {
+        // A library connects in its first calls: cold, one call is a sample; warm, it takes 300 ns.
+        let mut world = Scripted::new(2, |_, sample, calls| if sample < 4 { 40_000 } else { 300 * u64::from(calls) });
+        let launch = world.launch(&case(2, settings));
+        assert!(launch.series().iter().all(|each| (each * 1e9 - 300.0).abs() < 1e-6));
+        assert!(300 * launch.calls >= 25_000, "{} calls", launch.calls);
+    }
+    // Where it made no difference, nothing is calibrated anew.
+    let mut world = Scripted::new(2, |_, _, calls| 300 * u64::from(calls));
+    world.launch(&case(2, json!({"warmup": 4, "iters": 6})));
+    let samples: Vec<u32> = world.requests().iter().map(|request| request.samples).collect();
+    assert_eq!(samples, [3, 3, 4, 1, 5]);
+}
+
+#[test]
 fn isolated_samples_are_one_call_each() {
     let case = case(2, json!({"warmup": 2, "iters": 9, "mode": "isolated"}));
     let mut world = Scripted::new(2, |_, _, _| 300);

@@ -51,8 +51,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
         let cores = cores_of(context.rank as usize, task.threads, &context.cores);
         exchange.gather(&mut *context.comm, 0.0)?;
-        let rate = parallel::product_rate(task.recipe.precision, task.threads, &cores);
-        notes.gemm_flops = rate.map_err(|error| Failure::new(error.to_string()))?;
+        notes.gemm_flops = product_rate(&task, &cores, &mut exchange, context)?;
     }
     balance::apply(&mut task, context)?;
     (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());
@@ -69,6 +68,23 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         limit: wanted.limit,
         _bound: bound,
     }))
+}
+
+/// Operations a second of this rank's product of matrices. Collective: where one rank has no memory or no threads for it,
+/// none goes on to a collective in which the others would wait.
+fn product_rate(
+    task: &Task,
+    cores: &[u32],
+    exchange: &mut Exchange,
+    context: &mut RankContext,
+) -> Result<f64, Failure> {
+    let rate = parallel::product_rate(task.recipe.precision, task.threads, cores);
+    let all = exchange.gather(&mut *context.comm, rate.as_ref().copied().unwrap_or(f64::NAN))?;
+    let rate = rate.map_err(|error| Failure::lacking(error.to_string()))?;
+    match all.iter().position(|rate| rate.is_nan()) {
+        Some(rank) => Err(Failure::lacking(format!("rank {rank} could not measure its product of matrices"))),
+        None => Ok(rate),
+    }
 }
 
 /// The trainer of this rank. Collective.

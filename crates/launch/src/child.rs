@@ -21,11 +21,11 @@ const KEPT: usize = 64 << 10;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Whether a text holds the answer that was waited for.
-pub(super) type Answered = fn(&str) -> bool;
+pub(crate) type Answered = fn(&str) -> bool;
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// By itself.
     Code(i32),
     /// By a signal that was not ours.
@@ -38,20 +38,20 @@ pub(super) enum Ended {
 
 /// What came of it.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
-    pub(super) out: String,
-    pub(super) err: String,
-    pub(super) ended: Ended,
+pub(crate) struct Outcome {
+    pub(crate) out: String,
+    pub(crate) err: String,
+    pub(crate) ended: Ended,
 }
 
 impl Outcome {
     /// What it said first of all, on either stream.
-    pub(super) fn first_line(&self) -> Option<&str> {
+    pub(crate) fn first_line(&self) -> Option<&str> {
         [&self.out, &self.err].into_iter().flat_map(|text| text.lines()).map(str::trim).find(|line| !line.is_empty())
     }
 
     /// How it ended, in words, with the last that it said; for outcomes that are not as hoped.
-    pub(super) fn complaint(&self) -> String {
+    pub(crate) fn complaint(&self) -> String {
         let how = match &self.ended {
             Ended::Code(code) => format!("ended with code {code}"),
             Ended::Signal(signal) => format!("ended by signal {signal}"),
@@ -67,7 +67,7 @@ impl Outcome {
 }
 
 /// Fit for a line of ours: no control characters, not too long.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     const LONGEST: usize = 160;
     text.chars().filter(|character| !character.is_control()).take(LONGEST).collect()
 }
@@ -79,7 +79,7 @@ pub(super) fn printable(text: &str) -> String {
 ///
 /// # Errors
 /// When it cannot be started.
-pub(super) fn run(
+pub(crate) fn run(
     program: &Path,
     arguments: &[&OsStr],
     answer: Option<Answered>,
@@ -111,7 +111,7 @@ pub(super) fn run(
 }
 
 /// This program, also when its file was replaced since it started.
-pub(super) const ITSELF: &str = "/proc/self/exe";
+pub(crate) const ITSELF: &str = "/proc/self/exe";
 
 /// What a child does before it becomes the program. Async-signal-safe.
 fn settle(parent: u32) -> io::Result<()> {
