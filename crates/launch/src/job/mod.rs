@@ -13,6 +13,8 @@ mod torchrun;
 #[cfg(test)]
 mod tests;
 
+use comm::mpi::Vendor;
+
 /// A kind of launcher that files are written for.
 pub struct Target {
     /// As in `--for NAME`.
@@ -135,6 +137,14 @@ pub struct Job {
     pub notes: Vec<String>,
     /// Options of the target, by name.
     pub options: Vec<(&'static str, String)>,
+}
+
+/// The kind of process management that `srun --mpi` must offer to ranks of this MPI.
+pub fn srun_mpi(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::OpenMpi => "pmix",
+        Vendor::Mpich | Vendor::Intel | Vendor::Mvapich => "pmi2",
+    }
 }
 
 /// Why a file cannot be written: what and, where there is one, the hint.

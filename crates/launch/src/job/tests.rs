@@ -6,7 +6,7 @@ fn job(target: &Target, ranks: u32, options: &[(&'static str, &str)]) -> Job {
     Job {
         experiment: "sweep".to_owned(),
         program: "/opt/rankmark".to_owned(),
-        plan: "/home/me/plan.yaml".to_owned(),
+        plan: "/shared/plan.yaml".to_owned(),
         plan_text: "experiment: sweep\n".to_owned(),
         record: None,
         ranks,
@@ -42,7 +42,7 @@ fn a_batch_script_says_what_slurm_needs() {
         "#SBATCH --partition=gpu,cpu",
         "#SBATCH --account=me",
         "record=results/sweep-\"$SLURM_JOB_ID\"",
-        "exec srun --cpus-per-task=2 --mpi=pmix \"$@\" /opt/rankmark run /home/me/plan.yaml --output-dir=\"$record\"",
+        "exec srun --cpus-per-task=2 --mpi=pmix \"$@\" /opt/rankmark run /shared/plan.yaml --output-dir=\"$record\"",
     ] {
         assert!(script.lines().any(|found| found == line), "`{line}` is missing in\n{script}");
     }
@@ -114,4 +114,51 @@ fn a_job_of_kubernetes_names_no_secret_that_it_holds() {
     }
     let long = text("kubernetes", |job| job.plan_text = "#".repeat(1_000_001), &[image]);
     assert!(long.unwrap_err().what.contains("a ConfigMap holds"));
+}
+
+/// Every scalar of a YAML text.
+fn scalars(yaml: &str) -> Vec<String> {
+    let events = granit_parser::Parser::new_from_str(yaml).map(|event| match event {
+        Ok((granit_parser::Event::Scalar(text, ..), _)) => Some(text.into_owned()),
+        Ok(_) => None,
+        Err(error) => panic!("{error}\n{yaml}"),
+    });
+    events.flatten().collect()
+}
+
+#[test]
+fn yaml_gives_back_what_was_written() {
+    for plan in [
+        "experiment: sweep\n",
+        "  - begins: with spaces\n",
+        "\nbegins with an empty line\n",
+        "a\n   \n\nb: |\n  c\n",
+        "no end",
+        "two ends\n\n",
+        "spaces at the end  \n",
+        "\t- tabs\r\n",
+        "--- # \u{e9}\u{1f600} 'x' \"y\" \\ {z}: &a *b !c %d @e\n...\n",
+        "\u{7f}\u{85}\u{2028}\u{feff}\u{fffe}\u{0}\n",
+        "\n",
+        "",
+    ] {
+        let change = |job: &mut Job| job.plan_text = plan.to_owned();
+        let image = "r/a:1\" # \n x: &y";
+        let record = |job: &mut Job| {
+            change(job);
+            job.record = Some("-r\n'\u{7}".to_owned());
+        };
+        let found = scalars(&text("kubernetes", record, &[("image", image)]).unwrap());
+        for expected in [plan, image, "--output-dir=-r\n'\u{7}", "Job", "Service", "ConfigMap"] {
+            assert!(found.iter().any(|scalar| scalar == expected), "{expected:?} is not in {found:?}");
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_plan_survives_yaml(plan in "[ -~\\n\\t\u{e9}]{0,60}\\n?") {
+        let found = scalars(&text("kubernetes", |job| job.plan_text = plan.clone(), &[("image", "a")]).unwrap());
+        proptest::prop_assert!(found.contains(&plan), "{plan:?}: {found:?}");
+    }
 }
