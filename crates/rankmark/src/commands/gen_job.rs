@@ -14,7 +14,8 @@ use crate::commands::validate::plan::{self, Outlook};
 use crate::{Failure, adopted, terminal};
 
 /// What a run on several hosts would be told.
-const ONE_HOST: &str = "ranks on several hosts are refused by this version (docs/launchers.md)";
+const ONE_HOST: &str =
+    "ranks on several hosts are refused by this version (docs/launchers.md); `--ranks 1` starts all ranks on one";
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let named = matches.get_one::<String>("for");

@@ -9,6 +9,18 @@ const CLUSTER: &str = include_str!("slurm/cluster.sh");
 const PROGRAMS: [&str; 8] = ["slurmctld", "slurmd", "srun", "sbatch", "munged", "ip", "unshare", "mount"];
 const FIXED: &str = "--bytes 4KiB --iters 6 --warmup 1 --limits false";
 
+/// A job that is cancelled while it measures. Its code is Slurm's.
+const CANCELLED: &str = "\
+    srun --overcommit -n 2 -J long \"$rankmark\" comm all_reduce --bytes 1KiB --max-seconds 60s --target-precision 0 \
+    --inject delay:rank=1,time=5ms,every=1 --output-dir long &\n\
+    until [ -s long/run.json ]; do sleep 0.05; done; scancel --name=long; wait $!\n";
+
+/// Says how many processes of ours are left in the cluster, once they have had five seconds to end.
+const LEFT: &str = "\
+    count() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c -e '^__rank=' -e '^__coordinator'; }\n\
+    looks=0; while [ $(count) != 0 ] && [ $looks -lt 100 ]; do looks=$((looks + 1)); sleep 0.05; done\n\
+    echo left $(count)\n";
+
 /// What is missing for a cluster.
 fn lacks() -> Option<String> {
     // SAFETY: a plain call.
@@ -57,13 +69,17 @@ fn srun_starts_ranks() {
         "srun --overcommit -n 4 \"$rankmark\" comm all_reduce --ranks 4 {FIXED} --output-dir four; echo four $?\n\
          srun --overcommit -n 2 \"$rankmark\" run plan.yaml --output-dir plan; echo plan $?\n\
          srun --overcommit -n 2 \"$rankmark\" comm all_reduce --expect 'busbw_gbs>=1000000' {FIXED} --output-dir gate; echo gate $?\n\
-         srun --overcommit -n 2 \"$rankmark\" comm all_reduce --ranks 3 {FIXED} --output-dir none; echo none $?\n"
+         srun --overcommit -n 2 \"$rankmark\" comm all_reduce --ranks 3 {FIXED} --output-dir none; echo none $?\n\
+         {CANCELLED}{LEFT}"
     );
     let said = in_cluster(&place, &script).exits(0);
     let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
-    assert_eq!(codes, ["four 0", "plan 0", "gate 1", "none 2"], "{}{}", said.out, said.err);
+    assert_eq!(codes, ["four 0", "plan 0", "gate 1", "none 2", "left 0"], "{}{}", said.out, said.err);
     let four = place.cases("four");
     assert!(four[0]["ranks"] == 4 && four[0]["wrong"] == 0 && four[0]["status"] == "ok", "{four:?}");
+    let long = place.cases("long");
+    assert_eq!(statuses(&long), [0, 0, 0, 1]);
+    assert!(reason(&long[0]).contains("interrupted by"), "a cancelled job leaves a valid record: {long:?}");
     let plan = place.cases("plan");
     assert_eq!(statuses(&plan), [2, 0, 2, 0]);
     let skipped = plan.iter().find(|line| line["status"] == "skipped").unwrap();
