@@ -17,6 +17,8 @@ static PARTS: &[Part] = &[
     Part { program: "tmux", package: "tmux" },
     Part { program: "mpirun.openmpi", package: "openmpi-bin" },
     Part { program: "mpirun.mpich", package: "mpich" },
+    Part { program: "slurmctld", package: "slurm-wlm" },
+    Part { program: "munged", package: "munge" },
 ];
 
 /// Installs what is missing and used. Returns why a part is still missing, a `NAME: reason` each.

@@ -7,6 +7,7 @@
 pub mod adopted;
 pub mod control;
 pub mod interrupt;
+pub mod job;
 pub mod survey;
 
 mod child;

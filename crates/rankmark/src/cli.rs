@@ -1,6 +1,7 @@
 //! The command line. Options of measuring commands are made from the fields that benchmarks declare.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use launch::job::TARGETS;
 use record::{About, Field, Kind};
 use terms::{Collective, Named};
 
@@ -23,6 +24,7 @@ pub(crate) fn command() -> Command {
         .subcommand(report())
         .subcommand(list())
         .subcommand(gen_config())
+        .subcommand(gen_job())
         .subcommand(validate())
         .subcommand(
             Command::new("schema")
@@ -128,6 +130,60 @@ fn gen_config() -> Command {
     Command::new("gen-config")
         .about("Prints a plan to start from")
         .arg(Arg::new("preset").value_parser(crate::plans::names()).default_value("quick").help("which plan"))
+}
+
+fn gen_job() -> Command {
+    let number = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name("N").value_parser(value_parser!(u32).range(1..)).help(help)
+    };
+    let file = |name: &'static str, value: &'static str, help: &'static str| {
+        Arg::new(name).long(name).value_name(value).value_hint(ValueHint::AnyPath).help(help)
+    };
+    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    let targets: Vec<&'static str> = TARGETS.iter().map(|target| target.name).collect();
+    let command = Command::new("gen-job")
+        .about("Writes the file by which a launcher runs a plan: Slurm, Kubernetes, mpirun, torchrun")
+        .after_help(
+            "A job of several ranks serves one number of ranks; cases of another are skipped, as its file says. With \
+             `--ranks 1` it is one process, which starts the ranks of every case itself, on one host.",
+        )
+        .arg(
+            Arg::new("for")
+                .long("for")
+                .required(true)
+                .value_name("LAUNCHER")
+                .value_parser(targets)
+                .help("the launcher"),
+        )
+        .arg(
+            Arg::new("plan")
+                .value_name("PLAN")
+                .required(true)
+                .value_hint(ValueHint::FilePath)
+                .value_parser(value_parser!(std::path::PathBuf))
+                .help("a plan, YAML or JSON"),
+        )
+        .arg(number("ranks", "ranks to start (default: the most that a case of the plan has)"))
+        .arg(file("program", "PATH", "this program there (default: this one's own path; in a container, `rankmark`)"))
+        .arg(file("output-dir", "DIR", "where the record goes"))
+        .arg(
+            file("output", "FILE", "write it there (default: standard output)")
+                .value_parser(value_parser!(std::path::PathBuf)),
+        )
+        .arg(flag("force", "replace a FILE that is there").requires("output"))
+        .arg(json());
+    let mut seen: Vec<&'static str> = Vec::new();
+    TARGETS.iter().flat_map(|target| target.options).fold(command, |command, choice| {
+        if seen.contains(&choice.name) {
+            return command;
+        }
+        seen.push(choice.name);
+        let having = TARGETS.iter().filter(|target| target.takes(choice.name)).map(|target| target.name);
+        let help = format!("{} [{}]", choice.doc, having.collect::<Vec<_>>().join(", "));
+        let arg = Arg::new(choice.name).long(choice.name).value_name(choice.value).help(help);
+        let arg = arg.help_heading("Options of some launchers");
+        command.arg(if choice.name == "ranks-per-node" { arg.visible_alias("ntasks-per-node") } else { arg })
+    })
 }
 
 fn validate() -> Command {

@@ -73,6 +73,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
         Some(("report", of)) => commands::report::run(of),
         Some(("list", of)) => commands::list::run(of),
         Some(("gen-config", of)) => commands::gen_config::run(of),
+        Some(("gen-job", of)) => commands::gen_job::run(of),
         Some(("validate", of)) => commands::validate::run(of),
         Some(("schema", of)) => commands::schema::run(of),
         Some(("completions", of)) => commands::completions::run(of),

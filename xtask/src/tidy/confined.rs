@@ -99,6 +99,7 @@ static RULES: &[Rule] = &[
         files: &[
             ("crates/suite/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
             ("crates/launch/src/descriptor.rs", "opens its coordinator's nameless memory: /proc only"),
+            ("crates/rankmark/src/commands/gen_job/place.rs", "the job's file, which the user asks for and names"),
             (
                 "crates/launch/src/adopted/notice.rs",
                 "tells the ranks of a launcher where their coordinator is: removed once they have joined",

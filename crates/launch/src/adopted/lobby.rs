@@ -24,7 +24,7 @@ use crate::starter::{Wishes, check_descriptors, not_started};
 use crate::world::ProcessWorld;
 
 use super::notice::{self, Notice};
-use super::{Adoption, refused};
+use super::{Adoption, no_mpi, refused};
 
 /// All posts of a launcher, each with its process number. Starts worlds: `&Lobby` is a [`Starter`].
 pub struct Lobby {
@@ -83,10 +83,10 @@ impl Lobby {
             Seat::OpenMpi => facts.vendor == Vendor::OpenMpi,
             Seat::Pmi => facts.vendor != Vendor::OpenMpi,
             Seat::Slurm => true,
-            Seat::Torchrun => false,
+            Seat::Torchrun | Seat::Kubernetes => false,
         };
-        if self.adoption.adapter.seat == Seat::Torchrun {
-            return Err("torchrun starts no MPI ranks: each would think that it is alone (hint: use mpirun)".to_owned());
+        if matches!(self.adoption.adapter.seat, Seat::Torchrun | Seat::Kubernetes) {
+            return Err(no_mpi(launcher));
         }
         if asked.is_some() {
             let facts = comm::mpi::facts(asked)?;

@@ -1,4 +1,5 @@
-//! Under a launcher of others: `mpirun -n 4 rankmark comm ...`, and so under srun and torchrun.
+//! Under a launcher of others: `mpirun -n 4 rankmark comm ...`, and so under srun, torchrun and
+//! Kubernetes Jobs.
 //!
 //! The launcher starts this program several times. Each of these processes is a **post** ([`serve`]): it keeps the place
 //! that the launcher gave it, and starts a rank there, a child, for each world that the run needs. The post of rank 0
@@ -17,7 +18,7 @@ use std::path::PathBuf;
 
 use measure::{Verdict, VerdictKind};
 
-use crate::rank::{ADAPTERS, Adapter, number};
+use crate::rank::{ADAPTERS, Adapter, JOB_COMPLETION_INDEX, WORLD_SIZE, number};
 
 pub use lobby::Lobby;
 pub use post::{coordinator_arguments, is_coordinator, serve};
@@ -97,9 +98,19 @@ fn job(adapter: &Adapter, variable: Variables<'_>) -> String {
 
 /// A process that a launcher has started without saying which of how many it is: each would think that it is alone.
 fn unannounced(variable: Variables<'_>, parent: Option<notice::Ancestor>) -> Option<Verdict> {
-    let hint = || Some("known are Open MPI, PMI (MPICH, Intel MPI), srun and torchrun: docs/launchers.md".to_owned());
+    let hint = || {
+        let known = "known are Open MPI, PMI (MPICH, Intel MPI), srun, torchrun and Kubernetes Jobs: docs/launchers.md";
+        Some(known.to_owned())
+    };
     if let Some(rank) = variable("PMIX_RANK") {
         return Some(refused(format!("PMIX_RANK is {rank}, and nothing says of how many ranks"), hint()));
+    }
+    if let Some(index) = variable(JOB_COMPLETION_INDEX).filter(|_| variable(WORLD_SIZE).as_deref() != Some("1")) {
+        let message = format!("{JOB_COMPLETION_INDEX} is {index}, and nothing says which Job of how many pods this is");
+        let hint = format!(
+            "`rankmark gen-job --for kubernetes` writes a Job that says it; {WORLD_SIZE}=1 makes each pod a run of its own"
+        );
+        return Some(refused(message, Some(hint)));
     }
     let parent = parent.filter(|parent| LAUNCHERS.iter().any(|known| parent.name.starts_with(known)))?;
     let message = format!(
@@ -107,6 +118,11 @@ fn unannounced(variable: Variables<'_>, parent: Option<notice::Ancestor>) -> Opt
         parent.name, parent.pid
     );
     Some(refused(message, hint()))
+}
+
+/// Why a launcher's ranks cannot use MPI.
+pub fn no_mpi(launcher: &str) -> String {
+    format!("{launcher} starts no MPI ranks: each would think that it is alone (hint: use mpirun)")
 }
 
 fn refused(message: String, hint: Option<String>) -> Verdict {

@@ -41,6 +41,12 @@ const TORCHRUN: &[(&str, &str)] = &[
     ("MASTER_PORT", "46685"),
     ("TORCHELASTIC_RUN_ID", "none"),
 ];
+const POD: &[(&str, &str)] = &[
+    ("JOB_COMPLETION_INDEX", "2"),
+    ("RANKMARK_WORLD_SIZE", "3"),
+    ("RANKMARK_LOCAL_WORLD_SIZE", "3"),
+    ("RANKMARK_COORDINATOR", "sweep-0.sweep:29400"),
+];
 
 fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<Adoption>, Verdict> {
     let all: HashMap<&str, &str> = variables.iter().chain(changed).copied().collect();
@@ -61,6 +67,10 @@ fn each_launcher_is_recognised_by_what_it_says() {
     assert_eq!(told(HYDRA), ("a launcher that speaks PMI", 3, 4));
     assert_eq!(told(SRUN), ("srun", 0, 2));
     assert_eq!(told(TORCHRUN), ("torchrun", 1, 2));
+    assert_eq!(told(POD), ("a Kubernetes Job", 2, 3));
+    // What a pod starts ranks with says more than the pod.
+    let inside: Vec<_> = POD.iter().chain(TORCHRUN).copied().collect();
+    assert_eq!(told(&inside), ("torchrun", 1, 2));
     // An mpirun inside SLURM: its own variables count.
     let both: Vec<_> = SRUN.iter().chain(HYDRA).copied().collect();
     assert_eq!(told(&both), ("a launcher that speaks PMI", 3, 4));
@@ -73,6 +83,7 @@ fn jobs_are_told_apart_and_ranks_of_one_are_not() {
         (OPEN, "OMPI_COMM_WORLD_RANK", ("PMIX_NAMESPACE", "2")),
         (SRUN, "SLURM_PROCID", ("SLURM_STEP_ID", "4")),
         (TORCHRUN, "RANK", ("MASTER_PORT", "46686")),
+        (POD, "JOB_COMPLETION_INDEX", ("RANKMARK_COORDINATOR", "sweep-0.other:29400")),
     ] {
         assert_eq!(job(variables, &[]), job(variables, &[(rank, "0")]));
         assert_ne!(job(variables, &[]), job(variables, &[other]));
@@ -88,6 +99,9 @@ fn what_is_no_launch_of_several_is_left_alone() {
     assert!(of(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
     // A batch script has a SLURM_PROCID and a SLURM_NTASKS of its own.
     assert!(of(SRUN, &[("SLURM_STEP_ID", ""), ("SLURM_STEP_NUM_TASKS", "")]).unwrap().is_none());
+    // Pods that are runs of their own.
+    assert!(of(POD, &[("RANKMARK_WORLD_SIZE", "1"), ("JOB_COMPLETION_INDEX", "0")]).unwrap().is_none());
+    assert!(of(&[("JOB_COMPLETION_INDEX", "1"), ("RANKMARK_WORLD_SIZE", "1")], &[]).unwrap().is_none());
     // Two common words are no torchrun.
     assert!(of(TORCHRUN, &[("MASTER_PORT", "")]).unwrap().is_none());
 }
@@ -100,6 +114,9 @@ fn what_could_not_be_right_is_refused() {
     assert!(why(SRUN, &[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")]).contains("several hosts"));
     assert!(why(HYDRA, &[("PMI_RANK", "4")]).contains("PMI_RANK is 4, which is not one of 4 ranks"));
     assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
+    assert!(why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]).contains("several hosts"));
+    assert!(why(POD, &[("RANKMARK_WORLD_SIZE", "")]).contains("which Job of how many pods"));
+    assert!(why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "")]).contains("which Job of how many pods"));
     assert!(why(&[("PMIX_RANK", "2")], &[]).contains("nothing says of how many ranks"));
     let parent = |name: &str| Some(notice::Ancestor { pid: 7, name: name.to_owned(), started: 0 });
     let silent = unannounced(&|_| None, parent("mpirun")).expect("refused").to_string();

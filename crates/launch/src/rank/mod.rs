@@ -28,7 +28,9 @@ pub use departure::Departure;
 pub(crate) use departure::PANICKED;
 pub use guardian::Guardian;
 pub(crate) use join::join;
-pub(crate) use seat::{ADAPTERS, Adapter, Seat, number};
+pub(crate) use seat::{
+    ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, LOCAL_WORLD_SIZE, SECRET_FILE, Seat, WORLD_SIZE, number,
+};
 
 /// The hidden argument of a rank process: `__rank=RANK,INVITATION,STATUS`. Of a child of the coordinator the rank is a
 /// number, and the others are descriptors that it inherits; of a rank that another program starts, the rank is where that

@@ -12,7 +12,18 @@ pub(crate) enum Seat {
     Slurm,
     /// PyTorch's torchrun.
     Torchrun,
+    /// A pod of an indexed Job of Kubernetes.
+    Kubernetes,
 }
+
+/// What Kubernetes itself says to a pod of an indexed Job: which one it is. It never says of how many.
+pub(crate) const JOB_COMPLETION_INDEX: &str = "JOB_COMPLETION_INDEX";
+/// What the Job must say besides, as `gen-job` writes it: ranks of the Job, ranks in this pod, where the coordinator is
+/// (`HOST:PORT`, the first pod's name in the headless Service), and the file in which the shared Secret is mounted.
+pub(crate) const WORLD_SIZE: &str = "RANKMARK_WORLD_SIZE";
+pub(crate) const LOCAL_WORLD_SIZE: &str = "RANKMARK_LOCAL_WORLD_SIZE";
+pub(crate) const COORDINATOR: &str = "RANKMARK_COORDINATOR";
+pub(crate) const SECRET_FILE: &str = "RANKMARK_SECRET_FILE";
 
 /// What one kind of launcher says in the environment of the processes that it starts.
 pub(crate) struct Adapter {
@@ -34,7 +45,7 @@ pub(crate) struct Adapter {
 
 /// The first whose variables are there counts: inside SLURM an mpirun starts its helpers through srun, so that its ranks
 /// have the variables of both.
-pub(crate) static ADAPTERS: [Adapter; 4] = [
+pub(crate) static ADAPTERS: [Adapter; 5] = [
     Adapter {
         seat: Seat::OpenMpi,
         name: "ompi",
@@ -76,6 +87,18 @@ pub(crate) static ADAPTERS: [Adapter; 4] = [
         also: &["MASTER_ADDR", "MASTER_PORT"],
         local_size: "LOCAL_WORLD_SIZE",
         job: &["MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"],
+    },
+    // Last: whatever a pod starts ranks with says more than the pod.
+    Adapter {
+        seat: Seat::Kubernetes,
+        name: "kubernetes",
+        title: "a Kubernetes Job",
+        rank: JOB_COMPLETION_INDEX,
+        size: WORLD_SIZE,
+        // Pods are hosts to each other even on one node, and Kubernetes does not say how many share one.
+        also: &[LOCAL_WORLD_SIZE, COORDINATOR],
+        local_size: LOCAL_WORLD_SIZE,
+        job: &[COORDINATOR],
     },
 ];
 
@@ -135,7 +158,7 @@ mod tests {
         assert_eq!(Seat::Pmi.rank_in(4, of("0", "1")), Err("its launcher started 1 ranks, not 4".to_owned()));
         assert_eq!(Seat::Pmi.rank_in(4, of("x", "4")), Err("its launcher sets PMI_RANK to `x`".to_owned()));
         assert_eq!(Seat::OpenMpi.rank_in(4, of("3", "4")), Err("its launcher sets no OMPI_COMM_WORLD_RANK".to_owned()));
-        for seat in [Seat::OpenMpi, Seat::Pmi, Seat::Slurm, Seat::Torchrun] {
+        for seat in [Seat::OpenMpi, Seat::Pmi, Seat::Slurm, Seat::Torchrun, Seat::Kubernetes] {
             assert_eq!(Seat::of_name(seat.name()), Some(seat));
         }
     }

@@ -2,7 +2,7 @@
 
 mod backends;
 mod page;
-mod plan;
+pub(crate) mod plan;
 
 use std::path::PathBuf;
 

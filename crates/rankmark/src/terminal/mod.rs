@@ -23,6 +23,12 @@ pub(crate) fn complain(failure: &Failure) {
     let _ = writeln!(err, "{}", text.trim_end());
 }
 
+/// Says something beside what a command prints.
+pub(crate) fn remark(text: &str) {
+    // Nobody reads standard error: nobody is left to be told.
+    let _ = anstream::stderr().lock().write_all(text.as_bytes());
+}
+
 /// What a rank says when it leaves otherwise than asked.
 pub(crate) fn last_words(departure: &launch::Departure) {
     let _ = writeln!(io::stderr(), "{departure}");

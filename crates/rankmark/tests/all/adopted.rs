@@ -1,7 +1,7 @@
 //! The program as the ranks of a launcher of others. Where none is installed, processes are given what srun says in their
 //! environment: that is all that a launcher does for them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::place::{Live, Place, reason, statuses};
 use crate::processes::{self, Aim};
@@ -11,6 +11,26 @@ const FIXED: &str = "--bytes 1KiB --iters 6 --warmup 1 --limits false --output-d
 
 /// Starts as many processes as a step of srun has.
 fn step<'a>(place: &'a Place, ranks: u32, arguments: &str) -> Vec<Live<'a>> {
+    let all = ranks.to_string();
+    let variables = |rank: u32| {
+        [
+            ("SLURM_PROCID", rank.to_string()),
+            ("SLURM_STEP_NUM_TASKS", all.clone()),
+            ("SLURM_STEP_TASKS_PER_NODE", all.clone()),
+            ("SLURM_JOB_ID", "17".to_owned()),
+            ("SLURM_STEP_ID", "0".to_owned()),
+        ]
+    };
+    start(place, ranks, arguments, variables)
+}
+
+/// Starts as many processes, each with what its launcher says to it.
+fn start<'a, const N: usize>(
+    place: &'a Place,
+    ranks: u32,
+    arguments: &str,
+    variables: impl Fn(u32) -> [(&'static str, String); N],
+) -> Vec<Live<'a>> {
     let runtime = place.path("runtime");
     if !runtime.exists() {
         std::fs::create_dir(&runtime).unwrap();
@@ -19,16 +39,7 @@ fn step<'a>(place: &'a Place, ranks: u32, arguments: &str) -> Vec<Live<'a>> {
     }
     let start = |rank: u32| {
         let mut starting = place.command(arguments);
-        let ranks = ranks.to_string();
-        let rank = rank.to_string();
-        let variables = [
-            ("SLURM_PROCID", rank.as_str()),
-            ("SLURM_STEP_NUM_TASKS", &ranks),
-            ("SLURM_STEP_TASKS_PER_NODE", &ranks),
-            ("SLURM_JOB_ID", "17"),
-            ("SLURM_STEP_ID", "0"),
-        ];
-        starting.command.env("XDG_RUNTIME_DIR", &runtime).envs(variables);
+        starting.command.env("XDG_RUNTIME_DIR", &runtime).envs(variables(rank));
         starting.start()
     };
     (0..ranks).map(start).collect()
@@ -69,6 +80,38 @@ fn other_numbers_of_ranks_are_skipped_and_all_processes_say_the_same() {
     // What does not measure is done once.
     let ended: Vec<_> = step(&place, 2, "list backends").into_iter().map(|live| live.wait().exits(0)).collect();
     assert!(ended[0].out.contains("shm") && ended[1].out.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn pods_of_a_job_are_one_run() {
+    let place = Place::new();
+    let pods = |local: &'static str, variable: &'static str| {
+        let pod = move |rank: u32| {
+            [
+                ("JOB_COMPLETION_INDEX", rank.to_string()),
+                (variable, "2".to_owned()),
+                ("RANKMARK_LOCAL_WORLD_SIZE", local.to_owned()),
+                ("RANKMARK_COORDINATOR", "sweep-0.sweep:29400".to_owned()),
+            ]
+        };
+        let arguments = format!("comm all_reduce --backend shm,mpi {FIXED}");
+        start(&place, 2, &arguments, pod).into_iter().map(Live::wait).collect::<Vec<_>>()
+    };
+    // Pods are hosts to each other.
+    for ended in pods("1", "RANKMARK_WORLD_SIZE") {
+        ended.refuses(&["a Kubernetes Job started 2 ranks on several hosts (RANKMARK_LOCAL_WORLD_SIZE=1)"]);
+    }
+    // Each would think that it is alone.
+    for ended in pods("2", "OTHER") {
+        ended.refuses(&["nothing says which Job of how many pods this is", "RANKMARK_WORLD_SIZE=1 makes each pod"]);
+    }
+    let ended = pods("2", "RANKMARK_WORLD_SIZE");
+    assert!(ended.iter().all(|ended| ended.status.code() == Some(0)), "{ended:?}");
+    assert!(ended[0].out.contains("all_reduce") && ended[1].out.is_empty(), "only rank 0 speaks");
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [1, 0, 1, 0]);
+    let skipped = cases.iter().find(|line| line["status"] == "skipped").unwrap();
+    assert!(reason(skipped).contains("a Kubernetes Job starts no MPI ranks") || reason(skipped).contains("not ready"));
 }
 
 #[test]
@@ -204,13 +247,16 @@ fn launchers_of(library: &str) -> bool {
     launchers().iter().any(|(_, other)| *other != library)
 }
 
+/// The torchrun that RANKMARK_TEST_TORCHRUN names, else that of the path.
+pub(crate) fn torchrun() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let named = std::env::var_os("RANKMARK_TEST_TORCHRUN").map(PathBuf::from);
+    named.or_else(|| std::env::split_paths(&path).map(|folder| folder.join("torchrun")).find(|it| it.exists()))
+}
+
 #[test]
 fn torchrun_starts_ranks() {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let named = std::env::var_os("RANKMARK_TEST_TORCHRUN").map(std::path::PathBuf::from);
-    let found =
-        named.or_else(|| std::env::split_paths(&path).map(|folder| folder.join("torchrun")).find(|it| it.exists()));
-    let Some(torchrun) = found else {
+    let Some(torchrun) = torchrun() else {
         return skip::skip(
             "the program under torchrun",
             "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none",

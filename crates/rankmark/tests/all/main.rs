@@ -7,6 +7,7 @@ mod endings;
 mod faults;
 mod gates;
 mod interrupts;
+mod jobs;
 mod kills;
 mod lines;
 mod manners;
@@ -21,5 +22,6 @@ mod simulated;
 mod sizes;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod slurm;
 mod training;
 mod validate;

@@ -113,7 +113,7 @@ fn standard_output_that_is_full_is_an_error() {
 fn every_command_has_help() {
     let place = Place::new();
     let all = place.run("--help").exits(0).out;
-    for command in ["run", "comm", "report", "list", "gen-config", "validate", "schema", "completions"] {
+    for command in ["run", "comm", "report", "list", "gen-config", "gen-job", "validate", "schema", "completions"] {
         assert!(all.lines().any(|line| line.trim_start().starts_with(command)), "{command} is not in {all}");
         let help = place.run(&format!("{command} --help")).exits(0).out;
         assert!(help.contains("Usage: rankmark"), "{command}: {help}");

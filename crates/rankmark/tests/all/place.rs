@@ -73,6 +73,11 @@ impl Place {
         self.starting(command, arguments)
     }
 
+    /// Another program, watched in the same way.
+    pub(crate) fn command_of(&self, program: &str, arguments: &str) -> Starting<'_> {
+        self.starting(Command::new(program), arguments)
+    }
+
     fn starting(&self, mut command: Command, arguments: &str) -> Starting<'_> {
         let number = STARTS.fetch_add(1, Ordering::Relaxed);
         let marker = format!("{}-{number}", std::process::id());

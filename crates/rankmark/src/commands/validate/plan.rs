@@ -11,22 +11,22 @@ use terms::Bytes;
 use crate::Failure;
 
 /// What would happen.
-pub(super) struct Outlook {
-    pub(super) file: String,
+pub(crate) struct Outlook {
+    pub(crate) file: String,
     /// Cases of the plan.
-    pub(super) cases: usize,
+    pub(crate) cases: usize,
     /// Those that would not run: each case's identity and name, and the reason.
-    pub(super) skipped: Vec<Skipped>,
+    pub(crate) skipped: Vec<Skipped>,
 }
 
-pub(super) struct Skipped {
-    id: String,
-    pub(super) name: String,
-    pub(super) reason: String,
+pub(crate) struct Skipped {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) reason: String,
 }
 
 /// Reads a plan, as `run` does.
-pub(super) fn load(file: &Path) -> Result<(String, Plan), Failure> {
+pub(crate) fn load(file: &Path) -> Result<(String, Plan), Failure> {
     let mut plan = record::plan::load(file, &suite::abouts(), &[])?;
     suite::complete(&mut plan);
     Ok((file.display().to_string(), plan))
@@ -46,11 +46,7 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, backends: &[Findin
         let broken = backends.iter().find(|row| terms::normalize(&row.name) == backend)?;
         (broken.state == State::Misconfigured).then(|| format!("backend `{}` fails its known-answer test", broken.name))
     };
-    let skipped = plan
-        .cases
-        .iter()
-        .filter_map(|case| reason(case).map(|reason| Skipped { id: case.id.clone(), name: name(case), reason }));
-    Outlook { file, cases: plan.cases.len(), skipped: skipped.collect() }
+    Outlook::of(file, plan, reason)
 }
 
 /// What the case's Python lacks.
@@ -74,8 +70,17 @@ fn name(case: &Case) -> String {
 }
 
 impl Outlook {
+    /// Asks for each case, in the plan's order, why it would not run; None: it would.
+    pub(crate) fn of(file: String, plan: &Plan, mut reason: impl FnMut(&Case) -> Option<String>) -> Self {
+        let skipped = plan
+            .cases
+            .iter()
+            .filter_map(|case| reason(case).map(|reason| Skipped { id: case.id.clone(), name: name(case), reason }));
+        Self { file, cases: plan.cases.len(), skipped: skipped.collect() }
+    }
+
     /// Reasons in the order in which they first occur, with the names of their cases.
-    pub(super) fn by_reason(&self) -> Vec<(&str, Vec<&str>)> {
+    pub(crate) fn by_reason(&self) -> Vec<(&str, Vec<&str>)> {
         let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
         for skipped in &self.skipped {
             match reasons.iter_mut().find(|(reason, _)| *reason == skipped.reason) {
@@ -86,7 +91,7 @@ impl Outlook {
         reasons
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let skipped = |skipped: &Skipped| json!({ "id": skipped.id, "case": skipped.name, "reason": skipped.reason });
         json!({
             "file": self.file,

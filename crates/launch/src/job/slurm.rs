@@ -1,0 +1,56 @@
+//! A batch script for sbatch.
+
+use super::shell::{comments, quoted, run};
+use super::{ACCOUNT, Job, MPI, PARTITION, Problem, TIME, time, unfit};
+
+pub(super) fn text(job: &Job) -> Result<String, Problem> {
+    let mut text =
+        "#!/bin/sh\n# Submit with `sbatch FILE [OPTIONS OF srun]`; made by `rankmark gen-job --for slurm`.\n"
+            .to_owned();
+    text.push_str(&comments(&job.notes));
+    for (name, value) in directives(job)? {
+        text.push_str(&format!("#SBATCH --{name}={value}\n"));
+    }
+    // A job that Slurm starts again goes on with its record.
+    let record =
+        job.record.as_deref().map_or_else(|| format!("results/{}-\"$SLURM_JOB_ID\"", quoted(&job.experiment)), quoted);
+    let fresh = run(&Job { record: None, ..job.clone() });
+    let program = quoted(&job.program);
+    let srun = srun(job)?;
+    text.push_str(&format!(
+        "\nset -eu\nrecord={record}\n\
+         if [ -e \"$record/run.json\" ]; then\n    exec {srun}{program} run --resume=\"$record\"\nfi\n\
+         exec {srun}{fresh} --output-dir=\"$record\"\n"
+    ));
+    Ok(text)
+}
+
+/// Options of sbatch: each is one line, which no shell reads, so that their values are plain.
+fn directives(job: &Job) -> Result<Vec<(&'static str, String)>, Problem> {
+    let mut lines = vec![
+        ("job-name", job.name()?),
+        ("nodes", job.nodes.to_string()),
+        ("ntasks", job.ranks.to_string()),
+        ("ntasks-per-node", job.per_node().to_string()),
+        ("cpus-per-task", job.cores.to_string()),
+    ];
+    if let Some(limit) = job.option(&TIME) {
+        let hint = "as sbatch has it: 30 (minutes), 1:30:00, 2-12";
+        time::seconds(limit).ok_or_else(|| Problem::new(unfit(&TIME, limit), hint))?;
+        lines.push(("time", limit.to_owned()));
+    }
+    for choice in [&PARTITION, &ACCOUNT] {
+        lines.extend(job.plain(choice)?.map(|value| (choice.name, value.to_owned())));
+    }
+    Ok(lines)
+}
+
+/// What stands before the program; nothing for one process, which starts its ranks itself.
+fn srun(job: &Job) -> Result<String, Problem> {
+    if job.ranks == 1 {
+        return Ok(String::new());
+    }
+    let mpi = job.plain(&MPI)?.or(job.mpi).map_or_else(String::new, |kind| format!("--mpi={kind} "));
+    // srun does not take this over from sbatch by itself (since Slurm 22.05).
+    Ok(format!("srun --cpus-per-task={} {mpi}\"$@\" ", job.cores))
+}

@@ -1,0 +1,164 @@
+//! What each target's file holds; hostile names.
+
+use super::*;
+
+fn job(target: &Target, ranks: u32, options: &[(&'static str, &str)]) -> Job {
+    Job {
+        experiment: "sweep".to_owned(),
+        program: "/opt/rankmark".to_owned(),
+        plan: "/shared/plan.yaml".to_owned(),
+        plan_text: "experiment: sweep\n".to_owned(),
+        record: None,
+        ranks,
+        nodes: if target.rank_per_node { ranks } else { 1 },
+        cores: 2,
+        mpi: None,
+        notes: vec!["one\n#SBATCH --wrap=evil".to_owned()],
+        options: options.iter().map(|(name, value)| (*name, (*value).to_owned())).collect(),
+    }
+}
+
+fn target(name: &str) -> &'static Target {
+    TARGETS.iter().find(|target| target.name == name).unwrap()
+}
+
+fn text(name: &str, change: impl Fn(&mut Job), options: &[(&'static str, &str)]) -> Result<String, Problem> {
+    let mut job = job(target(name), 4, options);
+    change(&mut job);
+    target(name).text(&job)
+}
+
+#[test]
+fn a_batch_script_says_what_slurm_needs() {
+    let options = [("time", "30"), ("partition", "gpu,cpu"), ("account", "me"), ("mpi", "pmix")];
+    let script = text("slurm", |job| job.nodes = 2, &options).unwrap();
+    for line in [
+        "#SBATCH --job-name=rankmark-sweep",
+        "#SBATCH --nodes=2",
+        "#SBATCH --ntasks=4",
+        "#SBATCH --ntasks-per-node=2",
+        "#SBATCH --cpus-per-task=2",
+        "#SBATCH --time=30",
+        "#SBATCH --partition=gpu,cpu",
+        "#SBATCH --account=me",
+        "record=results/sweep-\"$SLURM_JOB_ID\"",
+        "exec srun --cpus-per-task=2 --mpi=pmix \"$@\" /opt/rankmark run /shared/plan.yaml --output-dir=\"$record\"",
+    ] {
+        assert!(script.lines().any(|found| found == line), "`{line}` is missing in\n{script}");
+    }
+    let said = |library| text("slurm", |job| job.mpi = library, &[]).unwrap();
+    assert!(said(Some("pmi2")).contains("--mpi=pmi2 ") && !said(None).contains("--mpi"));
+    // A note cannot become a directive.
+    assert!(!script.contains("\n#SBATCH --wrap"), "{script}");
+    let alone = text("slurm", |job| job.ranks = 1, &[]).unwrap();
+    assert!(!alone.contains("srun --") && alone.contains("exec /opt/rankmark run "), "{alone}");
+}
+
+#[test]
+fn values_that_no_shell_reads_are_plain() {
+    for (name, value) in
+        [("partition", "a b"), ("account", "a\n#SBATCH --wrap=x"), ("mpi", "pmix; rm x"), ("time", "1h"), ("mpi", "")]
+    {
+        let problem = text("slurm", |_| (), &[(name, value)]).unwrap_err();
+        assert!(problem.what.starts_with(&format!("`--{name}` does not take `")), "{problem:?}");
+        assert!(!problem.what.contains('\n') && problem.hint.is_some());
+    }
+    for name in ["Upper", "1st", "a_b", "a-", "", &"a".repeat(51)] {
+        assert!(text("slurm", |_| (), &[("job-name", name)]).is_err(), "{name}");
+    }
+    let odd = text("slurm", |job| job.experiment = "A..b__C--".to_owned(), &[]).unwrap();
+    assert!(odd.contains("--job-name=rankmark-a-b-c\n"), "{odd}");
+}
+
+#[test]
+fn launchers_are_told_of_nodes() {
+    let spread = text("mpirun", |job| job.nodes = 2, &[("hostfile", "my hosts")]).unwrap();
+    assert!(spread.contains("--bind-to none --hostfile 'my hosts' --map-by ppr:2:node \"$@\""), "{spread}");
+    assert!(spread.contains("set -- -f 'my hosts' -ppn 2 \"$@\""), "{spread}");
+    assert!(text("mpirun", |job| job.nodes = 2, &[]).unwrap_err().what.contains("which 2 hosts"));
+    let here = text("mpirun", |_| (), &[]).unwrap();
+    assert!(!here.contains("ppr") && !here.contains("-ppn"), "{here}");
+
+    let spread = text("torchrun", |job| job.nodes = 2, &[("endpoint", "one:29500")]).unwrap();
+    let words = "--nnodes 2 --rdzv-backend c10d --rdzv-endpoint one:29500 --rdzv-id rankmark-sweep --nproc-per-node 2";
+    assert!(spread.contains(words), "{spread}");
+    assert!(text("torchrun", |job| job.nodes = 2, &[]).unwrap_err().what.contains("where 2 nodes meet"));
+    assert!(text("torchrun", |_| (), &[]).unwrap().contains("--no-python --standalone --nproc-per-node 4 "));
+}
+
+#[test]
+fn a_job_of_kubernetes_names_no_secret_that_it_holds() {
+    let problem = text("kubernetes", |_| (), &[]).unwrap_err();
+    assert!(problem.what.contains("needs a container image") && problem.hint.is_some());
+    let image = ("image", "registry/rankmark:0.1");
+    let yaml = text("kubernetes", |_| (), &[image, ("time", "1:30:00"), ("namespace", "bench")]).unwrap();
+    for line in [
+        "  completions: 4",
+        "  activeDeadlineSeconds: 5400",
+        "      subdomain: \"rankmark-sweep\"",
+        "              value: \"rankmark-sweep-0.rankmark-sweep:29400\"",
+        "            secretName: \"rankmark-sweep-secret\"",
+    ] {
+        assert!(yaml.lines().any(|found| found == line), "`{line}` is missing in\n{yaml}");
+    }
+    assert!(
+        !yaml.contains("kind: Secret") && yaml.contains("kubectl create secret generic --namespace bench"),
+        "{yaml}"
+    );
+    // One process needs no others, and so neither Service nor secret.
+    let alone = text("kubernetes", |job| job.ranks = 1, &[image, ("claim", "kept")]).unwrap();
+    assert!(!alone.contains("kind: Service") && !alone.contains("secret") && !alone.contains("Indexed"), "{alone}");
+    assert!(alone.contains("claimName: \"kept\""), "{alone}");
+    for (name, value) in [("namespace", "a/b"), ("secret", "A"), ("claim", "x: y"), ("time", "soon")] {
+        assert!(text("kubernetes", |_| (), &[image, (name, value)]).is_err(), "{name}");
+    }
+    let long = text("kubernetes", |job| job.plan_text = "#".repeat(1_000_001), &[image]);
+    assert!(long.unwrap_err().what.contains("a ConfigMap holds"));
+}
+
+/// Every scalar of a YAML text.
+fn scalars(yaml: &str) -> Vec<String> {
+    let events = granit_parser::Parser::new_from_str(yaml).map(|event| match event {
+        Ok((granit_parser::Event::Scalar(text, ..), _)) => Some(text.into_owned()),
+        Ok(_) => None,
+        Err(error) => panic!("{error}\n{yaml}"),
+    });
+    events.flatten().collect()
+}
+
+#[test]
+fn yaml_gives_back_what_was_written() {
+    for plan in [
+        "experiment: sweep\n",
+        "  - begins: with spaces\n",
+        "\nbegins with an empty line\n",
+        "a\n   \n\nb: |\n  c\n",
+        "no end",
+        "two ends\n\n",
+        "spaces at the end  \n",
+        "\t- tabs\r\n",
+        "--- # \u{e9}\u{1f600} 'x' \"y\" \\ {z}: &a *b !c %d @e\n...\n",
+        "\u{7f}\u{85}\u{2028}\u{feff}\u{fffe}\u{0}\n",
+        "\n",
+        "",
+    ] {
+        let change = |job: &mut Job| job.plan_text = plan.to_owned();
+        let image = "r/a:1\" # \n x: &y";
+        let record = |job: &mut Job| {
+            change(job);
+            job.record = Some("-r\n'\u{7}".to_owned());
+        };
+        let found = scalars(&text("kubernetes", record, &[("image", image)]).unwrap());
+        for expected in [plan, image, "--output-dir=-r\n'\u{7}", "Job", "Service", "ConfigMap"] {
+            assert!(found.iter().any(|scalar| scalar == expected), "{expected:?} is not in {found:?}");
+        }
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_plan_survives_yaml(plan in "[ -~\\n\\t\u{e9}]{0,60}\\n?") {
+        let found = scalars(&text("kubernetes", |job| job.plan_text = plan.clone(), &[("image", "a")]).unwrap());
+        proptest::prop_assert!(found.contains(&plan), "{plan:?}: {found:?}");
+    }
+}

@@ -1,0 +1,239 @@
+//! `rankmark gen-job`: the file by which a launcher runs a plan.
+
+mod place;
+
+use std::path::Path;
+
+use clap::ArgMatches;
+use comm::mpi::Facts;
+use launch::job::{Job, TARGETS, Target, srun_mpi};
+use record::{Case, Plan};
+use serde_json::json;
+
+use crate::commands::validate::plan::{self, Outlook};
+use crate::{Failure, adopted, terminal};
+
+/// What a run on several hosts would be told.
+const ONE_HOST: &str =
+    "ranks on several hosts are refused by this version (docs/launchers.md); `--ranks 1` starts all ranks on one";
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let named = matches.get_one::<String>("for");
+    let target = TARGETS.iter().find(|target| named.is_some_and(|name| name == target.name));
+    let target = target.ok_or_else(|| Failure::new("there is no such launcher", None, None))?;
+    let options = options(matches, target)?;
+    let path = matches.get_one::<std::path::PathBuf>("plan").map_or(Path::new(""), std::path::PathBuf::as_path);
+    let (file, mut plan) = plan::load(path)?;
+    let ranks = ranks(matches, &plan)?;
+    if ranks > 1 {
+        adopted::skip_impossible(&mut plan, target.launcher);
+    }
+    let (outlook, running) = outlook(file, &plan, ranks, target);
+    if running.is_empty() {
+        let why = outlook.skipped.first().map(|first| format!("{}: {}", first.name, first.reason));
+        return Err(Failure::new("every case of the plan would be skipped", why, None));
+    }
+    let mut job = Job {
+        experiment: plan.experiment.clone(),
+        program: program(matches, target)?,
+        plan: place::absolute(path)?,
+        plan_text: plan.source_text.clone(),
+        record: matches.get_one::<String>("output-dir").cloned(),
+        ranks,
+        nodes: nodes(&options, ranks, target)?,
+        cores: cores(&running, ranks),
+        mpi: None,
+        notes: Vec::new(),
+        options,
+    };
+    job.notes = notes(&job, &outlook, target);
+    if target.takes("mpi") && ranks > 1 {
+        choose_mpi(&running, &mut job);
+    }
+    let text = target.text(&job).map_err(|problem| Failure::new(problem.what, None, problem.hint.as_deref()))?;
+    deliver(matches, target, &job, &outlook, &text)
+}
+
+/// The options that were given, which must be the target's.
+fn options(matches: &ArgMatches, target: &Target) -> Result<Vec<(&'static str, String)>, Failure> {
+    let mut given: Vec<(&'static str, String)> = Vec::new();
+    for choice in TARGETS.iter().flat_map(|target| target.options) {
+        if given.iter().any(|(name, _)| *name == choice.name) {
+            continue;
+        }
+        let Some(value) = matches.get_one::<String>(choice.name) else { continue };
+        if !target.takes(choice.name) {
+            let own: Vec<String> = target.options.iter().map(|choice| format!("--{}", choice.name)).collect();
+            let hint = format!("{} takes {}", target.name, own.join(", "));
+            return Err(Failure::new(format!("`--{}` is not for {}", choice.name, target.name), None, Some(&hint)));
+        }
+        given.push((choice.name, value.clone()));
+    }
+    Ok(given)
+}
+
+/// As many as were asked for, which some case must have, or 1; else the most that a case has.
+fn ranks(matches: &ArgMatches, plan: &Plan) -> Result<u32, Failure> {
+    let mut numbers: Vec<u32> = plan.cases.iter().filter(|case| !suite::is_in_process(case)).map(Case::ranks).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let Some(asked) = matches.get_one::<u32>("ranks").copied() else {
+        return Ok(numbers.last().copied().unwrap_or(1));
+    };
+    if asked == 1 || numbers.contains(&asked) {
+        return Ok(asked);
+    }
+    let listed: Vec<String> = numbers.iter().map(u32::to_string).collect();
+    let cause = format!("its cases are of {} ranks", listed.join(", "));
+    Err(Failure::new(format!("no case of the plan has {asked} ranks"), Some(cause), None))
+}
+
+fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Result<u32, Failure> {
+    if target.rank_per_node {
+        return Ok(ranks);
+    }
+    let number = |name: &str| {
+        let Some((_, text)) = options.iter().find(|(option, _)| *option == name) else { return Ok(None) };
+        let number = text.parse::<u32>().ok().filter(|number| *number > 0);
+        number.map(Some).ok_or_else(|| Failure::new(format!("`--{name}` does not take `{text}`"), None, Some("from 1")))
+    };
+    let (nodes, each) = (number("nodes")?, number("ranks-per-node")?);
+    let nodes = nodes.unwrap_or_else(|| each.map_or(1, |each| ranks.div_ceil(each)));
+    let spread = ranks.is_multiple_of(nodes) && each.is_none_or(|each| each.checked_mul(nodes) == Some(ranks));
+    if spread {
+        return Ok(nodes);
+    }
+    let each = each.map_or(String::new(), |each| format!(", {each} on each"));
+    let hint = "nodes times ranks on each node are the ranks; --ranks chooses another number that the plan has";
+    Err(Failure::new(format!("{ranks} ranks do not fit {nodes} nodes{each}"), None, Some(hint)))
+}
+
+/// The program there. In a container its path is not that of this one.
+fn program(matches: &ArgMatches, target: &Target) -> Result<String, Failure> {
+    if let Some(given) = matches.get_one::<String>("program") {
+        let fine = !given.is_empty() && !given.starts_with('-');
+        return if fine { Ok(given.clone()) } else { Err(Failure::new("`--program` is no program", None, None)) };
+    }
+    if target.rank_per_node {
+        return Ok("rankmark".to_owned());
+    }
+    let failed =
+        |error: std::io::Error| Failure::new("this program's own path is not known", Some(error.to_string()), None);
+    place::text(&std::env::current_exe().map_err(failed)?)
+}
+
+/// What would be skipped and why, and the cases that would run.
+fn outlook<'a>(file: String, plan: &'a Plan, ranks: u32, target: &Target) -> (Outlook, Vec<&'a Case>) {
+    let mut world = None;
+    let mut running = Vec::new();
+    let launcher = target.launcher;
+    let mut reason = |case: &Case| {
+        // One process is nobody's rank; threads of one process need no launcher.
+        if case.skip.is_some() || ranks == 1 || suite::is_in_process(case) {
+            return case.skip.clone();
+        }
+        let own = case.ranks();
+        if own != ranks {
+            let more = if own == 1 { "rank" } else { "ranks" };
+            return Some(format!("{launcher} starts {ranks} ranks, and this case is of {own} {more}"));
+        }
+        if !is_launched(case) {
+            return None;
+        }
+        if !target.mpi {
+            return Some(launch::adopted::no_mpi(launcher));
+        }
+        let other = *world.get_or_insert_with(|| case.world.clone()) != case.world;
+        other.then(|| {
+            format!("{launcher} starts each rank once, which can initialise MPI once: a case of another world needs a job of its own")
+        })
+    };
+    let outlook = Outlook::of(file, plan, &mut reason);
+    running.extend(plan.cases.iter().filter(|case| !outlook.skipped.iter().any(|skipped| skipped.id == case.id)));
+    (outlook, running)
+}
+
+fn is_launched(case: &Case) -> bool {
+    !suite::is_pytorch(case)
+        && case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched)
+}
+
+/// Cores that each process keeps busy: a rank, or all ranks of a case.
+fn cores(running: &[&Case], ranks: u32) -> usize {
+    let processes = running.iter().filter(|case| !suite::is_in_process(case));
+    let wanted = processes.map(|case| suite::cores_wanted(case.ranks(), &case.world));
+    (wanted.max().unwrap_or(1) / ranks as usize).max(1)
+}
+
+/// How srun must start ranks of the plan's MPI library, as it is here.
+fn choose_mpi(running: &[&Case], job: &mut Job) {
+    let Some(case) = running.iter().find(|case| is_launched(case)) else { return };
+    if job.options.iter().any(|(name, _)| *name == "mpi") {
+        return;
+    }
+    let found = match case.text("mpi_library") {
+        Some(library) => comm::mpi::facts(Some(library)).ok(),
+        None => comm::mpi::NAMES.iter().find_map(|name| comm::mpi::facts(Some(name)).ok()),
+    };
+    job.mpi = found.as_ref().map(|facts| srun_mpi(facts.vendor));
+    let said = found.as_ref().map(Facts::version);
+    job.notes.push(match (said, job.mpi) {
+        (Some(version), Some(kind)) => {
+            format!("--mpi={kind} is what {version} wants; `srun --mpi=list` says what Slurm has")
+        }
+        _ => "no MPI library is found here: `gen-job --mpi pmix` or `pmi2` says how srun is to start its ranks"
+            .to_owned(),
+    });
+}
+
+fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
+    let (run, all) = (outlook.cases - outlook.skipped.len(), outlook.cases);
+    let cases = if all == 1 { "case" } else { "cases" };
+    let ranks = match job.ranks {
+        1 => "one process, which starts their ranks".to_owned(),
+        ranks => format!("{ranks} ranks"),
+    };
+    let mut notes = vec![format!("{}: {run} of {all} {cases} in {ranks}, {} cores each", outlook.file, job.cores)];
+    if job.cores == 1 {
+        notes[0] = notes[0].replace("1 cores each", "1 core each");
+    }
+    for (reason, names) in outlook.by_reason() {
+        notes.push(format!("skipped, {} of {all}: {reason}", names.len()));
+    }
+    if job.nodes > 1 {
+        notes.push(ONE_HOST.to_owned());
+    }
+    if target.rank_per_node && !job.options.iter().any(|(name, _)| *name == "claim") {
+        notes.push("without --claim the record is gone with its pod; `kubectl logs` has the table".to_owned());
+    }
+    notes
+}
+
+fn deliver(matches: &ArgMatches, target: &Target, job: &Job, outlook: &Outlook, text: &str) -> Result<u8, Failure> {
+    let output = matches.get_one::<std::path::PathBuf>("output");
+    if let Some(path) = output {
+        place::write(path, text, target.executable, matches.get_flag("force"))?;
+    }
+    if matches.get_flag("json") {
+        let object = json!({
+            "for": target.name,
+            "output": output.map(|path| path.display().to_string()),
+            "ranks": job.ranks,
+            "nodes": job.nodes,
+            "cores_per_process": job.cores,
+            "plan": outlook.json(),
+            "notes": job.notes,
+            "text": text,
+        });
+        return terminal::print(&format!("{object}\n"));
+    }
+    let notes: String = job.notes.iter().map(|note| format!("{note}\n")).collect();
+    match output {
+        Some(path) => terminal::print(&format!("{notes}written  {}\n", path.display())),
+        None => {
+            // They stand in the text, too; who pipes it away should see them.
+            terminal::remark(&notes);
+            terminal::print(text)
+        }
+    }
+}

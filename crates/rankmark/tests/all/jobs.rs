@@ -1,0 +1,200 @@
+//! `gen-job`: what it refuses, and its files run for real.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::place::{Place, reason, statuses};
+use crate::skip;
+
+const PLAN: &str = "experiment: tiny\ndefaults: {bytes: 1KiB, iters: 6, warmup: 1, limits: false}\ncases:\n  \
+    - {benchmark: collective, op: all_reduce, ranks: [1, 2]}\n  - {benchmark: collective, op: all_gather, ranks: 2}\n";
+
+/// The names of a plan that a shell, a directive or YAML could take for something else.
+const HOSTILE: &str = "it's $(touch evil) `touch evil`; \"x\" \\ * \u{e9}.yaml";
+
+fn gen_job(place: &Place, target: &str, plan: &str, arguments: &str) -> crate::place::Ended {
+    place.command(&format!("gen-job --for {target} {arguments}")).argument(plan).run()
+}
+
+#[test]
+fn what_cannot_be_a_job_is_refused() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN).write("bad.yaml", "cases: [{benchmark: nothing}]\n");
+    let refused = |target: &str, plan: &str, arguments: &str, words: &[&str]| {
+        gen_job(&place, target, plan, arguments).refuses(words);
+    };
+    refused("slurm", "bad.yaml", "", &["nothing"]);
+    refused("slurm", "plan.yaml", "--image x", &["`--image` is not for slurm", "slurm takes --job-name"]);
+    refused("kubernetes", "plan.yaml", "--image x --nodes 2", &["`--nodes` is not for kubernetes"]);
+    refused("kubernetes", "plan.yaml", "", &["needs a container image", "--image "]);
+    refused("mpirun", "plan.yaml", "--ranks 3", &["no case of the plan has 3 ranks", "of 1, 2 ranks"]);
+    refused("slurm", "plan.yaml", "--nodes 3", &["2 ranks do not fit 3 nodes"]);
+    refused("slurm", "plan.yaml", "--nodes 2 --ntasks-per-node 2", &["2 ranks do not fit 2 nodes, 2 on each"]);
+    refused("slurm", "plan.yaml", "--nodes two", &["`--nodes` does not take `two`"]);
+    refused("mpirun", "plan.yaml", "--nodes 2", &["--hostfile"]);
+    refused("slurm", "plan.yaml", "--program=-x", &["`--program`"]);
+    place.write("mpi.yaml", "experiment: mpi\ncases: [{benchmark: collective, op: barrier, ranks: 2, backend: mpi}]\n");
+    refused("torchrun", "mpi.yaml", "", &["every case of the plan would be skipped", "torchrun starts no MPI ranks"]);
+    assert_eq!(place.names(), ["bad.yaml", "mpi.yaml", "plan.yaml"], "nothing is written");
+}
+
+#[test]
+fn a_file_is_replaced_only_by_force() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN).write("job.sh", "mine");
+    gen_job(&place, "mpirun", "plan.yaml", "--output job.sh").refuses(&["job.sh is there already", "`--force`"]);
+    assert_eq!(place.read("job.sh"), "mine");
+    let said = gen_job(&place, "mpirun", "plan.yaml", "--output job.sh --force").exits(0);
+    assert!(
+        said.out.contains("2 of 3 cases in 2 ranks, 1 core each") && said.out.contains("written  job.sh"),
+        "{said:?}"
+    );
+    let reason = "skipped, 1 of 3: mpirun starts 2 ranks, and this case is of 1 rank";
+    assert!(said.out.contains(reason) && place.read("job.sh").contains(reason), "{said:?}");
+    let mode = std::fs::metadata(place.path("job.sh")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o700, 0o700, "it can be started");
+    assert_eq!(place.names(), ["job.sh", "plan.yaml"]);
+    gen_job(&place, "mpirun", "plan.yaml", "--output /dev/null --force").refuses(&["is no plain file"]);
+    // In a pipe: the file alone on standard output.
+    let said = gen_job(&place, "mpirun", "plan.yaml", "").exits(0);
+    assert_eq!(said.out, place.read("job.sh"));
+    assert!(said.err.contains(reason));
+    let object: Value = serde_json::from_str(&gen_job(&place, "mpirun", "plan.yaml", "--json").exits(0).out).unwrap();
+    assert_eq!((&object["ranks"], &object["text"]), (&2.into(), &said.out.into()));
+    assert_eq!(object["plan"]["skipped"].as_array().unwrap().len(), 1);
+    // One process starts the ranks of every case itself.
+    let alone = gen_job(&place, "slurm", "plan.yaml", "--ranks 1").exits(0);
+    assert!(
+        alone.out.contains("3 of 3 cases in one process") && alone.out.contains("--cpus-per-task=2\n"),
+        "{alone:?}"
+    );
+}
+
+/// Targets whose files are shell scripts.
+const SCRIPTS: [&str; 3] = ["slurm", "mpirun", "torchrun"];
+
+#[test]
+fn shells_read_the_scripts_whatever_the_names() {
+    let place = Place::new();
+    place.write(HOSTILE, PLAN);
+    let shellcheck = Command::new("shellcheck").arg("--version").output().is_ok();
+    if !shellcheck {
+        skip::skip("shellcheck of job scripts", "shellcheck is not installed");
+    }
+    for target in SCRIPTS {
+        let made = place.command(&format!("gen-job --for {target} --output {target}.sh --program"));
+        // A program that shows its arguments.
+        let shows = place.path("show $(touch evil)'s");
+        place.write("show $(touch evil)'s", "#!/bin/sh\nprintf '%s\\n' \"$@\"\n");
+        std::fs::set_permissions(&shows, std::fs::Permissions::from_mode(0o755)).unwrap();
+        made.argument(&shows).argument("--output-dir=-r $(touch evil)").argument(HOSTILE).run().exits(0);
+        let script = place.path(&format!("{target}.sh"));
+        let checked = |program: &str, options: &[&str]| {
+            let output = Command::new(program).args(options).arg(&script).output().unwrap();
+            assert!(output.status.success(), "{program}: {}", String::from_utf8_lossy(&output.stdout));
+        };
+        checked("bash", &["-n"]);
+        checked("sh", &["-n"]);
+        if shellcheck {
+            // That nothing expands is the point of those quotes.
+            checked("shellcheck", &["--exclude=SC2016"]);
+        }
+        // A launcher that starts its last arguments once: the program gets what was meant.
+        let bin = place.path(&format!("bin-{target}"));
+        std::fs::create_dir(&bin).unwrap();
+        let name = if target == "slurm" { "srun" } else { target };
+        let fake =
+            "#!/bin/sh\n[ \"$1\" = --version ] && exit\nwhile [ \"$1\" != \"$shows\" ]; do shift; done\nexec \"$@\"\n";
+        std::fs::write(bin.join(name), fake).unwrap();
+        std::fs::set_permissions(bin.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let mut started = Command::new("sh");
+        started
+            .arg(&script)
+            .current_dir(place.path("."))
+            .env("PATH", path)
+            .env("shows", &shows)
+            .env("SLURM_JOB_ID", "7");
+        let output = started.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let plan = place.path(HOSTILE);
+        let expected = format!("run\n{}\n--output-dir=-r $(touch evil)\n", plan.display());
+        assert_eq!(said, expected, "{target}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(!place.path("evil").exists(), "{target}");
+    }
+}
+
+/// Starts a script of `gen-job` with a launcher of this machine, and looks at the record.
+fn runs(target: &str, launcher: &Path) {
+    let place = Place::new();
+    place.write("a plan's.yaml", PLAN);
+    gen_job(&place, target, "a plan's.yaml", "--output job.sh --output-dir r").exits(0);
+    let mut starting = place.command_of("sh", "job.sh");
+    starting.command.env(target.to_uppercase(), launcher);
+    starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    starting.run().exits(0);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [2, 0, 1, 0], "{}", launcher.display());
+    let skipped = cases.iter().find(|line| line["status"] == "skipped").unwrap();
+    assert!(reason(skipped).ends_with("started 2 ranks, and this case is of 1 rank"), "{skipped}");
+}
+
+#[test]
+fn the_script_of_mpirun_runs() {
+    let known = ["/usr/bin/mpirun.openmpi", "/usr/bin/mpirun.mpich"].map(PathBuf::from);
+    let here: Vec<_> = known.iter().filter(|program| program.exists()).collect();
+    if here.is_empty() {
+        return skip::skip("gen-job for mpirun", "no mpirun (Debian: openmpi-bin, mpich)");
+    }
+    here.into_iter().for_each(|program| runs("mpirun", program));
+}
+
+#[test]
+fn the_script_of_torchrun_runs() {
+    match crate::adopted::torchrun() {
+        Some(program) => runs("torchrun", &program),
+        None => skip::skip("gen-job for torchrun", "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none"),
+    }
+}
+
+/// Reads all objects strictly against the schemas of Kubernetes; prints the ConfigMap's plan.
+const VALIDATE: &str = "\
+import sys, yaml, kubernetes_validate as kubernetes
+plan = None
+for thing in yaml.safe_load_all(sys.stdin):
+    kubernetes.validate(thing, kubernetes.latest_version(), strict=True)
+    print(thing['kind'], file=sys.stderr)
+    plan = thing.get('data', {}).get('plan.yaml', plan)
+sys.stdout.write(plan)
+";
+
+#[test]
+fn kubernetes_takes_the_job() {
+    let python = std::env::var_os("RANKMARK_TEST_KUBERNETES").unwrap_or_else(|| "python3".into());
+    let has = Command::new(&python).args(["-c", "import kubernetes_validate"]).output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        let why = "no Python with kubernetes-validate (RANKMARK_TEST_KUBERNETES names one)";
+        return skip::skip("gen-job against the Kubernetes schema", why);
+    }
+    let place = Place::new();
+    let odd = format!("{PLAN}# \u{e9} 'quotes' \"and\" {{braces}}: \\ \u{1f600}\r\n");
+    for (plan, arguments, kinds) in [
+        (PLAN, "--namespace bench --time 10 --claim kept --secret mine", "ConfigMap\nService\nJob\n"),
+        (PLAN, "--ranks 1", "ConfigMap\nJob\n"),
+        (odd.as_str(), "", "ConfigMap\nService\nJob\n"),
+    ] {
+        place.write(HOSTILE, plan);
+        let made = gen_job(&place, "kubernetes", HOSTILE, &format!("--image registry/a:1 {arguments}")).exits(0);
+        let said = place.path("made.yaml");
+        std::fs::write(&said, &made.out).unwrap();
+        let mut check = Command::new(&python);
+        check.args(["-c", VALIDATE]).stdin(std::fs::File::open(&said).unwrap());
+        let output = check.output().unwrap();
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}\n{}", made.out);
+        assert_eq!((String::from_utf8(output.stdout).unwrap().as_str(), told.as_str()), (plan, kinds));
+    }
+}

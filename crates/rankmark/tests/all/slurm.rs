@@ -1,0 +1,140 @@
+//! A real Slurm: a cluster of one machine in namespaces of its own, so that nothing of it can be left behind.
+
+use std::path::Path;
+
+use crate::place::{Ended, Place, reason, statuses};
+use crate::skip;
+
+const CLUSTER: &str = include_str!("slurm/cluster.sh");
+const PROGRAMS: [&str; 8] = ["slurmctld", "slurmd", "srun", "sbatch", "munged", "ip", "unshare", "mount"];
+const FIXED: &str = "--bytes 4KiB --iters 6 --warmup 1 --limits false";
+
+/// A job that is cancelled while it measures. Its code is Slurm's.
+const CANCELLED: &str = "\
+    srun --overcommit -n 2 -J long \"$rankmark\" comm all_reduce --bytes 1KiB --max-seconds 60s --target-precision 0 \
+    --inject delay:rank=1,time=5ms,every=1 --output-dir long &\n\
+    until [ -s long/run.json ]; do sleep 0.05; done; scancel --name=long; wait $!\n";
+
+/// Says how many processes of ours are left in the cluster, once they have had five seconds to end.
+const LEFT: &str = "\
+    count() { cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c -e '^__rank=' -e '^__coordinator'; }\n\
+    looks=0; while [ $(count) != 0 ] && [ $looks -lt 100 ]; do looks=$((looks + 1)); sleep 0.05; done\n\
+    echo left $(count)\n";
+
+/// What is missing for a cluster.
+fn lacks() -> Option<String> {
+    // SAFETY: a plain call.
+    if unsafe { libc::geteuid() } != 0 {
+        return Some("namespaces need root".to_owned());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders: Vec<_> = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]).collect();
+    let there = |program: &&&str| !folders.iter().any(|folder| folder.join(program).is_file());
+    let missing = PROGRAMS.iter().find(there);
+    if let Some(missing) = missing {
+        return Some(format!("no {missing} (Debian: slurm-wlm, munge, iproute2)"));
+    }
+    let allowed = std::process::Command::new("unshare").args(NAMESPACES).arg("true").output();
+    (!allowed.is_ok_and(|output| output.status.success())).then(|| "namespaces are not allowed here".to_owned())
+}
+
+const NAMESPACES: [&str; 7] = ["--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts", "--ipc"];
+
+/// Runs a shell script in a cluster, with `$rankmark` this program.
+fn in_cluster(place: &Place, script: &str) -> Ended {
+    // A socket's path is short.
+    let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();
+    place.write("cluster.sh", CLUSTER).write("steps.sh", script);
+    // KILL: the first process of a namespace takes no other signal.
+    let arguments = format!(
+        "-s KILL 100 unshare {} sh cluster.sh {} env rankmark={} sh -u steps.sh",
+        NAMESPACES.join(" "),
+        folder.path().display(),
+        env!("CARGO_BIN_EXE_rankmark")
+    );
+    let mut starting = place.command_of("timeout", &arguments);
+    let sbin = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    starting.command.env("PATH", sbin).env("XDG_RUNTIME_DIR", folder.path());
+    starting.run()
+}
+
+#[test]
+fn srun_starts_ranks() {
+    if let Some(why) = lacks() {
+        return skip::skip("the program under srun", &why);
+    }
+    let place = Place::new();
+    place.write("plan.yaml", "experiment: tiny\ncases:\n  - {benchmark: collective, op: [all_reduce, all_gather], ranks: [2, 3], bytes: 1KiB, iters: 6, warmup: 1, limits: false}\n");
+    let script = format!(
+        "srun --overcommit -n 4 \"$rankmark\" comm all_reduce --ranks 4 {FIXED} --output-dir four; echo four $?\n\
+         srun --overcommit -n 2 \"$rankmark\" run plan.yaml --output-dir plan; echo plan $?\n\
+         srun --overcommit -n 2 \"$rankmark\" comm all_reduce --expect 'busbw_gbs>=1000000' {FIXED} --output-dir gate; echo gate $?\n\
+         srun --overcommit -n 2 \"$rankmark\" comm all_reduce --ranks 3 {FIXED} --output-dir none; echo none $?\n\
+         {CANCELLED}{LEFT}"
+    );
+    let said = in_cluster(&place, &script).exits(0);
+    let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
+    assert_eq!(codes, ["four 0", "plan 0", "gate 1", "none 2", "left 0"], "{}{}", said.out, said.err);
+    let four = place.cases("four");
+    assert!(four[0]["ranks"] == 4 && four[0]["wrong"] == 0 && four[0]["status"] == "ok", "{four:?}");
+    let long = place.cases("long");
+    assert_eq!(statuses(&long), [0, 0, 0, 1]);
+    assert!(reason(&long[0]).contains("interrupted by"), "a cancelled job leaves a valid record: {long:?}");
+    let plan = place.cases("plan");
+    assert_eq!(statuses(&plan), [2, 0, 2, 0]);
+    let skipped = plan.iter().find(|line| line["status"] == "skipped").unwrap();
+    assert_eq!(reason(skipped), "srun started 2 ranks, and this case is of 3 ranks");
+}
+
+#[test]
+fn srun_starts_ranks_of_mpi() {
+    if let Some(why) = lacks() {
+        return skip::skip("MPI under srun", &why);
+    }
+    let known = [("pmi2", "libmpich.so.12", "mpirun.mpich"), ("pmix", "libmpi.so.40", "mpirun.openmpi")];
+    let here = known.into_iter().filter(|(_, _, launcher)| Path::new("/usr/bin").join(launcher).exists());
+    let here: Vec<_> = here.collect();
+    if here.is_empty() {
+        return skip::skip("MPI under srun", "no MPI libraries (Debian: openmpi-bin, mpich)");
+    }
+    let place = Place::new();
+    let one = |(kind, library, _): &(&str, &str, &str)| {
+        format!(
+            "srun --overcommit --mpi={kind} -n 2 \"$rankmark\" comm all_reduce --backend mpi --mpi-library {library} {FIXED} \
+             --output-dir {kind}; echo {kind} $?\n"
+        )
+    };
+    let said = in_cluster(&place, &here.iter().map(one).collect::<String>()).exits(0);
+    for (kind, library, _) in here {
+        assert!(said.out.lines().any(|line| line == format!("{kind} 0")), "{}{}", said.out, said.err);
+        let cases = place.cases(kind);
+        assert_eq!(statuses(&cases), [1, 0, 0, 0]);
+        assert!(cases[0]["wrong"] == 0 && cases[0]["parameters"]["mpi_library"] == library, "{cases:?}");
+    }
+}
+
+#[test]
+fn sbatch_takes_the_file_of_gen_job() {
+    if let Some(why) = lacks() {
+        return skip::skip("gen-job for a real Slurm", &why);
+    }
+    let place = Place::new();
+    let plan = "experiment: tiny\ncases:\n  - {benchmark: collective, op: all_reduce, ranks: [1, 2], bytes: 1KiB, iters: 6, \
+                warmup: 1, limits: false}\n  - {benchmark: collective, op: all_gather, ranks: 2, bytes: 1KiB, iters: 6, \
+                warmup: 1, limits: false, expect: 'busbw_gbs>=1000000'}\n";
+    place.write("a plan's.yaml", plan);
+    let script = "set -e\n\
+        \"$rankmark\" gen-job --for slurm \"a plan's.yaml\" --time 5 --partition all --output job.sh\n\
+        sbatch --test-only --overcommit job.sh\n\
+        set +e\n\
+        sbatch --wait --overcommit --output=said job.sh --overcommit; echo code $?\n";
+    let said = in_cluster(&place, script).exits(0);
+    assert!(said.err.contains("to start at"), "{}", said.err);
+    // A gate is missed: the run's code is the job's.
+    assert!(said.out.lines().any(|line| line == "code 1"), "{}{}{}", said.out, said.err, place.read("said"));
+    let record = std::fs::read_dir(place.path("results")).unwrap().next().unwrap().unwrap().file_name();
+    let cases = place.cases(&format!("results/{}", record.to_string_lossy()));
+    assert_eq!(statuses(&cases), [2, 0, 1, 0]);
+    let file = place.read("job.sh");
+    assert!(file.contains("skipped, 1 of 3: srun starts 2 ranks, and this case is of 1 rank"), "{file}");
+}
