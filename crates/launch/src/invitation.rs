@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use comm::Place;
 use measure::WorldSpec;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,9 @@ pub(crate) struct Invitation {
     pub(crate) cores: Vec<u32>,
     /// Whether each rank is bound to one of them.
     pub(crate) bound: bool,
+    /// Which host each rank is on, by rank; empty where all are on one.
+    #[serde(default)]
+    pub(crate) hosts: Vec<u32>,
     /// The world.
     pub(crate) spec: WorldSpec,
 }
@@ -40,7 +44,15 @@ impl Invitation {
         (cores, bound): (Vec<u32>, bool),
         spec: WorldSpec,
     ) -> Self {
-        Self { address, secret: Hex(secret.bytes().to_vec()), patience, cores, bound, spec }
+        Self { address, secret: Hex(secret.bytes().to_vec()), patience, cores, bound, hosts: Vec::new(), spec }
+    }
+
+    /// The place of a rank of this world whose host has this name.
+    pub(crate) fn place(&self, rank: u32, host: String) -> Place {
+        let Some(own) = self.hosts.get(rank as usize) else { return Place::alone(rank, self.spec.ranks, host) };
+        let here = self.hosts.iter().filter(|other| *other == own).count() as u32;
+        let index = self.hosts.iter().take(rank as usize).filter(|other| *other == own).count() as u32;
+        Place { rank, size: self.spec.ranks, host, index, here }
     }
 
     /// The secret.

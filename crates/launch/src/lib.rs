@@ -9,6 +9,7 @@ pub mod control;
 pub mod interrupt;
 pub mod survey;
 
+mod away;
 mod connection;
 mod descriptor;
 mod invitation;
@@ -23,6 +24,7 @@ mod probe;
 mod process;
 mod pytorch;
 mod rank;
+mod reach;
 mod rendezvous;
 mod starter;
 mod status;

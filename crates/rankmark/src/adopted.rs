@@ -78,6 +78,12 @@ pub(crate) fn skip_impossible(plan: &mut record::Plan, lobby: &Lobby) {
             case.skip.get_or_insert(why);
             continue;
         }
+        let hosts = lobby.hosts().len();
+        if hosts > 1 && case.word("mode") == Some(terms::Mode::Isolated) && !suite::is_in_process(case) {
+            let why = format!("`mode: isolated` needs one clock for all ranks, and they are on {hosts} hosts");
+            case.skip.get_or_insert(why);
+            continue;
+        }
         let launched = case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched);
         let launches = case.whole("launches").unwrap_or(1);
         if launched && launches > 1 && case.skip.is_none() {
