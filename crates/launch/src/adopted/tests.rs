@@ -84,6 +84,38 @@ fn jobs_are_told_apart_and_ranks_of_one_are_not() {
 }
 
 #[test]
+fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
+    let home = [("HOME", "/home/u")];
+    let with = |more: &[(&'static str, &'static str)]| [&home[..], more].concat();
+    let apart = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.a")]);
+    let adoption = of(OPEN, &apart).unwrap().unwrap();
+    assert!(adoption.several && adoption.folder == Path::new("/home/u/.rankmark"), "{:?}", adoption.folder);
+    // That folder has the name of its host.
+    let elsewhere = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.b")]);
+    assert_eq!(of(OPEN, &elsewhere).unwrap().unwrap().job, adoption.job);
+    assert!(!adopted(OPEN).several);
+    // One host has as many as it says, and two of them twice.
+    assert!(!adopted(SRUN).several);
+    assert!(of(SRUN, &with(&[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")])).unwrap().unwrap().several);
+    // `srun --mpi=pmi2` says so nowhere else.
+    let pmi = with(&[("MPI_LOCALNRANKS", ""), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_NODES", "2")]);
+    assert!(of(HYDRA, &pmi).unwrap().unwrap().several);
+
+    let why = |changed: &[(&str, &str)]| {
+        let Verdict { message, hint, .. } = of(HYDRA, changed).err().expect("refused");
+        format!("{message} (hint: {})", hint.unwrap_or_default())
+    };
+    let nameless = why(&with(&[("MPI_LOCALNRANKS", "2")]));
+    assert!(nameless.contains("4 ranks on several hosts, and does not name the job to them"), "{nameless}");
+    assert!(nameless.contains("RANKMARK_JOB"), "{nameless}");
+    assert!(of(HYDRA, &with(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")])).unwrap().unwrap().several);
+    let homeless = why(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")]);
+    assert!(homeless.contains("HOME is not set") && homeless.contains("RANKMARK_RENDEZVOUS_DIR"), "{homeless}");
+    let given = of(OPEN, &with(&[("RANKMARK_RENDEZVOUS_DIR", "/shared")])).unwrap().unwrap();
+    assert_eq!(given.folder, Path::new("/shared/rankmark"), "the user's word counts on one host, too");
+}
+
+#[test]
 fn what_is_no_launch_of_several_is_left_alone() {
     assert!(of(&[], &[]).unwrap().is_none());
     assert!(of(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
@@ -189,9 +221,17 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
     let address = "127.0.0.1:1".parse().unwrap();
     let first = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).unwrap();
     let verdict = gathering(place.clone(), SHORT).join().unwrap().err().expect("refused");
-    let said = format!("another coordinator (pid {}) has this job's ranks already", std::process::id());
+    let said =
+        format!("another coordinator (pid {} on {}) has this job's ranks already", std::process::id(), host_name());
     assert!(verdict.message.contains(&said), "{verdict}");
     drop(first);
+    // Of one on another host its port tells.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let abroad = Notice { host: "another".to_owned(), ..notice(listener.local_addr().unwrap(), 2, began) };
+    let first = notice::publish(&place.folder, &place.job, &abroad).unwrap();
+    let why = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).err().expect("it listens");
+    assert!(why.contains("on another) has this job's ranks already"), "{why}");
+    drop((listener, first));
     // Its number is in use, by a process that began at another time.
     std::mem::forget(notice::publish(&place.folder, &place.job, &notice(address, 2, began + 1)).unwrap());
     let second = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).unwrap();
