@@ -85,11 +85,11 @@ fn jobs_are_told_apart_and_ranks_of_one_are_not() {
 
 #[test]
 fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
-    let home = [("HOME", "/home/u")];
+    let home = [("HOME", "/h/u")];
     let with = |more: &[(&'static str, &'static str)]| [&home[..], more].concat();
     let apart = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.a")]);
     let adoption = of(OPEN, &apart).unwrap().unwrap();
-    assert!(adoption.several && adoption.folder == Path::new("/home/u/.rankmark"), "{:?}", adoption.folder);
+    assert!(adoption.several && adoption.folder == Path::new("/h/u/.rankmark"), "{:?}", adoption.folder);
     // That folder has the name of its host.
     let elsewhere = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.b")]);
     assert_eq!(of(OPEN, &elsewhere).unwrap().unwrap().job, adoption.job);
@@ -184,6 +184,11 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     assert!(matches!(joined.map(|(mut channel, _)| channel.receive().map(drop)), Ok(Err(Departure::Lost))));
     let alone = arrive(&seat(folder.path(), 1, 3), None, SHORT).err().expect("nobody is there");
     assert!(alone.to_string().contains("rank 1 of srun finds no coordinator"), "{alone}");
+    // On another host, most likely since the folder there is another one.
+    let abroad = Adoption { several: true, ..seat(folder.path(), 1, 3) };
+    let abroad = arrive(&abroad, None, Duration::ZERO).err().expect("nobody is there").to_string();
+    let shown = folder.path().join("rankmark").display().to_string();
+    assert!(abroad.contains(&shown) && abroad.contains("must be the same on all hosts"), "{abroad}");
 }
 
 /// Writes a file for `size` ranks that names this address, with a secret of its own.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::namespaces::Hosts;
+use crate::namespaces::{Hosts, is_here};
 use crate::place::{Place, reason, statuses};
 use crate::processes::{self, Aim};
+use crate::skip;
 
 const FIXED: &str = "--iters 6 --warmup 1 --limits false --quiet --output-dir r";
 
@@ -56,6 +57,20 @@ fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
     let cases = place.cases("r");
     assert_eq!((statuses(&cases), &cases[0]["hosts"]), ([1, 0, 0, 0], &json!(4)));
     assert_eq!(placed(&place), ["h0", "h1", "h2", "h3"]);
+}
+
+#[test]
+fn mpich_reaches_other_hosts_too() {
+    let test = "collectives of MPICH over hosts";
+    let Some(hosts) = Hosts::new(test, 2) else { return };
+    if !is_here("mpiexec.mpich") {
+        return skip::skip(test, "no mpiexec.mpich (Debian: mpich)");
+    }
+    let place = Place::new();
+    hosts.command_of_mpich(&place, 2, &format!("comm all_reduce --backend mpi --bytes 1KiB {FIXED}")).run().exits(0);
+    let cases = place.cases("r");
+    assert_eq!((statuses(&cases), &cases[0]["hosts"]), ([1, 0, 0, 0], &json!(2)));
+    assert_eq!(placed(&place), ["h0", "h1"]);
 }
 
 #[test]

@@ -87,25 +87,52 @@ impl Hosts {
         listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
     }
 
-    /// The program as the ranks of an mpirun on the first of these hosts, so many on each of them.
+    /// The program as the ranks of Open MPI's mpirun on the first of these hosts, so many on each of them.
     pub(crate) fn command<'a>(&self, place: &'a Place, ranks: &[usize], arguments: &str) -> Starting<'a> {
-        let enter = format!("ip netns exec {}", self.prefix);
-        let agent = place.path("agent");
-        let script =
-            format!("#!/bin/sh\nhost=$1\nshift\nexec {enter}$host unshare --uts sh -c \"hostname $host; $*\"\n");
-        place.write("agent", script).write("first", "hostname h0\nexec \"$@\"\n");
-        make_executable(&agent);
+        let agent = self.write_scripts(place);
         let on: Vec<String> = ranks.iter().enumerate().map(|(host, ranks)| format!("h{host}:{ranks}")).collect();
         let launcher = format!(
-            "{enter}h0 unshare --uts sh {} mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none \
-             --mca plm_rsh_agent {} --mca oob_tcp_if_include eth0 --mca btl tcp,self --mca btl_tcp_if_include eth0 \
-             --mca pml ob1 --mca mpi_yield_when_idle 1 --host {} -n {}",
-            place.path("first").display(),
+            "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none --mca plm_rsh_agent {} \
+             --mca oob_tcp_if_include eth0 --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca pml ob1 \
+             --mca mpi_yield_when_idle 1 --host {} -n {}",
             agent.display(),
             on.join(","),
             ranks.iter().sum::<usize>()
         );
-        let mut starting = place.command_under(&launcher, arguments);
+        self.on_first(place, &launcher, arguments)
+    }
+
+    /// The same under MPICH's mpiexec, one rank on each of so many hosts.
+    pub(crate) fn command_of_mpich<'a>(&self, place: &'a Place, ranks: usize, arguments: &str) -> Starting<'a> {
+        let agent = self.write_scripts(place);
+        let on: Vec<String> = (0..ranks).map(|host| format!("h{host}")).collect();
+        let launcher = format!(
+            "mpiexec.mpich -iface eth0 -launcher rsh -launcher-exec {} -hosts {} -n {ranks}",
+            agent.display(),
+            on.join(",")
+        );
+        let mut starting = self.on_first(place, &launcher, arguments);
+        // It names no job to other hosts.
+        starting.command.env("RANKMARK_JOB", &self.prefix);
+        starting
+    }
+
+    /// What stands in for ssh, as `agent HOST COMMAND`, and what names the first host.
+    fn write_scripts(&self, place: &Place) -> PathBuf {
+        let (enter, agent) = (format!("ip netns exec {}", self.prefix), place.path("agent"));
+        let options = "while [ \"${1#-}\" != \"$1\" ]; do shift; done";
+        let script = format!(
+            "#!/bin/sh\n{options}\nhost=$1\nshift\nexec {enter}$host unshare --uts sh -c \"hostname $host; $*\"\n"
+        );
+        place.write("agent", script).write("first", "hostname h0\nexec \"$@\"\n");
+        make_executable(&agent);
+        agent
+    }
+
+    fn on_first<'a>(&self, place: &'a Place, launcher: &str, arguments: &str) -> Starting<'a> {
+        let first = place.path("first");
+        let enter = format!("ip netns exec {} unshare --uts sh {}", self.space(0), first.display());
+        let mut starting = place.command_under(&format!("{enter} {launcher}"), arguments);
         starting.command.env("RANKMARK_RENDEZVOUS_DIR", place.path(""));
         starting
     }
@@ -144,7 +171,7 @@ fn make_executable(path: &Path) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-fn is_here(program: &str) -> bool {
+pub(crate) fn is_here(program: &str) -> bool {
     let mut folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
     folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
     folders.iter().any(|folder| folder.join(program).exists())
