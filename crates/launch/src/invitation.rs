@@ -85,3 +85,25 @@ impl Invitation {
         Ok(serde_json::from_slice(&bytes)?)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_numbered_on_their_host() {
+        let spec = WorldSpec { ranks: 4, fields: serde_json::Map::new() };
+        let address = "127.0.0.1:1".parse().unwrap();
+        let secret = Secret::fresh().unwrap();
+        let mut invitation = Invitation::new(address, &secret, Duration::ZERO, (vec![0, 1], true), spec);
+        let places = |invitation: &Invitation| {
+            let place = |rank| invitation.place(rank, "here".to_owned());
+            [0, 1, 2, 3].map(place).map(|place| (place.index, place.here))
+        };
+        assert_eq!(places(&invitation), [(0, 4), (1, 4), (2, 4), (3, 4)]);
+        invitation.hosts = vec![0, 1, 0, 0];
+        assert_eq!(places(&invitation), [(0, 3), (0, 1), (1, 3), (2, 3)]);
+        let memory = invitation.into_memory().unwrap();
+        assert_eq!(Invitation::from_memory(&memory).unwrap().hosts, [0, 1, 0, 0]);
+    }
+}

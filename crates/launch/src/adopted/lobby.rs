@@ -67,11 +67,13 @@ impl Lobby {
         let arrived = wait_for(&mut rendezvous, &adoption, limit)?;
         drop(published);
         let (posts, here): (Vec<Post>, Vec<Here>) = arrived.into_iter().unzip();
-        let hosts = group(posts.iter().map(|post| post.host.clone()).zip(here).collect())
+        let mut hosts = group(posts.iter().map(|post| post.host.clone()).zip(here).collect())
             .map_err(|why| refused(why, Some("`hostname` must tell hosts with ranks apart".to_owned())))?;
         let posts = Posts::new(Mutex::new(posts));
         // Where a container allows less, this process keeps what it has, and the record says so.
         let _ = CoreMask::of(&hosts[0].numbers()).bind_this_thread();
+        let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
+        hosts[0].cores.retain(|core| kept.contains(&core.number));
         Ok(Self { adoption, secret, address, posts, hosts, limit, initialised: Cell::new(false) })
     }
 
