@@ -14,6 +14,17 @@ pub struct Place {
     pub size: u32,
     /// The host's name; ranks of equal hosts share memory.
     pub host: String,
+    /// Which of its host's ranks it is, from 0.
+    pub index: u32,
+    /// Ranks on its host.
+    pub here: u32,
+}
+
+impl Place {
+    /// Of a rank whose world has one host, of this name.
+    pub fn alone(rank: u32, size: u32, host: String) -> Self {
+        Self { rank, size, host, index: rank, here: size }
+    }
 }
 
 /// An exchange of small byte strings among all ranks.
@@ -60,7 +71,7 @@ pub fn threads(size: u32, abort: &Abort) -> Vec<ThreadBootstrap> {
 
 impl Bootstrap for ThreadBootstrap {
     fn place(&self) -> Place {
-        Place { rank: self.rank, size: self.shared.size, host: "localhost".to_owned() }
+        Place::alone(self.rank, self.shared.size, "localhost".to_owned())
     }
 
     fn all_gather(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>> {

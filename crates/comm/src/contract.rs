@@ -151,6 +151,8 @@ pub struct About {
     pub in_process: bool,
     /// Whether its ranks must be processes that its library's own launcher started.
     pub launched: bool,
+    /// Whether its ranks must be on one host.
+    pub one_host: bool,
 }
 
 /// Whether a backend can run here.

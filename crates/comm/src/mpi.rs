@@ -42,6 +42,7 @@ const ABOUT: About = About {
     simulated: false,
     in_process: false,
     launched: true,
+    one_host: false,
 };
 
 /// How to use an MPI library.

@@ -26,6 +26,7 @@ static ABOUT: About = About {
     simulated: false,
     in_process: false,
     launched: false,
+    one_host: false,
 };
 
 /// What `device` lacks.

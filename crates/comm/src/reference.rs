@@ -30,6 +30,7 @@ const ABOUT: About = About {
     simulated: false,
     in_process: false,
     launched: false,
+    one_host: true,
 };
 
 impl Backend for Reference {

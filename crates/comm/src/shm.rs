@@ -32,6 +32,7 @@ static ABOUT: About = About {
     simulated: false,
     in_process: false,
     launched: false,
+    one_host: true,
 };
 
 impl Backend for Shm {

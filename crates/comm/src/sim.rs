@@ -33,6 +33,7 @@ const ABOUT: About = About {
     simulated: true,
     in_process: true,
     launched: false,
+    one_host: false,
 };
 
 impl Backend for Sim {

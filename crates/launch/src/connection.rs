@@ -5,14 +5,23 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::control::{Decoder, FromRank, MAX_FRAME, Session, ToRank, read, write};
+use crate::reach::is_silence;
 
 /// How a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lost {
     /// The rank closed it, or its process is gone.
     Closed,
+    /// Nothing reaches its host any more.
+    Silent,
     /// What arrived is not what a rank sends.
     Broken(String),
+}
+
+impl Lost {
+    fn by(error: &io::Error) -> Self {
+        if is_silence(error) { Self::Silent } else { Self::Closed }
+    }
 }
 
 /// A connection to a rank that has proved itself.
@@ -75,7 +84,7 @@ impl Connection {
                 Ok(count) => self.sent += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(Lost::Closed),
+                Err(error) => return Err(Lost::by(&error)),
             }
         }
         Ok(())
@@ -93,7 +102,7 @@ impl Connection {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.open_frames(into),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(Lost::Closed),
+                Err(error) => return Err(Lost::by(&error)),
             }
         }
     }

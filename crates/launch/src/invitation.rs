@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use comm::Place;
 use measure::WorldSpec;
 use serde::{Deserialize, Serialize};
 
@@ -27,6 +28,9 @@ pub(crate) struct Invitation {
     pub(crate) cores: Vec<u32>,
     /// Whether each rank is bound to one of them.
     pub(crate) bound: bool,
+    /// Which host each rank is on, by rank; empty where all are on one.
+    #[serde(default)]
+    pub(crate) hosts: Vec<u32>,
     /// The world.
     pub(crate) spec: WorldSpec,
 }
@@ -40,7 +44,15 @@ impl Invitation {
         (cores, bound): (Vec<u32>, bool),
         spec: WorldSpec,
     ) -> Self {
-        Self { address, secret: Hex(secret.bytes().to_vec()), patience, cores, bound, spec }
+        Self { address, secret: Hex(secret.bytes().to_vec()), patience, cores, bound, hosts: Vec::new(), spec }
+    }
+
+    /// The place of a rank of this world whose host has this name.
+    pub(crate) fn place(&self, rank: u32, host: String) -> Place {
+        let Some(own) = self.hosts.get(rank as usize) else { return Place::alone(rank, self.spec.ranks, host) };
+        let here = self.hosts.iter().filter(|other| *other == own).count() as u32;
+        let index = self.hosts.iter().take(rank as usize).filter(|other| *other == own).count() as u32;
+        Place { rank, size: self.spec.ranks, host, index, here }
     }
 
     /// The secret.
@@ -71,5 +83,27 @@ impl Invitation {
         let mut bytes = vec![0; usize::try_from(memory.metadata()?.len()).unwrap_or(0)];
         memory.read_exact_at(&mut bytes, 0)?;
         Ok(serde_json::from_slice(&bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_numbered_on_their_host() {
+        let spec = WorldSpec { ranks: 4, fields: serde_json::Map::new() };
+        let address = "127.0.0.1:1".parse().unwrap();
+        let secret = Secret::fresh().unwrap();
+        let mut invitation = Invitation::new(address, &secret, Duration::ZERO, (vec![0, 1], true), spec);
+        let places = |invitation: &Invitation| {
+            let place = |rank| invitation.place(rank, "here".to_owned());
+            [0, 1, 2, 3].map(place).map(|place| (place.index, place.here))
+        };
+        assert_eq!(places(&invitation), [(0, 4), (1, 4), (2, 4), (3, 4)]);
+        invitation.hosts = vec![0, 1, 0, 0];
+        assert_eq!(places(&invitation), [(0, 3), (0, 1), (1, 3), (2, 3)]);
+        let memory = invitation.into_memory().unwrap();
+        assert_eq!(Invitation::from_memory(&memory).unwrap().hosts, [0, 1, 0, 0]);
     }
 }

@@ -10,6 +10,7 @@ pub mod interrupt;
 pub mod job;
 pub mod survey;
 
+mod away;
 mod child;
 mod connection;
 mod descriptor;
@@ -26,6 +27,7 @@ mod probe;
 mod process;
 mod pytorch;
 mod rank;
+mod reach;
 mod rendezvous;
 mod starter;
 mod status;

@@ -41,12 +41,24 @@ pub(crate) struct Member {
     connection: Option<Connection>,
     /// The rank's host, where it is another one.
     host: Option<String>,
+    /// What was said of its process on another host.
+    told: Told,
     lost: Option<Lost>,
     answer: Option<Answer>,
     exchange: Option<Hex>,
     beats: u64,
     beat_at: Instant,
     watched: Watched,
+}
+
+/// What the process that keeps a rank on another host says of it.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    pid: u32,
+    exit: Option<Exit>,
+    stopped: bool,
+    /// It says nothing any more.
+    silent: bool,
 }
 
 /// What a rank answers.
@@ -79,14 +91,48 @@ impl Member {
     }
 
     fn of(rank: u32, process: Option<Process>, output: Option<Output>) -> Self {
-        let (connection, host, lost, answer, exchange) = (None, None, None, None, None);
-        let (beats, beat_at, watched, ended_at) = (0, Instant::now(), Watched::default(), None);
-        Self { rank, process, output, ended_at, connection, host, lost, answer, exchange, beats, beat_at, watched }
+        Self {
+            rank,
+            process,
+            output,
+            ended_at: None,
+            connection: None,
+            host: None,
+            told: Told::default(),
+            lost: None,
+            answer: None,
+            exchange: None,
+            beats: 0,
+            beat_at: Instant::now(),
+            watched: Watched::default(),
+        }
+    }
+
+    /// A rank that is started on another host, where a process tells of it.
+    pub(crate) fn away(rank: u32, host: String) -> Self {
+        Self { host: Some(host), ..Self::launched(rank) }
     }
 
     /// Its process number; zero while it is not known.
     pub(crate) fn pid(&self) -> u32 {
-        self.process.as_ref().map_or(0, Process::pid)
+        self.process.as_ref().map_or(self.told.pid, Process::pid)
+    }
+
+    /// It is on another host, and its process there is stopped or is not.
+    pub(crate) fn tell_stopped(&mut self, stopped: bool) {
+        self.told.stopped = stopped;
+    }
+
+    /// It is on another host, and its process there has ended so.
+    pub(crate) fn tell_end(&mut self, pid: u32, exit: Exit) {
+        (self.told.pid, self.told.exit) = (pid, Some(exit));
+        self.ended_at.get_or_insert_with(Instant::now);
+    }
+
+    /// Nothing is told any more of what is on the rank's host.
+    pub(crate) fn tell_silence(&mut self, lost: Lost) {
+        self.told.silent = true;
+        self.lost.get_or_insert(lost);
     }
 
     /// The rank has proved itself, and says that its process has this number.
@@ -95,6 +141,7 @@ impl Member {
             // One that is gone already is found out by its connection.
             self.process = Process::watch_foreign(pid).ok();
         }
+        self.told.pid = pid;
         (self.connection, self.host) = (Some(connection), host);
     }
 
@@ -161,6 +208,9 @@ impl Member {
     fn take(&mut self, message: FromRank) {
         let unasked = self.answer.is_some() || self.exchange.is_some();
         match message {
+            FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } => {
+                self.lost = Some(Lost::Broken("it sent what only the process that keeps it may".to_owned()));
+            }
             _ if unasked => self.lost = Some(Lost::Broken("it sent what it was not asked for".to_owned())),
             FromRank::Gather(bytes) => self.exchange = Some(bytes),
             FromRank::Started(None) => self.answer = Some(Answer::Started),
@@ -191,7 +241,11 @@ impl Member {
 
     /// Whether its process has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| process.known_exit().is_some())
+        self.exit().is_some()
+    }
+
+    fn exit(&self) -> Option<Exit> {
+        self.told.exit.or_else(|| self.process.as_ref().and_then(Process::known_exit))
     }
 
     /// When its process was seen to have ended.
@@ -201,12 +255,15 @@ impl Member {
 
     /// Whether its process runs, as far as is known.
     pub(crate) fn runs(&self) -> bool {
-        self.process.as_ref().is_some_and(|process| process.known_exit().is_none())
+        match &self.process {
+            Some(process) => process.known_exit().is_none(),
+            None => self.host.is_some() && self.told.exit.is_none() && !self.told.silent,
+        }
     }
 
-    /// Whether its connection ended. Its process, most likely, is about to.
+    /// Whether its connection ended. Its process, most likely, is about to, or its whole host is out of reach.
     pub(crate) fn is_lost(&self) -> bool {
-        self.lost == Some(Lost::Closed)
+        matches!(self.lost, Some(Lost::Closed | Lost::Silent))
     }
 
     /// Whether it sent what no rank sends.
@@ -224,7 +281,7 @@ impl Member {
     }
 
     fn is_stopped(&self) -> bool {
-        self.process.as_ref().is_some_and(Process::is_stopped)
+        self.told.stopped || self.process.as_ref().is_some_and(Process::is_stopped)
     }
 
     /// Kills its process.
@@ -249,8 +306,7 @@ impl Member {
     }
 
     fn fate(&self, now: Instant, ends: Ends) -> Fate {
-        let exit = self.process.as_ref().and_then(Process::known_exit);
-        match (exit, &self.lost, &self.answer) {
+        match (self.exit(), &self.lost, &self.answer) {
             (Some(Exit::Unknown), ..) => {
                 let after = self.ended_at.zip(ends.first).map(|(own, first)| own.saturating_duration_since(first));
                 let after = after.is_some_and(|after| after > TOGETHER);
@@ -259,6 +315,9 @@ impl Member {
             (Some(Exit::Signal(signal)), ..) => Fate::Signalled(signal),
             (Some(Exit::Code(code)), ..) => Fate::Exited(code),
             (_, Some(Lost::Closed), _) => Fate::Lost("its control connection ended".to_owned()),
+            (_, Some(Lost::Silent), _) => {
+                Fate::Lost(format!("nothing has come from its host for {} s", crate::reach::SILENT))
+            }
             (_, Some(Lost::Broken(what)), _) => Fate::Lost(what.clone()),
             (.., Some(Answer::Failed(failure))) => Fate::Failed(failure.clone()),
             (.., Some(_)) => Fate::Answered,

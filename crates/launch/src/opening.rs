@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use measure::{Verdict, WorldSpec};
@@ -19,6 +20,8 @@ use crate::world::ProcessWorld;
 pub(crate) struct Opening {
     /// Without members yet. Dropping it kills those that it is given.
     pub(crate) world: ProcessWorld,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
     /// What each rank reads first.
     pub(crate) invitation: File,
     /// What each rank writes its state to.
@@ -28,20 +31,38 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Opens a world whose ranks have until `limit` to come, each bound to a core if `bound`.
+    /// Opens a world of this host, whose ranks have until `limit` to come, each bound to a core if `bound`.
     ///
     /// # Errors
     /// What the system refused.
     pub(crate) fn of(spec: &WorldSpec, bound: bool, limit: Duration) -> Result<Self, Verdict> {
+        let secret = Secret::fresh().map_err(|error| not_started(format!("making a secret: {error}"), None))?;
+        Self::at(Ipv4Addr::LOCALHOST.into(), &secret, Vec::new(), spec, bound, limit)
+    }
+
+    /// The same at an address that ranks of other hosts reach, too. `hosts`: which host each rank is on, by rank; empty
+    /// where there is one only.
+    ///
+    /// # Errors
+    /// What the system refused.
+    pub(crate) fn at(
+        ip: IpAddr,
+        secret: &Secret,
+        hosts: Vec<u32>,
+        spec: &WorldSpec,
+        bound: bool,
+        limit: Duration,
+    ) -> Result<Self, Verdict> {
         let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
-        let secret = Secret::fresh().map_err(failed("making a secret"))?;
-        let rendezvous = Rendezvous::open(secret.clone(), spec.ranks).map_err(failed("listening on loopback"))?;
-        let address = rendezvous.address().map_err(failed("listening on loopback"))?;
+        let listening = || failed(if ip.is_loopback() { "listening on loopback" } else { "listening" });
+        let rendezvous = Rendezvous::open(ip, secret.clone(), spec.ranks).map_err(listening())?;
+        let address = rendezvous.address().map_err(listening())?;
         let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
         let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;
-        let invitation = Invitation::new(address, &secret, limit, (cores.clone(), bound), spec.clone());
+        let mut invitation = Invitation::new(address, secret, limit, (cores.clone(), bound), spec.clone());
+        invitation.hosts = hosts;
         let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
         keep_children().map_err(failed("asking for children's ends"))?;
-        Ok(Self { world: ProcessWorld::new(page, rendezvous), invitation, status, cores })
+        Ok(Self { world: ProcessWorld::new(page, rendezvous), address, invitation, status, cores })
     }
 }

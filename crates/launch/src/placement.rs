@@ -54,9 +54,9 @@ pub(crate) fn cores_of(pid: u32) -> io::Result<Vec<u32>> {
     Ok(mask.cores())
 }
 
-/// The core that `rank` is bound to: round robin over the allowed ones.
-pub(crate) fn core_of(rank: u32, allowed: &[u32]) -> Option<u32> {
-    let index = (rank as usize).checked_rem(allowed.len())?;
+/// The core that the rank of this index on its host is bound to: round robin over the allowed ones.
+pub(crate) fn core_of(index: u32, allowed: &[u32]) -> Option<u32> {
+    let index = (index as usize).checked_rem(allowed.len())?;
     allowed.get(index).copied()
 }
 

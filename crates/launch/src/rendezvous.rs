@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use crate::control::{
     Answer, Challenge, Decoder, Hello, MAX_HANDSHAKE, Nonce, PROTOCOL, Role, Secret, ToRank, encode, read, write,
 };
 use crate::poll::{Interest, PollSet};
+use crate::reach::notice_silence;
 
 /// How long a peer may take to prove itself.
 pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(2);
@@ -61,12 +62,12 @@ enum Turn {
 }
 
 impl Rendezvous {
-    /// Listens on a free port of the loopback interface for the ranks of a world of `size`.
+    /// Listens on a free port of this address for the ranks of a world of `size`.
     ///
     /// # Errors
-    /// When there is no loopback interface, or no port.
-    pub(crate) fn open(secret: Secret, size: u32) -> io::Result<Self> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    /// When it is no address of this host, or there is no port.
+    pub(crate) fn open(address: IpAddr, secret: Secret, size: u32) -> io::Result<Self> {
+        let listener = TcpListener::bind((address, 0))?;
         listener.set_nonblocking(true)?;
         // The standard library asks for a short queue, which a flood would fill: connecting then takes seconds.
         // SAFETY: a plain call on an open socket that listens already; only the queue's length changes.
@@ -129,7 +130,8 @@ impl Rendezvous {
         for _ in 0..TAKEN_AT_ONCE {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    if stream.set_nonblocking(true).is_err() || stream.set_nodelay(true).is_err() {
+                    let set = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+                    if set.and_then(|()| notice_silence(&stream)).is_err() {
                         continue;
                     }
                     if self.pending.len() >= self.room() {

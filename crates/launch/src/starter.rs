@@ -97,7 +97,7 @@ impl LocalStarter {
 
     fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes, program: &Program) -> Result<ProcessWorld, Verdict> {
         // From here on an early return drops the world, which kills the ranks that it has.
-        let Opening { mut world, invitation, status, cores } = Opening::of(spec, wishes.bound, self.limit)?;
+        let Opening { mut world, invitation, status, cores, .. } = Opening::of(spec, wishes.bound, self.limit)?;
         for rank in 0..spec.ranks {
             let core = if wishes.bound { core_of(rank, &cores) } else { None };
             let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());

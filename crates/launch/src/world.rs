@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use measure::{Command, Reply, Verdict, VerdictKind, World};
 use terms::{Bytes, Seconds};
 
+use crate::away::Away;
 use crate::control::{FromRank, ToRank, write};
 use crate::interrupt;
 use crate::launcher::Launcher;
@@ -40,6 +41,8 @@ pub struct ProcessWorld {
     launcher: Option<Launcher>,
     /// What ranks open while the world starts.
     invited_by: Vec<File>,
+    /// Its ranks on other hosts.
+    away: Option<Away>,
     farewell: Duration,
     page: StatusPage,
     /// Open while the world starts.
@@ -61,6 +64,7 @@ impl ProcessWorld {
             members: Vec::new(),
             launcher: None,
             invited_by: Vec::new(),
+            away: None,
             farewell: FAREWELL,
             page,
             rendezvous: Some(rendezvous),
@@ -87,11 +91,14 @@ impl ProcessWorld {
         self.invited_by = invited_by;
     }
 
-    /// Ranks are started by processes that a launcher of others keeps; they open these files until they have joined.
-    pub(crate) fn start_elsewhere(&mut self, ranks: u32, invited_by: Vec<File>) {
+    /// Ranks are started by processes that a launcher of others keeps, those of `away` on other hosts; those here open
+    /// these files until they have joined.
+    pub(crate) fn start_elsewhere(&mut self, ranks: u32, invited_by: Vec<File>, away: Option<Away>) {
         self.farewell = LONG_FAREWELL;
-        self.members = (0..ranks).map(Member::launched).collect();
-        self.invited_by = invited_by;
+        let host = |rank| away.as_ref().and_then(|away| away.host(rank));
+        let member = |rank| host(rank).map_or_else(|| Member::launched(rank), |host| Member::away(rank, host));
+        self.members = (0..ranks).map(member).collect();
+        (self.invited_by, self.away) = (invited_by, away);
     }
 
     /// The process numbers of its ranks, in rank order.
@@ -166,9 +173,15 @@ impl ProcessWorld {
             rendezvous.register(&mut self.polls);
             until = rendezvous.next_deadline().map_or(until, |deadline| deadline.min(until));
         }
+        if let Some(away) = &mut self.away {
+            away.register(&mut self.polls);
+        }
         self.polls.wait(Some(until.saturating_duration_since(Instant::now())))?;
         for member in &mut self.members {
             member.serve(&self.polls, &mut self.inbox);
+        }
+        if let Some(away) = &mut self.away {
+            away.serve(&self.polls, &mut self.members, &self.page);
         }
         if let Some(launcher) = &mut self.launcher {
             launcher.serve(&self.polls);
@@ -276,6 +289,9 @@ impl ProcessWorld {
         for member in &mut self.members {
             member.kill();
         }
+        if let Some(away) = &mut self.away {
+            away.end(&self.members);
+        }
         if let Some(launcher) = &mut self.launcher {
             launcher.ask_to_end();
             self.await_ends(LAUNCHER_ENDS);
@@ -302,11 +318,17 @@ impl ProcessWorld {
             if let Some(launcher) = &mut self.launcher {
                 launcher.register(&mut self.polls);
             }
+            if let Some(away) = &mut self.away {
+                away.register(&mut self.polls);
+            }
             if self.polls.wait(Some(deadline.saturating_duration_since(Instant::now()))).is_err() {
                 return;
             }
             for member in &mut self.members {
                 member.serve(&self.polls, &mut self.inbox);
+            }
+            if let Some(away) = &mut self.away {
+                away.serve(&self.polls, &mut self.members, &self.page);
             }
             if let Some(launcher) = &mut self.launcher {
                 launcher.serve(&self.polls);

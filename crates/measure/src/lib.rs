@@ -11,6 +11,7 @@ mod result;
 mod settings;
 mod straggler;
 mod timing;
+mod topology;
 mod world;
 
 pub use canary::{Canary, SystemCounters};

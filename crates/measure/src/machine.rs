@@ -1,8 +1,11 @@
 //! What this machine is: processor, memory, and what a container or a virtual machine changes.
 
 use std::fs;
+use std::path::Path;
 
-use record::{Cache, Machine};
+use record::{Cache, Machine, Processor};
+
+use crate::topology;
 
 /// Looks at this machine. Reads files of /proc and /sys only; what they do not tell is absent.
 pub fn detect() -> Machine {
@@ -26,7 +29,13 @@ pub fn detect() -> Machine {
         caches: caches(),
         hypervisor: hypervisor(&flags),
         container: container(),
+        interfaces: topology::interfaces(Path::new("/sys/class")),
     }
+}
+
+/// Where these processors are.
+pub fn processors(numbers: &[u32]) -> Vec<Processor> {
+    topology::processors(Path::new("/sys/devices/system/cpu"), numbers)
 }
 
 /// Bytes that can be allocated now: what the kernel calls available, within the container's limit.

@@ -23,6 +23,8 @@ pub struct Circumstances {
     pub simulated: bool,
     /// A container or a virtual machine takes processor time or clocks away in ways that times show.
     pub virtualised: bool,
+    /// Ranks are on several hosts, whose clocks nobody has compared: times of one rank say nothing beside another's.
+    pub clocks_apart: bool,
     /// Seed of the bootstrap.
     pub seed: u64,
 }
@@ -41,6 +43,7 @@ pub fn case_line(case: &Case, settings: &Settings, launches: &[Launch], about: C
     set_wrong(case, &mut line, launches);
     // Where ranks may run ahead of each other, or wait for a core, being last means nothing.
     let tells = case.word::<Collective>("op").is_some_and(Collective::synchronises) && !about.oversubscribed;
+    let tells = tells && !about.clocks_apart;
     let slow = launches.iter().find_map(|launch| straggler(&launch.arrivals)).filter(|_| tells);
     line.caveats = caveats(case, settings, launches, &series, slow.as_ref(), about);
     if let Some(slow) = slow.filter(|_| line.reason.is_none()) {

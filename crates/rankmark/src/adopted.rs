@@ -68,8 +68,9 @@ pub(crate) fn gather(adoption: Adoption) -> Result<Lobby, Failure> {
     Lobby::gather(adoption, ARRIVAL).map_err(|verdict| refusal(&verdict))
 }
 
-/// Skips what the launcher's ranks cannot do, before anything is measured of it: each launch of a case is a new world.
-pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str) {
+/// Skips what a launcher's ranks on so many hosts cannot do, before anything is measured of it: each launch of a case is a
+/// new world.
+pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str, hosts: usize) {
     for case in &mut plan.cases {
         if suite::is_pytorch(case) {
             let why =
@@ -77,7 +78,18 @@ pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str) {
             case.skip.get_or_insert(why);
             continue;
         }
-        let launched = case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched);
+        if hosts > 1 && case.word("mode") == Some(terms::Mode::Isolated) && !suite::is_in_process(case) {
+            let why = format!("`mode: isolated` needs one clock for all ranks, and they are on {hosts} hosts");
+            case.skip.get_or_insert(why);
+            continue;
+        }
+        let backend = case.text("backend").and_then(comm::backend).map(comm::Backend::about);
+        if let Some(about) = backend.filter(|about| about.one_host && hosts > 1) {
+            let why = format!("`{}` needs all ranks on one host, and {launcher} starts them on {hosts}", about.name);
+            case.skip.get_or_insert(why);
+            continue;
+        }
+        let launched = backend.is_some_and(|about| about.launched);
         let launches = case.whole("launches").unwrap_or(1);
         if launched && launches > 1 && case.skip.is_none() {
             case.skip = Some(format!(

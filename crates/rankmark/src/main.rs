@@ -6,6 +6,7 @@ mod adopted;
 mod cli;
 mod commands;
 mod failure;
+mod placement;
 mod plans;
 mod session;
 mod terminal;

@@ -12,12 +12,12 @@ use comm::Readiness;
 use launch::adopted::Lobby;
 use launch::survey::Torch;
 use measure::{Starter, machine};
-use record::{BackendState, CaseLine, Machine, Placement, Plan, RunFile, Store, Tool};
-use suite::{Host, Setup};
+use record::{BackendState, CaseLine, Machine, Plan, RunFile, Store, Tool};
+use suite::{Host, Setup, Spread};
 use terms::Status;
 
-use crate::Failure;
 use crate::terminal::{Screen, Verbosity};
+use crate::{Failure, placement};
 
 /// Where records go when nobody says.
 const RESULTS: &str = "results";
@@ -25,8 +25,8 @@ const RESULTS: &str = "results";
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
     let left = launch::rank_main(arguments, &mut |context: launch::RankContext| {
-        let launch::RankContext { spec, mut bootstrap, slot, size, cores, guardian, .. } = context;
-        let oversubscribed = suite::cores_wanted(size, &spec.fields) > cores.len();
+        let launch::RankContext { spec, mut bootstrap, slot, here, cores, guardian, .. } = context;
+        let oversubscribed = suite::cores_wanted(here, &spec.fields) > cores.len();
         let slot: Arc<_> = slot;
         let (work, abort) = suite::open_rank(&spec, &mut *bootstrap, slot, oversubscribed, cores)?;
         guardian.raise_on_loss(abort);
@@ -98,7 +98,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     if let Some(plan) = &mut plan {
         suite::complete(plan);
         if let Some(lobby) = request.entry.lobby {
-            crate::adopted::skip_impossible(plan, lobby.launcher());
+            crate::adopted::skip_impossible(plan, lobby.launcher(), lobby.hosts().len());
         }
     }
     launch::interrupt::install()
@@ -118,7 +118,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         None => &mut own,
     };
     let host = Host {
-        cores: machine::allowed_cpus().len().max(1),
+        spread: request.entry.lobby.and_then(spread),
+        cores: request.entry.lobby.map_or_else(|| machine::allowed_cpus().len().max(1), Lobby::cores),
         available_memory: machine::available_memory,
         virtualised: machine::limits_are_virtual(&record.file.machine),
     };
@@ -137,6 +138,13 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     let directory = record.store.directory().to_owned();
     drop(record.store);
     finish(&plan, &directory, &mut screen)
+}
+
+/// How a launcher's ranks are spread over hosts, where they are on several.
+fn spread(lobby: &Lobby) -> Option<Spread> {
+    let most = lobby.hosts().iter().map(|host| host.ranks.len()).max().unwrap_or(0) as u32;
+    let hosts = lobby.hosts().len() as u32;
+    (hosts > 1).then_some(Spread { hosts, most })
 }
 
 /// Why the run is to end, in the words that worlds use.
@@ -195,7 +203,13 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     file.command_line = record::command_line(arguments);
     file.environment = record::environment(variables());
     file.backends = backends(&file.plan, request.entry.lobby);
-    file.placement = placements(&file.plan, &file.machine);
+    file.placement = placement::of(&file.plan, &file.machine, request.entry.lobby);
+    if let Some([own, others @ ..]) = request.entry.lobby.map(Lobby::hosts)
+        && !others.is_empty()
+    {
+        file.hosts = std::iter::once(&file.machine).chain(others.iter().map(|host| &host.machine)).cloned().collect();
+        file.hosts[0].allowed_cpus = own.numbers();
+    }
     file.simulated = file.plan.cases.iter().any(suite::is_simulated);
     let store = Store::create(&directory, &file)?;
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new() })
@@ -315,24 +329,6 @@ fn backend_state(
             BackendState { name, ready: false, version: None, path: None, library: asked, launcher: None, why }
         }
     }
-}
-
-/// Where the ranks of each kind of world run: rank r on the r-th allowed core, or anywhere.
-fn placements(plan: &Plan, machine: &Machine) -> Vec<Placement> {
-    let mut placements: Vec<Placement> = Vec::new();
-    for case in plan.cases.iter().filter(|case| !suite::is_in_process(case)) {
-        let bind = case.text("bind").unwrap_or("core").to_owned();
-        let ranks = case.ranks();
-        if placements.iter().any(|known| known.ranks == ranks && known.bind == bind) {
-            continue;
-        }
-        let cores = &machine.allowed_cpus;
-        let bound = bind == "core" && !cores.is_empty();
-        let of_rank = |rank: u32| vec![cores[rank as usize % cores.len()]];
-        let cpus = if bound { (0..ranks).map(of_rank).collect() } else { Vec::new() };
-        placements.push(Placement { ranks, bind, hosts: vec![machine.host.clone(); ranks as usize], cpus });
-    }
-    placements
 }
 
 #[cfg(test)]

@@ -58,6 +58,9 @@ pub struct CaseLine {
     pub reason: Option<String>,
     /// Repeated from the parameters.
     pub ranks: u32,
+    /// Hosts that the ranks were on; absent where it was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<u32>,
     /// Who executed the ranks.
     pub runtime: String,
     /// Repeated from the parameters.
@@ -123,6 +126,7 @@ impl CaseLine {
             status,
             reason: Some(reason.into()),
             ranks: case.ranks(),
+            hosts: None,
             runtime: case.text("runtime").unwrap_or("native").to_owned(),
             backend: text("backend"),
             device: text("device"),

@@ -48,6 +48,32 @@ pub struct Machine {
     /// The WSL version, under WSL ("2").
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wsl: Option<String>,
+    /// Network interfaces that are up and lead out, InfiniBand's ports among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<NetworkInterface>,
+}
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NetworkInterface {
+    /// Its name ("eth0", "mlx5_0:1").
+    pub name: String,
+    /// Megabits a second, where its driver says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub megabits: Option<u64>,
+}
+
+/// Where a processor is. Absent means unknown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Processor {
+    /// The kernel's number for it.
+    pub number: u32,
+    /// Its socket.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub socket: Option<u32>,
+    /// Its NUMA node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub numa_node: Option<u32>,
 }
 
 /// One cache.

@@ -67,6 +67,12 @@ pub struct Placement {
     pub hosts: Vec<String>,
     /// Processors of each rank, by rank; empty where it was not pinned.
     pub cpus: Vec<Vec<u32>>,
+    /// Sockets of each rank's processors, by rank; empty where it was not pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sockets: Vec<Vec<u32>>,
+    /// NUMA nodes of each rank's processors, by rank; empty where it was not pinned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numa_nodes: Vec<Vec<u32>>,
 }
 
 /// One backend on this machine.

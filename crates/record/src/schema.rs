@@ -185,6 +185,7 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "status": {"enum": Status::names()},
         "reason": text,
         "ranks": {"type": "integer", "minimum": 1},
+        "hosts": {"type": "integer", "minimum": 2},
         "runtime": text,
         "backend": text,
         "device": text,

@@ -16,6 +16,7 @@ mod markdown;
 mod number;
 mod peers;
 mod pictures;
+mod placement;
 mod run;
 mod sentences;
 mod study;

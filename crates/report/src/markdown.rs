@@ -10,6 +10,7 @@ use crate::escape::{code, markdown as escaped, one_line, shell};
 use crate::facts::{self, Saturation};
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::peers;
+use crate::placement;
 use crate::sentences;
 use crate::study::{Configuration, Measured, Operation, banner, operation, operations};
 use crate::table::{Align, Table};
@@ -51,6 +52,7 @@ fn page(run: &Run) -> String {
     page += &section("Summary by configuration", &summary(&operations));
     page += &section("Cases that need attention", &without_result(run));
     page += &section("Caveats", &caveats(run));
+    page += &section("Placement", &placement::text(run));
     page += &section("Method", &method(run));
     page += &section("Run it again", &again(run));
     page

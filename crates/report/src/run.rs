@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
-use record::{CaseLine, CaseSamples, HarnessCost, Machine};
+use record::{CaseLine, CaseSamples, HarnessCost, Machine, Placement};
 use terms::Bytes;
 
 use crate::{Error, drift, escape};
@@ -32,6 +32,10 @@ pub struct Run {
     pub harness: Option<HarnessCost>,
     /// What a reader of the record should know of its state.
     pub notes: Vec<String>,
+    /// Where ranks ran, one entry a kind of world.
+    pub placement: Vec<Placement>,
+    /// The machines that held ranks, where there were several.
+    pub hosts: Vec<Machine>,
     /// Its case lines, in the order of the plan.
     pub cases: Vec<CaseLine>,
     /// Seconds of one call in each sample, in order of time (each the maximum over ranks), by case id; of long cases
@@ -83,6 +87,8 @@ impl Run {
             program: format!("{} {}", file.tool.name, file.tool.version),
             harness: file.harness,
             notes,
+            placement: file.placement,
+            hosts: file.hosts,
             cases,
             samples: BTreeMap::new(),
         }

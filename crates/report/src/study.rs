@@ -176,6 +176,7 @@ fn others(case: &CaseLine) -> Vec<(String, String)> {
     const APART: [&str; 9] = ["op", "bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "seed"];
     let mut fields = vec![("device".to_owned(), case.device.clone())];
     fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
+    fields.extend(case.hosts.map(|hosts| ("hosts".to_owned(), hosts.to_string())));
     // The mesh of every strategy but this follows from the ranks: it would keep one rank and two apart.
     let hybrid = case.parameters.get("strategy").and_then(Value::as_str) == Some("hybrid");
     let told = |name: &str| !APART.contains(&name) && (hybrid || name != "mesh");
@@ -193,6 +194,7 @@ fn written(name: &str, value: &str) -> String {
         "true" => name.replace('_', " "),
         "false" if name == "in_place" => "out of place".to_owned(),
         "false" => format!("no {}", name.replace('_', " ")),
+        _ if name == "hosts" => format!("{value} hosts"),
         _ if value.parse::<f64>().is_ok() || ["root", "bind"].contains(&name) => format!("{name} {value}"),
         _ => value.to_owned(),
     }

@@ -10,12 +10,23 @@ use crate::benchmark;
 /// What the machine has.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
+    /// How ranks are spread over hosts; None: all are on this one.
+    pub spread: Option<Spread>,
     /// Cores that ranks may run on.
     pub cores: usize,
     /// Bytes that can be allocated now; None where the system does not tell.
     pub available_memory: fn() -> Option<u64>,
     /// Whether a container or a virtual machine changes a limit.
     pub virtualised: bool,
+}
+
+/// Ranks on several hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    /// Hosts.
+    pub hosts: u32,
+    /// Ranks on the host that has most of them.
+    pub most: u32,
 }
 
 /// What a rank's process needs beside the case's buffers, on top of which 64 MiB are promised to be enough.
@@ -89,7 +100,10 @@ fn check_backend(case: &Case) -> Result<(), String> {
 fn check_memory(case: &Case, ranks: u32, host: &Host) -> Result<(), String> {
     let Some(benchmark) = benchmark(&case.benchmark) else { return Ok(()) };
     let Some(available) = (host.available_memory)() else { return Ok(()) };
-    let buffers = benchmark.memory(case);
+    // Of several hosts the one with most ranks; they are taken to have what this one has.
+    let spread = host.spread.filter(|_| !is_in_process(case));
+    let (all, ranks) = (ranks.max(1), spread.map_or(ranks, |spread| spread.most.min(ranks)));
+    let buffers = benchmark.memory(case) / u64::from(all) * u64::from(ranks);
     let each = match (is_in_process(case), is_pytorch(case)) {
         (true, _) => THREAD_OVERHEAD,
         (_, true) => TORCH_OVERHEAD,
@@ -122,7 +136,7 @@ mod tests {
 
     #[test]
     fn memory_is_counted_before_anything_is_allocated() {
-        let host = Host { cores: 2, available_memory: || Some(1 << 30), virtualised: false };
+        let host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
         let fits = |fields: &[(&str, &str)]| admit(&case(fields), &host);
         assert_eq!(fits(&[("bytes", "1KiB")]), Ok(()));
         let told = fits(&[("bytes", "1GiB")]).unwrap_err();
@@ -132,6 +146,12 @@ mod tests {
         );
         assert!(fits(&[("bytes", "1KiB"), ("ranks", "16")]).is_err(), "processes have their overhead");
         assert_eq!(fits(&[("bytes", "1KiB"), ("ranks", "16"), ("backend", "sim")]), Ok(()), "threads have not");
+        let spread = Some(Spread { hosts: 8, most: 2 });
+        assert_eq!(
+            admit(&case(&[("bytes", "1KiB"), ("ranks", "16")]), &Host { spread, ..host }),
+            Ok(()),
+            "two on each of eight hosts"
+        );
         assert_eq!(admit(&case(&[("bytes", "1TB")]), &Host { available_memory: || None, ..host }), Ok(()));
     }
 }

@@ -148,6 +148,8 @@ pub struct RankContext {
     pub abort: Abort,
     /// How the communicator was opened.
     pub options: Options,
+    /// Which of its host's ranks it is, from 0.
+    pub index: u32,
     /// The cores that ranks of this host may use, ascending.
     pub cores: Vec<u32>,
 }

@@ -14,7 +14,7 @@ mod threads;
 mod training;
 mod trial;
 
-pub use admission::{Host, admit, cores_wanted, is_in_process, is_pytorch, is_simulated};
+pub use admission::{Host, Spread, admit, cores_wanted, is_in_process, is_pytorch, is_simulated};
 pub use benchmark::{Benchmark, Done, Measured, Prepared, RankContext, Study, Work};
 pub use collective::CollectiveBenchmark;
 pub use gate::Gate;

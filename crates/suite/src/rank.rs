@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use comm::{Abort, Bootstrap, Call, Communicator, MpiProgress, Observed as ObservedComm, Options, Pace, SimNoise};
+use comm::{
+    Abort, Bootstrap, Call, Communicator, MpiProgress, Observed as ObservedComm, Options, Pace, Place, SimNoise,
+};
 use device::Slice;
 use measure::{
     AgreedStart, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed, WorldSpec,
@@ -381,22 +383,22 @@ pub fn open_rank(
 ) -> Result<(RankWork, Abort), Failure> {
     let place = bootstrap.place();
     let name = spec.fields.get("backend").and_then(Value::as_str).unwrap_or_default();
-    let oversubscribed = oversubscribed || computes_beside(spec, place.size, cores.len());
+    let oversubscribed = oversubscribed || computes_beside(spec, &place, cores.len());
     let options = options(spec, oversubscribed);
     let (comm, abort) = comm::open(name, bootstrap, &options).map_err(failure)?;
     let clock = comm.clock();
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot));
     let comm: Box<dyn Communicator> = Box::new(ObservedComm::new(comm, hook.clone()));
-    let (rank, ranks) = (place.rank, place.size);
-    let context = RankContext { rank, ranks, comm, hook, clock, abort: abort.clone(), options, cores };
+    let Place { rank, size: ranks, index, .. } = place;
+    let context = RankContext { rank, ranks, index, comm, hook, clock, abort: abort.clone(), options, cores };
     Ok((RankWork::new(context)?, abort))
 }
 
 /// Whether what exchanges beside the computation shares its cores: in worlds that train, every rank has threads that
 /// compute and one that waits for others, and a wait that spins would take the core of what it waits for.
-fn computes_beside(spec: &WorldSpec, ranks: u32, cores: usize) -> bool {
+fn computes_beside(spec: &WorldSpec, place: &Place, cores: usize) -> bool {
     let threads = spec.fields.get("threads").and_then(Value::as_u64);
-    threads.is_some_and(|threads| ranks > 1 && ranks as usize * (threads as usize + 1) > cores)
+    threads.is_some_and(|threads| place.size > 1 && place.here as usize * (threads as usize + 1) > cores)
 }
 
 /// The backend's options, from the world's fields.

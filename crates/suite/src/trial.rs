@@ -34,7 +34,13 @@ pub fn trial(
     match launch() {
         Ok(launch) => {
             let oversubscribed = !simulated && admission::cores_wanted(case.ranks(), &case.world) > host.cores;
-            let about = Circumstances { oversubscribed, simulated, virtualised: host.virtualised, seed: 1 };
+            let about = Circumstances {
+                oversubscribed,
+                simulated,
+                virtualised: host.virtualised,
+                clocks_apart: false,
+                seed: 1,
+            };
             case_line(case, &settings, &[launch], about)
         }
         Err(verdict) => CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Failed, verdict.message) },
@@ -60,7 +66,7 @@ mod tests {
         let fields: Vec<_> =
             common.iter().chain(fields).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let plan = record::plan::from_flags(crate::CollectiveBenchmark.about(), &fields, &[]).unwrap();
-        let host = Host { cores: 2, available_memory: || Some(1 << 30), virtualised: false };
+        let host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
         trial(&plan.cases[0], &host, &mut Nobody, Duration::from_secs(20), || None)
     }
 
@@ -78,7 +84,7 @@ mod tests {
         let fields = [("op", "all_reduce"), ("backend", "sim"), ("ranks", "2"), ("bytes", "100GiB")];
         let fields: Vec<_> = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
         let plan = record::plan::from_flags(crate::CollectiveBenchmark.about(), &fields, &[]).unwrap();
-        let host = Host { cores: 2, available_memory: || Some(1 << 30), virtualised: false };
+        let host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
         let line = trial(&plan.cases[0], &host, &mut Nobody, Duration::from_secs(20), || None);
         assert_eq!(line.status, Status::Skipped);
         assert!(line.reason.is_some_and(|reason| reason.contains("not enough memory")));

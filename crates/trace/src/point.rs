@@ -62,6 +62,17 @@ impl StatusSlot {
     pub fn beats(&self) -> u64 {
         self.heartbeat.load(Ordering::Relaxed)
     }
+
+    /// What it holds, to be shown by a slot of another host's page.
+    pub fn words(&self) -> [u64; 2] {
+        [self.operation.load(Ordering::Relaxed), self.heartbeat.load(Ordering::Relaxed)]
+    }
+
+    /// Shows what the slot of another host's page held. Words that no rank writes show no operation.
+    pub fn mirror(&self, [operation, heartbeat]: [u64; 2]) {
+        self.operation.store(operation, Ordering::Relaxed);
+        self.heartbeat.store(heartbeat, Ordering::Relaxed);
+    }
 }
 
 /// The hook of one rank: every communicator call goes through [`Hook::enter`] and [`Hook::leave`].
@@ -252,6 +263,19 @@ mod tests {
         assert_eq!((*slot).as_ref().state().map(|state| (state.number, state.inside)), Some((1, true)));
         hook.begin_case(&[]);
         assert_eq!((*slot).as_ref().state(), None);
+    }
+
+    #[test]
+    fn a_mirror_shows_what_its_original_does() {
+        let (hook, slot, _) = hook();
+        hook.enter(Collective::AllGather);
+        (*slot).as_ref().beat();
+        let mirror = StatusSlot::default();
+        mirror.mirror((*slot).as_ref().words());
+        assert_eq!((mirror.state(), mirror.beats()), ((*slot).as_ref().state(), 1));
+        assert!(mirror.state().is_some());
+        mirror.mirror([u64::MAX, 0]);
+        assert_eq!(mirror.state(), None, "no operation has that number");
     }
 
     #[test]

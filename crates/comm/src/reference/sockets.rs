@@ -57,7 +57,7 @@ impl Sockets {
             let set = link.set_read_timeout(Some(POLL)).and_then(|()| link.set_write_timeout(Some(POLL)));
             set.map_err(|source| Error::System { what: "set a socket's time-out".to_owned(), source })?;
         }
-        let place = Place { rank: rank as u32, size: members.len() as u32, host: place.host };
+        let place = Place::alone(rank as u32, members.len() as u32, place.host);
         Ok(Some(Self { place, abort: abort.clone(), links }))
     }
 

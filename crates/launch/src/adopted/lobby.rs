@@ -1,7 +1,9 @@
 //! The coordinator's end: gathers the posts of its launcher, has them start ranks, and lets them go with the exit code.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use comm::mpi::{Facts, Vendor};
@@ -9,27 +11,34 @@ use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use serde_json::{Map, Value};
 use terms::Rank;
 
-use crate::connection::Connection;
-use crate::control::{Secret, ToRank};
+use crate::away::{Post, Posts, locked};
+use crate::control::{Away, FromRank, Here, Nonce, Secret, ToRank};
 use crate::descriptor::path_of;
 use crate::interrupt;
 use crate::invitation::Invitation;
 use crate::mpi::{Extras, lacking};
 use crate::opening::Opening;
-use crate::placement::{CoreMask, cores_of};
+use crate::placement::{CoreMask, allowed_cores, host_name};
 use crate::poll::{Interest, PollSet};
 use crate::rank::{Seat, launched_argument};
-use crate::rendezvous::Rendezvous;
+use crate::reach;
+use crate::rendezvous::{Joined, Rendezvous};
 use crate::starter::{Wishes, check_descriptors, not_started};
 use crate::world::ProcessWorld;
 
+use super::hosts::{RankHost, cores_for, group, layout};
 use super::notice::{self, Notice};
 use super::{Adoption, no_mpi, refused};
 
-/// All posts of a launcher, each with its process number. Starts worlds: `&Lobby` is a [`Starter`].
+/// All posts of a launcher. Starts worlds: `&Lobby` is a [`Starter`].
 pub struct Lobby {
     adoption: Adoption,
-    posts: RefCell<Vec<(u32, Connection)>>,
+    /// Secrets of worlds follow from it.
+    secret: Secret,
+    /// Where worlds listen.
+    address: IpAddr,
+    posts: Posts,
+    hosts: Vec<RankHost>,
     limit: Duration,
     /// An MPI world was started: what the launcher keeps for its processes can be used once.
     initialised: Cell<bool>,
@@ -44,23 +53,37 @@ impl Lobby {
     pub fn gather(adoption: Adoption, limit: Duration) -> Result<Self, Verdict> {
         let failed = |what: &'static str| move |error: io::Error| refused(format!("{what}: {error}"), None);
         let secret = Secret::fresh().map_err(failed("making a secret"))?;
-        let mut rendezvous =
-            Rendezvous::open(secret.clone(), adoption.size).map_err(failed("listening on loopback"))?;
-        let address = rendezvous.address().map_err(failed("listening on loopback"))?;
+        let address = listening(&adoption)?;
+        let mut rendezvous = Rendezvous::open(address, secret.clone(), adoption.size).map_err(failed("listening"))?;
+        let place = rendezvous.address().map_err(failed("listening"))?;
         let spec = WorldSpec { ranks: adoption.size, fields: Map::new() };
-        let invitation = Invitation::new(address, &secret, limit, (Vec::new(), false), spec);
+        let invitation = Invitation::new(place, &secret, limit, (Vec::new(), false), spec);
         let pid = std::process::id();
         let started = notice::began(pid).ok_or_else(|| refused("reading /proc/self/stat".to_owned(), None))?;
-        let published = notice::publish(&adoption.folder, &adoption.job, &Notice { pid, started, invitation });
+        let notice = Notice { pid, started, host: host_name(), invitation };
+        let published = notice::publish(&adoption.folder, &adoption.job, &notice);
         let published = published.map_err(|why| refused(format!("the ranks cannot be told of: {why}"), None))?;
-        let posts = wait_for(&mut rendezvous, &adoption, limit)?;
+        let arrived = wait_for(&mut rendezvous, &adoption, limit)?;
         drop(published);
-        let mut cores: Vec<u32> = posts.iter().flat_map(|(pid, _)| cores_of(*pid).unwrap_or_default()).collect();
-        cores.sort_unstable();
-        cores.dedup();
+        let (posts, here): (Vec<Post>, Vec<Here>) = arrived.into_iter().unzip();
+        let mut hosts = group(posts.iter().map(|post| post.host.clone()).zip(here).collect())
+            .map_err(|why| refused(why, Some("`hostname` must tell hosts with ranks apart".to_owned())))?;
+        let posts = Posts::new(Mutex::new(posts));
         // Where a container allows less, this process keeps what it has, and the record says so.
-        let _ = CoreMask::of(&cores).bind_this_thread();
-        Ok(Self { adoption, posts: RefCell::new(posts), limit, initialised: Cell::new(false) })
+        let _ = CoreMask::of(&hosts[0].numbers()).bind_this_thread();
+        let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
+        hosts[0].cores.retain(|core| kept.contains(&core.number));
+        Ok(Self { adoption, secret, address, posts, hosts, limit, initialised: Cell::new(false) })
+    }
+
+    /// The hosts with ranks; this one, which has rank 0, first.
+    pub fn hosts(&self) -> &[RankHost] {
+        &self.hosts
+    }
+
+    /// Cores for all ranks; fewer than ranks where one of the hosts has fewer than ranks there.
+    pub fn cores(&self) -> usize {
+        cores_for(&self.hosts, self.adoption.size)
     }
 
     /// Ranks that the launcher started.
@@ -110,9 +133,9 @@ impl Lobby {
 
     /// Lets all processes go, with the exit code of the run.
     pub fn dismiss(&self, code: u8) {
-        for (_, post) in self.posts.borrow_mut().iter_mut() {
+        for post in locked(&self.posts).iter_mut() {
             // One that is gone needs no leave.
-            let _ = post.send(&ToRank::Dismissed(code));
+            post.send(&ToRank::Dismissed(code));
         }
     }
 
@@ -130,6 +153,13 @@ impl Lobby {
         let wishes = Wishes::of(&spec).map_err(|message| not_started(message, None))?;
         check_descriptors(size)?;
         let backend = spec.fields.get("backend").and_then(Value::as_str).and_then(comm::backend);
+        if self.hosts.len() > 1 && backend.is_some_and(|backend| backend.about().one_host) {
+            let name = backend.map_or("", |backend| backend.about().name);
+            return Err(lacking(format!(
+                "`{name}` needs all ranks on one host, and they are on {}",
+                self.host_names()
+            )));
+        }
         let mut environment = wishes.environment.clone();
         if backend.is_some_and(|backend| backend.about().launched) {
             let library = spec.fields.get("mpi_library").and_then(Value::as_str);
@@ -154,22 +184,63 @@ impl Lobby {
         bound: bool,
         environment: Vec<(String, String)>,
     ) -> Result<ProcessWorld, Verdict> {
-        let Opening { mut world, invitation, status, .. } = Opening::of(spec, bound, self.limit)?;
+        let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
+        let world = Nonce::fresh().map_err(failed("making a nonce"))?;
+        let secret = self.secret.of_world(&world);
+        let layout = layout(&self.hosts);
+        let opening = Opening::at(self.address, &secret, layout.clone(), spec, bound, self.limit)?;
+        let Opening { world: mut processes, address, invitation, status, .. } = opening;
         let argument = launched_argument(self.adoption.adapter.seat, &path_of(&invitation), &path_of(&status));
-        for ((pid, post), rank) in self.posts.borrow_mut().iter_mut().zip(0..) {
-            let order = ToRank::Serve { argument: argument.clone(), environment: environment.clone() };
-            if post.send(&order).is_err() {
-                let message = format!(
-                    "the process that {} started as rank {rank} (pid {pid}, this host) is gone, and only its launcher \
-                     could start another",
-                    self.launcher()
-                );
-                return Err(Verdict { ranks: vec![Rank(rank)], ..not_started(message, None) });
+        let (hosts, spec, patience) = (layout.clone(), spec.clone(), self.limit);
+        let abroad =
+            Away { world, address, patience, cores: Vec::new(), bound, hosts, spec, environment: environment.clone() };
+        let ranks = abroad.spec.ranks;
+        for (post, rank) in locked(&self.posts).iter_mut().zip(0..) {
+            let host = layout.get(rank).map_or(0, |host| *host as usize);
+            let order = if host == 0 {
+                ToRank::Serve { argument: argument.clone(), environment: environment.clone() }
+            } else {
+                ToRank::ServeAway(Box::new(Away { cores: self.hosts[host].numbers(), ..abroad.clone() }))
+            };
+            if !post.send(&order) {
+                return Err(gone(post, rank as u32, self.launcher()));
             }
         }
-        world.start_elsewhere(spec.ranks, vec![invitation, status]);
-        Ok(world)
+        let elsewhere = (0..ranks).filter(|rank| layout.get(*rank as usize).is_some_and(|host| *host > 0));
+        let away = crate::away::Away::new(self.posts.clone(), world, elsewhere);
+        processes.start_elsewhere(ranks, vec![invitation, status], Some(away));
+        Ok(processes)
     }
+
+    /// "node-a, node-b and 2 more".
+    fn host_names(&self) -> String {
+        const SHOWN: usize = 4;
+        let names: Vec<&str> = self.hosts.iter().take(SHOWN).map(|host| host.name.as_str()).collect();
+        let more = self.hosts.len().saturating_sub(SHOWN);
+        format!("{}{}", names.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() })
+    }
+}
+
+/// Where the coordinator listens: on loopback, unless other hosts have ranks, too.
+fn listening(adoption: &Adoption) -> Result<IpAddr, Verdict> {
+    if !adoption.several {
+        return Ok(Ipv4Addr::LOCALHOST.into());
+    }
+    let found = reach::outward(adoption.interface.as_deref());
+    found.map(|found| found.address).map_err(|why| {
+        let hint = "RANKMARK_INTERFACE=eth0, or an address, in the environment of the process of rank 0";
+        refused(format!("ranks on other hosts must reach this one: {why}"), Some(hint.to_owned()))
+    })
+}
+
+fn gone(post: &Post, rank: u32, launcher: &str) -> Verdict {
+    let host = if post.host == host_name() { "this host".to_owned() } else { format!("on {}", post.host) };
+    let pid = post.pid;
+    let message = format!(
+        "the process that {launcher} started as rank {rank} (pid {pid}, {host}) is gone, and only its launcher could \
+         start another"
+    );
+    Verdict { ranks: vec![Rank(rank)], ..not_started(message, None) }
 }
 
 impl Starter for &Lobby {
@@ -178,46 +249,77 @@ impl Starter for &Lobby {
     }
 }
 
-/// Waits until every post has proved itself; in rank order.
-fn wait_for(
-    rendezvous: &mut Rendezvous,
-    adoption: &Adoption,
-    limit: Duration,
-) -> Result<Vec<(u32, Connection)>, Verdict> {
-    let (deadline, size) = (Instant::now() + limit, adoption.size as usize);
-    let mut posts: Vec<Option<(u32, Connection)>> = Vec::new();
-    posts.resize_with(size, || None);
-    let mut polls = PollSet::default();
-    while !rendezvous.is_complete() {
+/// Waits until every post has proved itself and said where it is; in rank order.
+fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption, limit: Duration) -> Result<Vec<(Post, Here)>, Verdict> {
+    let deadline = Instant::now() + limit;
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    arrivals.resize_with(adoption.size as usize, Arrival::default);
+    let (mut polls, mut inbox) = (PollSet::default(), Vec::new());
+    while arrivals.iter().any(|arrival| arrival.here.is_none()) {
         let now = Instant::now();
         if let Some(signal) = interrupt::requested() {
             let message = format!("interrupted by {}", interrupt::name(signal));
             return Err(Verdict { kind: VerdictKind::Interrupted, ..refused(message, None) });
         }
         if now >= deadline {
-            return Err(absent(&posts, adoption, limit));
+            return Err(absent(&arrivals, adoption, limit));
         }
         polls.clear();
         if let Some(alarm) = interrupt::descriptor() {
             polls.add(alarm, Interest::Read);
         }
+        arrivals.iter_mut().for_each(|arrival| arrival.register(&mut polls));
         rendezvous.register(&mut polls);
         let until = rendezvous.next_deadline().map_or(deadline, |next| next.min(deadline));
         polls
             .wait(Some(until.saturating_duration_since(now)))
             .map_err(|error| refused(format!("waiting for ranks: {error}"), None))?;
-        for joined in rendezvous.serve(&polls, Instant::now()) {
-            if let Some(place) = posts.get_mut(joined.hello.rank as usize) {
-                *place = Some((joined.hello.pid, joined.connection));
+        arrivals.iter_mut().for_each(|arrival| arrival.serve(&polls, &mut inbox));
+        for Joined { hello, connection } in rendezvous.serve(&polls, Instant::now()) {
+            if let Some(arrival) = arrivals.get_mut(hello.rank as usize) {
+                arrival.post = Some(Post { pid: hello.pid, host: hello.host, connection, lost: None });
+                // What it says at once may be here already, with no more to come.
+                arrival.listen(&mut inbox);
             }
         }
     }
-    Ok(posts.into_iter().flatten().collect())
+    Ok(arrivals.into_iter().filter_map(|arrival| arrival.post.zip(arrival.here)).collect())
+}
+
+/// What has come of one post so far.
+#[derive(Default)]
+struct Arrival {
+    post: Option<Post>,
+    here: Option<Here>,
+    watched: Option<usize>,
+}
+
+impl Arrival {
+    fn register(&mut self, polls: &mut PollSet) {
+        let expected = self.post.as_ref().filter(|post| self.here.is_none() && post.lost.is_none());
+        self.watched = expected.map(|post| polls.add(post.connection.descriptor(), Interest::Read));
+    }
+
+    fn serve(&mut self, polls: &PollSet, inbox: &mut Vec<FromRank>) {
+        if self.watched.is_some_and(|index| polls.happened(index)) {
+            self.listen(inbox);
+        }
+    }
+
+    fn listen(&mut self, inbox: &mut Vec<FromRank>) {
+        let Some(post) = &mut self.post else { return };
+        post.lost = post.connection.receive(inbox).err();
+        for message in inbox.drain(..) {
+            if let FromRank::Here(here) = message {
+                self.here = Some(*here);
+            }
+        }
+    }
 }
 
 /// Who never arrived.
-fn absent(posts: &[Option<(u32, Connection)>], adoption: &Adoption, limit: Duration) -> Verdict {
-    let missing = posts.iter().zip(0..).filter(|(post, _)| post.is_none());
+fn absent(arrivals: &[Arrival], adoption: &Adoption, limit: Duration) -> Verdict {
+    let missing = arrivals.iter().zip(0..).filter(|(arrival, _)| arrival.here.is_none());
     let ranks: Vec<Rank> = missing.map(|(_, rank)| Rank(rank)).collect();
     let shown: Vec<String> = ranks.iter().take(8).map(|Rank(rank)| rank.to_string()).collect();
     let more = if ranks.len() > 8 { format!(" and {} more", ranks.len() - 8) } else { String::new() };
@@ -229,6 +331,7 @@ fn absent(posts: &[Option<(u32, Connection)>], adoption: &Adoption, limit: Durat
         adoption.launcher(),
         adoption.size
     );
-    let hint = Some("all ranks must run this same command, as one user on one host".to_owned());
-    Verdict { ranks, ..refused(message, hint) }
+    let same = "all ranks must run this same command, as one user";
+    let hint = if adoption.several { format!("{same}; {}", adoption.sharing()) } else { format!("{same} on one host") };
+    Verdict { ranks, ..refused(message, Some(hint)) }
 }

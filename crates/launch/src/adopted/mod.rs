@@ -7,9 +7,13 @@
 //! its [`Lobby`] takes the part of a starter. Ranks are children, not the posts themselves, so that one run can have
 //! several worlds, and a rank that dies takes its world with it and not the job.
 //!
-//! Posts find their coordinator by a file that only this user can read (`notice`), and prove themselves as ranks do. All
-//! on one host: several are refused.
+//! Posts find their coordinator by a file that only this user can read (`notice`), and prove themselves as ranks do. On
+//! several hosts that file lies in a folder that they share, and the coordinator listens on an address that they reach.
+//! Ranks of the coordinator's host open its memory; those of others open that of their post, which makes there what was
+//! told to it, tells what its status page shows, and how its rank ended.
 
+mod hosts;
+mod kept;
 mod lobby;
 mod notice;
 mod post;
@@ -18,8 +22,9 @@ use std::path::PathBuf;
 
 use measure::{Verdict, VerdictKind};
 
-use crate::rank::{ADAPTERS, Adapter, JOB_COMPLETION_INDEX, WORLD_SIZE, number};
+use crate::rank::{ADAPTERS, Adapter, JOB_COMPLETION_INDEX, Seat, WORLD_SIZE, number};
 
+pub use hosts::RankHost;
 pub use lobby::Lobby;
 pub use post::{coordinator_arguments, is_coordinator, serve};
 
@@ -38,6 +43,10 @@ pub struct Adoption {
     job: String,
     /// Where the file lies that names the coordinator.
     folder: PathBuf,
+    /// The launcher started ranks on other hosts, too.
+    several: bool,
+    /// The network interface on which the coordinator listens then, where the user named one.
+    interface: Option<String>,
 }
 
 /// Programs that start several processes, by what their names begin with.
@@ -67,15 +76,33 @@ impl Adoption {
         if rank >= size {
             return Err(wrong(format!("{} is {rank}, which is not one of {size} ranks", adapter.rank)));
         }
-        if let Some(here) = variable(adapter.local_size).filter(|here| *here != size.to_string()) {
-            let message = format!(
-                "{} started {size} ranks on several hosts ({}={here}), and only ranks on one host can be adopted yet",
-                adapter.title, adapter.local_size
-            );
-            return Err(refused(message, Some("start all of them on one host".to_owned())));
+        let several = on_several_hosts(adapter, size, variable);
+        let several_refused = |hint: &'static str| {
+            move |why: String| {
+                let message = format!("{} started {size} ranks on several hosts, and {why}", adapter.title);
+                refused(message, Some(hint.to_owned()))
+            }
+        };
+        if several && adapter.seat == Seat::Kubernetes {
+            let why = format!("no backend of its ranks reaches from pod to pod ({}=1)", adapter.local_size);
+            return Err(several_refused("one pod that starts all ranks: `rankmark gen-job --ranks 1`")(why));
         }
-        let folder = notice::folder(variable);
-        Ok(Some(Self { adapter, rank, size, job: job(adapter, variable), folder }))
+        let folder = notice::folder(variable, several)
+            .map_err(several_refused("RANKMARK_RENDEZVOUS_DIR names a folder that they share"))?;
+        let job = job(adapter, variable, several)
+            .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
+        Ok(Some(Self { adapter, rank, size, job, folder, several, interface: variable("RANKMARK_INTERFACE") }))
+    }
+
+    /// What ranks on several hosts must share.
+    fn sharing(&self) -> String {
+        let folder = self.folder.display();
+        let local =
+            notice::kept_local(&self.folder).map_or_else(String::new, |kind| format!(" (it is on {kind} here)"));
+        format!(
+            "the folder {folder}{local} must be the same on all hosts, or RANKMARK_RENDEZVOUS_DIR name one that is, and \
+             they must reach the address on which the coordinator listens, which RANKMARK_INTERFACE chooses"
+        )
     }
 
     /// "Open MPI's mpirun".
@@ -84,16 +111,32 @@ impl Adoption {
     }
 }
 
-/// What names the job: the launcher's own words, else the process of the launcher.
-fn job(adapter: &Adapter, variable: Variables<'_>) -> String {
-    let words: Vec<String> = adapter.job.iter().filter_map(|name| variable(name)).collect();
+/// Whether the launcher says that other hosts have ranks, too.
+fn on_several_hosts(adapter: &Adapter, size: u32, variable: Variables<'_>) -> bool {
+    let elsewhere = variable(adapter.local_size).is_some_and(|here| here != size.to_string());
+    // Where a step's ranks speak PMI, only SLURM tells.
+    let nodes = variable("SLURM_STEP_NUM_NODES").filter(|_| adapter.job.contains(&"SLURM_STEP_ID"));
+    elsewhere || nodes.and_then(|nodes| nodes.parse::<u32>().ok()).is_some_and(|nodes| nodes > 1)
+}
+
+/// Of the words that name a job: those that another host has not.
+const OF_ONE_HOST: [&str; 1] = ["PMIX_SERVER_TMPDIR"];
+
+/// What names the job: the user's or the launcher's own words, else the process of the launcher, which other hosts do not
+/// know.
+fn job(adapter: &Adapter, variable: Variables<'_>, several: bool) -> Result<String, String> {
+    let names = adapter.job.iter().filter(|name| !several || !OF_ONE_HOST.contains(name));
+    let words: Vec<String> = ["RANKMARK_JOB"].iter().chain(names).filter_map(|name| variable(name)).collect();
     if !words.is_empty() {
-        return format!("{} {}", adapter.title, words.join(" "));
+        return Ok(format!("{} {}", adapter.title, words.join(" ")));
+    }
+    if several {
+        return Err("does not name the job to them".to_owned());
     }
     let is_launcher = |name: &str| LAUNCHERS.iter().chain(&KEEPERS).any(|known| name.starts_with(known));
     let ancestor = notice::ancestor(&is_launcher).or_else(notice::parent);
     let ancestor = ancestor.map_or_else(String::new, |parent| format!("{} {}", parent.pid, parent.started));
-    format!("{} {ancestor}", adapter.title)
+    Ok(format!("{} {ancestor}", adapter.title))
 }
 
 /// A process that a launcher has started without saying which of how many it is: each would think that it is alone.

@@ -1,9 +1,10 @@
 //! Where posts find their coordinator: a file of mode 0600 in a folder of mode 0700, named after the job, that holds its
 //! address and the secret. It is there only until all posts have joined. Also the processes above this one.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::invitation::Invitation;
+use crate::placement::host_name;
+use crate::rendezvous::HANDSHAKE_LIMIT;
 
 use super::Variables;
 
@@ -23,6 +26,8 @@ pub(super) struct Notice {
     /// The coordinator's process, and when it began: a number may be used again.
     pub(super) pid: u32,
     pub(super) started: u64,
+    /// The host on which that is so.
+    pub(super) host: String,
     pub(super) invitation: Invitation,
 }
 
@@ -36,8 +41,22 @@ impl Drop for Published {
     }
 }
 
-/// This user's folder for such files: below XDG_RUNTIME_DIR where that is this user's own, else in /tmp.
-pub(super) fn folder(variable: Variables<'_>) -> PathBuf {
+/// This user's folder for such files. The one below RANKMARK_RENDEZVOUS_DIR, where that is set. Else, where all ranks are on
+/// one host, below XDG_RUNTIME_DIR if that is this user's own, or in /tmp; and where they are on several, in the home
+/// directory, which hosts usually share.
+///
+/// # Errors
+/// When ranks are on several hosts and there is no home directory.
+pub(super) fn folder(variable: Variables<'_>, several: bool) -> Result<PathBuf, String> {
+    let path = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    match (path("RANKMARK_RENDEZVOUS_DIR"), several) {
+        (Some(given), _) => Ok(given.join("rankmark")),
+        (None, true) => path("HOME").map(|home| home.join(".rankmark")).ok_or_else(|| "HOME is not set".to_owned()),
+        (None, false) => Ok(local_folder(variable)),
+    }
+}
+
+fn local_folder(variable: Variables<'_>) -> PathBuf {
     let given = variable("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let own = given.filter(|path| fs::symlink_metadata(path).is_ok_and(|found| private(&found, true).is_ok()));
     own.map_or_else(|| PathBuf::from(format!("/tmp/rankmark-{}", user())), |path| path.join("rankmark"))
@@ -85,8 +104,9 @@ pub(super) fn publish(folder: &Path, job: &str, notice: &Notice) -> Result<Publi
     let told = |error: io::Error| format!("{}: {error}", path.display());
     let mut file = match create(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            if let Some(other) = read(folder, job).ok().filter(|other| began(other.pid) == Some(other.started)) {
-                return Err(format!("another coordinator (pid {}) has this job's ranks already", other.pid));
+            if let Some(other) = read(folder, job).ok().filter(lives) {
+                let Notice { pid, host, .. } = other;
+                return Err(format!("another coordinator (pid {pid} on {host}) has this job's ranks already"));
             }
             fs::remove_file(&path).map_err(told)?;
             create(&path)
@@ -98,6 +118,14 @@ pub(super) fn publish(folder: &Path, job: &str, notice: &Notice) -> Result<Publi
     let text = serde_json::to_vec(notice).map_err(|error| error.to_string())?;
     file.write_all(&text).map_err(told)?;
     Ok(published)
+}
+
+/// Whether the coordinator of this notice is still there. Of one on another host its port tells.
+fn lives(other: &Notice) -> bool {
+    if other.host == host_name() {
+        return began(other.pid) == Some(other.started);
+    }
+    TcpStream::connect_timeout(&other.invitation.address, HANDSHAKE_LIMIT).is_ok()
 }
 
 fn create(path: &Path) -> io::Result<File> {
@@ -113,11 +141,33 @@ pub(super) fn read(folder: &Path, job: &str) -> Result<Notice, String> {
     let told = |error: io::Error| format!("{}: {error}", path.display());
     let found = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
+    // A network file system remembers for a while that there was no such file; looking through the folder makes it ask.
+    let _ = fs::read_dir(folder).map(Iterator::count);
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&path).map_err(told)?;
     private(&file.metadata().map_err(told)?, false).map_err(|why| format!("{} {why}", path.display()))?;
     let mut text = Vec::new();
     file.take(LONGEST).read_to_end(&mut text).map_err(told)?;
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// The name of the file system of this folder, where it is one that hosts do not share.
+pub(super) fn kept_local(folder: &Path) -> Option<&'static str> {
+    const LOCAL: [(i64, &str); 6] = [
+        (0xef53, "ext4"),
+        (0x5846_5342, "xfs"),
+        (0x9123_683e, "btrfs"),
+        (0x0102_1994, "tmpfs"),
+        (0x794c_7630, "overlay"),
+        (0x2fc1_2fc1, "zfs"),
+    ];
+    let path = CString::new(folder.as_os_str().as_encoded_bytes()).ok()?;
+    // SAFETY: all zeros is a valid statfs.
+    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: a terminated path and a valid out-pointer.
+    if unsafe { libc::statfs(path.as_ptr(), &mut found) } < 0 {
+        return None;
+    }
+    LOCAL.iter().find(|(magic, _)| *magic == found.f_type as i64).map(|(_, name)| *name)
 }
 
 /// A process above this one.

@@ -3,20 +3,22 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::BorrowedFd;
+use std::net::TcpStream;
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::control::ToRank;
+use crate::control::{FromRank, Here, Secret, ToRank};
 use crate::interrupt;
 use crate::launcher::leave_with;
-use crate::placement::host_name;
+use crate::placement::{allowed_cores, host_name};
 use crate::poll::{Interest, PollSet};
 use crate::process::Process;
 use crate::rank::{Departure, RankChannel, join};
-use crate::starter::{become_rank, keep_children, own_name};
+use crate::starter::{keep_children, own_name};
 
+use super::kept::Kept;
 use super::{Adoption, notice};
 
 /// The hidden argument of a coordinator that the post of rank 0 starts; what follows it is the user's.
@@ -50,7 +52,7 @@ pub fn serve(adoption: &Adoption, arguments: &[OsString], limit: Duration) -> Re
         forward_signals(child.id()).map_err(Departure::System)?;
     }
     let dismissed = match arrive(adoption, coordinator.as_mut(), limit) {
-        Ok(mut channel) => obey(&mut channel),
+        Ok((mut channel, secret)) => obey(adoption, &mut channel, &secret),
         Err(departure) => Err(departure),
     };
     match coordinator {
@@ -101,17 +103,21 @@ fn forward_signals(coordinator: u32) -> io::Result<()> {
     std::thread::Builder::new().name("signals".to_owned()).stack_size(128 << 10).spawn(wait).map(drop)
 }
 
-/// Finds the coordinator and joins it.
+/// Finds the coordinator, joins it, and says where this is. Gives the run's secret, too.
 pub(super) fn arrive(
     adoption: &Adoption,
     mut coordinator: Option<&mut Child>,
     limit: Duration,
-) -> Result<RankChannel, Departure> {
+) -> Result<(RankChannel, Secret), Departure> {
     let deadline = Instant::now() + limit;
     let host = host_name();
     loop {
         let why = match notice::read(&adoption.folder, &adoption.job) {
-            Err(why) => Departure::NoCoordinator { launcher: adoption.launcher(), rank: adoption.rank, cause: why },
+            Err(why) => {
+                let hint = if adoption.several { format!("; {}", adoption.sharing()) } else { String::new() };
+                let cause = format!("{why}{hint}");
+                Departure::NoCoordinator { launcher: adoption.launcher(), rank: adoption.rank, cause }
+            }
             Ok(mut notice) => {
                 let said = notice.invitation.spec.ranks;
                 if said != adoption.size {
@@ -122,7 +128,10 @@ pub(super) fn arrive(
                 match join(&notice.invitation, adoption.rank, &host) {
                     Err(refused @ Departure::Refused(_)) => return Err(refused),
                     Err(other) => other,
-                    Ok(channel) => return Ok(channel),
+                    Ok(mut channel) => {
+                        channel.send(&FromRank::Here(Box::new(here()?)))?;
+                        return Ok((channel, notice.invitation.secret().map_err(Departure::System)?));
+                    }
                 }
             }
         };
@@ -135,43 +144,64 @@ pub(super) fn arrive(
     }
 }
 
-/// Starts ranks until the run is over.
-fn obey(channel: &mut RankChannel) -> Result<u8, Departure> {
-    let mut rank: Option<Child> = None;
+/// What this process's host is.
+fn here() -> Result<Here, Departure> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(Departure::System)?;
+    let cores = allowed_cores().map_err(Departure::System)?;
+    let (cores, machine) = (measure::machine::processors(&cores), measure::machine::detect());
+    Ok(Here { boot: boot.trim().to_owned(), cores, machine })
+}
+
+/// Starts ranks until the run is over. `run` is the run's secret.
+fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<u8, Departure> {
+    let stream = channel.stream()?;
+    let mut kept: Option<Kept> = None;
     loop {
-        let message = channel.receive();
-        // Of the world before; it has left, or was killed.
-        if let Some(mut child) = rank.take() {
-            if message.is_err() {
-                // Its guardian has noticed, too, and gives its collective a moment to end.
-                let deadline = Instant::now() + ATTEMPT;
-                while matches!(child.try_wait(), Ok(None)) && Instant::now() < deadline {
-                    std::thread::sleep(LOOK);
+        let message = next(channel, &stream, &mut kept);
+        match message {
+            Ok(ToRank::Serve { argument, environment }) => {
+                // That of the world before has left, or is killed now.
+                drop(kept.take());
+                kept = Some(Kept::start(&argument, &environment)?);
+            }
+            Ok(ToRank::ServeAway(away)) => {
+                drop(kept.take());
+                kept = Some(Kept::start_away(adoption.adapter.seat, adoption.rank, run, *away)?);
+            }
+            Ok(ToRank::End(world)) => {
+                if let Some(rank) = kept.as_mut().filter(|rank| rank.is_of(&world)) {
+                    rank.end();
                 }
             }
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-        match message? {
-            ToRank::Serve { argument, environment } => rank = Some(start_rank(&argument, &environment)?),
-            ToRank::Dismissed(code) => return Ok(code),
-            _ => return Err(Departure::Protocol("a message that is out of place".to_owned())),
+            Ok(ToRank::Dismissed(code)) => return Ok(code),
+            Ok(_) => return Err(Departure::Protocol("a message that is out of place".to_owned())),
+            Err(departure) => {
+                // Its guardian has noticed, too, and gives its collective a moment to end.
+                if let Some(rank) = &mut kept {
+                    rank.await_end(ATTEMPT);
+                }
+                return Err(departure);
+            }
         }
     }
 }
 
-fn start_rank(argument: &str, environment: &[(String, String)]) -> Result<Child, Departure> {
-    let parent = std::process::id();
-    // What ranks and their libraries print goes where the launcher collects errors: standard output is the record's.
-    // SAFETY: the descriptor is open as long as this process lives; a copy of it is made.
-    let errors = unsafe { BorrowedFd::borrow_raw(libc::STDERR_FILENO) };
-    let errors = errors.try_clone_to_owned().map_err(Departure::System)?;
-    let mut command = Command::new("/proc/self/exe");
-    command.arg0(own_name()).arg(argument).stdin(Stdio::null()).stdout(errors);
-    command.envs(environment.iter().map(|(name, value)| (name, value)));
-    // A group of its own: only the coordinator ends it in order.
-    command.process_group(0);
-    // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-    unsafe { command.pre_exec(move || become_rank(parent, &[], None)) };
-    command.spawn().map_err(Departure::System)
+/// The coordinator's next message; until then it is told of the rank.
+fn next(channel: &mut RankChannel, stream: &TcpStream, kept: &mut Option<Kept>) -> Result<ToRank, Departure> {
+    let mut polls = PollSet::default();
+    loop {
+        if let Some(message) = channel.arrived()? {
+            return Ok(message);
+        }
+        if let Some(rank) = kept {
+            rank.tell(channel)?;
+        }
+        polls.clear();
+        let coordinator = polls.add(stream.as_fd(), Interest::Read);
+        let again = kept.as_ref().and_then(|rank| rank.register(&mut polls));
+        polls.wait(again).map_err(Departure::System)?;
+        if polls.happened(coordinator) {
+            return channel.receive();
+        }
+    }
 }

@@ -14,6 +14,7 @@ use super::post::arrive;
 use super::*;
 use crate::control::Secret;
 use crate::invitation::Invitation;
+use crate::placement::host_name;
 use crate::rank::Departure;
 
 const OPEN: &[(&str, &str)] = &[
@@ -94,6 +95,38 @@ fn jobs_are_told_apart_and_ranks_of_one_are_not() {
 }
 
 #[test]
+fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
+    let home = [("HOME", "/h/u")];
+    let with = |more: &[(&'static str, &'static str)]| [&home[..], more].concat();
+    let apart = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.a")]);
+    let adoption = of(OPEN, &apart).unwrap().unwrap();
+    assert!(adoption.several && adoption.folder == Path::new("/h/u/.rankmark"), "{:?}", adoption.folder);
+    // That folder has the name of its host.
+    let elsewhere = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.b")]);
+    assert_eq!(of(OPEN, &elsewhere).unwrap().unwrap().job, adoption.job);
+    assert!(!adopted(OPEN).several);
+    // One host has as many as it says, and two of them twice.
+    assert!(!adopted(SRUN).several);
+    assert!(of(SRUN, &with(&[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")])).unwrap().unwrap().several);
+    // `srun --mpi=pmi2` says so nowhere else.
+    let pmi = with(&[("MPI_LOCALNRANKS", ""), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_NODES", "2")]);
+    assert!(of(HYDRA, &pmi).unwrap().unwrap().several);
+
+    let why = |changed: &[(&str, &str)]| {
+        let Verdict { message, hint, .. } = of(HYDRA, changed).err().expect("refused");
+        format!("{message} (hint: {})", hint.unwrap_or_default())
+    };
+    let nameless = why(&with(&[("MPI_LOCALNRANKS", "2")]));
+    assert!(nameless.contains("4 ranks on several hosts, and does not name the job to them"), "{nameless}");
+    assert!(nameless.contains("RANKMARK_JOB"), "{nameless}");
+    assert!(of(HYDRA, &with(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")])).unwrap().unwrap().several);
+    let homeless = why(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")]);
+    assert!(homeless.contains("HOME is not set") && homeless.contains("RANKMARK_RENDEZVOUS_DIR"), "{homeless}");
+    let given = of(OPEN, &with(&[("RANKMARK_RENDEZVOUS_DIR", "/shared")])).unwrap().unwrap();
+    assert_eq!(given.folder, Path::new("/shared/rankmark"), "the user's word counts on one host, too");
+}
+
+#[test]
 fn what_is_no_launch_of_several_is_left_alone() {
     assert!(of(&[], &[]).unwrap().is_none());
     assert!(of(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
@@ -109,9 +142,6 @@ fn what_is_no_launch_of_several_is_left_alone() {
 #[test]
 fn what_could_not_be_right_is_refused() {
     let why = |variables, changed: &[(&str, &str)]| of(variables, changed).err().expect("refused").to_string();
-    let several = why(OPEN, &[("OMPI_COMM_WORLD_LOCAL_SIZE", "2")]);
-    assert!(several.contains("4 ranks on several hosts (OMPI_COMM_WORLD_LOCAL_SIZE=2)"), "{several}");
-    assert!(why(SRUN, &[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")]).contains("several hosts"));
     assert!(why(HYDRA, &[("PMI_RANK", "4")]).contains("PMI_RANK is 4, which is not one of 4 ranks"));
     assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
     assert!(why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]).contains("several hosts"));
@@ -142,7 +172,7 @@ fn all_arrive_are_told_to_go_and_nothing_is_left() {
     let posts: Vec<_> = (0..3)
         .map(|rank| {
             let adoption = seat(folder.path(), rank, 3);
-            spawn(move || arrive(&adoption, None, Duration::from_secs(20)).map(|mut channel| channel.receive()))
+            spawn(move || arrive(&adoption, None, Duration::from_secs(20)).map(|(mut channel, _)| channel.receive()))
         })
         .collect();
     let lobby = lobby.join().unwrap().unwrap();
@@ -168,16 +198,21 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     );
     assert!(begun.elapsed() >= SHORT && begun.elapsed() < Duration::from_secs(10));
     // Who did arrive is not left waiting.
-    assert!(matches!(joined.map(|mut channel| channel.receive().map(drop)), Ok(Err(Departure::Lost))));
+    assert!(matches!(joined.map(|(mut channel, _)| channel.receive().map(drop)), Ok(Err(Departure::Lost))));
     let alone = arrive(&seat(folder.path(), 1, 3), None, SHORT).err().expect("nobody is there");
     assert!(alone.to_string().contains("rank 1 of srun finds no coordinator"), "{alone}");
+    // On another host, most likely since the folder there is another one.
+    let abroad = Adoption { several: true, ..seat(folder.path(), 1, 3) };
+    let abroad = arrive(&abroad, None, Duration::ZERO).err().expect("nobody is there").to_string();
+    let shown = folder.path().join("rankmark").display().to_string();
+    assert!(abroad.contains(&shown) && abroad.contains("must be the same on all hosts"), "{abroad}");
 }
 
 /// Writes a file for `size` ranks that names this address, with a secret of its own.
 fn notice(address: std::net::SocketAddr, size: u32, started: u64) -> Notice {
     let spec = WorldSpec { ranks: size, fields: Map::new() };
     let invitation = Invitation::new(address, &Secret::fresh().unwrap(), SHORT, (Vec::new(), false), spec);
-    Notice { pid: std::process::id(), started, invitation }
+    Notice { pid: std::process::id(), started, host: host_name(), invitation }
 }
 
 #[test]
@@ -208,9 +243,17 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
     let address = "127.0.0.1:1".parse().unwrap();
     let first = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).unwrap();
     let verdict = gathering(place.clone(), SHORT).join().unwrap().err().expect("refused");
-    let said = format!("another coordinator (pid {}) has this job's ranks already", std::process::id());
+    let said =
+        format!("another coordinator (pid {} on {}) has this job's ranks already", std::process::id(), host_name());
     assert!(verdict.message.contains(&said), "{verdict}");
     drop(first);
+    // Of one on another host its port tells.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let abroad = Notice { host: "another".to_owned(), ..notice(listener.local_addr().unwrap(), 2, began) };
+    let first = notice::publish(&place.folder, &place.job, &abroad).unwrap();
+    let why = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).err().expect("it listens");
+    assert!(why.contains("on another) has this job's ranks already"), "{why}");
+    drop((listener, first));
     // Its number is in use, by a process that began at another time.
     std::mem::forget(notice::publish(&place.folder, &place.job, &notice(address, 2, began + 1)).unwrap());
     let second = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).unwrap();
@@ -240,7 +283,10 @@ fn only_what_others_cannot_reach_is_trusted() {
     open(&real, 0o600);
     std::os::unix::fs::symlink(&real, &path).unwrap();
     assert!(notice::read(&place.folder, &place.job).is_err());
-    let chosen = |path: &Path| notice::folder(&|_| Some(path.to_string_lossy().into_owned()));
+    let chosen = |path: &Path| {
+        let only = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| path.to_string_lossy().into_owned());
+        notice::folder(&only, false).unwrap()
+    };
     open(folder.path(), 0o700);
     assert_eq!(chosen(folder.path()), folder.path().join("rankmark"));
     open(folder.path(), 0o755);

@@ -48,6 +48,13 @@ impl Secret {
         random().map(Self)
     }
 
+    /// The secret of one world of a run with this secret. Whoever knows that of the run needs to be told the nonce only,
+    /// which is no secret.
+    #[must_use]
+    pub fn of_world(&self, world: &Nonce) -> Self {
+        Self(self.derive("world", Role::Coordinator, &[], world).finalize().into_bytes().into())
+    }
+
     /// One that was inherited.
     pub const fn from_bytes(bytes: [u8; LENGTH]) -> Self {
         Self(bytes)

@@ -1,10 +1,15 @@
 //! The messages, as JSON: readable in a debugger, and the same for a rank in another language.
 
-use measure::{Command, Failure, Reply};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use measure::{Command, Failure, Reply, WorldSpec};
+use record::{Machine, Processor};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Nonce, Proof};
+use crate::process::Exit;
 
 /// The version of the protocol. A rank of another version is refused, with both numbers.
 pub const PROTOCOL: u32 = 1;
@@ -65,8 +70,45 @@ pub enum ToRank {
         /// What its environment has besides, name and value.
         environment: Vec<(String, String)>,
     },
-    /// To the same: the run is over, with this exit code.
+    /// To the same on another host, which makes there what a rank here finds in the coordinator's memory.
+    ServeAway(Box<Away>),
+    /// To the same: end the rank of this world, if it is there.
+    End(Nonce),
+    /// To a process that a launcher of others started: the run is over, with this exit code.
     Dismissed(u8),
+}
+
+/// What a rank on another host needs beside the secret, which does not travel: that of the world follows from that of the
+/// run and `world`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Away {
+    /// Names the world, once.
+    pub world: Nonce,
+    /// Where its coordinator listens.
+    pub address: SocketAddr,
+    /// How long a rank tries to get in.
+    pub patience: Duration,
+    /// The cores that ranks of that host may use.
+    pub cores: Vec<u32>,
+    /// Whether each rank is bound to one of them.
+    pub bound: bool,
+    /// Which host each rank is on.
+    pub hosts: Vec<u32>,
+    /// The world.
+    pub spec: WorldSpec,
+    /// What the rank's environment has besides, name and value.
+    pub environment: Vec<(String, String)>,
+}
+
+/// What a process that a launcher of others started says of its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Here {
+    /// The kernel's name for the time since it booted: tells apart hosts of one name.
+    pub boot: String,
+    /// The cores that the launcher lets the process use.
+    pub cores: Vec<Processor>,
+    /// The host.
+    pub machine: Machine,
 }
 
 /// From a rank to the coordinator, sealed.
@@ -78,6 +120,26 @@ pub enum FromRank {
     Reply(Box<Reply>),
     /// This rank's part of an exchange.
     Gather(Hex),
+    /// Of a process that a launcher of others started: where it is.
+    Here(Box<Here>),
+    /// Of the same on another host: what its rank of this world shows on the status page there.
+    Shows {
+        /// The world.
+        world: Nonce,
+        /// The slot, as [`trace::StatusSlot::words`].
+        words: [u64; 2],
+        /// Whether the rank's process is stopped.
+        stopped: bool,
+    },
+    /// Of the same: its rank of this world has ended.
+    Ended {
+        /// The world.
+        world: Nonce,
+        /// The rank's process.
+        pid: u32,
+        /// How.
+        exit: Exit,
+    },
 }
 
 /// A message that cannot be read.

@@ -20,6 +20,7 @@ mod auth;
 mod frame;
 mod message;
 
+pub use crate::process::Exit;
 pub use auth::{Forged, Nonce, Opener, Proof, Role, Sealer, Secret, Session};
 pub use frame::{Decoder, FrameTooLong, MAX_FRAME, MAX_HANDSHAKE, encode};
-pub use message::{Answer, Challenge, FromRank, Hello, Hex, PROTOCOL, ToRank, Unreadable, read, write};
+pub use message::{Answer, Away, Challenge, FromRank, Hello, Here, Hex, PROTOCOL, ToRank, Unreadable, read, write};

@@ -23,12 +23,12 @@ impl RankChannel {
     }
 
     /// Another handle to the socket, to watch it.
-    pub(super) fn stream(&self) -> Result<TcpStream, Departure> {
+    pub(crate) fn stream(&self) -> Result<TcpStream, Departure> {
         self.stream.try_clone().map_err(Departure::System)
     }
 
     /// Sends a message.
-    pub(super) fn send(&mut self, message: &FromRank) -> Result<(), Departure> {
+    pub(crate) fn send(&mut self, message: &FromRank) -> Result<(), Departure> {
         let payload = write(message).map_err(|error| Departure::Protocol(error.to_string()))?;
         let frame = self.session.sealer.seal(&payload)?;
         self.stream.write_all(&frame).map_err(|_| Departure::Lost)
@@ -40,6 +40,16 @@ impl RankChannel {
             return Ok(ToRank::Leave);
         }
         let frame = next_frame(&mut self.stream, &mut self.decoder)?;
+        self.open(frame)
+    }
+
+    /// A message that has arrived with the one before it.
+    pub(crate) fn arrived(&mut self) -> Result<Option<ToRank>, Departure> {
+        let frame = self.decoder.next_frame().map_err(|error| Departure::Protocol(error.to_string()))?;
+        frame.map(|frame| self.open(frame)).transpose()
+    }
+
+    fn open(&mut self, frame: Vec<u8>) -> Result<ToRank, Departure> {
         let broken = |error: &dyn std::error::Error| Departure::Protocol(error.to_string());
         let payload = self.session.opener.open(frame).map_err(|error| broken(&error))?;
         let message = read(&payload).map_err(|error| broken(&error))?;

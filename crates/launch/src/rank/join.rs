@@ -9,6 +9,7 @@ use crate::control::{
     Answer, Challenge, Decoder, Hello, MAX_HANDSHAKE, Nonce, PROTOCOL, Role, ToRank, encode, read, write,
 };
 use crate::invitation::Invitation;
+use crate::reach::notice_silence;
 use crate::rendezvous::HANDSHAKE_LIMIT;
 
 use super::Departure;
@@ -44,6 +45,7 @@ fn attempt(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel
     let mut stream = TcpStream::connect_timeout(&address, HANDSHAKE_LIMIT).map_err(unreachable)?;
     stream.set_nodelay(true).map_err(Departure::System)?;
     stream.set_read_timeout(Some(HANDSHAKE_LIMIT)).map_err(Departure::System)?;
+    notice_silence(&stream).map_err(Departure::System)?;
     let hello = Hello {
         version: PROTOCOL,
         rank,

@@ -12,7 +12,6 @@ use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use comm::Place;
 use measure::{Failure, RankSide, Reply, WorldSpec};
 use trace::StatusSlot;
 
@@ -45,6 +44,8 @@ pub struct RankContext {
     pub rank: u32,
     /// Ranks in the world.
     pub size: u32,
+    /// Ranks of the world on this host.
+    pub here: u32,
     /// The exchange with the other ranks. Works while the rank starts and while it obeys a command; collective.
     pub bootstrap: Box<dyn comm::Bootstrap>,
     /// This rank's slot of the status page, for its operation hook.
@@ -98,15 +99,15 @@ pub fn rank_main(
     let channel = join::join(&invitation, rank, &host)?;
     let guardian = Guardian::start(channel.stream()?, slot.clone(), &invitation.cores).map_err(Departure::System)?;
     let channel = Arc::new(Mutex::new(channel));
-    let size = invitation.spec.ranks;
-    let place = Place { rank, size, host };
+    let place = invitation.place(rank, host);
     let context = RankContext {
         rank,
-        size,
+        size: place.size,
+        here: place.here,
+        oversubscribed: place.here as usize > invitation.cores.len(),
+        core: if invitation.bound { core_of(place.index, &invitation.cores) } else { None },
         bootstrap: Box::new(ControlBootstrap::new(channel.clone(), place)),
         slot,
-        oversubscribed: size as usize > invitation.cores.len(),
-        core: if invitation.bound { core_of(rank, &invitation.cores) } else { None },
         cores: invitation.cores,
         spec: invitation.spec,
         guardian: guardian.clone(),
@@ -148,7 +149,8 @@ fn accept(args: &[OsString]) -> Result<(u32, Invitation, StatusPage), Departure>
     let page = StatusPage::map(&memory, invitation.spec.ranks).map_err(|error| no(format!("status page: {error}")))?;
     if seat.is_some() {
         // A child of the coordinator was bound before its program was loaded.
-        let core = core_of(rank, &invitation.cores).filter(|_| invitation.bound);
+        let index = invitation.place(rank, String::new()).index;
+        let core = core_of(index, &invitation.cores).filter(|_| invitation.bound);
         core.map_or(Ok(()), |core| CoreMask::of(&[core]).bind_this_thread()).map_err(Departure::System)?;
     }
     Ok((rank, invitation, page))

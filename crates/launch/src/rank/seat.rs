@@ -54,7 +54,12 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         size: "OMPI_COMM_WORLD_SIZE",
         also: &[],
         local_size: "OMPI_COMM_WORLD_LOCAL_SIZE",
-        job: &["PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "PMIX_SERVER_TMPDIR"],
+        job: &[
+            "PMIX_NAMESPACE",
+            "OMPI_MCA_ess_base_jobid",
+            "OMPI_MCA_orte_precondition_transports",
+            "PMIX_SERVER_TMPDIR",
+        ],
     },
     Adapter {
         seat: Seat::Pmi,

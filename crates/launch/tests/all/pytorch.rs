@@ -55,7 +55,7 @@ fn to_rank() -> Vec<ToRank> {
         match message {
             ToRank::Welcome | ToRank::Refused(_) | ToRank::Command(_) | ToRank::Gathered(_) | ToRank::Leave => {}
             // For the processes of an outer launcher, which start ranks and are none.
-            ToRank::Serve { .. } | ToRank::Dismissed(_) => {}
+            ToRank::Serve { .. } | ToRank::ServeAway(_) | ToRank::End(_) | ToRank::Dismissed(_) => {}
         }
     }
     all
@@ -70,6 +70,8 @@ fn from_rank() -> Vec<FromRank> {
     for message in &all {
         match message {
             FromRank::Started(_) | FromRank::Reply(_) | FromRank::Gather(_) => {}
+            // Of the same.
+            FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } => {}
         }
     }
     all

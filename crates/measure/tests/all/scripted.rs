@@ -137,7 +137,7 @@ pub(crate) fn case(ranks: usize, settings: Value) -> Case {
 
 /// Circumstances of a quiet, real machine.
 pub(crate) const REAL: Circumstances =
-    Circumstances { oversubscribed: false, simulated: false, virtualised: false, seed: 1 };
+    Circumstances { oversubscribed: false, simulated: false, virtualised: false, clocks_apart: false, seed: 1 };
 
 pub(crate) fn line(case: &Case, launches: &[Launch]) -> CaseLine {
     measure::case_line(case, &Settings::of(case), launches, REAL)

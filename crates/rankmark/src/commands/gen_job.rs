@@ -13,9 +13,9 @@ use serde_json::json;
 use crate::commands::validate::plan::{self, Outlook};
 use crate::{Failure, adopted, terminal};
 
-/// What a run on several hosts would be told.
-const ONE_HOST: &str =
-    "ranks on several hosts are refused by this version (docs/launchers.md); `--ranks 1` starts all ranks on one";
+/// What a run in several pods would be told.
+const ONE_POD: &str = "ranks in several pods are refused by this version (docs/launchers.md); `--ranks 1` starts all \
+                       ranks in one";
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let named = matches.get_one::<String>("for");
@@ -25,8 +25,11 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let path = matches.get_one::<std::path::PathBuf>("plan").map_or(Path::new(""), std::path::PathBuf::as_path);
     let (file, mut plan) = plan::load(path)?;
     let ranks = ranks(matches, &plan)?;
+    let nodes = nodes(&options, ranks, target)?;
     if ranks > 1 {
-        adopted::skip_impossible(&mut plan, target.launcher);
+        // Pods are refused as a whole, of which the notes tell.
+        let hosts = if target.rank_per_node { 1 } else { nodes as usize };
+        adopted::skip_impossible(&mut plan, target.launcher, hosts);
     }
     let (outlook, running) = outlook(file, &plan, ranks, target);
     if running.is_empty() {
@@ -40,7 +43,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         plan_text: plan.source_text.clone(),
         record: matches.get_one::<String>("output-dir").cloned(),
         ranks,
-        nodes: nodes(&options, ranks, target)?,
+        nodes,
         cores: cores(&running, ranks),
         mpi: None,
         notes: Vec::new(),
@@ -200,8 +203,8 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
     for (reason, names) in outlook.by_reason() {
         notes.push(format!("skipped, {} of {all}: {reason}", names.len()));
     }
-    if job.nodes > 1 {
-        notes.push(ONE_HOST.to_owned());
+    if target.rank_per_node && job.ranks > 1 {
+        notes.push(ONE_POD.to_owned());
     }
     if target.rank_per_node && !job.options.iter().any(|(name, _)| *name == "claim") {
         notes.push("without --claim the record is gone with its pod; `kubectl logs` has the table".to_owned());

@@ -29,6 +29,7 @@ struct Findings {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let host = Host {
+        spread: None,
         cores: machine::allowed_cpus().len().max(1),
         available_memory: machine::available_memory,
         virtualised: machine::limits_are_virtual(&machine::detect()),

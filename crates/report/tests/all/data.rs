@@ -54,6 +54,7 @@ impl Invented {
             status: Status::Ok,
             reason: None,
             ranks: self.ranks,
+            hosts: None,
             runtime: "native".into(),
             backend: self.backend.into(),
             device: "cpu".into(),

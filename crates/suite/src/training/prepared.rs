@@ -44,12 +44,12 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     let bound = limit::apply(&task, wanted.limit, &mut exchange, context)?;
     let mut notes = Notes::default();
     if wanted.peak {
-        let first = context.rank as usize * task.threads;
+        let first = context.index as usize * task.threads;
         // All ranks at once: cores that share a clock or a cache show it.
         exchange.gather(&mut *context.comm, 0.0)?;
         let (flops, source) = peak::measure(task.recipe.precision, task.threads, first, &context.cores);
         (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
-        let cores = cores_of(context.rank as usize, task.threads, &context.cores);
+        let cores = cores_of(context.index as usize, task.threads, &context.cores);
         exchange.gather(&mut *context.comm, 0.0)?;
         notes.gemm_flops = product_rate(&task, &cores, &mut exchange, context)?;
     }
@@ -95,7 +95,7 @@ fn product_rate(
 pub(super) fn trainer(task: &Task, context: &mut RankContext) -> Result<Trainer, Failure> {
     let replica = task.recipe.mesh.coordinate(context.rank as usize).data;
     let source = task.origin.open(&task.recipe, replica, &context.cores)?;
-    let cores = cores_of(context.rank as usize, task.threads, &context.cores);
+    let cores = cores_of(context.index as usize, task.threads, &context.cores);
     let comm = &mut *context.comm;
     let made = Trainer::new(&task.recipe, comm, &context.abort, &context.options, task.threads, &cores, source);
     made.map_err(|error| {
@@ -108,12 +108,12 @@ pub(super) fn trainer(task: &Task, context: &mut RankContext) -> Result<Trainer,
     })
 }
 
-/// The cores of a rank's threads: its own first, as ranks are bound, then those that follow.
-fn cores_of(rank: usize, threads: usize, cores: &[u32]) -> Vec<u32> {
+/// The cores of a rank's threads, by its index on its host: its own first, as ranks are bound, then those that follow.
+fn cores_of(index: usize, threads: usize, cores: &[u32]) -> Vec<u32> {
     if cores.is_empty() {
         return Vec::new();
     }
-    (0..threads).map(|thread| cores[(rank * threads + thread) % cores.len()]).collect()
+    (0..threads).map(|thread| cores[(index * threads + thread) % cores.len()]).collect()
 }
 
 /// What is said of replicas that do not hold the same.

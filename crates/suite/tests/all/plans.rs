@@ -71,7 +71,7 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
         starter: &mut Threads,
         store: &mut store,
         file: &mut file,
-        host: Host { cores: 2, available_memory: || None, virtualised: false },
+        host: Host { spread: None, cores: 2, available_memory: || None, virtualised: false },
         observer: &mut order,
         interrupted: || None,
     })

@@ -53,7 +53,7 @@ impl Wrapped {
                 let hook = Arc::new(Hook::new(rank, clock.clone(), Arc::new(OwnSlot::default())));
                 let comm = Box::new(Observed::new(comm, hook.clone()));
                 let cores = measure::machine::allowed_cpus();
-                let context = RankContext { rank, ranks, comm, hook, clock, abort, options, cores };
+                let context = RankContext { rank, ranks, index: rank, comm, hook, clock, abort, options, cores };
                 let mut work = RankWork::new(context).expect("a few bytes");
                 while let Ok(command) = inbox.recv() {
                     if outbox.send(work.obey(&command)).is_err() {
@@ -73,7 +73,13 @@ impl Wrapped {
         let launch = launch_case(self, case, &settings, simulated, &mut |_, _| {}).unwrap_or_else(|verdict| {
             panic!("{}: {verdict}", serde_json::to_string(&case.parameters).unwrap_or_default())
         });
-        let about = measure::Circumstances { oversubscribed: false, simulated, virtualised: false, seed: 1 };
+        let about = measure::Circumstances {
+            oversubscribed: false,
+            simulated,
+            virtualised: false,
+            clocks_apart: false,
+            seed: 1,
+        };
         let line = measure::case_line(case, &settings, std::slice::from_ref(&launch), about);
         (launch, line)
     }

@@ -1,0 +1,115 @@
+//! Which hosts a launcher's ranks are on, and what each of these has.
+
+use std::collections::HashMap;
+
+use record::{Machine, Processor};
+
+use crate::control::Here;
+
+/// A host with ranks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RankHost {
+    /// Its name.
+    pub name: String,
+    /// Its ranks, ascending.
+    pub ranks: Vec<u32>,
+    /// The cores that its ranks may use together, ascending.
+    pub cores: Vec<Processor>,
+    /// What it is.
+    pub machine: Machine,
+}
+
+/// The hosts of ranks, of which each has said where it is, in rank order; hosts in the order of their first ranks.
+///
+/// # Errors
+/// When two hosts have one name: nothing that is said of a rank could be told apart.
+pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String> {
+    let (mut hosts, mut boots): (Vec<RankHost>, HashMap<String, String>) = (Vec::new(), HashMap::new());
+    for ((name, Here { boot, cores, machine }), rank) in ranks.into_iter().zip(0..) {
+        let known = boots.entry(name.clone()).or_insert_with(|| boot.clone());
+        if *known != boot {
+            return Err(format!("two hosts call themselves {name}"));
+        }
+        match hosts.iter_mut().find(|host| host.name == name) {
+            Some(host) => {
+                host.ranks.push(rank);
+                host.cores.extend(cores);
+            }
+            None => hosts.push(RankHost { name, ranks: vec![rank], cores, machine }),
+        }
+    }
+    for host in &mut hosts {
+        host.cores.sort_unstable_by_key(|core| core.number);
+        host.cores.dedup();
+        host.machine.allowed_cpus = host.numbers();
+    }
+    Ok(hosts)
+}
+
+impl RankHost {
+    /// The kernel's numbers for its cores.
+    pub fn numbers(&self) -> Vec<u32> {
+        self.cores.iter().map(|core| core.number).collect()
+    }
+
+    /// The core that a rank is bound to, where ranks are; None for a rank of another host.
+    pub fn core_of(&self, rank: u32) -> Option<Processor> {
+        let index = self.ranks.iter().position(|own| *own == rank)?;
+        self.cores.get(index.checked_rem(self.cores.len())?).copied()
+    }
+}
+
+/// Which of these hosts each rank is on, by rank; empty where there is one only.
+pub(super) fn layout(hosts: &[RankHost]) -> Vec<u32> {
+    if hosts.len() < 2 {
+        return Vec::new();
+    }
+    let mut of: Vec<(u32, u32)> =
+        hosts.iter().zip(0..).flat_map(|(host, index)| host.ranks.iter().map(move |rank| (*rank, index))).collect();
+    of.sort_unstable();
+    of.into_iter().map(|(_, index)| index).collect()
+}
+
+/// Cores for `size` ranks as though each host had as many for each of its ranks as the scarcest has: ranks outnumber these
+/// where, and only where, they outnumber the cores of one of the hosts.
+pub(super) fn cores_for(hosts: &[RankHost], size: u32) -> usize {
+    let each = |host: &RankHost| host.cores.len() * size as usize / host.ranks.len().max(1);
+    hosts.iter().map(each).min().unwrap_or(1).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(name: &str, boot: &str, cores: &[u32]) -> (String, Here) {
+        let machine = Machine { host: name.to_owned(), ..Machine::default() };
+        let core = |number: &u32| Processor { number: *number, socket: None, numa_node: None };
+        (name.to_owned(), Here { boot: boot.to_owned(), cores: cores.iter().map(core).collect(), machine })
+    }
+
+    #[test]
+    fn ranks_are_grouped_by_host_whatever_their_order() {
+        let hosts =
+            group(vec![said("a", "1", &[1]), said("b", "2", &[0, 1]), said("a", "1", &[0]), said("b", "2", &[1])])
+                .unwrap();
+        let told: Vec<_> = hosts.iter().map(|host| (host.name.as_str(), host.ranks.clone(), host.numbers())).collect();
+        assert_eq!(told, [("a", vec![0, 2], vec![0, 1]), ("b", vec![1, 3], vec![0, 1])]);
+        let bound = |rank| hosts.iter().find_map(|host| host.core_of(rank)).map(|core| core.number);
+        assert_eq!([0, 1, 2, 3, 4].map(bound), [Some(0), Some(0), Some(1), Some(1), None]);
+        assert_eq!(layout(&hosts), [0, 1, 0, 1]);
+        assert!(layout(&hosts[..1]).is_empty());
+        let why = group(vec![said("node", "1", &[0]), said("node", "2", &[0])]).unwrap_err();
+        assert_eq!(why, "two hosts call themselves node");
+    }
+
+    #[test]
+    fn the_scarcest_host_counts() {
+        // Three ranks on two cores, and one on eight.
+        let uneven =
+            |rank: u32| if rank < 3 { said("a", "1", &[0, 1]) } else { said("b", "2", &[0, 1, 2, 3, 4, 5, 6, 7]) };
+        let hosts = group((0..4).map(uneven).collect()).unwrap();
+        assert_eq!(cores_for(&hosts, 4), 2);
+        let even = group((0..4).map(|rank| said(if rank < 2 { "a" } else { "b" }, "1", &[0, 1])).collect()).unwrap();
+        assert_eq!(cores_for(&even, 4), 4);
+    }
+}

@@ -1,0 +1,145 @@
+//! The rank that a post keeps: its process, and on another host than the coordinator's also what the rank opens there, and
+//! what is told of it.
+
+use std::fs::File;
+use std::os::fd::BorrowedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::control::{Away, FromRank, Nonce, Secret};
+use crate::descriptor::path_of;
+use crate::invitation::Invitation;
+use crate::poll::{Interest, PollSet};
+use crate::process::Process;
+use crate::rank::{Departure, RankChannel, Seat, launched_argument};
+use crate::starter::{become_rank, own_name};
+use crate::status::StatusPage;
+
+/// Between two looks at the status page. The coordinator looks as often at that of its own host.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How long a killed rank may take to be gone.
+const REAPING: Duration = Duration::from_secs(5);
+
+/// A rank, a child of this process; killed and reaped when dropped.
+pub(super) struct Kept {
+    process: Process,
+    away: Option<Mirror>,
+}
+
+/// What is told of a rank whose coordinator is on another host.
+struct Mirror {
+    rank: u32,
+    world: Nonce,
+    page: StatusPage,
+    /// The invitation and the page, which the rank opens.
+    _memory: [File; 2],
+    next: Instant,
+    ended: bool,
+}
+
+impl Kept {
+    /// Starts a rank of the coordinator's host.
+    pub(super) fn start(argument: &str, environment: &[(String, String)]) -> Result<Self, Departure> {
+        Ok(Self { process: spawn(argument, environment)?, away: None })
+    }
+
+    /// Starts a rank of another host, with what it opens there.
+    pub(super) fn start_away(seat: Seat, rank: u32, run: &Secret, away: Away) -> Result<Self, Departure> {
+        let Away { world, address, patience, cores, bound, hosts, spec, environment } = away;
+        let (page, status) = StatusPage::create(spec.ranks).map_err(Departure::System)?;
+        if rank >= spec.ranks {
+            return Err(Departure::Protocol(format!("a world of {} ranks has no rank {rank}", spec.ranks)));
+        }
+        let mut invitation = Invitation::new(address, &run.of_world(&world), patience, (cores, bound), spec);
+        invitation.hosts = hosts;
+        let invitation = invitation.into_memory().map_err(Departure::System)?;
+        let argument = launched_argument(seat, &path_of(&invitation), &path_of(&status));
+        let process = spawn(&argument, &environment)?;
+        let next = Instant::now() + LOOK;
+        let mirror = Mirror { rank, world, page, _memory: [invitation, status], next, ended: false };
+        Ok(Self { process, away: Some(mirror) })
+    }
+
+    /// Whether this is the rank of that world on another host.
+    pub(super) fn is_of(&self, world: &Nonce) -> bool {
+        self.away.as_ref().is_some_and(|away| away.world == *world)
+    }
+
+    /// Adds what to wait for; tells when to look again.
+    pub(super) fn register(&self, polls: &mut PollSet) -> Option<Duration> {
+        let away = self.away.as_ref().filter(|away| !away.ended)?;
+        polls.add(self.descriptor(), Interest::Read);
+        Some(away.next.saturating_duration_since(Instant::now()))
+    }
+
+    fn descriptor(&self) -> BorrowedFd<'_> {
+        self.process.descriptor()
+    }
+
+    /// Tells the coordinator on another host what there is to tell now.
+    pub(super) fn tell(&mut self, channel: &mut RankChannel) -> Result<(), Departure> {
+        let Some(away) = self.away.as_mut().filter(|away| !away.ended) else { return Ok(()) };
+        let (now, exit) = (Instant::now(), self.process.exit());
+        if exit.is_some() || now >= away.next {
+            away.next = now + LOOK;
+            let stopped = exit.is_none() && self.process.is_stopped();
+            let words = away.page.slot(away.rank).words();
+            channel.send(&FromRank::Shows { world: away.world, words, stopped })?;
+        }
+        if let Some(exit) = exit {
+            away.ended = true;
+            channel.send(&FromRank::Ended { world: away.world, pid: self.process.pid(), exit })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until it has ended by itself.
+    pub(super) fn await_end(&mut self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let mut polls = PollSet::default();
+        while self.process.exit().is_none() && Instant::now() < deadline {
+            polls.clear();
+            polls.add(self.descriptor(), Interest::Read);
+            if polls.wait(Some(deadline.saturating_duration_since(Instant::now()))).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Ends it, if it has not ended.
+    pub(super) fn end(&mut self) {
+        if self.process.exit().is_none() {
+            self.process.kill();
+            self.await_end(REAPING);
+        }
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn spawn(argument: &str, environment: &[(String, String)]) -> Result<Process, Departure> {
+    let parent = std::process::id();
+    // What ranks and their libraries print goes where the launcher collects errors: standard output is the record's.
+    // SAFETY: the descriptor is open as long as this process lives; a copy of it is made.
+    let errors = unsafe { BorrowedFd::borrow_raw(libc::STDERR_FILENO) };
+    let errors = errors.try_clone_to_owned().map_err(Departure::System)?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0(own_name()).arg(argument).stdin(Stdio::null()).stdout(errors);
+    command.envs(environment.iter().map(|(name, value)| (name, value)));
+    // A group of its own: only the coordinator ends it in order.
+    command.process_group(0);
+    // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
+    unsafe { command.pre_exec(move || become_rank(parent, &[], None)) };
+    let mut child = command.spawn().map_err(Departure::System)?;
+    Process::watch(child.id()).map_err(|error| {
+        let _ = child.kill();
+        let _ = child.wait();
+        Departure::System(error)
+    })
+}

@@ -1,0 +1,170 @@
+//! How other hosts reach this one, and how it is noticed that one of them cannot be reached any more.
+
+use std::ffi::CStr;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+
+/// A host from which nothing has come for so long, not even the kernel's own answers, is lost. In seconds.
+pub(crate) const SILENT: u32 = 10;
+/// A connection on which nothing was said for so long is asked whether it lives, and again after each [`ASKED_AGAIN`].
+const ASKED: u32 = 4;
+const ASKED_AGAIN: u32 = 2;
+
+/// An address of a network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Interface {
+    /// "eth0".
+    pub(crate) name: String,
+    /// One of its addresses.
+    pub(crate) address: IpAddr,
+}
+
+/// The address of this host on which others are to reach it: of the interface (or the address itself) that is asked for;
+/// else that of the default route; else of the only interface that leads out.
+///
+/// # Errors
+/// When there is none, or several and nothing says which.
+pub(crate) fn outward(asked: Option<&str>) -> Result<Interface, String> {
+    let found = interfaces().map_err(|error| format!("looking for network interfaces: {error}"))?;
+    choose(asked, &found, routed())
+}
+
+fn choose(asked: Option<&str>, found: &[Interface], routed: Option<IpAddr>) -> Result<Interface, String> {
+    let list = || {
+        let each: Vec<String> = found.iter().map(|one| format!("{} ({})", one.name, one.address)).collect();
+        if each.is_empty() { "there is none".to_owned() } else { each.join(", ") }
+    };
+    if let Some(asked) = asked {
+        let named = |one: &&Interface| one.name == asked || one.address.to_string() == asked;
+        let why =
+            || format!("RANKMARK_INTERFACE is `{asked}`, and the interfaces that lead to other hosts are {}", list());
+        return found.iter().find(named).cloned().ok_or_else(why);
+    }
+    if let Some(default) = found.iter().find(|one| Some(one.address) == routed) {
+        return Ok(default.clone());
+    }
+    match found {
+        [] => Err("no network interface of this host leads to another".to_owned()),
+        [first, rest @ ..] if rest.iter().all(|other| other.name == first.name) => Ok(first.clone()),
+        _ => Err(format!("RANKMARK_INTERFACE must say by which interface other hosts reach this one: {}", list())),
+    }
+}
+
+/// The address that packets to an address nobody has would leave from; nothing is sent.
+fn routed() -> Option<IpAddr> {
+    // TEST-NET-2 of RFC 5737: only the default route leads there.
+    let nobody = Ipv4Addr::new(198, 51, 100, 1);
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((nobody, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+/// Interfaces that are up and lead to other hosts, IPv4 first. Addresses of one link only (fe80) need more than an address
+/// to be reached, and are left out.
+fn interfaces() -> io::Result<Vec<Interface>> {
+    let mut list: *mut libc::ifaddrs = std::ptr::null_mut();
+    // SAFETY: a valid out-pointer.
+    if unsafe { libc::getifaddrs(&mut list) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let (mut found, mut next) = (Vec::new(), list);
+    // SAFETY: the list and all that it points to live until `freeifaddrs`.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        let (up, loops) =
+            (entry.ifa_flags & libc::IFF_UP as u32 != 0, entry.ifa_flags & libc::IFF_LOOPBACK as u32 != 0);
+        if up
+            && !loops
+            && let Some(address) = address(entry)
+        {
+            // SAFETY: every entry has a terminated name.
+            let name = unsafe { CStr::from_ptr(entry.ifa_name) }.to_string_lossy().into_owned();
+            found.push(Interface { name, address });
+        }
+    }
+    // SAFETY: from `getifaddrs`, freed once.
+    unsafe { libc::freeifaddrs(list) };
+    found.sort_by_key(|one| one.address.is_ipv6());
+    Ok(found)
+}
+
+fn address(entry: &libc::ifaddrs) -> Option<IpAddr> {
+    // SAFETY: where there is an address, its family says what lies there.
+    let address = match i32::from(unsafe { entry.ifa_addr.as_ref() }?.sa_family) {
+        libc::AF_INET => {
+            // SAFETY: as above; an address of IPv4.
+            let four = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in>().read_unaligned() };
+            IpAddr::V4(Ipv4Addr::from(u32::from_be(four.sin_addr.s_addr)))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above; an address of IPv6.
+            let six = unsafe { entry.ifa_addr.cast::<libc::sockaddr_in6>().read_unaligned() };
+            IpAddr::V6(Ipv6Addr::from(six.sin6_addr.s6_addr))
+        }
+        _ => return None,
+    };
+    let one_link = match address {
+        IpAddr::V4(four) => four.is_link_local(),
+        IpAddr::V6(six) => six.is_unicast_link_local(),
+    };
+    (!one_link).then_some(address)
+}
+
+/// Has the kernel find out when the other end's host cannot be reached any more: the connection then ends with an error,
+/// [`SILENT`] seconds later. Connections within this host need none of it.
+///
+/// # Errors
+/// When the system refuses.
+pub(crate) fn notice_silence(stream: &TcpStream) -> io::Result<()> {
+    if stream.peer_addr()?.ip().is_loopback() {
+        return Ok(());
+    }
+    let again = (SILENT - ASKED) / ASKED_AGAIN;
+    for (level, option, value) in [
+        (libc::SOL_SOCKET, libc::SO_KEEPALIVE, 1),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE, ASKED),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPINTVL, ASKED_AGAIN),
+        (libc::IPPROTO_TCP, libc::TCP_KEEPCNT, again),
+        (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT, SILENT * 1000),
+    ] {
+        let length = size_of::<u32>() as libc::socklen_t;
+        // SAFETY: `value` outlives the call, and its length is given.
+        let refused = unsafe { libc::setsockopt(stream.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+        if refused < 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a connection ended because nothing reaches the other host, rather than because the other end closed it.
+pub(crate) fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(error.kind(), TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interface_is_the_one_that_is_meant_or_none() {
+        let one = |name: &str, address: &str| Interface { name: name.to_owned(), address: address.parse().unwrap() };
+        let (lan, ib) = (one("eth0", "10.0.0.1"), one("ib0", "10.1.0.1"));
+        let both = [lan.clone(), ib.clone()];
+        assert_eq!(choose(Some("ib0"), &both, Some(lan.address)), Ok(ib.clone()));
+        assert_eq!(choose(Some("10.1.0.1"), &both, None), Ok(ib.clone()));
+        assert_eq!(choose(None, &both, Some(ib.address)), Ok(ib));
+        assert_eq!(choose(None, &both[..1], None), Ok(lan.clone()));
+        assert_eq!(choose(None, &[lan.clone(), one("eth0", "fd00::1")], None), Ok(lan));
+        assert!(choose(None, &both, None).unwrap_err().ends_with("eth0 (10.0.0.1), ib0 (10.1.0.1)"));
+        assert!(choose(Some("eth7"), &both, None).unwrap_err().contains("is `eth7`"));
+        assert!(choose(None, &[], None).is_err());
+    }
+
+    #[test]
+    fn a_loopback_interface_leads_nowhere() {
+        assert!(interfaces().unwrap().iter().all(|one| !one.address.is_loopback()));
+    }
+}

@@ -1,0 +1,46 @@
+//! Where ranks ran, for the record.
+
+use launch::adopted::Lobby;
+use measure::machine;
+use record::{Machine, Placement, Plan, Processor};
+
+/// Where the ranks of each kind of world of a plan run: each on the core of its host that it is bound to, or anywhere.
+pub(crate) fn of(plan: &Plan, machine: &Machine, lobby: Option<&Lobby>) -> Vec<Placement> {
+    let own = machine::processors(&machine.allowed_cpus);
+    let place = |rank: u32| place(rank, &machine.host, &own, lobby);
+    let mut placements: Vec<Placement> = Vec::new();
+    for case in plan.cases.iter().filter(|case| !suite::is_in_process(case)) {
+        let bind = case.text("bind").unwrap_or("core").to_owned();
+        let ranks = case.ranks();
+        if lobby.is_some_and(|lobby| lobby.size() != ranks)
+            || placements.iter().any(|known| known.ranks == ranks && known.bind == bind)
+        {
+            continue;
+        }
+        let places: Vec<(String, Option<Processor>)> = (0..ranks).map(place).collect();
+        let bound = bind == "core" && places.iter().all(|(_, core)| core.is_some());
+        let of_rank = |tell: fn(&Processor) -> Option<u32>| -> Vec<Vec<u32>> {
+            let told = |(_, core): &(String, Option<Processor>)| core.as_ref().and_then(tell).into_iter().collect();
+            if bound { places.iter().map(told).collect() } else { Vec::new() }
+        };
+        placements.push(Placement {
+            ranks,
+            bind,
+            cpus: of_rank(|core| Some(core.number)),
+            sockets: of_rank(|core| core.socket),
+            numa_nodes: of_rank(|core| core.numa_node),
+            hosts: places.iter().map(|(host, _)| host.clone()).collect(),
+        });
+    }
+    placements
+}
+
+/// A rank's host, and the core that it is bound to there.
+fn place(rank: u32, host: &str, own: &[Processor], lobby: Option<&Lobby>) -> (String, Option<Processor>) {
+    let hosts = lobby.map(Lobby::hosts).unwrap_or_default();
+    if let Some(host) = hosts.iter().find(|host| host.ranks.contains(&rank)) {
+        return (host.name.clone(), host.core_of(rank));
+    }
+    let index = (rank as usize).checked_rem(own.len());
+    (host.to_owned(), index.and_then(|index| own.get(index)).copied())
+}

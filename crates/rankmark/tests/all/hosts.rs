@@ -1,0 +1,146 @@
+//! Ranks on several hosts, under an mpirun.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::namespaces::{Hosts, is_here};
+use crate::place::{Place, reason, statuses};
+use crate::processes::{self, Aim};
+use crate::skip;
+
+const FIXED: &str = "--iters 6 --warmup 1 --limits false --quiet --output-dir r";
+
+/// Until the link is down, a rank is killed; long enough that nothing else ends the case.
+const LONG: &str = "comm all_reduce --backend mpi --bytes 1KiB,64KiB --max-seconds 60s --target-precision 0 --limits false \
+                    --quiet --timeout 60s --output-dir r";
+
+/// What has to be done where something is lost, and by then: nothing hangs.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn placed(place: &Place) -> Vec<Value> {
+    place.run_file("r")["placement"][0]["hosts"].as_array().unwrap().clone()
+}
+
+#[test]
+fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
+    let Some(hosts) = Hosts::new("collectives over hosts", 4) else { return };
+    let place = Place::new();
+    let arguments = format!("comm all_reduce --backend mpi,shm --mode streaming,isolated --bytes 1KiB,256KiB {FIXED}");
+    hosts.command(&place, &[2, 2], &arguments).run().exits(0);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [2, 0, 6, 0]);
+    for line in cases.iter().filter(|line| line["status"] == "ok") {
+        assert_eq!((&line["wrong"], &line["ranks"], &line["hosts"]), (&json!(0), &json!(4), &json!(2)), "{line}");
+        assert!(line.get("slow_rank").is_none(), "no claim about arrivals without one clock: {line}");
+    }
+    let why = |of: &dyn Fn(&Value) -> bool| cases.iter().filter(|line| of(line)).map(reason).collect::<Vec<_>>();
+    let shared = why(&|line| line["backend"] == "shm" && line["mode"] == "streaming");
+    assert_eq!(shared, ["`shm` needs all ranks on one host, and they are on h0, h1"; 2]);
+    let isolated = why(&|line| line["mode"] == "isolated");
+    assert_eq!(isolated, ["`mode: isolated` needs one clock for all ranks, and they are on 2 hosts"; 4]);
+    assert_eq!(placed(&place), ["h0", "h0", "h1", "h1"]);
+    let run_file = place.run_file("r");
+    let cpus = &run_file["placement"][0]["cpus"];
+    assert_eq!((&cpus[0], &cpus[1]), (&cpus[2], &cpus[3]), "each host's first rank is on its first core");
+    assert_eq!(run_file["hosts"][1]["host"], "h1");
+    assert_eq!(run_file["hosts"][1]["interfaces"][0]["name"], "eth0");
+    let report = place.read("r/report.md");
+    assert!(report.contains("## Placement") && report.contains("| h1 "), "{report}");
+    assert!(!place.path("rankmark").read_dir().unwrap().any(|_| true), "the file that names the coordinator is gone");
+
+    let place = Place::new();
+    hosts
+        .command(&place, &[1, 1, 1, 1], &format!("comm all_gather --backend mpi --bytes 64KiB {FIXED}"))
+        .run()
+        .exits(0);
+    let cases = place.cases("r");
+    assert_eq!((statuses(&cases), &cases[0]["hosts"]), ([1, 0, 0, 0], &json!(4)));
+    assert_eq!(placed(&place), ["h0", "h1", "h2", "h3"]);
+}
+
+#[test]
+fn mpich_reaches_other_hosts_too() {
+    let test = "collectives of MPICH over hosts";
+    let Some(hosts) = Hosts::new(test, 2) else { return };
+    if !is_here("mpiexec.mpich") {
+        return skip::skip(test, "no mpiexec.mpich (Debian: mpich)");
+    }
+    let place = Place::new();
+    hosts.command_of_mpich(&place, 2, &format!("comm all_reduce --backend mpi --bytes 1KiB {FIXED}")).run().exits(0);
+    let cases = place.cases("r");
+    assert_eq!((statuses(&cases), &cases[0]["hosts"]), ([1, 0, 0, 0], &json!(2)));
+    assert_eq!(placed(&place), ["h0", "h1"]);
+}
+
+#[test]
+fn training_over_hosts_has_the_losses_of_one() {
+    let Some(hosts) = Hosts::new("data-parallel training over hosts", 2) else { return };
+    let place = Place::new();
+    let training = "train --model mlp --strategy data --batch 2 --seed 7 --threads 1";
+    let training = format!("{training} --steps 6 --quiet --output-dir");
+    hosts.command(&place, &[1, 1], &format!("{training} r --backend mpi")).run().exits(0);
+    place.run(&format!("{training} one --backend shm --ranks 2")).exits(0);
+    let (over, one) = (place.cases("r").remove(0), place.cases("one").remove(0));
+    assert_eq!((&over["status"], &over["hosts"]), (&json!("ok"), &json!(2)), "{over}");
+    let losses = |line: &Value| -> Vec<f64> {
+        line["loss"].as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect()
+    };
+    let (over, one) = (losses(&over), losses(&one));
+    assert!(!over.is_empty() && over.len() == one.len(), "{over:?} {one:?}");
+    // Sums of two are the same in any order; what is left is that of an MPI that rounds otherwise.
+    assert!(over.iter().zip(&one).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs()), "{over:?} {one:?}");
+}
+
+#[test]
+fn a_hosts_killed_rank_is_named_with_its_host() {
+    let Some(hosts) = Hosts::new("a killed rank of another host", 2) else { return };
+    let place = Place::new();
+    let live = hosts.command(&place, &[1, 1], LONG).start();
+    assert!(processes::wait_until(LIMIT, || hosts.ranks(1).len() == 1), "the rank of h1 never came");
+    // Not while it starts.
+    std::thread::sleep(Duration::from_secs(1));
+    Aim::at(hosts.ranks(1)[0]).unwrap().send(9).unwrap();
+    let ended = live.wait_for(LIMIT);
+    assert_ne!(ended.status.code(), Some(0), "{ended:?}");
+    let told = place.cases("r");
+    let told = reason(&told[0]);
+    assert!(told.starts_with("rank 1 (pid ") && told.contains(", on h1) died of signal 9 (SIGKILL)"), "{told}");
+}
+
+#[test]
+fn a_host_out_of_reach_is_named_and_nothing_is_left() {
+    let Some(hosts) = Hosts::new("a host out of reach", 2) else { return };
+    let place = Place::new();
+    let live = hosts.command(&place, &[1, 1], LONG).start();
+    assert!(processes::wait_until(LIMIT, || hosts.ranks(1).len() == 1), "the rank of h1 never came");
+    std::thread::sleep(Duration::from_secs(1));
+    hosts.link(1, "down");
+    live.await_lines(&place.path("r/cases.jsonl"), 1);
+    let told = place.cases("r");
+    let told = reason(&told[0]);
+    assert!(told.contains("rank 1 (pid ") && told.contains(", on h1) is lost"), "{told}");
+    assert!(told.contains("nothing has come from its host for 10 s"), "{told}");
+    let gone = processes::wait_until(LIMIT, || hosts.ranks(1).is_empty());
+    assert!(gone, "the rank out of reach ends by itself");
+    // mpirun waits for its own daemon there.
+    hosts.link(1, "up");
+    let ended = live.wait_for(LIMIT);
+    assert_ne!(ended.status.code(), Some(0), "{ended:?}");
+}
+
+#[test]
+fn a_slow_link_shows_at_its_host() {
+    let Some(hosts) = Hosts::new("a host at a tenth of the bandwidth", 4) else { return };
+    hosts.limit(2, "100mbit").unwrap();
+    let place = Place::new();
+    // Each rank's part comes by its own link.
+    hosts.command(&place, &[1, 1, 1, 1], &format!("comm scatter --backend mpi --bytes 4MiB {FIXED}")).run().exits(0);
+    let cases = place.cases("r");
+    let medians: Vec<f64> =
+        cases[0]["per_rank_median_s"].as_array().unwrap().iter().map(|median| median.as_f64().unwrap()).collect();
+    // Not the root, which sends to all.
+    let slowest = (1..4).max_by(|a, b| medians[*a].total_cmp(&medians[*b])).unwrap();
+    assert_eq!(placed(&place)[slowest], "h2", "{medians:?}");
+    assert!((1..4).all(|rank| rank == slowest || medians[rank] < 0.5 * medians[slowest]), "{medians:?}");
+}

@@ -1,0 +1,191 @@
+//! Hosts in namespaces of this machine: each with its own address, name and link of 1 Gbit/s to a bridge that joins them.
+//! What is shared all the same: file systems, process numbers, processors, and the clock.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::place::{Place, Starting};
+use crate::processes::Aim;
+use crate::skip;
+
+/// Of this process.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+/// Hosts `h0`, `h1`, ... Everything is removed when dropped, whatever runs there ended.
+pub(crate) struct Hosts {
+    /// Begins all names, and is nobody else's.
+    prefix: String,
+    count: usize,
+}
+
+impl Hosts {
+    /// None where they cannot be made, or nothing starts ranks on them: `test` is then listed as skipped.
+    pub(crate) fn new(test: &str, count: usize) -> Option<Self> {
+        // SAFETY: a plain call.
+        if unsafe { libc::geteuid() } != 0 {
+            skip::skip(test, "only root may make network namespaces");
+            return None;
+        }
+        if let Some(lacking) = ["mpirun.openmpi", "ip", "tc", "unshare"].into_iter().find(|program| !is_here(program)) {
+            skip::skip(test, &format!("no {lacking} (Debian: openmpi-bin, iproute2, util-linux)"));
+            return None;
+        }
+        let prefix = format!("r{:x}{:x}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        // Whole or not at all: what an early return drops is removed.
+        let hosts = Self { prefix, count };
+        match hosts.make() {
+            Ok(()) => Some(hosts),
+            Err(why) => {
+                skip::skip(test, &format!("hosts cannot be made of namespaces: {why}"));
+                None
+            }
+        }
+    }
+
+    fn make(&self) -> Result<(), String> {
+        let bridge = self.bridge();
+        run(&format!("ip link add {bridge} type bridge"))?;
+        run(&format!("ip link set {bridge} up"))?;
+        for host in 0..self.count {
+            let (space, end) = (self.space(host), self.end(host));
+            run(&format!("ip netns add {space}"))?;
+            run(&format!("ip link add {end} type veth peer name eth0 netns {space}"))?;
+            run(&format!("ip link set {end} master {bridge} up"))?;
+            run(&format!("ip -n {space} addr add 10.77.0.{}/24 dev eth0", host + 1))?;
+            run(&format!("ip -n {space} link set lo up"))?;
+            run(&format!("ip -n {space} link set eth0 up"))?;
+            self.limit(host, "1gbit")?;
+        }
+        Ok(())
+    }
+
+    /// Sets the bandwidth of a host's link, in both directions.
+    pub(crate) fn limit(&self, host: usize, rate: &str) -> Result<(), String> {
+        let bucket = format!("root tbf rate {rate} burst 128kb latency 50ms");
+        run(&format!("tc -n {} qdisc replace dev eth0 {bucket}", self.space(host)))?;
+        run(&format!("tc qdisc replace dev {} {bucket}", self.end(host)))
+    }
+
+    /// Takes a host's link down, or up again.
+    pub(crate) fn link(&self, host: usize, state: &str) {
+        run(&format!("ip link set {} {state}", self.end(host))).unwrap();
+    }
+
+    /// The rank processes on a host.
+    pub(crate) fn ranks(&self, host: usize) -> Vec<u32> {
+        let is_rank = |pid: &u32| {
+            let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).split('\0').any(|argument| argument.starts_with("__rank="))
+        };
+        self.processes(host).into_iter().filter(is_rank).collect()
+    }
+
+    fn processes(&self, host: usize) -> Vec<u32> {
+        let listed = output(&format!("ip netns pids {}", self.space(host)));
+        let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+    }
+
+    /// The program as the ranks of Open MPI's mpirun on the first of these hosts, so many on each of them.
+    pub(crate) fn command<'a>(&self, place: &'a Place, ranks: &[usize], arguments: &str) -> Starting<'a> {
+        let agent = self.write_scripts(place);
+        let on: Vec<String> = ranks.iter().enumerate().map(|(host, ranks)| format!("h{host}:{ranks}")).collect();
+        let launcher = format!(
+            "mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none --mca plm_rsh_agent {} \
+             --mca oob_tcp_if_include eth0 --mca btl tcp,self --mca btl_tcp_if_include eth0 --mca pml ob1 \
+             --mca mpi_yield_when_idle 1 --host {} -n {}",
+            agent.display(),
+            on.join(","),
+            ranks.iter().sum::<usize>()
+        );
+        self.on_first(place, &launcher, arguments)
+    }
+
+    /// The same under MPICH's mpiexec, one rank on each of so many hosts.
+    pub(crate) fn command_of_mpich<'a>(&self, place: &'a Place, ranks: usize, arguments: &str) -> Starting<'a> {
+        let agent = self.write_scripts(place);
+        let on: Vec<String> = (0..ranks).map(|host| format!("h{host}")).collect();
+        let launcher = format!(
+            "mpiexec.mpich -iface eth0 -launcher rsh -launcher-exec {} -hosts {} -n {ranks}",
+            agent.display(),
+            on.join(",")
+        );
+        let mut starting = self.on_first(place, &launcher, arguments);
+        // It names no job to other hosts.
+        starting.command.env("RANKMARK_JOB", &self.prefix);
+        starting
+    }
+
+    /// What stands in for ssh, as `agent HOST COMMAND`, and what names the first host.
+    fn write_scripts(&self, place: &Place) -> PathBuf {
+        let (enter, agent) = (format!("ip netns exec {}", self.prefix), place.path("agent"));
+        let options = "while [ \"${1#-}\" != \"$1\" ]; do shift; done";
+        let script = format!(
+            "#!/bin/sh\n{options}\nhost=$1\nshift\nexec {enter}$host unshare --uts sh -c \"hostname $host; $*\"\n"
+        );
+        place.write("agent", script).write("first", "hostname h0\nexec \"$@\"\n");
+        make_executable(&agent);
+        agent
+    }
+
+    fn on_first<'a>(&self, place: &'a Place, launcher: &str, arguments: &str) -> Starting<'a> {
+        let first = place.path("first");
+        let enter = format!("ip netns exec {} unshare --uts sh {}", self.space(0), first.display());
+        let mut starting = place.command_under(&format!("{enter} {launcher}"), arguments);
+        starting.command.env("RANKMARK_RENDEZVOUS_DIR", place.path(""));
+        starting
+    }
+
+    fn bridge(&self) -> String {
+        format!("{}b", self.prefix)
+    }
+
+    fn space(&self, host: usize) -> String {
+        format!("{}h{host}", self.prefix)
+    }
+
+    /// The end of a host's link that is plugged into the bridge.
+    fn end(&self, host: usize) -> String {
+        format!("{}v{host}", self.prefix)
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for host in 0..self.count {
+            for pid in self.processes(host) {
+                // Of a test that failed; all that is in these namespaces was started by it.
+                let _ = Aim::at(pid).map(|process| process.send(9));
+            }
+            // What was not made cannot be removed.
+            let _ = run(&format!("ip netns del {}", self.space(host)));
+            let _ = run(&format!("ip link del {}", self.end(host)));
+        }
+        let _ = run(&format!("ip link del {}", self.bridge()));
+    }
+}
+
+fn make_executable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+pub(crate) fn is_here(program: &str) -> bool {
+    let mut folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    folders.extend(["/usr/sbin", "/sbin"].map(PathBuf::from));
+    folders.iter().any(|folder| folder.join(program).exists())
+}
+
+fn output(line: &str) -> std::io::Result<Output> {
+    let mut words = line.split_whitespace();
+    Command::new(words.next().unwrap_or_default()).args(words).output()
+}
+
+fn run(line: &str) -> Result<(), String> {
+    match output(line) {
+        Ok(output) if output.status.success() => Ok(()),
+        Ok(output) => Err(format!("`{line}`: {}", String::from_utf8_lossy(&output.stderr).trim())),
+        Err(error) => Err(format!("`{line}`: {error}")),
+    }
+}
