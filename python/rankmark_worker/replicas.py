@@ -5,6 +5,7 @@ they hold the same.
 from __future__ import annotations
 
 import contextlib
+import inspect
 from typing import Any
 
 import torch
@@ -97,10 +98,12 @@ class Distributed(Replicas):
 
     def wrap(self, recipe: dict[str, Any]) -> nn.Module:
         self._communicate = bool(recipe["communicate"])
+        # Running statistics and tables of angles: nothing that training reads differs between ranks.
+        known = inspect.signature(nn.parallel.DistributedDataParallel.__init__).parameters
+        unsent = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
         return nn.parallel.DistributedDataParallel(
             self.model,
-            # Running statistics and tables of angles: nothing that training reads differs between ranks.
-            broadcast_buffers=False,
+            **{unsent: False},
             bucket_cap_mb=recipe["bucket"] / 2**20,
             gradient_as_bucket_view=bool(recipe["gradient_as_bucket_view"]),
             static_graph=bool(recipe["static_graph"]),

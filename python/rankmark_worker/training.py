@@ -9,6 +9,7 @@ import math
 import statistics
 import struct
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -60,13 +61,25 @@ class Training:
         places = Places(rank * micro * micros, micro, micros, ranks * micro * micros)
         self.inputs = Inputs(model, int(recipe["seed"]), places, dtype)
         self.replicas: Replicas = open_replicas(model, recipe, ranks)
-        self.call = compiled(self.replicas.module) if recipe["compile"] else self.replicas.module
+        self.call: Callable[[Tensor], Tensor] = self.replicas.module
         self.exchanges = ranks > 1 and bool(recipe["communicate"])
         self.word = torch.zeros(1, dtype=torch.float64)
         self.restart()
+        if recipe["compile"]:
+            self.compile()
+        how = ", compiled" if recipe["compile"] else ""
         precision = "autocast to bfloat16" if self.narrow else str(dtype).split(".")[-1]
-        self.path = f"{self.replicas.words}, {precision}, torch {torch.__version__}"
+        self.path = f"{self.replicas.words}{how}, {precision}, torch {torch.__version__}"
         self.held_bytes = self.threads = self.cpu_ns = 0
+
+    def compile(self) -> None:
+        """By torch.compile, with a step that is forgotten: compiling is no part of what is timed."""
+        graphs = try_compiler()
+        self.call = torch.compile(self.replicas.module)
+        self.step()
+        if graphs() == 0:
+            raise Failure(f"torch.compile of torch {torch.__version__} compiled nothing of {self.recipe['model']}", True)
+        self.restart()
 
     def restart(self) -> None:
         """Initial parameters, and an optimizer that has seen nothing."""
@@ -215,9 +228,10 @@ def optimizer_of(recipe: dict[str, Any], parameters: list[Tensor]) -> torch.opti
     return torch.optim.AdamW(parameters, lr=rate, betas=betas, eps=epsilon, weight_decay=decay, fused=True)
 
 
-def compiled(module: torch.nn.Module) -> Any:
-    """The module by torch.compile, after a trial of a small function."""
+def try_compiler() -> Callable[[], int]:
+    """Compiles a small function, which shows whether anything can be; gives how many graphs were compiled since."""
     import torch._inductor.config as inductor
+    from torch._dynamo.utils import counters
 
     # In this process: no others are left behind.
     inductor.compile_threads = 1
@@ -227,4 +241,5 @@ def compiled(module: torch.nn.Module) -> Any:
         # Whatever it is: torch wraps what a compiler or its absence says in errors of its own.
         said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
         raise Failure(f"torch.compile of torch {torch.__version__} cannot compile here: {said}", True) from None
-    return torch.compile(module)
+    before = counters["stats"]["unique_graphs"]
+    return lambda: int(counters["stats"]["unique_graphs"]) - int(before)
