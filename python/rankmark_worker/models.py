@@ -1,8 +1,8 @@
 """The models of `crates/model` as plain PyTorch modules, the way a good PyTorch engineer would write them.
 
-Each returns logits. `parameters_of` pairs every parameter with our name, `to_ours` gives our layout. Dimensions come from
-the coordinator, defaults included; what has no dimension (epsilons, deviations) stands here a second time, and a test
-compares names, shapes and first values of every model.
+Each returns logits. `parameters_of` pairs every parameter with our name, `to_ours` gives our layout. Dimensions come
+from the coordinator, defaults included; what is no dimension (epsilons, deviations) stands here a second time: tests
+compare names, shapes and first values of every model, and losses.
 """
 
 from __future__ import annotations
@@ -435,7 +435,8 @@ def _ours(model: Model, name: str) -> str:
 
 
 def _theirs(model: Model, name: str) -> str:
-    return next(theirs for theirs, _ in model.named_parameters() if _ours(model, theirs) == name)
+    found: str = next(theirs for theirs, _ in model.named_parameters() if _ours(model, theirs) == name)
+    return found
 
 
 def to_ours(parameter: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ def peak_bytes() -> int:
 
 
 def reset_peak() -> None:
-    """Forgets the peak so far (proc(5), `clear_refs`). Where the kernel does not let it, the peak is that of all its life."""
+    """Forgets the peak so far (proc(5), `clear_refs`). Where the kernel does not let it, it stays."""
     try:
         with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
             file.write("5")

@@ -92,7 +92,7 @@ def digest(values: Tensor) -> Tensor:
 
 
 class Distributed(Replicas):
-    """DistributedDataParallel: every rank holds everything, buckets of gradients are averaged beside the backward pass."""
+    """DistributedDataParallel: every rank holds everything; gradients are averaged beside the backward pass."""
 
     words = "DistributedDataParallel"
 
@@ -111,7 +111,7 @@ class Distributed(Replicas):
 
     def exchanging(self, last: bool) -> contextlib.AbstractContextManager[Any]:
         quiet = not (last and self._communicate)
-        return self.module.no_sync() if quiet else contextlib.nullcontext()  # type: ignore[operator]
+        return self.module.no_sync() if quiet else contextlib.nullcontext()
 
 
 class Sharded(Replicas):
@@ -133,7 +133,7 @@ class Sharded(Replicas):
         return self.model
 
     def exchanging(self, last: bool) -> contextlib.AbstractContextManager[Any]:
-        self.model.set_requires_gradient_sync(last)  # type: ignore[operator]
+        self.model.set_requires_gradient_sync(last)
         return contextlib.nullcontext()
 
     def held(self, parameter: Tensor) -> tuple[int, Tensor]:
@@ -141,7 +141,7 @@ class Sharded(Replicas):
         rows = -(-parameter.shape[0] // self.ranks)
         first = min(dist.get_rank() * rows, parameter.shape[0])
         row = parameter.numel() // parameter.shape[0]
-        return first * row, parameter.detach().to_local()  # type: ignore[attr-defined]
+        return first * row, parameter.detach().to_local()
 
     def agreement(self) -> WrongReport:
         # What a rank holds is nobody else's.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Optional
 
 import torch
 from torch import Tensor
@@ -83,7 +82,7 @@ class Inputs:
         self._model, self._seed, self._places, self._dtype = model, seed, places, dtype
         self._pool = ThreadPoolExecutor(1, "data")
         self._step = 0
-        self._ahead: Optional[Future[list[Batch]]] = None
+        self._ahead: Future[list[Batch]] | None = None
 
     def restart(self) -> None:
         """From the first sample on."""

@@ -78,7 +78,7 @@ class Training:
         self.call = torch.compile(self.replicas.module)
         self.step()
         if graphs() == 0:
-            raise Failure(f"torch.compile of torch {torch.__version__} compiled nothing of {self.recipe['model']}", True)
+            raise Failure(f"torch.compile compiled nothing of {self.recipe['model']}", True)
         self.restart()
 
     def restart(self) -> None:

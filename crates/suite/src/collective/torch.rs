@@ -124,7 +124,9 @@ mod tests {
                 }
             }
         }
-        let Some(theirs) = facts("patterns of the Python package", "facts.py", &Value::from(wanted.clone())) else { return };
+        let Some(theirs) = facts("patterns of the Python package", "facts.py", &Value::from(wanted.clone())) else {
+            return;
+        };
         let theirs = theirs.as_array().cloned().unwrap_or_default();
         assert_eq!((theirs.len(), ours.len() > 400), (ours.len(), true));
         for ((theirs, (pattern, dtype, ranks)), what) in theirs.iter().zip(&ours).zip(&wanted) {

@@ -217,7 +217,12 @@ const fn metric(name: &'static str, unit: &'static str, better: Better, doc: &'s
 /// What a training case says.
 pub(super) static METRICS: &[Metric] = &[
     metric("step_s", "s", Better::Lower, "a whole step, data and optimizer included (`time_s`)"),
-    metric("phases_s", "s", Better::Lower, "a step of the slowest rank by phase, and of every rank, where it can be told"),
+    metric(
+        "phases_s",
+        "s",
+        Better::Lower,
+        "a step of the slowest rank by phase, and of every rank, where it can be told",
+    ),
     metric("samples_per_s", "1/s", Better::Higher, "global batch / median step"),
     metric("tokens_per_s", "1/s", Better::Higher, "samples/s x sequence"),
     metric("samples_per_s_per_rank", "1/s", Better::Higher, "samples/s / ranks"),

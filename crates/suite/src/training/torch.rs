@@ -3,7 +3,7 @@
 
 use model::Layer;
 use parallel::Optimizer;
-use record::{Case, Problem};
+use record::{Case, Caveat, Problem};
 use serde_json::{Map, Value, json};
 use terms::{Bind, Dtype};
 
@@ -35,6 +35,9 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), Problem> {
     }
     if let Some(reason) = lacking(case, task) {
         case.skip = Some(reason.to_owned());
+    }
+    if task.recipe.precision == Dtype::Bf16 {
+        case.caveats.push(Caveat::Autocast);
     }
     let recipe = recipe(case, task)?;
     case.settings.insert("recipe".to_owned(), recipe);
