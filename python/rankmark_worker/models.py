@@ -63,8 +63,8 @@ class Attention(nn.Module):
         )
         if self.rotary is not None:
             q, k = self.rotary(q), self.rotary(k)
-        grouped = self.kv_heads != self.heads
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, enable_gqa=grouped)
+        grouped = {"enable_gqa": True} if self.kv_heads != self.heads else {}
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, **grouped)
         return self.proj(y.transpose(1, 2).reshape(batch, sequence, width))
 
 

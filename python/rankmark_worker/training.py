@@ -5,6 +5,7 @@ open; models, initial values and samples are those of native ranks, and what run
 from __future__ import annotations
 
 import contextlib
+import gc
 import math
 import statistics
 import struct
@@ -18,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from . import models, process
+from .channel import PANICKED, Departure
 from .group import first_line
 from .rank import Failure, Prepared, WrongReport
 from .replicas import Replicas, open_replicas
@@ -30,13 +32,25 @@ PHASES = ("input", "forward", "backward", "communication", "optimizer")
 def prepare(values: dict[str, Any], rank: int, ranks: int) -> Prepared:
     """Builds everything. Collective."""
     recipe = values["recipe"]
+    # What the case before held: modules and their hooks refer to each other.
+    gc.collect()
     try:
         return Training(recipe, rank, ranks)
     except (AttributeError, ImportError, LookupError, NotImplementedError) as error:
-        text = f"torch {torch.__version__} cannot train {recipe['model']}: {first_line(error)}"
-        raise Failure(text, True) from None
+        raise lacking(recipe, error) from None
     except (RuntimeError, MemoryError) as error:
-        raise Failure(first_line(error), "allocate" in str(error)) from None
+        raise alone(ranks, first_line(error), "allocate" in str(error)) from None
+
+
+def lacking(recipe: dict[str, Any], error: Exception) -> Failure:
+    """That this torch is too old, or has no such thing."""
+    return Failure(f"torch {torch.__version__} cannot train {recipe['model']}: {first_line(error)}", True)
+
+
+def alone(ranks: int, text: str, lacks: bool = False) -> Exception:
+    """What may have befallen this rank alone. Its peers wait for it in a collective then, and the end of its process is
+    what their coordinator notices at once."""
+    return Failure(text, lacks) if ranks == 1 else Departure(PANICKED, text)
 
 
 class Training:
@@ -100,8 +114,10 @@ class Training:
         """One step."""
         try:
             loss = self.step()
-        except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
-            raise Failure(f"step {len(self.losses) + 1}: {first_line(error)}") from None
+        except (AttributeError, NotImplementedError) as error:
+            raise lacking(self.recipe, error) from None
+        except (RuntimeError, ValueError, TypeError, MemoryError) as error:
+            raise alone(self.ranks, f"step {len(self.losses) + 1}: {first_line(error)}") from None
         self.losses.append(loss)
         if not math.isfinite(loss):
             raise Failure(f"the loss of step {len(self.losses)} is {loss}")
@@ -220,12 +236,16 @@ class Lap:
 
 def optimizer_of(recipe: dict[str, Any], parameters: list[Tensor]) -> torch.optim.Optimizer:
     """The case's optimizer, torch's fused form."""
-    rate = float(recipe["learning_rate"])
-    if recipe["optimizer"] == "sgd":
-        return torch.optim.SGD(parameters, lr=rate, momentum=float(recipe["momentum"]), fused=True)
-    betas = (float(recipe["beta1"]), float(recipe["beta2"]))
-    epsilon, decay = float(recipe["epsilon"]), float(recipe["weight_decay"])
-    return torch.optim.AdamW(parameters, lr=rate, betas=betas, eps=epsilon, weight_decay=decay, fused=True)
+    about: dict[str, Any] = {"lr": float(recipe["learning_rate"]), "fused": True}
+    try:
+        if recipe["optimizer"] == "sgd":
+            return torch.optim.SGD(parameters, momentum=float(recipe["momentum"]), **about)
+        betas = (float(recipe["beta1"]), float(recipe["beta2"]))
+        epsilon, decay = float(recipe["epsilon"]), float(recipe["weight_decay"])
+        return torch.optim.AdamW(parameters, betas=betas, eps=epsilon, weight_decay=decay, **about)
+    except (RuntimeError, TypeError) as error:
+        text = f"torch {torch.__version__} has no fused {recipe['optimizer']} for the CPU: {first_line(error)}"
+        raise Failure(text, True) from None
 
 
 def try_compiler() -> Callable[[], int]:
@@ -235,6 +255,8 @@ def try_compiler() -> Callable[[], int]:
 
     # In this process: no others are left behind.
     inductor.compile_threads = 1
+    # What was compiled for cases before counts against a limit, beyond which nothing more is compiled.
+    torch._dynamo.reset()
     try:
         torch.compile(lambda x: torch.tanh(x) + 1.0)(torch.zeros(8))
     except Exception as error:

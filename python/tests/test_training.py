@@ -17,6 +17,7 @@ if HERE:
     import torch
 
     from rankmark_worker import initial, models, replicas, synthetic, training
+    from rankmark_worker.channel import PANICKED, Departure
     from rankmark_worker.rank import Failure
 
 WORD = (1 << 64) - 1
@@ -129,6 +130,16 @@ class Steps(unittest.TestCase):
             training.prepare({"recipe": {**RECIPE, "model": "mamba"}}, 0, 1)
         self.assertTrue(caught.exception.lacking)
         self.assertIn("no PyTorch module of the model `mamba`", str(caught.exception))
+
+    def test_a_rank_that_fails_alone_leaves_its_peers(self) -> None:
+        case = training.Training(RECIPE, 0, 1)
+        case.call = lambda inputs: torch.zeros(1).view(3)
+        with self.assertRaisesRegex(Failure, "step 1: shape"):
+            case.run()
+        case.ranks = 2
+        with self.assertRaisesRegex(Departure, "step 1: shape") as caught:
+            case.run()
+        self.assertEqual(caught.exception.code, PANICKED)
 
     def test_clipping_bounds_the_step(self) -> None:
         before = models.build("gpt2", DIMENSIONS).double()
