@@ -1,3 +1,5 @@
+//! Cases of PyTorch ranks: what is skipped and refused, what they are sent, and their models beside the catalog.
+
 use model::{CATALOG, initial_f64};
 use record::Plan;
 use serde_json::{Value, json};
