@@ -41,16 +41,19 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import initial
-from models import Bert, Gpt2, ResNet
+import samples as synthetic
+from samples import models
+
+Bert, Gpt2, ResNet = models.Bert, models.Gpt2, models.ResNet
 
 LEARNING_RATE = 1e-3
 # A rank whose peers died ends after this time.
 PATIENCE = timedelta(minutes=5)
 
-GPT2 = {"layers": 12, "width": 768, "heads": 12, "vocabulary": 50257, "positions": 1024}
-BERT = {"layers": 12, "width": 768, "heads": 12, "vocabulary": 30522, "positions": 512}
-RESNET = {"stages": [3, 4, 6, 3], "bottleneck": True}
+WIDTHS = {"layers": 12, "width": 768, "heads": 12, "ffn": 3072}
+GPT2 = {**WIDTHS, "vocabulary": 50257, "sequence": 256, "positions": 1024}
+BERT = {**WIDTHS, "vocabulary": 30522, "sequence": 128, "positions": 512, "segments": 2}
+RESNET = {"stages": [3, 4, 6, 3], "bottleneck": True, "image": 224, "classes": 1000, "width": 64}
 
 CASES: dict[str, dict[str, object]] = {
     "gpt2": {"kind": Gpt2, "model": GPT2, "batch": 1, "sequence": 256},
@@ -106,10 +109,10 @@ def samples(case: dict[str, object], rank: int) -> tuple[Tensor, Tensor]:
     batch = case["batch"]
     indices = range(rank * batch, (rank + 1) * batch)
     if case["kind"] is ResNet:
-        images = torch.from_numpy(initial.images(indices, case["image"])).float().permute(0, 3, 1, 2)
-        classes = torch.from_numpy(initial.image_classes(indices, case["model"].get("classes", 1000)))
+        images = synthetic.images(indices, case["image"]).float().permute(0, 3, 1, 2)
+        classes = synthetic.image_classes(indices, case["model"]["classes"])
         return images.contiguous(memory_format=torch.channels_last), classes
-    tokens = torch.from_numpy(initial.tokens(indices, case["sequence"], case["model"]["vocabulary"]))
+    tokens = synthetic.tokens(indices, case["sequence"], case["model"]["vocabulary"])
     following = tokens[:, :-1] if case["kind"] is Bert else tokens[:, 1:]
     return tokens[:, :-1].contiguous(), following.reshape(-1)
 

@@ -3,8 +3,9 @@ small models in f64 by PyTorch.
 
     python golden.py [FOLDER]     (default: crates/parallel/tests/golden)
 
-Everything begins from formulas that both sides know (`initial.py`): no weights or inputs are stored, only a few of each
-to tell a wrong formula from a wrong model. Layouts are Rankmark's (`models.to_ours`).
+Everything begins from formulas that both sides know (`samples.py` and, in the package of PyTorch ranks, `initial.py`):
+no weights or inputs are stored, only a few of each to tell a wrong formula from a wrong model. Layouts are Rankmark's
+(`models.to_ours`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import initial
-from models import Bert, Gpt2, Llama, ResNet, parameters_of, start, to_ours
+import samples
+from samples import models
+
+parameters_of, start, to_ours = models.parameters_of, models.start, models.to_ours
 
 STEPS = 5
 BATCH = 4
@@ -35,18 +38,20 @@ FORMULAS = {
 class Case:
     """A model of Rankmark's catalog at a small setting, its PyTorch module, and its samples."""
 
-    def __init__(
-        self, file: str, name: str, settings: dict[str, int], module: type[nn.Module], rate: float, **arguments
-    ):
+    def __init__(self, file: str, name: str, settings: dict[str, int], rate: float, **defaults: int):
         self.file, self.name, self.settings, self.rate = file, name, settings, rate
-        self.build = lambda: module(**arguments).double()
+        # What the catalog fills in.
+        self.dimensions = defaults | settings
+
+    def build(self) -> nn.Module:
+        return models.build(self.name, self.dimensions).double()
 
     def sample(self, indices: range) -> tuple[Tensor, Tensor]:
         """Inputs and targets of these samples."""
         if "image" in self.settings:
-            images = torch.from_numpy(initial.images(indices, self.settings["image"])).permute(0, 3, 1, 2)
-            return images, torch.from_numpy(initial.image_classes(indices, self.settings["classes"]))
-        tokens = torch.from_numpy(initial.tokens(indices, self.settings["sequence"], self.settings["vocabulary"]))
+            images = samples.images(indices, self.settings["image"]).permute(0, 3, 1, 2)
+            return images, samples.image_classes(indices, self.settings["classes"])
+        tokens = samples.tokens(indices, self.settings["sequence"], self.settings["vocabulary"])
         following = tokens[:, :-1] if self.name.startswith("bert") else tokens[:, 1:]
         return tokens[:, :-1], following
 
@@ -65,17 +70,12 @@ BERT = {**TRANSFORMER, "positions": 24}
 RESNET18 = {"image": 32, "classes": 10, "width": 8}
 RESNET50 = {"image": 40, "classes": 10, "width": 8, "stage1": 1, "stage2": 1, "stage3": 1, "stage4": 1}
 
-
-def without(settings: dict[str, int], *names: str) -> dict[str, int]:
-    return {name: value for name, value in settings.items() if name not in names}
-
-
 CASES = [
-    Case("gpt2", "gpt2", GPT2, Gpt2, 0.1, **without(GPT2, "sequence")),
-    Case("llama", "llama-tiny", LLAMA, Llama, 0.1, **LLAMA),
-    Case("bert", "bert-base", BERT, Bert, 0.1, **without(BERT, "sequence")),
-    Case("resnet18", "resnet18", RESNET18, ResNet, 0.02, stages=[2, 2, 2, 2], bottleneck=False, classes=10, width=8),
-    Case("resnet50", "resnet50", RESNET50, ResNet, 0.02, stages=[1, 1, 1, 1], bottleneck=True, classes=10, width=8),
+    Case("gpt2", "gpt2", GPT2, 0.1, ffn=192),
+    Case("llama", "llama-tiny", LLAMA, 0.1, tied=1),
+    Case("bert", "bert-base", BERT, 0.1, ffn=192, segments=2),
+    Case("resnet18", "resnet18", RESNET18, 0.02, stage1=2, stage2=2, stage3=2, stage4=2),
+    Case("resnet50", "resnet50", RESNET50, 0.02),
 ]
 
 

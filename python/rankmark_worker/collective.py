@@ -72,10 +72,13 @@ def _tensor(pattern: Pattern, numbers: list[Number]) -> torch.Tensor:
 class Collective:
     """A collective, ready on this rank."""
 
+    steps = False
+
     def __init__(self, values: dict[str, Any], rank: int, ranks: int) -> None:
         self.op: str = values["op"]
         self.rank, self.ranks = rank, ranks
         self.peer = int(values.get("root", values.get("peer", 1) if self.op == "ping_pong" else 0))
+        self.messages = 2 if self.op == "ping_pong" else 1
         self.both_ways = values.get("direction") == "both_ways"
         self.dtype = DTYPES[values.get("dtype", "u8")]
         self.count = int(values.get("bytes", 0)) // self.dtype.itemsize
@@ -251,6 +254,10 @@ class Collective:
         if self.output.numel():
             size = self.dtype.itemsize
             self.output.view(torch.uint8)[element % self.output.numel() * size + size - 1] ^= 0x40
+
+    def details(self) -> dict[str, Any]:
+        """Nothing beside times."""
+        return {}
 
 
 def _stretches(segment: Segment, shift: int) -> list[tuple[int, int, int]]:

@@ -66,6 +66,12 @@ def open_group(backend: str, channel: Channel, rank: int, size: int) -> TorchGro
     return TorchGroup(store)
 
 
+def compute_on(threads: int) -> None:
+    """Threads that operations of torch compute with. f32 means f32: no product in less."""
+    torch.set_num_threads(threads)
+    torch.set_float32_matmul_precision("highest")
+
+
 def first_line(error: BaseException) -> str:
     """What an error says, without the stack that torch adds."""
     return next(iter(str(error).splitlines()), type(error).__name__)

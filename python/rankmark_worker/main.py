@@ -12,7 +12,7 @@ from typing import Any
 
 from .channel import BROKEN, NOT_INVITED, PANICKED, Channel, Departure, Invitation, join
 from .guardian import Guardian
-from .rank import Failure, RankWork
+from .rank import Benchmarks, Failure, RankWork
 from .status import SLOT_BYTES, Hook, Slot
 
 ARGUMENT = "__rank="
@@ -61,11 +61,18 @@ def serve(argument: str) -> None:
 def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> RankWork:
     """Opens the process group. torch is imported only now, where its absence can be told."""
     try:
-        from . import collective, group
+        from . import collective, group, training
     except ImportError as error:
         raise Failure(f"{sys.executable} (Python {sys.version.split()[0]}) has no PyTorch: {error}", True) from None
-    opened = group.open_group(invitation.fields.get("backend", ""), channel, rank, invitation.ranks)
-    return RankWork(opened, hook, rank, lambda case: collective.prepare(case, rank, invitation.ranks))
+    fields, ranks = invitation.fields, invitation.ranks
+    if "threads" in fields:
+        group.compute_on(int(fields["threads"]))
+    opened = group.open_group(fields.get("backend", ""), channel, rank, ranks)
+    benchmarks: Benchmarks = {
+        "collective": lambda case: collective.prepare(case, rank, ranks),
+        "training": lambda case: training.prepare(case, rank, ranks),
+    }
+    return RankWork(opened, hook, rank, benchmarks)
 
 
 def answer(channel: Channel, reply: dict[str, Any]) -> None:

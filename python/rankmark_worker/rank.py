@@ -5,7 +5,6 @@ The coordinator decides how much is sampled; between the two clock readings of a
 
 from __future__ import annotations
 
-import resource
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 
 from .channel import BROKEN, Departure, variant
 from .inject import parse
+from .process import peak_bytes, switches
 from .status import Hook, Slot, now_ns
 
 COMMANDS = ("Prepare", "Sample", "Check", "Probe", "Finish")
@@ -63,6 +63,10 @@ class Prepared(Protocol):
     """A case, ready on this rank."""
 
     max_calls: int
+    # One-way messages of a call, where the time of one counts.
+    messages: int
+    # Whether calls are steps of one series: then none is made beside those that are asked for.
+    steps: bool
     path: str
 
     def run(self) -> None:
@@ -77,15 +81,22 @@ class Prepared(Protocol):
     def corrupt(self, element: int) -> None:
         """Changes an element of the output."""
 
+    def details(self) -> dict[str, Any]:
+        """What it noted for the benchmark's metrics."""
+
+
+# By the benchmark's name: what prepares a case from its values.
+Benchmarks = dict[str, Callable[[dict[str, Any]], Prepared]]
+
 
 class RankWork:
     """One rank, ready for commands."""
 
-    def __init__(self, group: Group, hook: Hook, rank: int, prepare: Callable[[dict[str, Any]], Prepared]) -> None:
+    def __init__(self, group: Group, hook: Hook, rank: int, benchmarks: Benchmarks) -> None:
         self._group = group
         self._hook = hook
         self._rank = rank
-        self._make = prepare
+        self._benchmarks = benchmarks
         self._case: Prepared | None = None
         self._checks = 1
         self._calls = 0
@@ -119,24 +130,25 @@ class RankWork:
             injections = [parse(text) for text in texts]
         except ValueError as error:
             raise Failure(str(error)) from None
-        if case["benchmark"] != "collective":
+        make = self._benchmarks.get(case["benchmark"])
+        if make is None:
             raise Failure(f"PyTorch ranks run no benchmark `{case['benchmark']}`", True)
-        prepared = self._make(values)
-        self._hook.begin_case(values["op"], injections)
+        prepared = make(values)
+        # What DistributedDataParallel does in a step, as far as others can see.
+        self._hook.begin_case(values.get("op", "all_reduce"), injections)
         self._hook.corrupt = prepared.corrupt
         self._case, self._missed_starts = prepared, 0
-        self._checks = 1 + int(values.get("bytes", 0) <= CHECKED_TWICE)
+        self._checks = 0 if prepared.steps else 1 + int(values.get("bytes", 0) <= CHECKED_TWICE)
         self._refill()
         wrong = self._check()
         bound = 0 if prepared.max_calls >= 1 << 63 else prepared.max_calls
-        messages = 2 if values["op"] == "ping_pong" else 1
         # No work is told: the limit of the memory traffic is that of our own buffers, not of torch's.
         return {
             "traffic_bytes": 0,
             "flops": 0.0,
             "max_calls": bound,
-            "messages": messages,
-            "steps": False,
+            "messages": prepared.messages,
+            "steps": prepared.steps,
             "path": prepared.path,
             "wrong": wrong.message(),
         }
@@ -221,7 +233,8 @@ class RankWork:
             report.count += fresh.count
             report.compared += fresh.compared
             report.first += fresh.first
-        self._refill()
+        if self._checks > 0:
+            self._refill()
         return report
 
     def _probe(self, kind: str, content: Any) -> list[float]:
@@ -246,8 +259,7 @@ class RankWork:
             for _ in range(5):
                 self._group.barrier()
             bursts.append((now_ns() - begin) / 5)
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return [statistics.median(bursts), float(usage.ru_nvcsw), float(usage.ru_nivcsw)]
+        return [statistics.median(bursts), *switches()]
 
     def _arrivals(self, operations: int) -> list[float]:
         spans: list[int] = []
@@ -279,20 +291,11 @@ class RankWork:
         return [float(statistics.median(empty)), float(statistics.median(bursts))]
 
     def _finish(self) -> dict[str, Any]:
+        details = self._case.details() if self._case is not None else {}
         self._case = None
-        observed = {"peak_bytes": peak_bytes(), "operations": self._hook.count}
+        observed = {"peak_bytes": peak_bytes(), "operations": self._hook.count, "details": details}
         return {**observed, "missed_starts": self._missed_starts}
 
 
 def _nothing() -> None:
     pass
-
-
-def peak_bytes() -> int:
-    """The most memory that this process held (VmHWM); zero where the system does not tell."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as status:
-            line = next((line for line in status if line.startswith("VmHWM:")), "VmHWM: 0 kB")
-        return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        return 0

@@ -183,10 +183,11 @@ class Counted:
     """A case whose check finds the calls that were made since its last refill, and allows three."""
 
     max_calls = 3
+    messages = 1
     path = "counted"
 
     def __init__(self) -> None:
-        self.held, self.refills = 0, 0
+        self.held, self.refills, self.steps = 0, 0, False
 
     def run(self) -> None:
         self.held += 1
@@ -202,12 +203,15 @@ class Counted:
     def corrupt(self, element: int) -> None:
         self.held += 100
 
+    def details(self) -> dict[str, Any]:
+        return {"held": self.held}
+
 
 class Obeying(unittest.TestCase):
     def setUp(self) -> None:
         self.case = Counted()
         hook = status.Hook(status.Slot(bytearray(128), 0), 0)
-        self.work = RankWork(Alone(), hook, 0, lambda values: self.case)
+        self.work = RankWork(Alone(), hook, 0, {"collective": lambda values: self.case})
 
     def prepare(self, **values: Any) -> dict[str, Any]:
         case = {"benchmark": "collective", "settings": {}, "parameters": {"op": "barrier", **values}}
@@ -225,6 +229,20 @@ class Obeying(unittest.TestCase):
         finished = self.work.obey("Finish")["Finished"]
         self.assertEqual(finished["operations"], 2 + 14 + 2 + 5 + 2)
         self.assertGreater(finished["peak_bytes"], 0)
+
+    def test_steps_are_made_only_on_request(self) -> None:
+        self.case.steps, self.case.max_calls = True, 1 << 63
+        ready = self.prepare()["Ready"]
+        self.assertEqual((ready["steps"], ready["max_calls"], ready["wrong"]["compared"]), (True, 0, 0))
+        self.assertEqual(self.case.held, 0)
+        self.work.obey({"Sample": {"mode": "streaming", "samples": 3, "calls": 1}})
+        checked = self.work.obey("Check")["Checked"]
+        self.assertEqual((checked["count"], checked["compared"], self.case.held), (0, 1, 3))
+        finished = self.work.obey("Finish")["Finished"]
+        self.assertEqual((finished["operations"], finished["details"]), (3, {"held": 3}))
+        self.prepare()
+        self.work.obey({"Probe": "Begin"})
+        self.assertEqual((self.case.held, self.case.refills), (0, 3))
 
     def test_wrong_elements_are_counted(self) -> None:
         ready = self.prepare(inject="wrong:rank=0,at=1,every=0")["Ready"]

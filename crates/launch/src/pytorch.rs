@@ -43,11 +43,17 @@ const MODULES: &[(&str, &str)] = &[
     module!("collective"),
     module!("group"),
     module!("guardian"),
+    module!("initial"),
     module!("inject"),
     module!("main"),
+    module!("models"),
     module!("pattern"),
+    module!("process"),
     module!("rank"),
+    module!("replicas"),
     module!("status"),
+    module!("synthetic"),
+    module!("training"),
 ];
 
 /// Whether the world's ranks are to be Python.

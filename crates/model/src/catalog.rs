@@ -25,6 +25,14 @@ impl Entry {
     pub fn model(&self, settings: &[(String, f64)]) -> Result<Model, Error> {
         (self.build)(self.name, &Settings::new(self.name, self.settings, settings)?)
     }
+
+    /// Every setting with its value, given or by default, in the declared order.
+    ///
+    /// # Errors
+    /// A setting that it does not have, a value out of range.
+    pub fn resolved(&self, settings: &[(String, f64)]) -> Result<Vec<(&'static str, f64)>, Error> {
+        Ok(Settings::new(self.name, self.settings, settings)?.resolved())
+    }
 }
 
 /// All models, in the order of help.

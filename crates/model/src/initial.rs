@@ -13,7 +13,7 @@
 //!
 //! Only additions, products, quotients and a square root are used, which IEEE 754 rounds in one way; the logarithm of the
 //! tails is our own, because those of mathematics libraries differ in their last bit. Box-Muller was left out for the
-//! same reason. `peers/pytorch/initial.py` is the same formula in Python.
+//! same reason. `python/rankmark_worker/initial.py` is the same formula.
 
 use crate::parameter::{Init, Parameter};
 

@@ -117,6 +117,11 @@ impl Settings {
         Ok(settings)
     }
 
+    /// All names and values, in the declared order.
+    pub(crate) fn resolved(&self) -> Vec<(&'static str, f64)> {
+        self.declared.iter().map(|setting| setting.name).zip(self.values.iter().copied()).collect()
+    }
+
     /// A value.
     ///
     /// # Panics

@@ -33,6 +33,8 @@ terms::named! {
         Simulated = "simulated",
         /// A fault was injected on request.
         Injected = "injected",
+        /// PyTorch's bf16: its autocast, not ours.
+        Autocast = "autocast",
         /// In a container or a virtual machine that changes a limit.
         Virtualised = "virtualised",
     }
@@ -59,6 +61,9 @@ impl Caveat {
             Self::Paced => "the backend was slowed down to a given link",
             Self::Simulated => "times were computed by a model and never measured",
             Self::Injected => "a fault was injected on request",
+            Self::Autocast => {
+                "torch's autocast: products in bf16, everything between them partly in f32, where native ranks keep bf16"
+            }
             Self::Virtualised => "a container or virtual machine changes a limit of this machine",
         }
     }

@@ -1,7 +1,8 @@
-//! Our shared memory beside other engines in the same run: how much longer the best of them takes, size by size.
+//! Our shared memory beside other engines in the same run: how much longer the best of them takes, size by size; and our
+//! training beside theirs, where what is trained is the same.
 
 use crate::escape::markdown as escaped;
-use crate::number::{bytes, factor, seconds};
+use crate::number::{NONE, bytes, factor, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation};
 use crate::table::{Align, Table};
 
@@ -12,6 +13,9 @@ const NO_PEERS: [&str; 2] = ["reference", "sim"];
 
 /// What must be equal for times to be comparable, where both say it.
 const SAME: [&str; 6] = ["dtype", "reduce", "in_place", "touch", "mode", "root"];
+
+/// How training is done, and not what is trained: may differ between ours and a peer's.
+const HOW: [&str; 6] = ["python", "bind", "gradient_as_bucket_view", "static_graph", "compile", "bucket"];
 
 /// One of our measurements, and the fastest of others of the same size and ranks.
 struct Pair<'o> {
@@ -28,17 +32,25 @@ impl Pair<'_> {
     }
 }
 
-fn comparable(a: &Configuration, b: &Configuration) -> bool {
+fn comparable(a: &Configuration, b: &Configuration, training: bool) -> bool {
+    if training {
+        let what = |c: &Configuration| -> Vec<(String, String)> {
+            c.others.iter().filter(|(name, _)| !HOW.contains(&name.as_str())).cloned().collect()
+        };
+        return a.ranks == b.ranks && what(a) == what(b);
+    }
     let of = |c: &Configuration, name: &str| c.others.iter().find(|(field, _)| field == name).map(|(_, v)| v.clone());
     a.ranks == b.ranks && SAME.iter().all(|name| of(a, name).zip(of(b, name)).is_none_or(|(of_a, of_b)| of_a == of_b))
 }
 
 fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
     let is_peer = |c: &&Configuration| c.backend != OURS && !NO_PEERS.contains(&c.backend.as_str());
+    let training = crate::training::is_training(operation);
     let mut pairs = Vec::new();
     for configuration in operation.configurations.iter().filter(|configuration| configuration.backend == OURS) {
         for ours in &configuration.points {
-            let peers = operation.configurations.iter().filter(is_peer).filter(|peer| comparable(configuration, peer));
+            let comparable = |peer: &&Configuration| comparable(configuration, peer, training);
+            let peers = operation.configurations.iter().filter(is_peer).filter(comparable);
             let same = |peer: &'o Configuration<'o>| {
                 let theirs = peer.points.iter().find(|theirs| theirs.bytes == ours.bytes)?;
                 Some(Pair { configuration, ours, peer, theirs })
@@ -67,7 +79,7 @@ pub(crate) fn results(operation: &Operation) -> String {
     for pair in pairs(operation) {
         let ratio = pair.ratio();
         table.row(vec![
-            pair.ours.bytes.map_or_else(|| "-".to_owned(), bytes),
+            pair.ours.bytes.map_or_else(|| NONE.to_owned(), bytes),
             pair.configuration.ranks.to_string(),
             escaped(&name(pair.configuration)),
             seconds(pair.ours.time.mid),
@@ -77,7 +89,11 @@ pub(crate) fn results(operation: &Operation) -> String {
             format!("{} to {}", factor(ratio.low), factor(ratio.high)),
         ]);
     }
-    if table.is_empty() { String::new() } else { format!("Against the best peer of this run:\n\n{}", table.markdown()) }
+    if table.is_empty() {
+        return String::new();
+    }
+    let table = table.without_empty(NONE, &["bytes"]);
+    format!("Against the best peer of this run:\n\n{}", table.markdown())
 }
 
 fn name(configuration: &Configuration) -> String {

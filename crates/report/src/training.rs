@@ -10,7 +10,7 @@ use crate::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 use crate::charts::Named;
 use crate::escape::markdown as escaped;
 use crate::number::{NONE, bytes, factor, list, percent, seconds, three_digits};
-use crate::study::{Configuration, Measured, Operation, banner, ranks};
+use crate::study::{Configuration, Measured, Operation, backend, banner, ranks};
 use crate::table::{Align, Table};
 
 /// Whether an operation's cases are of training.
@@ -61,6 +61,16 @@ fn measured<'o>(operation: &'o Operation) -> Vec<(&'o Configuration<'o>, &'o Cas
     operation.configurations.iter().flat_map(of).collect()
 }
 
+/// Who trained, where cases of an operation differ in it; else a dash, of which a column is left out.
+fn by(operation: &Operation, configuration: &Configuration) -> String {
+    let varies = operation.configurations.iter().any(|other| other.backend != configuration.backend);
+    if varies { escaped(&configuration.backend) } else { NONE.to_owned() }
+}
+
+fn variant(configuration: &Configuration) -> String {
+    if configuration.variant.is_empty() { NONE.to_owned() } else { escaped(&configuration.variant) }
+}
+
 /// Every measured case of an operation, in columns that it has.
 pub(crate) fn results(operation: &Operation) -> String {
     if is_memory(operation) { memory_results(operation) } else { training_results(operation) }
@@ -73,6 +83,7 @@ fn training_results(operation: &Operation) -> String {
         ("ranks", Right),
         ("mesh", Right),
         ("batch", Right),
+        ("backend", Left),
         ("variant", Left),
         ("step", Right),
         ("±95%", Right),
@@ -97,7 +108,8 @@ fn training_results(operation: &Operation) -> String {
             case.ranks.to_string(),
             escaped(word(case, "mesh")),
             of(parameter(case, "batch").map(ToString::to_string)),
-            if configuration.variant.is_empty() { NONE.to_owned() } else { escaped(&configuration.variant) },
+            by(operation, configuration),
+            variant(configuration),
             of(time.map(|time| seconds(time.mid))),
             of(time.map(|time| percent(time.relative_half_width()))),
             of(case.metric("samples_per_s").map(three_digits)),
@@ -113,7 +125,7 @@ fn training_results(operation: &Operation) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let optional = ["variant", "tokens/s", "MFU", "efficiency", "hidden comm"];
+    let optional = ["backend", "variant", "tokens/s", "MFU", "efficiency", "hidden comm"];
     format!("{}\n{}", table.without_empty(NONE, &optional).markdown(), phases(operation))
 }
 
@@ -126,6 +138,8 @@ fn phases(operation: &Operation) -> String {
         ("model", Align::Left),
         ("ranks", Right),
         ("mesh", Right),
+        ("backend", Align::Left),
+        ("variant", Align::Left),
         ("input", Right),
         ("forward", Right),
         ("backward", Right),
@@ -134,9 +148,10 @@ fn phases(operation: &Operation) -> String {
         ("optimizer", Right),
         ("CPU s a step", Right),
     ]);
-    for (_, case) in measured(operation).iter().filter(|(_, case)| case.metrics.contains_key("phases_s")) {
+    for (configuration, case) in measured(operation).iter().filter(|(_, case)| case.metrics.contains_key("phases_s")) {
         let phase = |name: &&str| inner(case, &["phases_s", name]).map_or_else(|| NONE.to_owned(), seconds);
         let mut cells = vec![escaped(word(case, "model")), case.ranks.to_string(), escaped(word(case, "mesh"))];
+        cells.extend([by(operation, configuration), variant(configuration)]);
         cells.extend(PHASES.iter().map(phase));
         cells.push(inner(case, &["cpu", "seconds_per_step"]).map_or_else(|| NONE.to_owned(), three_digits));
         table.row(cells);
@@ -144,6 +159,7 @@ fn phases(operation: &Operation) -> String {
     if table.is_empty() {
         String::new()
     } else {
+        let table = table.without_empty(NONE, &["backend", "variant", "exposed communication", "wait"]);
         format!("Median step of the slowest rank, by phase:\n\n{}", table.markdown())
     }
 }
@@ -207,12 +223,18 @@ pub(crate) fn sentences(operation: &Operation) -> Vec<String> {
     said.extend(cases.iter().filter_map(|case| scaling(case)));
     said.extend(cases.iter().filter_map(|case| hidden(case)));
     said.extend(longest_phase(&cases));
+    said.extend(crate::peers::sentence(operation));
     said
 }
 
 /// Whether gradients are exchanged: without, there is a time and no training.
 fn communicates(case: &CaseLine) -> bool {
     parameter(case, "communicate").and_then(Value::as_bool) != Some(false)
+}
+
+/// Whether this program trained.
+fn is_ours(case: &CaseLine) -> bool {
+    case.runtime == "native" || case.runtime.is_empty()
 }
 
 fn label(case: &CaseLine) -> String {
@@ -224,7 +246,8 @@ fn label(case: &CaseLine) -> String {
         (_, true) => ", no overlap",
         _ => "",
     };
-    format!("{} with {}{mesh}{how}", word(case, "model"), ranks(case.ranks))
+    let by = if is_ours(case) { String::new() } else { format!(" by {}", backend(case)) };
+    format!("{}{by} with {}{mesh}{how}", word(case, "model"), ranks(case.ranks))
 }
 
 /// The fastest case.
@@ -335,7 +358,8 @@ pub(crate) fn charts(operation: &Operation) -> Vec<Named> {
         });
         let Some(point) = point else { continue };
         let kind = about.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let label = format!("{}, {} ({kind})", word(case, "model"), word(case, "strategy"));
+        let by = if is_ours(case) { String::new() } else { format!(", {}", configuration.backend) };
+        let label = format!("{}, {}{by} ({kind})", word(case, "model"), word(case, "strategy"));
         cases.push(case);
         match series.iter_mut().find(|known| known.label == label) {
             Some(known) => known.points.push(point),

@@ -10,6 +10,7 @@ pub mod fields;
 mod gate;
 mod rank;
 mod run;
+mod runtime;
 mod threads;
 mod training;
 mod trial;

@@ -15,7 +15,7 @@ fn numbers(name: &str, seed: u64, first: usize, len: usize) -> Vec<f64> {
 
 #[test]
 fn numbers_are_those_of_the_documented_formula() {
-    // Made by peers/pytorch/initial.py, which follows the formula and not this code.
+    // Made by python/rankmark_worker/initial.py, which follows the formula and not this code.
     for (name, seed, index, bits) in DOCUMENTED {
         assert_eq!(numbers(name, seed, index, 1)[0].to_bits(), bits, "{name} {seed} {index}");
     }

@@ -276,3 +276,53 @@ fn ours_stands_beside_the_best_peer() {
     assert!(row("64 KiB").contains("0.500x"), "slower is said as well: {}", row("64 KiB"));
     assert!(page.contains("longer in 1 of 2 pairs, shorter in 1"), "{page}");
 }
+
+/// Training by another engine is a peer of ours where what is trained is the same, however it is done; and is told apart
+/// in every table.
+#[test]
+fn training_stands_beside_the_peer_that_trains_the_same() {
+    let line = |runtime: &str, told: serde_json::Value, time: f64| {
+        let mut line = data::Invented::new(2, 0, time).line();
+        let common = serde_json::json!({"strategy": "data", "mesh": "2x1x1", "ranks": 2, "runtime": runtime});
+        line.benchmark = "training".into();
+        line.parameters = common.as_object().cloned().unwrap();
+        line.parameters.extend(told.as_object().cloned().unwrap());
+        line.runtime = runtime.into();
+        line.backend = if runtime == "native" { "shm" } else { "gloo" }.into();
+        line.id = format!("{:012x}", (time * 1e6) as u64);
+        line.metrics.insert("samples_per_s".into(), (8.0 / time).into());
+        let phases =
+            serde_json::json!({"input": 0.0, "forward": 0.3 * time, "backward": 0.6 * time, "optimizer": 0.1 * time});
+        line.metrics.insert("phases_s".into(), phases);
+        line
+    };
+    let gpt2 = serde_json::json!({"model": "gpt2", "precision": "f32"});
+    let with = |name: &str, value: serde_json::Value| {
+        let mut told = gpt2.clone();
+        told[name] = value;
+        told
+    };
+    let lines = vec![
+        line("native", gpt2.clone(), 1.0),
+        line("pytorch", with("compile", false.into()), 2.5),
+        line("pytorch", with("compile", true.into()), 2.0),
+        // Faster, and another thing.
+        line("pytorch", with("precision", "bf16".into()), 0.5),
+        line("pytorch", with("model", "mlp".into()), 0.1),
+    ];
+    let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
+    let page = String::from_utf8_lossy(&page[0].content).into_owned();
+    let table = page.split("Against the best peer of this run").nth(1).expect("a table");
+    let row = table.lines().find(|line| line.contains("1.00 s")).expect("a row");
+    assert!(row.contains("pytorch/gloo") && row.contains("compile") && row.contains("2.00x"), "{row}");
+    assert!(
+        page.contains("The best peer's training takes 2.00x with 2 ranks (pytorch/gloo) as long as ours"),
+        "{page}"
+    );
+    let phases = page.split("by phase").nth(1).expect("phases");
+    assert!(
+        phases.contains("pytorch/gloo") && !phases.contains("exposed communication"),
+        "untold is no column: {page}"
+    );
+    assert!(page.contains("mlp by pytorch/gloo with 2 ranks (2x1x1)"), "{page}");
+}

@@ -9,6 +9,7 @@ use super::pattern::Pattern;
 use super::{torch, uneven};
 use crate::admission::is_pytorch;
 use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, RUNTIME, SAMPLING, SEED, WORLD};
+use crate::runtime;
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -99,14 +100,15 @@ fn check(case: &mut Case) -> Result<(), Problem> {
     let op: Collective =
         case.word("op").ok_or_else(|| problem("op", "no operation is given", "for example `op: all_reduce`"))?;
     case.parameters.retain(|name, _| concerns(op, name));
-    torch::resolve_runtime(case)?;
+    runtime::resolve(case, &[])?;
     fill_absent(case, op);
     check_ranks(case, op)?;
     check_in_place(case, op)?;
     crate::fields::check(case, &ABOUT)?;
     uneven::resolve(case)?;
     round_size(case, op);
-    torch::check(case, op)?;
+    runtime::check(case, &[])?;
+    torch::check(case, op);
     if op != Collective::Barrier {
         check_exactness(case, op)?;
     }

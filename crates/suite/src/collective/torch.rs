@@ -1,85 +1,19 @@
-//! What differs where ranks are the user's Python: who moves the data, which forms of an operation there are, and which
-//! fields mean nothing.
+//! What differs where ranks are the user's Python: which forms of an operation there are.
 
-use record::{Case, Problem};
-use serde_json::Value;
-use terms::{BufferKind, Collective, Named, Runtime};
+use record::Case;
+use terms::{BufferKind, Collective};
 
 use crate::admission::is_pytorch;
-use crate::fields::TORCH_BACKENDS;
-
-fn problem(field: &'static str, message: String, hint: &str) -> Problem {
-    Problem { field, message, hint: Some(hint.to_owned()) }
-}
-
-/// Settles runtime and backend where one follows from the other: `gloo` and `ucc` are PyTorch's alone, and each runtime
-/// has its own default. Native is what is meant where no runtime stands in the record.
-pub(super) fn resolve_runtime(case: &mut Case) -> Result<(), Problem> {
-    let asked: Option<Runtime> = case.word("runtime");
-    let backend = case.text("backend").map(str::to_owned);
-    let is_ours = backend.as_deref().is_none_or(|name| comm::backend(name).is_some());
-    let runtime = asked.unwrap_or(if is_ours { Runtime::Native } else { Runtime::Pytorch });
-    let backend = backend.unwrap_or_else(|| if runtime == Runtime::Native { "shm" } else { "gloo" }.to_owned());
-    let known = match runtime {
-        Runtime::Native => comm::backend(&backend).is_some(),
-        Runtime::Pytorch => TORCH_BACKENDS.contains(&backend.as_str()),
-    };
-    if !known {
-        let message = format!("runtime `{runtime}` has no backend `{backend}`");
-        let hint = "each runtime has its own: leave one of the two fields out, or give each pair an entry of a plan";
-        return Err(problem("backend", message, hint));
-    }
-    set(case, "backend", Value::from(backend));
-    match runtime {
-        Runtime::Native => {
-            case.parameters.shift_remove("runtime");
-            case.world.shift_remove("runtime");
-            // Beside `pytorch` in a list, it is for the other cases.
-            if asked.is_some() {
-                case.parameters.shift_remove("python");
-                case.world.shift_remove("python");
-            }
-        }
-        Runtime::Pytorch => {
-            set(case, "runtime", Value::from(runtime.name()));
-            // As torchrun starts ranks: on one core gloo's own threads and the rank's take turns, ten times as slow.
-            if !case.parameters.contains_key("bind") {
-                set(case, "bind", Value::from("none"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// A parameter that decides in which processes the case runs.
-fn set(case: &mut Case, name: &str, value: Value) {
-    case.parameters.insert(name.to_owned(), value.clone());
-    case.world.insert(name.to_owned(), value);
-}
 
 /// Whether torch's form of the operation works in place; it has one form of each.
 pub(super) fn works_in_place(op: Collective) -> bool {
     matches!(op, Collective::AllReduce | Collective::Reduce | Collective::Broadcast)
 }
 
-/// Refuses fields of the other runtime; skips the forms that torch has not.
-pub(super) fn check(case: &mut Case, op: Collective) -> Result<(), Problem> {
+/// Skips the forms that torch has not.
+pub(super) fn check(case: &mut Case, op: Collective) {
     if !is_pytorch(case) {
-        let stray = case.value("python").is_some();
-        let message = || "`python` is for runtime `pytorch`".to_owned();
-        return if stray { Err(problem("python", message(), "`runtime: pytorch`")) } else { Ok(()) };
-    }
-    for name in ["pace_bandwidth", "pace_latency", "mpi_library", "mpi_progress", "mpi_tuned", "mpi_collectives"] {
-        if case.value(name).is_some() {
-            return Err(problem(name, format!("`{name}` is for runtime `native`"), "leave it out for `pytorch`"));
-        }
-    }
-    if case.flag("progress_thread") {
-        let message = "`progress_thread` is for runtime `native`".to_owned();
-        return Err(problem("progress_thread", message, "leave it out for `pytorch`"));
-    }
-    if case.text("backend") == Some("nccl") && case.text("device") == Some("cpu") {
-        case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
+        return;
     }
     if case.word("buffers") == Some(BufferKind::Registered) {
         case.skip = Some("torch's tensors lie in ordinary memory: `buffers: private` is all it has".to_owned());
@@ -91,21 +25,18 @@ pub(super) fn check(case: &mut Case, op: Collective) -> Result<(), Problem> {
     if case.ranks() == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
         case.skip = Some("torch.distributed sends nothing from a rank to itself".to_owned());
     }
-    Ok(())
 }
-
-#[cfg(test)]
-#[path = "../../../../tests/skip.rs"]
-mod skip;
 
 #[cfg(test)]
 mod tests {
     use super::super::number::Number;
     use super::super::pattern::Pattern;
     use super::*;
+    use crate::runtime::facts;
     use crate::{Benchmark, CollectiveBenchmark};
     use record::Plan;
-    use terms::{Dtype, Reduce};
+    use serde_json::Value;
+    use terms::{Dtype, Named, Reduce};
 
     fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
         let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -179,22 +110,6 @@ mod tests {
         assert_eq!(skip(&[torch, ("op", "barrier")]), "");
     }
 
-    /// What the Python package says of these patterns; None, listed as skipped, where there is no Python.
-    fn python(wanted: &Value) -> Option<Vec<Value>> {
-        let program = std::env::var_os("RANKMARK_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-        let facts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../python/tests/facts.py");
-        match std::process::Command::new(&program).args(["-B", facts, &wanted.to_string()]).output() {
-            Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}")))
-            }
-            Err(error) => {
-                super::skip::skip("patterns of the Python package", &format!("{}: {error}", program.display()));
-                None
-            }
-        }
-    }
-
     #[test]
     fn the_packages_patterns_are_ours() {
         let mut wanted = Vec::new();
@@ -209,7 +124,10 @@ mod tests {
                 }
             }
         }
-        let Some(theirs) = python(&Value::from(wanted.clone())) else { return };
+        let Some(theirs) = facts("patterns of the Python package", "facts.py", &Value::from(wanted.clone())) else {
+            return;
+        };
+        let theirs = theirs.as_array().cloned().unwrap_or_default();
         assert_eq!((theirs.len(), ours.len() > 400), (ours.len(), true));
         for ((theirs, (pattern, dtype, ranks)), what) in theirs.iter().zip(&ours).zip(&wanted) {
             assert_eq!(theirs[0].as_u64(), Some(pattern.max_calls()), "{what}");

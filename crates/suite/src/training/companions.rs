@@ -32,7 +32,8 @@ fn with(case: &Case, values: &[(&str, bool)]) -> Case {
 /// Adds cases without communication where overlap is on in one case and off in its twin, and brings fewer ranks before
 /// more, no communication before communication, and no overlap before overlap. What stays is in its order.
 pub(super) fn complete(plan: &mut Plan, benchmark: &str) {
-    let ours = |case: &Case| case.benchmark == benchmark;
+    // PyTorch's ranks have no such switch, so that nothing is held against it.
+    let ours = |case: &Case| case.benchmark == benchmark && !crate::is_pytorch(case);
     let places: Vec<usize> = (0..plan.cases.len()).filter(|place| ours(&plan.cases[*place])).collect();
     let mut cases: Vec<Case> = places.iter().map(|place| plan.cases[*place].clone()).collect();
     let has = |cases: &[Case], wanted: &Case| cases.iter().any(|case| case.id == wanted.id);

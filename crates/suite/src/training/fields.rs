@@ -5,7 +5,7 @@ use parallel::{Balance, Schedule};
 use record::{Better, Field, Kind, Metric, Shown};
 use terms::Named;
 
-use crate::fields::{BACKEND, DEVICE, SEED};
+use crate::fields::{ANY_BACKEND, DEVICE, SEED};
 
 terms::named! {
     /// How ranks divide the work.
@@ -84,7 +84,7 @@ pub(super) const FIELDS: &[Field] = &[
     parameter("mesh", Kind::Text, None, "replicas x parts of each layer x stages, as in 2x2x1; their product is ranks"),
     Field { world: true, ..parameter("ranks", Kind::Whole(1, 1024), Some("1"), "ranks: processes that take part") },
     Field { world: true, ..parameter("threads", Kind::Whole(1, 1024), Some("1"), "threads that a rank computes with") },
-    BACKEND,
+    ANY_BACKEND,
     DEVICE,
     parameter("precision", Kind::Word(precisions), Some("f32"), "type of activations and products"),
     parameter("batch", BATCHES, None, "samples of a step on each replica (4); `global_batch`: on all together"),
@@ -142,6 +142,18 @@ pub(super) const DIMENSIONS: &[Field] = &[
     extra("stage2", Kind::Whole(1, u32::MAX as u64), None, "model: blocks of the second stage"),
     extra("stage3", Kind::Whole(1, u32::MAX as u64), None, "model: blocks of the third stage"),
     extra("stage4", Kind::Whole(1, u32::MAX as u64), None, "model: blocks of the fourth stage"),
+];
+
+/// What PyTorch's ranks alone understand, beside the runtime.
+pub(super) const TORCH: &[Field] = &[
+    extra(
+        "gradient_as_bucket_view",
+        Kind::Bool,
+        None,
+        "pytorch: gradients lie in the buckets that DistributedDataParallel exchanges (false, as torch has it)",
+    ),
+    extra("static_graph", Kind::Bool, None, "pytorch: tells DistributedDataParallel that steps are alike (false)"),
+    extra("compile", Kind::Bool, None, "pytorch: the model by torch.compile, which needs a C++ compiler (false)"),
 ];
 
 const INJECT: Field =
@@ -205,7 +217,12 @@ const fn metric(name: &'static str, unit: &'static str, better: Better, doc: &'s
 /// What a training case says.
 pub(super) static METRICS: &[Metric] = &[
     metric("step_s", "s", Better::Lower, "a whole step, data and optimizer included (`time_s`)"),
-    metric("phases_s", "s", Better::Lower, "a step of the slowest rank by phase, and of every rank"),
+    metric(
+        "phases_s",
+        "s",
+        Better::Lower,
+        "a step of the slowest rank by phase, and of every rank, where it can be told",
+    ),
     metric("samples_per_s", "1/s", Better::Higher, "global batch / median step"),
     metric("tokens_per_s", "1/s", Better::Higher, "samples/s x sequence"),
     metric("samples_per_s_per_rank", "1/s", Better::Higher, "samples/s / ranks"),

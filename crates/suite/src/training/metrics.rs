@@ -38,17 +38,19 @@ fn put(metrics: &mut Map<String, Value>, name: &str, value: Value) {
     }
 }
 
-/// The metrics of a training case.
-pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -> Map<String, Value> {
+/// The metrics of a training case. What programs hold and exchange is known of `ours` only, and not of what others run.
+pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes], ours: bool) -> Map<String, Value> {
     let (mut metrics, median_s) = (Map::new(), measured.times.median);
     put(&mut metrics, "step_s", json!(measured.times));
     put(&mut metrics, "phases_s", phases(notes));
     put_rates(&mut metrics, task, median_s, notes.len());
     put(&mut metrics, "mfu", mfu(task, median_s, notes));
     put(&mut metrics, "loss", notes[0].losses().map(number).collect());
-    if let Ok(outlines) = predict::outlines(task) {
-        put(&mut metrics, "memory", memory(predict::categories(task, &outlines), notes));
+    if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
+        put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
         put(&mut metrics, "traffic", predict::traffic(&outlines));
+    } else {
+        put(&mut metrics, "memory", memory(None, notes));
     }
     put(&mut metrics, "cpu", cpu(task, notes));
     metrics
@@ -58,7 +60,7 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes])
 pub(super) fn of_memory(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -> Map<String, Value> {
     let mut metrics = Map::new();
     if let Ok(outlines) = predict::outlines(task) {
-        put(&mut metrics, "memory", memory(predict::categories(task, &outlines), notes));
+        put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
     }
     put(&mut metrics, "step_s", json!(measured.times));
     put(&mut metrics, "loss", notes[0].losses().map(number).collect());
@@ -83,26 +85,28 @@ fn put_rates(metrics: &mut Map<String, Value>, task: &Task, median_s: f64, ranks
 /// A rank in a collective waits for the others before anything is transferred; what the rank that waited least spent is
 /// the transfer, and what others spent beyond it is waiting (definitions: stalls and stragglers), here over a whole step.
 fn phases(notes: &[Notes]) -> Value {
-    let transfer = notes.iter().map(|rank| rank.phases.communication).fold(f64::INFINITY, f64::min);
+    let told: Option<Vec<f64>> = notes.iter().map(|rank| rank.phases.communication).collect();
+    let transfer = told.map(|all| all.into_iter().fold(f64::INFINITY, f64::min));
     let of = |rank: &Notes| {
         let own = &rank.phases;
         [
-            ("input", own.input),
-            ("forward", own.forward),
-            ("backward", own.backward),
+            ("input", Some(own.input)),
+            ("forward", Some(own.forward)),
+            ("backward", Some(own.backward)),
             ("communication", transfer),
-            ("wait", own.communication - transfer),
-            ("optimizer", own.optimizer),
+            ("wait", own.communication.zip(transfer).map(|(own, transfer)| own - transfer)),
+            ("optimizer", Some(own.optimizer)),
         ]
     };
+    let number = |value: Option<f64>| value.map_or(Value::Null, number);
     // Who waits least is who the others wait for; of two that wait alike, the one that takes longer.
     let slowest = notes.iter().max_by(|a, b| a.phases.computing().total_cmp(&b.phases.computing()));
     let Some(slowest) = slowest else { return Value::Null };
-    let mut all: Map<String, Value> =
-        of(slowest).map(|(name, value)| (name.to_owned(), number(value))).into_iter().collect();
+    let told = || of(slowest).into_iter().enumerate().filter(|(_, (_, value))| value.is_some());
+    let mut all: Map<String, Value> = told().map(|(_, (name, value))| (name.to_owned(), number(value))).collect();
     let mut ranks = Map::new();
-    for (index, (name, _)) in of(slowest).iter().enumerate() {
-        ranks.insert((*name).to_owned(), notes.iter().map(|rank| number(of(rank)[index].1)).collect());
+    for (index, (name, _)) in told() {
+        ranks.insert(name.to_owned(), notes.iter().map(|rank| number(of(rank)[index].1)).collect());
     }
     all.insert("per_rank".to_owned(), Value::Object(ranks));
     Value::Object(all)
@@ -145,19 +149,21 @@ fn mfu(task: &Task, median_s: f64, notes: &[Notes]) -> Value {
 
 /// Predicted by category and measured, in bytes over all ranks. `process` is what ranks held before anything of the case
 /// was there (program, libraries, harness): measured, because no plan knows it.
-fn memory(mut predicted: Map<String, Value>, notes: &[Notes]) -> Value {
+fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Value {
     let process: u64 = notes.iter().map(|rank| rank.base_bytes).sum();
     let measured: u64 = notes.iter().map(|rank| rank.held_bytes).sum();
+    let mut memory = Map::new();
+    if measured > 0 {
+        let per_rank: Value = notes.iter().map(|rank| rank.held_bytes).collect();
+        memory.insert("measured".to_owned(), json!({"total": measured, "per_rank": per_rank}));
+    }
+    let Some(mut predicted) = predicted else { return Value::Object(memory) };
     predicted.insert("process".to_owned(), process.into());
     let total: u64 = predicted.values().filter_map(Value::as_u64).sum();
     predicted.insert("total".to_owned(), total.into());
-    let per_rank: Value = notes.iter().map(|rank| rank.held_bytes).collect();
-    let mut memory = Map::new();
-    memory.insert("predicted".to_owned(), Value::Object(predicted));
+    memory.shift_insert(0, "predicted".to_owned(), Value::Object(predicted));
     if measured > 0 {
-        memory.insert("measured".to_owned(), json!({"total": measured, "per_rank": per_rank}));
-        let difference = (total as f64 - measured as f64) / measured as f64;
-        memory.insert("difference".to_owned(), number(difference));
+        memory.insert("difference".to_owned(), number((total as f64 - measured as f64) / measured as f64));
     }
     Value::Object(memory)
 }

@@ -17,6 +17,7 @@ mod process;
 mod resolve;
 mod scaling;
 mod search;
+mod torch;
 
 use measure::{Failure, Launch};
 use record::{About, Case, Plan, Problem};
@@ -37,7 +38,14 @@ pub struct MemoryBenchmark;
 static TRAINING: About = About {
     name: "training",
     doc: "training steps of a model: time by phase, throughput, MFU, scaling",
-    fields: &[fields::FIELDS, fields::DIMENSIONS, crate::fields::WORLD, fields::SAMPLING],
+    fields: &[
+        fields::FIELDS,
+        fields::DIMENSIONS,
+        crate::fields::RUNTIME,
+        fields::TORCH,
+        crate::fields::WORLD,
+        fields::SAMPLING,
+    ],
     metrics: fields::METRICS,
     check,
 };
@@ -57,6 +65,7 @@ pub(crate) fn complete(plan: &mut Plan) {
 
 fn check(case: &mut Case) -> Result<(), Problem> {
     let about = if case.benchmark == MEMORY.name { &MEMORY } else { &TRAINING };
+    torch::resolve(case)?;
     crate::fields::check(case, about)?;
     if crate::is_simulated(case) {
         return Err(problem(
@@ -79,6 +88,7 @@ fn check(case: &mut Case) -> Result<(), Problem> {
         predict::check_uneven(&task)?;
     }
     task.origin.check(&task.recipe.model.input)?;
+    torch::check(case, &task)?;
     crate::fields::reorder(case, about);
     Ok(())
 }
@@ -115,7 +125,7 @@ impl Benchmark for TrainingBenchmark {
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
         let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.launches)) else { return Map::new() };
-        metrics::of_training(&metrics::balanced(task, &notes), measured, &notes)
+        metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !crate::is_pytorch(case))
     }
 
     fn fault(&self, _case: &Case, launches: &[Launch]) -> Option<String> {

@@ -10,7 +10,8 @@ pub(super) struct Phases {
     pub(super) input: f64,
     pub(super) forward: f64,
     pub(super) backward: f64,
-    pub(super) communication: f64,
+    /// None where a rank cannot tell it from the passes that it hides in.
+    pub(super) communication: Option<f64>,
     pub(super) optimizer: f64,
 }
 
@@ -24,7 +25,7 @@ impl Phases {
             input: median(|step| step.input_s),
             forward: median(|step| step.forward_s),
             backward: median(|step| step.backward_s),
-            communication: median(|step| step.communication_s),
+            communication: Some(median(|step| step.communication_s)),
             optimizer: median(|step| step.optimizer_s),
         }
     }

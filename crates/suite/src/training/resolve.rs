@@ -89,7 +89,8 @@ pub(super) fn fill(case: &mut Case) -> Result<Task, Problem> {
     put(case, "strategy", strategy.name().into());
     put(case, "mesh", mesh.to_string().into());
     let optimizer = case.word("optimizer").unwrap_or(Optimizers::AdamW);
-    case.parameters.retain(|name, _| concerns(mesh, optimizer, name));
+    let sharded = case.whole("sharded").unwrap_or(0) > 0;
+    case.parameters.retain(|name, _| concerns(mesh, optimizer, sharded, name));
     if mesh.pipeline > 1 {
         fill_schedule(case)?;
     }
@@ -106,8 +107,9 @@ fn put(case: &mut Case, name: &str, value: Value) {
 }
 
 /// Which parameters mean something on this mesh.
-fn concerns(mesh: Mesh, optimizer: Optimizers, name: &str) -> bool {
+fn concerns(mesh: Mesh, optimizer: Optimizers, sharded: bool, name: &str) -> bool {
     match name {
+        "gradient_as_bucket_view" | "static_graph" => mesh.data > 1 && !sharded,
         "overlap" | "communicate" | "sharded" | "bucket" | "load_balance" | "synchronised" => mesh.data > 1,
         "schedule" | "chunks" | "balance" => mesh.pipeline > 1,
         "sequence_parallel" => mesh.tensor > 1,
@@ -231,15 +233,18 @@ fn fill_sequence(case: &mut Case) {
     }
 }
 
-/// The case's model. Problems name the case's field, where it has one of that name.
-fn model(case: &Case) -> Result<Model, Problem> {
+/// What the case says of its model's dimensions.
+pub(super) fn dimensions(case: &Case) -> Vec<(String, f64)> {
     let value = |name: &str| match case.parameters.get(name)? {
         Value::Bool(on) => Some(f64::from(u8::from(*on))),
         other => other.as_f64(),
     };
-    let settings: Vec<(String, f64)> =
-        DIMENSIONS.iter().filter_map(|field| Some((field.name.to_owned(), value(field.name)?))).collect();
-    model::model(case.text("model").unwrap_or_default(), &settings).map_err(|error| {
+    DIMENSIONS.iter().filter_map(|field| Some((field.name.to_owned(), value(field.name)?))).collect()
+}
+
+/// The case's model. Problems name the case's field, where it has one of that name.
+fn model(case: &Case) -> Result<Model, Problem> {
+    model::model(case.text("model").unwrap_or_default(), &dimensions(case)).map_err(|error| {
         let field = DIMENSIONS.iter().map(|field| field.name).find(|name| *name == error.field).unwrap_or("model");
         problem(field, error.message, error.hint)
     })

@@ -68,6 +68,8 @@ const SCALED: &[&str] = &[
     "balance",
     "synchronised",
     "sequence_parallel",
+    "gradient_as_bucket_view",
+    "static_graph",
 ];
 
 fn flag(line: &CaseLine, name: &str) -> Option<bool> {

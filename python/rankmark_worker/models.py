@@ -1,18 +1,47 @@
-"""The models of Rankmark's catalog as plain PyTorch modules, the way a good PyTorch engineer would write them.
+"""The models of `crates/model` as plain PyTorch modules, the way a good PyTorch engineer would write them.
 
-Each returns logits. `parameters_of` pairs every parameter with Rankmark's name and layout for it.
+Each returns logits. `parameters_of` pairs every parameter with our name, `to_ours` gives our layout. Dimensions come
+from the coordinator, defaults included; what is no dimension (epsilons, deviations) stands here a second time: tests
+compare names, shapes and first values of every model, and losses.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-import initial
+from . import initial
+
+# Initial values made at once.
+CHUNK = 1 << 18
+
+
+class Model(nn.Module):
+    """What all models say of themselves."""
+
+    # Our name of a parameter, or of those under a prefix that ends in a dot, where it is another.
+    renamed: dict[str, str] = {}
+    # Models of tokens: how many there are and of what length a sample is. Others: zero.
+    vocabulary = 0
+    sequence = 0
+    # Whether targets are the tokens that follow, or the tokens themselves.
+    next = True
+    # Models of numbers: extents of a sample, and how many classes there are.
+    shape: tuple[int, ...] = ()
+    classes = 0
+
+    def deviation(self, name: str) -> float:
+        """Of the initial values of a weight, by our name."""
+        raise NotImplementedError(name)
+
+    def blocks(self) -> list[nn.Module]:
+        """What is sharded one after the other; the rest of the model is the last."""
+        return []
 
 
 class Attention(nn.Module):
@@ -34,8 +63,8 @@ class Attention(nn.Module):
         )
         if self.rotary is not None:
             q, k = self.rotary(q), self.rotary(k)
-        grouped = self.kv_heads != self.heads
-        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, enable_gqa=grouped)
+        grouped = {"enable_gqa": True} if self.kv_heads != self.heads else {}
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, **grouped)
         return self.proj(y.transpose(1, 2).reshape(batch, sequence, width))
 
 
@@ -67,7 +96,7 @@ class Gpt2Layer(nn.Module):
         return x + self.mlp(self.ln_2(x))
 
 
-class Gpt2(nn.Module):
+class Gpt2(Model):
     """GPT-2; also transformer-small, -medium, -large."""
 
     renamed = {
@@ -76,11 +105,14 @@ class Gpt2(nn.Module):
         "ln_f.": "head.ln_f.",
     }
 
-    def __init__(self, *, layers: int, width: int, heads: int, vocabulary: int, positions: int, ffn: int | None = None):
+    def __init__(
+        self, *, layers: int, width: int, heads: int, vocabulary: int, sequence: int, positions: int, ffn: int
+    ):
         super().__init__()
+        self.vocabulary, self.sequence = vocabulary, sequence
         self.wte = nn.Embedding(vocabulary, width)
         self.wpe = nn.Embedding(positions, width)
-        self.h = nn.ModuleList(Gpt2Layer(width, heads, ffn or 4 * width) for _ in range(layers))
+        self.h = nn.ModuleList(Gpt2Layer(width, heads, ffn) for _ in range(layers))
         self.ln_f = nn.LayerNorm(width)
 
     def forward(self, tokens: Tensor) -> Tensor:
@@ -93,6 +125,9 @@ class Gpt2(nn.Module):
         if name.endswith("positions"):
             return 0.01
         return 0.02 / math.sqrt(2 * len(self.h)) if name.endswith("proj.weight") else 0.02
+
+    def blocks(self) -> list[nn.Module]:
+        return list(self.h)
 
 
 class Rotary(nn.Module):
@@ -141,10 +176,10 @@ class LlamaLayer(nn.Module):
         return x + self.mlp(self.mlp_norm(x))
 
 
-class Llama(nn.Module):
-    """Llama 3; the head is tied."""
+class Llama(Model):
+    """Llama 3."""
 
-    renamed = {"tokens.weight": "embedding.lookup.tokens", "norm.": "head.norm."}
+    renamed = {"tokens.weight": "embedding.lookup.tokens", "norm.": "head.norm.", "output.": "head.output."}
 
     def __init__(
         self,
@@ -155,22 +190,29 @@ class Llama(nn.Module):
         kv_heads: int,
         vocabulary: int,
         sequence: int,
-        ffn: int | None = None,
+        ffn: int,
+        tied: int = 1,
     ):
         super().__init__()
+        self.vocabulary, self.sequence = vocabulary, sequence
         self.tokens = nn.Embedding(vocabulary, width)
         rotary = Rotary(width // heads, sequence, 500_000.0)
-        self.layers = nn.ModuleList(LlamaLayer(width, heads, kv_heads, ffn or 4 * width, rotary) for _ in range(layers))
+        self.layers = nn.ModuleList(LlamaLayer(width, heads, kv_heads, ffn, rotary) for _ in range(layers))
         self.norm = nn.RMSNorm(width, eps=1e-5)
+        self.output = None if tied else nn.Linear(width, vocabulary, bias=False)
 
     def forward(self, tokens: Tensor) -> Tensor:
         x = self.tokens(tokens)
         for layer in self.layers:
             x = layer(x)
-        return F.linear(self.norm(x), self.tokens.weight)
+        x = self.norm(x)
+        return F.linear(x, self.tokens.weight) if self.output is None else self.output(x)
 
     def deviation(self, name: str) -> float:
         return 0.02
+
+    def blocks(self) -> list[nn.Module]:
+        return list(self.layers)
 
 
 class BertAttention(Attention):
@@ -207,9 +249,10 @@ class BertLayer(nn.Module):
         return self.mlp(self.attn(x))
 
 
-class Bert(nn.Module):
+class Bert(Model):
     """BERT with its masked-language head; all tokens are of the first segment type."""
 
+    next = False
     renamed = {
         "tokens.weight": "embedding.lookup.tokens",
         "positions.weight": "embedding.lookup.positions",
@@ -227,16 +270,18 @@ class Bert(nn.Module):
         width: int,
         heads: int,
         vocabulary: int,
+        sequence: int,
         positions: int,
-        segments: int = 2,
-        ffn: int | None = None,
+        segments: int,
+        ffn: int,
     ):
         super().__init__()
+        self.vocabulary, self.sequence = vocabulary, sequence
         self.tokens = nn.Embedding(vocabulary, width)
         self.positions = nn.Embedding(positions, width)
         self.segments = nn.Embedding(segments, width)
         self.norm = nn.LayerNorm(width, eps=1e-12)
-        self.layer = nn.ModuleList(BertLayer(width, heads, ffn or 4 * width) for _ in range(layers))
+        self.layer = nn.ModuleList(BertLayer(width, heads, ffn) for _ in range(layers))
         self.dense = nn.Linear(width, width)
         self.head_norm = nn.LayerNorm(width, eps=1e-12)
         self.decoder_bias = nn.Parameter(torch.zeros(vocabulary))
@@ -251,6 +296,9 @@ class Bert(nn.Module):
 
     def deviation(self, name: str) -> float:
         return 0.01 if name.endswith(("positions", "segments")) else 0.02
+
+    def blocks(self) -> list[nn.Module]:
+        return list(self.layer)
 
 
 class Residual(nn.Module):
@@ -282,13 +330,14 @@ class Residual(nn.Module):
         return F.relu(x + shortcut, inplace=True)
 
 
-class ResNet(nn.Module):
+class ResNet(Model):
     """ResNet v1.5."""
 
     renamed = {"conv1.": "stem.conv1.", "bn1.": "stem.bn1.", "fc.": "head.fc."}
 
-    def __init__(self, *, stages: list[int], bottleneck: bool, classes: int = 1000, width: int = 64):
+    def __init__(self, *, stages: list[int], bottleneck: bool, image: int, classes: int, width: int):
         super().__init__()
+        self.shape, self.classes = (image, image, 3), classes
         self.conv1 = nn.Conv2d(3, width, 7, 2, padding=3, bias=False)
         self.bn1 = nn.BatchNorm2d(width)
         channels = width
@@ -313,36 +362,110 @@ class ResNet(nn.Module):
         weight = dict(self.named_parameters())[_theirs(self, name)]
         return math.sqrt(2.0 / (weight.shape[0] * weight.shape[2] * weight.shape[3]))
 
+    def blocks(self) -> list[nn.Module]:
+        return [block for stage in (self.layer1, self.layer2, self.layer3, self.layer4) for block in stage]
 
-def _ours(model: nn.Module, name: str) -> str:
+
+class MlpPair(nn.Module):
+    """Two linear layers, ReLU after each."""
+
+    def __init__(self, width: int, ffn: int):
+        super().__init__()
+        self.up = nn.Linear(width, ffn)
+        self.down = nn.Linear(ffn, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(self.down(F.relu(self.up(x))))
+
+
+class Perceptron(Model):
+    """A multilayer perceptron without shortcuts."""
+
+    renamed = {"first.": "input.fc.", "last.": "head.fc."}
+
+    def __init__(self, *, layers: int, width: int, ffn: int, features: int, classes: int):
+        super().__init__()
+        self.shape, self.classes = (features,), classes
+        self.first = nn.Linear(features, width)
+        self.layers = nn.ModuleList(MlpPair(width, ffn) for _ in range(layers))
+        self.last = nn.Linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.relu(self.first(x))
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x)
+
+    def deviation(self, name: str) -> float:
+        if name == "head.fc.weight":
+            return 0.01
+        return math.sqrt(2.0 / dict(self.named_parameters())[_theirs(self, name)].shape[1])
+
+    def blocks(self) -> list[nn.Module]:
+        return list(self.layers)
+
+
+# By the first word of the name. A new model of one of these graphs needs nothing here.
+FAMILIES: dict[str, type[Model]] = {
+    "gpt2": Gpt2,
+    "transformer": Gpt2,
+    "llama": Llama,
+    "bert": Bert,
+    "mlp": Perceptron,
+}
+
+
+def build(name: str, dimensions: dict[str, Any]) -> Model:
+    """The model of this name, of exactly these dimensions. What it does not take is no dimension of a graph."""
+    given = {key: int(value) for key, value in dimensions.items() if key != "dropout"}
+    word = name.split("-")[0]
+    if word in ("resnet18", "resnet50"):
+        stages = [given.pop(f"stage{number}") for number in range(1, 5)]
+        return ResNet(stages=stages, bottleneck=word == "resnet50", **given)
+    if word not in FAMILIES:
+        raise LookupError(f"there is no PyTorch module of the model `{name}`")
+    return FAMILIES[word](**given)
+
+
+def _ours(model: Model, name: str) -> str:
     for theirs, ours in model.renamed.items():
         if name == theirs or (theirs.endswith(".") and name.startswith(theirs)):
             return ours + name[len(theirs) :]
     return name
 
 
-def _theirs(model: nn.Module, name: str) -> str:
-    return next(theirs for theirs, _ in model.named_parameters() if _ours(model, theirs) == name)
+def _theirs(model: Model, name: str) -> str:
+    found: str = next(theirs for theirs, _ in model.named_parameters() if _ours(model, theirs) == name)
+    return found
 
 
 def to_ours(parameter: Tensor) -> Tensor:
-    """A parameter or its gradient in Rankmark's layout: convolutions `[outputs, height, width, inputs]`."""
+    """A parameter or its gradient in our layout: convolutions `[outputs, height, width, inputs]`."""
     return parameter.permute(0, 2, 3, 1) if parameter.dim() == 4 else parameter
 
 
-def parameters_of(model: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Rankmark's name of every parameter; `to_ours` gives its layout."""
+def parameters_of(model: Model) -> Iterator[tuple[str, nn.Parameter]]:
+    """Our name of every parameter; `to_ours` gives its layout."""
     for name, parameter in model.named_parameters():
         yield _ours(model, name), parameter
 
 
-def start(model: nn.Module, seed: int) -> None:
-    """Gives the model the initial values that Rankmark gives it for this seed."""
+def fill(name: str, parameter: Tensor, deviation: float, seed: int, first: int = 0) -> None:
+    """Gives `parameter` (rows of the parameter of our name `name` from its number `first` on) its initial values."""
+    if parameter.dim() == 1:
+        parameter.fill_(0.0 if name.endswith("bias") else 1.0)
+        return
+    rows = to_ours(parameter)
+    row = rows[0].numel() if rows.shape[0] else 1
+    count = max(1, CHUNK // row)
+    for begin in range(0, rows.shape[0], count):
+        part = rows[begin : begin + count]
+        values = deviation * initial.normals(name, seed, first + begin * row, part.numel())
+        part.copy_(values.view(part.shape))
+
+
+def start(model: Model, seed: int) -> None:
+    """Gives the model the initial values that our ranks give theirs for this seed."""
     with torch.no_grad():
         for name, parameter in parameters_of(model):
-            if parameter.dim() == 1:
-                parameter.fill_(0.0 if name.endswith("bias") else 1.0)
-                continue
-            ours = to_ours(parameter)
-            values = model.deviation(name) * initial.normals(name, seed, 0, parameter.numel())
-            ours.copy_(torch.from_numpy(values).view(ours.shape))
+            fill(name, parameter, model.deviation(name) if parameter.dim() > 1 else 0.0, seed)

@@ -1,0 +1,267 @@
+"""A training case on one rank: mirrors `suite::training::prepared`. The coordinator sends a recipe that leaves nothing
+open; models, initial values and samples are those of native ranks, and what runs is torch's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import math
+import statistics
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+from . import models, process
+from .channel import PANICKED, Departure
+from .group import first_line
+from .rank import Failure, Prepared, WrongReport
+from .replicas import Replicas, open_replicas
+from .status import now_ns
+from .synthetic import Inputs, Places
+
+PHASES = ("input", "forward", "backward", "communication", "optimizer")
+
+
+def prepare(values: dict[str, Any], rank: int, ranks: int) -> Prepared:
+    """Builds everything. Collective."""
+    recipe = values["recipe"]
+    # What the case before held: modules and their hooks refer to each other.
+    gc.collect()
+    try:
+        return Training(recipe, rank, ranks)
+    except (AttributeError, ImportError, LookupError, NotImplementedError) as error:
+        raise lacking(recipe, error) from None
+    except (RuntimeError, MemoryError) as error:
+        raise alone(ranks, first_line(error), "allocate" in str(error)) from None
+
+
+def lacking(recipe: dict[str, Any], error: Exception) -> Failure:
+    """That this torch is too old, or has no such thing."""
+    return Failure(f"torch {torch.__version__} cannot train {recipe['model']}: {first_line(error)}", True)
+
+
+def alone(ranks: int, text: str, lacks: bool = False) -> Exception:
+    """What may have befallen this rank alone. Its peers wait for it in a collective then, and the end of its process is
+    what their coordinator notices at once."""
+    return Failure(text, lacks) if ranks == 1 else Departure(PANICKED, text)
+
+
+class Training:
+    """A training case, ready on this rank. A call is a step."""
+
+    max_calls = 1 << 63
+    messages = 1
+    steps = True
+
+    def __init__(self, recipe: dict[str, Any], rank: int, ranks: int) -> None:
+        self.recipe, self.rank, self.ranks = recipe, rank, ranks
+        process.reset_peak()
+        self.base_bytes = process.once(process.status("VmRSS"))
+        double = recipe["precision"] == "f64"
+        self.narrow = recipe["precision"] == "bf16"
+        dtype = torch.float64 if double else torch.float32
+        model = models.build(recipe["model"], recipe["dimensions"])
+        model = model.double() if double else model
+        if len(model.shape) == 3 and not recipe["sharded"]:
+            model = model.to(memory_format=torch.channels_last)
+        micro, micros = int(recipe["micro_batch"]), int(recipe["micro_batches"])
+        places = Places(rank * micro * micros, micro, micros, ranks * micro * micros)
+        self.inputs = Inputs(model, int(recipe["seed"]), places, dtype)
+        self.replicas: Replicas = open_replicas(model, recipe, ranks)
+        self.call: Callable[[Tensor], Tensor] = self.replicas.module
+        self.exchanges = ranks > 1 and bool(recipe["communicate"])
+        self.word = torch.zeros(1, dtype=torch.float64)
+        self.restart()
+        if recipe["compile"]:
+            self.compile()
+        how = ", compiled" if recipe["compile"] else ""
+        precision = "autocast to bfloat16" if self.narrow else str(dtype).split(".")[-1]
+        self.path = f"{self.replicas.words}{how}, {precision}, torch {torch.__version__}"
+        self.held_bytes = self.threads = self.cpu_ns = 0
+
+    def compile(self) -> None:
+        """By torch.compile, with a step that is forgotten: compiling is no part of what is timed."""
+        graphs = try_compiler()
+        self.call = torch.compile(self.replicas.module)
+        self.step()
+        if graphs() == 0:
+            raise Failure(f"torch.compile compiled nothing of {self.recipe['model']}", True)
+        self.restart()
+
+    def restart(self) -> None:
+        """Initial parameters, and an optimizer that has seen nothing."""
+        self.replicas.restart(int(self.recipe["seed"]))
+        self.optimizer = optimizer_of(self.recipe, self.replicas.parameters())
+        self.inputs.restart()
+        self.losses: list[float] = []
+        self.laps: list[dict[str, float]] = []
+        self.begun_ns = time.process_time_ns()
+
+    def refill(self) -> None:
+        """Back to the initial parameters."""
+        if self.losses:
+            self.restart()
+        self.begun_ns = time.process_time_ns()
+
+    def run(self) -> None:
+        """One step."""
+        try:
+            loss = self.step()
+        except (AttributeError, NotImplementedError) as error:
+            raise lacking(self.recipe, error) from None
+        except (RuntimeError, ValueError, TypeError, MemoryError) as error:
+            raise alone(self.ranks, f"step {len(self.losses) + 1}: {first_line(error)}") from None
+        self.losses.append(loss)
+        if not math.isfinite(loss):
+            raise Failure(f"the loss of step {len(self.losses)} is {loss}")
+
+    def step(self) -> float:
+        """One step; gives the mean loss over all ranks' samples."""
+        lap = Lap()
+        batches = self.inputs.take()
+        lap.ends("input")
+        self.optimizer.zero_grad(set_to_none=True)
+        lap.ends("optimizer")
+        total = torch.zeros((), dtype=torch.float64)
+        for number, (inputs, targets) in enumerate(batches):
+            last = number + 1 == len(batches)
+            with self.replicas.exchanging(last):
+                loss = self.loss(inputs, targets) / len(batches)
+                lap.ends("forward")
+                if last and self.exchanges and self.replicas.told:
+                    loss.register_hook(lap.computed_at_the_end)
+                loss.backward()
+                lap.ends_backward()
+            total += loss.detach()
+        if self.recipe["clip"] is not None:
+            torch.nn.utils.clip_grad_norm_(self.replicas.parameters(), float(self.recipe["clip"]))
+        self.optimizer.step()
+        lap.ends("optimizer")
+        if self.ranks > 1:
+            self.word[0] = total
+            dist.all_reduce(self.word)
+            total = self.word[0] / self.ranks
+            lap.ends("communication")
+        self.laps.append(lap.seconds)
+        return float(total)
+
+    def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
+        """Mean over a micro-batch."""
+        with torch.autocast("cpu", torch.bfloat16) if self.narrow else contextlib.nullcontext():
+            logits = self.call(inputs)
+            return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets)
+
+    def check(self, calls: int) -> WrongReport:
+        """Ranks must hold the same parameters, bit by bit, and every loss must be a number."""
+        self.cpu_ns = time.process_time_ns() - self.begun_ns
+        self.threads = process.threads()
+        self.held_bytes = process.once(process.status("VmHWM"))
+        # Without communication ranks go ways of their own, as asked.
+        report = self.replicas.agreement() if self.exchanges else WrongReport()
+        report.first = [{"rank": self.rank, **each} for each in report.first]
+        report.compared += len(self.losses)
+        report.count += sum(not math.isfinite(loss) for loss in self.losses)
+        return report
+
+    def corrupt(self, element: int) -> None:
+        """Changes a number of the parameters, counted in the first of them."""
+        with torch.no_grad():
+            _, held = self.replicas.held(self.replicas.parameters()[0])
+            if held.numel():
+                held.view(-1)[element % held.numel()] += 1.0
+
+    def details(self) -> dict[str, Any]:
+        """What the coordinator makes metrics of: `suite::training::notes`."""
+        phases: dict[str, Any] = {name: 0.0 for name in PHASES}
+        if self.laps:
+            phases = {name: statistics.median(lap[name] for lap in self.laps) for name in PHASES}
+        if self.exchanges and not self.replicas.told:
+            # It is inside of the passes, and nobody can tell how much.
+            phases["backward"] += phases["communication"]
+            phases["communication"] = None
+        return {
+            "loss_bits": [struct.unpack("<Q", struct.pack("<d", loss))[0] for loss in self.losses],
+            "phases": phases,
+            "cpu_s": self.cpu_ns / 1e9,
+            "threads": self.threads,
+            "base_bytes": self.base_bytes,
+            "held_bytes": self.held_bytes,
+            "peak_flops": 0.0,
+            "peak_source": "",
+            "gemm_flops": 0.0,
+            "stages": [],
+            "micro_batches": [int(self.recipe["micro_batches"])] * self.ranks,
+        }
+
+
+class Lap:
+    """Where a step's time goes."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PHASES, 0.0)
+        self._since = now_ns()
+        self._computed = 0
+
+    def ends(self, phase: str) -> None:
+        """What passed since the last phase belongs to this one."""
+        now = now_ns()
+        self.seconds[phase] += (now - self._since) / 1e9
+        self._since = now
+
+    def computed_at_the_end(self, _gradient: Tensor) -> None:
+        """As a hook of the loss: notes when this rank's backward pass has computed everything. The engine runs what is
+        queued in the order of queueing, and DistributedDataParallel queues its wait for the exchange later."""
+
+        def note() -> None:
+            self._computed = now_ns()
+
+        torch.autograd.Variable._execution_engine.queue_callback(note)
+
+    def ends_backward(self) -> None:
+        """Computing, then waiting for the exchange of gradients, where that was told."""
+        if self._computed:
+            self.seconds["backward"] += (self._computed - self._since) / 1e9
+            self._since, self._computed = self._computed, 0
+            self.ends("communication")
+        else:
+            self.ends("backward")
+
+
+def optimizer_of(recipe: dict[str, Any], parameters: list[Tensor]) -> torch.optim.Optimizer:
+    """The case's optimizer, torch's fused form."""
+    about: dict[str, Any] = {"lr": float(recipe["learning_rate"]), "fused": True}
+    try:
+        if recipe["optimizer"] == "sgd":
+            return torch.optim.SGD(parameters, momentum=float(recipe["momentum"]), **about)
+        betas = (float(recipe["beta1"]), float(recipe["beta2"]))
+        epsilon, decay = float(recipe["epsilon"]), float(recipe["weight_decay"])
+        return torch.optim.AdamW(parameters, betas=betas, eps=epsilon, weight_decay=decay, **about)
+    except (RuntimeError, TypeError) as error:
+        text = f"torch {torch.__version__} has no fused {recipe['optimizer']} for the CPU: {first_line(error)}"
+        raise Failure(text, True) from None
+
+
+def try_compiler() -> Callable[[], int]:
+    """Compiles a small function, which shows whether anything can be; gives how many graphs were compiled since."""
+    import torch._inductor.config as inductor
+    from torch._dynamo.utils import counters
+
+    # In this process: no others are left behind.
+    inductor.compile_threads = 1
+    # What was compiled for cases before counts against a limit, beyond which nothing more is compiled.
+    torch._dynamo.reset()
+    try:
+        torch.compile(lambda x: torch.tanh(x) + 1.0)(torch.zeros(8))
+    except Exception as error:
+        # Whatever it is: torch wraps what a compiler or its absence says in errors of its own.
+        said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        raise Failure(f"torch.compile of torch {torch.__version__} cannot compile here: {said}", True) from None
+    before = counters["stats"]["unique_graphs"]
+    return lambda: int(counters["stats"]["unique_graphs"]) - int(before)

@@ -1,0 +1,155 @@
+"""Training by torch, on one rank and without a coordinator. Skipped where there is no torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import struct
+import sys
+import unittest
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+HERE = importlib.util.find_spec("torch") is not None
+if HERE:
+    import torch
+
+    from rankmark_worker import initial, models, replicas, synthetic, training
+    from rankmark_worker.channel import PANICKED, Departure
+    from rankmark_worker.rank import Failure
+
+WORD = (1 << 64) - 1
+DIMENSIONS = {"layers": 1, "width": 16, "heads": 2, "ffn": 32, "vocabulary": 31, "sequence": 8, "positions": 8}
+RECIPE: dict[str, Any] = {
+    "model": "gpt2",
+    "dimensions": {**DIMENSIONS, "dropout": 0.0},
+    "precision": "f64",
+    "micro_batch": 2,
+    "micro_batches": 1,
+    "sharded": 0,
+    "bucket": 1 << 20,
+    "communicate": True,
+    "clip": None,
+    "seed": 3,
+    "optimizer": "sgd",
+    "learning_rate": 0.1,
+    "momentum": 0.5,
+    "gradient_as_bucket_view": False,
+    "static_graph": False,
+    "compile": False,
+}
+
+
+def mix(word: int) -> int:
+    """SplitMix64's finaliser, in whole numbers."""
+    word = ((word ^ (word >> 30)) * 0xBF58476D1CE4E5B9) & WORD
+    word = ((word ^ (word >> 27)) * 0x94D049BB133111EB) & WORD
+    return word ^ (word >> 31)
+
+
+@unittest.skipUnless(HERE, "there is no torch")
+class Formulas(unittest.TestCase):
+    def test_words_of_torch_are_those_of_whole_numbers(self) -> None:
+        words = [0, 1, WORD, 1 << 63, 0x0123456789ABCDEF]
+        mixed = initial.mix(torch.tensor([initial.signed(word) for word in words]))
+        self.assertEqual([word % 2**64 for word in mixed.tolist()], [mix(word) for word in words])
+
+    def test_samples_follow_their_formula(self) -> None:
+        increment, index, seed, bound = initial.INCREMENT, 12345, 7, 50257
+        key = mix((index * increment & WORD) ^ mix(seed + increment & WORD))
+
+        def below(place: int) -> int:
+            return ((mix(key + (place + 1) * increment & WORD) >> 32) * bound) >> 32
+
+        self.assertEqual(synthetic.tokens(index, seed, 5, bound).tolist(), [below(place) for place in range(5)])
+        self.assertEqual(synthetic.class_of(index, seed, bound).tolist(), [below(WORD - 1)])
+        place = synthetic.CHUNK + 2
+        number = (mix(key + (place + 1) * increment & WORD) >> 40) / 2**23 - 1.0
+        self.assertEqual(synthetic.numbers(index, seed, place + 1)[place].item(), number)
+
+    def test_digests_see_every_bit_and_every_place(self) -> None:
+        values = torch.arange(1000, dtype=torch.float32)
+        seen = {int(replicas.digest(values))}
+        for place in (0, 999):
+            changed = values.clone()
+            changed.view(torch.int32)[place] ^= 1
+            seen.add(int(replicas.digest(changed)))
+        swapped = values.clone()
+        swapped[[3, 4]] = swapped[[4, 3]]
+        seen.add(int(replicas.digest(swapped)))
+        self.assertEqual(len(seen), 4)
+
+
+@unittest.skipUnless(HERE, "there is no torch")
+class Steps(unittest.TestCase):
+    def losses(self, count: int = 3, **changes: Any) -> list[float]:
+        case = training.Training({**RECIPE, **changes}, 0, 1)
+        for _ in range(count):
+            case.run()
+        return case.losses
+
+    def test_micro_batches_add_up_to_the_batch(self) -> None:
+        whole, parts = self.losses(micro_batch=4), self.losses(micro_batch=1, micro_batches=4)
+        for one, other in zip(whole, parts):
+            self.assertAlmostEqual(one, other, delta=1e-12)
+        self.assertNotAlmostEqual(whole[2], self.losses(micro_batch=4, learning_rate=0.2)[2], delta=1e-6)
+
+    def test_a_refill_begins_anew(self) -> None:
+        case = training.Training(RECIPE, 0, 1)
+        found = []
+        for _ in range(2):
+            for _ in range(3):
+                case.run()
+            found.append(list(case.losses))
+            case.refill()
+        self.assertEqual(found[0], found[1])
+        self.assertEqual(case.losses, [])
+
+    def test_what_a_rank_notes_is_what_it_did(self) -> None:
+        case = training.Training(RECIPE, 0, 1)
+        case.run()
+        report = case.check(1)
+        noted = case.details()
+        self.assertEqual((report.count, report.compared), (0, 1))
+        self.assertEqual([struct.unpack("<d", struct.pack("<Q", bits))[0] for bits in noted["loss_bits"]], case.losses)
+        self.assertGreater(min(noted["phases"][name] for name in ("forward", "backward", "optimizer")), 0.0)
+        self.assertEqual((noted["phases"]["communication"], noted["micro_batches"]), (0.0, [1]))
+        self.assertGreater(noted["held_bytes"], noted["base_bytes"] // 2)
+
+    def test_a_loss_that_is_no_number_fails(self) -> None:
+        with self.assertRaisesRegex(Failure, "the loss of step [23] is (nan|inf)"):
+            self.losses(learning_rate=math.inf)
+        case = training.Training(RECIPE, 0, 1)
+        case.losses.append(math.nan)
+        self.assertEqual(case.check(1).count, 1)
+
+    def test_what_torch_cannot_train_is_lacking(self) -> None:
+        with self.assertRaises(Failure) as caught:
+            training.prepare({"recipe": {**RECIPE, "model": "mamba"}}, 0, 1)
+        self.assertTrue(caught.exception.lacking)
+        self.assertIn("no PyTorch module of the model `mamba`", str(caught.exception))
+
+    def test_a_rank_that_fails_alone_leaves_its_peers(self) -> None:
+        case = training.Training(RECIPE, 0, 1)
+        case.call = lambda inputs: torch.zeros(1).view(3)
+        with self.assertRaisesRegex(Failure, "step 1: shape"):
+            case.run()
+        case.ranks = 2
+        with self.assertRaisesRegex(Departure, "step 1: shape") as caught:
+            case.run()
+        self.assertEqual(caught.exception.code, PANICKED)
+
+    def test_clipping_bounds_the_step(self) -> None:
+        before = models.build("gpt2", DIMENSIONS).double()
+        models.start(before, 3)
+        case = training.Training({**RECIPE, "clip": 1e-3, "momentum": 0.0}, 0, 1)
+        case.run()
+        pairs = zip(before.parameters(), case.replicas.parameters())
+        moved = math.sqrt(sum(((a - b) ** 2).sum().item() for a, b in pairs))
+        self.assertAlmostEqual(moved, 0.1 * 1e-3, delta=1e-8)
+
+
+if __name__ == "__main__":
+    unittest.main()
