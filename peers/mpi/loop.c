@@ -41,13 +41,16 @@ int main(int argc, char **argv) {
         }
     for (int arg = 2; arg < argc; arg++) {
         static double times[10000];
-        size_t bytes = strtoull(argv[arg], NULL, 10), room = (bytes + (2 << 20)) & ~(size_t)((2 << 20) - 1);
-        float *data = aligned_alloc(2 << 20, room);
+        /* Pages as our buffers have them, and as other programs do: huge ones from their own size up. With huge pages for
+         * 1 MiB, too, both libraries copy a tenth faster between processes. */
+        size_t huge = 2 << 20, bytes = strtoull(argv[arg], NULL, 10), page = bytes >= huge ? huge : 4096;
+        size_t room = (bytes + page - 1) / page * page;
+        float *data = aligned_alloc(page, room);
         int count = (int)(bytes / sizeof *data), samples = 0;
         long calls = 1;
         double spent = 0, time, limit = atof(argv[1]);
         if (!data) MPI_Abort(MPI_COMM_WORLD, 1);
-        madvise(data, room, MADV_HUGEPAGE);
+        if (bytes >= huge) madvise(data, room, MADV_HUGEPAGE);
         /* Once: sums stay zero, without overflow and denormal numbers. Written anew before each sample, data would lie in
          * the caches as no call leaves it, and calls would seem up to a third faster than they are one after another. */
         memset(data, 0, room);

@@ -14,6 +14,8 @@ use crate::{Probe, Ready, SampleRequest, Samples, Settings, Verdict, World, Wron
 /// A sample lasts at least this long, and at least as long as this many clock readings.
 const SAMPLE_NS: f64 = 20_000.0;
 const CLOCK_READINGS: f64 = 1000.0;
+/// ... and as this many barriers.
+const BARRIERS: f64 = 50.0;
 /// Samples of this share of that are long enough not to be calibrated anew.
 const ENOUGH: f64 = 0.8;
 /// An upper bound of one clock reading on machines that are fit to measure; slower clocks only cost longer samples.
@@ -103,9 +105,10 @@ pub fn launch_case(
     run.launch.ready = run.world.prepare(case, run.left())?;
     let first = run.launch.ready.iter().map(|ready| ready.wrong.clone()).collect::<Vec<_>>();
     run.launch.wrong.extend(first);
-    run.launch.calls = run.calibrate()?;
-    run.warm_up()?;
+    run.launch.calls = run.calibrate(run.sample_ns())?;
+    let warm = run.warm_up()?;
     let before = run.look_at_machine()?;
+    run.lengthen(&warm, before.as_ref())?;
     let limit_before = run.limit()?;
     run.begin()?;
     run.sample_all(progress)?;
@@ -146,11 +149,11 @@ impl Run<'_> {
     }
 
     /// The number of calls that makes a sample long enough for the clock, grown from what it was.
-    fn calibrate(&mut self) -> Result<u32, Verdict> {
+    fn calibrate(&mut self, wanted: f64) -> Result<u32, Verdict> {
         if self.settings.mode == Mode::Isolated || self.in_steps() {
             return Ok(1);
         }
-        let (wanted, most) = (self.sample_ns(), if self.settings.soaks() { u32::MAX / 2 } else { MAX_CALLS });
+        let most = if self.settings.soaks() { u32::MAX / 2 } else { MAX_CALLS };
         let mut calls = self.launch.calls.max(1);
         loop {
             let taken = slowest(&self.take(3, calls)?);
@@ -187,18 +190,21 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Until times are steady, or as often as was asked for. What is quicker once it is warm (a library that connects in
-    /// its first calls) gets more calls a sample then: a sample too short for its clock and its barrier says too much.
-    fn warm_up(&mut self) -> Result<(), Verdict> {
-        let warm = self.run_warm()?;
-        if !warm.is_empty() && stats::median(&warm) < ENOUGH * self.sample_ns() {
-            self.launch.calls = self.calibrate()?;
+    /// More calls a sample where those of warm-up were too short: because calls are quicker now that they are warm (a
+    /// library connects in its first ones), or because ranks leave the barrier before a sample at different times, which
+    /// is part of every sample. Many barriers long, it hardly shows; one call of 64 KiB a sample took 3% too long with
+    /// MPI. But a hundred samples must fit into the time there is.
+    fn lengthen(&mut self, warm: &[f64], canary: Option<&Canary>) -> Result<(), Verdict> {
+        let barriers = canary.map_or(0.0, |canary| BARRIERS * canary.barrier_ns);
+        let wanted = self.sample_ns().max(barriers.min(self.settings.max_seconds * 1e9 / 100.0));
+        if !warm.is_empty() && stats::median(warm) < ENOUGH * wanted {
+            self.launch.calls = self.calibrate(wanted)?;
         }
         Ok(())
     }
 
-    /// Warms up; nanoseconds of the last samples.
-    fn run_warm(&mut self) -> Result<Vec<f64>, Verdict> {
+    /// Until times are steady, or as often as was asked for. Nanoseconds of the last samples.
+    fn warm_up(&mut self) -> Result<Vec<f64>, Verdict> {
         let calls = self.launch.calls;
         if let Some(samples) = self.settings.warmup {
             self.launch.steady = true;

@@ -83,13 +83,7 @@ pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str, hosts: us
             case.skip.get_or_insert(why);
             continue;
         }
-        let backend = case.text("backend").and_then(comm::backend).map(comm::Backend::about);
-        if let Some(about) = backend.filter(|about| about.one_host && hosts > 1) {
-            let why = format!("`{}` needs all ranks on one host, and {launcher} starts them on {hosts}", about.name);
-            case.skip.get_or_insert(why);
-            continue;
-        }
-        let launched = backend.is_some_and(|about| about.launched);
+        let launched = case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched);
         let launches = case.whole("launches").unwrap_or(1);
         if launched && launches > 1 && case.skip.is_none() {
             case.skip = Some(format!(

@@ -80,6 +80,22 @@ fn a_sample_that_warm_up_made_short_gets_more_calls() {
 }
 
 #[test]
+fn samples_are_long_enough_for_the_barrier_before_them() {
+    // A call of 40 us is long enough for the clock, and a barrier of 10 us is a quarter of it.
+    let case = |seconds| case(2, json!({"warmup": 4, "iters": 6, "max_seconds": seconds}));
+    let world = |barrier: f64| {
+        let mut world = Scripted::new(2, |_, _, calls| 40_000 * u64::from(calls));
+        world.canaries = [vec![barrier, 0.0, 0.0], vec![barrier, 0.0, 0.0]];
+        world
+    };
+    let calls = |barrier: f64, seconds: f64| world(barrier).launch_real(&case(seconds)).calls;
+    assert_eq!(calls(200.0, 1.0), 1);
+    assert!((13..=15).contains(&calls(10_000.0, 1.0)), "{}", calls(10_000.0, 1.0));
+    // A hundred samples in 0.1 s: 1 ms each at most, whatever the barrier takes.
+    assert!((25..=28).contains(&calls(1e6, 0.1)), "{}", calls(1e6, 0.1));
+}
+
+#[test]
 fn isolated_samples_are_one_call_each() {
     let case = case(2, json!({"warmup": 2, "iters": 9, "mode": "isolated"}));
     let mut world = Scripted::new(2, |_, _, _| 300);

@@ -26,12 +26,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let (file, mut plan) = plan::load(path)?;
     let ranks = ranks(matches, &plan)?;
     let nodes = nodes(&options, ranks, target)?;
+    // Pods are refused as a whole, of which the notes tell.
+    let hosts = if target.rank_per_node { 1 } else { nodes };
     if ranks > 1 {
-        // Pods are refused as a whole, of which the notes tell.
-        let hosts = if target.rank_per_node { 1 } else { nodes as usize };
-        adopted::skip_impossible(&mut plan, target.launcher, hosts);
+        adopted::skip_impossible(&mut plan, target.launcher, hosts as usize);
     }
-    let (outlook, running) = outlook(file, &plan, ranks, target);
+    let (outlook, running) = outlook(file, &plan, (ranks, hosts), target);
     if running.is_empty() {
         let why = outlook.skipped.first().map(|first| format!("{}: {}", first.name, first.reason));
         return Err(Failure::new("every case of the plan would be skipped", why, None));
@@ -126,7 +126,7 @@ fn program(matches: &ArgMatches, target: &Target) -> Result<String, Failure> {
 }
 
 /// What would be skipped and why, and the cases that would run.
-fn outlook<'a>(file: String, plan: &'a Plan, ranks: u32, target: &Target) -> (Outlook, Vec<&'a Case>) {
+fn outlook<'a>(file: String, plan: &'a Plan, (ranks, hosts): (u32, u32), target: &Target) -> (Outlook, Vec<&'a Case>) {
     let mut world = None;
     let mut running = Vec::new();
     let launcher = target.launcher;
@@ -141,7 +141,10 @@ fn outlook<'a>(file: String, plan: &'a Plan, ranks: u32, target: &Target) -> (Ou
             return Some(format!("{launcher} starts {ranks} ranks, and this case is of {own} {more}"));
         }
         if !is_launched(case) {
-            return None;
+            let backend = case.text("backend").and_then(comm::backend).map(comm::Backend::about);
+            let one_host = backend.filter(|about| about.one_host && hosts > 1);
+            return one_host
+                .map(|about| format!("`{}` needs all ranks on one host, and they are on {hosts}", about.name));
         }
         if !target.mpi {
             return Some(launch::adopted::no_mpi(launcher));

@@ -34,7 +34,7 @@ fn what_cannot_be_a_job_is_refused() {
     refused("slurm", "plan.yaml", "--nodes 3", &["2 ranks do not fit 3 nodes"]);
     refused("slurm", "plan.yaml", "--nodes 2 --ntasks-per-node 2", &["2 ranks do not fit 2 nodes, 2 on each"]);
     refused("slurm", "plan.yaml", "--nodes two", &["`--nodes` does not take `two`"]);
-    refused("mpirun", "plan.yaml", "--nodes 2", &["`shm` needs all ranks on one host", "starts them on 2"]);
+    refused("mpirun", "plan.yaml", "--nodes 2", &["`shm` needs all ranks on one host", "they are on 2"]);
     refused("slurm", "plan.yaml", "--program=-x", &["`--program`"]);
     place.write("mpi.yaml", "experiment: mpi\ncases: [{benchmark: collective, op: barrier, ranks: 2, backend: mpi}]\n");
     refused("mpirun", "mpi.yaml", "--nodes 2", &["--hostfile"]);

@@ -1,8 +1,10 @@
-//! Our measurement of an MPI library against a plain loop in C (peers/mpi/loop.c), in pairs, one launch each:
-//! `cargo bench -p rankmark --bench mpi [-- --pairs 20 --seconds 0.5 --ranks 2 --bytes 1024,65536,1048576]`.
+//! Our measurement of other people's collectives against a plain loop around them, in pairs, one launch each: MPI against
+//! peers/mpi/loop.c, gloo against peers/pytorch/loop.py under torchrun.
+//!
+//! `cargo bench -p rankmark --bench loops [-- --pairs 20 --seconds 0.5 --ranks 2 --bytes 1024,65536 --python PYTHON]`
 //!
 //! "Equal within 3%" means that the 95% interval of the median ratio of at least 20 pairs lies inside of +-3%; at the
-//! smallest size the difference in nanoseconds is what matters. Libraries without their compiler are named and left out.
+//! smallest size the difference in nanoseconds is what matters. What has no compiler or no PyTorch is named and left out.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -11,20 +13,25 @@ use std::process::{Command, ExitCode};
 
 use serde_json::Value;
 
-/// Library as the loader finds it, compiler, launcher.
-const LIBRARIES: [(&str, &str, &str); 2] =
-    [("libmpi.so.40", "mpicc.openmpi", "mpirun.openmpi"), ("libmpich.so.12", "mpicc.mpich", "mpirun.mpich")];
+/// Somebody's collectives: how we are asked to measure them, and what runs a plain loop around them.
+struct Peer {
+    name: String,
+    flags: Vec<String>,
+    /// Given RANKS for `{}`, then seconds and sizes.
+    plain: Vec<String>,
+}
 
 struct Wanted {
     pairs: usize,
     seconds: f64,
     ranks: String,
     bytes: Vec<u64>,
+    python: Option<String>,
 }
 
 fn wanted() -> Result<Wanted, String> {
-    let mut wanted =
-        Wanted { pairs: 20, seconds: 0.5, ranks: "2".to_owned(), bytes: vec![1 << 10, 1 << 16, 1 << 20, 16 << 20] };
+    let bytes = vec![1 << 10, 1 << 16, 1 << 20, 16 << 20];
+    let mut wanted = Wanted { pairs: 20, seconds: 0.5, ranks: "2".to_owned(), bytes, python: None };
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
@@ -34,6 +41,7 @@ fn wanted() -> Result<Wanted, String> {
             "--seconds" => wanted.seconds = value.parse().map_err(|_| format!("{word}: {value} is no number"))?,
             "--ranks" => wanted.ranks = value,
             "--bytes" => wanted.bytes = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?,
+            "--python" => wanted.python = Some(value),
             _ => return Err(format!("unknown: {word}")),
         }
     }
@@ -42,9 +50,10 @@ fn wanted() -> Result<Wanted, String> {
 
 fn main() -> ExitCode {
     let run = wanted().and_then(|wanted| {
-        let place = std::env::temp_dir().join(format!("rankmark-mpi-{}", std::process::id()));
+        let place = std::env::temp_dir().join(format!("rankmark-loops-{}", std::process::id()));
         std::fs::create_dir_all(&place).map_err(|error| error.to_string())?;
-        let done = LIBRARIES.iter().try_for_each(|library| compare(*library, &wanted, &place));
+        let done =
+            peers(&wanted, &place).and_then(|peers| peers.iter().try_for_each(|peer| compare(peer, &wanted, &place)));
         std::fs::remove_dir_all(&place).map_err(|error| error.to_string()).and(done)
     });
     match run {
@@ -56,25 +65,53 @@ fn main() -> ExitCode {
     }
 }
 
-fn compare((library, compiler, launcher): (&str, &str, &str), wanted: &Wanted, place: &Path) -> Result<(), String> {
-    let Some(program) = compile(compiler, place)? else {
-        println!("{library}: left out, no {compiler}");
-        return Ok(());
-    };
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Those that are here.
+fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
+    let mut peers = Vec::new();
+    for (library, compiler, launcher) in [
+        ("libmpi.so.40", "mpicc.openmpi", "mpirun.openmpi -n {} --oversubscribe --bind-to none"),
+        ("libmpich.so.12", "mpicc.mpich", "mpirun.mpich -n {}"),
+    ] {
+        let Some(program) = compile(compiler, place)? else {
+            println!("{library}: left out, no {compiler}");
+            continue;
+        };
+        let flags = words(&format!("--backend mpi --mpi-library {library}"));
+        let plain = words(&format!("{launcher} {}", program.display()));
+        peers.push(Peer { name: library.to_owned(), flags, plain });
+    }
+    match &wanted.python {
+        None => println!("gloo: left out, no --python"),
+        Some(python) => {
+            let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/pytorch/loop.py");
+            let run = "-m torch.distributed.run --standalone --nproc-per-node {}";
+            let plain = words(&format!("{python} {run} {}", script.display()));
+            let flags = words(&format!("--runtime pytorch --python {python}"));
+            peers.push(Peer { name: "gloo".to_owned(), flags, plain });
+        }
+    }
+    Ok(peers)
+}
+
+fn compare(peer: &Peer, wanted: &Wanted, place: &Path) -> Result<(), String> {
     let (mut ours, mut loops) = (vec![Vec::new(); wanted.bytes.len()], vec![Vec::new(); wanted.bytes.len()]);
     for pair in 0..wanted.pairs {
         // A B B A: whatever drifts meets both alike.
         for turn in [pair % 2, 1 - pair % 2] {
             let (times, all) = if turn == 0 {
-                (plain(&program, launcher, wanted)?, &mut loops)
+                (plain(peer, wanted)?, &mut loops)
             } else {
-                (measured(library, wanted, &place.join(format!("{library}-{pair}")))?, &mut ours)
+                (measured(peer, wanted, &place.join(format!("{}-{pair}", peer.name)))?, &mut ours)
             };
             all.iter_mut().zip(times).for_each(|(all, time)| all.push(time));
         }
     }
-    println!("{library}, {} ranks, {} pairs: a call of all_reduce in ns", wanted.ranks, wanted.pairs);
-    println!("{:>12} {:>14} {:>14} {:>12} {:>8}  95% of the ratio", "bytes", "ours", "C loop", "difference", "ratio");
+    println!("{}, {} ranks, {} pairs: a call of all_reduce in ns", peer.name, wanted.ranks, wanted.pairs);
+    println!("{:>12} {:>14} {:>14} {:>12} {:>8}  95% of the ratio", "bytes", "ours", "loop", "difference", "ratio");
     for (at, bytes) in wanted.bytes.iter().enumerate() {
         let pairs = || ours[at].iter().zip(&loops[at]);
         let ratios: Vec<f64> = pairs().map(|(ours, plain)| ours / plain).collect();
@@ -113,24 +150,21 @@ fn text(command: &mut Command) -> Result<String, String> {
 }
 
 /// Nanoseconds of a call, by the loop.
-fn plain(program: &Path, launcher: &str, wanted: &Wanted) -> Result<Vec<f64>, String> {
-    let mut command = Command::new(launcher);
-    command.args(["-n", &wanted.ranks]);
-    if launcher.contains("openmpi") {
-        command.args(["--oversubscribe", "--bind-to", "none"]);
-        command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
-    }
-    command.arg(program).arg(wanted.seconds.to_string()).args(wanted.bytes.iter().map(u64::to_string));
+fn plain(peer: &Peer, wanted: &Wanted) -> Result<Vec<f64>, String> {
+    let mut words = peer.plain.iter().map(|word| word.replace("{}", &wanted.ranks));
+    let mut command = Command::new(words.next().unwrap_or_default());
+    command.args(words).arg(wanted.seconds.to_string()).args(wanted.bytes.iter().map(u64::to_string));
+    command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     let text = text(&mut command)?;
     let times: Vec<f64> = text.lines().filter_map(|line| line.split_once(' ')?.1.parse().ok()).collect();
-    if times.len() == wanted.bytes.len() { Ok(times) } else { Err(format!("{launcher}: not understood: {text}")) }
+    if times.len() == wanted.bytes.len() { Ok(times) } else { Err(format!("{}: not understood: {text}", peer.name)) }
 }
 
 /// Nanoseconds of a call, as we measure it.
-fn measured(library: &str, wanted: &Wanted, record: &Path) -> Result<Vec<f64>, String> {
+fn measured(peer: &Peer, wanted: &Wanted, record: &Path) -> Result<Vec<f64>, String> {
     let bytes: Vec<String> = wanted.bytes.iter().map(u64::to_string).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rankmark"));
-    command.args(["comm", "all_reduce", "--backend", "mpi", "--mpi-library", library, "--ranks", &wanted.ranks]);
+    command.args(["comm", "all_reduce", "--ranks", &wanted.ranks]).args(&peer.flags);
     command.args(["--bytes", &bytes.join(","), "--limits", "false", "--target-precision", "0.1%"]);
     command.args(["--max-seconds", &format!("{}s", wanted.seconds), "--output-dir"]).arg(record).arg("--quiet");
     text(&mut command)?;
