@@ -1,5 +1,5 @@
-"""The plain loop that Rankmark's measurement of gloo is held against: all_reduce of f32, one call after another between two
-barriers, the slowest rank's time.
+"""The plain loop that Rankmark's measurement of gloo is held against: all_reduce of f32, one call after another between
+two barriers, the slowest rank's time.
 
 `torchrun --nproc-per-node RANKS loop.py SECONDS BYTES...` prints, for each size, `BYTES NANOSECONDS`: the median over
 samples of the time of a call.

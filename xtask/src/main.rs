@@ -8,6 +8,7 @@
 mod counts;
 mod install;
 mod ledger;
+mod python;
 #[cfg(test)]
 #[path = "../../tests/skip.rs"]
 mod skip;

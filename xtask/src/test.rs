@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{counts, install, tidy};
+use crate::{counts, install, python, tidy};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -70,6 +70,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     ledger.check("clippy", clippy.args(options.selection()).args(["--", "-D", "warnings"]));
     let mut docs = cargo(root, &["doc", "--no-deps"]);
     ledger.check("docs", docs.args(options.selection()).env("RUSTDOCFLAGS", "-D warnings"));
+    if options.packages.is_empty() {
+        python::check(root, &target(root), !options.no_install, &mut ledger);
+    }
     tests(root, &mut ledger, full, options);
     deny(root, &mut ledger);
     loom(root, &mut ledger, full, options);
