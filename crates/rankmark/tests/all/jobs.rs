@@ -34,12 +34,13 @@ fn what_cannot_be_a_job_is_refused() {
     refused("slurm", "plan.yaml", "--nodes 3", &["2 ranks do not fit 3 nodes"]);
     refused("slurm", "plan.yaml", "--nodes 2 --ntasks-per-node 2", &["2 ranks do not fit 2 nodes, 2 on each"]);
     refused("slurm", "plan.yaml", "--nodes two", &["`--nodes` does not take `two`"]);
-    refused("mpirun", "plan.yaml", "--nodes 2", &["`shm` needs all ranks on one host", "they are on 2"]);
+    place.write("two.yaml", "experiment: two\ncases: [{benchmark: collective, op: barrier, ranks: 2}]\n");
+    refused("mpirun", "two.yaml", "--nodes 2", &["`shm` needs all ranks on one host", "they are on 2"]);
     refused("slurm", "plan.yaml", "--program=-x", &["`--program`"]);
     place.write("mpi.yaml", "experiment: mpi\ncases: [{benchmark: collective, op: barrier, ranks: 2, backend: mpi}]\n");
     refused("mpirun", "mpi.yaml", "--nodes 2", &["--hostfile"]);
     refused("torchrun", "mpi.yaml", "", &["every case of the plan would be skipped", "torchrun starts no MPI ranks"]);
-    assert_eq!(place.names(), ["bad.yaml", "mpi.yaml", "plan.yaml"], "nothing is written");
+    assert_eq!(place.names(), ["bad.yaml", "mpi.yaml", "plan.yaml", "two.yaml"], "nothing is written");
 }
 
 #[test]
