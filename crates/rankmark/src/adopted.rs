@@ -78,11 +78,6 @@ pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str, hosts: us
             case.skip.get_or_insert(why);
             continue;
         }
-        if hosts > 1 && case.word("mode") == Some(terms::Mode::Isolated) && !suite::is_in_process(case) {
-            let why = format!("`mode: isolated` needs one clock for all ranks, and they are on {hosts} hosts");
-            case.skip.get_or_insert(why);
-            continue;
-        }
         let backend = case.text("backend").and_then(comm::backend).map(comm::Backend::about);
         if let Some(about) = backend.filter(|about| about.one_host && hosts > 1) {
             let why = format!("`{}` needs all ranks on one host, and {launcher} starts them on {hosts}", about.name);
