@@ -69,7 +69,7 @@ fn clocks(cases: &[CaseLine]) -> Option<String> {
         table.row(vec![escaped(host), offset, drift, residual, doubt]);
     }
     let words = "Clocks against that of rank 0's host: offset and drift in the last case, the largest residual of any";
-    Some(format!("{words}\n\n{}", table.without_empty(NONE, &["doubt"]).markdown()))
+    Some(format!("{words}\n\n{}", table.without_empty(NONE, &["doubt"]).markdown().trim_end()))
 }
 
 /// Ranks that share host, socket and NUMA node stand in one row.
