@@ -1,13 +1,23 @@
 //! Ranks on other hosts, as their coordinator sees them: each host has processes of the launcher (posts) that start ranks,
-//! tell what their status pages show and how they ended, and end them when they are asked to.
+//! tell what their status pages show and how they ended, end them when they are asked to, and read their host's clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use measure::{ClockReadings, Clocks, HostClock, RoundTrip};
+use trace::Clock;
 
 use crate::connection::{Connection, Lost};
 use crate::control::{FromRank, Nonce, ToRank};
 use crate::member::Member;
 use crate::poll::{Interest, PollSet};
 use crate::status::StatusPage;
+
+/// Round trips of which the shortest tells a clock: enough that some find both processes awake and both ways free.
+const TRIPS: usize = 16;
+
+/// How long one may take. A host that answers later is no host to measure with, or out of reach, which is found out elsewhere.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A process of the launcher that keeps the place of one rank.
 pub(crate) struct Post {
@@ -18,6 +28,10 @@ pub(crate) struct Post {
     pub(crate) connection: Connection,
     /// Why it is not there any more.
     pub(crate) lost: Option<Lost>,
+    /// What it said of its host's clock.
+    clock: ClockReadings,
+    /// Times that it was asked.
+    asked: u32,
 }
 
 /// All of them, in rank order. Shared with the worlds that they have ranks of.
@@ -29,6 +43,57 @@ pub(crate) fn locked(posts: &Posts) -> MutexGuard<'_, Vec<Post>> {
 }
 
 impl Post {
+    /// One that has proved itself.
+    pub(crate) fn new(pid: u32, host: String, connection: Connection) -> Self {
+        Self { pid, host, connection, lost: None, clock: ClockReadings::default(), asked: 0 }
+    }
+
+    /// Reads its host's clock anew. What it says beside that goes to `heard`.
+    fn read_clock(&mut self, heard: &mut Vec<FromRank>) {
+        // No further one where one does not come back.
+        let trips: Vec<RoundTrip> = (0..TRIPS).map_while(|_| self.round_trip(heard)).collect();
+        self.clock.add(&trips);
+    }
+
+    fn round_trip(&mut self, heard: &mut Vec<FromRank>) -> Option<RoundTrip> {
+        let (clock, mut polls, mut came) = (Clock::default(), PollSet::default(), Vec::new());
+        self.asked = self.asked.wrapping_add(1);
+        let (deadline, sent_ns) = (Instant::now() + PATIENCE, clock.now_ns());
+        if !self.send(&ToRank::Clock(self.asked)) {
+            return None;
+        }
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            polls.clear();
+            let interest = if self.connection.is_sending() { Interest::ReadWrite } else { Interest::Read };
+            let index = polls.add(self.connection.descriptor(), interest);
+            polls.wait(Some(left)).ok()?;
+            if !polls.happened(index) {
+                continue;
+            }
+            let received = self.connection.flush().and_then(|()| self.connection.receive(&mut came));
+            // Not before: what is taken for the end must not be earlier than it was.
+            let received_ns = clock.now_ns();
+            self.lost = received.err();
+            let mut answer = None;
+            for message in came.drain(..) {
+                match message {
+                    FromRank::Clock { number, at_ns } if number == self.asked => answer = Some(at_ns),
+                    other => heard.push(other),
+                }
+            }
+            if let Some(remote_ns) = answer {
+                return Some(RoundTrip { sent_ns, remote_ns, received_ns });
+            }
+            if self.lost.is_some() {
+                return None;
+            }
+        }
+    }
+
     /// Sends a message; false when the post is gone.
     pub(crate) fn send(&mut self, message: &ToRank) -> bool {
         if self.lost.is_none() {
@@ -89,6 +154,30 @@ impl Away {
                 member.tell_silence(lost.clone());
             }
         }
+    }
+
+    /// Compares the clocks of these ranks' hosts with this one's: of each host its first rank's post reads it.
+    pub(crate) fn read_clocks(&mut self, members: &mut [Member], page: &StatusPage) -> Clocks {
+        let mut posts = locked(&self.posts);
+        let mut clocks = Clocks { hosts: Vec::new(), of: vec![None; members.len()] };
+        for (rank, _) in &self.ranks {
+            let (Some(post), Some(member)) = (posts.get_mut(*rank as usize), members.get_mut(*rank as usize)) else {
+                continue;
+            };
+            let known = clocks.hosts.iter().position(|known| known.host == post.host);
+            let index = known.unwrap_or_else(|| {
+                post.read_clock(&mut self.inbox);
+                for message in self.inbox.drain(..) {
+                    take(message, &self.world, member, page, *rank);
+                }
+                clocks.hosts.push(HostClock { host: post.host.clone(), fit: post.clock.fit() });
+                clocks.hosts.len() - 1
+            });
+            if let Some(of) = clocks.of.get_mut(*rank as usize) {
+                *of = Some(index);
+            }
+        }
+        clocks
     }
 
     /// Has posts end those of these ranks that still run.

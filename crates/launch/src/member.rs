@@ -208,7 +208,7 @@ impl Member {
     fn take(&mut self, message: FromRank) {
         let unasked = self.answer.is_some() || self.exchange.is_some();
         match message {
-            FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } => {
+            FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } | FromRank::Clock { .. } => {
                 self.lost = Some(Lost::Broken("it sent what only the process that keeps it may".to_owned()));
             }
             _ if unasked => self.lost = Some(Lost::Broken("it sent what it was not asked for".to_owned())),

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
-use measure::{Command, Reply, Verdict, VerdictKind, World};
+use measure::{Clocks, Command, Reply, Verdict, VerdictKind, World};
 use terms::{Bytes, Seconds};
 
 use crate::away::Away;
@@ -344,7 +344,7 @@ impl World for ProcessWorld {
         }
         match command {
             Command::Prepare(case) => self.bytes = case.whole("bytes").map(Bytes),
-            Command::Finish | Command::Sample(_) | Command::Check | Command::Probe(_) => {}
+            Command::Finish | Command::Sample(_) | Command::Check | Command::Probe(_) | Command::Clocks(_) => {}
         }
         self.begin(Phase::Command(name(command)));
         let payload = match write(&ToRank::Command(Box::new(command.clone()))) {
@@ -364,6 +364,11 @@ impl World for ProcessWorld {
             return Err(self.end_for("a rank started once more instead of answering".to_owned()));
         }
         Ok(replies)
+    }
+
+    fn clocks(&mut self) -> Option<Clocks> {
+        let away = self.away.as_mut().filter(|_| self.ended.is_none())?;
+        Some(away.read_clocks(&mut self.members, &self.page)).filter(|clocks| !clocks.hosts.is_empty())
     }
 }
 
@@ -386,6 +391,7 @@ const fn name(command: &Command) -> &'static str {
         Command::Sample(_) => "sample",
         Command::Check => "check",
         Command::Probe(_) => "probe",
+        Command::Clocks(_) => "clocks",
         Command::Finish => "finish",
     }
 }

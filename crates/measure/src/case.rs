@@ -7,9 +7,13 @@ use record::Case;
 use serde_json::{Map, Value};
 use stats::{Decision, StopReason};
 use terms::{Collective, Mode};
+use trace::Clock;
 
 use crate::canary::{Canary, SystemCounters};
-use crate::{Probe, Ready, SampleRequest, Samples, Settings, Verdict, World, WrongReport};
+use crate::{
+    ClockFit, Command, Probe, Ready, SampleRequest, Samples, Settings, Verdict, VerdictKind, World, WrongReport,
+    apart_ns,
+};
 
 /// A sample lasts at least this long, and at least as long as this many clock readings.
 const SAMPLE_NS: f64 = 20_000.0;
@@ -51,8 +55,14 @@ pub struct Launch {
     pub limit_s: Option<f64>,
     /// Machine before and after.
     pub canaries: Option<(Canary, Canary)>,
-    /// `[rank]`: entry and exit times of consecutive operations, in ns: [begin, end, begin, end, ...].
+    /// `[rank]`: entry and exit times of consecutive operations, in ns of rank 0's clock: [begin, end, begin, end, ...].
     pub arrivals: Vec<Vec<f64>>,
+    /// The largest error of the time between two of these on different ranks, in ns; 0 where they have one clock.
+    pub arrivals_apart_ns: f64,
+    /// How clocks of other hosts ran; empty where ranks have one clock.
+    pub clocks: Vec<record::HostClock>,
+    /// Isolated, over several hosts: the largest error of the agreed instant between two ranks, in ns.
+    pub starts_apart_ns: Option<f64>,
     /// Samples that a rank began late (isolated mode), the most of any rank.
     pub missed_starts: u64,
     /// The most memory that any rank held.
@@ -101,8 +111,10 @@ pub fn launch_case(
     simulated: bool,
     progress: Progress<'_>,
 ) -> Result<Launch, Verdict> {
-    let mut run = Run { world, case, settings, begun: Instant::now(), simulated, launch: Launch::default() };
+    let mut run =
+        Run { world, case, settings, begun: Instant::now(), simulated, fits: None, launch: Launch::default() };
     run.launch.ready = run.world.prepare(case, run.left())?;
+    run.compare_clocks()?;
     let first = run.launch.ready.iter().map(|ready| ready.wrong.clone()).collect::<Vec<_>>();
     run.launch.wrong.extend(first);
     run.launch.calls = run.calibrate(run.sample_ns())?;
@@ -112,6 +124,7 @@ pub fn launch_case(
     let limit_before = run.limit()?;
     run.begin()?;
     run.sample_all(progress)?;
+    run.compare_clocks()?;
     let checked = run.world.check(run.left())?;
     run.launch.wrong.extend(checked);
     let limit_after = run.limit()?;
@@ -134,6 +147,8 @@ struct Run<'a> {
     settings: &'a Settings,
     begun: Instant,
     simulated: bool,
+    /// How each rank's clock runs against that of rank 0, by rank; None where all have one clock, or it is not known.
+    fits: Option<Vec<Option<ClockFit>>>,
     launch: Launch,
 }
 
@@ -145,7 +160,38 @@ impl Run<'_> {
 
     fn take(&mut self, samples: u32, calls: u32) -> Result<Samples, Verdict> {
         let request = SampleRequest { mode: self.settings.mode, samples, calls };
-        self.world.sample(request, self.left())
+        if self.settings.mode == Mode::Isolated {
+            self.compare_clocks()?;
+        }
+        let fits = self.fits.clone().filter(|_| self.settings.mode == Mode::Isolated);
+        if let Some(fits) = &fits {
+            self.world.command(&Command::Clocks(fits.clone()), self.left())?;
+        }
+        let taken = self.world.sample(request, self.left())?;
+        if let Some(fits) = fits {
+            // What was told before the samples is the less certain the longer they took.
+            let apart = apart_ns(&fits, Clock::default().now_ns());
+            self.launch.starts_apart_ns = Some(self.launch.starts_apart_ns.map_or(apart, |known| known.max(apart)));
+        }
+        Ok(taken)
+    }
+
+    /// Compares the clocks of hosts, where ranks are on several. An isolated case cannot go on without knowing them.
+    fn compare_clocks(&mut self) -> Result<(), Verdict> {
+        let Some(clocks) = self.world.clocks() else { return Ok(()) };
+        // A doubt within the case is not forgotten.
+        if self.launch.clocks.iter().all(|clock| clock.why.is_none()) {
+            self.launch.clocks = clocks.recorded();
+        }
+        let fits = clocks.fits();
+        self.fits = fits.clone().ok();
+        match fits {
+            Err(why) if self.settings.mode == Mode::Isolated => {
+                let message = format!("`mode: isolated` needs to know how the clocks of all hosts run: {why}");
+                Err(Verdict { kind: VerdictKind::Lacking, ranks: Vec::new(), message, hint: None })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The number of calls that makes a sample long enough for the clock, grown from what it was.
@@ -182,8 +228,9 @@ impl Run<'_> {
         self.launch.ready.iter().any(|ready| ready.steps)
     }
 
-    /// Steps are sampled from the first one on: what warm-up trained is forgotten.
+    /// Steps are sampled from the first one on: what warm-up trained is forgotten, and so is how well its starts agreed.
     fn begin(&mut self) -> Result<(), Verdict> {
+        self.launch.starts_apart_ns = None;
         if self.in_steps() {
             self.world.probe(Probe::Begin, self.left())?;
         }
@@ -312,8 +359,29 @@ impl Run<'_> {
         let worth_a_look = synchronises && self.launch.samples.len() > 1;
         let quick = seconds < 0.5 * self.settings.max_seconds.max(0.1);
         if self.settings.traced || (worth_a_look && quick) {
-            self.launch.arrivals = self.world.probe(Probe::Arrivals { operations: ARRIVALS }, self.left())?;
+            let arrivals = self.world.probe(Probe::Arrivals { operations: ARRIVALS }, self.left())?;
+            self.launch.arrivals = self.on_one_clock(arrivals)?;
         }
         Ok(())
+    }
+
+    /// These times by rank 0's clock, with what they may be off. None of them where clocks are not known.
+    fn on_one_clock(&mut self, mut arrivals: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Verdict> {
+        let begin = arrivals.first().and_then(|own| own.first()).copied();
+        // Between the look before and this one, which they lie in, clocks are known best.
+        self.compare_clocks()?;
+        if self.launch.clocks.is_empty() {
+            return Ok(arrivals);
+        }
+        let Some(fits) = &self.fits else { return Ok(vec![Vec::new(); arrivals.len()]) };
+        for (times, fit) in arrivals.iter_mut().zip(fits) {
+            let Some(fit) = fit else { continue };
+            times.iter_mut().for_each(|time| *time = fit.here(*time as u64) as f64);
+        }
+        // Of rank 0, whose clock it is, and which the others are in an operation with.
+        let end = arrivals.first().and_then(|own| own.last()).copied();
+        let at = [begin, end].into_iter().flatten().map(|at| apart_ns(fits, at as u64));
+        self.launch.arrivals_apart_ns = at.fold(0.0, f64::max);
+        Ok(arrivals)
     }
 }

@@ -1,11 +1,12 @@
 //! Sampling: how a case becomes numbers that can be defended. The loop lives in the coordinator; ranks only obey.
 //!
 //! `world` is the contract between the coordinator and its ranks, `timing` the rank's timed loops, `case` the
-//! coordinator's loop, `result` what it makes of the samples; `canary` and `straggler` doubt them. Never starts a
-//! process (`launch`), never knows what an operation is (`suite`).
+//! coordinator's loop, `result` what it makes of the samples; `canary` and `straggler` doubt them; `clock` compares the
+//! clocks of hosts. Never starts a process (`launch`), never knows what an operation is (`suite`).
 
 mod canary;
 mod case;
+mod clock;
 pub mod machine;
 mod result;
 mod settings;
@@ -16,6 +17,7 @@ mod world;
 
 pub use canary::{Canary, SystemCounters};
 pub use case::{Launch, Progress, launch_case};
+pub use clock::{ClockDoubt, ClockFit, ClockReadings, Clocks, HostClock, LARGEST_DRIFT, RoundTrip, apart_ns};
 pub use result::{Circumstances, case_line, limit_s};
 pub use settings::{MAX_SAMPLES, Settings};
 pub use straggler::{Straggler, straggler};

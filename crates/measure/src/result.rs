@@ -9,6 +9,10 @@ use crate::{Launch, Settings};
 
 /// Wrong elements that a case line names.
 const TOLD: usize = 16;
+/// Starts of ranks that are known less precisely than this share of the time are a doubt.
+const STARTS_APART: f64 = 0.1;
+/// A wait is told only where what arrivals may be off is less than this share of it.
+const CLEARLY: f64 = 0.1;
 /// A drift of less than this over the case is nobody's concern.
 const DRIFT: f64 = 0.05;
 /// Samples that a drift is looked for in, at least: fewer cannot tell a trend from correlated noise.
@@ -23,8 +27,6 @@ pub struct Circumstances {
     pub simulated: bool,
     /// A container or a virtual machine takes processor time or clocks away in ways that times show.
     pub virtualised: bool,
-    /// Ranks are on several hosts, whose clocks nobody has compared: times of one rank say nothing beside another's.
-    pub clocks_apart: bool,
     /// Seed of the bootstrap.
     pub seed: u64,
 }
@@ -40,12 +42,21 @@ pub fn case_line(case: &Case, settings: &Settings, launches: &[Launch], about: C
     line.calls_per_sample = launches.last().map(|launch| u64::from(launch.calls));
     line.launches = Some(launches.len() as u32);
     line.per_rank_median_s = Some(per_rank(launches));
+    line.clocks = launches.last().map(|launch| launch.clocks.clone()).unwrap_or_default();
+    let apart = launches.iter().filter_map(|launch| launch.starts_apart_ns).reduce(f64::max);
+    line.starts_apart_s = apart.map(|ns| ns / 1e9);
     set_wrong(case, &mut line, launches);
     // Where ranks may run ahead of each other, or wait for a core, being last means nothing.
     let tells = case.word::<Collective>("op").is_some_and(Collective::synchronises) && !about.oversubscribed;
-    let tells = tells && !about.clocks_apart;
-    let slow = launches.iter().find_map(|launch| straggler(&launch.arrivals)).filter(|_| tells);
+    let late = |launch: &Launch| {
+        straggler(&launch.arrivals).filter(|slow| launch.arrivals_apart_ns < CLEARLY * slow.wait_s * 1e9)
+    };
+    let slow = launches.iter().find_map(late).filter(|_| tells);
     line.caveats = caveats(case, settings, launches, &series, slow.as_ref(), about);
+    let vague = line.starts_apart_s.zip(line.time_s.as_ref());
+    if vague.is_some_and(|(apart, time)| apart > STARTS_APART * time.median) {
+        line.caveats.push(Caveat::StartsApart);
+    }
     if let Some(slow) = slow.filter(|_| line.reason.is_none()) {
         line.metrics.insert("slow_rank".to_owned(), slow.rank.0.into());
         line.metrics.insert("slow_rank_wait_s".to_owned(), slow.wait_s.into());

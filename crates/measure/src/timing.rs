@@ -26,7 +26,7 @@ pub trait Timed {
     /// first when none may.
     fn make_room(&mut self, wanted: u32) -> u32;
 
-    /// An instant a little ahead, the same on every rank of this host.
+    /// An instant a little ahead, the same on every rank.
     ///
     /// # Errors
     /// When ranks cannot agree.
@@ -36,7 +36,7 @@ pub trait Timed {
 /// An instant that all ranks agreed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgreedStart {
-    /// In nanoseconds of the host's clock.
+    /// In nanoseconds of this rank's clock.
     pub at_ns: u64,
 }
 

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::{Mode, Rank};
 
+use crate::{ClockFit, Clocks};
+
 /// What the coordinator asks all ranks of a world to do. Every rank gets the same commands in the same order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
@@ -20,6 +22,9 @@ pub enum Command {
     Check,
     /// Measure something beside the case.
     Probe(Probe),
+    /// How the clock of each rank runs against that of rank 0, by rank; None where it is the same. From now on the instants
+    /// that rank 0 tells are translated so. Sent only where ranks are on several hosts. Answered by no numbers.
+    Clocks(Vec<Option<ClockFit>>),
     /// End the case: free its memory and tell what was seen.
     Finish,
 }
@@ -64,7 +69,7 @@ pub enum Reply {
     Samples(Vec<u64>),
     /// To `Check`.
     Checked(WrongReport),
-    /// To `Probe`.
+    /// To `Probe`, and to `Clocks`.
     Numbers(Vec<f64>),
     /// To `Finish`.
     Finished(Observed),
@@ -239,6 +244,11 @@ pub trait World {
     fn probe(&mut self, probe: Probe, limit: Duration) -> Result<Vec<Vec<f64>>, Verdict> {
         let replies = self.command(&Command::Probe(probe), limit)?;
         collect(replies, |reply| if let Reply::Numbers(numbers) = reply { Some(numbers) } else { None })
+    }
+
+    /// Compares the clocks of the hosts that ranks are on; not while ranks are at a command. None: they have one clock.
+    fn clocks(&mut self) -> Option<Clocks> {
+        None
     }
 
     /// Ends the case.

@@ -68,18 +68,12 @@ pub(crate) fn gather(adoption: Adoption) -> Result<Lobby, Failure> {
     Lobby::gather(adoption, ARRIVAL).map_err(|verdict| refusal(&verdict))
 }
 
-/// Skips what a launcher's ranks on so many hosts cannot do, before anything is measured of it: each launch of a case is a
-/// new world.
-pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str, hosts: usize) {
+/// Skips what a launcher's ranks cannot do, before anything is measured of it: each launch of a case is a new world.
+pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str) {
     for case in &mut plan.cases {
         if suite::is_pytorch(case) {
             let why =
                 format!("{launcher} started these ranks, which are no Python: PyTorch's are started by the run itself");
-            case.skip.get_or_insert(why);
-            continue;
-        }
-        if hosts > 1 && case.word("mode") == Some(terms::Mode::Isolated) && !suite::is_in_process(case) {
-            let why = format!("`mode: isolated` needs one clock for all ranks, and they are on {hosts} hosts");
             case.skip.get_or_insert(why);
             continue;
         }

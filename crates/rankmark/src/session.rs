@@ -98,7 +98,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     if let Some(plan) = &mut plan {
         suite::complete(plan);
         if let Some(lobby) = request.entry.lobby {
-            crate::adopted::skip_impossible(plan, lobby.launcher(), lobby.hosts().len());
+            crate::adopted::skip_impossible(plan, lobby.launcher());
         }
     }
     launch::interrupt::install()

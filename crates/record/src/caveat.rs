@@ -25,6 +25,9 @@ terms::named! {
         SlowRank = "slow_rank",
         /// Isolated mode: a rank missed the agreed instant in some samples.
         MissedStart = "missed_start",
+        /// Isolated mode over several hosts: ranks start together only as far as their clocks are known, which is a tenth of
+        /// the time or worse.
+        StartsApart = "starts_apart",
         /// A sample is too short for the clock even at the largest number of calls.
         ClockResolution = "clock_resolution",
         /// Slowed down to a given link.
@@ -57,6 +60,9 @@ impl Caveat {
             Self::Throttled => "the processor's clock was held down during the case",
             Self::SlowRank => "one rank arrives last more often than chance allows, and the others wait for it",
             Self::MissedStart => "a rank missed the agreed starting instant in some samples",
+            Self::StartsApart => {
+                "clocks of hosts are known less precisely than a tenth of the time: ranks may have started so far apart"
+            }
             Self::ClockResolution => "samples are too short for the clock's resolution",
             Self::Paced => "the backend was slowed down to a given link",
             Self::Simulated => "times were computed by a model and never measured",

@@ -20,7 +20,7 @@ pub use caveat::Caveat;
 pub use environment::{command_line, environment, smells_like_secret};
 pub use field::{About, Better, Field, Kind, Metric, Problem, Shown};
 pub use json::to_json;
-pub use line::{CaseLine, SCHEMA, TimeSummary, WrongElement};
+pub use line::{CaseLine, HostClock, SCHEMA, TimeSummary, WrongElement};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, HarnessCost, Placement, RunFile, Tool};

@@ -40,6 +40,25 @@ pub struct WrongElement {
     pub got: String,
 }
 
+/// How the clock of a host ran against that of rank 0's host during a case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostClock {
+    /// The host.
+    pub host: String,
+    /// What its clock showed more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset_ns: Option<i64>,
+    /// By how many millionths it ran faster; 0 where that was not known yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift_ppm: Option<f64>,
+    /// The largest error of the offset.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residual_ns: Option<f64>,
+    /// Why it could not be told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+}
+
 /// One line of `cases.jsonl`. Absent values are omitted; there is no NaN.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseLine {
@@ -93,6 +112,12 @@ pub struct CaseLine {
     /// Median of each rank's own samples, in rank order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_rank_median_s: Option<Vec<f64>>,
+    /// Clocks of the other hosts; empty where ranks were on one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clocks: Vec<HostClock>,
+    /// Isolated mode over several hosts: by how much the agreed instant may differ between two ranks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_apart_s: Option<f64>,
     /// The declared metrics of the benchmark, in their order.
     #[serde(flatten)]
     pub metrics: Map<String, Value>,
@@ -139,6 +164,8 @@ impl CaseLine {
             launches: None,
             time_s: None,
             per_rank_median_s: None,
+            clocks: Vec::new(),
+            starts_apart_s: None,
             metrics: Map::new(),
             wrong: None,
             wrong_elements: Vec::new(),

@@ -198,6 +198,22 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "launches": count,
         "time_s": {"type": "object", "required": time.keys().collect::<Vec<_>>(), "properties": time},
         "per_rank_median_s": {"type": "array", "items": number},
+        "clocks": {"type": "array", "items": {
+            "description": "clocks of the other hosts against that of rank 0's",
+            "type": "object",
+            "required": ["host"],
+            "additionalProperties": false,
+            "properties": {
+                "host": text,
+                "offset_ns": {"type": "integer"},
+                "drift_ppm": number,
+                "residual_ns": number,
+                "why": text,
+            },
+        }},
+        "starts_apart_s": number,
+        "slow_rank": count,
+        "slow_rank_wait_s": number,
         "wrong": count,
         "wrong_elements": {"type": "array", "items": {
             "type": "object",

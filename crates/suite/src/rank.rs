@@ -7,7 +7,7 @@ use comm::{
 };
 use device::Slice;
 use measure::{
-    AgreedStart, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed, WorldSpec,
+    AgreedStart, ClockFit, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed, WorldSpec,
     WrongReport, take,
 };
 use record::Case;
@@ -35,6 +35,8 @@ pub struct RankWork {
     start: Call,
     /// How far ahead starts are agreed on; None until it was first needed.
     start_ahead_ns: Option<u64>,
+    /// How this rank's clock runs against that of rank 0; None where it is the same.
+    own_clock: Option<ClockFit>,
     current: Option<Current>,
 }
 
@@ -71,7 +73,7 @@ impl RankWork {
         let barrier = call(Collective::Barrier, &empty, &empty);
         let input = if context.rank == 0 { &word } else { &empty };
         let start = call(Collective::Broadcast, input, &word);
-        Ok(Self { context, barrier, start, start_ahead_ns: None, current: None })
+        Ok(Self { context, barrier, start, start_ahead_ns: None, own_clock: None, current: None })
     }
 
     fn prepare(&mut self, case: &Case) -> Result<Ready, Failure> {
@@ -206,6 +208,12 @@ impl RankWork {
         Ok(ring.iter().flat_map(Ring::spans).flat_map(|span| [span.begin_ns as f64, span.end_ns as f64]).collect())
     }
 
+    fn take_clock(&mut self, clocks: &[Option<ClockFit>]) -> Result<Vec<f64>, Failure> {
+        let own = clocks.get(self.context.rank as usize);
+        self.own_clock = *own.ok_or_else(|| Failure::new("nothing is said of this rank's clock"))?;
+        Ok(Vec::new())
+    }
+
     /// `[ns of an empty sample, ns that the hook adds to a call]`.
     fn overhead(&self) -> Vec<f64> {
         const ROUNDS: u32 = 1000;
@@ -249,6 +257,7 @@ impl RankWork {
             barrier: &self.barrier,
             start: &self.start,
             start_ahead_ns: &mut self.start_ahead_ns,
+            own_clock: self.own_clock,
         })
     }
 }
@@ -260,6 +269,7 @@ impl RankSide for RankWork {
             Command::Sample(request) => self.sample(*request).map(Reply::Samples),
             Command::Check => self.check().map(Reply::Checked),
             Command::Probe(probe) => self.probe(*probe).map(Reply::Numbers),
+            Command::Clocks(clocks) => self.take_clock(clocks).map(Reply::Numbers),
             Command::Finish => Ok(Reply::Finished(self.finish())),
         };
         reply.unwrap_or_else(Reply::Failed)
@@ -273,6 +283,7 @@ struct Running<'a> {
     barrier: &'a Call,
     start: &'a Call,
     start_ahead_ns: &'a mut Option<u64>,
+    own_clock: Option<ClockFit>,
 }
 
 impl Running<'_> {
@@ -347,7 +358,8 @@ impl Timed for Running<'_> {
         }
         self.tell_start().map_err(failure)?;
         // SAFETY: as above; the broadcast has written them.
-        Ok(AgreedStart { at_ns: unsafe { word.read() } })
+        let told = unsafe { word.read() };
+        Ok(AgreedStart { at_ns: self.own_clock.map_or(told, |clock| clock.there(told)) })
     }
 }
 

@@ -224,8 +224,7 @@ impl Running<'_> {
         let oversubscribed = !simulated && wanted > self.setup.host.cores;
         let virtualised = !simulated && self.setup.host.virtualised;
         let spread = self.setup.host.spread.filter(|_| !admission::is_in_process(case));
-        let (clocks_apart, seed) = (spread.is_some(), case.whole("seed").unwrap_or(1));
-        let about = Circumstances { oversubscribed, simulated, virtualised, clocks_apart, seed };
+        let about = Circumstances { oversubscribed, simulated, virtualised, seed: case.whole("seed").unwrap_or(1) };
         let mut line = case_line(case, settings, launches, about);
         line.hosts = spread.map(|spread| spread.hosts);
         complete(case, &mut line, launches);

@@ -34,13 +34,7 @@ pub fn trial(
     match launch() {
         Ok(launch) => {
             let oversubscribed = !simulated && admission::cores_wanted(case.ranks(), &case.world) > host.cores;
-            let about = Circumstances {
-                oversubscribed,
-                simulated,
-                virtualised: host.virtualised,
-                clocks_apart: false,
-                seed: 1,
-            };
+            let about = Circumstances { oversubscribed, simulated, virtualised: host.virtualised, seed: 1 };
             case_line(case, &settings, &[launch], about)
         }
         Err(verdict) => CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Failed, verdict.message) },

@@ -37,7 +37,7 @@ pub struct Lobby {
     secret: Secret,
     /// Where worlds listen.
     address: IpAddr,
-    posts: Posts,
+    pub(super) posts: Posts,
     hosts: Vec<RankHost>,
     limit: Duration,
     /// An MPI world was started: what the launcher keeps for its processes can be used once.
@@ -277,7 +277,7 @@ fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption, limit: Duration) -
         arrivals.iter_mut().for_each(|arrival| arrival.serve(&polls, &mut inbox));
         for Joined { hello, connection } in rendezvous.serve(&polls, Instant::now()) {
             if let Some(arrival) = arrivals.get_mut(hello.rank as usize) {
-                arrival.post = Some(Post { pid: hello.pid, host: hello.host, connection, lost: None });
+                arrival.post = Some(Post::new(hello.pid, hello.host, connection));
                 // What it says at once may be here already, with no more to come.
                 arrival.listen(&mut inbox);
             }

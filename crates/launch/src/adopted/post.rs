@@ -9,6 +9,8 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use trace::Clock;
+
 use crate::control::{FromRank, Here, Secret, ToRank};
 use crate::interrupt;
 use crate::launcher::leave_with;
@@ -186,8 +188,18 @@ fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<
     }
 }
 
-/// The coordinator's next message; until then it is told of the rank.
+/// The coordinator's next order; what it asks of the clock is answered at once.
 fn next(channel: &mut RankChannel, stream: &TcpStream, kept: &mut Option<Kept>) -> Result<ToRank, Departure> {
+    loop {
+        match hear(channel, stream, kept)? {
+            ToRank::Clock(number) => channel.send(&FromRank::Clock { number, at_ns: Clock::default().now_ns() })?,
+            order => return Ok(order),
+        }
+    }
+}
+
+/// The coordinator's next message; until then it is told of the rank.
+fn hear(channel: &mut RankChannel, stream: &TcpStream, kept: &mut Option<Kept>) -> Result<ToRank, Departure> {
     let mut polls = PollSet::default();
     loop {
         if let Some(message) = channel.arrived()? {

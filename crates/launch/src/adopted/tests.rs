@@ -12,10 +12,13 @@ use serde_json::Map;
 use super::notice::{self, Notice};
 use super::post::arrive;
 use super::*;
-use crate::control::Secret;
+use crate::away::Away;
+use crate::control::{FromRank, Nonce, Secret, ToRank};
 use crate::invitation::Invitation;
+use crate::member::Member;
 use crate::placement::host_name;
 use crate::rank::Departure;
+use crate::status::StatusPage;
 
 const OPEN: &[(&str, &str)] = &[
     ("OMPI_COMM_WORLD_RANK", "1"),
@@ -183,6 +186,62 @@ fn all_arrive_are_told_to_go_and_nothing_is_left() {
     }
     let left = std::fs::read_dir(folder.path().join("rankmark")).unwrap().count();
     assert_eq!(left, 0, "the file is removed once all have joined");
+}
+
+/// What the clock of the post below shows more.
+const AHEAD: u64 = 1_000_000_000_000;
+
+/// A post that answers so many questions for its clock, each after one for another, and then none.
+fn ahead(adoption: &Adoption, answers: u32) -> Result<(), Departure> {
+    let (mut channel, _) = arrive(adoption, None, Duration::from_secs(20))?;
+    let mut left = answers;
+    loop {
+        match channel.receive()? {
+            ToRank::Clock(number) if left > 0 => {
+                left -= 1;
+                let at_ns = trace::Clock::default().now_ns() + AHEAD;
+                channel.send(&FromRank::Clock { number: number.wrapping_sub(1), at_ns: 7 })?;
+                channel.send(&FromRank::Clock { number, at_ns })?;
+            }
+            ToRank::Clock(_) => {}
+            _ => return Ok(()),
+        }
+    }
+}
+
+#[test]
+fn the_clock_of_another_host_is_read_by_its_post() {
+    let folder = tempfile::tempdir().unwrap();
+    let lobby = gathering(seat(folder.path(), 0, 2), Duration::from_secs(20));
+    let posts: Vec<_> = (0..2)
+        .map(|rank| {
+            let adoption = seat(folder.path(), rank, 2);
+            // Enough for two looks, and none for a third.
+            spawn(move || ahead(&adoption, 32))
+        })
+        .collect();
+    let lobby = lobby.join().unwrap().unwrap();
+    let mut away = Away::new(lobby.posts.clone(), Nonce::fresh().unwrap(), 1..2);
+    let mut members = [Member::launched(0), Member::away(1, host_name())];
+    let page = StatusPage::create(2).unwrap().0;
+    for _ in 0..2 {
+        let clocks = away.read_clocks(&mut members, &page);
+        assert_eq!((clocks.of.as_slice(), clocks.hosts.len()), (&[None, Some(0)][..], 1));
+        let fit = clocks.fits().unwrap()[1].unwrap();
+        // Both are one clock, which is shown otherwise: the whole truth is known.
+        let off = (fit.offset_ns - AHEAD as i64).unsigned_abs() as f64;
+        assert!(off <= fit.residual_ns, "{fit:?}");
+        assert!(fit.residual_ns < 1e9, "{fit:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let begun = Instant::now();
+    let silent = away.read_clocks(&mut members, &page);
+    assert_eq!(silent.fits(), Err(format!("the clock of {}: it was not answered", host_name())));
+    assert!(begun.elapsed() < Duration::from_secs(5), "one question that is not answered is enough");
+    lobby.dismiss(0);
+    for post in posts {
+        post.join().unwrap().unwrap();
+    }
 }
 
 #[test]

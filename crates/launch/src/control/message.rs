@@ -74,6 +74,8 @@ pub enum ToRank {
     ServeAway(Box<Away>),
     /// To the same: end the rank of this world, if it is there.
     End(Nonce),
+    /// To the same on another host: tell what the clock there shows. The number comes back.
+    Clock(u32),
     /// To a process that a launcher of others started: the run is over, with this exit code.
     Dismissed(u8),
 }
@@ -130,6 +132,13 @@ pub enum FromRank {
         words: [u64; 2],
         /// Whether the rank's process is stopped.
         stopped: bool,
+    },
+    /// Of the same: what the clock there shows.
+    Clock {
+        /// Of the question.
+        number: u32,
+        /// CLOCK_MONOTONIC_RAW.
+        at_ns: u64,
     },
     /// Of the same: its rank of this world has ended.
     Ended {

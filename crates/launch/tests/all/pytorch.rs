@@ -55,7 +55,7 @@ fn to_rank() -> Vec<ToRank> {
         match message {
             ToRank::Welcome | ToRank::Refused(_) | ToRank::Command(_) | ToRank::Gathered(_) | ToRank::Leave => {}
             // For the processes of an outer launcher, which start ranks and are none.
-            ToRank::Serve { .. } | ToRank::ServeAway(_) | ToRank::End(_) | ToRank::Dismissed(_) => {}
+            ToRank::Serve { .. } | ToRank::ServeAway(_) | ToRank::End(_) | ToRank::Clock(_) | ToRank::Dismissed(_) => {}
         }
     }
     all
@@ -71,7 +71,7 @@ fn from_rank() -> Vec<FromRank> {
         match message {
             FromRank::Started(_) | FromRank::Reply(_) | FromRank::Gather(_) => {}
             // Of the same.
-            FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } => {}
+            FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } | FromRank::Clock { .. } => {}
         }
     }
     all
@@ -88,6 +88,8 @@ fn commands() -> Vec<Command> {
     for command in &all {
         match command {
             Command::Prepare(_) | Command::Sample(_) | Command::Check | Command::Probe(_) | Command::Finish => {}
+            // For ranks on several hosts, which are never the user's Python.
+            Command::Clocks(_) => {}
         }
     }
     all

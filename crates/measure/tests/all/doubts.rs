@@ -1,6 +1,6 @@
 //! What a line doubts: wrong elements, canaries, slow ranks, drifts, missed starts; and that nothing healthy is doubted.
 
-use measure::{Circumstances, Launch, WrongReport};
+use measure::{Circumstances, ClockDoubt, ClockFit, Clocks, Command, HostClock, Launch, VerdictKind, WrongReport};
 use record::Caveat;
 use serde_json::json;
 use stats::coverage::{Marginal, Series, Situation};
@@ -171,5 +171,82 @@ fn drifts_are_told_and_healthy_series_are_not_doubted() {
                 assert_eq!(line(&fixed(samples), &[healthy]).caveats, [], "phi {phi} seed {seed} samples {samples}");
             }
         }
+    }
+}
+
+/// Clocks of three ranks of which rank 1 is on another host: 5 s ahead, known to `residual_ns`.
+fn clocks(residual_ns: f64) -> Clocks {
+    let fit =
+        ClockFit { from_ns: 0, until_ns: u64::MAX, offset_ns: 5_000_000_000, slope: 0.0, residual_ns, growth: 0.0 };
+    Clocks { hosts: vec![HostClock { host: "b".to_owned(), fit: Ok(fit) }], of: vec![None, Some(0), None] }
+}
+
+/// The same of a clock that is not known.
+fn unknown() -> Clocks {
+    let hosts = vec![HostClock { host: "b".to_owned(), fit: Err(ClockDoubt::Unanswered) }];
+    Clocks { hosts, of: vec![None, Some(0), None] }
+}
+
+/// The line of a case over these hosts, rank 1 arriving 4 us late.
+fn over_hosts(seen: Vec<Clocks>) -> record::CaseLine {
+    let mut world = Scripted::new(3, |_, _, _| 30_000);
+    world.arrivals = arrivals(4_000.0);
+    world.arrivals[1].iter_mut().for_each(|time| *time += 5e9);
+    world.clocks = seen;
+    let launch = world.launch(&quick());
+    line(&quick(), &[launch])
+}
+
+#[test]
+fn a_slow_rank_of_another_host_is_named_where_clocks_are_known_well_enough() {
+    let known = over_hosts(vec![clocks(390.0)]);
+    assert_eq!(known.caveats, [Caveat::SlowRank]);
+    assert_eq!((&known.metrics["slow_rank"], known.metric("slow_rank_wait_s")), (&json!(1), Some(4e-6)));
+    assert_eq!((known.clocks[0].offset_ns, known.clocks[0].residual_ns), (Some(5_000_000_000), Some(390.0)));
+    // A tenth of the wait is 400 ns.
+    for vague in [vec![clocks(410.0)], vec![unknown()], vec![clocks(1.0), clocks(1.0), unknown()]] {
+        let line = over_hosts(vague.clone());
+        assert_eq!((line.caveats.as_slice(), line.metrics.get("slow_rank")), (&[][..], None), "{vague:?}");
+        assert_eq!(line.status, Status::Ok, "nothing else depends on clocks");
+    }
+    // Said even where later it is known.
+    let doubted = over_hosts(vec![unknown(), clocks(1.0)]);
+    assert_eq!(doubted.clocks[0].why.as_deref(), Some("it was not answered"));
+    assert!(over_hosts(Vec::new()).clocks.is_empty(), "one clock");
+}
+
+#[test]
+fn isolated_starts_are_translated_and_doubted() {
+    let case = case(3, json!({"warmup": 1, "iters": 6, "mode": "isolated"}));
+    let run = |seen: Vec<Clocks>| {
+        let mut world = Scripted::new(3, |_, _, _| 30_000);
+        world.clocks = seen;
+        let launch = world.launch_told(&case, true).0;
+        (launch.map(|launch| line(&case, &[launch])), world.commands)
+    };
+    let (known, commands) = run(vec![clocks(2_900.0)]);
+    let known = known.unwrap();
+    assert_eq!((known.caveats.as_slice(), known.starts_apart_s), (&[][..], Some(2.9e-6)));
+    let told: Vec<_> = commands.iter().map(|(command, _)| command).collect();
+    let samples = told.iter().filter(|command| matches!(command, Command::Sample(_))).count();
+    let before_each = told.windows(2).filter(|pair| {
+        let own =
+            matches!(pair[0], Command::Clocks(fits) if fits[0].is_none() && fits[1].is_some() && fits[2].is_none());
+        own && matches!(pair[1], Command::Sample(_))
+    });
+    assert!(samples >= 2 && before_each.count() == samples, "{told:?}");
+    let (vague, _) = run(vec![clocks(3_100.0)]);
+    assert_eq!(vague.unwrap().caveats, [Caveat::StartsApart]);
+    let (alone, commands) = run(Vec::new());
+    assert_eq!(alone.unwrap().starts_apart_s, None);
+    assert!(!commands.iter().any(|(command, _)| matches!(command, Command::Clocks(_))), "one clock");
+    // From the first look on, or at the last one, after the samples.
+    let looks = samples + 2;
+    let late: Vec<Clocks> = (1..looks).map(|_| clocks(1.0)).chain([unknown()]).collect();
+    for seen in [vec![unknown()], late] {
+        let verdict = run(seen).0.unwrap_err();
+        assert_eq!(verdict.kind, VerdictKind::Lacking);
+        let why = "`mode: isolated` needs to know how the clocks of all hosts run: the clock of b: it was not answered";
+        assert_eq!(verdict.message, why);
     }
 }

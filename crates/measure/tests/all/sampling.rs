@@ -249,6 +249,7 @@ fn names(world: &Scripted) -> Vec<&'static str> {
         Command::Probe(Probe::Arrivals { .. }) => "arrivals",
         Command::Probe(Probe::Overhead) => "overhead",
         Command::Probe(Probe::Begin) => "begin",
+        Command::Clocks(_) => "clocks",
         Command::Finish => "finish",
     };
     world.commands.iter().map(name).collect()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use measure::{
-    Circumstances, Command, Launch, Observed, Probe, Ready, Reply, SampleRequest, Settings, Verdict, World,
+    Circumstances, Clocks, Command, Launch, Observed, Probe, Ready, Reply, SampleRequest, Settings, Verdict, World,
     WrongReport, launch_case,
 };
 use record::{Case, CaseLine, WrongElement};
@@ -30,6 +30,8 @@ pub(crate) struct Scripted {
     pub(crate) arrivals: Vec<Vec<f64>>,
     pub(crate) missed_starts: Vec<u64>,
     pub(crate) fails: Fails,
+    /// What comparing clocks gives, one after the other, the last one ever after; none: ranks have one clock.
+    pub(crate) clocks: Vec<Clocks>,
     /// Every command with its time limit.
     pub(crate) commands: Vec<(Command, Duration)>,
     sample: u64,
@@ -48,6 +50,7 @@ impl Scripted {
             arrivals: vec![Vec::new(); ranks],
             missed_starts: vec![0; ranks],
             fails: Box::new(|_| None),
+            clocks: Vec::new(),
             commands: Vec::new(),
             sample: 0,
             canaries_asked: 0,
@@ -94,7 +97,7 @@ impl Scripted {
             Command::Probe(Probe::Limit) => Reply::Numbers(self.limits[rank].clone()),
             Command::Probe(Probe::Arrivals { .. }) => Reply::Numbers(self.arrivals[rank].clone()),
             Command::Probe(Probe::Overhead) => Reply::Numbers(vec![20.0, 1.0]),
-            Command::Probe(Probe::Begin) => Reply::Numbers(Vec::new()),
+            Command::Probe(Probe::Begin) | Command::Clocks(_) => Reply::Numbers(Vec::new()),
             Command::Finish => {
                 Reply::Finished(Observed { missed_starts: self.missed_starts[rank], ..Observed::default() })
             }
@@ -115,6 +118,10 @@ impl World for Scripted {
             _ => {}
         }
         Ok(replies)
+    }
+
+    fn clocks(&mut self) -> Option<Clocks> {
+        if self.clocks.len() > 1 { Some(self.clocks.remove(0)) } else { self.clocks.first().cloned() }
     }
 }
 
@@ -137,7 +144,7 @@ pub(crate) fn case(ranks: usize, settings: Value) -> Case {
 
 /// Circumstances of a quiet, real machine.
 pub(crate) const REAL: Circumstances =
-    Circumstances { oversubscribed: false, simulated: false, virtualised: false, clocks_apart: false, seed: 1 };
+    Circumstances { oversubscribed: false, simulated: false, virtualised: false, seed: 1 };
 
 pub(crate) fn line(case: &Case, launches: &[Launch]) -> CaseLine {
     measure::case_line(case, &Settings::of(case), launches, REAL)

@@ -29,7 +29,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     // Pods are refused as a whole, of which the notes tell.
     let hosts = if target.rank_per_node { 1 } else { nodes };
     if ranks > 1 {
-        adopted::skip_impossible(&mut plan, target.launcher, hosts as usize);
+        adopted::skip_impossible(&mut plan, target.launcher);
     }
     let (outlook, running) = outlook(file, &plan, (ranks, hosts), target);
     if running.is_empty() {

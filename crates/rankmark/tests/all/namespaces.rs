@@ -1,5 +1,5 @@
 //! Hosts in namespaces of this machine: each with its own address, name and link of 1 Gbit/s to a bridge that joins them.
-//! What is shared all the same: file systems, process numbers, processors, and the clock.
+//! What is shared all the same: file systems, process numbers, processors, and the clock, which may be set apart.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,6 +17,8 @@ pub(crate) struct Hosts {
     /// Begins all names, and is nobody else's.
     prefix: String,
     count: usize,
+    /// Seconds by which clocks of all hosts but the first are ahead.
+    ahead: u32,
 }
 
 impl Hosts {
@@ -33,7 +35,7 @@ impl Hosts {
         }
         let prefix = format!("r{:x}{:x}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
         // Whole or not at all: what an early return drops is removed.
-        let hosts = Self { prefix, count };
+        let hosts = Self { prefix, count, ahead: 0 };
         match hosts.make() {
             Ok(()) => Some(hosts),
             Err(why) => {
@@ -57,6 +59,13 @@ impl Hosts {
             run(&format!("ip -n {space} link set eth0 up"))?;
             self.limit(host, "1gbit")?;
         }
+        Ok(())
+    }
+
+    /// Sets the clocks of all hosts but the first ahead, in time namespaces: as though they had been up for longer.
+    pub(crate) fn set_ahead(&mut self, seconds: u32) -> Result<(), String> {
+        run(&format!("unshare --time --monotonic {seconds} true"))?;
+        self.ahead = seconds;
         Ok(())
     }
 
@@ -120,9 +129,10 @@ impl Hosts {
     /// What stands in for ssh, as `agent HOST COMMAND`, and what names the first host.
     fn write_scripts(&self, place: &Place) -> PathBuf {
         let (enter, agent) = (format!("ip netns exec {}", self.prefix), place.path("agent"));
+        let clock = if self.ahead > 0 { format!(" --time --monotonic {}", self.ahead) } else { String::new() };
         let options = "while [ \"${1#-}\" != \"$1\" ]; do shift; done";
         let script = format!(
-            "#!/bin/sh\n{options}\nhost=$1\nshift\nexec {enter}$host unshare --uts sh -c \"hostname $host; $*\"\n"
+            "#!/bin/sh\n{options}\nhost=$1\nshift\nexec {enter}$host unshare --uts{clock} sh -c \"hostname $host; $*\"\n"
         );
         place.write("agent", script).write("first", "hostname h0\nexec \"$@\"\n");
         make_executable(&agent);

@@ -1,6 +1,6 @@
 //! The schemas accept what the reader accepts and the writer writes, and refuse slips.
 
-use record::{plan, schema};
+use record::{CaseLine, HostClock, plan, schema};
 use serde_json::{Value, json};
 
 use crate::table::TABLE;
@@ -74,6 +74,16 @@ fn what_is_written_is_valid() {
     assert_eq!(faults(&schema, &run), Vec::<String>::new());
     let samples = serde_json::to_value(crate::store::samples("0123456789ab", 0)).unwrap();
     assert_eq!(faults(&schema, &samples), Vec::<String>::new());
+
+    let mut over_hosts: CaseLine = serde_json::from_value(line.clone()).unwrap();
+    let (host, why) = ("b".to_owned(), None);
+    let known = HostClock { host, offset_ns: Some(-7), drift_ppm: Some(0.5), residual_ns: Some(3e4), why };
+    let unknown = HostClock { host: "c".to_owned(), why: Some("it jumped".to_owned()), ..HostClock::default() };
+    (over_hosts.hosts, over_hosts.clocks, over_hosts.starts_apart_s) = (Some(3), vec![known, unknown], Some(6e-5));
+    over_hosts.metrics.extend([("slow_rank".to_owned(), json!(1)), ("slow_rank_wait_s".to_owned(), json!(1e-3))]);
+    let written: Value = serde_json::from_str(&record::to_json(&over_hosts).unwrap()).unwrap();
+    assert_eq!(faults(&schema, &written), Vec::<String>::new());
+    assert_eq!(serde_json::from_value::<CaseLine>(written).unwrap(), over_hosts);
 
     for (name, value) in [("status", json!("fine")), ("id", json!(7)), ("busbw_gbs", json!(null)), ("extra", json!(1))]
     {

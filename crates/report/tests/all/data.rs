@@ -76,6 +76,8 @@ impl Invented {
                 max: time * 2.0,
             }),
             per_rank_median_s: Some(vec![time; self.ranks as usize]),
+            clocks: Vec::new(),
+            starts_apart_s: None,
             metrics,
             wrong: Some(0),
             wrong_elements: Vec::new(),

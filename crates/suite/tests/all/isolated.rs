@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use comm::{Call, Communicator, Result, Shape, Ticket, Wait};
 use device::{Queue, Region};
+use measure::{ClockFit, Clocks, HostClock};
 use record::Caveat;
 use terms::{Collective, Space, Status};
 use trace::Clock;
@@ -94,6 +95,28 @@ fn starts_are_agreed_on_in_shared_memory() {
     // One call of a megabyte or of nothing: far below the time between two starts, well above a clock reading.
     let time = line.time_s.as_ref().expect("times");
     assert!(time.min > 100e-9 && time.median < 0.1, "{time:?}");
+}
+
+#[test]
+fn each_rank_starts_by_its_own_clock() {
+    const AHEAD_NS: i64 = 5_000_000;
+    let fit = ClockFit {
+        from_ns: 0,
+        until_ns: u64::MAX,
+        offset_ns: AHEAD_NS,
+        slope: 0.0,
+        residual_ns: 10_000.0,
+        growth: 0.0,
+    };
+    let mut world = Wrapped::shared("shm", 2);
+    // Both have one clock: who is told that rank 1's is ahead has it start as much later, and rank 0 wait for it.
+    world.clocks =
+        Some(Clocks { hosts: vec![HostClock { host: "b".to_owned(), fit: Ok(fit) }], of: vec![None, Some(0)] });
+    let (launch, line) = world.launch(&case("shm"));
+    let least = launch.samples[0].iter().min().expect("samples");
+    assert!(*least >= AHEAD_NS as u64, "rank 0 had its result {least} ns after its start");
+    assert_eq!(line.starts_apart_s, Some(1e-5));
+    assert!(!line.caveats.contains(&Caveat::StartsApart), "{line:?}");
 }
 
 #[test]

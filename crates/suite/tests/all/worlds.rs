@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use comm::{Abort, Bootstrap, Communicator, Observed, Options};
-use measure::{Command, Launch, RankSide, Reply, Settings, Verdict, VerdictKind, World, launch_case};
+use measure::{Clocks, Command, Launch, RankSide, Reply, Settings, Verdict, VerdictKind, World, launch_case};
 use record::{Case, CaseLine};
 use suite::{RankContext, RankWork};
 use trace::{Hook, OwnSlot};
@@ -18,6 +18,8 @@ pub(crate) struct Wrapped {
     commands: Vec<Sender<Command>>,
     replies: Vec<Receiver<Reply>>,
     threads: Vec<JoinHandle<()>>,
+    /// What comparing clocks is to give; None: ranks have one.
+    pub(crate) clocks: Option<Clocks>,
 }
 
 impl Wrapped {
@@ -37,7 +39,7 @@ impl Wrapped {
     }
 
     fn open(backend: &'static str, ranks: u32, wrap: Wrap, oversubscribed: bool) -> Self {
-        let mut world = Self { commands: Vec::new(), replies: Vec::new(), threads: Vec::new() };
+        let mut world = Self { commands: Vec::new(), replies: Vec::new(), threads: Vec::new(), clocks: None };
         for mut bootstrap in comm::threads(ranks, &Abort::default()) {
             let ((commands, inbox), (outbox, replies)) = (channel(), channel());
             let wrap = wrap.clone();
@@ -73,13 +75,7 @@ impl Wrapped {
         let launch = launch_case(self, case, &settings, simulated, &mut |_, _| {}).unwrap_or_else(|verdict| {
             panic!("{}: {verdict}", serde_json::to_string(&case.parameters).unwrap_or_default())
         });
-        let about = measure::Circumstances {
-            oversubscribed: false,
-            simulated,
-            virtualised: false,
-            clocks_apart: false,
-            seed: 1,
-        };
+        let about = measure::Circumstances { oversubscribed: false, simulated, virtualised: false, seed: 1 };
         let line = measure::case_line(case, &settings, std::slice::from_ref(&launch), about);
         (launch, line)
     }
@@ -110,6 +106,10 @@ impl World for Wrapped {
             }
             None => Ok(replies),
         }
+    }
+
+    fn clocks(&mut self) -> Option<Clocks> {
+        self.clocks.clone()
     }
 }
 
