@@ -123,7 +123,7 @@ impl MpiCommunicator {
             Some((last, plan)) if Some(last) == known => plan,
             last => {
                 call.validate(&self.shape)?;
-                let mut plan = last.map_or_else(Plan::default, |(_, plan)| plan);
+                let mut plan = last.map(|(_, plan)| plan).or_else(|| self.spare.pop()).unwrap_or_default();
                 // One tag for all: blocking messages between two ranks never overtake each other.
                 self.planner(0).plan(call, &mut plan);
                 plan
@@ -137,7 +137,10 @@ impl MpiCommunicator {
                 return self.common.session.check(code, name(call.op, MpiProgress::None));
             }
         }
-        self.last = known.map(|known| (known, plan));
+        match known {
+            Some(known) => self.last = Some((known, plan)),
+            None => self.spare.push(plan),
+        }
         Ok(())
     }
 
