@@ -4,6 +4,7 @@
 //! the second cache, a panel of rows of a in the first, and results are written along their rows. `gemm` reaches the same on large squares; for few rows its packing of the
 //! weights shows, and it knows neither `vdpbf16ps` nor AMX.
 
+mod ahead;
 mod amx;
 mod pack;
 mod plan;
@@ -14,6 +15,7 @@ use half::bf16;
 
 use super::product::{Matrix, Size};
 use crate::element::Element;
+use ahead::{Ahead, Stream};
 pub(super) use pack::Unit;
 use pack::{WIDTH, pack_a, pack_a_across, pack_b};
 pub(super) use plan::Plan;
@@ -65,17 +67,25 @@ enum Start {
     Row(*const f32),
 }
 
-/// A left operand: unit q of row i lies `i row + q unit` units after `at`.
+/// Where the units of a left operand lie.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// Those of a row one after another, rows [`STRIDE`] apart.
+    Rows,
+    /// One of each of 16 rows, then the next of each.
+    Across,
+}
+
+/// A left operand.
 #[derive(Clone, Copy)]
 struct Left {
     at: *const u32,
-    row: usize,
-    unit: usize,
+    layout: Layout,
 }
 
 /// One call of an inner kernel: `rows` rows by 32 columns.
 struct Tile {
-    /// AMX: units of a row lie one after another.
+    /// AMX: by rows.
     a: Left,
     /// `units` rows of 32.
     b: *const u32,
@@ -86,6 +96,8 @@ struct Tile {
     stride: usize,
     /// The results that are written next, `stride` apart: fetched meanwhile, because gradients of weights come from memory.
     next: *const f32,
+    /// Operands of later calls, fetched meanwhile.
+    ahead: [Stream; 3],
     start: Start,
 }
 
@@ -167,28 +179,68 @@ fn ranges(len: usize, most: usize) -> impl Iterator<Item = Range> {
     (0..len).step_by(most.max(1)).map(move |first| Range { first, len: most.min(len - first) })
 }
 
+/// One block of b against one block of rows.
+#[derive(Clone, Copy)]
+struct Cut {
+    rows: Range,
+    units: Range,
+    columns: Range,
+}
+
 impl<E: Unit> Block<E> {
+    /// In the order in which they are computed.
+    fn cuts(&self) -> impl Iterator<Item = Cut> {
+        let (Size { m, n, .. }, plan) = (self.job.size, self.plan);
+        ranges(m, plan.rows).flat_map(move |rows| {
+            let all = ranges(plan.units, plan.pass);
+            all.flat_map(move |units| ranges(n, plan.columns).map(move |columns| Cut { rows, units, columns }))
+        })
+    }
+
+    /// Calls of the kernel for a panel of rows.
+    fn calls(&self, cut: &Cut) -> usize {
+        cut.columns.len.div_ceil(WIDTH) * cut.units.len.div_ceil(self.plan.depth)
+    }
+
+    /// The part of b that the cut `next` needs, fetched while `cut` is computed.
+    fn columns_ahead(&self, cut: &Cut, next: &Cut) -> Ahead {
+        // SAFETY: the part lies inside.
+        let from = unsafe { self.job.b.from(next.units.first * E::PER, next.columns.first) };
+        let calls = cut.rows.len.div_ceil(self.kernel.height()) * self.calls(cut);
+        Ahead::new(from, self.depth(next.units), next.columns.len, cut.units.len.min(self.plan.depth), calls)
+    }
+
+    /// The part of a that the panel after this one needs, if it is packed then.
+    fn rows_ahead(&self, cut: &Cut, panel: Range) -> Option<Ahead> {
+        let first = panel.first + panel.len;
+        if self.plan.ahead || first >= cut.rows.len {
+            return None;
+        }
+        // SAFETY: inside, as just checked.
+        let from = unsafe { self.job.a.from(cut.rows.first + first, cut.units.first * E::PER) };
+        let rows = panel.len.min(cut.rows.len - first);
+        Some(Ahead::new(from, rows, self.depth(cut.units), cut.units.len.min(self.plan.depth), self.calls(cut)))
+    }
+
     /// # Safety
     /// As `run`; so for the rest.
     unsafe fn all(&self) {
-        let Size { m, n, .. } = self.job.size;
         // SAFETY: ranges lie inside.
         unsafe {
             self.begin_bias();
-            for rows in ranges(m, self.plan.rows) {
-                for units in ranges(self.plan.units, self.plan.pass) {
-                    if self.plan.ahead {
-                        self.pack_rows(rows, units);
+            let mut next = self.cuts().skip(1);
+            for cut in self.cuts() {
+                let Cut { rows, units, columns } = cut;
+                if self.plan.ahead && columns.first == 0 {
+                    self.pack_rows(rows, units);
+                }
+                self.pack_columns(columns, units);
+                let mut columns_ahead = next.next().map(|next| self.columns_ahead(&cut, &next));
+                for panel in panels(self.kernel, rows.len) {
+                    if !self.plan.ahead {
+                        self.pack_rows(Range { first: rows.first + panel.first, len: panel.len }, units);
                     }
-                    for columns in ranges(n, self.plan.columns) {
-                        self.pack_columns(columns, units);
-                        for panel in panels(self.kernel, rows.len) {
-                            if !self.plan.ahead {
-                                self.pack_rows(Range { first: rows.first + panel.first, len: panel.len }, units);
-                            }
-                            self.panel(rows, panel, columns, units);
-                        }
-                    }
+                    self.panel(&cut, panel, &mut columns_ahead);
                 }
             }
         }
@@ -250,14 +302,16 @@ impl<E: Unit> Block<E> {
     /// Block `index` of units of a panel whose first row is `above` rows into what is packed.
     fn left(&self, index: usize, above: usize) -> Left {
         if self.across() {
-            return Left { at: self.a.wrapping_add(index * self.plan.depth * 16), row: 1, unit: 16 };
+            return Left { at: self.a.wrapping_add(index * self.plan.depth * 16), layout: Layout::Across };
         }
         let at = self.a.wrapping_add((index * self.plan.packed_rows() + above) * STRIDE);
-        Left { at, row: STRIDE, unit: 1 }
+        Left { at, layout: Layout::Rows }
     }
 
     /// A panel of rows, against a block of b.
-    unsafe fn panel(&self, rows: Range, panel: Range, columns: Range, units: Range) {
+    unsafe fn panel(&self, cut: &Cut, panel: Range, columns_ahead: &mut Option<Ahead>) {
+        let Cut { rows, units, columns } = *cut;
+        let mut rows_ahead = self.rows_ahead(cut, panel);
         let stored = units.len.next_multiple_of(16);
         let above = if self.plan.ahead { panel.first } else { 0 };
         // Sums: element (0, 0), from row to row, from panel to panel of columns.
@@ -271,6 +325,9 @@ impl<E: Unit> Block<E> {
         };
         for (index, block) in ranges(units.len, self.plan.depth).enumerate() {
             for (strip, part) in ranges(columns.len, WIDTH).enumerate() {
+                let mut streams = [Stream::none(self.b); 3];
+                rows_ahead.iter_mut().for_each(|a| a.fill(&mut streams[..1]));
+                columns_ahead.iter_mut().for_each(|b| b.fill(&mut streams[1..]));
                 // SAFETY: all inside by the plan.
                 unsafe {
                     let tile = Tile {
@@ -281,6 +338,7 @@ impl<E: Unit> Block<E> {
                         c: c.add(strip * across),
                         stride,
                         next: self.next(c, stride, (strip + 1) * across, columns, panel),
+                        ahead: streams,
                         start: if index > 0 { Start::Add } else { self.start(columns.first + part.first, units) },
                     };
                     self.tile(&tile, part.len);

@@ -8,6 +8,7 @@ use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
 use std::sync::OnceLock;
 
+use super::plan::STRIDE;
 use super::{Start, Tile};
 
 /// Rows of one call.
@@ -86,12 +87,19 @@ pub(super) unsafe fn run(tile: &Tile) {
             Start::Row(row) => load(row, 0),
         }
         let a = tile.a.at.cast::<u8>();
+        let [rows, first, second] = tile.ahead;
         asm!(
             "2:",
             "tileloadd tmm4, [{a} + {a_stride}*1]",
             "tileloadd tmm6, [{b} + {b_stride}*1]",
             "tileloadd tmm7, [{b} + {b_stride}*1 + 64]",
             "tdpbf16ps tmm0, tmm4, tmm6",
+            "prefetcht1 [{rows}]",
+            "prefetcht1 [{first}]",
+            "prefetcht1 [{second}]",
+            "add {rows}, {rows_step}",
+            "add {first}, {step}",
+            "add {second}, {step}",
             "tileloadd tmm5, [{below} + {a_stride}*1]",
             "tdpbf16ps tmm1, tmm4, tmm7",
             "tdpbf16ps tmm2, tmm5, tmm6",
@@ -102,11 +110,16 @@ pub(super) unsafe fn run(tile: &Tile) {
             "dec {steps}",
             "jnz 2b",
             a = inout(reg) a => _,
-            below = inout(reg) a.add(16 * tile.a.row * 4) => _,
+            below = inout(reg) a.add(16 * STRIDE * 4) => _,
             b = inout(reg) tile.b => _,
             steps = inout(reg) tile.units / 16 => _,
-            a_stride = in(reg) tile.a.row * 4,
+            a_stride = in(reg) STRIDE * 4,
             b_stride = in(reg) 128usize,
+            rows = inout(reg) rows.at => _,
+            rows_step = in(reg) rows.step,
+            first = inout(reg) first.at => _,
+            second = inout(reg) second.at => _,
+            step = in(reg) first.step,
             options(nostack)
         );
         asm!(

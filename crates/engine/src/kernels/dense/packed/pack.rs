@@ -185,12 +185,14 @@ pub(super) unsafe fn pack_b<E: Unit>(b: Matrix<E>, columns: usize, depth: usize,
             }
             return;
         }
-        for j in [0, 16] {
-            for q in (0..units).step_by(16) {
+        for q in (0..units).step_by(16) {
+            // Both halves of a row one after the other: their lines are fetched in pairs.
+            for j in [0, 16] {
                 let mut block = [_mm512_setzero_si512(); 16];
+                let (from, valid) = (b.at.wrapping_add(j * b.column + q * E::PER), depth.saturating_sub(q * E::PER));
                 for (r, row) in block.iter_mut().enumerate() {
-                    if j + r < columns && q * E::PER < depth {
-                        *row = E::along(b.at.add((j + r) * b.column + q * E::PER), depth - q * E::PER);
+                    if j + r < columns {
+                        *row = E::along(from.wrapping_add(r * b.column), valid);
                     }
                 }
                 for (r, row) in transpose(block).into_iter().enumerate() {

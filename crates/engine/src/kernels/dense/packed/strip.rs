@@ -3,9 +3,10 @@
 //! The left operand is rows of units, [`STRIDE`] apart; sums of f32 with that stride are such rows already. The right one
 //! is panels of 32 columns. All extents are padded: columns to 32, units to 16, and AMX writes 32 rows.
 
+use super::ahead::Stream;
 use super::pack::{WIDTH, pack_a, pack_b};
 use super::plan::{DEPTH, STRIDE};
-use super::{Kernel, Left, Start, Tile, Unit, amx, call, panels};
+use super::{Kernel, Layout, Left, Start, Tile, Unit, amx, call, panels};
 use crate::kernels::dense::product::Matrix;
 
 /// Most units of one product.
@@ -97,12 +98,13 @@ impl Session {
                 // SAFETY: the caller's.
                 unsafe {
                     let tile = Tile {
-                        a: Left { at: a.add(rows.first * STRIDE).cast(), row: STRIDE, unit: 1 },
+                        a: Left { at: a.add(rows.first * STRIDE).cast(), layout: Layout::Rows },
                         b: b.at.add(j * b.padded).cast(),
                         units,
                         rows: rows.len,
                         c: c.at.add(rows.first * c.row + j),
                         next: std::ptr::null(),
+                        ahead: [Stream::none(a.cast()); 3],
                         stride: c.row,
                         start: if add { Start::Add } else { Start::Zero },
                     };

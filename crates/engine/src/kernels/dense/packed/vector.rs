@@ -2,13 +2,11 @@
 
 use std::arch::x86_64::*;
 
-use super::{Start, Tile};
+use super::plan::{GROUP, STRIDE};
+use super::{Layout, Start, Tile};
 
 /// Most rows of one call: 28 sums, two vectors of b and one of a fill the 32 registers.
 pub(super) const HEIGHT: usize = 14;
-
-/// Units after which the next row of results is asked for.
-const LINE: usize = 16;
 
 /// The body for every row `$i` of `$rows`, written out: as a loop the compiler keeps the sums in memory.
 macro_rules! each_row {
@@ -30,51 +28,73 @@ macro_rules! kernel {
             pub(in super::super) unsafe fn run(tile: &Tile) {
                 // SAFETY: the caller's.
                 unsafe {
-                    match tile.rows {
-                        1 => rows::<1>(tile),
-                        2 => rows::<2>(tile),
-                        3 => rows::<3>(tile),
-                        4 => rows::<4>(tile),
-                        5 => rows::<5>(tile),
-                        6 => rows::<6>(tile),
-                        7 => rows::<7>(tile),
-                        8 => rows::<8>(tile),
-                        9 => rows::<9>(tile),
-                        10 => rows::<10>(tile),
-                        11 => rows::<11>(tile),
-                        12 => rows::<12>(tile),
-                        13 => rows::<13>(tile),
-                        _ => rows::<14>(tile),
+                    match tile.a.layout {
+                        Layout::Rows => of_height::<STRIDE, 1>(tile),
+                        Layout::Across => of_height::<1, 16>(tile),
                     }
                 }
             }
 
+            unsafe fn of_height<const ROW: usize, const UNIT: usize>(tile: &Tile) {
+                // SAFETY: the caller's.
+                unsafe {
+                    match tile.rows {
+                        1 => rows::<1, ROW, UNIT>(tile),
+                        2 => rows::<2, ROW, UNIT>(tile),
+                        3 => rows::<3, ROW, UNIT>(tile),
+                        4 => rows::<4, ROW, UNIT>(tile),
+                        5 => rows::<5, ROW, UNIT>(tile),
+                        6 => rows::<6, ROW, UNIT>(tile),
+                        7 => rows::<7, ROW, UNIT>(tile),
+                        8 => rows::<8, ROW, UNIT>(tile),
+                        9 => rows::<9, ROW, UNIT>(tile),
+                        10 => rows::<10, ROW, UNIT>(tile),
+                        11 => rows::<11, ROW, UNIT>(tile),
+                        12 => rows::<12, ROW, UNIT>(tile),
+                        13 => rows::<13, ROW, UNIT>(tile),
+                        _ => rows::<14, ROW, UNIT>(tile),
+                    }
+                }
+            }
+
+            /// Where units and rows lie is known to the compiler, so that one pointer reaches all of a: each addition to
+            /// another takes a turn of the two ports that multiply.
             #[target_feature(enable = $feature)]
-            unsafe fn rows<const ROWS: usize>(tile: &Tile) {
-                let (row, unit) = (tile.a.row, tile.a.unit);
+            unsafe fn rows<const ROWS: usize, const ROW: usize, const UNIT: usize>(tile: &Tile) {
                 // SAFETY: the caller's.
                 unsafe {
                     let mut sums = begin::<ROWS>(tile);
-                    // Every third row has a pointer; addressing modes reach the others.
-                    let mut a = [0, 3, 6, 9, 12].map(|i: usize| tile.a.at.wrapping_add(i * row));
-                    let mut b = tile.b;
-                    for line in 0..tile.units.div_ceil(LINE) {
-                        if line < ROWS {
+                    let (mut a, mut b) = (tile.a.at, tile.b);
+                    for group in 0..tile.units.div_ceil(GROUP) {
+                        if group < ROWS {
                             // Nothing is touched: the address may lie anywhere.
-                            let next = tile.next.wrapping_add(line * tile.stride);
+                            let next = tile.next.wrapping_add(group * tile.stride);
                             _mm_prefetch::<_MM_HINT_ET0>(next.cast());
                             _mm_prefetch::<_MM_HINT_ET0>(next.wrapping_add(16).cast());
                         }
-                        for _ in 0..(tile.units - line * LINE).min(LINE) {
+                        for stream in &tile.ahead {
+                            _mm_prefetch::<_MM_HINT_T1>(stream.at.wrapping_add(group * stream.step).cast());
+                        }
+                        let units = (tile.units - group * GROUP).min(GROUP);
+                        let mut multiply = |a: *const u32, b: *const u32| {
                             let left = _mm512_loadu_si512(b.cast());
                             let right = _mm512_loadu_si512(b.add(16).cast());
                             each_row!(ROWS, I, {
-                                let factor = _mm512_set1_epi32(a[I / 3].add((I % 3) * row).cast::<i32>().read());
+                                let factor = _mm512_set1_epi32(a.add(I * ROW).cast::<i32>().read());
                                 sums[I][0] = $multiply(sums[I][0], factor, left);
                                 sums[I][1] = $multiply(sums[I][1], factor, right);
                             });
-                            a.iter_mut().for_each(|a| *a = a.wrapping_add(unit));
-                            b = b.wrapping_add(32);
+                        };
+                        for _ in 0..units / 4 {
+                            multiply(a, b);
+                            multiply(a.add(UNIT), b.add(32));
+                            multiply(a.add(2 * UNIT), b.add(64));
+                            multiply(a.add(3 * UNIT), b.add(96));
+                            (a, b) = (a.add(4 * UNIT), b.add(128));
+                        }
+                        for _ in 0..units % 4 {
+                            multiply(a, b);
+                            (a, b) = (a.add(UNIT), b.add(32));
                         }
                     }
                     for (i, sums) in sums.iter().enumerate() {

@@ -1,0 +1,133 @@
+//! What kernels fetch into the second cache while they multiply: the operands that are packed next. Packing would wait for
+//! memory otherwise (weights of a model are in no cache when they are used), as long as it copies.
+
+use super::super::product::Matrix;
+use super::pack::Unit;
+use super::plan::GROUP;
+
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// Lines that one call of a kernel fetches, one every 16 units: the first, and bytes from one to the next.
+#[derive(Clone, Copy)]
+pub(super) struct Stream {
+    pub(super) at: *const u8,
+    pub(super) step: usize,
+}
+
+impl Stream {
+    /// Nothing: the line that is given, which is in the cache, again and again.
+    pub(super) fn none(near: *const u32) -> Self {
+        Self { at: near.cast(), step: 0 }
+    }
+}
+
+/// A part of a matrix, handed out in streams of `lines` lines, evenly over the calls that are left.
+pub(super) struct Ahead {
+    /// The next stream.
+    at: *const u8,
+    step: usize,
+    /// From stream to stream, and how many follow each other so before the next run of them begins.
+    apart: usize,
+    part: usize,
+    parts: usize,
+    /// The first stream of the run, and from run to run.
+    run: *const u8,
+    stride: usize,
+    left: usize,
+    /// Calls, and how much of a stream is due, in as many parts.
+    calls: usize,
+    due: usize,
+    all: usize,
+}
+
+impl Ahead {
+    /// The first `rows` rows and `columns` columns of a matrix whose rows or columns lie one element after another, for
+    /// `calls` calls of `units` units.
+    pub(super) fn new<E: Unit>(matrix: Matrix<E>, rows: usize, columns: usize, units: usize, calls: usize) -> Self {
+        let (runs, stride, length) = match matrix.column {
+            1 => (rows, matrix.row * size_of::<E>(), columns),
+            _ => (columns, matrix.column * size_of::<E>(), rows),
+        };
+        let lines = units.div_ceil(GROUP);
+        let of_run = (length * size_of::<E>()).div_ceil(LINE);
+        // Runs of a line each: one stream takes several.
+        let (step, apart, parts, run, left) = match of_run {
+            1 => (stride, lines * stride, runs.div_ceil(lines), 0, runs.div_ceil(lines)),
+            _ => (LINE, lines * LINE, of_run.div_ceil(lines), stride, runs * of_run.div_ceil(lines)),
+        };
+        let at = matrix.at.cast_const().cast();
+        Self { at, step, apart, part: 0, parts, run: at, stride: run, left, calls, due: 0, all: left }
+    }
+
+    /// The streams of the next call, as many as `out` holds.
+    #[inline]
+    pub(super) fn fill(&mut self, out: &mut [Stream]) {
+        self.due += self.all;
+        let mut out = out.iter_mut();
+        while self.due >= self.calls && self.left > 0 {
+            self.due -= self.calls;
+            if let Some(out) = out.next() {
+                *out = Stream { at: self.at, step: self.step };
+            }
+            self.advance();
+        }
+    }
+
+    fn advance(&mut self) {
+        self.left -= 1;
+        self.part += 1;
+        self.at = self.at.wrapping_add(self.apart);
+        if self.part == self.parts {
+            self.run = self.run.wrapping_add(self.stride);
+            (self.at, self.part) = (self.run, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Lines that all calls together ask for.
+    fn fetched(mut ahead: Ahead, units: usize, calls: usize) -> BTreeSet<usize> {
+        let mut lines = BTreeSet::new();
+        for _ in 0..calls {
+            let mut streams = [Stream::none(std::ptr::null()); 2];
+            ahead.fill(&mut streams);
+            for stream in streams.iter().filter(|stream| stream.step > 0) {
+                lines.extend((0..units.div_ceil(GROUP)).map(|group| (stream.at as usize + group * stream.step) / LINE));
+            }
+        }
+        lines
+    }
+
+    /// Every line of a part is asked for, however the matrix is stored and however few calls there are for it.
+    #[test]
+    fn no_line_is_left_out() {
+        let at = 1 << 20;
+        for (rows, columns, row, column) in
+            [(256, 768, 3072, 1), (256, 512, 1, 768), (384, 14, 768, 1), (14, 384, 1, 50)]
+        {
+            let matrix = Matrix { at: at as *mut f32, row, column };
+            let (runs, stride, length) = if column == 1 { (rows, row, columns) } else { (columns, column, rows) };
+            let lines = |run: usize| (at + run * stride * 4) / LINE..(at + (run * stride + length) * 4).div_ceil(LINE);
+            let wanted: BTreeSet<usize> = (0..runs).flat_map(lines).collect();
+            let streams = runs * length.div_ceil(LINE / 4).div_ceil(256 / GROUP);
+            for calls in [streams.div_ceil(2), streams, 3 * streams + 1] {
+                let fetched = fetched(Ahead::new(matrix, rows, columns, 256, calls), 256, calls);
+                let missing: Vec<_> = wanted.difference(&fetched).collect();
+                // Runs that begin inside a line end in one more, which no stream need reach.
+                let ragged = if stride % 16 == 0 { 0 } else { runs };
+                assert!(
+                    missing.len() <= ragged,
+                    "{rows} x {columns}, {calls} calls: {} of {}",
+                    missing.len(),
+                    wanted.len()
+                );
+            }
+        }
+    }
+}
