@@ -31,13 +31,18 @@ impl Group {
         Ok(())
     }
 
-    /// Copies this rank's input into the slot of the next round. It must fit.
+    /// Copies this rank's input into the slot of the next round, without what is for itself alone. It must fit.
     pub(super) fn publish(&self, plan: &Plan) {
-        let slot = self.areas[self.rank()].slot(self.rounds.next_parity());
-        if plan.gives(self.rank()) {
+        let rank = self.rank();
+        if !plan.gives(rank) {
+            return;
+        }
+        let slot = self.areas[rank].slot(self.rounds.next_parity());
+        let own = if plan.shared() { 0..0 } else { plan.own_part() };
+        for part in [0..own.start, own.end..plan.given] {
             // SAFETY: the slot of this parity is this rank's to write (see `rounds`) and holds more than any eager
             // input; the input was validated to hold that much.
-            unsafe { self.copy_in(plan.input, slot, plan.given) };
+            unsafe { self.copy_in(plan.input.add(part.start), slot.add(part.start), part.len()) };
         }
     }
 

@@ -153,6 +153,19 @@ impl Plan {
         }
     }
 
+    /// Whether what a rank gives is the same for all; else each has a piece of its own.
+    #[inline]
+    pub(crate) fn shared(&self) -> bool {
+        matches!(self.pattern, Pattern::Same | Pattern::ReduceSame)
+    }
+
+    /// Where this rank's piece for itself lies in its input.
+    #[inline]
+    pub(crate) fn own_part(&self) -> std::ops::Range<usize> {
+        let piece = self.piece(self.rank, self.rank);
+        piece.input..piece.input + piece.len
+    }
+
     /// Whether the operation reduces.
     #[inline]
     pub(crate) fn reduces(&self) -> bool {

@@ -6,7 +6,7 @@ use terms::Collective;
 use super::area::SLOT;
 use super::group::Group;
 use super::kernels::{Manner, kernel};
-use super::plan::{Pattern, Plan, share};
+use super::plan::{Plan, share};
 use crate::Result;
 
 impl Group {
@@ -15,7 +15,7 @@ impl Group {
             return self.staged_all_reduce(plan);
         }
         let rank = self.rank();
-        let shared = matches!(plan.pattern, Pattern::Same | Pattern::ReduceSame);
+        let shared = plan.shared();
         let chunk = if shared { SLOT } else { SLOT / plan.ranks / 128 * 128 };
         let longest = plan.longest_piece();
         let mut begin = 0;
