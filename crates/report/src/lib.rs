@@ -12,6 +12,7 @@ mod error;
 mod escape;
 mod facts;
 mod format;
+mod links;
 mod markdown;
 mod number;
 mod peers;

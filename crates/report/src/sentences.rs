@@ -9,7 +9,7 @@ use crate::escape::one_line;
 use crate::facts::{self, Limit, Saturation};
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
-use crate::{Run, drift, peers, training};
+use crate::{Run, drift, links, peers, training};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
@@ -33,9 +33,12 @@ pub fn sentences(run: &Run) -> Vec<String> {
     all.iter().map(|sentence| one_line(sentence)).collect()
 }
 
-/// What holds for the whole run: cases that went wrong, gates, oversubscription.
+/// What holds for the whole run: cases that went wrong, gates, oversubscription, slow ways between ranks.
 pub(crate) fn of_run(run: &Run) -> Vec<String> {
-    [wrong(run), unmeasured(run), gates(run), oversubscription(run)].into_iter().flatten().collect()
+    let one = [wrong(run), unmeasured(run), gates(run), oversubscription(run)];
+    let mut all: Vec<String> = one.into_iter().flatten().collect();
+    all.extend(operations(run).iter().flat_map(|operation| links::sentences(operation, run)));
+    all
 }
 
 /// What one operation shows, most important first.

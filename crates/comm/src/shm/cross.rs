@@ -4,7 +4,8 @@
 use terms::Collective;
 
 use super::area::SLOT;
-use super::group::{Buffers, Group, gone};
+use super::choice::Buffers;
+use super::group::{Group, gone};
 use super::kernels::{Manner, copy, kernel};
 use super::plan::{Plan, share};
 use crate::{Error, Result};

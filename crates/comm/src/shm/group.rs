@@ -6,59 +6,20 @@ use device::{Queue, Region, RegionId, Slice};
 use terms::{Collective, Direction, Dtype, Rank, Reduce, Space};
 
 use super::area::{Area, INLINE};
+use super::choice::{Buffers, Choice};
 use super::cross::Cross;
 use super::direct::Pass;
 use super::flag::{Futex, Patience};
 use super::kernels::{self, Isa};
 use super::mail::Mail;
 use super::plan::{Plan, describe};
-use super::regions::{Key, Registry};
+use super::regions::Registry;
 use super::rendezvous::Star;
 use super::rounds::Rounds;
 use crate::{Abort, Call, Communicator, Counts, Error, Result, Shape, Ticket, Wait};
 
-/// The most bytes that a rank gives in one eager round though all buffers be registered, by whether ranks have a core
-/// each.
-const EAGER_OWN_CORE: usize = 256;
-const EAGER_SHARED_CORE: usize = 4 << 10;
-/// The same where they are private.
-const EAGER_PRIVATE: usize = 128 << 10;
-
-/// Where a rank's buffers lie, told to its peers in the header of a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Buffers {
-    pub(crate) input_key: Key,
-    pub(crate) output_key: Key,
-    /// From the base of the registered part; nothing where the key is zero.
-    pub(crate) input: u64,
-    pub(crate) output: u64,
-    /// In this rank's own process.
-    pub(crate) input_address: u64,
-    pub(crate) output_address: u64,
-}
-
 /// The signature of a barrier: the operation alone.
 const BARRIER: u64 = Collective::Barrier as u64 + 1;
-
-const _: () = assert!(size_of::<Buffers>() <= INLINE);
-
-impl Buffers {
-    /// Whether what `rank`, whose buffers these are, gives and gets is all registered.
-    #[inline]
-    fn registered(&self, plan: &Plan, rank: usize) -> bool {
-        (self.input_key != 0 || !plan.gives(rank)) && (self.output_key != 0 || !plan.gets(rank))
-    }
-}
-
-/// How a call runs, beyond the sizes that are always eager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Choice {
-    Direct,
-    Published,
-    Cross,
-    Staged,
-}
 
 /// A call that was validated and planned, in case it comes again: loops call the same operation on the same buffers.
 #[derive(Debug)]
@@ -120,8 +81,8 @@ pub(crate) struct Group {
     pub(super) inputs: Vec<*mut u8>,
     pub(super) outputs: Vec<*mut u8>,
     /// How the prepared call runs, and what all ranks told when that was chosen.
-    choice: Option<Choice>,
-    chosen_by: Vec<Buffers>,
+    pub(super) choice: Option<Choice>,
+    pub(super) chosen_by: Vec<Buffers>,
     /// The one pass of the prepared call on the direct path, if that is how it runs.
     pub(super) pass: Option<Pass>,
     prepared: Option<Box<Prepared>>,
@@ -210,7 +171,7 @@ impl Group {
     /// The same with this rank's buffers in the header. A header that holds them already is not written again: peers
     /// look at its line while they wait, and each store to it then costs a transfer of the line (0.08 us of 0.22).
     #[inline]
-    fn exchange_buffers(&mut self, signature: u64, buffers: Buffers) -> Result<usize> {
+    pub(super) fn exchange_buffers(&mut self, signature: u64, buffers: Buffers) -> Result<usize> {
         let parity = self.rounds.next_parity();
         if self.written[parity] == Some((signature, buffers)) {
             self.pass_header(signature, parity)?;
@@ -315,7 +276,7 @@ impl Group {
         self.forget_choice();
     }
 
-    fn forget_choice(&mut self) {
+    pub(super) fn forget_choice(&mut self) {
         self.choice = None;
         self.chosen_by.clear();
         self.pass = None;
@@ -330,151 +291,7 @@ impl Group {
         }
         Ok(())
     }
-
-    fn collective(&mut self, plan: &Plan, buffers: Buffers) -> Result<()> {
-        if plan.widest() <= self.always_eager() {
-            return self.eager(plan);
-        }
-        // Up to a slot's part, who has private buffers publishes what it gives at once, as the eager path does. Who has
-        // registered ones does not yet know that its peers have not.
-        let early = plan.widest() <= EAGER_PRIVATE && !self.crosses(plan);
-        let rank = self.rank();
-        if early && plan.gives(rank) && !buffers.registered(plan, rank) {
-            self.publish(plan);
-        }
-        let parity = self.exchange_buffers(plan.signature, buffers)?;
-        match self.choose(plan, parity, early)? {
-            Choice::Direct => self.direct(plan),
-            Choice::Published => {
-                self.take_published(plan, parity);
-                Ok(())
-            }
-            Choice::Cross => self.across(plan, parity),
-            Choice::Staged => self.staged(plan),
-        }
-    }
-
-    /// By what all ranks told, so that all choose alike. As last time, where all told the same for the same call.
-    #[inline]
-    fn choose(&mut self, plan: &Plan, parity: usize, early: bool) -> Result<Choice> {
-        let same = |(peer, known): (usize, &Buffers)| self.told::<Buffers>(peer, parity) == *known;
-        match self.choice {
-            Some(choice) if self.chosen_by.iter().enumerate().all(same) => Ok(choice),
-            _ => self.choose_anew(plan, parity, early),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn choose_anew(&mut self, plan: &Plan, parity: usize, early: bool) -> Result<Choice> {
-        self.forget_choice();
-        let told = |peer| self.told::<Buffers>(peer, parity);
-        // One rank in place and another not: who is read from writes too, so nobody may read another's input.
-        let in_place = |peer| told(peer).input_address == told(peer).output_address;
-        let mixed = plan.op == Collective::AllToAll && (0..plan.ranks).any(|peer| in_place(peer) != in_place(0));
-        let published = |peer| !plan.gives(peer) || !told(peer).registered(plan, peer);
-        let choice = if !mixed && (0..plan.ranks).all(|peer| told(peer).registered(plan, peer)) {
-            self.resolve(plan, parity)?;
-            Choice::Direct
-        } else if early && (0..plan.ranks).all(published) {
-            Choice::Published
-        } else if !mixed && self.crosses(plan) {
-            Choice::Cross
-        } else {
-            Choice::Staged
-        };
-        for peer in 0..plan.ranks {
-            let told = self.told(peer, parity);
-            self.chosen_by.push(told);
-        }
-        self.choice = Some(choice);
-        Ok(choice)
-    }
-
-    /// Up to how many bytes the eager path is best, wherever buffers lie: the direct one takes a second round.
-    fn always_eager(&self) -> usize {
-        if self.oversubscribed { EAGER_SHARED_CORE } else { EAGER_OWN_CORE }
-    }
-
-    /// What this rank tells of its buffers.
-    fn buffers(&self, call: &Call) -> Buffers {
-        let key = |slice: &Slice| self.registry.of(slice, &self.members).map_or(0, |views| views.key);
-        let input_key = key(&call.input);
-        let same = call.input.region().id() == call.output.region().id();
-        Buffers {
-            input_key,
-            output_key: if same { input_key } else { key(&call.output) },
-            input: call.input.offset() as u64,
-            output: call.output.offset() as u64,
-            input_address: call.input.ptr() as u64,
-            output_address: call.output.ptr() as u64,
-        }
-    }
-
-    /// Finds every rank's buffers in registered memory.
-    fn resolve(&mut self, plan: &Plan, parity: usize) -> Result<()> {
-        self.inputs.clear();
-        self.outputs.clear();
-        let mut found: Option<Arc<super::regions::Views>> = None;
-        for peer in 0..self.ranks() {
-            let told: Buffers = self.told(peer, parity);
-            let (input, output) = plan.extent(peer);
-            let mut at = |needed: bool, key: Key, offset: u64, len: usize| -> Result<*mut u8> {
-                if !needed {
-                    return Ok(std::ptr::null_mut());
-                }
-                if found.as_ref().is_none_or(|views| views.key != key) {
-                    found = self.registry.resolve(key, &self.members);
-                }
-                let place = found.as_ref().and_then(|views| views.at(self.members[peer], offset, len));
-                place.ok_or_else(|| {
-                    Error::Mismatch(format!(
-                        "rank {peer} names {len} bytes at {offset} of an allocation that has not them"
-                    ))
-                })
-            };
-            let input = at(plan.gives(peer), told.input_key, told.input, input)?;
-            let output = at(plan.gets(peer), told.output_key, told.output, output)?;
-            self.inputs.push(input);
-            self.outputs.push(output);
-        }
-        Ok(())
-    }
-
-    /// How many bytes the caches of a core may be trusted to hold: stores of more than this go past them, where what is
-    /// stored was not read just before.
-    pub(super) fn goes_past_caches(&self, bytes: usize) -> bool {
-        bytes >= PAST_CACHES
-    }
-
-    fn path_of(&self, call: &Call) -> &'static str {
-        if self.ranks() == 1 {
-            return "local";
-        }
-        match call.op {
-            Collective::Barrier => "flags",
-            Collective::SendRecv | Collective::PingPong => self.mail_path(call),
-            _ => {
-                let plan = Plan::new(call, &self.shape);
-                let registered =
-                    |slice: &Slice, needed: bool| !needed || self.registry.of(slice, &self.members).is_some();
-                let rank = self.rank();
-                let direct = registered(&call.input, plan.gives(rank)) && registered(&call.output, plan.gets(rank));
-                match () {
-                    () if plan.widest() <= self.always_eager() => "eager",
-                    () if direct => "direct",
-                    () if self.crosses(&plan) => "cross",
-                    () if plan.widest() <= EAGER_PRIVATE => "eager",
-                    () => "staged",
-                }
-            }
-        }
-    }
 }
-
-/// See [`Group::goes_past_caches`]. (`all_gather` with 2 ranks of 2 MiB of second cache: 3 MiB 77 us past the caches and 117
-/// through them, 2 MiB 55 and 49.)
-const PAST_CACHES: usize = 3 << 20;
 
 impl Communicator for Group {
     fn shape(&self) -> &Shape {

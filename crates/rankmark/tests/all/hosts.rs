@@ -181,4 +181,13 @@ fn a_slow_link_shows_at_its_host() {
     let slowest = (1..4).max_by(|a, b| medians[*a].total_cmp(&medians[*b])).unwrap();
     assert_eq!(placed(&place)[slowest], "h2", "{medians:?}");
     assert!((1..4).all(|rank| rank == slowest || medians[rank] < 0.5 * medians[slowest]), "{medians:?}");
+    // And each way by itself is told in words.
+    let place = Place::new();
+    let ways =
+        "comm ping_pong --backend mpi --peer 1,2,3 --bytes 256KiB --iters 6 --warmup 1 --limits false --output-dir r";
+    let ended = hosts.command(&place, &[1, 1, 1, 1], ways).run().exits(0);
+    let said = format!("{} {}", ended.out, ended.err).split_whitespace().collect::<Vec<_>>().join(" ");
+    let slow = placed(&place).iter().position(|host| host == "h2").unwrap();
+    let told = format!("as long with rank {slow} on h2 as with rank ");
+    assert!(said.contains(&told), "`{told}` is missing in {said}");
 }

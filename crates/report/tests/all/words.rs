@@ -1,7 +1,8 @@
 //! Each sentence with data that bear it and data that do not.
 
-use record::{CaseLine, Caveat};
-use report::sentences;
+use record::{CaseLine, Caveat, Placement};
+use report::{Run, sentences};
+use serde_json::json;
 use terms::Status;
 
 use crate::data::{self, Invented, transport};
@@ -325,4 +326,30 @@ fn training_stands_beside_the_peer_that_trains_the_same() {
         "untold is no column: {page}"
     );
     assert!(page.contains("mlp by pytorch/gloo with 2 ranks (2x1x1)"), "{page}");
+}
+
+/// `ping_pong` of 1 MiB between rank 0 and these partners.
+fn partners(times: &[(u32, f64)]) -> Run {
+    let line = |(peer, time): &(u32, f64)| {
+        let mut line = Invented { op: "ping_pong", ..Invented::new(4, MIB, *time) }.line();
+        line.parameters.insert("peer".into(), json!(peer));
+        line
+    };
+    let mut run = data::run(times.iter().map(line).collect());
+    let hosts = ["a", "a", "b", "c"].map(str::to_owned).to_vec();
+    run.placement = vec![Placement { ranks: 4, hosts, ..Placement::default() }];
+    run
+}
+
+#[test]
+fn a_slow_way_names_the_rank_and_its_host() {
+    let text = |times: &[(u32, f64)]| sentences(&partners(times)).join("\n");
+    let slow = text(&[(1, 1e-4), (2, 1e-3), (3, 9e-3)]);
+    let expected =
+        "From rank 0, ping_pong of 1 MiB takes 9.00x (8.87x to 9.13x) as long with rank 3 on c as with rank 2 on b.";
+    assert!(slow.contains(expected), "{slow}");
+    // Rank 1 is near: nobody on another host is held against it. And what is less than twice as slow is not named.
+    for even in [&[(1, 1e-4), (2, 1e-3), (3, 1.9e-3)][..], &[(1, 1e-4), (3, 9e-3)], &[(3, 9e-3)]] {
+        assert!(!text(even).contains("as long with"), "{}", text(even));
+    }
 }

@@ -1,0 +1,75 @@
+//! Which partner of rank 0 is slow: `ping_pong` with one after another (`peer: [1, 2, 3]`) shows each way by itself, where
+//! a collective is as slow everywhere as its slowest rank.
+
+use std::collections::BTreeMap;
+
+use record::CaseLine;
+use serde_json::Value;
+
+use crate::Run;
+use crate::number::{bytes, factor, list};
+use crate::study::{Measured, Operation, plain};
+
+/// A way counts as slow if it certainly takes this many times as long as the quickest.
+const SLOW: f64 = 2.0;
+/// Partners that one sentence names; more are in the table.
+const NAMED: usize = 4;
+
+/// A partner with its time.
+struct Way<'o> {
+    peer: usize,
+    /// Its host; None where the record tells nothing of hosts.
+    host: Option<&'o str>,
+    point: &'o Measured<'o>,
+}
+
+impl Way<'_> {
+    fn name(&self) -> String {
+        self.host.map_or_else(|| format!("rank {}", self.peer), |host| format!("rank {} on {host}", self.peer))
+    }
+}
+
+/// A sentence for each kind of call that some partners answer much later than others of the same distance: on rank 0's
+/// host, or on others. Of the largest size where one is slow.
+pub(crate) fn sentences(operation: &Operation, run: &Run) -> Vec<String> {
+    let mut groups: BTreeMap<(String, bool), BTreeMap<u64, Vec<Way>>> = BTreeMap::new();
+    for point in operation.points() {
+        let Some(peer) = peer(point.case) else { continue };
+        let hosts = run.placement.iter().find(|placement| placement.ranks == point.case.ranks);
+        let host = |rank: usize| hosts.and_then(|placement| placement.hosts.get(rank)).map(String::as_str);
+        let near = host(peer) == host(0);
+        let way = Way { peer, host: host(peer), point };
+        let sizes = groups.entry((kind(point.case), near)).or_default();
+        sizes.entry(point.bytes.unwrap_or(0)).or_default().push(way);
+    }
+    groups.values().filter_map(|sizes| sizes.iter().rev().find_map(|(size, ways)| slow(*size, ways))).collect()
+}
+
+/// The partner of a call that has one.
+fn peer(case: &CaseLine) -> Option<usize> {
+    let op = case.parameters.get("op").and_then(Value::as_str);
+    let peer = case.parameters.get("peer").and_then(Value::as_u64)?;
+    (op == Some("ping_pong")).then_some(peer as usize)
+}
+
+/// What must be equal for times of partners to be comparable.
+fn kind(case: &CaseLine) -> String {
+    let told = case.parameters.iter().filter(|(name, _)| !["peer", "bytes", "seed"].contains(&name.as_str()));
+    told.map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
+}
+
+fn slow(size: u64, ways: &[Way]) -> Option<String> {
+    let quickest = ways.iter().min_by(|a, b| a.point.time.mid.total_cmp(&b.point.time.mid))?;
+    let ratio = |way: &Way| way.point.time.over(&quickest.point.time);
+    let slow: Vec<&Way> = ways.iter().filter(|way| way.peer != quickest.peer && ratio(way).low > SLOW).collect();
+    let said = |way: &&Way| {
+        let ratio = ratio(way);
+        format!("{} ({} to {}) as long with {}", factor(ratio.mid), factor(ratio.low), factor(ratio.high), way.name())
+    };
+    let mut parts: Vec<String> = slow.iter().take(NAMED).map(said).collect();
+    if slow.len() > NAMED {
+        parts.push(format!("more than {}x with {} more", SLOW, slow.len() - NAMED));
+    }
+    let (size, quickest) = (bytes(size), quickest.name());
+    (!parts.is_empty()).then(|| format!("From rank 0, ping_pong of {size} takes {} as with {quickest}.", list(&parts)))
+}
