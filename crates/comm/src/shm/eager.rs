@@ -2,6 +2,7 @@
 //! takes what it gets. For small messages, wherever the buffers lie.
 
 use super::area::INLINE;
+use super::choice::Buffers;
 use super::group::Group;
 use super::kernels::{Manner, copy, kernel};
 use super::plan::Plan;
@@ -9,21 +10,21 @@ use crate::Result;
 
 impl Group {
     pub(super) fn eager(&mut self, plan: &Plan) -> Result<()> {
-        let (rank, inlined) = (self.rank(), plan.widest() <= INLINE);
-        if !inlined {
+        if plan.widest() > INLINE {
             self.publish(plan);
+            // Of buffers nothing need be told; a header that says so already is not written again.
+            let parity = self.exchange_buffers(plan.signature, Buffers::default())?;
+            self.take_published(plan, parity);
+            return Ok(());
         }
+        let rank = self.rank();
         let (input, gives, len) = (plan.input.cast_const(), plan.gives(rank), plan.given);
         let parity = self.exchange(plan.signature, |header| {
-            if inlined && gives {
+            if gives {
                 // SAFETY: `len` is at most INLINE.
                 unsafe { std::ptr::copy_nonoverlapping(input, header, len) };
             }
         })?;
-        if !inlined {
-            self.take_published(plan, parity);
-            return Ok(());
-        }
         self.take(plan, 0, usize::MAX, |group, from| {
             // SAFETY: the piece lies inside the giver's input, a copy of which is in its header.
             unsafe { group.areas[from].header(parity).add(8 + plan.piece(from, rank).input) }
