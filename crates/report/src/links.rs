@@ -48,7 +48,8 @@ pub(crate) fn sentences(operation: &Operation, run: &Run) -> Vec<String> {
 /// The partner of a call that has one.
 fn peer(case: &CaseLine) -> Option<usize> {
     let op = case.parameters.get("op").and_then(Value::as_str);
-    let peer = case.parameters.get("peer").and_then(Value::as_u64)?;
+    // Rank 1 where the record says nothing.
+    let peer = case.parameters.get("peer").map_or(Some(1), Value::as_u64)?;
     (op == Some("ping_pong")).then_some(peer as usize)
 }
 
