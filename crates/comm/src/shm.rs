@@ -2,8 +2,8 @@
 //!
 //! `flag`, `rounds` and `mail` are the protocols, over plain words; `area` says where those lie; `rendezvous`
 //! passes memory between processes; `regions` knows registered buffers; `plan` says what an operation moves, and
-//! `eager`, `direct`, `staged`, `cross` are the four ways to move it; `choice` chooses between them; `group` is a rank's end; `kernels` are the
-//! loops; `open` joins, allocates and splits.
+//! `eager`, `direct`, `staged`, `cross` are the four ways to move it; `choice` chooses between them; `group` is a rank's
+//! end; `kernels` are the loops; `open` joins, allocates and splits.
 
 mod area;
 mod choice;

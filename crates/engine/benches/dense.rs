@@ -156,6 +156,7 @@ const PRODUCTS: [Product; 20] = [
 fn product(dtype: Dtype, &(name, m, n, k, a_transposed, b_transposed, accumulate, bias): &Product) {
     let wide = if dtype == Dtype::F64 { Dtype::F64 } else { Dtype::F32 };
     // Weights, or their gradients, come from memory: there are so many of a model that none is in a cache when it is used.
+    // Small ones stay in the caches: what the kernels reach without memory.
     let copies = if (n * k).max(m * n) > 16 << 20 {
         2
     } else if k * n < 1 << 17 {

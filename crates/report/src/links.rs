@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use record::CaseLine;
+use record::{CaseLine, Caveat};
 use serde_json::Value;
 
 use crate::Run;
@@ -34,7 +34,8 @@ impl Way<'_> {
 pub(crate) fn sentences(operation: &Operation, run: &Run) -> Vec<String> {
     let mut groups: BTreeMap<(String, bool), BTreeMap<u64, Vec<Way>>> = BTreeMap::new();
     for point in operation.points() {
-        let Some(peer) = peer(point.case) else { continue };
+        // Two on one core wait for each other, and say nothing of the way between them.
+        let Some(peer) = peer(point.case).filter(|_| !point.has(Caveat::Oversubscribed)) else { continue };
         let hosts = run.placement.iter().find(|placement| placement.ranks == point.case.ranks);
         let host = |rank: usize| hosts.and_then(|placement| placement.hosts.get(rank)).map(String::as_str);
         let near = host(peer) == host(0);

@@ -355,6 +355,9 @@ fn a_slow_way_names_the_rank_and_its_host() {
     far.placement[0].hosts = ["a", "b", "c", "d"].map(str::to_owned).to_vec();
     let far = sentences(&far).join("\n");
     assert!(far.contains("as long with rank 1 on b as with rank 2 on c."), "{far}");
+    let mut shared = partners(&[(2, 1e-3), (3, 9e-3)]);
+    shared.cases.iter_mut().for_each(|case| case.caveats.push(Caveat::Oversubscribed));
+    assert!(!sentences(&shared).join("\n").contains("as long with"));
     // Rank 1 is near: nobody on another host is held against it. And what is less than twice as slow is not named.
     for even in [&[(1, 1e-4), (2, 1e-3), (3, 1.9e-3)][..], &[(1, 1e-4), (3, 9e-3)], &[(3, 9e-3)]] {
         assert!(!text(even).contains("as long with"), "{}", text(even));

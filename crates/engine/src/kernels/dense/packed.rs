@@ -1,8 +1,8 @@
 //! Products of f32 and bf16 by our own kernels: operands are packed once a block, sums stay in f32.
 //!
 //! Blocks as in Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008): a block of b stays in
-//! the second cache, a panel of rows of a in the first, and results are written along their rows. `gemm` reaches the same on large squares; for few rows its packing of the
-//! weights shows, and it knows neither `vdpbf16ps` nor AMX.
+//! the second cache, a panel of rows of a in the first, and results are written along their rows. `gemm` reaches the same
+//! on large squares; for few rows its packing of the weights shows, and it knows neither `vdpbf16ps` nor AMX.
 
 mod ahead;
 mod amx;

@@ -87,6 +87,7 @@ pub(super) unsafe fn run(tile: &Tile) {
             Start::Row(row) => load(row, 0),
         }
         let a = tile.a.at.cast::<u8>();
+        // The last two are of one part and go on alike: where there is no second, it runs along b, which is near.
         let [rows, first, second] = tile.ahead;
         asm!(
             "2:",
