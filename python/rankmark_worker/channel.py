@@ -49,6 +49,8 @@ class Invitation:
         self.secret = bytes.fromhex(parts["secret"])
         self.patience_s = parts["patience"]["secs"] + parts["patience"]["nanos"] / 1e9
         self.cores: list[int] = parts["cores"]
+        # Which host each rank is on; empty where all are on one.
+        self.hosts: list[int] = parts["hosts"]
         self.ranks: int = parts["spec"]["ranks"]
         self.fields: dict[str, Any] = parts["spec"]["fields"]
         if len(self.secret) != auth.LENGTH:

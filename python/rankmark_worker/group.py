@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import os
+import socket
 import sys
+from collections.abc import Callable
 
 import torch
 import torch.distributed as dist
@@ -14,6 +16,8 @@ from .rank import Failure
 
 # The coordinator has deadlines of its own, and ends the process.
 PATIENCE = datetime.timedelta(days=1)
+# Ranks that come up are here within this.
+MEETING = datetime.timedelta(seconds=120)
 
 
 class TorchGroup:
@@ -41,7 +45,35 @@ class TorchGroup:
         return int(self._word[0])
 
 
-def open_group(backend: str, channel: Channel, rank: int, size: int) -> TorchGroup:
+# How ranks find each other: given the channel, this rank and the number of ranks. Collective.
+Meet = Callable[[Channel, int, int], dist.Store]
+
+
+def meet_in_memory(channel: Channel, rank: int, size: int) -> dist.Store:
+    """On one host: in memory that rank 0 holds, with no port, and no file that could be left behind."""
+    own = f"/proc/{os.getpid()}/fd/{os.memfd_create('rankmark-store')}" if rank == 0 else ""
+    return dist.FileStore(channel.all_gather(own.encode())[0].decode(), size)
+
+
+def meet_at(host: str) -> Meet:
+    """On several hosts: at this address of rank 0's, on a free port."""
+
+    def meet(channel: Channel, rank: int, size: int) -> dist.Store:
+        if rank > 0:
+            port = int(channel.all_gather(b"")[0])
+            return dist.TCPStore(host, port, is_master=False, timeout=MEETING)
+        listener = socket.create_server((host, 0), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        port = listener.getsockname()[1]
+        store = dist.TCPStore(
+            host, port, is_master=True, wait_for_workers=False, timeout=MEETING, master_listen_fd=listener.detach()
+        )
+        channel.all_gather(str(port).encode())
+        return store
+
+    return meet
+
+
+def open_group(backend: str, channel: Channel, rank: int, size: int, meet: Meet) -> TorchGroup:
     """Joins this rank with its peers. Collective."""
     torch_is = f"torch {torch.__version__} ({sys.executable})"
     if not dist.is_available():
@@ -51,13 +83,10 @@ def open_group(backend: str, channel: Channel, rank: int, size: int) -> TorchGro
     if backend == "nccl":
         # Buffers lie where `device` says, and that is the CPU.
         raise Failure(f"the nccl of {torch_is} moves memory of GPUs only, and `device` is cpu", True)
-    # Ranks find each other in memory that rank 0 holds: no port, and no file that could be left behind.
-    own = f"/proc/{os.getpid()}/fd/{os.memfd_create('rankmark-store')}" if rank == 0 else ""
-    path = channel.all_gather(own.encode())[0].decode()
     try:
-        store = dist.FileStore(path, size)
+        store = meet(channel, rank, size)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
-    except (RuntimeError, ValueError) as error:
+    except (RuntimeError, ValueError, OSError) as error:
         raise Failure(f"{backend} of {torch_is} could not start: {first_line(error)}") from None
     if dist.get_world_size() != size:
         found = dist.get_world_size()

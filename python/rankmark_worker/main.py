@@ -67,7 +67,8 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
     fields, ranks = invitation.fields, invitation.ranks
     if "threads" in fields:
         group.compute_on(int(fields["threads"]))
-    opened = group.open_group(fields.get("backend", ""), channel, rank, ranks)
+    meet = group.meet_at(invitation.address[0]) if invitation.hosts else group.meet_in_memory
+    opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet)
     benchmarks: Benchmarks = {
         "collective": lambda case: collective.prepare(case, rank, ranks),
         "training": lambda case: training.prepare(case, rank, ranks),

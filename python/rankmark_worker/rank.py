@@ -15,7 +15,7 @@ from .inject import parse
 from .process import peak_bytes, switches
 from .status import Hook, Slot, now_ns
 
-COMMANDS = ("Prepare", "Sample", "Check", "Probe", "Finish")
+COMMANDS = ("Prepare", "Sample", "Check", "Probe", "Clocks", "Finish")
 PROBES = ("Canary", "Limit", "Arrivals", "Overhead", "Begin")
 
 START_AHEAD_NS = 50_000
@@ -102,6 +102,8 @@ class RankWork:
         self._calls = 0
         self._missed_starts = 0
         self._start_ahead_ns: int | None = None
+        # From what the clock of rank 0's host shows to what this one's does.
+        self._there = translation(None)
 
     def obey(self, command: Any) -> dict[str, Any]:
         """Does what the command says, and gives the reply that belongs to it."""
@@ -115,6 +117,9 @@ class RankWork:
                 return {"Checked": self._check().message()}
             if kind == "Probe":
                 return {"Numbers": self._probe(*variant(content))}
+            if kind == "Clocks":
+                self._there = translation(content[self._rank])
+                return {"Numbers": []}
             if kind == "Finish":
                 return {"Finished": self._finish()}
         except Failure as failure:
@@ -192,7 +197,7 @@ class RankWork:
         self._make_room(1)
         self._group.barrier()
         ahead = self._start_ahead()
-        start = self._group.tell(now_ns() + ahead)
+        start = self._there(self._group.tell(now_ns() + ahead))
         self._missed_starts += int(now_ns() > start)
         while now_ns() < start:
             pass
@@ -295,6 +300,15 @@ class RankWork:
         self._case = None
         observed = {"peak_bytes": peak_bytes(), "operations": self._hook.count, "details": details}
         return {**observed, "missed_starts": self._missed_starts}
+
+
+def translation(fit: dict[str, Any] | None) -> Callable[[int], int]:
+    """What this host's clock shows when that of rank 0's host shows so much: mirrors `measure::ClockFit::there`. None:
+    they are one."""
+    if fit is None:
+        return lambda here_ns: here_ns
+    start, offset, slope = int(fit["from_ns"]), int(fit["offset_ns"]), float(fit["slope"])
+    return lambda here_ns: here_ns + offset + round(slope * (here_ns - start))
 
 
 def _nothing() -> None:

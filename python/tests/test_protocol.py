@@ -59,9 +59,9 @@ class FakeCoordinator(threading.Thread):
 def invitation(coordinator: FakeCoordinator, patience_s: int = 5) -> channel.Invitation:
     """To the world of this coordinator, with the right secret."""
     host, port = coordinator.listener.getsockname()
-    spec = {"ranks": 2, "fields": {}}
+    world = {"spec": {"ranks": 2, "fields": {}}, "hosts": []}
     patience = {"secs": patience_s, "nanos": 0}
-    parts = {"address": f"{host}:{port}", "secret": SECRET.hex(), "patience": patience, "cores": [0], "spec": spec}
+    parts = {"address": f"{host}:{port}", "secret": SECRET.hex(), "patience": patience, "cores": [0], **world}
     return channel.Invitation(parts)
 
 
@@ -247,6 +247,18 @@ class Obeying(unittest.TestCase):
     def test_wrong_elements_are_counted(self) -> None:
         ready = self.prepare(inject="wrong:rank=0,at=1,every=0")["Ready"]
         self.assertEqual(ready["wrong"]["count"], 100)
+
+    def test_starts_are_translated_to_the_clock_here(self) -> None:
+        fit = {"from_ns": 1_000, "until_ns": 5_000, "offset_ns": -300, "slope": 0.25, "residual_ns": 1.0, "growth": 0.0}
+        self.assertEqual(translation(fit)(3_000), 3_000 - 300 + 500)
+        self.assertEqual(translation(None)(3_000), 3_000)
+        self.prepare()
+        # An hour behind: a start by the clock of rank 0's host would be an hour away.
+        behind = {**fit, "from_ns": status.now_ns(), "offset_ns": -3_600_000_000_000, "slope": 0.0}
+        self.assertEqual(self.work.obey({"Clocks": [behind]}), {"Numbers": []})
+        request = {"mode": "isolated", "samples": 1, "calls": 1}
+        self.assertGreater(self.work.obey({"Sample": request})["Samples"][0], 3_000_000_000_000)
+        self.assertEqual(self.work.obey("Finish")["Finished"]["missed_starts"], 1)
 
     def test_what_cannot_be_obeyed_is_said(self) -> None:
         self.assertEqual(self.work.obey("Check"), {"Failed": {"message": "no case is prepared", "lacking": False}})

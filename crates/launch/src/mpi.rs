@@ -84,7 +84,8 @@ impl HostStarter {
     /// As [`Starter::start`].
     pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
         if pytorch::is_asked(spec) {
-            return pytorch::start(&self.local, spec, &self.search);
+            pytorch::check(spec, &self.search)?;
+            return self.local.clone().limit(pytorch::LIMIT).start_processes(spec);
         }
         let backend = spec.fields.get("backend").and_then(Value::as_str).and_then(comm::backend);
         if !backend.is_some_and(|backend| backend.about().launched) {

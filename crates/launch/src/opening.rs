@@ -55,7 +55,7 @@ impl Opening {
     ) -> Result<Self, Verdict> {
         let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
         let listening = || failed(if ip.is_loopback() { "listening on loopback" } else { "listening" });
-        let rendezvous = Rendezvous::open(ip, secret.clone(), spec.ranks).map_err(listening())?;
+        let rendezvous = Rendezvous::open(SocketAddr::new(ip, 0), secret.clone(), spec.ranks).map_err(listening())?;
         let address = rendezvous.address().map_err(listening())?;
         let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
         let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;

@@ -1,30 +1,34 @@
-//! Starts worlds whose ranks are the user's own Python, running the package of `python/rankmark_worker`.
+//! Ranks that are the user's own Python, running the package of `python/rankmark_worker`.
 //!
-//! The package travels in this program and reaches Python as inherited memory, so that nothing is installed and no file
-//! is written. What its ranks and this program say to each other is `control`, told in docs/pytorch.md.
+//! A rank's process begins as this program, whoever started it and on whichever host, and becomes Python once it has its
+//! invitation. The package travels in this program and reaches Python as inherited memory, so that nothing is installed
+//! and no file is written. What its ranks and this program say to each other is `control`, told in docs/pytorch.md.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use measure::{Verdict, VerdictKind, WorldSpec};
+use measure::{Failure, Verdict, VerdictKind, WorldSpec};
 use serde_json::{Map, Value};
 use terms::Runtime;
 
-use crate::LocalStarter;
-use crate::descriptor::sealed_memory;
-use crate::starter::{Program, not_started};
+use crate::descriptor::{keep_on_exec, sealed_memory};
+use crate::rank::argument;
+use crate::reach;
+use crate::starter::not_started;
 use crate::survey::{first_program, is_program};
-use crate::world::ProcessWorld;
 
 /// The Python that is run where nobody names one.
 pub(crate) const DEFAULT: &str = "python3";
 
 /// Importing torch for the first time reads a gigabyte, once for all ranks and again on slow disks.
-const LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const LIMIT: Duration = Duration::from_secs(120);
 
 /// What `python -c` runs.
 const BOOT: &str = include_str!("../../../python/rankmark_worker/boot.py");
@@ -62,22 +66,59 @@ pub(crate) fn is_asked(spec: &WorldSpec) -> bool {
     runtime.and_then(|word| word.parse().ok()) == Some(Runtime::Pytorch)
 }
 
-/// Starts the ranks.
+/// Looks for the Python of the world's ranks, so that none of them is started in vain.
 ///
 /// # Errors
-/// The verdict, when they do not come up; [`VerdictKind::Lacking`] when there is no such Python.
-pub(crate) fn start(local: &LocalStarter, spec: &WorldSpec, search: &[PathBuf]) -> Result<ProcessWorld, Verdict> {
-    let named = spec.fields.get("python").and_then(Value::as_str);
-    let path = python(named, search).map_err(|message| {
-        let hint = Some("`--python PATH` names a Python that has torch".to_owned());
-        Verdict { kind: VerdictKind::Lacking, ..not_started(message, hint) }
-    })?;
-    let package = package().map_err(|error| not_started(format!("handing over the Python package: {error}"), None))?;
-    // Its own name: by it a Python finds its virtual environment.
-    let arguments = vec![OsString::from("-c"), OsString::from(BOOT)];
-    let program = Program { path, name: None, arguments, package: Some(package) };
-    local.clone().limit(LIMIT).start_programs(spec, &program)
+/// [`VerdictKind::Lacking`] when there is no such Python here.
+pub(crate) fn check(spec: &WorldSpec, search: &[PathBuf]) -> Result<(), Verdict> {
+    let lacking = |message| Verdict { kind: VerdictKind::Lacking, ..not_started(message, Some(HINT.to_owned())) };
+    python(named(spec), search).map(drop).map_err(lacking)
 }
+
+const HINT: &str = "`--python PATH` names a Python that has torch";
+
+fn named(spec: &WorldSpec) -> Option<&str> {
+    spec.fields.get("python").and_then(Value::as_str)
+}
+
+/// Turns this process, a rank that has its invitation and its status page, into the Python that the world's ranks are to
+/// be. Returns only when it cannot. `across`: where the coordinator listens, when ranks are on several hosts.
+pub(crate) fn become_python(
+    rank: u32,
+    [invitation, status]: [&File; 2],
+    spec: &WorldSpec,
+    across: Option<SocketAddr>,
+) -> Failure {
+    let search: Vec<PathBuf> = std::env::var_os("PATH").iter().flat_map(std::env::split_paths).collect();
+    let path = match python(named(spec), &search) {
+        Ok(path) => path,
+        Err(message) => return Failure::lacking(format!("{message} (hint: {HINT})")),
+    };
+    let failed = |what: &str, error: io::Error| Failure::new(format!("{what}: {error}"));
+    let package = match package() {
+        Ok(package) => package,
+        Err(error) => return failed("handing over the Python package", error),
+    };
+    for file in [invitation, status, &package] {
+        if let Err(error) = keep_on_exec(file.as_raw_fd()) {
+            return failed("handing over memory to Python", error);
+        }
+    }
+    // Its own name: by it a Python finds its virtual environment.
+    let mut command = Command::new(&path);
+    command.arg("-c").arg(BOOT).arg(argument(rank, invitation.as_raw_fd(), status.as_raw_fd()));
+    command.arg(package.as_raw_fd().to_string());
+    // gloo would take the address that the host's own name stands for, which is loopback on many.
+    if let Some(interface) = across.and_then(reach::toward)
+        && std::env::var_os(GLOO_INTERFACE).is_none()
+    {
+        command.env(GLOO_INTERFACE, interface);
+    }
+    failed(&format!("starting {}", path.display()), command.exec())
+}
+
+/// By which interface gloo reaches other hosts.
+const GLOO_INTERFACE: &str = "GLOO_SOCKET_IFNAME";
 
 /// The Python of this name or path (None: [`DEFAULT`]), looked for in these folders unless it is a path.
 ///

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
 /// A host from which nothing has come for so long, not even the kernel's own answers, is lost. In seconds.
@@ -49,6 +49,20 @@ fn choose(asked: Option<&str>, found: &[Interface], routed: Option<IpAddr>) -> R
         [first, rest @ ..] if rest.iter().all(|other| other.name == first.name) => Ok(first.clone()),
         _ => Err(format!("RANKMARK_INTERFACE must say by which interface other hosts reach this one: {}", list())),
     }
+}
+
+/// Whether this host has this address.
+pub(crate) fn is_own(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// The name of the interface that packets to this address leave by, or, where it is this host's own, that has it.
+pub(crate) fn toward(address: SocketAddr) -> Option<String> {
+    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(address).ok()?;
+    let own = socket.local_addr().ok()?.ip();
+    interfaces().ok()?.into_iter().find(|one| one.address == own).map(|one| one.name)
 }
 
 /// The address that packets to an address nobody has would leave from; nothing is sent.

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -62,12 +62,12 @@ enum Turn {
 }
 
 impl Rendezvous {
-    /// Listens on a free port of this address for the ranks of a world of `size`.
+    /// Listens at this address, on a free port where that is 0, for the ranks of a world of `size`.
     ///
     /// # Errors
-    /// When it is no address of this host, or there is no port.
-    pub(crate) fn open(address: IpAddr, secret: Secret, size: u32) -> io::Result<Self> {
-        let listener = TcpListener::bind((address, 0))?;
+    /// When it is no address of this host, or the port is not to be had.
+    pub(crate) fn open(address: SocketAddr, secret: Secret, size: u32) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
         // The standard library asks for a short queue, which a flood would fill: connecting then takes seconds.
         // SAFETY: a plain call on an open socket that listens already; only the queue's length changes.

@@ -41,18 +41,6 @@ pub struct LocalStarter {
     limit: Duration,
 }
 
-/// What a rank's process runs.
-pub(crate) struct Program {
-    /// The program.
-    pub(crate) path: PathBuf,
-    /// Under which name `ps` shows it; None: its own.
-    pub(crate) name: Option<OsString>,
-    /// Arguments before the rank's own.
-    pub(crate) arguments: Vec<OsString>,
-    /// One more thing that it inherits, whose descriptor is told after the rank's own argument.
-    pub(crate) package: Option<File>,
-}
-
 impl Default for LocalStarter {
     fn default() -> Self {
         Self::new()
@@ -78,31 +66,21 @@ impl LocalStarter {
     /// # Errors
     /// As [`Starter::start`].
     pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
-        let program =
-            Program { path: self.program.clone(), name: Some(own_name()), arguments: Vec::new(), package: None };
-        self.start_programs(spec, &program)
-    }
-
-    /// The same with ranks of another program, which speaks the control channel as [`crate::rank_main`] does.
-    ///
-    /// # Errors
-    /// As [`Starter::start`].
-    pub(crate) fn start_programs(&self, spec: &WorldSpec, program: &Program) -> Result<ProcessWorld, Verdict> {
         let wishes = Wishes::of(spec).map_err(|message| not_started(message, None))?;
         check_descriptors(spec.ranks)?;
-        let mut world = self.spawn_all(spec, &wishes, program)?;
+        let mut world = self.spawn_all(spec, &wishes)?;
         world.come_up(self.limit)?;
         Ok(world)
     }
 
-    fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes, program: &Program) -> Result<ProcessWorld, Verdict> {
+    fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
         // From here on an early return drops the world, which kills the ranks that it has.
         let Opening { mut world, invitation, status, cores, .. } = Opening::of(spec, wishes.bound, self.limit)?;
         for rank in 0..spec.ranks {
             let core = if wishes.bound { core_of(rank, &cores) } else { None };
             let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());
-            let inherited = [&invitation, &status].into_iter().chain(&program.package).map(File::as_raw_fd).collect();
-            let spawned = program.spawn(argument, inherited, core, &wishes.environment);
+            let inherited = [&invitation, &status].map(File::as_raw_fd);
+            let spawned = self.spawn(argument, inherited, core, &wishes.environment);
             let (process, output) = spawned.map_err(|error| {
                 let message = format!("starting the process of rank {rank} of {}: {error}", spec.ranks);
                 let full = error.raw_os_error() == Some(libc::EAGAIN);
@@ -112,25 +90,19 @@ impl LocalStarter {
         }
         Ok(world)
     }
-}
 
-impl Program {
     fn spawn(
         &self,
         argument: String,
-        inherited: Vec<i32>,
+        inherited: [i32; 2],
         core: Option<u32>,
         environment: &[(String, String)],
     ) -> io::Result<(Process, Output)> {
         let (read, write) = output_pipe()?;
         let mask = core.map(|core| CoreMask::of(&[core]));
         let parent = std::process::id();
-        let mut command = Command::new(&self.path);
-        if let Some(name) = &self.name {
-            command.arg0(name);
-        }
-        command.args(&self.arguments).arg(argument);
-        command.args(self.package.iter().map(|package| package.as_raw_fd().to_string()));
+        let mut command = Command::new(&self.program);
+        command.arg0(own_name()).arg(argument);
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         command.envs(environment.iter().map(|(name, value)| (name, value)));
         // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.

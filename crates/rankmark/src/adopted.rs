@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use launch::Departure;
 use launch::adopted::{Adoption, Lobby};
@@ -12,9 +11,6 @@ use crate::{Failure, terminal};
 
 /// Commands that measure. All others run in the process of rank 0 alone, as without a launcher.
 const MEASURING: [&str; 6] = ["run", "suite", "benchmark", "comm", "train", "memory"];
-
-/// How long all processes of a launcher have to arrive.
-const ARRIVAL: Duration = Duration::from_secs(60);
 
 /// How this process came to be.
 pub(crate) enum Part {
@@ -49,7 +45,7 @@ pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
 
 /// The life of a process that keeps a rank's place.
 pub(crate) fn post(adoption: &Adoption, arguments: &[OsString]) -> ExitCode {
-    match launch::adopted::serve(adoption, arguments, ARRIVAL) {
+    match launch::adopted::serve(adoption, arguments) {
         Ok(code) => ExitCode::from(code),
         Err(departure) => {
             // Of a coordinator that is gone the process of rank 0 speaks.
@@ -65,18 +61,13 @@ pub(crate) fn post(adoption: &Adoption, arguments: &[OsString]) -> ExitCode {
 pub(crate) fn gather(adoption: Adoption) -> Result<Lobby, Failure> {
     launch::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
-    Lobby::gather(adoption, ARRIVAL).map_err(|verdict| refusal(&verdict))
+    Lobby::gather(adoption, crate::session::search_path()).map_err(|verdict| refusal(&verdict))
 }
 
 /// Skips what a launcher's ranks cannot do, before anything is measured of it: each launch of a case is a new world.
 pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str) {
     for case in &mut plan.cases {
-        if suite::is_pytorch(case) {
-            let why =
-                format!("{launcher} started these ranks, which are no Python: PyTorch's are started by the run itself");
-            case.skip.get_or_insert(why);
-            continue;
-        }
+        // PyTorch's MPI, too.
         let launched = case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched);
         let launches = case.whole("launches").unwrap_or(1);
         if launched && launches > 1 && case.skip.is_none() {

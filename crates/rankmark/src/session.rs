@@ -246,7 +246,7 @@ pub(crate) fn starter() -> launch::HostStarter {
 }
 
 /// The folders of the path.
-fn search_path() -> Vec<PathBuf> {
+pub(crate) fn search_path() -> Vec<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect()
 }
 

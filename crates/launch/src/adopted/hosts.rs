@@ -13,8 +13,11 @@ pub struct RankHost {
     pub name: String,
     /// Its ranks, ascending.
     pub ranks: Vec<u32>,
-    /// The cores that its ranks may use together, ascending.
+    /// The cores that its ranks may use together, ascending; where containers of one machine may all use the same ones, from
+    /// the one that is this host's turn.
     pub cores: Vec<Processor>,
+    /// Ranks of other hosts on these same cores: such hosts are containers of one machine.
+    rivals: usize,
     /// What it is.
     pub machine: Machine,
 }
@@ -35,7 +38,7 @@ pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String>
                 host.ranks.push(rank);
                 host.cores.extend(cores);
             }
-            None => hosts.push(RankHost { name, ranks: vec![rank], cores, machine }),
+            None => hosts.push(RankHost { name, ranks: vec![rank], cores, rivals: 0, machine }),
         }
     }
     for host in &mut hosts {
@@ -43,7 +46,24 @@ pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String>
         host.cores.dedup();
         host.machine.allowed_cpus = host.numbers();
     }
+    take_turns(&mut hosts, &boots);
     Ok(hosts)
+}
+
+/// Pods on one machine are hosts to each other, and without a share of its cores each may use all: their first ranks would
+/// all be bound to its first core. Each begins where those before it end.
+fn take_turns(hosts: &mut [RankHost], boots: &HashMap<String, String>) {
+    let of: Vec<(Option<&String>, Vec<u32>)> =
+        hosts.iter().map(|host| (boots.get(&host.name), host.numbers())).collect();
+    let ranks: Vec<usize> = hosts.iter().map(|host| host.ranks.len()).collect();
+    let sharing = |own: usize, upto: usize| -> usize {
+        (0..upto).filter(|other| *other != own && of[*other] == of[own]).map(|other| ranks[other]).sum()
+    };
+    for (index, host) in hosts.iter_mut().enumerate() {
+        host.rivals = sharing(index, ranks.len());
+        let turn = sharing(index, index).checked_rem(host.cores.len()).unwrap_or(0);
+        host.cores.rotate_left(turn);
+    }
 }
 
 impl RankHost {
@@ -73,7 +93,7 @@ pub(super) fn layout(hosts: &[RankHost]) -> Vec<u32> {
 /// Cores for `size` ranks as though each host had as many for each of its ranks as the scarcest has: ranks outnumber these
 /// where, and only where, they outnumber the cores of one of the hosts.
 pub(super) fn cores_for(hosts: &[RankHost], size: u32) -> usize {
-    let each = |host: &RankHost| host.cores.len() * size as usize / host.ranks.len().max(1);
+    let each = |host: &RankHost| host.cores.len() * size as usize / (host.ranks.len() + host.rivals).max(1);
     hosts.iter().map(each).min().unwrap_or(1).max(1)
 }
 
@@ -103,13 +123,30 @@ mod tests {
     }
 
     #[test]
+    fn containers_of_one_machine_share_its_cores() {
+        let pods = |ranks: &[&str]| group(ranks.iter().map(|name| said(name, "1", &[0, 1, 2])).collect()).unwrap();
+        let bound = |hosts: &[RankHost], size: u32| -> Vec<u32> {
+            (0..size).map(|rank| hosts.iter().find_map(|host| host.core_of(rank)).unwrap().number).collect()
+        };
+        let one_each = pods(&["a", "b", "c"]);
+        assert_eq!((bound(&one_each, 3), cores_for(&one_each, 3)), (vec![0, 1, 2], 3));
+        let two_each = pods(&["a", "a", "b", "b"]);
+        assert_eq!((bound(&two_each, 4), cores_for(&two_each, 4)), (vec![0, 1, 2, 0], 3));
+        assert_eq!(two_each[1].machine.allowed_cpus, [0, 1, 2], "the record lists them in order");
+        // A share of its own, or a machine of its own.
+        let apart = group(vec![said("a", "1", &[0, 1]), said("b", "1", &[2, 3]), said("c", "2", &[0, 1])]).unwrap();
+        assert_eq!((bound(&apart, 3), cores_for(&apart, 3)), (vec![0, 2, 0], 6));
+    }
+
+    #[test]
     fn the_scarcest_host_counts() {
         // Three ranks on two cores, and one on eight.
         let uneven =
             |rank: u32| if rank < 3 { said("a", "1", &[0, 1]) } else { said("b", "2", &[0, 1, 2, 3, 4, 5, 6, 7]) };
         let hosts = group((0..4).map(uneven).collect()).unwrap();
         assert_eq!(cores_for(&hosts, 4), 2);
-        let even = group((0..4).map(|rank| said(if rank < 2 { "a" } else { "b" }, "1", &[0, 1])).collect()).unwrap();
+        let of = |rank: u32| if rank < 2 { said("a", "1", &[0, 1]) } else { said("b", "2", &[0, 1]) };
+        let even = group((0..4).map(of).collect()).unwrap();
         assert_eq!(cores_for(&even, 4), 4);
     }
 }

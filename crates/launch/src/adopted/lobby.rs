@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -18,17 +19,19 @@ use crate::interrupt;
 use crate::invitation::Invitation;
 use crate::mpi::{Extras, lacking};
 use crate::opening::Opening;
+use crate::pytorch;
 use crate::placement::{CoreMask, allowed_cores, host_name};
 use crate::poll::{Interest, PollSet};
 use crate::rank::{Seat, launched_argument};
-use crate::reach;
 use crate::rendezvous::{Joined, Rendezvous};
 use crate::starter::{Wishes, check_descriptors, not_started};
 use crate::world::ProcessWorld;
 
 use super::hosts::{RankHost, cores_for, group, layout};
-use super::notice::{self, Notice};
 use super::{Adoption, no_mpi, refused};
+
+/// How long the ranks of a world have to come up.
+const STARTING: Duration = Duration::from_secs(60);
 
 /// All posts of a launcher. Starts worlds: `&Lobby` is a [`Starter`].
 pub struct Lobby {
@@ -39,31 +42,30 @@ pub struct Lobby {
     address: IpAddr,
     pub(super) posts: Posts,
     hosts: Vec<RankHost>,
-    limit: Duration,
+    /// Where programs are looked for.
+    search: Vec<PathBuf>,
     /// An MPI world was started: what the launcher keeps for its processes can be used once.
     initialised: Cell<bool>,
 }
 
 impl Lobby {
     /// Waits for all processes of the launcher, and takes together the cores that each of them may use: a launcher that
-    /// binds has given this process those of rank 0 only.
+    /// binds has given this process those of rank 0 only. `search`: the folders of the path.
     ///
     /// # Errors
     /// Who never arrived; or that another coordinator has them.
-    pub fn gather(adoption: Adoption, limit: Duration) -> Result<Self, Verdict> {
+    pub fn gather(adoption: Adoption, search: Vec<PathBuf>) -> Result<Self, Verdict> {
         let failed = |what: &'static str| move |error: io::Error| refused(format!("{what}: {error}"), None);
-        let secret = Secret::fresh().map_err(failed("making a secret"))?;
+        let secret = adoption.meeting.secret(&adoption.job).map_err(|why| refused(why, None))?;
         let address = listening(&adoption)?;
-        let mut rendezvous = Rendezvous::open(address, secret.clone(), adoption.size).map_err(failed("listening"))?;
+        let opened = Rendezvous::open(address, secret.clone(), adoption.size);
+        let mut rendezvous = opened.map_err(|error| refused(not_listening(address, &error), None))?;
         let place = rendezvous.address().map_err(failed("listening"))?;
         let spec = WorldSpec { ranks: adoption.size, fields: Map::new() };
-        let invitation = Invitation::new(place, &secret, limit, (Vec::new(), false), spec);
-        let pid = std::process::id();
-        let started = notice::began(pid).ok_or_else(|| refused("reading /proc/self/stat".to_owned(), None))?;
-        let notice = Notice { pid, started, host: host_name(), invitation };
-        let published = notice::publish(&adoption.folder, &adoption.job, &notice);
+        let invitation = Invitation::new(place, &secret, adoption.arrival, (Vec::new(), false), spec);
+        let published = adoption.meeting.announce(&adoption.job, invitation);
         let published = published.map_err(|why| refused(format!("the ranks cannot be told of: {why}"), None))?;
-        let arrived = wait_for(&mut rendezvous, &adoption, limit)?;
+        let arrived = wait_for(&mut rendezvous, &adoption)?;
         drop(published);
         let (posts, here): (Vec<Post>, Vec<Here>) = arrived.into_iter().unzip();
         let mut hosts = group(posts.iter().map(|post| post.host.clone()).zip(here).collect())
@@ -73,7 +75,7 @@ impl Lobby {
         let _ = CoreMask::of(&hosts[0].numbers()).bind_this_thread();
         let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
         hosts[0].cores.retain(|core| kept.contains(&core.number));
-        Ok(Self { adoption, secret, address, posts, hosts, limit, initialised: Cell::new(false) })
+        Ok(Self { adoption, secret, address: address.ip(), posts, hosts, search, initialised: Cell::new(false) })
     }
 
     /// The hosts with ranks; this one, which has rank 0, first.
@@ -152,6 +154,9 @@ impl Lobby {
         let mut spec = spec.clone();
         let wishes = Wishes::of(&spec).map_err(|message| not_started(message, None))?;
         check_descriptors(size)?;
+        if pytorch::is_asked(&spec) {
+            return self.start_python(&spec, &wishes);
+        }
         let backend = spec.fields.get("backend").and_then(Value::as_str).and_then(comm::backend);
         if self.hosts.len() > 1 && backend.is_some_and(|backend| backend.about().one_host) {
             let name = backend.map_or("", |backend| backend.about().name);
@@ -165,17 +170,37 @@ impl Lobby {
             let library = spec.fields.get("mpi_library").and_then(Value::as_str);
             let facts = self.mpi(library).map_err(lacking)?;
             let extras = Extras::of(&spec, &facts, &wishes.environment).map_err(lacking)?;
-            if self.initialised.replace(true) {
-                let why = "processes can initialise MPI once in a job, and an earlier case did: a case of another world \
-                           (library, settings, binding), or after one whose ranks were lost, needs a job of its own";
-                return Err(lacking(format!("{launcher} started these ranks; {why}")));
-            }
+            self.initialise_once()?;
             environment.extend(extras.as_environment());
             spec.fields.insert("mpi_library".to_owned(), Value::from(facts.path));
         }
         let mut world = self.start_all(&spec, wishes.bound, environment)?;
-        world.come_up(self.limit)?;
+        world.come_up(STARTING)?;
         Ok(world)
+    }
+
+    /// Ranks that are Python. Which one, each host finds for itself; this one has it, or none is started.
+    fn start_python(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
+        pytorch::check(spec, &self.search)?;
+        if spec.fields.get("backend").and_then(Value::as_str) == Some("mpi") {
+            if matches!(self.adoption.adapter.seat, Seat::Torchrun | Seat::Kubernetes) {
+                return Err(lacking(no_mpi(self.launcher())));
+            }
+            self.initialise_once()?;
+        }
+        let mut world = self.start_all(spec, wishes.bound, wishes.environment.clone())?;
+        world.come_up(pytorch::LIMIT)?;
+        Ok(world)
+    }
+
+    /// What a launcher keeps for its processes serves for one world of MPI.
+    fn initialise_once(&self) -> Result<(), Verdict> {
+        if self.initialised.replace(true) {
+            let why = "processes can initialise MPI once in a job, and an earlier case did: a case of another world \
+                       (library, settings, binding), or after one whose ranks were lost, needs a job of its own";
+            return Err(lacking(format!("{} started these ranks; {why}", self.launcher())));
+        }
+        Ok(())
     }
 
     fn start_all(
@@ -188,10 +213,10 @@ impl Lobby {
         let world = Nonce::fresh().map_err(failed("making a nonce"))?;
         let secret = self.secret.of_world(&world);
         let layout = layout(&self.hosts);
-        let opening = Opening::at(self.address, &secret, layout.clone(), spec, bound, self.limit)?;
+        let opening = Opening::at(self.address, &secret, layout.clone(), spec, bound, STARTING)?;
         let Opening { world: mut processes, address, invitation, status, .. } = opening;
         let argument = launched_argument(self.adoption.adapter.seat, &path_of(&invitation), &path_of(&status));
-        let (hosts, spec, patience) = (layout.clone(), spec.clone(), self.limit);
+        let (hosts, spec, patience) = (layout.clone(), spec.clone(), STARTING);
         let abroad =
             Away { world, address, patience, cores: Vec::new(), bound, hosts, spec, environment: environment.clone() };
         let ranks = abroad.spec.ranks;
@@ -221,16 +246,22 @@ impl Lobby {
     }
 }
 
-/// Where the coordinator listens: on loopback, unless other hosts have ranks, too.
-fn listening(adoption: &Adoption) -> Result<IpAddr, Verdict> {
-    if !adoption.several {
-        return Ok(Ipv4Addr::LOCALHOST.into());
-    }
-    let found = reach::outward(adoption.interface.as_deref());
-    found.map(|found| found.address).map_err(|why| {
+/// Where the coordinator listens: on loopback, unless other hosts have ranks, too, or all were told where.
+fn listening(adoption: &Adoption) -> Result<SocketAddr, Verdict> {
+    adoption.meeting.listening(adoption.several, adoption.interface.as_deref()).map_err(|why| {
         let hint = "RANKMARK_INTERFACE=eth0, or an address, in the environment of the process of rank 0";
         refused(format!("ranks on other hosts must reach this one: {why}"), Some(hint.to_owned()))
     })
+}
+
+/// Why nobody could be waited for there.
+fn not_listening(address: SocketAddr, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("another coordinator has this job's ranks already, or another program the port: {address} is in use")
+        }
+        _ => format!("listening on {address}: {error}"),
+    }
 }
 
 fn gone(post: &Post, rank: u32, launcher: &str) -> Verdict {
@@ -250,8 +281,8 @@ impl Starter for &Lobby {
 }
 
 /// Waits until every post has proved itself and said where it is; in rank order.
-fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption, limit: Duration) -> Result<Vec<(Post, Here)>, Verdict> {
-    let deadline = Instant::now() + limit;
+fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption) -> Result<Vec<(Post, Here)>, Verdict> {
+    let deadline = Instant::now() + adoption.arrival;
     let mut arrivals: Vec<Arrival> = Vec::new();
     arrivals.resize_with(adoption.size as usize, Arrival::default);
     let (mut polls, mut inbox) = (PollSet::default(), Vec::new());
@@ -262,7 +293,7 @@ fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption, limit: Duration) -
             return Err(Verdict { kind: VerdictKind::Interrupted, ..refused(message, None) });
         }
         if now >= deadline {
-            return Err(absent(&arrivals, adoption, limit));
+            return Err(absent(&arrivals, adoption));
         }
         polls.clear();
         if let Some(alarm) = interrupt::descriptor() {
@@ -318,7 +349,7 @@ impl Arrival {
 }
 
 /// Who never arrived.
-fn absent(arrivals: &[Arrival], adoption: &Adoption, limit: Duration) -> Verdict {
+fn absent(arrivals: &[Arrival], adoption: &Adoption) -> Verdict {
     let missing = arrivals.iter().zip(0..).filter(|(arrival, _)| arrival.here.is_none());
     let ranks: Vec<Rank> = missing.map(|(_, rank)| Rank(rank)).collect();
     let shown: Vec<String> = ranks.iter().take(8).map(|Rank(rank)| rank.to_string()).collect();
@@ -327,11 +358,11 @@ fn absent(arrivals: &[Arrival], adoption: &Adoption, limit: Duration) -> Verdict
         "{} {}{more} never arrived within {} s: {} says that it started {}",
         if ranks.len() == 1 { "rank" } else { "ranks" },
         shown.join(", "),
-        limit.as_secs_f64(),
+        adoption.arrival.as_secs_f64(),
         adoption.launcher(),
         adoption.size
     );
     let same = "all ranks must run this same command, as one user";
-    let hint = if adoption.several { format!("{same}; {}", adoption.sharing()) } else { format!("{same} on one host") };
+    let hint = if adoption.several { format!("{same}; {}", adoption.meeting.demands()) } else { format!("{same} on one host") };
     Verdict { ranks, ..refused(message, Some(hint)) }
 }

@@ -8,24 +8,27 @@
 //! several worlds, and a rank that dies takes its world with it and not the job.
 //!
 //! Posts find their coordinator by a file that only this user can read (`notice`), and prove themselves as ranks do. On
-//! several hosts that file lies in a folder that they share, and the coordinator listens on an address that they reach.
+//! several hosts that file lies in a folder that they share, and the coordinator listens on an address that they reach; or
+//! all of them were told that address and given the secret (`meeting`).
 //! Ranks of the coordinator's host open its memory; those of others open that of their post, which makes there what was
 //! told to it, tells what its status page shows, and how its rank ended.
 
 mod hosts;
 mod kept;
 mod lobby;
+mod meeting;
 mod notice;
 mod post;
 
-use std::path::PathBuf;
+use std::time::Duration;
 
 use measure::{Verdict, VerdictKind};
 
-use crate::rank::{ADAPTERS, Adapter, JOB_COMPLETION_INDEX, Seat, WORLD_SIZE, number};
+use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, Seat, WORLD_SIZE, number};
 
 pub use hosts::RankHost;
 pub use lobby::Lobby;
+use meeting::Meeting;
 pub use post::{coordinator_arguments, is_coordinator, serve};
 
 /// What the environment says, by the name of a variable. Read by the binary, handed down.
@@ -41,12 +44,14 @@ pub struct Adoption {
     pub size: u32,
     /// Names the job among all jobs of this user on this host.
     job: String,
-    /// Where the file lies that names the coordinator.
-    folder: PathBuf,
+    /// How its processes find their coordinator.
+    meeting: Meeting,
     /// The launcher started ranks on other hosts, too.
     several: bool,
     /// The network interface on which the coordinator listens then, where the user named one.
     interface: Option<String>,
+    /// How long all processes have to arrive.
+    pub arrival: Duration,
 }
 
 /// Programs that start several processes, by what their names begin with.
@@ -79,30 +84,20 @@ impl Adoption {
         let several = on_several_hosts(adapter, size, variable);
         let several_refused = |hint: &'static str| {
             move |why: String| {
-                let message = format!("{} started {size} ranks on several hosts, and {why}", adapter.title);
+                let on = if several { " on several hosts" } else { "" };
+                let message = format!("{} started {size} ranks{on}, and {why}", adapter.title);
                 refused(message, Some(hint.to_owned()))
             }
         };
-        if several && adapter.seat == Seat::Kubernetes {
-            let why = format!("no backend of its ranks reaches from pod to pod ({}=1)", adapter.local_size);
-            return Err(several_refused("one pod that starts all ranks: `rankmark gen-job --ranks 1`")(why));
-        }
-        let folder = notice::folder(variable, several)
-            .map_err(several_refused("RANKMARK_RENDEZVOUS_DIR names a folder that they share"))?;
+        let meeting = Meeting::of(variable, several).map_err(several_refused(
+            "RANKMARK_RENDEZVOUS_DIR names a folder that they share; without one RANKMARK_COORDINATOR=HOST:PORT and \
+             RANKMARK_SECRET_FILE tell them where to meet and what to prove themselves by",
+        ))?;
         let job = job(adapter, variable, several)
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
-        Ok(Some(Self { adapter, rank, size, job, folder, several, interface: variable("RANKMARK_INTERFACE") }))
-    }
-
-    /// What ranks on several hosts must share.
-    fn sharing(&self) -> String {
-        let folder = self.folder.display();
-        let local =
-            notice::kept_local(&self.folder).map_or_else(String::new, |kind| format!(" (it is on {kind} here)"));
-        format!(
-            "the folder {folder}{local} must be the same on all hosts, or RANKMARK_RENDEZVOUS_DIR name one that is, and \
-             they must reach the address on which the coordinator listens, which RANKMARK_INTERFACE chooses"
-        )
+        let arrival = arrival(adapter, variable).map_err(wrong)?;
+        let interface = variable("RANKMARK_INTERFACE");
+        Ok(Some(Self { adapter, rank, size, job, meeting, several, interface, arrival }))
     }
 
     /// "Open MPI's mpirun".
@@ -110,6 +105,19 @@ impl Adoption {
         self.adapter.title
     }
 }
+
+/// What processes have to arrive. Most launchers start all of them at once; a pod first waits for a node and its image.
+fn arrival(adapter: &Adapter, variable: Variables<'_>) -> Result<Duration, String> {
+    let Some(text) = variable(ARRIVAL) else {
+        let usual = if adapter.seat == Seat::Kubernetes { 600 } else { 60 };
+        return Ok(Duration::from_secs(usual));
+    };
+    let seconds = text.parse::<u32>().ok().filter(|seconds| *seconds > 0);
+    let seconds = seconds.ok_or_else(|| format!("{ARRIVAL} is `{}`, not seconds from 1", text.escape_debug()))?;
+    Ok(Duration::from_secs(seconds.into()))
+}
+
+const ARRIVAL: &str = "RANKMARK_ARRIVAL";
 
 /// Whether the launcher says that other hosts have ranks, too.
 fn on_several_hosts(adapter: &Adapter, size: u32, variable: Variables<'_>) -> bool {
@@ -126,7 +134,7 @@ const OF_ONE_HOST: [&str; 1] = ["PMIX_SERVER_TMPDIR"];
 /// know.
 fn job(adapter: &Adapter, variable: Variables<'_>, several: bool) -> Result<String, String> {
     let names = adapter.job.iter().filter(|name| !several || !OF_ONE_HOST.contains(name));
-    let words: Vec<String> = ["RANKMARK_JOB"].iter().chain(names).filter_map(|name| variable(name)).collect();
+    let words: Vec<String> = ["RANKMARK_JOB", COORDINATOR].iter().chain(names).filter_map(|name| variable(name)).collect();
     if !words.is_empty() {
         return Ok(format!("{} {}", adapter.title, words.join(" ")));
     }

@@ -13,6 +13,7 @@ use trace::Clock;
 
 use crate::control::{FromRank, Here, Secret, ToRank};
 use crate::interrupt;
+use crate::invitation::Invitation;
 use crate::launcher::leave_with;
 use crate::placement::{allowed_cores, host_name};
 use crate::poll::{Interest, PollSet};
@@ -20,8 +21,9 @@ use crate::process::Process;
 use crate::rank::{Departure, RankChannel, join};
 use crate::starter::{keep_children, own_name};
 
+use super::Adoption;
 use super::kept::Kept;
-use super::{Adoption, notice};
+use super::meeting::Meeting;
 
 /// The hidden argument of a coordinator that the post of rank 0 starts; what follows it is the user's.
 const COORDINATOR: &str = "__coordinator";
@@ -46,14 +48,14 @@ pub fn coordinator_arguments(arguments: &[OsString]) -> Vec<OsString> {
 ///
 /// # Errors
 /// Why it ended otherwise; [`Departure::Lost`] when the coordinator is gone, of which only the post of rank 0 should speak.
-pub fn serve(adoption: &Adoption, arguments: &[OsString], limit: Duration) -> Result<u8, Departure> {
+pub fn serve(adoption: &Adoption, arguments: &[OsString]) -> Result<u8, Departure> {
     interrupt::install().map_err(Departure::System)?;
     keep_children().map_err(Departure::System)?;
     let mut coordinator = if adoption.rank == 0 { Some(start_coordinator(arguments)?) } else { None };
     if let Some(child) = &coordinator {
         forward_signals(child.id()).map_err(Departure::System)?;
     }
-    let dismissed = match arrive(adoption, coordinator.as_mut(), limit) {
+    let dismissed = match arrive(adoption, coordinator.as_mut(), adoption.arrival) {
         Ok((mut channel, secret)) => obey(adoption, &mut channel, &secret),
         Err(departure) => Err(departure),
     };
@@ -114,28 +116,12 @@ pub(super) fn arrive(
     let deadline = Instant::now() + limit;
     let host = host_name();
     loop {
-        let why = match notice::read(&adoption.folder, &adoption.job) {
-            Err(why) => {
-                let hint = if adoption.several { format!("; {}", adoption.sharing()) } else { String::new() };
-                let cause = format!("{why}{hint}");
-                Departure::NoCoordinator { launcher: adoption.launcher(), rank: adoption.rank, cause }
-            }
-            Ok(mut notice) => {
-                let said = notice.invitation.spec.ranks;
-                if said != adoption.size {
-                    let message = format!("its launcher started {said} ranks, and that of this one {}", adoption.size);
-                    return Err(Departure::Refused(message));
-                }
-                notice.invitation.patience = ATTEMPT;
-                match join(&notice.invitation, adoption.rank, &host) {
-                    Err(refused @ Departure::Refused(_)) => return Err(refused),
-                    Err(other) => other,
-                    Ok(mut channel) => {
-                        channel.send(&FromRank::Here(Box::new(here()?)))?;
-                        return Ok((channel, notice.invitation.secret().map_err(Departure::System)?));
-                    }
-                }
-            }
+        let why = match adoption.meeting.find(adoption) {
+            Err(why) => nobody(adoption, why),
+            Ok(places) => match knock(adoption, places, &host)? {
+                Ok(arrived) => return Ok(arrived),
+                Err(why) => why,
+            },
         };
         // It has said itself what is wrong.
         let gone = coordinator.as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None)));
@@ -144,6 +130,44 @@ pub(super) fn arrive(
         }
         std::thread::sleep(LOOK);
     }
+}
+
+/// Tries these places, in turn. Gives why none of them had the coordinator, which may come yet.
+///
+/// # Errors
+/// Why there is no use in trying again.
+fn knock(
+    adoption: &Adoption,
+    places: Vec<Invitation>,
+    host: &str,
+) -> Result<Result<(RankChannel, Secret), Departure>, Departure> {
+    let mut last = nobody(adoption, "there is no place to look at".to_owned());
+    for mut invitation in places {
+        let said = invitation.spec.ranks;
+        if said != adoption.size {
+            let message = format!("its launcher started {said} ranks, and that of this one {}", adoption.size);
+            return Err(Departure::Refused(message));
+        }
+        invitation.patience = ATTEMPT;
+        last = match join(&invitation, adoption.rank, host) {
+            Err(refused @ Departure::Refused(_)) => return Err(refused),
+            // Told, both know it; given by hand, one may have another.
+            Err(Departure::Impostor(address)) if matches!(adoption.meeting, Meeting::Address { .. }) => {
+                nobody(adoption, format!("whoever listens at {address} has another secret"))
+            }
+            Err(other) => other,
+            Ok(mut channel) => {
+                channel.send(&FromRank::Here(Box::new(here()?)))?;
+                return Ok(Ok((channel, invitation.secret().map_err(Departure::System)?)));
+            }
+        };
+    }
+    Ok(Err(last))
+}
+
+fn nobody(adoption: &Adoption, why: String) -> Departure {
+    let hint = if adoption.several { format!("; {}", adoption.meeting.demands()) } else { String::new() };
+    Departure::NoCoordinator { launcher: adoption.launcher(), rank: adoption.rank, cause: format!("{why}{hint}") }
 }
 
 /// What this process's host is.

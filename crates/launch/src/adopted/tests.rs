@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
 use measure::WorldSpec;
 use serde_json::Map;
 
+use super::meeting::Meeting;
 use super::notice::{self, Notice};
 use super::post::arrive;
 use super::*;
@@ -103,7 +104,7 @@ fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
     let with = |more: &[(&'static str, &'static str)]| [&home[..], more].concat();
     let apart = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.a")]);
     let adoption = of(OPEN, &apart).unwrap().unwrap();
-    assert!(adoption.several && adoption.folder == Path::new("/h/u/.rankmark"), "{:?}", adoption.folder);
+    assert!(adoption.several && lies_in(&adoption) == Path::new("/h/u/.rankmark"), "{:?}", adoption.meeting);
     // That folder has the name of its host.
     let elsewhere = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.b")]);
     assert_eq!(of(OPEN, &elsewhere).unwrap().unwrap().job, adoption.job);
@@ -126,7 +127,7 @@ fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
     let homeless = why(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")]);
     assert!(homeless.contains("HOME is not set") && homeless.contains("RANKMARK_RENDEZVOUS_DIR"), "{homeless}");
     let given = of(OPEN, &with(&[("RANKMARK_RENDEZVOUS_DIR", "/shared")])).unwrap().unwrap();
-    assert_eq!(given.folder, Path::new("/shared/rankmark"), "the user's word counts on one host, too");
+    assert_eq!(lies_in(&given), Path::new("/shared/rankmark"), "the user's word counts on one host, too");
 }
 
 #[test]
@@ -147,7 +148,15 @@ fn what_could_not_be_right_is_refused() {
     let why = |variables, changed: &[(&str, &str)]| of(variables, changed).err().expect("refused").to_string();
     assert!(why(HYDRA, &[("PMI_RANK", "4")]).contains("PMI_RANK is 4, which is not one of 4 ranks"));
     assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
-    assert!(why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]).contains("several hosts"));
+    let apart = why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]);
+    assert!(apart.contains("3 ranks on several hosts, and RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"), "{apart}");
+    let secret = ("RANKMARK_SECRET_FILE", "/secret");
+    assert!(why(SRUN, &[secret]).contains("RANKMARK_COORDINATOR does not say where they meet"));
+    for place in ["sweep-0", ":29400", "sweep-0:", "sweep-0:0", "sweep-0:70000"] {
+        assert!(why(POD, &[secret, ("RANKMARK_COORDINATOR", place)]).contains("not HOST:PORT"), "{place}");
+    }
+    assert!(why(SRUN, &[("RANKMARK_ARRIVAL", "soon")]).contains("RANKMARK_ARRIVAL is `soon`"));
+    assert!(why(SRUN, &[("RANKMARK_ARRIVAL", "0")]).contains("RANKMARK_ARRIVAL is `0`"));
     assert!(why(POD, &[("RANKMARK_WORLD_SIZE", "")]).contains("which Job of how many pods"));
     assert!(why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "")]).contains("which Job of how many pods"));
     assert!(why(&[("PMIX_RANK", "2")], &[]).contains("nothing says of how many ranks"));
@@ -159,13 +168,22 @@ fn what_could_not_be_right_is_refused() {
 
 /// A place of one job of `size` ranks, whose file lies in `folder`.
 fn seat(folder: &Path, rank: u32, size: u32) -> Adoption {
-    Adoption { rank, size, job: "a job".to_owned(), folder: folder.join("rankmark"), ..adopted(SRUN) }
+    let meeting = Meeting::Folder(folder.join("rankmark"));
+    Adoption { rank, size, job: "a job".to_owned(), meeting, ..adopted(SRUN) }
+}
+
+/// Where the file of its job lies.
+fn lies_in(adoption: &Adoption) -> &Path {
+    match &adoption.meeting {
+        Meeting::Folder(folder) => folder,
+        Meeting::Address { .. } => panic!("{:?}", adoption.meeting),
+    }
 }
 
 const SHORT: Duration = Duration::from_millis(400);
 
 fn gathering(adoption: Adoption, limit: Duration) -> JoinHandle<Result<Lobby, Verdict>> {
-    spawn(move || Lobby::gather(adoption, limit))
+    spawn(move || Lobby::gather(Adoption { arrival: limit, ..adoption }, Vec::new()))
 }
 
 #[test]
@@ -267,6 +285,99 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     assert!(abroad.contains(&shown) && abroad.contains("must be the same on all hosts"), "{abroad}");
 }
 
+/// A place of a job whose processes were told where to meet and were given this secret.
+fn told(place: &str, secret: &Path, rank: u32, size: u32) -> Adoption {
+    let meeting = Meeting::Address { place: place.to_owned(), secret: secret.to_owned() };
+    Adoption { rank, size, job: "a job".to_owned(), meeting, ..adopted(POD) }
+}
+
+/// A file of this name and mode with a secret that begins with this byte.
+fn secret(folder: &Path, name: &str, first: u8, mode: u32) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, [&[first][..], &[b'x'; 40], b"\n"].concat()).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    path
+}
+
+/// A port of loopback that nobody listens on.
+fn free_place() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
+}
+
+#[test]
+fn without_a_folder_all_meet_where_they_were_told() {
+    let folder = tempfile::tempdir().unwrap();
+    // As Kubernetes mounts it: a link to a file of root's.
+    let real = secret(folder.path(), "real", b'a', 0o440);
+    let mounted = folder.path().join("mounted");
+    std::os::unix::fs::symlink(&real, &mounted).unwrap();
+    let place = free_place();
+    let late = spawn({
+        let adoption = told(&place, &mounted, 1, 2);
+        move || arrive(&adoption, None, Duration::from_secs(20)).map(|(mut channel, _)| channel.receive())
+    });
+    // Whoever comes before the coordinator asks again.
+    std::thread::sleep(Duration::from_millis(100));
+    let lobby = gathering(told(&place, &mounted, 0, 2), Duration::from_secs(20));
+    let first = arrive(&told(&place, &mounted, 0, 2), None, Duration::from_secs(20)).unwrap().0;
+    let lobby = lobby.join().unwrap().unwrap();
+    lobby.dismiss(3);
+    assert_eq!(late.join().unwrap().unwrap().unwrap(), ToRank::Dismissed(3));
+    drop(first);
+    assert!(std::net::TcpStream::connect(&place).is_err(), "nothing listens once all are there");
+}
+
+#[test]
+fn who_was_given_another_secret_is_not_let_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let [own, other] = [("own", b'a'), ("other", b'b')].map(|(name, first)| secret(folder.path(), name, first, 0o600));
+    let place = free_place();
+    let lobby = gathering(told(&place, &own, 0, 2), SHORT * 3);
+    let why = arrive(&told(&place, &other, 1, 2), None, SHORT).err().expect("refused").to_string();
+    assert!(why.contains("has another secret"), "{why}");
+    // The same secret serves for other jobs, and their processes are not taken for those of this one.
+    let another = Adoption { job: "another job".to_owned(), ..told(&place, &own, 1, 2) };
+    let why = arrive(&another, None, SHORT).err().expect("refused").to_string();
+    assert!(why.contains("has another secret"), "{why}");
+    let larger = arrive(&told(&place, &own, 1, 3), None, SHORT).err().expect("refused");
+    assert!(matches!(&larger, Departure::Refused(why) if why.contains("the world has 2 ranks, not 3")), "{larger}");
+    // One coordinator has the place.
+    let second = gathering(told(&place, &own, 0, 2), SHORT).join().unwrap().err().expect("refused").to_string();
+    assert!(second.contains("another coordinator has this job's ranks already"), "{second}");
+    let verdict = lobby.join().unwrap().err().expect("nobody came");
+    assert!(verdict.message.contains("ranks 0, 1 never arrived"), "{verdict}");
+}
+
+#[test]
+fn a_secret_that_all_can_read_or_guess_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let why = |path: &Path| {
+        let verdict = gathering(told(&free_place(), path, 0, 2), SHORT).join().unwrap();
+        verdict.err().expect("refused").to_string()
+    };
+    assert!(why(&secret(folder.path(), "open", b'a', 0o644)).contains("open to all users (mode 644)"));
+    let short = folder.path().join("short");
+    std::fs::write(&short, "x".repeat(31) + "\n").unwrap();
+    std::fs::set_permissions(&short, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(why(&short).contains("from 32 to 4096 bytes"), "{}", why(&short));
+    std::fs::write(&short, "x".repeat(5000)).unwrap();
+    assert!(why(&short).contains("from 32 to 4096 bytes"));
+    assert!(why(&folder.path().join("none")).contains("No such file"));
+}
+
+#[test]
+fn the_coordinator_listens_where_others_look_for_it() {
+    let listening = |place: &str, interface| {
+        let meeting = Meeting::Address { place: place.to_owned(), secret: PathBuf::new() };
+        meeting.listening(true, interface)
+    };
+    assert_eq!(listening("127.0.0.1:29400", None), Ok("127.0.0.1:29400".parse().unwrap()));
+    // TEST-NET-1 of RFC 5737: nobody's.
+    let why = listening("192.0.2.1:29400", None).unwrap_err();
+    assert!(why.contains("192.0.2.1, no address of rank 0's host"), "{why}");
+    assert!(listening("127.0.0.1:29400", Some("no-such-interface")).is_err());
+}
+
 /// Writes a file for `size` ranks that names this address, with a secret of its own.
 fn notice(address: std::net::SocketAddr, size: u32, started: u64) -> Notice {
     let spec = WorldSpec { ranks: size, fields: Map::new() };
@@ -279,14 +390,14 @@ fn another_secret_and_another_size_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let lobby = gathering(seat(folder.path(), 0, 2), SHORT * 3);
     let own = seat(folder.path(), 1, 2);
-    let read = || notice::read(&own.folder, &own.job);
+    let read = || notice::read(lies_in(&own), &own.job);
     while read().is_err() {
         std::thread::sleep(Duration::from_millis(5));
     }
     // The same address, and a secret that its coordinator does not know.
     let other = tempfile::tempdir().unwrap();
     let other = seat(other.path(), 1, 2);
-    let _kept = notice::publish(&other.folder, &other.job, &notice(read().unwrap().invitation.address, 2, 0)).unwrap();
+    let _kept = notice::publish(lies_in(&other), &other.job, &notice(read().unwrap().invitation.address, 2, 0)).unwrap();
     let why = arrive(&other, None, Duration::ZERO).err().expect("refused");
     assert!(matches!(why, Departure::Impostor(_)), "{why}");
     let why = arrive(&seat(folder.path(), 1, 5), None, SHORT).err().expect("refused");
@@ -300,7 +411,7 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
     let place = seat(folder.path(), 0, 2);
     let began = notice::began(std::process::id()).unwrap();
     let address = "127.0.0.1:1".parse().unwrap();
-    let first = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).unwrap();
+    let first = notice::publish(lies_in(&place), &place.job, &notice(address, 2, began)).unwrap();
     let verdict = gathering(place.clone(), SHORT).join().unwrap().err().expect("refused");
     let said =
         format!("another coordinator (pid {} on {}) has this job's ranks already", std::process::id(), host_name());
@@ -309,14 +420,14 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
     // Of one on another host its port tells.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let abroad = Notice { host: "another".to_owned(), ..notice(listener.local_addr().unwrap(), 2, began) };
-    let first = notice::publish(&place.folder, &place.job, &abroad).unwrap();
-    let why = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).err().expect("it listens");
+    let first = notice::publish(lies_in(&place), &place.job, &abroad).unwrap();
+    let why = notice::publish(lies_in(&place), &place.job, &notice(address, 2, began)).err().expect("it listens");
     assert!(why.contains("on another) has this job's ranks already"), "{why}");
     drop((listener, first));
     // Its number is in use, by a process that began at another time.
-    std::mem::forget(notice::publish(&place.folder, &place.job, &notice(address, 2, began + 1)).unwrap());
-    let second = notice::publish(&place.folder, &place.job, &notice(address, 2, began)).unwrap();
-    assert_eq!(notice::read(&place.folder, &place.job).unwrap().started, began);
+    std::mem::forget(notice::publish(lies_in(&place), &place.job, &notice(address, 2, began + 1)).unwrap());
+    let second = notice::publish(lies_in(&place), &place.job, &notice(address, 2, began)).unwrap();
+    assert_eq!(notice::read(lies_in(&place), &place.job).unwrap().started, began);
     drop(second);
 }
 
@@ -325,23 +436,23 @@ fn only_what_others_cannot_reach_is_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let place = seat(folder.path(), 0, 2);
     let notice = || notice("127.0.0.1:1".parse().unwrap(), 2, 0);
-    let kept = notice::publish(&place.folder, &place.job, &notice()).unwrap();
-    let path = notice::path(&place.folder, &place.job);
+    let kept = notice::publish(lies_in(&place), &place.job, &notice()).unwrap();
+    let path = notice::path(lies_in(&place), &place.job);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(&path), mode(&place.folder)), (0o600, 0o700));
+    assert_eq!((mode(&path), mode(lies_in(&place))), (0o600, 0o700));
     let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     open(&path, 0o644);
-    assert!(notice::read(&place.folder, &place.job).err().is_some_and(|why| why.contains("is open to others")));
-    open(&place.folder, 0o755);
-    assert!(notice::publish(&place.folder, "another", &notice()).err().is_some_and(|why| why.contains("(mode 755)")));
-    open(&place.folder, 0o700);
+    assert!(notice::read(lies_in(&place), &place.job).err().is_some_and(|why| why.contains("is open to others")));
+    open(lies_in(&place), 0o755);
+    assert!(notice::publish(lies_in(&place), "another", &notice()).err().is_some_and(|why| why.contains("(mode 755)")));
+    open(lies_in(&place), 0o700);
     drop(kept);
     // A link to a file of ours is not followed, and a folder that others can enter is not chosen.
     let real = folder.path().join("real");
     std::fs::write(&real, "{}").unwrap();
     open(&real, 0o600);
     std::os::unix::fs::symlink(&real, &path).unwrap();
-    assert!(notice::read(&place.folder, &place.job).is_err());
+    assert!(notice::read(lies_in(&place), &place.job).is_err());
     let chosen = |path: &Path| {
         let only = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| path.to_string_lossy().into_owned());
         notice::folder(&only, false).unwrap()

@@ -55,6 +55,14 @@ impl Secret {
         Self(self.derive("world", Role::Coordinator, &[], world).finalize().into_bytes().into())
     }
 
+    /// The secret of a job whose processes were all given these bytes, which may serve for many jobs. A handshake cannot
+    /// be repeated in another one: both sides bring nonces of their own.
+    #[must_use]
+    pub fn of_job(given: &[u8], job: &str) -> Self {
+        let keyed = keyed(given).chain_update("rankmark control job\n").chain_update(job);
+        Self(keyed.finalize().into_bytes().into())
+    }
+
     /// One that was inherited.
     pub const fn from_bytes(bytes: [u8; LENGTH]) -> Self {
         Self(bytes)

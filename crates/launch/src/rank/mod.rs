@@ -8,6 +8,7 @@ mod join;
 mod seat;
 
 use std::ffi::{OsStr, OsString};
+use std::fs::File;
 use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +20,7 @@ use crate::control::{FromRank, ToRank};
 use crate::descriptor::{inherited_memory, sealed_memory_at};
 use crate::invitation::Invitation;
 use crate::placement::{CoreMask, core_of, host_name};
+use crate::pytorch;
 use crate::status::{MappedSlot, StatusPage};
 
 use bootstrap::ControlBootstrap;
@@ -52,7 +54,7 @@ pub struct RankContext {
     pub slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
     /// More ranks than cores share this host.
     pub oversubscribed: bool,
-    /// The cores that ranks of this host may use, ascending.
+    /// The cores that ranks of this host may use, in the order in which they take them.
     pub cores: Vec<u32>,
     /// The core that this process is bound to; None: not bound.
     pub core: Option<u32>,
@@ -92,7 +94,12 @@ pub fn rank_main(
     args: &[OsString],
     make: &mut dyn FnMut(RankContext) -> Result<Box<dyn RankSide>, Failure>,
 ) -> Result<(), Departure> {
-    let (rank, invitation, page) = accept(args)?;
+    let Accepted { rank, invitation, memory, page } = accept(args)?;
+    let instead = pytorch::is_asked(&invitation.spec).then(|| {
+        let across = (!invitation.hosts.is_empty()).then_some(invitation.address);
+        pytorch::become_python(rank, [&memory[0], &memory[1]], &invitation.spec, across)
+    });
+    drop(memory);
     let slot = MappedSlot::new(Arc::new(page), rank);
     let slot: Arc<dyn AsRef<StatusSlot> + Send + Sync> = Arc::new(slot);
     let host = host_name();
@@ -112,7 +119,7 @@ pub fn rank_main(
         spec: invitation.spec,
         guardian: guardian.clone(),
     };
-    let made = catch_unwind(AssertUnwindSafe(|| make(context)));
+    let made = catch_unwind(AssertUnwindSafe(|| instead.map_or_else(|| make(context), Err)));
     let made = made.map_err(|payload| Departure::from_panic(&*payload))?;
     let (side, failure) = match made {
         Ok(side) => (Some(side), None),
@@ -122,8 +129,17 @@ pub fn rank_main(
     serve(&channel, &guardian, side)
 }
 
+/// What a rank's process was started with.
+struct Accepted {
+    rank: u32,
+    invitation: Invitation,
+    /// The memory of the invitation and of the status page.
+    memory: [File; 2],
+    page: StatusPage,
+}
+
 /// Takes over what the arguments name.
-fn accept(args: &[OsString]) -> Result<(u32, Invitation, StatusPage), Departure> {
+fn accept(args: &[OsString]) -> Result<Accepted, Departure> {
     let no = |why: String| Departure::NotInvited(why);
     let text = find_argument(args).ok_or_else(|| no(format!("no argument `{ARGUMENT}...`")))?;
     let parts: Vec<&str> = text.split(',').collect();
@@ -136,8 +152,8 @@ fn accept(args: &[OsString]) -> Result<(u32, Invitation, StatusPage), Departure>
         (None, Err(_)) => Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "no descriptor")),
         (Some(_), _) => sealed_memory_at(place),
     };
-    let memory = take(invitation).map_err(|error| no(format!("descriptor {invitation}: {error}")))?;
-    let invitation = Invitation::from_memory(&memory).map_err(|error| no(format!("the invitation: {error}")))?;
+    let invited = take(invitation).map_err(|error| no(format!("descriptor {invitation}: {error}")))?;
+    let invitation = Invitation::from_memory(&invited).map_err(|error| no(format!("the invitation: {error}")))?;
     let rank = match seat {
         Some(seat) => seat.rank(invitation.spec.ranks).map_err(no)?,
         None => rank.parse().map_err(|_| no(format!("`{rank}` is no rank")))?,
@@ -153,7 +169,7 @@ fn accept(args: &[OsString]) -> Result<(u32, Invitation, StatusPage), Departure>
         let core = core_of(index, &invitation.cores).filter(|_| invitation.bound);
         core.map_or(Ok(()), |core| CoreMask::of(&[core]).bind_this_thread()).map_err(Departure::System)?;
     }
-    Ok((rank, invitation, page))
+    Ok(Accepted { rank, invitation, memory: [invited, memory], page })
 }
 
 fn send(channel: &Mutex<RankChannel>, message: &FromRank) -> Result<(), Departure> {

@@ -103,7 +103,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         // Pods are hosts to each other even on one node, and Kubernetes does not say how many share one.
         also: &[LOCAL_WORLD_SIZE, COORDINATOR],
         local_size: LOCAL_WORLD_SIZE,
-        job: &[COORDINATOR],
+        job: &[],
     },
 ];
 

@@ -22,7 +22,7 @@ struct Served {
 
 fn serve(size: u32) -> Served {
     let secret = Secret::fresh().unwrap();
-    let mut rendezvous = Rendezvous::open(std::net::Ipv4Addr::LOCALHOST.into(), secret.clone(), size).unwrap();
+    let mut rendezvous = Rendezvous::open("127.0.0.1:0".parse().unwrap(), secret.clone(), size).unwrap();
     let (address, stop) = (rendezvous.address().unwrap(), Arc::new(AtomicBool::new(false)));
     let stopped = stop.clone();
     let thread = std::thread::spawn(move || {

@@ -13,10 +13,6 @@ use serde_json::json;
 use crate::commands::validate::plan::{self, Outlook};
 use crate::{Failure, adopted, terminal};
 
-/// What a run in several pods would be told.
-const ONE_POD: &str = "ranks in several pods are refused by this version (docs/launchers.md); `--ranks 1` starts all \
-                       ranks in one";
-
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let named = matches.get_one::<String>("for");
     let target = TARGETS.iter().find(|target| named.is_some_and(|name| name == target.name));
@@ -26,15 +22,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let (file, mut plan) = plan::load(path)?;
     let ranks = ranks(matches, &plan)?;
     let nodes = nodes(&options, ranks, target)?;
-    // Pods are refused as a whole, of which the notes tell.
-    let hosts = if target.rank_per_node { 1 } else { nodes };
     if ranks > 1 {
         adopted::skip_impossible(&mut plan, target.launcher);
     }
-    let (outlook, running) = outlook(file, &plan, (ranks, hosts), target);
+    let (outlook, running) = outlook(file, &plan, (ranks, nodes), target);
     if running.is_empty() {
         let why = outlook.skipped.first().map(|first| format!("{}: {}", first.name, first.reason));
-        return Err(Failure::new("every case of the plan would be skipped", why, None));
+        let alone = "`--ranks 1` makes a job of one process, which starts the ranks of every case itself, on one host";
+        let hint = (ranks > 1).then_some(alone);
+        return Err(Failure::new("every case of the plan would be skipped", why, hint));
     }
     let mut job = Job {
         experiment: plan.experiment.clone(),
@@ -160,8 +156,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, (ranks, hosts): (u32, u32), target:
 }
 
 fn is_launched(case: &Case) -> bool {
-    !suite::is_pytorch(case)
-        && case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched)
+    case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched)
 }
 
 /// Cores that each process keeps busy: a rank, or all ranks of a case.
@@ -205,9 +200,6 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
     }
     for (reason, names) in outlook.by_reason() {
         notes.push(format!("skipped, {} of {all}: {reason}", names.len()));
-    }
-    if target.rank_per_node && job.ranks > 1 {
-        notes.push(ONE_POD.to_owned());
     }
     if target.rank_per_node && !job.options.iter().any(|(name, _)| *name == "claim") {
         notes.push("without --claim the record is gone with its pod; `kubectl logs` has the table".to_owned());

@@ -39,6 +39,7 @@ fn what_cannot_be_a_job_is_refused() {
     refused("slurm", "plan.yaml", "--program=-x", &["`--program`"]);
     place.write("mpi.yaml", "experiment: mpi\ncases: [{benchmark: collective, op: barrier, ranks: 2, backend: mpi}]\n");
     refused("mpirun", "mpi.yaml", "--nodes 2", &["--hostfile"]);
+    refused("kubernetes", "two.yaml", "--image x", &["`shm` needs all ranks on one host", "`--ranks 1`"]);
     refused("torchrun", "mpi.yaml", "", &["every case of the plan would be skipped", "torchrun starts no MPI ranks"]);
     assert_eq!(place.names(), ["bad.yaml", "mpi.yaml", "plan.yaml", "two.yaml"], "nothing is written");
 }
@@ -182,9 +183,12 @@ fn kubernetes_takes_the_job() {
         return skip::skip("gen-job against the Kubernetes schema", why);
     }
     let place = Place::new();
-    let odd = format!("{PLAN}# \u{e9} 'quotes' \"and\" {{braces}}: \\ \u{1f600}\r\n");
+    // Pods are hosts to each other: not all of a plan can run there.
+    let pods = format!("{PLAN}  - {{benchmark: collective, op: broadcast, ranks: 2, backend: gloo}}\n");
+    let pods = pods.as_str();
+    let odd = format!("{pods}# \u{e9} 'quotes' \"and\" {{braces}}: \\ \u{1f600}\r\n");
     for (plan, arguments, kinds) in [
-        (PLAN, "--namespace bench --time 10 --claim kept --secret mine", "ConfigMap\nService\nJob\n"),
+        (pods, "--namespace bench --time 10 --claim kept --secret mine", "ConfigMap\nService\nJob\n"),
         (PLAN, "--ranks 1", "ConfigMap\nJob\n"),
         (odd.as_str(), "", "ConfigMap\nService\nJob\n"),
     ] {

@@ -1,0 +1,172 @@
+//! How the processes of a job find their coordinator and know that it is theirs: by a file in a folder that they share
+//! (`notice`), or at an address that all of them were told, with a secret that all were given in a file. The second is
+//! for hosts that share no folder, the pods of a Kubernetes Job above all.
+
+use std::fs::File;
+use std::io::Read;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use measure::WorldSpec;
+use serde_json::Map;
+
+use crate::control::Secret;
+use crate::invitation::Invitation;
+use crate::placement::host_name;
+use crate::rank::{COORDINATOR, SECRET_FILE};
+use crate::reach;
+
+use super::notice::{self, Notice, Published};
+use super::{Adoption, Variables};
+
+/// A secret of fewer bytes could be guessed by whoever listens to one handshake: 16 random ones as hex digits are enough.
+const SHORTEST: usize = 32;
+/// No secret is longer; what is was not meant.
+const LONGEST: u64 = 4 << 10;
+
+/// Where the processes of a job meet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Meeting {
+    /// A file in this folder names the coordinator and holds the run's secret.
+    Folder(PathBuf),
+    /// The coordinator listens at this `HOST:PORT`, and all have the secret of this file.
+    Address { place: String, secret: PathBuf },
+}
+
+impl Meeting {
+    /// What the environment says.
+    ///
+    /// # Errors
+    /// What is missing, when ranks are on several hosts; or half of what was meant.
+    pub(super) fn of(variable: Variables<'_>, several: bool) -> Result<Self, String> {
+        match (variable(COORDINATOR), variable(SECRET_FILE)) {
+            (Some(place), Some(secret)) => {
+                port(&place)?;
+                Ok(Self::Address { place, secret: PathBuf::from(secret) })
+            }
+            (None, Some(_)) => Err(format!("{SECRET_FILE} is set, and {COORDINATOR} does not say where they meet")),
+            // Pods share no folder unless somebody says so.
+            (Some(_), None) if several && variable("RANKMARK_RENDEZVOUS_DIR").is_none() => {
+                Err(format!("{COORDINATOR} is set, and no {SECRET_FILE} with what they prove themselves by"))
+            }
+            (_, None) => notice::folder(variable, several).map(Self::Folder),
+        }
+    }
+
+    /// The secret of the coordinator that opens this meeting.
+    ///
+    /// # Errors
+    /// When there is none to be had.
+    pub(super) fn secret(&self, job: &str) -> Result<Secret, String> {
+        match self {
+            Self::Folder(_) => Secret::fresh().map_err(|error| format!("making a secret: {error}")),
+            Self::Address { secret, .. } => given(secret, job),
+        }
+    }
+
+    /// Where its coordinator listens; port 0: on any.
+    ///
+    /// # Errors
+    /// When that is no address of this host, or none leads to others.
+    pub(super) fn listening(&self, several: bool, interface: Option<&str>) -> Result<SocketAddr, String> {
+        let outward = || reach::outward(interface).map(|found| found.address);
+        let Self::Address { place, .. } = self else {
+            let address = if several { outward()? } else { IpAddr::V4(Ipv4Addr::LOCALHOST) };
+            return Ok(SocketAddr::new(address, 0));
+        };
+        let port = port(place)?;
+        if interface.is_some() {
+            return Ok(SocketAddr::new(outward()?, port));
+        }
+        match resolve(place) {
+            Ok(addresses) => addresses.iter().find(|address| reach::is_own(address.ip())).copied().ok_or_else(|| {
+                let named: Vec<String> = addresses.iter().map(|address| address.ip().to_string()).collect();
+                format!("{COORDINATOR} is {place}, which is {}, no address of rank 0's host", named.join(", "))
+            }),
+            // The name of a pod that starts just now may not be known yet, not even to itself.
+            Err(_) => Ok(SocketAddr::new(outward()?, port)),
+        }
+    }
+
+    /// Makes known that the coordinator listens at `address`.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub(super) fn announce(&self, job: &str, invitation: Invitation) -> Result<Option<Published>, String> {
+        let Self::Folder(folder) = self else { return Ok(None) };
+        let pid = std::process::id();
+        let started = notice::began(pid).ok_or("reading /proc/self/stat")?;
+        notice::publish(folder, job, &Notice { pid, started, host: host_name(), invitation }).map(Some)
+    }
+
+    /// How to join the coordinator of this process's job: the places to try, in turn.
+    ///
+    /// # Errors
+    /// Why that is not known, or not yet.
+    pub(super) fn find(&self, adoption: &Adoption) -> Result<Vec<Invitation>, String> {
+        match self {
+            Self::Folder(folder) => Ok(vec![notice::read(folder, &adoption.job)?.invitation]),
+            Self::Address { place, secret } => {
+                let secret = given(secret, &adoption.job)?;
+                let spec = || WorldSpec { ranks: adoption.size, fields: Map::new() };
+                let to = |address| Invitation::new(address, &secret, std::time::Duration::ZERO, (Vec::new(), false), spec());
+                Ok(resolve(place)?.into_iter().map(to).collect())
+            }
+        }
+    }
+
+    /// What must be so on all hosts for ranks to find it.
+    pub(super) fn demands(&self) -> String {
+        let reached = "they must reach the address on which the coordinator listens, which RANKMARK_INTERFACE chooses";
+        match self {
+            Self::Folder(folder) => {
+                let local =
+                    notice::kept_local(folder).map_or_else(String::new, |kind| format!(" (it is on {kind} here)"));
+                format!(
+                    "the folder {}{local} must be the same on all hosts, or RANKMARK_RENDEZVOUS_DIR name one that is \
+                     (or {COORDINATOR} and {SECRET_FILE} tell them all), and {reached}",
+                    folder.display()
+                )
+            }
+            Self::Address { place, secret } => {
+                format!("{} must hold the same on all hosts, {place} lead to that of rank 0, and {reached}", secret.display())
+            }
+        }
+    }
+}
+
+/// The port of `HOST:PORT`.
+fn port(place: &str) -> Result<u16, String> {
+    let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
+    port.filter(|port| *port > 0).ok_or_else(|| format!("{COORDINATOR} is `{}`, not HOST:PORT", place.escape_debug()))
+}
+
+/// Its addresses; never none.
+fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
+    let found: Vec<SocketAddr> =
+        place.to_socket_addrs().map_err(|error| format!("looking for {place}: {error}"))?.collect();
+    if found.is_empty() { Err(format!("{place} has no address")) } else { Ok(found) }
+}
+
+/// The secret that all processes of a job were given in a file. Links are followed: Kubernetes mounts Secrets as links, and
+/// owned by root, for whoever is in the pod's group.
+fn given(path: &Path, job: &str) -> Result<Secret, String> {
+    let told = |why: String| format!("{SECRET_FILE} is {}: {why}", path.display());
+    let read = || -> std::io::Result<(u32, Vec<u8>)> {
+        let file = File::open(path)?;
+        let (mode, mut bytes) = (file.metadata()?.permissions().mode(), Vec::new());
+        file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+        Ok((mode, bytes))
+    };
+    let (mode, bytes) = read().map_err(|error| told(error.to_string()))?;
+    if mode & 0o007 != 0 {
+        return Err(told(format!("it is open to all users (mode {:o})", mode & 0o777)));
+    }
+    let bytes = bytes.trim_ascii_end();
+    if bytes.len() < SHORTEST || bytes.len() as u64 > LONGEST {
+        let enough = "`head -c 32 /dev/urandom | base64` makes one";
+        return Err(told(format!("a secret has from {SHORTEST} to {LONGEST} bytes, and this one has not ({enough})")));
+    }
+    Ok(Secret::of_job(bytes, job))
+}
