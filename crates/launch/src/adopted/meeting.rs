@@ -31,19 +31,20 @@ pub(super) enum Meeting {
     /// A file in this folder names the coordinator and holds the run's secret.
     Folder(PathBuf),
     /// The coordinator listens at this `HOST:PORT`, and all have the secret of this file.
-    Address { place: String, secret: PathBuf },
+    Address { place: String, file: PathBuf, secret: Secret },
 }
 
 impl Meeting {
     /// What the environment says.
     ///
     /// # Errors
-    /// What is missing, when ranks are on several hosts; or half of what was meant.
+    /// What is missing, when ranks are on several hosts; half of what was meant; a file that holds no secret.
     pub(super) fn of(variable: Variables<'_>, several: bool) -> Result<Self, String> {
         match (variable(COORDINATOR), variable(SECRET_FILE)) {
-            (Some(place), Some(secret)) => {
+            (Some(place), Some(file)) => {
                 port(&place)?;
-                Ok(Self::Address { place, secret: PathBuf::from(secret) })
+                let file = PathBuf::from(file);
+                Ok(Self::Address { place, secret: given(&file)?, file })
             }
             (None, Some(_)) => Err(format!("{SECRET_FILE} is set, and {COORDINATOR} does not say where they meet")),
             // Pods share no folder unless somebody says so.
@@ -61,7 +62,7 @@ impl Meeting {
     pub(super) fn secret(&self, job: &str) -> Result<Secret, String> {
         match self {
             Self::Folder(_) => Secret::fresh().map_err(|error| format!("making a secret: {error}")),
-            Self::Address { secret, .. } => given(secret, job),
+            Self::Address { secret, .. } => Ok(secret.of_job(job)),
         }
     }
 
@@ -107,8 +108,8 @@ impl Meeting {
     pub(super) fn find(&self, adoption: &Adoption) -> Result<Vec<Invitation>, String> {
         match self {
             Self::Folder(folder) => Ok(vec![notice::read(folder, &adoption.job)?.invitation]),
-            Self::Address { place, secret } => {
-                let secret = given(secret, &adoption.job)?;
+            Self::Address { place, secret, .. } => {
+                let secret = secret.of_job(&adoption.job);
                 let spec = || WorldSpec { ranks: adoption.size, fields: Map::new() };
                 let to = |address| Invitation::new(address, &secret, std::time::Duration::ZERO, (Vec::new(), false), spec());
                 Ok(resolve(place)?.into_iter().map(to).collect())
@@ -129,8 +130,8 @@ impl Meeting {
                     folder.display()
                 )
             }
-            Self::Address { place, secret } => {
-                format!("{} must hold the same on all hosts, {place} lead to that of rank 0, and {reached}", secret.display())
+            Self::Address { place, file, .. } => {
+                format!("{} must hold the same on all hosts, {place} lead to that of rank 0, and {reached}", file.display())
             }
         }
     }
@@ -151,7 +152,7 @@ fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
 
 /// The secret that all processes of a job were given in a file. Links are followed: Kubernetes mounts Secrets as links, and
 /// owned by root, for whoever is in the pod's group.
-fn given(path: &Path, job: &str) -> Result<Secret, String> {
+fn given(path: &Path) -> Result<Secret, String> {
     let told = |why: String| format!("{SECRET_FILE} is {}: {why}", path.display());
     let read = || -> std::io::Result<(u32, Vec<u8>)> {
         let file = File::open(path)?;
@@ -168,5 +169,5 @@ fn given(path: &Path, job: &str) -> Result<Secret, String> {
         let enough = "`head -c 32 /dev/urandom | base64` makes one";
         return Err(told(format!("a secret has from {SHORTEST} to {LONGEST} bytes, and this one has not ({enough})")));
     }
-    Ok(Secret::of_job(bytes, job))
+    Ok(Secret::given(bytes))
 }

@@ -150,7 +150,9 @@ fn what_could_not_be_right_is_refused() {
     assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
     let apart = why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]);
     assert!(apart.contains("3 ranks on several hosts, and RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"), "{apart}");
-    let secret = ("RANKMARK_SECRET_FILE", "/secret");
+    let file = tempfile::tempdir().unwrap();
+    let file = secret(file.path(), "secret", b'a', 0o600).to_string_lossy().into_owned();
+    let secret = ("RANKMARK_SECRET_FILE", file.as_str());
     assert!(why(SRUN, &[secret]).contains("RANKMARK_COORDINATOR does not say where they meet"));
     for place in ["sweep-0", ":29400", "sweep-0:", "sweep-0:0", "sweep-0:70000"] {
         assert!(why(POD, &[secret, ("RANKMARK_COORDINATOR", place)]).contains("not HOST:PORT"), "{place}");
@@ -287,7 +289,12 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
 
 /// A place of a job whose processes were told where to meet and were given this secret.
 fn told(place: &str, secret: &Path, rank: u32, size: u32) -> Adoption {
-    let meeting = Meeting::Address { place: place.to_owned(), secret: secret.to_owned() };
+    let variable = |name: &str| match name {
+        "RANKMARK_COORDINATOR" => Some(place.to_owned()),
+        "RANKMARK_SECRET_FILE" => Some(secret.to_string_lossy().into_owned()),
+        _ => None,
+    };
+    let meeting = Meeting::of(&variable, true).unwrap();
     Adoption { rank, size, job: "a job".to_owned(), meeting, ..adopted(POD) }
 }
 
@@ -351,9 +358,10 @@ fn who_was_given_another_secret_is_not_let_in() {
 #[test]
 fn a_secret_that_all_can_read_or_guess_is_none() {
     let folder = tempfile::tempdir().unwrap();
+    // Whichever process it is: none waits for others in vain.
     let why = |path: &Path| {
-        let verdict = gathering(told(&free_place(), path, 0, 2), SHORT).join().unwrap();
-        verdict.err().expect("refused").to_string()
+        let file = ("RANKMARK_SECRET_FILE", path.to_str().unwrap());
+        of(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1"), file]).err().expect("refused").to_string()
     };
     assert!(why(&secret(folder.path(), "open", b'a', 0o644)).contains("open to all users (mode 644)"));
     let short = folder.path().join("short");
@@ -368,7 +376,8 @@ fn a_secret_that_all_can_read_or_guess_is_none() {
 #[test]
 fn the_coordinator_listens_where_others_look_for_it() {
     let listening = |place: &str, interface| {
-        let meeting = Meeting::Address { place: place.to_owned(), secret: PathBuf::new() };
+        let secret = Secret::fresh().unwrap();
+        let meeting = Meeting::Address { place: place.to_owned(), file: PathBuf::new(), secret };
         meeting.listening(true, interface)
     };
     assert_eq!(listening("127.0.0.1:29400", None), Ok("127.0.0.1:29400".parse().unwrap()));

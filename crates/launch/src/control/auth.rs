@@ -55,12 +55,17 @@ impl Secret {
         Self(self.derive("world", Role::Coordinator, &[], world).finalize().into_bytes().into())
     }
 
-    /// The secret of a job whose processes were all given these bytes, which may serve for many jobs. A handshake cannot
-    /// be repeated in another one: both sides bring nonces of their own.
+    /// From bytes that somebody gave to all processes of a job.
     #[must_use]
-    pub fn of_job(given: &[u8], job: &str) -> Self {
-        let keyed = keyed(given).chain_update("rankmark control job\n").chain_update(job);
-        Self(keyed.finalize().into_bytes().into())
+    pub fn given(bytes: &[u8]) -> Self {
+        Self(keyed(bytes).chain_update("rankmark control given\n").finalize().into_bytes().into())
+    }
+
+    /// The secret of one job, of which this one may serve for many. A handshake cannot be repeated in another one: both
+    /// sides bring nonces of their own.
+    #[must_use]
+    pub fn of_job(&self, job: &str) -> Self {
+        Self(keyed(&self.0).chain_update("rankmark control job\n").chain_update(job).finalize().into_bytes().into())
     }
 
     /// One that was inherited.

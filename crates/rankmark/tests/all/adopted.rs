@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::place::{Live, Place, reason, statuses};
+use crate::place::{Ended, Live, Place, reason, statuses};
 use crate::processes::{self, Aim};
 use crate::skip;
 
@@ -25,11 +25,11 @@ fn step<'a>(place: &'a Place, ranks: u32, arguments: &str) -> Vec<Live<'a>> {
 }
 
 /// Starts as many processes, each with what its launcher says to it.
-fn start<'a, const N: usize>(
+fn start<'a, V: IntoIterator<Item = (&'static str, String)>>(
     place: &'a Place,
     ranks: u32,
     arguments: &str,
-    variables: impl Fn(u32) -> [(&'static str, String); N],
+    variables: impl Fn(u32) -> V,
 ) -> Vec<Live<'a>> {
     let runtime = place.path("runtime");
     if !runtime.exists() {
@@ -82,33 +82,33 @@ fn other_numbers_of_ranks_are_skipped_and_all_processes_say_the_same() {
     assert!(ended[0].out.contains("shm") && ended[1].out.is_empty(), "{ended:?}");
 }
 
+/// Starts two processes with what a pod of an indexed Job has in its environment, and more.
+fn pods(place: &Place, arguments: &str, more: &[(&'static str, &str)]) -> Vec<Ended> {
+    let pod = |rank: u32| {
+        let own = [
+            ("JOB_COMPLETION_INDEX", rank.to_string()),
+            ("RANKMARK_WORLD_SIZE", "2".to_owned()),
+            ("RANKMARK_LOCAL_WORLD_SIZE", "1".to_owned()),
+            ("RANKMARK_COORDINATOR", "sweep-0.sweep:29400".to_owned()),
+        ];
+        own.into_iter().chain(more.iter().map(|(name, value)| (*name, (*value).to_owned())))
+    };
+    start(place, 2, arguments, pod).into_iter().map(Live::wait).collect()
+}
+
 #[test]
 fn pods_of_a_job_are_one_run() {
     let place = Place::new();
-    let pods = |local: &'static str, variable: &'static str| {
-        let pod = move |rank: u32| {
-            [
-                ("JOB_COMPLETION_INDEX", rank.to_string()),
-                (variable, "2".to_owned()),
-                ("RANKMARK_LOCAL_WORLD_SIZE", local.to_owned()),
-                ("RANKMARK_COORDINATOR", "sweep-0.sweep:29400".to_owned()),
-            ]
-        };
-        let arguments = format!("comm all_reduce --backend shm,mpi {FIXED}");
-        start(&place, 2, &arguments, pod).into_iter().map(Live::wait).collect::<Vec<_>>()
-    };
-    // Pods are hosts to each other.
-    for ended in pods("1", "RANKMARK_WORLD_SIZE") {
-        ended.refuses(&[
-            "a Kubernetes Job started 2 ranks on several hosts",
-            "no backend of its ranks reaches from pod to pod",
-        ]);
+    let arguments = format!("comm all_reduce --backend shm,mpi {FIXED}");
+    // Pods are hosts to each other, and share no folder.
+    for ended in pods(&place, &arguments, &[]) {
+        ended.refuses(&["a Kubernetes Job started 2 ranks on several hosts", "no RANKMARK_SECRET_FILE"]);
     }
     // Each would think that it is alone.
-    for ended in pods("2", "OTHER") {
-        ended.refuses(&["nothing says which Job of how many pods this is", "RANKMARK_WORLD_SIZE=1 makes each pod"]);
+    for ended in pods(&place, &arguments, &[("RANKMARK_WORLD_SIZE", "")]) {
+        ended.refuses(&["sets RANKMARK_WORLD_SIZE to ``"]);
     }
-    let ended = pods("2", "RANKMARK_WORLD_SIZE");
+    let ended = pods(&place, &arguments, &[("RANKMARK_LOCAL_WORLD_SIZE", "2")]);
     assert!(ended.iter().all(|ended| ended.status.code() == Some(0)), "{ended:?}");
     assert!(ended[0].out.contains("all_reduce") && ended[1].out.is_empty(), "only rank 0 speaks");
     let cases = place.cases("r");
@@ -118,13 +118,56 @@ fn pods_of_a_job_are_one_run() {
 }
 
 #[test]
-fn ranks_that_are_no_python_leave_pytorch_out() {
+fn pods_meet_where_their_job_says() {
+    let place = Place::new();
+    place.write("secret", "the head of /dev/urandom, 32 bytes of it\n");
+    let secret = place.path("secret");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (at, secret_path) = (format!("127.0.0.1:{port}"), secret.to_string_lossy().into_owned());
+    let told = [("RANKMARK_COORDINATOR", at.as_str()), ("RANKMARK_SECRET_FILE", secret_path.as_str())];
+    let arguments = format!("comm all_reduce --backend shm {FIXED}");
+    // A secret that all users can read is none.
+    make_mode(&secret, 0o644);
+    let ended = pods(&place, &arguments, &told);
+    assert!(ended.iter().all(|ended| ended.status.code() == Some(2)), "{ended:?}");
+    assert!(ended[0].err.contains("open to all users"), "{ended:?}");
+    make_mode(&secret, 0o440);
+    let ended = pods(&place, &arguments, &told);
+    assert!(ended.iter().all(|ended| ended.status.code() == Some(0)), "{ended:?}");
+    let cases = place.cases("r");
+    assert_eq!((statuses(&cases), &cases[0]["wrong"]), ([1, 0, 0, 0], &0.into()));
+    let record = place.read("r/run.json");
+    assert!(!record.contains("urandom") && !record.contains("RANKMARK_SECRET_FILE"), "{record}");
+    assert!(!place.path("runtime").join("rankmark").exists(), "no file names the coordinator");
+    // One that never comes is named.
+    let alone = [told[0], told[1], ("RANKMARK_WORLD_SIZE", "3"), ("RANKMARK_ARRIVAL", "1")];
+    let ended = pods(&place, &arguments, &alone);
+    assert!(ended.iter().all(|ended| ended.status.code() != Some(0)), "{ended:?}");
+    assert!(ended[0].err.contains("rank 2 never arrived within 1 s"), "{ended:?}");
+}
+
+fn make_mode(path: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+#[test]
+fn a_launchers_ranks_become_python() {
     let place = Place::new();
     let arguments = format!("comm all_reduce --runtime native,pytorch --python ./no/python {FIXED}");
     step(&place, 2, &arguments).into_iter().for_each(|live| drop(live.wait().exits(0)));
     let cases = place.cases("r");
     assert_eq!(statuses(&cases), [1, 0, 1, 0]);
-    assert!(reason(&cases[1]).starts_with("srun started these ranks, which are no Python"), "{}", reason(&cases[1]));
+    assert!(reason(&cases[1]).contains("./no/python is no program that can be run"), "{}", reason(&cases[1]));
+
+    let Some(python) = crate::pytorch::torch("PyTorch ranks of a launcher") else { return };
+    let place = Place::new();
+    // Two kinds of worlds, one after the other in the same processes.
+    let arguments = format!("comm all_reduce,all_gather --runtime native,pytorch --python {python} {FIXED}");
+    step(&place, 2, &arguments).into_iter().for_each(|live| drop(live.wait().exits(0)));
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [4, 0, 0, 0]);
+    assert!(cases.iter().all(|line| line["ranks"] == 2 && line["wrong"] == 0), "{cases:?}");
 }
 
 #[test]
@@ -275,4 +318,12 @@ fn torchrun_starts_ranks() {
         reason(skipped).contains("torchrun starts no MPI ranks") || reason(skipped).contains("not ready"),
         "{skipped}"
     );
+    // What torchrun is for: the Python beside it has torch.
+    let place = Place::new();
+    let python = torchrun.with_file_name("python");
+    let both = format!("comm all_reduce --runtime native,pytorch --python {} {FIXED}", python.display());
+    place.command_under(&launcher, &both).run().exits(0);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [2, 0, 0, 0], "{cases:?}");
+    assert!(cases.iter().all(|line| line["wrong"] == 0), "{cases:?}");
 }

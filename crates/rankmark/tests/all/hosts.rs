@@ -191,3 +191,63 @@ fn a_slow_link_shows_at_its_host() {
     let told = format!("as long with rank {slow} on h2 as with rank ");
     assert!(said.contains(&told), "`{told}` is missing in {said}");
 }
+
+/// Two pods on two hosts; each must end with this code.
+fn run_pods(hosts: &Hosts, place: &Place, arguments: &str, code: i32) {
+    let secret = place.path("secret");
+    place.write("secret", "the head of /dev/urandom, 32 bytes of it\n");
+    make_private(&secret);
+    let live: Vec<_> = hosts.pods(place, &secret, arguments).into_iter().map(crate::place::Starting::start).collect();
+    live.into_iter().for_each(|live| drop(live.wait().exits(code)));
+}
+
+fn make_private(path: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o400)).unwrap();
+}
+
+#[test]
+fn pods_on_two_hosts_meet_without_a_folder() {
+    let Some(hosts) = Hosts::new("pods on two hosts", 2) else { return };
+    let place = Place::new();
+    run_pods(&hosts, &place, &format!("comm all_reduce --backend shm --bytes 1KiB {FIXED}"), 2);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [0, 0, 1, 0]);
+    assert_eq!(reason(&cases[0]), "`shm` needs all ranks on one host, and they are on h0, h1");
+}
+
+#[test]
+fn pytorch_reaches_other_hosts() {
+    let test = "PyTorch ranks on two hosts";
+    let Some(python) = crate::pytorch::torch(test) else { return };
+    let Some(hosts) = Hosts::new(test, 2) else { return };
+    let place = Place::new();
+    let arguments = format!(
+        "comm all_reduce,all_gather --backend gloo --python {python} --mode streaming,isolated --bytes 256KiB {FIXED}"
+    );
+    run_pods(&hosts, &place, &arguments, 0);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [4, 0, 0, 0], "{cases:?}");
+    for line in &cases {
+        assert_eq!((&line["wrong"], &line["hosts"]), (&json!(0), &json!(2)), "{line}");
+        expect_clock(line, 0);
+        assert_eq!(line.get("starts_apart_s").is_some(), line["mode"] == "isolated", "{line}");
+        // 128 KiB or 256 KiB over a link of 1 Gbit/s.
+        assert!(line["time_s"]["median"].as_f64().unwrap() > 0.5e-3, "{line}");
+    }
+    assert_eq!(placed(&place), ["h0", "h1"]);
+
+    let place = Place::new();
+    let training = format!("train --model mlp --batch 2 --seed 7 --threads 1 --python {python} --steps 4 --quiet");
+    run_pods(&hosts, &place, &format!("{training} --runtime pytorch --output-dir r"), 0);
+    place.run(&format!("{training} --runtime pytorch,native --ranks 2 --output-dir one")).exits(0);
+    let losses = |line: &Value| -> Vec<f64> {
+        line["loss"].as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect()
+    };
+    let over = losses(&place.cases("r")[0]);
+    assert_eq!(over.len(), 4);
+    for other in place.cases("one") {
+        let other = losses(&other);
+        assert!(over.iter().zip(&other).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs()), "{over:?} {other:?}");
+    }
+}

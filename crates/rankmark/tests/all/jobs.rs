@@ -29,7 +29,7 @@ fn what_cannot_be_a_job_is_refused() {
     refused("slurm", "bad.yaml", "", &["nothing"]);
     refused("slurm", "plan.yaml", "--image x", &["`--image` is not for slurm", "slurm takes --job-name"]);
     refused("kubernetes", "plan.yaml", "--image x --nodes 2", &["`--nodes` is not for kubernetes"]);
-    refused("kubernetes", "plan.yaml", "", &["needs a container image", "--image "]);
+    refused("kubernetes", "plan.yaml", "--ranks 1", &["needs a container image", "--image "]);
     refused("mpirun", "plan.yaml", "--ranks 3", &["no case of the plan has 3 ranks", "of 1, 2 ranks"]);
     refused("slurm", "plan.yaml", "--nodes 3", &["2 ranks do not fit 3 nodes"]);
     refused("slurm", "plan.yaml", "--nodes 2 --ntasks-per-node 2", &["2 ranks do not fit 2 nodes, 2 on each"]);

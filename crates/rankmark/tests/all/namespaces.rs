@@ -147,6 +147,26 @@ impl Hosts {
         starting
     }
 
+    /// The program as two pods of a Kubernetes Job, one on each of two hosts, which share no folder: they meet at the
+    /// first's address with the secret of this file. In rank order.
+    pub(crate) fn pods<'a>(&self, place: &'a Place, secret: &Path, arguments: &str) -> Vec<Starting<'a>> {
+        let pod = |rank: usize| {
+            let script = place.path(&format!("pod{rank}"));
+            std::fs::write(&script, format!("hostname h{rank}\nexec \"$@\"\n")).unwrap();
+            let enter = format!("ip netns exec {} unshare --uts sh {}", self.space(rank), script.display());
+            let mut starting = place.command_under(&enter, arguments);
+            starting.command.envs([
+                ("JOB_COMPLETION_INDEX", rank.to_string().as_str()),
+                ("RANKMARK_WORLD_SIZE", "2"),
+                ("RANKMARK_LOCAL_WORLD_SIZE", "1"),
+                ("RANKMARK_COORDINATOR", "10.77.0.1:29400"),
+                ("RANKMARK_SECRET_FILE", secret.to_string_lossy().as_ref()),
+            ]);
+            starting
+        };
+        (0..2).map(pod).collect()
+    }
+
     fn bridge(&self) -> String {
         format!("{}b", self.prefix)
     }

@@ -9,7 +9,7 @@ use crate::skip;
 const FIXED: &str = "--iters 6 --warmup 1 --limits false --output-dir r";
 
 /// A Python that has torch: RANKMARK_TEST_PYTHON, or `python3`.
-fn torch(test: &str) -> Option<String> {
+pub(crate) fn torch(test: &str) -> Option<String> {
     let python = std::env::var("RANKMARK_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let found =
         Command::new(&python).args(["-c", "import torch.distributed as d; assert d.is_gloo_available()"]).output();
