@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{CaseLine, Caveat};
+use record::{CaseLine, Caveat, Placement};
 use serde_json::Value;
 
 use crate::Run;
@@ -34,9 +34,8 @@ impl Way<'_> {
 pub(crate) fn sentences(operation: &Operation, run: &Run) -> Vec<String> {
     let mut groups: BTreeMap<(String, bool), BTreeMap<u64, Vec<Way>>> = BTreeMap::new();
     for point in operation.points() {
-        // Two on one core wait for each other, and say nothing of the way between them.
-        let Some(peer) = peer(point.case).filter(|_| !point.has(Caveat::Oversubscribed)) else { continue };
         let hosts = run.placement.iter().find(|placement| placement.ranks == point.case.ranks);
+        let Some(peer) = peer(point.case).filter(|peer| !may_share_a_core(*peer, point, hosts)) else { continue };
         let host = |rank: usize| hosts.and_then(|placement| placement.hosts.get(rank)).map(String::as_str);
         let near = host(peer) == host(0);
         let way = Way { peer, host: host(peer), point };
@@ -44,6 +43,14 @@ pub(crate) fn sentences(operation: &Operation, run: &Run) -> Vec<String> {
         sizes.entry(point.bytes.unwrap_or(0)).or_default().push(way);
     }
     groups.values().filter_map(|sizes| sizes.iter().rev().find_map(|(size, ways)| slow(*size, ways))).collect()
+}
+
+/// Two on one core wait for each other, and say nothing of the way between them. Hosts may be containers of one machine, and
+/// then have the same cores.
+fn may_share_a_core(peer: usize, point: &Measured, placement: Option<&Placement>) -> bool {
+    let cpus = |rank: usize| placement.and_then(|placement| placement.cpus.get(rank)).filter(|cpus| !cpus.is_empty());
+    let apart = cpus(0).zip(cpus(peer)).is_some_and(|(own, other)| own.iter().all(|cpu| !other.contains(cpu)));
+    point.has(Caveat::Oversubscribed) && !apart
 }
 
 /// The partner of a call that has one.

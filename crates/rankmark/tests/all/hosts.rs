@@ -26,24 +26,26 @@ fn placed(place: &Place) -> Vec<Value> {
 fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
     let Some(hosts) = Hosts::new("collectives over hosts", 4) else { return };
     let place = Place::new();
-    let arguments = format!("comm all_reduce --backend mpi,shm --mode streaming,isolated --bytes 1KiB,256KiB {FIXED}");
+    let arguments = format!("comm all_reduce --backend mpi,shm --bytes 1KiB,256KiB {FIXED}");
     hosts.command(&place, &[2, 2], &arguments).run().exits(0);
     let cases = place.cases("r");
-    assert_eq!(statuses(&cases), [4, 0, 4, 0]);
+    assert_eq!(statuses(&cases), [2, 0, 2, 0]);
     for line in cases.iter().filter(|line| line["status"] == "ok") {
         assert_eq!((&line["wrong"], &line["ranks"], &line["hosts"]), (&json!(0), &json!(4), &json!(2)), "{line}");
         // Namespaces have one clock: its offset is known to be none.
         expect_clock(line, 0);
-        assert_eq!(line.get("starts_apart_s").is_some(), line["mode"] == "isolated", "{line}");
     }
     let why = |of: &dyn Fn(&Value) -> bool| cases.iter().filter(|line| of(line)).map(reason).collect::<Vec<_>>();
     let shared = why(&|line| line["backend"] == "shm");
     let told = "`shm` needs all ranks on one host, and they are on h0, h1";
-    assert!(shared.len() == 4 && shared.iter().all(|why| *why == told), "{shared:?}");
+    assert!(shared.len() == 2 && shared.iter().all(|why| *why == told), "{shared:?}");
     assert_eq!(placed(&place), ["h0", "h0", "h1", "h1"]);
     let run_file = place.run_file("r");
     let cpus = &run_file["placement"][0]["cpus"];
-    assert_eq!((&cpus[0], &cpus[1]), (&cpus[2], &cpus[3]), "each host's first rank is on its first core");
+    // They are namespaces of one machine, and take turns with its cores.
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let used: std::collections::HashSet<_> = (0..4).map(|rank| cpus[rank].to_string()).collect();
+    assert_eq!(used.len(), cores.min(4), "{cpus}");
     assert_eq!(run_file["hosts"][1]["host"], "h1");
     assert_eq!(run_file["hosts"][1]["interfaces"][0]["name"], "eth0");
     let report = place.read("r/report.md");
@@ -170,7 +172,8 @@ fn a_host_out_of_reach_is_named_and_nothing_is_left() {
 #[test]
 fn a_slow_link_shows_at_its_host() {
     let Some(hosts) = Hosts::new("a host at a tenth of the bandwidth", 4) else { return };
-    hosts.limit(2, "100mbit").unwrap();
+    // Ranks 1 and 3 have other cores than rank 0 where there are two, which these hosts share.
+    hosts.limit(1, "100mbit").unwrap();
     let place = Place::new();
     // Each rank's part comes by its own link.
     hosts.command(&place, &[1, 1, 1, 1], &format!("comm scatter --backend mpi --bytes 4MiB {FIXED}")).run().exits(0);
@@ -179,7 +182,7 @@ fn a_slow_link_shows_at_its_host() {
         cases[0]["per_rank_median_s"].as_array().unwrap().iter().map(|median| median.as_f64().unwrap()).collect();
     // Not the root, which sends to all.
     let slowest = (1..4).max_by(|a, b| medians[*a].total_cmp(&medians[*b])).unwrap();
-    assert_eq!(placed(&place)[slowest], "h2", "{medians:?}");
+    assert_eq!(placed(&place)[slowest], "h1", "{medians:?}");
     assert!((1..4).all(|rank| rank == slowest || medians[rank] < 0.5 * medians[slowest]), "{medians:?}");
     // And each way by itself is told in words.
     let place = Place::new();
@@ -187,8 +190,8 @@ fn a_slow_link_shows_at_its_host() {
         "comm ping_pong --backend mpi --peer 1,2,3 --bytes 256KiB --iters 6 --warmup 1 --limits false --output-dir r";
     let ended = hosts.command(&place, &[1, 1, 1, 1], ways).run().exits(0);
     let said = format!("{} {}", ended.out, ended.err).split_whitespace().collect::<Vec<_>>().join(" ");
-    let slow = placed(&place).iter().position(|host| host == "h2").unwrap();
-    let told = format!("as long with rank {slow} on h2 as with rank ");
+    let slow = placed(&place).iter().position(|host| host == "h1").unwrap();
+    let told = format!("as long with rank {slow} on h1 as with rank ");
     assert!(said.contains(&told), "`{told}` is missing in {said}");
 }
 
@@ -250,4 +253,41 @@ fn pytorch_reaches_other_hosts() {
         let other = losses(&other);
         assert!(over.iter().zip(&other).all(|(a, b)| (a - b).abs() <= 1e-5 * b.abs()), "{over:?} {other:?}");
     }
+}
+
+#[test]
+fn the_script_of_torchrun_runs_on_two_hosts() {
+    let test = "gen-job for torchrun, on two hosts";
+    let Some(torchrun) = crate::adopted::torchrun() else {
+        return skip::skip(test, "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none");
+    };
+    let Some(hosts) = Hosts::new(test, 2) else { return };
+    let (place, python) = (Place::new(), torchrun.with_file_name("python"));
+    let plan = format!(
+        "experiment: two\ndefaults: {{bytes: 64KiB, iters: 6, warmup: 1, limits: false, ranks: 2}}\ncases:\n  \
+         - {{benchmark: collective, op: all_reduce, backend: gloo, python: {}}}\n  \
+         - {{benchmark: collective, op: all_reduce, backend: shm}}\n",
+        python.display()
+    );
+    place.write("plan.yaml", plan);
+    let made = "gen-job --for torchrun plan.yaml --nodes 2 --endpoint 10.77.0.1:29400 --output job.sh --output-dir r";
+    let told = place.run(made).exits(0);
+    assert!(told.out.contains("1 of 2 cases in 2 ranks"), "{told:?}");
+    // As its head says: the same script on every node.
+    let node = |host: usize| {
+        let enter = hosts.enter(&place, host);
+        let (program, rest) = enter.split_once(' ').unwrap();
+        let mut starting = place.command_of(program, &format!("{rest} sh job.sh"));
+        starting.command.env("TORCHRUN", &torchrun);
+        starting.command.env("RANKMARK_RENDEZVOUS_DIR", place.path(""));
+        starting.start()
+    };
+    let nodes = [0, 1].map(node);
+    for live in nodes {
+        live.wait_for(LIMIT).exits(0);
+    }
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [1, 0, 1, 0], "{cases:?}");
+    let line = cases.iter().find(|line| line["status"] == "ok").unwrap();
+    assert_eq!((&line["wrong"], &line["hosts"], &line["ranks"]), (&json!(0), &json!(2), &json!(2)), "{line}");
 }

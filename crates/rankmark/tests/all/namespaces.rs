@@ -58,8 +58,21 @@ impl Hosts {
             run(&format!("ip -n {space} link set lo up"))?;
             run(&format!("ip -n {space} link set eth0 up"))?;
             self.limit(host, "1gbit")?;
+            self.name_all(host).map_err(|error| format!("names of hosts: {error}"))?;
         }
         Ok(())
+    }
+
+    /// Lets the names of all hosts be looked up on this one: `ip netns exec` puts these files over those of /etc.
+    fn name_all(&self, host: usize) -> std::io::Result<()> {
+        let lines: Vec<String> = (0..self.count).map(|other| format!("10.77.0.{} h{other}\n", other + 1)).collect();
+        let folder = self.names(host);
+        std::fs::create_dir_all(&folder)?;
+        std::fs::write(folder.join("hosts"), format!("127.0.0.1 localhost\n{}", lines.concat()))
+    }
+
+    fn names(&self, host: usize) -> PathBuf {
+        Path::new("/etc/netns").join(self.space(host))
     }
 
     /// Sets the clocks of all hosts but the first ahead, in time namespaces: as though they had been up for longer.
@@ -126,7 +139,7 @@ impl Hosts {
         starting
     }
 
-    /// What stands in for ssh, as `agent HOST COMMAND`, and what names the first host.
+    /// What stands in for ssh, as `agent HOST COMMAND`.
     fn write_scripts(&self, place: &Place) -> PathBuf {
         let (enter, agent) = (format!("ip netns exec {}", self.prefix), place.path("agent"));
         let clock = if self.ahead > 0 { format!(" --time --monotonic {}", self.ahead) } else { String::new() };
@@ -134,15 +147,13 @@ impl Hosts {
         let script = format!(
             "#!/bin/sh\n{options}\nhost=$1\nshift\nexec {enter}$host unshare --uts{clock} sh -c \"hostname $host; $*\"\n"
         );
-        place.write("agent", script).write("first", "hostname h0\nexec \"$@\"\n");
+        place.write("agent", script);
         make_executable(&agent);
         agent
     }
 
     fn on_first<'a>(&self, place: &'a Place, launcher: &str, arguments: &str) -> Starting<'a> {
-        let first = place.path("first");
-        let enter = format!("ip netns exec {} unshare --uts sh {}", self.space(0), first.display());
-        let mut starting = place.command_under(&format!("{enter} {launcher}"), arguments);
+        let mut starting = place.command_under(&format!("{} {launcher}", self.enter(place, 0)), arguments);
         starting.command.env("RANKMARK_RENDEZVOUS_DIR", place.path(""));
         starting
     }
@@ -151,10 +162,7 @@ impl Hosts {
     /// first's address with the secret of this file. In rank order.
     pub(crate) fn pods<'a>(&self, place: &'a Place, secret: &Path, arguments: &str) -> Vec<Starting<'a>> {
         let pod = |rank: usize| {
-            let script = place.path(&format!("pod{rank}"));
-            std::fs::write(&script, format!("hostname h{rank}\nexec \"$@\"\n")).unwrap();
-            let enter = format!("ip netns exec {} unshare --uts sh {}", self.space(rank), script.display());
-            let mut starting = place.command_under(&enter, arguments);
+            let mut starting = place.command_under(&self.enter(place, rank), arguments);
             starting.command.envs([
                 ("JOB_COMPLETION_INDEX", rank.to_string().as_str()),
                 ("RANKMARK_WORLD_SIZE", "2"),
@@ -165,6 +173,13 @@ impl Hosts {
             starting
         };
         (0..2).map(pod).collect()
+    }
+
+    /// What a command line begins with that shall run on this host, under its name.
+    pub(crate) fn enter(&self, place: &Place, host: usize) -> String {
+        let script = place.path(&format!("enter{host}"));
+        std::fs::write(&script, format!("hostname h{host}\nexec \"$@\"\n")).unwrap();
+        format!("ip netns exec {} unshare --uts sh {}", self.space(host), script.display())
     }
 
     fn bridge(&self) -> String {
@@ -189,6 +204,7 @@ impl Drop for Hosts {
                 let _ = Aim::at(pid).map(|process| process.send(9));
             }
             // What was not made cannot be removed.
+            let _ = std::fs::remove_dir_all(self.names(host));
             let _ = run(&format!("ip netns del {}", self.space(host)));
             let _ = run(&format!("ip link del {}", self.end(host)));
         }

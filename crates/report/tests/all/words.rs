@@ -357,7 +357,15 @@ fn a_slow_way_names_the_rank_and_its_host() {
     assert!(far.contains("as long with rank 1 on b as with rank 2 on c."), "{far}");
     let mut shared = partners(&[(2, 1e-3), (3, 9e-3)]);
     shared.cases.iter_mut().for_each(|case| case.caveats.push(Caveat::Oversubscribed));
-    assert!(!sentences(&shared).join("\n").contains("as long with"));
+    assert!(!sentences(&shared).join("\n").contains("as long with"), "nobody knows who shares a core with whom");
+    // Rank 2 has the core of rank 0, or one of that number on another machine.
+    let bound = |cpus: [u32; 4]| {
+        let mut bound = shared.clone();
+        bound.placement[0].cpus = cpus.map(|cpu| vec![cpu]).to_vec();
+        sentences(&bound).join("\n")
+    };
+    assert!(!bound([0, 1, 0, 1]).contains("as long with"));
+    assert!(bound([0, 0, 1, 1]).contains("as long with rank 3 on c as with rank 2 on b."), "{}", bound([0, 0, 1, 1]));
     // Rank 1 is near: nobody on another host is held against it. And what is less than twice as slow is not named.
     for even in [&[(1, 1e-4), (2, 1e-3), (3, 1.9e-3)][..], &[(1, 1e-4), (3, 9e-3)], &[(3, 9e-3)]] {
         assert!(!text(even).contains("as long with"), "{}", text(even));
