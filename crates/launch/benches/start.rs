@@ -22,7 +22,7 @@ impl RankSide for Echo {
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
     if launch::is_rank(&args) {
-        let made = launch::rank_main(&args, &mut |_| Ok::<Box<dyn RankSide>, Failure>(Box::new(Echo)));
+        let made = launch::rank_main(&args, &|_| None, &mut |_| Ok::<Box<dyn RankSide>, Failure>(Box::new(Echo)));
         return ExitCode::from(made.map_or_else(|departure| departure.code() as u8, |()| 0));
     }
     for ranks in [1, 2, 4, 8] {

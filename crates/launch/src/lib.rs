@@ -42,3 +42,6 @@ pub use probe::{inspect_in_child, probe_answer};
 pub use rank::{Departure, Guardian, RankContext, is_rank, rank_main};
 pub use starter::{LocalStarter, MAX_RANKS};
 pub use world::ProcessWorld;
+
+/// What the environment says, by the name of a variable. Read by the binary, handed down.
+pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;

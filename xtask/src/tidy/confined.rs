@@ -48,16 +48,10 @@ static RULES: &[Rule] = &[
             "libc::setenv",
         ],
         crates: &[("rankmark", "what the user set is read in one place and handed down")],
-        files: &[
-            (
-                "crates/launch/src/starter.rs",
-                "argument 0 only: ranks keep the name under which `ps` shows the coordinator",
-            ),
-            (
-                "crates/launch/src/rank/seat.rs",
-                "which rank a process is: its launcher says it in the environment, not the user, and nowhere else",
-            ),
-        ],
+        files: &[(
+            "crates/launch/src/starter.rs",
+            "argument 0 only: ranks keep the name under which `ps` shows the coordinator",
+        )],
     },
     Rule {
         act: "is unsafe",

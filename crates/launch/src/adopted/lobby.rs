@@ -19,9 +19,9 @@ use crate::interrupt;
 use crate::invitation::Invitation;
 use crate::mpi::{Extras, lacking};
 use crate::opening::Opening;
-use crate::pytorch;
 use crate::placement::{CoreMask, allowed_cores, host_name};
 use crate::poll::{Interest, PollSet};
+use crate::pytorch;
 use crate::rank::{Seat, launched_argument};
 use crate::rendezvous::{Joined, Rendezvous};
 use crate::starter::{Wishes, check_descriptors, not_started};
@@ -258,7 +258,9 @@ fn listening(adoption: &Adoption) -> Result<SocketAddr, Verdict> {
 fn not_listening(address: SocketAddr, error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("another coordinator has this job's ranks already, or another program the port: {address} is in use")
+            format!(
+                "another coordinator has this job's ranks already, or another program the port: {address} is in use"
+            )
         }
         _ => format!("listening on {address}: {error}"),
     }
@@ -363,6 +365,10 @@ fn absent(arrivals: &[Arrival], adoption: &Adoption) -> Verdict {
         adoption.size
     );
     let same = "all ranks must run this same command, as one user";
-    let hint = if adoption.several { format!("{same}; {}", adoption.meeting.demands()) } else { format!("{same} on one host") };
+    let hint = if adoption.several {
+        format!("{same}; {}", adoption.meeting.demands())
+    } else {
+        format!("{same} on one host")
+    };
     Verdict { ranks, ..refused(message, Some(hint)) }
 }

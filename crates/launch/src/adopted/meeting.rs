@@ -11,14 +11,15 @@ use std::path::{Path, PathBuf};
 use measure::WorldSpec;
 use serde_json::Map;
 
+use crate::Variables;
 use crate::control::Secret;
 use crate::invitation::Invitation;
 use crate::placement::host_name;
 use crate::rank::{COORDINATOR, SECRET_FILE};
 use crate::reach;
 
+use super::Adoption;
 use super::notice::{self, Notice, Published};
-use super::{Adoption, Variables};
 
 /// A secret of fewer bytes could be guessed by whoever listens to one handshake: 16 random ones as hex digits are enough.
 const SHORTEST: usize = 32;
@@ -111,7 +112,8 @@ impl Meeting {
             Self::Address { place, secret, .. } => {
                 let secret = secret.of_job(&adoption.job);
                 let spec = || WorldSpec { ranks: adoption.size, fields: Map::new() };
-                let to = |address| Invitation::new(address, &secret, std::time::Duration::ZERO, (Vec::new(), false), spec());
+                let to =
+                    |address| Invitation::new(address, &secret, std::time::Duration::ZERO, (Vec::new(), false), spec());
                 Ok(resolve(place)?.into_iter().map(to).collect())
             }
         }
@@ -131,7 +133,10 @@ impl Meeting {
                 )
             }
             Self::Address { place, file, .. } => {
-                format!("{} must hold the same on all hosts, {place} lead to that of rank 0, and {reached}", file.display())
+                format!(
+                    "{} must hold the same on all hosts, {place} lead to that of rank 0, and {reached}",
+                    file.display()
+                )
             }
         }
     }

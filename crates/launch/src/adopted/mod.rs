@@ -24,15 +24,13 @@ use std::time::Duration;
 
 use measure::{Verdict, VerdictKind};
 
+use crate::Variables;
 use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, Seat, WORLD_SIZE, number};
 
 pub use hosts::RankHost;
 pub use lobby::Lobby;
 use meeting::Meeting;
 pub use post::{coordinator_arguments, is_coordinator, serve};
-
-/// What the environment says, by the name of a variable. Read by the binary, handed down.
-pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The place that a launcher gave this process.
 #[derive(Clone)]
@@ -134,7 +132,8 @@ const OF_ONE_HOST: [&str; 1] = ["PMIX_SERVER_TMPDIR"];
 /// know.
 fn job(adapter: &Adapter, variable: Variables<'_>, several: bool) -> Result<String, String> {
     let names = adapter.job.iter().filter(|name| !several || !OF_ONE_HOST.contains(name));
-    let words: Vec<String> = ["RANKMARK_JOB", COORDINATOR].iter().chain(names).filter_map(|name| variable(name)).collect();
+    let words: Vec<String> =
+        ["RANKMARK_JOB", COORDINATOR].iter().chain(names).filter_map(|name| variable(name)).collect();
     if !words.is_empty() {
         return Ok(format!("{} {}", adapter.title, words.join(" ")));
     }

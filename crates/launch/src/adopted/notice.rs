@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::Variables;
 use crate::invitation::Invitation;
 use crate::placement::host_name;
 use crate::rendezvous::HANDSHAKE_LIMIT;
-
-use super::Variables;
 
 /// No notice is longer.
 const LONGEST: u64 = 64 << 10;

@@ -149,7 +149,10 @@ fn what_could_not_be_right_is_refused() {
     assert!(why(HYDRA, &[("PMI_RANK", "4")]).contains("PMI_RANK is 4, which is not one of 4 ranks"));
     assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
     let apart = why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]);
-    assert!(apart.contains("3 ranks on several hosts, and RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"), "{apart}");
+    assert!(
+        apart.contains("3 ranks on several hosts, and RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"),
+        "{apart}"
+    );
     let file = tempfile::tempdir().unwrap();
     let file = secret(file.path(), "secret", b'a', 0o600).to_string_lossy().into_owned();
     let secret = ("RANKMARK_SECRET_FILE", file.as_str());
@@ -406,7 +409,8 @@ fn another_secret_and_another_size_are_refused() {
     // The same address, and a secret that its coordinator does not know.
     let other = tempfile::tempdir().unwrap();
     let other = seat(other.path(), 1, 2);
-    let _kept = notice::publish(lies_in(&other), &other.job, &notice(read().unwrap().invitation.address, 2, 0)).unwrap();
+    let _kept =
+        notice::publish(lies_in(&other), &other.job, &notice(read().unwrap().invitation.address, 2, 0)).unwrap();
     let why = arrive(&other, None, Duration::ZERO).err().expect("refused");
     assert!(matches!(why, Departure::Impostor(_)), "{why}");
     let why = arrive(&seat(folder.path(), 1, 5), None, SHORT).err().expect("refused");

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use measure::{Failure, RankSide, Reply, WorldSpec};
 use trace::StatusSlot;
 
+use crate::Variables;
 use crate::control::{FromRank, ToRank};
 use crate::descriptor::{inherited_memory, sealed_memory_at};
 use crate::invitation::Invitation;
@@ -85,6 +86,8 @@ fn find_argument<S: AsRef<OsStr>>(args: &[S]) -> Option<&str> {
 /// coordinator lets it go. To be called first of all in `main`, on the main thread, when [`is_rank`] says so; the
 /// process should end when it returns.
 ///
+/// `variable`: what this process's environment says, by which a launcher tells its rank, and where its programs are.
+///
 /// A failure of `make` is told to the coordinator, which ends the world.
 ///
 /// # Errors
@@ -92,12 +95,13 @@ fn find_argument<S: AsRef<OsStr>>(args: &[S]) -> Option<&str> {
 /// should exit with its [`Departure::code`].
 pub fn rank_main(
     args: &[OsString],
+    variable: Variables<'_>,
     make: &mut dyn FnMut(RankContext) -> Result<Box<dyn RankSide>, Failure>,
 ) -> Result<(), Departure> {
-    let Accepted { rank, invitation, memory, page } = accept(args)?;
+    let Accepted { rank, invitation, memory, page } = accept(args, variable)?;
     let instead = pytorch::is_asked(&invitation.spec).then(|| {
         let across = (!invitation.hosts.is_empty()).then_some(invitation.address);
-        pytorch::become_python(rank, [&memory[0], &memory[1]], &invitation.spec, across)
+        pytorch::become_python(rank, [&memory[0], &memory[1]], &invitation.spec, across, variable)
     });
     drop(memory);
     let slot = MappedSlot::new(Arc::new(page), rank);
@@ -139,7 +143,7 @@ struct Accepted {
 }
 
 /// Takes over what the arguments name.
-fn accept(args: &[OsString]) -> Result<Accepted, Departure> {
+fn accept(args: &[OsString], variable: Variables<'_>) -> Result<Accepted, Departure> {
     let no = |why: String| Departure::NotInvited(why);
     let text = find_argument(args).ok_or_else(|| no(format!("no argument `{ARGUMENT}...`")))?;
     let parts: Vec<&str> = text.split(',').collect();
@@ -155,7 +159,7 @@ fn accept(args: &[OsString]) -> Result<Accepted, Departure> {
     let invited = take(invitation).map_err(|error| no(format!("descriptor {invitation}: {error}")))?;
     let invitation = Invitation::from_memory(&invited).map_err(|error| no(format!("the invitation: {error}")))?;
     let rank = match seat {
-        Some(seat) => seat.rank(invitation.spec.ranks).map_err(no)?,
+        Some(seat) => seat.rank(invitation.spec.ranks, variable).map_err(no)?,
         None => rank.parse().map_err(|_| no(format!("`{rank}` is no rank")))?,
     };
     if rank >= invitation.spec.ranks {
@@ -238,7 +242,7 @@ mod tests {
             "__rank=-1,9999999,9999998",
             "__rank=pmi,/proc/self/exe,/x",
         ] {
-            let departure = accept(&[OsString::from(wrong)]).err();
+            let departure = accept(&[OsString::from(wrong)], &|_| None).err();
             assert!(matches!(departure, Some(Departure::NotInvited(_))), "{wrong}: {departure:?}");
         }
     }

@@ -1,6 +1,8 @@
 //! Which rank a process is that another program started: that program says so in the environment, and nowhere else. One
 //! table of such programs, whether we started them (`mpi`) or they started us (`adopted`).
 
+use crate::Variables;
+
 /// Who says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seat {
@@ -125,14 +127,10 @@ impl Seat {
     ///
     /// # Errors
     /// When the launcher does not say it, or has started another number.
-    pub(super) fn rank(self, size: u32) -> Result<u32, String> {
-        self.rank_in(size, |name| std::env::var(name).ok())
-    }
-
-    fn rank_in(self, size: u32, variable: impl Fn(&str) -> Option<String>) -> Result<u32, String> {
+    pub(super) fn rank(self, size: u32, variable: Variables<'_>) -> Result<u32, String> {
         let adapter = self.adapter();
-        let rank = number(adapter.rank, &variable)?;
-        let started = number(adapter.size, &variable)?;
+        let rank = number(adapter.rank, variable)?;
+        let started = number(adapter.size, variable)?;
         if started == size { Ok(rank) } else { Err(format!("its launcher started {started} ranks, not {size}")) }
     }
 }
@@ -141,7 +139,7 @@ impl Seat {
 ///
 /// # Errors
 /// When it sets none, or something else.
-pub(crate) fn number(name: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<u32, String> {
+pub(crate) fn number(name: &str, variable: Variables<'_>) -> Result<u32, String> {
     let text = variable(name).ok_or_else(|| format!("its launcher sets no {name}"))?;
     text.parse::<u32>().map_err(|_| format!("its launcher sets {name} to `{text}`"))
 }
@@ -159,10 +157,10 @@ mod tests {
                 _ => None,
             }
         };
-        assert_eq!(Seat::Pmi.rank_in(4, of("3", "4")), Ok(3));
-        assert_eq!(Seat::Pmi.rank_in(4, of("0", "1")), Err("its launcher started 1 ranks, not 4".to_owned()));
-        assert_eq!(Seat::Pmi.rank_in(4, of("x", "4")), Err("its launcher sets PMI_RANK to `x`".to_owned()));
-        assert_eq!(Seat::OpenMpi.rank_in(4, of("3", "4")), Err("its launcher sets no OMPI_COMM_WORLD_RANK".to_owned()));
+        assert_eq!(Seat::Pmi.rank(4, &of("3", "4")), Ok(3));
+        assert_eq!(Seat::Pmi.rank(4, &of("0", "1")), Err("its launcher started 1 ranks, not 4".to_owned()));
+        assert_eq!(Seat::Pmi.rank(4, &of("x", "4")), Err("its launcher sets PMI_RANK to `x`".to_owned()));
+        assert_eq!(Seat::OpenMpi.rank(4, &of("3", "4")), Err("its launcher sets no OMPI_COMM_WORLD_RANK".to_owned()));
         for seat in [Seat::OpenMpi, Seat::Pmi, Seat::Slurm, Seat::Torchrun, Seat::Kubernetes] {
             assert_eq!(Seat::of_name(seat.name()), Some(seat));
         }
