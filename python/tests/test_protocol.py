@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rankmark_worker import auth, channel, status
 from rankmark_worker.inject import parse
-from rankmark_worker.rank import Failure, RankWork, WrongReport
+from rankmark_worker.rank import Failure, RankWork, WrongReport, translation
 
 SECRET = bytes([7]) * 32
 
