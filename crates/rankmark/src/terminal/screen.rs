@@ -52,6 +52,12 @@ pub(crate) struct Screen {
     now: Option<Now>,
     total: usize,
     ended: usize,
+    /// Times that each case is launched; above 1 in random order, so that rows wait for the end.
+    launches: u64,
+    /// The last launch that was told of.
+    launch: u32,
+    /// The plan's cases, in its order.
+    order: Vec<String>,
 }
 
 /// The case that runs.
@@ -86,6 +92,9 @@ impl Screen {
             now: None,
             total: plan.cases.len(),
             ended: 0,
+            launches: plan.cases.iter().filter_map(|case| case.whole("launches")).max().unwrap_or(1),
+            launch: 0,
+            order: plan.cases.iter().map(|case| case.id.clone()).collect(),
         }
     }
 
@@ -113,7 +122,8 @@ impl Screen {
     pub(crate) fn header(&mut self, file: &RunFile, directory: &Path, done: usize) {
         let cases = file.plan.cases.len();
         let left = cases - done;
-        let seconds: f64 = file.plan.cases.iter().filter_map(|case| case.number("max_seconds")).sum();
+        let seconds = |case: &Case| Some(case.number("max_seconds")? * case.whole("launches").unwrap_or(1) as f64);
+        let seconds: f64 = file.plan.cases.iter().filter_map(seconds).sum();
         let known = if done > 0 { format!(" ({done} done before, {left} left)") } else { String::new() };
         let word = if cases == 1 { "case" } else { "cases" };
         // Where steps are counted, nobody knows yet how long they take.
@@ -146,7 +156,27 @@ impl Screen {
 
     /// A case that an earlier run has done.
     pub(crate) fn known(&mut self, line: &CaseLine) {
-        self.row(line);
+        self.row_or_later(line);
+    }
+
+    /// A row now, unless further launches change it, and come in an order of their own.
+    fn row_or_later(&mut self, line: &CaseLine) {
+        if self.launches == 1 {
+            self.row(line);
+        }
+    }
+
+    /// The rows that waited, in the plan's order, those of one heading together.
+    fn waiting_rows(&mut self, run: &report::Run) {
+        if self.launches == 1 {
+            return;
+        }
+        let lines = |id: &String| run.cases.iter().find(|line| line.id == *id);
+        let headed: Vec<(String, &CaseLine)> =
+            self.order.iter().filter_map(lines).map(|line| (table::heading(line), line)).collect();
+        let mut rows: Vec<usize> = (0..headed.len()).collect();
+        rows.sort_by_key(|row| headed.iter().position(|(heading, _)| *heading == headed[*row].0));
+        rows.into_iter().for_each(|row| self.row(headed[row].1));
     }
 
     fn row(&mut self, line: &CaseLine) {
@@ -196,6 +226,7 @@ impl Screen {
     /// What the run says, what went wrong, where the report is.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf]) {
         self.clear_progress();
+        self.waiting_rows(run);
         let sentences = report::sentences(run);
         let (shown, more) = sentences.split_at(sentences.len().min(SENTENCES));
         if !shown.is_empty() {
@@ -245,6 +276,10 @@ impl suite::Observer for Screen {
         let again = if launch > 0 { format!("  launch {}", launch + 1) } else { String::new() };
         let op = case.text("op").or_else(|| case.text("model")).unwrap_or(&case.benchmark);
         let label = format!("{op}{size} x {}{again}", case.ranks());
+        if !self.live && launch > self.launch {
+            self.line(&format!("launch {} of {}", launch + 1, self.launches));
+        }
+        self.launch = launch;
         self.now = Some(Now { label, number, total });
         self.draw_progress(0.0);
     }
@@ -264,7 +299,7 @@ impl suite::Observer for Screen {
             let mut out = io::stdout().lock();
             self.closed = writeln!(out, "{text}").and_then(|()| out.flush()).is_err();
         }
-        self.row(line);
+        self.row_or_later(line);
         if line.status != Status::Ok {
             self.failed(line);
         }

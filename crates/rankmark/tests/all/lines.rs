@@ -110,3 +110,16 @@ fn the_identity_of_a_case_depends_on_what_it_is_only() {
     let ended = place.run("run plan.json --json").exits(0);
     assert_eq!(json_lines(&ended.out)[0]["id"], short[0], "a plan and flags that say the same are the same");
 }
+
+#[test]
+fn launches_in_random_order_end_in_tables() {
+    let place = Place::new();
+    let arguments = "comm all_reduce,all_gather --backend shm --buffers registered,private --bytes 1KiB,2KiB --launches 3 \
+                     --iters 6 --warmup 1 --limits false --output-dir r";
+    let said = place.run(arguments).exits(0).out;
+    let lines: Vec<&str> = said.lines().collect();
+    let headings = lines.iter().filter(|line| line.starts_with("collective ")).count();
+    let rows = lines.iter().filter(|line| line.trim_start().starts_with(['1', '2']) && line.contains("f32")).count();
+    assert_eq!((headings, rows), (4, 8), "{said}");
+    assert!(lines.contains(&"launch 2 of 3") && lines.contains(&"launch 3 of 3"), "{said}");
+}
