@@ -1,4 +1,4 @@
-//! A real Slurm: a cluster of one machine in namespaces of its own, so that nothing of it can be left behind.
+//! A real Slurm: a cluster in namespaces of its own, so that nothing of it can be left behind.
 
 use std::path::Path;
 
@@ -40,14 +40,19 @@ fn lacks() -> Option<String> {
 
 const NAMESPACES: [&str; 7] = ["--pid", "--fork", "--kill-child", "--mount-proc", "--net", "--uts", "--ipc"];
 
-/// Runs a shell script in a cluster, with `$rankmark` this program.
+/// Runs a shell script in a cluster of one node, with `$rankmark` this program.
 fn in_cluster(place: &Place, script: &str) -> Ended {
+    in_cluster_of(1, place, script)
+}
+
+/// The same with one node, or two, of which the first runs it.
+fn in_cluster_of(nodes: u32, place: &Place, script: &str) -> Ended {
     // A socket's path is short.
     let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();
     place.write("cluster.sh", CLUSTER).write("steps.sh", script);
     // KILL: the first process of a namespace takes no other signal.
     let arguments = format!(
-        "-s KILL 100 unshare {} sh cluster.sh {} env rankmark={} sh -u steps.sh",
+        "-s KILL 100 unshare {} sh cluster.sh {} {nodes} env rankmark={} sh -u steps.sh",
         NAMESPACES.join(" "),
         folder.path().display(),
         env!("CARGO_BIN_EXE_rankmark")
@@ -137,4 +142,30 @@ fn sbatch_takes_the_file_of_gen_job() {
     assert_eq!(statuses(&cases), [2, 0, 1, 0]);
     let file = place.read("job.sh");
     assert!(file.contains("skipped, 1 of 3: srun starts 2 ranks, and this case is of 1 rank"), "{file}");
+}
+
+#[test]
+fn srun_starts_ranks_on_two_nodes() {
+    let test = "the program under srun on two nodes";
+    if let Some(why) = lacks() {
+        return skip::skip(test, &why);
+    }
+    if !Path::new("/usr/bin/mpirun.mpich").exists() {
+        return skip::skip(test, "nothing to move data by (Debian: mpich)");
+    }
+    let place = Place::new();
+    let srun = "srun --overcommit -N 2 -n 2 --mpi=pmi2 \"$rankmark\" comm all_reduce";
+    let script = format!(
+        "export RANKMARK_RENDEZVOUS_DIR=\"$PWD\"\n\
+         {srun} --backend mpi --mpi-library libmpich.so.12 {FIXED} --output-dir two; echo two $?\n\
+         {srun} --backend shm {FIXED} --output-dir shm; echo shm $?\n{LEFT}"
+    );
+    let said = in_cluster_of(2, &place, &script).exits(0);
+    let codes: Vec<&str> = said.out.lines().filter(|line| line.split(' ').count() == 2).collect();
+    assert_eq!(codes, ["two 0", "shm 2", "left 0"], "{}{}", said.out, said.err);
+    let cases = place.cases("two");
+    assert_eq!((statuses(&cases), &cases[0]["wrong"], &cases[0]["hosts"]), ([1, 0, 0, 0], &0.into(), &2.into()));
+    assert_eq!(reason(&place.cases("shm")[0]), "`shm` needs all ranks on one host, and they are on one, two");
+    let hosts = place.run_file("two")["placement"][0]["hosts"].clone();
+    assert_eq!(hosts, serde_json::json!(["one", "two"]));
 }
