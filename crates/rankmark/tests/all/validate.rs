@@ -370,3 +370,58 @@ fn the_page_is_plain_in_a_pipe_and_ends_with_what_can_run() {
     assert_eq!(code == Some(1), out.contains("to mend first"), "{ended:?}");
     assert!(ended.took < Duration::from_secs(100), "{:?}", ended.took);
 }
+
+/// Where Debian has libraries and programs.
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+const PROGRAMS: &str = "/usr/bin";
+
+/// Runs `validate --quick --json` where these files (patterns of the shell) are not; None where that cannot be arranged.
+fn without(place: &Place, hidden: &str) -> Option<Value> {
+    // What is removed is removed from what the command sees, and from nothing else.
+    let script = format!(
+        "set -e\nt=$PWD/over; mkdir -p $t; mount -t tmpfs tmpfs $t\nfor d in {LIBRARIES} {PROGRAMS}; do mkdir -p $t$d/u $t$d/w\n\
+         mount -t overlay -o lowerdir=$d,upperdir=$t$d/u,workdir=$t$d/w overlay $d || exit 99; done\n\
+         rm -f {hidden}\nexec \"$@\"\n"
+    );
+    place.write("hide.sh", script);
+    let ended = place.command_under("unshare --mount sh hide.sh", "validate --quick --json").run();
+    if ended.status.code() == Some(99) || ended.err.contains("unshare") {
+        skip::skip("validate without libraries that are installed", ended.err.trim());
+        return None;
+    }
+    Some(answer(ended))
+}
+
+#[test]
+fn what_is_installed_is_told_and_what_is_taken_away_is_missed() {
+    let place = Place::new();
+    let there = |file: &str| Path::new(file).exists();
+    let library = |name: &str| format!("{LIBRARIES}/{name}");
+    if !there(&library("libmpi.so.40")) || !there(&library("libmpich.so.12")) {
+        return skip::skip("validate without libraries that are installed", "no MPI (Debian: openmpi-bin, mpich)");
+    }
+    let Some(all) = without(&place, "none") else { return };
+    for (name, file) in [("Open MPI", "libmpi.so.40"), ("MPICH", "libmpich.so.12")] {
+        row(&all, name, "ready", &[file, "its /usr/bin/mpirun."]);
+    }
+    // One of two: all that is said of the other stays.
+    let Some(one) = without(&place, &library("libmpich.so*")) else { return };
+    assert!(rows(&one, "MPICH").is_empty(), "{one:#}");
+    for kept in ["Open MPI", "mpi", "UCX", "shm"] {
+        assert_eq!(rows(&one, kept), rows(&all, kept));
+    }
+    let Some(none) = without(&place, &[library("libmpich.so*"), library("libmpi.so*")].join(" ")) else { return };
+    row(&none, "MPI", "missing", &["no libmpi where the loader looks"]);
+    let backend = row(&none, "mpi", "missing", &["cannot open shared object file"]);
+    assert!(backend["mend"].as_str().unwrap().contains("openmpi-bin or mpich"), "{backend:#}");
+    let Some(launchers) = without(&place, &format!("{PROGRAMS}/mpirun.openmpi {PROGRAMS}/mpiexec.openmpi")) else {
+        return;
+    };
+    row(&launchers, "Open MPI", "misconfigured", &["no mpirun of its own"]);
+    assert_eq!(rows(&launchers, "MPICH"), rows(&all, "MPICH"));
+    if there(&library("libucp.so.0")) {
+        let Some(ucx) = without(&place, &library("libucp.so*")) else { return };
+        assert_ne!(rows(&ucx, "UCX"), rows(&all, "UCX"));
+        row(&ucx, "UCX", "missing", &[]);
+    }
+}
