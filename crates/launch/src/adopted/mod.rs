@@ -25,7 +25,7 @@ use std::time::Duration;
 use measure::{Verdict, VerdictKind};
 
 use crate::Variables;
-use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, Seat, WORLD_SIZE, number};
+use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE, Seat, WORLD_SIZE, number};
 
 pub use hosts::RankHost;
 pub use lobby::Lobby;
@@ -87,10 +87,14 @@ impl Adoption {
                 refused(message, Some(hint.to_owned()))
             }
         };
-        let meeting = Meeting::of(variable, several).map_err(several_refused(
+        let mend = if variable(SECRET_FILE).is_some() {
+            "RANKMARK_COORDINATOR=HOST:PORT, and a file of 32 bytes or more, the same for all processes, that not all users \
+             can read"
+        } else {
             "RANKMARK_RENDEZVOUS_DIR names a folder that they share; without one RANKMARK_COORDINATOR=HOST:PORT and \
-             RANKMARK_SECRET_FILE tell them where to meet and what to prove themselves by",
-        ))?;
+             RANKMARK_SECRET_FILE tell them where to meet and what to prove themselves by"
+        };
+        let meeting = Meeting::of(variable, several).map_err(several_refused(mend))?;
         let job = job(adapter, variable, several)
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;

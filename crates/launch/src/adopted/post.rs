@@ -155,6 +155,7 @@ fn knock(
             Err(Departure::Impostor(address)) if matches!(adoption.meeting, Meeting::Address { .. }) => {
                 nobody(adoption, format!("whoever listens at {address} has another secret"))
             }
+            Err(other) if matches!(adoption.meeting, Meeting::Address { .. }) => nobody(adoption, other.to_string()),
             Err(other) => other,
             Ok(mut channel) => {
                 channel.send(&FromRank::Here(Box::new(here()?)))?;
