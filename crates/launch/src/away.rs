@@ -1,5 +1,5 @@
-//! Ranks on other hosts, as their coordinator sees them: each host has processes of the launcher (posts) that start ranks,
-//! tell what their status pages show and how they ended, end them when they are asked to, and read their host's clock.
+//! Ranks that a launcher's processes (posts) start, as their coordinator sees them: posts tell how their ranks ended, and on
+//! other hosts also what the status pages show there; there they end ranks when they are asked to, and read the clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -103,33 +103,41 @@ impl Post {
     }
 }
 
-/// The ranks of one world that are on other hosts.
+/// The ranks of one world, and which of them are on other hosts.
 pub(crate) struct Away {
     posts: Posts,
     world: Nonce,
-    /// They, ascending, each with its place in the current wait.
-    ranks: Vec<(u32, Option<usize>)>,
+    /// They, ascending.
+    ranks: Vec<Rank>,
     inbox: Vec<FromRank>,
 }
 
+struct Rank {
+    number: u32,
+    abroad: bool,
+    /// Its post's place in the current wait.
+    watched: Option<usize>,
+}
+
 impl Away {
-    /// Of this world, on hosts that the posts name.
-    pub(crate) fn new(posts: Posts, world: Nonce, ranks: impl Iterator<Item = u32>) -> Self {
-        Self { posts, world, ranks: ranks.map(|rank| (rank, None)).collect(), inbox: Vec::new() }
+    /// Of this world: whether each rank is on another host, by rank. Hosts are named by the posts.
+    pub(crate) fn new(posts: Posts, world: Nonce, abroad: impl Iterator<Item = bool>) -> Self {
+        let ranks = (0..).zip(abroad).map(|(number, abroad)| Rank { number, abroad, watched: None }).collect();
+        Self { posts, world, ranks, inbox: Vec::new() }
     }
 
-    /// The host of a rank, where it is one of these.
+    /// The host of a rank, where it is another one.
     pub(crate) fn host(&self, rank: u32) -> Option<String> {
-        self.ranks.iter().find(|(own, _)| *own == rank)?;
+        self.ranks.iter().find(|own| own.number == rank && own.abroad)?;
         locked(&self.posts).get(rank as usize).map(|post| post.host.clone())
     }
 
     /// Adds what to wait for.
     pub(crate) fn register(&mut self, polls: &mut PollSet) {
         let posts = locked(&self.posts);
-        for (rank, watched) in &mut self.ranks {
-            let post = posts.get(*rank as usize).filter(|post| post.lost.is_none());
-            *watched = post.map(|post| {
+        for rank in &mut self.ranks {
+            let post = posts.get(rank.number as usize).filter(|post| post.lost.is_none());
+            rank.watched = post.map(|post| {
                 let interest = if post.connection.is_sending() { Interest::ReadWrite } else { Interest::Read };
                 polls.add(post.connection.descriptor(), interest)
             });
@@ -139,8 +147,9 @@ impl Away {
     /// Takes in what posts have told.
     pub(crate) fn serve(&mut self, polls: &PollSet, members: &mut [Member], page: &StatusPage) {
         let mut posts = locked(&self.posts);
-        for (rank, watched) in &self.ranks {
-            let (Some(post), Some(member)) = (posts.get_mut(*rank as usize), members.get_mut(*rank as usize)) else {
+        for Rank { number, abroad, watched } in &self.ranks {
+            let (Some(post), Some(member)) = (posts.get_mut(*number as usize), members.get_mut(*number as usize))
+            else {
                 continue;
             };
             if watched.is_some_and(|index| polls.happened(index)) {
@@ -148,9 +157,10 @@ impl Away {
                 post.lost = heard.err();
             }
             for message in self.inbox.drain(..) {
-                take(message, &self.world, member, page, *rank);
+                take(message, &self.world, member, page, *number);
             }
-            if let Some(lost) = &post.lost {
+            // Of a rank of this host the kernel tells.
+            if let Some(lost) = post.lost.as_ref().filter(|_| *abroad) {
                 member.tell_silence(lost.clone());
             }
         }
@@ -160,32 +170,33 @@ impl Away {
     pub(crate) fn read_clocks(&mut self, members: &mut [Member], page: &StatusPage) -> Clocks {
         let mut posts = locked(&self.posts);
         let mut clocks = Clocks { hosts: Vec::new(), of: vec![None; members.len()] };
-        for (rank, _) in &self.ranks {
-            let (Some(post), Some(member)) = (posts.get_mut(*rank as usize), members.get_mut(*rank as usize)) else {
+        for Rank { number, .. } in self.ranks.iter().filter(|rank| rank.abroad) {
+            let (Some(post), Some(member)) = (posts.get_mut(*number as usize), members.get_mut(*number as usize))
+            else {
                 continue;
             };
             let known = clocks.hosts.iter().position(|known| known.host == post.host);
             let index = known.unwrap_or_else(|| {
                 post.read_clock(&mut self.inbox);
                 for message in self.inbox.drain(..) {
-                    take(message, &self.world, member, page, *rank);
+                    take(message, &self.world, member, page, *number);
                 }
                 clocks.hosts.push(HostClock { host: post.host.clone(), fit: post.clock.fit() });
                 clocks.hosts.len() - 1
             });
-            if let Some(of) = clocks.of.get_mut(*rank as usize) {
+            if let Some(of) = clocks.of.get_mut(*number as usize) {
                 *of = Some(index);
             }
         }
         clocks
     }
 
-    /// Has posts end those of these ranks that still run.
+    /// Has posts of other hosts end those of their ranks that still run.
     pub(crate) fn end(&mut self, members: &[Member]) {
         let mut posts = locked(&self.posts);
-        for (rank, _) in &self.ranks {
-            let runs = members.get(*rank as usize).is_some_and(Member::runs);
-            if let Some(post) = posts.get_mut(*rank as usize).filter(|_| runs) {
+        for Rank { number, .. } in self.ranks.iter().filter(|rank| rank.abroad) {
+            let runs = members.get(*number as usize).is_some_and(Member::runs);
+            if let Some(post) = posts.get_mut(*number as usize).filter(|_| runs) {
                 post.send(&ToRank::End(self.world));
             }
         }

@@ -1,5 +1,5 @@
-//! The rank that a post keeps: its process, and on another host than the coordinator's also what the rank opens there, and
-//! what is told of it.
+//! The rank that a post keeps: its process, how that ended, and on another host than the coordinator's also what the rank
+//! opens there, and what is told of it.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -25,24 +25,25 @@ const REAPING: Duration = Duration::from_secs(5);
 /// A rank, a child of this process; killed and reaped when dropped.
 pub(super) struct Kept {
     process: Process,
+    world: Nonce,
+    /// That it has ended was told.
+    ended: bool,
     away: Option<Mirror>,
 }
 
 /// What is told of a rank whose coordinator is on another host.
 struct Mirror {
     rank: u32,
-    world: Nonce,
     page: StatusPage,
     /// The invitation and the page, which the rank opens.
     _memory: [File; 2],
     next: Instant,
-    ended: bool,
 }
 
 impl Kept {
     /// Starts a rank of the coordinator's host.
-    pub(super) fn start(argument: &str, environment: &[(String, String)]) -> Result<Self, Departure> {
-        Ok(Self { process: spawn(argument, environment)?, away: None })
+    pub(super) fn start(world: Nonce, argument: &str, environment: &[(String, String)]) -> Result<Self, Departure> {
+        Ok(Self { process: spawn(argument, environment)?, world, ended: false, away: None })
     }
 
     /// Starts a rank of another host, with what it opens there.
@@ -58,19 +59,22 @@ impl Kept {
         let argument = launched_argument(seat, &path_of(&invitation), &path_of(&status));
         let process = spawn(&argument, &environment)?;
         let next = Instant::now() + LOOK;
-        let mirror = Mirror { rank, world, page, _memory: [invitation, status], next, ended: false };
-        Ok(Self { process, away: Some(mirror) })
+        let mirror = Mirror { rank, page, _memory: [invitation, status], next };
+        Ok(Self { process, world, ended: false, away: Some(mirror) })
     }
 
     /// Whether this is the rank of that world on another host.
     pub(super) fn is_of(&self, world: &Nonce) -> bool {
-        self.away.as_ref().is_some_and(|away| away.world == *world)
+        self.away.is_some() && self.world == *world
     }
 
     /// Adds what to wait for; tells when to look again.
     pub(super) fn register(&self, polls: &mut PollSet) -> Option<Duration> {
-        let away = self.away.as_ref().filter(|away| !away.ended)?;
+        if self.ended {
+            return None;
+        }
         polls.add(self.descriptor(), Interest::Read);
+        let away = self.away.as_ref()?;
         Some(away.next.saturating_duration_since(Instant::now()))
     }
 
@@ -78,19 +82,21 @@ impl Kept {
         self.process.descriptor()
     }
 
-    /// Tells the coordinator on another host what there is to tell now.
+    /// Tells the coordinator what there is to tell now.
     pub(super) fn tell(&mut self, channel: &mut RankChannel) -> Result<(), Departure> {
-        let Some(away) = self.away.as_mut().filter(|away| !away.ended) else { return Ok(()) };
+        if self.ended {
+            return Ok(());
+        }
         let (now, exit) = (Instant::now(), self.process.exit());
-        if exit.is_some() || now >= away.next {
+        if let Some(away) = self.away.as_mut().filter(|away| exit.is_some() || now >= away.next) {
             away.next = now + LOOK;
             let stopped = exit.is_none() && self.process.is_stopped();
             let words = away.page.slot(away.rank).words();
-            channel.send(&FromRank::Shows { world: away.world, words, stopped })?;
+            channel.send(&FromRank::Shows { world: self.world, words, stopped })?;
         }
         if let Some(exit) = exit {
-            away.ended = true;
-            channel.send(&FromRank::Ended { world: away.world, pid: self.process.pid(), exit })?;
+            self.ended = true;
+            channel.send(&FromRank::Ended { world: self.world, pid: self.process.pid(), exit })?;
         }
         Ok(())
     }

@@ -223,7 +223,7 @@ impl Lobby {
         for (post, rank) in locked(&self.posts).iter_mut().zip(0..) {
             let host = layout.get(rank).map_or(0, |host| *host as usize);
             let order = if host == 0 {
-                ToRank::Serve { argument: argument.clone(), environment: environment.clone() }
+                ToRank::Serve { world, argument: argument.clone(), environment: environment.clone() }
             } else {
                 ToRank::ServeAway(Box::new(Away { cores: self.hosts[host].numbers(), ..abroad.clone() }))
             };
@@ -231,8 +231,8 @@ impl Lobby {
                 return Err(gone(post, rank as u32, self.launcher()));
             }
         }
-        let elsewhere = (0..ranks).filter(|rank| layout.get(*rank as usize).is_some_and(|host| *host > 0));
-        let away = crate::away::Away::new(self.posts.clone(), world, elsewhere);
+        let abroad = (0..ranks).map(|rank| layout.get(rank as usize).is_some_and(|host| *host > 0));
+        let away = crate::away::Away::new(self.posts.clone(), world, abroad);
         processes.start_elsewhere(ranks, vec![invitation, status], Some(away));
         Ok(processes)
     }

@@ -186,10 +186,10 @@ fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<
     loop {
         let message = next(channel, &stream, &mut kept);
         match message {
-            Ok(ToRank::Serve { argument, environment }) => {
+            Ok(ToRank::Serve { world, argument, environment }) => {
                 // That of the world before has left, or is killed now.
                 drop(kept.take());
-                kept = Some(Kept::start(&argument, &environment)?);
+                kept = Some(Kept::start(world, &argument, &environment)?);
             }
             Ok(ToRank::ServeAway(away)) => {
                 drop(kept.take());

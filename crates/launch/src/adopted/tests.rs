@@ -244,7 +244,7 @@ fn the_clock_of_another_host_is_read_by_its_post() {
         })
         .collect();
     let lobby = lobby.join().unwrap().unwrap();
-    let mut away = Away::new(lobby.posts.clone(), Nonce::fresh().unwrap(), 1..2);
+    let mut away = Away::new(lobby.posts.clone(), Nonce::fresh().unwrap(), [false, true].into_iter());
     let mut members = [Member::launched(0), Member::away(1, host_name())];
     let page = StatusPage::create(2).unwrap().0;
     for _ in 0..2 {

@@ -65,6 +65,8 @@ pub enum ToRank {
     Leave,
     /// To a process that a launcher of others started: start a rank.
     Serve {
+        /// Names the world, once.
+        world: Nonce,
         /// Its hidden argument.
         argument: String,
         /// What its environment has besides, name and value.
@@ -140,7 +142,7 @@ pub enum FromRank {
         /// CLOCK_MONOTONIC_RAW.
         at_ns: u64,
     },
-    /// Of the same: its rank of this world has ended.
+    /// Of a process that a launcher of others started: its rank of this world has ended.
     Ended {
         /// The world.
         world: Nonce,

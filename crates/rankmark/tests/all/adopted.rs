@@ -181,7 +181,7 @@ fn a_rank_that_dies_ends_its_world_and_not_the_job() {
     let cases = place.cases("r");
     assert_eq!(statuses(&cases), [1, 1, 0, 0]);
     let told = reason(&cases[0]);
-    assert!(told.starts_with("rank 1 (pid ") && told.contains("ended in all_reduce #5"), "{told}");
+    assert!(told.starts_with("rank 1 (pid ") && told.contains("died of signal 9 (SIGKILL) in all_reduce #5"), "{told}");
 }
 
 /// The process of this step's coordinator: a child of rank 0's process.
