@@ -6,13 +6,13 @@ place, all others do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from .calls import All, Call, Operation, bind
 from .group import first_line
 from .pattern import PERIOD, Number, Pattern
 from .rank import Failure, Prepared, WrongReport
@@ -31,11 +31,15 @@ REDUCTIONS = {"sum": "SUM", "prod": "PRODUCT", "min": "MIN", "max": "MAX", "avg"
 IN_PLACE = ("all_reduce", "reduce", "broadcast")
 # Elements that a refill displaces the inputs by: prime to the period.
 SHIFT = 1409
+# The same from one operation's buffers to the next one's: one that went to another's would be seen.
+BESIDE = 3001
 # How many wrong elements a rank tells of; it counts all.
 TOLD = 8
 
 # `length` elements from `offset` hold the table, beginning at its element `phase`.
 Segment = tuple[int, int, torch.Tensor, int]
+# Of one operation: what this rank gives and gets; in place, twice the same.
+Buffers = tuple[torch.Tensor, torch.Tensor]
 
 
 def prepare(values: dict[str, Any], rank: int, ranks: int) -> Prepared:
@@ -78,7 +82,10 @@ class Collective:
         self.op: str = values["op"]
         self.rank, self.ranks = rank, ranks
         self.peer = int(values.get("root", values.get("peer", 1) if self.op == "ping_pong" else 0))
-        self.messages = 2 if self.op == "ping_pong" else 1
+        self.form: str = values.get("call", "blocking")
+        in_flight = int(values.get("in_flight", 1))
+        # What a call's time is divided by.
+        self.messages = 2 if self.op == "ping_pong" else in_flight
         self.both_ways = values.get("direction") == "both_ways"
         self.dtype = DTYPES[values.get("dtype", "u8")]
         self.count = int(values.get("bytes", 0)) // self.dtype.itemsize
@@ -93,9 +100,12 @@ class Collective:
         self.max_calls = 1 if once else self.pattern.max_calls()
         self.path = f"c10d, torch {torch.__version__}"
         given, got = self._extents()
-        self.input = torch.empty(given, dtype=self.dtype)
-        self.output = self.input if in_place and given else torch.empty(got, dtype=self.dtype)
-        self.call = self._bind()
+        self.buffers = [self._allocate(given, got, in_place) for _ in range(in_flight)]
+        self.call: Call = self._bind()
+
+    def _allocate(self, given: int, got: int, in_place: bool) -> Buffers:
+        source = torch.empty(given, dtype=self.dtype)
+        return source, source if in_place and given else torch.empty(got, dtype=self.dtype)
 
     def _extents(self) -> tuple[int, int]:
         """Elements that this rank gives and gets."""
@@ -118,55 +128,65 @@ class Collective:
             return sum(self.counts[self.rank]), sum(row[self.rank] for row in self.counts)
         return table[self.op]
 
-    def _bind(self) -> Callable[[], object]:
+    def _bind(self) -> Call:
         """One call, with everything looked up before."""
-        given, got, peer, reduce, op = self.input, self.output, self.peer, self.reduce, self.op
+        if self.op in ("send_recv", "ping_pong") and self.ranks == 1:
+            raise Failure(f"{self.op}: torch.distributed sends nothing from a rank to itself", True)
+        operations = [self._operation(given, got, number) for number, (given, got) in enumerate(self.buffers)]
+        if self.form == "coalesced":
+            # What is refused must be so before several are in flight: the first that fails is all that torch waits for,
+            # and the others would fail whatever comes next.
+            self.call = operations[0]
+            self.run()
+        return bind(self.form, operations, getattr(dist, "_coalescing_manager", None))
+
+    def _operation(self, given: torch.Tensor, got: torch.Tensor, number: int) -> Operation:
+        """What c10d does with these buffers, as it is called: with `async_op` or without."""
+        op, peer, reduce = self.op, self.peer, self.reduce
         root = self.rank == peer
         if op == "gather":
-            blocks = list(got.chunk(self.ranks)) if root else None
-            return lambda: dist.gather(given, blocks, peer)
+            return partial(dist.gather, given, list(got.chunk(self.ranks)) if root else None, peer)
         if op == "scatter":
-            blocks = list(given.chunk(self.ranks)) if root else None
-            return lambda: dist.scatter(got, blocks, peer)
+            return partial(dist.scatter, got, list(given.chunk(self.ranks)) if root else None, peer)
         if op == "all_to_allv":
             sent, received = self.counts[self.rank], [row[self.rank] for row in self.counts]
-            return lambda: dist.all_to_all_single(got, given, received, sent)
-        if op in ("send_recv", "ping_pong") and self.ranks == 1:
-            raise Failure(f"{op}: torch.distributed sends nothing from a rank to itself", True)
-        calls: dict[str, Callable[[], object]] = {
-            "all_reduce": lambda: dist.all_reduce(got, reduce),
-            "reduce": lambda: dist.reduce(got, peer, reduce),
-            "broadcast": lambda: dist.broadcast(got, peer),
-            "all_gather": lambda: dist.all_gather_into_tensor(got, given),
-            "reduce_scatter": lambda: dist.reduce_scatter_tensor(got, given, reduce),
-            "all_to_all": lambda: dist.all_to_all_single(got, given),
-            "send_recv": self._ring,
-            "ping_pong": self._ping_pong,
-            "barrier": lambda: dist.barrier(),
+            return partial(dist.all_to_all_single, got, given, received, sent)
+        calls: dict[str, Operation] = {
+            "all_reduce": partial(dist.all_reduce, got, reduce),
+            "reduce": partial(dist.reduce, got, peer, reduce),
+            "broadcast": partial(dist.broadcast, got, peer),
+            "all_gather": partial(dist.all_gather_into_tensor, got, given),
+            "reduce_scatter": partial(dist.reduce_scatter_tensor, got, given, reduce),
+            "all_to_all": partial(dist.all_to_all_single, got, given),
+            "send_recv": partial(self._ring, given, got, number),
+            "ping_pong": partial(self._ping_pong, given, got),
+            "barrier": partial(dist.barrier),
         }
         return calls[op]
 
-    def _ring(self) -> None:
+    def _ring(self, given: torch.Tensor, got: torch.Tensor, number: int, async_op: bool = False) -> All | None:
         """To the next rank and from the one before; both ways: the second halves the other way round."""
         before, after = (self.rank - 1) % self.ranks, (self.rank + 1) % self.ranks
-        pairs = [(self.input, after, self.output, before)]
+        pairs = [(given, after, got, before)]
         if self.both_ways:
-            (there, back), (here, home) = self.input.chunk(2), self.output.chunk(2)
+            (there, back), (here, home) = given.chunk(2), got.chunk(2)
             pairs = [(there, after, here, before), (back, before, home, after)]
-        started = []
-        for tag, (given, to, got, source) in enumerate(pairs):
-            started += [dist.isend(given, to, tag=tag), dist.irecv(got, source, tag=tag)]
-        for work in started:
-            if work is not None:
-                work.wait()
+        works = []
+        for tag, (source, to, target, of) in enumerate(pairs, 2 * number):
+            works += [dist.isend(source, to, tag=tag), dist.irecv(target, of, tag=tag)]
+        started = All(works)
+        if async_op:
+            return started
+        started.wait()
+        return None
 
-    def _ping_pong(self) -> None:
+    def _ping_pong(self, given: torch.Tensor, got: torch.Tensor) -> None:
         if self.rank == 0:
-            dist.send(self.input, self.peer)
-            dist.recv(self.output, self.peer)
+            dist.send(given, self.peer)
+            dist.recv(got, self.peer)
         elif self.rank == self.peer:
-            dist.recv(self.output, 0)
-            dist.send(self.input, 0)
+            dist.recv(got, 0)
+            dist.send(given, 0)
 
     def run(self) -> None:
         """One call."""
@@ -179,32 +199,38 @@ class Collective:
 
     def refill(self) -> None:
         """The output first: in place, the input is the same tensor."""
-        self.output.view(torch.uint8).fill_(0xA5)
         self.shift = (self.shift + SHIFT) % PERIOD
-        for segment in self._inputs():
-            for start, stop, at in _stretches(segment, self.shift):
-                self.input[start:stop] = segment[2][at : at + stop - start]
+        for number, (given, got) in enumerate(self.buffers):
+            got.view(torch.uint8).fill_(0xA5)
+            for segment in self._inputs(given):
+                for start, stop, at in _stretches(segment, self._displaced(number)):
+                    given[start:stop] = segment[2][at : at + stop - start]
+
+    def _displaced(self, number: int) -> int:
+        """Elements that every table is displaced by in the buffers of this operation."""
+        return (self.shift + number * BESIDE) % PERIOD
 
     def _table(self, rank: int) -> torch.Tensor:
         return _input_table(self.pattern, rank)
 
-    def _inputs(self) -> list[Segment]:
-        return [(0, self.input.numel(), self._table(self.rank), 0)] if self.input.numel() else []
+    def _inputs(self, given: torch.Tensor) -> list[Segment]:
+        return [(0, given.numel(), self._table(self.rank), 0)] if given.numel() else []
 
     def check(self, calls: int) -> WrongReport:
         """Compares every element with what so many calls since the last refill must have left."""
         report = WrongReport()
-        for segment in self._expected(calls):
-            self._compare(self.output, segment, report)
-        if self.input is not self.output:
-            for segment in self._inputs():
-                self._compare(self.input, segment, report)
+        for number, (given, got) in enumerate(self.buffers):
+            for segment in self._expected(calls, got.numel()):
+                self._compare(number, got, segment, report)
+            if given is not got:
+                for segment in self._inputs(given):
+                    self._compare(number, given, segment, report)
         return report
 
-    def _expected(self, calls: int) -> list[Segment]:
-        """What the output must hold."""
+    def _expected(self, calls: int, length: int) -> list[Segment]:
+        """What an output of this length must hold."""
         op, rank, ranks, count, peer = self.op, self.rank, self.ranks, self.count, self.peer
-        block, length = count // ranks, self.output.numel()
+        block = count // ranks
         if length == 0 or (op == "reduce" and rank != peer):
             return []
         if self.pattern.reduces:
@@ -234,11 +260,13 @@ class Collective:
             at += row[self.rank]
         return segments
 
-    def _compare(self, buffer: torch.Tensor, segment: Segment, report: WrongReport) -> None:
+    def _compare(self, number: int, buffer: torch.Tensor, segment: Segment, report: WrongReport) -> None:
         bits = BITS[self.dtype.itemsize]
         held, table = buffer.view(bits), segment[2].view(bits)
         report.compared += segment[1]
-        for start, stop, at in _stretches(segment, self.shift):
+        # Indices go on from one operation's buffer to the next one's.
+        first = number * buffer.numel()
+        for start, stop, at in _stretches(segment, self._displaced(number)):
             expected = table[at : at + stop - start]
             # As bits: -0.0 is not 0.0 where the result is known bit for bit.
             if torch.equal(held[start:stop], expected):
@@ -247,13 +275,16 @@ class Collective:
             report.count += len(wrong)
             for index in wrong[: TOLD - len(report.first)]:
                 texts = {"expected": str(segment[2][at + index].item()), "got": str(buffer[start + index].item())}
-                report.first.append({"rank": self.rank, "index": start + index, **texts})
+                report.first.append({"rank": self.rank, "index": first + start + index, **texts})
 
     def corrupt(self, element: int) -> None:
-        """Changes an element of the output: a bit of its most significant byte is flipped."""
-        if self.output.numel():
-            size = self.dtype.itemsize
-            self.output.view(torch.uint8)[element % self.output.numel() * size + size - 1] ^= 0x40
+        """Changes an element of the outputs, counted through all of them: a bit of its most significant byte is
+        flipped.
+        """
+        length, size = self.buffers[0][1].numel(), self.dtype.itemsize
+        if length:
+            number, index = divmod(element % (length * len(self.buffers)), length)
+            self.buffers[number][1].view(torch.uint8)[index * size + size - 1] ^= 0x40
 
     def details(self) -> dict[str, Any]:
         """Nothing beside times."""

@@ -63,7 +63,7 @@ class Prepared(Protocol):
     """A case, ready on this rank."""
 
     max_calls: int
-    # One-way messages of a call, where the time of one counts.
+    # What a call's time is divided by: one-way messages, or operations in flight, where that of one counts.
     messages: int
     # Whether calls are steps of one series: then none is made beside those that are asked for.
     steps: bool

@@ -44,6 +44,7 @@ macro_rules! module {
 const MODULES: &[(&str, &str)] = &[
     ("rankmark_worker", include_str!("../../../python/rankmark_worker/__init__.py")),
     module!("auth"),
+    module!("calls"),
     module!("channel"),
     module!("collective"),
     module!("group"),

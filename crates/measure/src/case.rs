@@ -41,7 +41,7 @@ const LIMIT_FROM_BYTES: u64 = 64 << 10;
 pub struct Launch {
     /// `[rank][sample]` nanoseconds.
     pub samples: Samples,
-    /// What each sample's time is divided by: its calls, times the messages of a call where one of those counts.
+    /// What each sample's time is divided by: its calls, times what a call has of messages or operations where one of those counts.
     pub calls: u32,
     /// Why sampling stopped; None where the number was fixed.
     pub stopped: Option<StopReason>,

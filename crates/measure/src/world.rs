@@ -86,8 +86,8 @@ pub struct Ready {
     pub flops: f64,
     /// At most this many calls may run between two checks, so that values stay exact. Zero: no bound.
     pub max_calls: u64,
-    /// One-way messages, one after the other, that a call consists of, where the time of one is what counts (2 in a
-    /// ping_pong). Zero counts as one.
+    /// What the time of a call is divided by, where it consists of several of what counts: 2 in a ping_pong, for its
+    /// one-way messages; the operations that PyTorch's ranks have in flight together. Zero counts as one.
     pub messages: u32,
     /// Whether calls are steps of one series, each from where the last one ended (training): a sample is then one call,
     /// and no call is made beside warm-up and samples.

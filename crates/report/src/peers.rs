@@ -14,6 +14,9 @@ const NO_PEERS: [&str; 2] = ["reference", "sim"];
 /// What must be equal for times to be comparable, where both say it.
 const SAME: [&str; 6] = ["dtype", "reduce", "in_place", "touch", "mode", "root"];
 
+/// What must be equal also where only one says it: several operations in flight are no peer of one that is waited for.
+const SAME_OR_ABSENT: [&str; 2] = ["call", "in_flight"];
+
 /// How training is done, and not what is trained: may differ between ours and a peer's.
 const HOW: [&str; 6] = ["python", "bind", "gradient_as_bucket_view", "static_graph", "compile", "bucket"];
 
@@ -40,7 +43,9 @@ fn comparable(a: &Configuration, b: &Configuration, training: bool) -> bool {
         return a.ranks == b.ranks && what(a) == what(b);
     }
     let of = |c: &Configuration, name: &str| c.others.iter().find(|(field, _)| field == name).map(|(_, v)| v.clone());
-    a.ranks == b.ranks && SAME.iter().all(|name| of(a, name).zip(of(b, name)).is_none_or(|(of_a, of_b)| of_a == of_b))
+    a.ranks == b.ranks
+        && SAME.iter().all(|name| of(a, name).zip(of(b, name)).is_none_or(|(of_a, of_b)| of_a == of_b))
+        && SAME_OR_ABSENT.iter().all(|name| of(a, name) == of(b, name))
 }
 
 fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {

@@ -168,7 +168,12 @@ pub(crate) fn plain(value: &Value) -> String {
 
 /// What one thing that was timed is called.
 pub(crate) fn timed(operation: &Operation) -> &'static str {
-    if crate::training::is_training(operation) { "time of a step" } else { "time of one call" }
+    let several = |c: &Configuration| value_of(&c.others, "in_flight").is_some();
+    match crate::training::is_training(operation) {
+        true => "time of a step",
+        false if operation.configurations.iter().any(several) => "time of one operation",
+        false => "time of one call",
+    }
 }
 
 /// Everything but operation, size, ranks and backend, in the order of the record.
@@ -195,6 +200,7 @@ fn written(name: &str, value: &str) -> String {
         "false" if name == "in_place" => "out of place".to_owned(),
         "false" => format!("no {}", name.replace('_', " ")),
         _ if name == "hosts" => format!("{value} hosts"),
+        _ if name == "in_flight" => format!("{value} in flight"),
         _ if value.parse::<f64>().is_ok() || ["root", "bind"].contains(&name) => format!("{name} {value}"),
         _ => value.to_owned(),
     }

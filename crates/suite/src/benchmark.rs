@@ -90,8 +90,8 @@ pub struct Work {
     pub traffic_bytes: u64,
     /// Floating-point operations of this rank.
     pub flops: f64,
-    /// One-way messages, one after the other, that a call consists of, where the time of one is what counts: 2 in a
-    /// ping_pong. Zero counts as one.
+    /// What the time of a call is divided by, where it consists of several of what counts: 2 in a ping_pong, for its
+    /// one-way messages. Zero counts as one.
     pub messages: u32,
     /// Calls in a row after which results are still exact; `u64::MAX` for any number.
     pub max_calls: u64,

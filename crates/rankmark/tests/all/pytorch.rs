@@ -88,6 +88,53 @@ fn a_changed_element_is_found() {
 }
 
 #[test]
+fn operations_in_flight_are_right_and_count_as_one_each() {
+    let Some(python) = torch("asynchronous and coalesced calls of pytorch/gloo") else { return };
+    let place = Place::new();
+    let operations =
+        "all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,send_recv,barrier";
+    let calls = "--call async,coalesced --in-flight 3 --mode isolated";
+    let run = format!("comm {operations} --backend gloo --python {python} --ranks 2 --bytes 4KiB {calls} {FIXED}");
+    place.run(&run).exits(0);
+    let cases = place.cases("r");
+    let [ok, failed, skipped, not_run] = statuses(&cases);
+    assert_eq!((ok + skipped, failed, not_run), (22, 0, 0), "{cases:?}");
+    for case in &cases {
+        let (op, call) = (case["parameters"]["op"].as_str().unwrap(), case["parameters"]["call"].as_str().unwrap());
+        let coalesces = ["all_reduce", "all_gather", "reduce_scatter"].contains(&op);
+        if case["status"] == "skipped" {
+            // What a torch's gloo cannot coalesce is in its words.
+            let why = if coalesces { "support" } else { "torch coalesces all_reduce, all_gather and reduce_scatter" };
+            assert!(call == "coalesced" && reason(case).contains(why), "{case}");
+            continue;
+        }
+        assert!(call == "async" || coalesces, "{case}");
+        // One call a sample: its time is divided by what it has in flight, and so is what it moved.
+        assert_eq!((&case["wrong"], &case["calls_per_sample"]), (&0.into(), &3.into()), "{case}");
+        if op == "all_reduce" {
+            let rate = 4096.0 / case["time_s"]["median"].as_f64().unwrap() / 1e9;
+            assert!((case["algbw_gbs"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_element_is_found_in_any_operation_in_flight() {
+    let Some(python) = torch("a wrong element among operations in flight") else { return };
+    let place = Place::new();
+    // 1024 elements each: the last operation's.
+    let fault = "--call async,coalesced --in-flight 3 --inject wrong:rank=1,element=2055,at=3,every=1";
+    let run = format!("comm all_gather --backend gloo --python {python} --ranks 2 --bytes 4KiB {fault} {FIXED}");
+    place.run(&run).exits(1);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [0, 2, 0, 0]);
+    for case in &cases {
+        let first = &case["wrong_elements"][0];
+        assert!(case["wrong"].as_u64() > Some(0) && first["rank"] == 1 && first["index"] == 2055, "{case}");
+    }
+}
+
+#[test]
 fn a_killed_rank_is_named() {
     let Some(python) = torch("a PyTorch rank that dies in a collective") else { return };
     let place = Place::new();

@@ -278,6 +278,39 @@ fn ours_stands_beside_the_best_peer() {
     assert!(page.contains("longer in 1 of 2 pairs, shorter in 1"), "{page}");
 }
 
+/// Several operations in flight are told apart from one that is waited for, and are no peer of it.
+#[test]
+fn operations_in_flight_are_no_peer_of_one_that_is_waited_for() {
+    let line = |runtime: &str, call: Option<&str>, time: f64| {
+        let mut line = data::Invented::new(2, 1024, time).line();
+        line.runtime = runtime.into();
+        line.backend = if runtime == "native" { "shm" } else { "gloo" }.into();
+        if let Some(call) = call {
+            line.parameters.insert("call".into(), call.into());
+            line.parameters.insert("in_flight".into(), 4.into());
+        }
+        line.id = format!("{:012x}", (time * 1e9) as u64);
+        line
+    };
+    let blocking = [line("native", None, 1e-6), line("pytorch", None, 3e-6)];
+    let lines = [line("pytorch", Some("async"), 2e-6), line("pytorch", Some("coalesced"), 1.5e-6)];
+    let page = |lines: Vec<_>| {
+        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
+        String::from_utf8_lossy(&page[0].content).into_owned()
+    };
+    let all = page([&blocking[..], &lines[..]].concat());
+    for variant in ["async, 4 in flight", "coalesced, 4 in flight"] {
+        assert!(all.lines().any(|row| row.starts_with('|') && row.contains(variant)), "{variant}: {all}");
+    }
+    let table = all.split("Against the best peer of this run").nth(1).expect("a table");
+    let row = table.lines().find(|line| line.contains("1 KiB")).expect("a row");
+    assert!(row.contains("3.00x") && !row.contains("in flight"), "{row}");
+    let alone = page([&blocking[..1], &lines[..]].concat());
+    assert!(!alone.contains("Against the best peer"), "{alone}");
+    let asynchronous = page(lines[..1].to_vec());
+    assert!(asynchronous.contains("async, 4 in flight"), "what holds for all rows stands above them: {asynchronous}");
+}
+
 /// Training by another engine is a peer of ours where what is trained is the same, however it is done; and is told apart
 /// in every table.
 #[test]

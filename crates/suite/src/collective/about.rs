@@ -15,7 +15,7 @@ use crate::runtime;
 pub(super) static ABOUT: About = About {
     name: "collective",
     doc: "one collective operation: time and bandwidth",
-    fields: &[FIELDS, RUNTIME, WORLD, SAMPLING],
+    fields: &[FIELDS, torch::FIELDS, RUNTIME, WORLD, SAMPLING],
     metrics: METRICS,
     check,
 };
@@ -100,14 +100,15 @@ fn check(case: &mut Case) -> Result<(), Problem> {
     let op: Collective =
         case.word("op").ok_or_else(|| problem("op", "no operation is given", "for example `op: all_reduce`"))?;
     case.parameters.retain(|name, _| concerns(op, name));
-    runtime::resolve(case, &[])?;
+    runtime::resolve(case, &torch::fields())?;
     fill_absent(case, op);
+    torch::resolve(case)?;
     check_ranks(case, op)?;
     check_in_place(case, op)?;
     crate::fields::check(case, &ABOUT)?;
     uneven::resolve(case)?;
     round_size(case, op);
-    runtime::check(case, &[])?;
+    runtime::check(case, &torch::fields())?;
     torch::check(case, op);
     if op != Collective::Barrier {
         check_exactness(case, op)?;

@@ -36,6 +36,8 @@ pub(crate) struct Parameters {
     direction: Direction,
     ranks: u32,
     seed: u64,
+    /// Operations of a call, each on buffers of its own.
+    in_flight: u64,
     counts: Option<Counts>,
 }
 
@@ -55,6 +57,7 @@ impl Parameters {
             direction: case.word("direction").unwrap_or(Direction::OneWay),
             ranks: case.ranks(),
             seed: case.whole("seed").unwrap_or(1),
+            in_flight: case.whole("in_flight").unwrap_or(1),
             counts: uneven::of_case(case).map_err(Failure::new)?,
         })
     }
@@ -88,12 +91,13 @@ impl Benchmark for CollectiveBenchmark {
         let held = |(input, output): (usize, usize)| {
             if parameters.in_place { input.max(output) as u64 } else { (input as u64).saturating_add(output as u64) }
         };
-        match parameters.buffers {
+        let of_one = match parameters.buffers {
             BufferKind::Private => {
                 (0..parameters.ranks).map(|rank| held(parameters.lengths(rank))).fold(0, u64::saturating_add)
             }
             BufferKind::Registered => held(parameters.registered_lengths()).saturating_mul(u64::from(parameters.ranks)),
-        }
+        };
+        of_one.saturating_mul(parameters.in_flight)
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {

@@ -1,13 +1,81 @@
-//! What differs where ranks are the user's Python: which forms of an operation there are.
+//! What differs where ranks are the user's Python: which forms of an operation there are, and how a call starts them.
 
-use record::Case;
-use terms::{BufferKind, Collective};
+use record::{Case, Field, Kind, Problem, Shown};
+use serde_json::Value;
+use terms::{BufferKind, Collective, Named};
 
 use crate::admission::is_pytorch;
+
+terms::named! {
+    /// How a call starts its operations.
+    enum Form("form of a call") {
+        /// One, and waits for it.
+        Blocking = "blocking",
+        /// Several, each on buffers of its own, and then waits for all.
+        Async = "async",
+        /// Several, given to torch as one.
+        Coalesced = "coalesced",
+    }
+}
+
+const fn field(name: &'static str, kind: Kind, doc: &'static str) -> Field {
+    Field { name, kind, default: None, unit: "", doc, shown: Shown::WhenSet, world: false }
+}
+
+/// What PyTorch's ranks alone understand, beside the runtime.
+pub(super) const FIELDS: &[Field] = &[
+    field(
+        "call",
+        Kind::Word(Form::names),
+        "pytorch: blocking: one operation (the default); async: in_flight of them are started, then waited for; \
+         coalesced: as one",
+    ),
+    field(
+        "in_flight",
+        Kind::Whole(1, 1024),
+        "pytorch: operations of an async or coalesced call, each on its own buffers; time and bandwidth are those of one (4)",
+    ),
+];
+
+/// Operations in flight where none are asked for.
+const IN_FLIGHT: u64 = 4;
+
+/// Their names.
+pub(super) fn fields() -> Vec<&'static str> {
+    FIELDS.iter().map(|field| field.name).collect()
+}
+
+/// Settles how many operations a call starts. A blocking call is what it is without these fields. After
+/// [`crate::runtime::resolve`].
+pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
+    if !is_pytorch(case) {
+        return Ok(());
+    }
+    if case.text("call").is_none() && case.value("in_flight").is_some() {
+        let message = "a blocking call has one operation in flight".to_owned();
+        return Err(Problem {
+            field: "in_flight",
+            message,
+            hint: Some("add `call: async` or `call: coalesced`".into()),
+        });
+    }
+    if matches!(case.word("call"), None | Some(Form::Blocking)) {
+        // Beside other forms in a list, `in_flight` is for those.
+        fields().iter().for_each(|name| drop(case.parameters.shift_remove(*name)));
+    } else if case.value("in_flight").is_none() {
+        case.parameters.insert("in_flight".to_owned(), Value::from(IN_FLIGHT));
+    }
+    Ok(())
+}
 
 /// Whether torch's form of the operation works in place; it has one form of each.
 pub(super) fn works_in_place(op: Collective) -> bool {
     matches!(op, Collective::AllReduce | Collective::Reduce | Collective::Broadcast)
+}
+
+/// Whether c10d makes one call of several such operations: others it would run one after the other, each waited for.
+fn is_coalesced(op: Collective) -> bool {
+    matches!(op, Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter)
 }
 
 /// Skips the forms that torch has not.
@@ -24,6 +92,13 @@ pub(super) fn check(case: &mut Case, op: Collective) {
     }
     if case.ranks() == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
         case.skip = Some("torch.distributed sends nothing from a rank to itself".to_owned());
+    }
+    let form = case.word("call").unwrap_or(Form::Blocking);
+    if form == Form::Coalesced && !is_coalesced(op) {
+        case.skip = Some(format!("torch coalesces all_reduce, all_gather and reduce_scatter, and no {op}"));
+    }
+    if form == Form::Async && op == Collective::PingPong {
+        case.skip = Some("a ping_pong is one message after the other: none can be started ahead".to_owned());
     }
 }
 
@@ -93,6 +168,9 @@ mod tests {
             ([("backend", "shm"), ("python", "python3")], "`python` is for runtime `pytorch`"),
             ([("backend", "gloo"), ("pace_bandwidth", "1GB/s")], "`pace_bandwidth` is for runtime `native`"),
             ([("backend", "gloo"), ("progress_thread", "true")], "`progress_thread` is for runtime `native`"),
+            ([("backend", "shm"), ("call", "async")], "`call` is for runtime `pytorch`"),
+            ([("backend", "shm"), ("in_flight", "2")], "`in_flight` is for runtime `pytorch`"),
+            ([("backend", "gloo"), ("in_flight", "2")], "a blocking call has one operation in flight"),
         ] {
             let error = plan(&fields).unwrap_err();
             assert!(error.contains(said), "{error}");
@@ -108,6 +186,52 @@ mod tests {
         assert!(skip(&[torch, ("buffers", "registered")]).contains("ordinary memory"));
         assert!(skip(&[torch, ("backend", "nccl")]).contains("memory of GPUs only"));
         assert_eq!(skip(&[torch, ("op", "barrier")]), "");
+    }
+
+    #[test]
+    fn forms_of_calls_are_cases_of_their_own() {
+        let lists = [("runtime", "native,pytorch"), ("call", "blocking,async,coalesced"), ("in_flight", "2,3")];
+        let cases = plan(&lists).unwrap().cases;
+        let told = |case: &Case| {
+            let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
+            (text("runtime"), text("call"), case.whole("in_flight"))
+        };
+        let row = |runtime: &str, call: &str, in_flight| (runtime.to_owned(), call.to_owned(), in_flight);
+        let expected = [
+            row("-", "-", None),
+            row("pytorch", "-", None),
+            row("pytorch", "async", Some(2)),
+            row("pytorch", "async", Some(3)),
+            row("pytorch", "coalesced", Some(2)),
+            row("pytorch", "coalesced", Some(3)),
+        ];
+        assert_eq!(cases.iter().map(told).collect::<Vec<_>>(), expected);
+        let id = |fields: &[(&str, &str)]| plan(fields).unwrap().cases[0].id.clone();
+        let torch = ("runtime", "pytorch");
+        assert_eq!(cases[1].id, id(&[torch]));
+        assert_eq!(id(&[torch, ("call", "async")]), id(&[torch, ("call", "async"), ("in_flight", "4")]));
+        assert_ne!(id(&[torch, ("call", "async"), ("in_flight", "1")]), id(&[torch]));
+    }
+
+    #[test]
+    fn what_torch_does_one_by_one_is_not_coalesced() {
+        let torch = ("runtime", "pytorch");
+        for op in Collective::ALL {
+            let fields = |form| [torch, ("op", op.name()), ("call", form)];
+            let skip = |form| plan(&fields(form)).unwrap().cases[0].skip.clone().unwrap_or_default();
+            let coalesces = ["all_reduce", "all_gather", "reduce_scatter"].contains(&op.name());
+            assert_eq!(skip("coalesced").is_empty(), coalesces, "{op}: {}", skip("coalesced"));
+            assert_eq!(skip("async").is_empty(), *op != Collective::PingPong, "{op}: {}", skip("async"));
+        }
+    }
+
+    #[test]
+    fn every_operation_in_flight_has_memory_of_its_own() {
+        let memory = |fields: &[(&str, &str)]| CollectiveBenchmark.memory(&plan(fields).unwrap().cases[0]);
+        let common = [("runtime", "pytorch"), ("op", "all_gather"), ("bytes", "1MiB")];
+        let several = [&common[..], &[("call", "async"), ("in_flight", "8")]].concat();
+        assert_eq!(memory(&several), 8 * memory(&common));
+        assert_eq!(memory(&common), 2 * ((1 << 19) + (1 << 20)));
     }
 
     #[test]
