@@ -22,6 +22,7 @@ mod reduce;
 mod selftest;
 mod session;
 mod step;
+mod ucc;
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -54,6 +55,8 @@ pub struct MpiOptions {
     pub progress: MpiProgress,
     /// Elements of one call of MPI, at most. None: what an `int` holds; less is for tests of the cutting.
     pub largest: Option<u32>,
+    /// Open MPI was started with coll/ucc before all others: refused where that has turned itself off.
+    pub ucc: bool,
 }
 
 /// How operations proceed where no progress thread does it.
@@ -131,6 +134,9 @@ impl Backend for Mpi {
         // Ranks are the bootstrap's, in whatever order the launcher placed them.
         let handle = session.split(world, Some(0), place.rank)?;
         let handle = handle.ok_or_else(|| Error::Mismatch("MPI gave no communicator of all ranks".to_owned()))?;
+        if options.mpi.ucc {
+            ucc::check(&session.library)?;
+        }
         let largest = options.mpi.largest.map_or(c_int::MAX as usize, |largest| largest as usize);
         let abort = Abort::default();
         let common = Common {
