@@ -55,7 +55,8 @@ pub struct MpiOptions {
     pub progress: MpiProgress,
     /// Elements of one call of MPI, at most. None: what an `int` holds; less is for tests of the cutting.
     pub largest: Option<u32>,
-    /// Open MPI was started with coll/ucc before all others: refused where that has turned itself off.
+    /// Open MPI was started with coll/ucc before all others. Refused where that is not in use; operations that it does not
+    /// take are refused, too.
     pub ucc: bool,
 }
 
@@ -134,9 +135,8 @@ impl Backend for Mpi {
         // Ranks are the bootstrap's, in whatever order the launcher placed them.
         let handle = session.split(world, Some(0), place.rank)?;
         let handle = handle.ok_or_else(|| Error::Mismatch("MPI gave no communicator of all ranks".to_owned()))?;
-        if options.mpi.ucc {
-            ucc::check(&session.library)?;
-        }
+        let left_out = || ucc::left_out(&session.library, options.mpi.progress);
+        let left_out = options.mpi.ucc.then(left_out).transpose()?;
         let largest = options.mpi.largest.map_or(c_int::MAX as usize, |largest| largest as usize);
         let abort = Abort::default();
         let common = Common {
@@ -144,6 +144,7 @@ impl Backend for Mpi {
             abort: abort.clone(),
             progress: options.mpi.progress,
             largest,
+            left_out,
             yields: options.oversubscribed,
         };
         Ok((Box::new(MpiCommunicator::new(common, handle)?), abort))
