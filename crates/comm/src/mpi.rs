@@ -22,6 +22,7 @@ mod reduce;
 mod selftest;
 mod session;
 mod step;
+mod ucc;
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -54,6 +55,9 @@ pub struct MpiOptions {
     pub progress: MpiProgress,
     /// Elements of one call of MPI, at most. None: what an `int` holds; less is for tests of the cutting.
     pub largest: Option<u32>,
+    /// Open MPI was started with coll/ucc before all others. Refused where that is not in use; operations that it does not
+    /// take are refused, too.
+    pub ucc: bool,
 }
 
 /// How operations proceed where no progress thread does it.
@@ -131,6 +135,8 @@ impl Backend for Mpi {
         // Ranks are the bootstrap's, in whatever order the launcher placed them.
         let handle = session.split(world, Some(0), place.rank)?;
         let handle = handle.ok_or_else(|| Error::Mismatch("MPI gave no communicator of all ranks".to_owned()))?;
+        let left_out = || ucc::left_out(&session.library, options.mpi.progress);
+        let left_out = options.mpi.ucc.then(left_out).transpose()?;
         let largest = options.mpi.largest.map_or(c_int::MAX as usize, |largest| largest as usize);
         let abort = Abort::default();
         let common = Common {
@@ -138,6 +144,7 @@ impl Backend for Mpi {
             abort: abort.clone(),
             progress: options.mpi.progress,
             largest,
+            left_out,
             yields: options.oversubscribed,
         };
         Ok((Box::new(MpiCommunicator::new(common, handle)?), abort))

@@ -55,6 +55,9 @@ const SEGMENTED_RING: [&str; 6] =
 /// Open MPI's collectives of UCC, before all others.
 const UCC: [&str; 6] = ["--mca", "coll_ucc_enable", "1", "--mca", "coll_ucc_priority", "100"];
 
+/// Folders with more components.
+const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
+
 impl HostStarter {
     /// Looks for launchers beside their libraries and in these folders (the path). Ranks have a minute to come up.
     pub fn new(search: Vec<PathBuf>) -> Self {
@@ -158,7 +161,7 @@ impl Extras {
             }
         }
         if spec.fields.get("mpi_collectives").and_then(Value::as_str) == Some("ucc") {
-            has_ucc(facts)?;
+            has_ucc(facts, wished)?;
             extras.arguments.extend(UCC.map(str::to_owned));
         }
         Ok(extras)
@@ -177,16 +180,19 @@ impl Extras {
     }
 }
 
-/// Whether a library has UCC's collectives. Open MPI says nothing when it is asked for a component that it lacks.
-fn has_ucc(facts: &Facts) -> Result<(), String> {
+/// Whether a library has UCC's collectives, before a world is started in vain: beside it, in the folders that `env` adds, or
+/// built in, when it needs UCC itself. Whether they can be loaded and work the ranks see.
+fn has_ucc(facts: &Facts, wished: &[(String, String)]) -> Result<(), String> {
     if facts.vendor != Vendor::OpenMpi {
         return Err(format!("`mpi_collectives: ucc` is for Open MPI, and this is {}", facts.version()));
     }
     let folder = std::path::Path::new(&facts.path).parent().map(PathBuf::from).unwrap_or_default();
     let component = "mca_coll_ucc.so";
     let below = ["openmpi", "openmpi3", "openmpi/lib/openmpi", "openmpi/lib/openmpi3"];
-    let found = below.iter().any(|place| folder.join(place).join(component).exists())
-        || std::fs::read(&facts.path).is_ok_and(|bytes| holds(&bytes, b"mca_coll_ucc_component"));
+    let added = wished.iter().filter(|(name, _)| name == COMPONENT_PATH).flat_map(|(_, value)| value.split(':'));
+    let mut places = below.iter().map(|place| folder.join(place)).chain(added.map(PathBuf::from));
+    let found = places.any(|place| place.join(component).exists())
+        || std::fs::read(&facts.path).is_ok_and(|bytes| holds(&bytes, b"libucc.so"));
     if found { Ok(()) } else { Err(format!("{} ({}) has no {component}", facts.version(), facts.path)) }
 }
 
@@ -231,5 +237,11 @@ mod tests {
             extras(Vendor::OpenMpi, ucc(), &[]).unwrap_err(),
             "Open MPI 1.0 (/no/lib/libmpi.so) has no mca_coll_ucc.so"
         );
+        let folder = tempfile::tempdir().unwrap();
+        let place = format!("system:{}", folder.path().display());
+        let wished = [(COMPONENT_PATH.to_owned(), place)];
+        assert!(extras(Vendor::OpenMpi, ucc(), &wished).is_err());
+        std::fs::write(folder.path().join("mca_coll_ucc.so"), "").unwrap();
+        assert_eq!(extras(Vendor::OpenMpi, ucc(), &wished).unwrap().arguments, UCC);
     }
 }

@@ -436,6 +436,7 @@ fn options(spec: &WorldSpec, oversubscribed: bool) -> Options {
         library: text("mpi_library").map(str::to_owned),
         progress: if text("mpi_progress") == Some("poll") { MpiProgress::Poll } else { MpiProgress::None },
         largest: None,
+        ucc: text("mpi_collectives") == Some("ucc"),
     };
     Options {
         mpi,

@@ -39,6 +39,9 @@ pub(super) struct Constants {
     pub(super) world: Handle,
     pub(super) comm_null: Handle,
     pub(super) request_null: Handle,
+    /// What a request is after its completion where coll/ucc of Open MPI 4.1 ran it. The standard wants the null one, which
+    /// later versions give.
+    pub(super) request_empty: Option<Handle>,
     pub(super) errors_return: Handle,
     /// In the order of [`TYPES`].
     types: [Handle; 6],
@@ -99,6 +102,7 @@ const STANDARD: Constants = Constants {
     world: 0x101,
     comm_null: 0x100,
     request_null: 0x180,
+    request_empty: None,
     errors_return: 0x143,
     types: [0x241, 0x249, 0x250, 0x258, 0x210, 0x214],
     operators: [0x21, 0x24, 0x22, 0x23],
@@ -112,6 +116,7 @@ const MPICH: Constants = Constants {
     world: 0x4400_0000,
     comm_null: 0x0400_0000,
     request_null: 0x2c00_0000,
+    request_empty: None,
     errors_return: 0x5400_0001,
     types: [0x4c00_013b, 0x4c00_023c, 0x4c00_0439, 0x4c00_083a, 0x4c00_040a, 0x4c00_080b],
     operators: [0x5800_0003, 0x5800_0004, 0x5800_0002, 0x5800_0001],
@@ -135,6 +140,7 @@ fn open_mpi(library: &Library) -> Result<Constants, Vec<String>> {
         world: address("ompi_mpi_comm_world".to_owned()),
         comm_null: address("ompi_mpi_comm_null".to_owned()),
         request_null: address("ompi_request_null".to_owned()),
+        request_empty: library.symbol(c"ompi_request_empty").map(|symbol| symbol as Handle),
         errors_return: address("ompi_mpi_errors_return".to_owned()),
         types: TYPES.map(|name| address(format!("ompi_mpi_{name}"))),
         operators: ["sum", "prod", "min", "max"].map(|name| address(format!("ompi_mpi_op_{name}"))),

@@ -24,6 +24,8 @@ pub(super) struct Common {
     pub(super) progress: MpiProgress,
     /// Elements of one call of MPI, at most.
     pub(super) largest: usize,
+    /// Where UCC was asked for: operations that it does not take.
+    pub(super) left_out: Option<Vec<Collective>>,
     /// Give the core away between two looks.
     pub(super) yields: bool,
 }
@@ -112,6 +114,21 @@ impl MpiCommunicator {
         plan
     }
 
+    /// Open MPI's own algorithms must not be measured under UCC's name; a rank alone uses none.
+    fn refuse_left_out(&self, call: &Call) -> Result<()> {
+        let Some(left_out) = self.common.left_out.as_ref().filter(|_| self.shape.size > 1) else { return Ok(()) };
+        let (session, Call { op, dtype, reduce, .. }) = (&self.common.session, call);
+        let version = session.library.facts.version();
+        let what = if left_out.contains(op) {
+            format!("run {op} by UCC: coll/ucc of {version} has no {}", name(*op, self.common.progress))
+        } else if op.reduces() && session.operator(*dtype, *reduce).1 {
+            format!("run {op} of {dtype} by UCC: {reduce} is an operator of ours there, and UCC takes only MPI's own")
+        } else {
+            return Ok(());
+        };
+        Err(Error::Unsupported { backend: "mpi", what })
+    }
+
     fn planner(&self, tag: c_int) -> Planner<'_> {
         Planner { session: &self.common.session, shape: &self.shape, largest: self.common.largest, tag }
     }
@@ -123,6 +140,7 @@ impl MpiCommunicator {
             Some((last, plan)) if Some(last) == known => plan,
             last => {
                 call.validate(&self.shape)?;
+                self.refuse_left_out(call)?;
                 let mut plan = last.map(|(_, plan)| plan).or_else(|| self.spare.pop()).unwrap_or_default();
                 // One tag for all: blocking messages between two ranks never overtake each other.
                 self.planner(0).plan(call, &mut plan);
@@ -145,6 +163,7 @@ impl MpiCommunicator {
     }
 
     fn launch(&mut self, group: &[Call]) -> Result<Ticket> {
+        group.iter().try_for_each(|call| self.refuse_left_out(call))?;
         let mut calls = Vec::with_capacity(group.len());
         for call in group {
             let plan = self.plan(call);
@@ -354,7 +373,7 @@ impl Drop for MpiCommunicator {
 }
 
 /// The function that an operation is.
-const fn name(op: Collective, progress: MpiProgress) -> &'static str {
+pub(super) const fn name(op: Collective, progress: MpiProgress) -> &'static str {
     let blocking = matches!(progress, MpiProgress::None);
     match (op, blocking) {
         (Collective::AllReduce, true) => "MPI_Allreduce",

@@ -67,6 +67,7 @@ pub(super) struct Opened {
     pub(super) facts: Facts,
     pub(super) functions: Functions,
     pub(super) constants: Constants,
+    pub(super) library: Library,
 }
 
 impl Opened {
@@ -87,7 +88,7 @@ impl Opened {
         let (vendor, number) = identify(&says).ok_or_else(unknown)?;
         let constants = Constants::of(abi, &library).map_err(|missing| lacks(some_of(&missing)))?;
         let facts = Facts { vendor, number, abi: abi.name().to_owned(), path };
-        Ok(Self { facts, functions, constants })
+        Ok(Self { facts, functions, constants, library })
     }
 }
 

@@ -194,7 +194,7 @@ fn a_rank() {
 }
 
 fn options(library: &str, progress: MpiProgress, largest: Option<u32>, wrapping: Wrapping) -> Options {
-    let mpi = MpiOptions { library: Some(library.to_owned()), progress, largest };
+    let mpi = MpiOptions { library: Some(library.to_owned()), progress, largest, ucc: false };
     Options { mpi, oversubscribed: true, ..wrapping.options(2) }
 }
 

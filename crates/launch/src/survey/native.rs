@@ -115,7 +115,7 @@ static UCC: Native = local(
     ("ucc", "UCC"),
     &["libucc"],
     |library| text(&library, c"ucc_get_version_string"),
-    "no `mpi: {collectives: ucc}`, no pytorch/ucc",
+    "no `mpi_collectives: ucc`, no pytorch/ucc",
     "build openucx/ucc v1.2 or later",
 );
 

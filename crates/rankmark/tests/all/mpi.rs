@@ -51,3 +51,37 @@ fn what_is_no_library_is_skipped_with_the_reason() {
         .run("comm all_reduce --mpi-tuned true --ranks 2 --bytes 1KiB")
         .refuses(&["`mpi_tuned` is for the backend `mpi`"]);
 }
+
+/// Of the installations below the folders that RANKMARK_TEST_MPI names, the Open MPI that has coll/ucc.
+fn with_ucc() -> Option<std::path::PathBuf> {
+    let folders = std::env::var_os("RANKMARK_TEST_MPI").unwrap_or_default();
+    let has = |folder: &std::path::PathBuf| folder.join("lib/openmpi/mca_coll_ucc.so").exists();
+    std::env::split_paths(&folders).find(has).map(|folder| folder.join("lib/libmpi.so.40"))
+}
+
+#[test]
+fn ucc_moves_the_data_or_the_case_is_skipped() {
+    let Some(library) = with_ucc() else {
+        let why = "RANKMARK_TEST_MPI names no Open MPI with coll/ucc (how to build one: docs/mpi.md)";
+        return skip::skip("collectives of UCC", why);
+    };
+    let place = Place::new();
+    let fixed = format!(
+        "--backend mpi --mpi-library {} --mpi-collectives ucc --ranks 2 --bytes 1KiB --iters 6 --warmup 1 --limits false",
+        library.display()
+    );
+    place.run(&format!("comm all_reduce,reduce_scatter --dtype f32,bf16 {fixed} --output-dir r")).exits(0);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [1, 0, 3, 0]);
+    let told = |op: &str, dtype: &str| {
+        let of = |line: &&Value| line["parameters"]["op"] == op && line["dtype"] == dtype;
+        reason(cases.iter().find(of).expect("its case")).to_owned()
+    };
+    assert!(told("all_reduce", "bf16").contains("is an operator of ours"), "{}", told("all_reduce", "bf16"));
+    assert!(told("reduce_scatter", "f32").contains("has no MPI_Reduce_scatter_block"), "of Open MPI 4.1");
+    // It falls back to its own algorithms without a word.
+    place.run(&format!("comm all_reduce {fixed} --env OMPI_UCC_CL_BASIC_TLS=nosuch --output-dir f")).exits(2);
+    let cases = place.cases("f");
+    assert_eq!(statuses(&cases), [0, 0, 1, 0]);
+    assert!(reason(&cases[0]).contains("UCC was asked for and has turned itself off"), "{}", reason(&cases[0]));
+}
