@@ -35,7 +35,9 @@ fn main() {
     match ranks::role(&arguments) {
         ranks::Role::Rank { bootstrap, sections } => rank(bootstrap, &sections),
         ranks::Role::Start { sections } => {
-            let all = ["latency", "rooted", "reduce", "operations", "private", "overhead", "ranks"].map(str::to_owned).to_vec();
+            let all = ["latency", "rooted", "reduce", "operations", "private", "overhead", "ranks"]
+                .map(str::to_owned)
+                .to_vec();
             let sections = if sections.is_empty() { all } else { sections };
             println!("cores {}", ranks::cores());
             for size in [2, 4, 6] {
