@@ -66,4 +66,6 @@ impl Backend for Shm {
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(loom)))]
+mod streams;
+#[cfg(all(test, not(loom)))]
 mod tests;

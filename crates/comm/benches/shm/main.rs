@@ -3,7 +3,7 @@
 //! Ranks are processes, pinned to cores. What is compared is taken in turns inside one run; figures are medians with
 //! their 95% intervals (order statistics), ratios are medians of the ratios of neighbours in time.
 //!
-//! `cargo bench -p comm --bench shm [-- latency|reduce|operations|private|ranks|overhead ...]`
+//! `cargo bench -p comm --bench shm [-- latency|rooted|reduce|operations|private|ranks|overhead ...]`
 
 #![allow(clippy::print_stdout)]
 
@@ -35,16 +35,20 @@ fn main() {
     match ranks::role(&arguments) {
         ranks::Role::Rank { bootstrap, sections } => rank(bootstrap, &sections),
         ranks::Role::Start { sections } => {
-            let all = ["latency", "reduce", "operations", "private", "overhead", "ranks"].map(str::to_owned).to_vec();
+            let all = ["latency", "rooted", "reduce", "operations", "private", "overhead", "ranks"]
+                .map(str::to_owned)
+                .to_vec();
             let sections = if sections.is_empty() { all } else { sections };
             println!("cores {}", ranks::cores());
-            let (with_more, with_two): (Vec<_>, Vec<_>) = sections.into_iter().partition(|name| name == "ranks");
-            if !with_two.is_empty() {
-                ranks::start(2, &with_two);
-            }
-            for more in [4, 6] {
-                if !with_more.is_empty() {
-                    ranks::start(more, &with_more);
+            for size in [2, 4, 6] {
+                let has = |name: &str| match name {
+                    "ranks" => size > 2,
+                    "rooted" => size < 6,
+                    _ => size == 2,
+                };
+                let own: Vec<String> = sections.iter().filter(|name| has(name)).cloned().collect();
+                if !own.is_empty() {
+                    ranks::start(size, &own);
                 }
             }
         }
@@ -65,6 +69,7 @@ fn rank(mut bootstrap: ranks::Local, sections: &[String]) {
             "reduce" => reduce(communicator),
             "operations" => operations(communicator),
             "private" => private(communicator),
+            "rooted" => rooted(communicator),
             "ranks" => more_ranks(communicator),
             "overhead" if communicator.shape().rank == 0 => {
                 println!("\nopening took {:.1} ms; memory of this rank: {}", opened.as_secs_f64() * 1e3, memory());
@@ -182,6 +187,36 @@ fn latency(communicator: &mut dyn Communicator) {
     contestants.push(runs("send_recv 8", call(Collective::SendRecv, &input, &output)));
     let series = compare(communicator, contestants, 1000, 25);
     let rows: Vec<Row> = series.iter().map(|s| Row::ratio("latency, against the barrier", s, &series[0])).collect();
+    print(communicator, &rows);
+}
+
+/// Operations with a root, back to back: some ranks only give, and need not wait for who takes. Others beside them.
+fn rooted(communicator: &mut dyn Communicator) {
+    use Collective as C;
+    let ranks = communicator.shape().size as usize;
+    let (registered, private) = (communicator.alloc(1 << 18, Space::Host).expect("alloc"), Region::host(1 << 18));
+    let root = communicator.shape().rank == 0;
+    let mut rows = Vec::new();
+    for (kind, region) in [("registered", registered), ("private", private.expect("host"))] {
+        for op in [C::Broadcast, C::Scatter, C::Gather, C::Reduce, C::AllReduce, C::AllGather] {
+            for bytes in [64usize, 1 << 10, 2 << 10, 4 << 10, 8 << 10, 64 << 10] {
+                let block = bytes / ranks;
+                let (input, output) = match op {
+                    C::Broadcast => (if root { bytes } else { 0 }, bytes),
+                    C::Scatter => (if root { bytes } else { 0 }, block),
+                    C::Gather => (block, if root { bytes } else { 0 }),
+                    C::Reduce => (bytes, if root { bytes } else { 0 }),
+                    C::AllGather => (block, bytes),
+                    _ => (bytes, bytes),
+                };
+                let input = region.slice(0, input).expect("slice");
+                let output = region.slice(1 << 17, output).expect("slice");
+                let contestants = vec![runs(format!("{op} {}", Bytes(bytes as u64)), call(op, &input, &output))];
+                let series = compare(communicator, contestants, calls_for(bytes).min(500), 15);
+                rows.push(Row::plain(&format!("{ranks} ranks, out of place, {kind}"), &series[0]));
+            }
+        }
+    }
     print(communicator, &rows);
 }
 

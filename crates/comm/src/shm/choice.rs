@@ -5,18 +5,25 @@ use std::sync::Arc;
 use device::Slice;
 use terms::Collective;
 
-use super::area::INLINE;
-use super::group::Group;
+use super::area::{INLINE, SMALL_SLOT};
+use super::eager::Slots;
+use super::group::{Group, Until};
 use super::plan::Plan;
 use super::regions::{Key, Views};
 use crate::{Call, Error, Result};
 
 /// The most bytes that a rank gives in one eager round though all buffers be registered, where ranks have a core each: of
-/// what all get whole, and of others (1 KiB: all_gather 0.46 us, directly 0.55; but broadcast 0.51, directly 0.45). And where
+/// what all get whole, and of others (1 KiB: all_gather 0.46 us, directly 0.55; but all_reduce 0.65, directly 0.39). And where
 /// they share cores.
 const EAGER_WHOLE: usize = 256;
 const EAGER_OWN_CORE: usize = 1 << 10;
 const EAGER_SHARED_CORE: usize = 4 << 10;
+/// The most bytes of a piece that one rank gives to all, or gets from all, in one eager round, in which who gives does not wait;
+/// of all but a broadcast half, since directly ranks share the work. (2 ranks, a core each: pieces of 4 KiB, `broadcast`
+/// 0.48 us, directly 0.51, but `gather` 0.70 and 0.51, `reduce` 0.59 and 0.50; of 2 KiB, 0.37 and 0.53, 0.39 and 0.44. 4 ranks
+/// on 2 cores: 8 KiB, `broadcast` 1.4 us, directly 5.9.)
+const ROOTED_OWN_CORE: usize = 4 << 10;
+const ROOTED_SHARED_CORE: usize = 8 << 10;
 /// The same where they are private.
 const EAGER_PRIVATE: usize = 128 << 10;
 
@@ -67,41 +74,41 @@ impl Group {
         let early = plan.widest() <= EAGER_PRIVATE && !self.crosses(plan);
         let rank = self.rank();
         if early && plan.gives(rank) && !buffers.registered(plan, rank) {
-            self.publish(plan);
+            self.publish(plan)?;
         }
-        let parity = self.exchange_buffers(plan.signature, buffers)?;
-        match self.choose(plan, parity, early)? {
+        let turn = self.exchange_buffers(plan.signature, Until::All, buffers)?;
+        match self.choose(plan, turn, early)? {
             Choice::Direct => self.direct(plan),
             Choice::Published => {
-                self.take_published(plan, parity);
+                self.take_published(plan, Slots::of_plan(plan), turn);
                 Ok(())
             }
-            Choice::Cross => self.across(plan, parity),
+            Choice::Cross => self.across(plan, turn),
             Choice::Staged => self.staged(plan),
         }
     }
 
     /// By what all ranks told, so that all choose alike. As last time, where all told the same for the same call.
     #[inline]
-    fn choose(&mut self, plan: &Plan, parity: usize, early: bool) -> Result<Choice> {
-        let same = |(peer, known): (usize, &Buffers)| self.told::<Buffers>(peer, parity) == *known;
+    fn choose(&mut self, plan: &Plan, turn: usize, early: bool) -> Result<Choice> {
+        let same = |(peer, known): (usize, &Buffers)| self.told::<Buffers>(peer, turn) == *known;
         match self.choice {
             Some(choice) if self.chosen_by.iter().enumerate().all(same) => Ok(choice),
-            _ => self.choose_anew(plan, parity, early),
+            _ => self.choose_anew(plan, turn, early),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn choose_anew(&mut self, plan: &Plan, parity: usize, early: bool) -> Result<Choice> {
+    fn choose_anew(&mut self, plan: &Plan, turn: usize, early: bool) -> Result<Choice> {
         self.forget_choice();
-        let told = |peer| self.told::<Buffers>(peer, parity);
+        let told = |peer| self.told::<Buffers>(peer, turn);
         // One rank in place and another not: who is read from writes too, so nobody may read another's input.
         let in_place = |peer| told(peer).input_address == told(peer).output_address;
         let mixed = plan.op == Collective::AllToAll && (0..plan.ranks).any(|peer| in_place(peer) != in_place(0));
         let published = |peer| !plan.gives(peer) || !told(peer).registered(plan, peer);
         let choice = if !mixed && (0..plan.ranks).all(|peer| told(peer).registered(plan, peer)) {
-            self.resolve(plan, parity)?;
+            self.resolve(plan, turn)?;
             Choice::Direct
         } else if early && (0..plan.ranks).all(published) {
             Choice::Published
@@ -111,7 +118,7 @@ impl Group {
             Choice::Staged
         };
         for peer in 0..plan.ranks {
-            let told = self.told(peer, parity);
+            let told = self.told(peer, turn);
             self.chosen_by.push(told);
         }
         self.choice = Some(choice);
@@ -120,9 +127,17 @@ impl Group {
 
     /// Whether the eager path is best, wherever buffers lie: the direct one takes a second round.
     fn always_eager(&self, plan: &Plan) -> bool {
+        if plan.rooted() {
+            let most = match plan.op {
+                _ if self.oversubscribed => ROOTED_SHARED_CORE,
+                Collective::Broadcast => ROOTED_OWN_CORE,
+                _ => ROOTED_OWN_CORE / 2,
+            };
+            return plan.longest_piece() <= most && plan.widest() <= SMALL_SLOT;
+        }
         let most = match plan.op {
             _ if self.oversubscribed => EAGER_SHARED_CORE,
-            Collective::AllReduce | Collective::Broadcast => EAGER_WHOLE,
+            Collective::AllReduce => EAGER_WHOLE,
             _ => EAGER_OWN_CORE,
         };
         plan.widest() <= most
@@ -144,12 +159,12 @@ impl Group {
     }
 
     /// Finds every rank's buffers in registered memory.
-    fn resolve(&mut self, plan: &Plan, parity: usize) -> Result<()> {
+    fn resolve(&mut self, plan: &Plan, turn: usize) -> Result<()> {
         self.inputs.clear();
         self.outputs.clear();
         let mut found: Option<Arc<Views>> = None;
         for peer in 0..self.ranks() {
-            let told: Buffers = self.told(peer, parity);
+            let told: Buffers = self.told(peer, turn);
             let (input, output) = plan.extent(peer);
             let mut at = |needed: bool, key: Key, offset: u64, len: usize| -> Result<*mut u8> {
                 if !needed {

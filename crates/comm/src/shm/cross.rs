@@ -96,10 +96,10 @@ impl Group {
     }
 
     /// After the round that told everybody's buffers, whose addresses are valid where they are not registered.
-    pub(super) fn across(&mut self, plan: &Plan, parity: usize) -> Result<()> {
+    pub(super) fn across(&mut self, plan: &Plan, turn: usize) -> Result<()> {
         let done = match plan.op {
-            _ if plan.reduces() => self.cross_reduce(plan, parity),
-            _ => self.cross_move(plan, parity),
+            _ if plan.reduces() => self.cross_reduce(plan, turn),
+            _ => self.cross_move(plan, turn),
         };
         // Peers must not be left waiting in the round by an error here: they see it as this rank's absence, until the
         // world is aborted.
@@ -108,7 +108,7 @@ impl Group {
     }
 
     /// Every rank reduces its share: reads it from all, writes it to all who get it.
-    fn cross_reduce(&mut self, plan: &Plan, parity: usize) -> Result<()> {
+    fn cross_reduce(&mut self, plan: &Plan, turn: usize) -> Result<()> {
         let scattered = plan.op == Collective::ReduceScatter;
         let (begin, len, output) = if scattered {
             let piece = plan.piece(plan.rank, plan.rank);
@@ -121,7 +121,7 @@ impl Group {
         let room = 2 * SLOT / plan.ranks / 128 * 128;
         for offset in (0..len).step_by(room.min(BLOCK)) {
             let part = (len - offset).min(room.min(BLOCK));
-            self.cross_block(plan, parity, begin + offset, output + offset, part, room)?;
+            self.cross_block(plan, turn, begin + offset, output + offset, part, room)?;
         }
         Ok(())
     }
@@ -129,7 +129,7 @@ impl Group {
     fn cross_block(
         &mut self,
         plan: &Plan,
-        parity: usize,
+        turn: usize,
         input: usize,
         output: usize,
         len: usize,
@@ -143,7 +143,7 @@ impl Group {
                 self.sources.push(plan.input.wrapping_add(input));
                 continue;
             }
-            let told: Buffers = self.told(from, parity);
+            let told: Buffers = self.told(from, turn);
             let place = scratch.wrapping_add(from * room);
             cross.transfer(Way::Read, from, place, told.input_address + input as u64, len)?;
             self.sources.push(place);
@@ -159,14 +159,14 @@ impl Group {
         unsafe { kernel(&self.sources, &[to], len / plan.element, plan.ranks, Manner::default()) };
         let scattered = plan.op == Collective::ReduceScatter;
         for peer in (0..plan.ranks).filter(|peer| !scattered && *peer != plan.rank && plan.gets(*peer)) {
-            let told: Buffers = self.told(peer, parity);
+            let told: Buffers = self.told(peer, turn);
             cross.transfer(Way::Write, peer, to, told.output_address + output as u64, len)?;
         }
         Ok(())
     }
 
     /// Every rank reads what it gets, but for what the giver writes.
-    fn cross_move(&mut self, plan: &Plan, parity: usize) -> Result<()> {
+    fn cross_move(&mut self, plan: &Plan, turn: usize) -> Result<()> {
         let Some(cross) = &self.cross else { return Ok(()) };
         let rank = plan.rank;
         if plan.gets(rank) && plan.gives(rank) {
@@ -179,7 +179,7 @@ impl Group {
             }
         }
         for peer in (0..plan.ranks).filter(|peer| *peer != rank) {
-            let told: Buffers = self.told(peer, parity);
+            let told: Buffers = self.told(peer, turn);
             if plan.gives(peer) && plan.gets(rank) {
                 let piece = plan.piece(peer, rank);
                 let to = plan.output.wrapping_add(piece.output);

@@ -1,25 +1,56 @@
 //! The eager path: every rank puts what it gives into its slot, or into the header itself, and one round later everybody
 //! takes what it gets. For small messages, wherever the buffers lie.
+//!
+//! Who only gives goes on at once: what it gave lies in a slot of its own, which it writes again when all are known to have
+//! taken it (see `rounds`). Who gets from one rank waits for that one alone.
 
-use super::area::INLINE;
+use terms::Collective;
+
+use super::area::{Area, INLINE, LINE, SMALL_SLOT};
 use super::choice::Buffers;
-use super::group::Group;
-use super::kernels::{Manner, copy, kernel};
+use super::group::{Group, Until};
+use super::kernels::{Manner, claim, copy, kernel};
 use super::plan::Plan;
 use crate::Result;
 
+/// Which slots a call uses: large ones are two, small ones as many as rounds have places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slots {
+    Small,
+    Large,
+}
+
+impl Slots {
+    #[inline]
+    pub(super) fn of_plan(plan: &Plan) -> Self {
+        if plan.rooted() && plan.widest() <= SMALL_SLOT { Self::Small } else { Self::Large }
+    }
+
+    #[inline]
+    fn of(self, area: &Area, place: usize) -> *mut u8 {
+        match self {
+            Self::Small => area.small_slot(place),
+            Self::Large => area.slot(place),
+        }
+    }
+}
+
 impl Group {
     pub(super) fn eager(&mut self, plan: &Plan) -> Result<()> {
+        let until = self.until(plan);
+        if until != Until::All {
+            claim(self.areas[plan.rank].header(self.rounds.next_place()));
+        }
         if plan.widest() > INLINE {
-            self.publish(plan);
+            let slots = self.publish(plan)?;
             // Of buffers nothing need be told; a header that says so already is not written again.
-            let parity = self.exchange_buffers(plan.signature, Buffers::default())?;
-            self.take_published(plan, parity);
+            let place = self.exchange_buffers(plan.signature, until, Buffers::default())?;
+            self.take_published(plan, slots, place);
             return Ok(());
         }
         let rank = self.rank();
         let (input, gives, len) = (plan.input.cast_const(), plan.gives(rank), plan.given);
-        let parity = self.exchange(plan.signature, |header| {
+        let place = self.exchange(plan.signature, until, |header| {
             if gives {
                 // SAFETY: `len` is at most INLINE.
                 unsafe { std::ptr::copy_nonoverlapping(input, header, len) };
@@ -27,32 +58,52 @@ impl Group {
         })?;
         self.take(plan, 0, usize::MAX, |group, from| {
             // SAFETY: the piece lies inside the giver's input, a copy of which is in its header.
-            unsafe { group.areas[from].header(parity).add(8 + plan.piece(from, rank).input) }
+            unsafe { group.areas[from].header(place).add(8 + plan.piece(from, rank).input) }
         });
         Ok(())
     }
 
-    /// Copies this rank's input into the slot of the next round, without what is for itself alone. It must fit.
-    pub(super) fn publish(&self, plan: &Plan) {
-        let rank = self.rank();
-        if !plan.gives(rank) {
-            return;
-        }
-        let slot = self.areas[rank].slot(self.rounds.next_parity());
-        let own = if plan.shared() { 0..0 } else { plan.own_part() };
-        for part in [0..own.start, own.end..plan.given] {
-            // SAFETY: the slot of this parity is this rank's to write (see `rounds`) and holds more than any eager
-            // input; the input was validated to hold that much.
-            unsafe { self.copy_in(plan.input.add(part.start), slot.add(part.start), part.len()) };
+    /// For whom this rank waits: a root gives to all or gets from all, and the others wait for nobody else.
+    fn until(&self, plan: &Plan) -> Until {
+        match plan.op {
+            _ if !plan.gets_from_peers(plan.rank) => Until::Told,
+            Collective::Broadcast | Collective::Scatter => Until::Arrived(plan.root),
+            _ => Until::All,
         }
     }
 
-    /// Takes what all have published in the round of this parity.
-    pub(super) fn take_published(&mut self, plan: &Plan, parity: usize) {
+    /// Copies this rank's input into a slot of the next round, without what is for itself alone. It must fit. Returns which
+    /// slots all use in this call.
+    pub(super) fn publish(&mut self, plan: &Plan) -> Result<Slots> {
+        let slots = Slots::of_plan(plan);
+        let rank = self.rank();
+        if !plan.gives(rank) {
+            return Ok(slots);
+        }
+        if slots == Slots::Small {
+            self.make_room()?;
+        } else if self.rounds.unsettled() > 0 {
+            self.settle(0)?;
+        }
+        let slot = slots.of(&self.areas[rank], self.rounds.next_place());
+        if slots == Slots::Small {
+            (0..plan.given).step_by(LINE).for_each(|line| claim(slot.wrapping_add(line)));
+        }
+        let own = if plan.shared() { 0..0 } else { plan.own_part() };
+        for part in [0..own.start, own.end..plan.given] {
+            // SAFETY: the slot of this place is this rank's to write (see `rounds`) and holds more than any eager
+            // input; the input was validated to hold that much.
+            unsafe { self.copy_in(plan.input.add(part.start), slot.add(part.start), part.len()) };
+        }
+        Ok(slots)
+    }
+
+    /// Takes what all have published in the round of this place.
+    pub(super) fn take_published(&mut self, plan: &Plan, slots: Slots, place: usize) {
         let rank = self.rank();
         self.take(plan, 0, usize::MAX, |group, from| {
             // SAFETY: the piece lies inside the giver's input, a copy of which is in its slot.
-            unsafe { group.areas[from].slot(parity).add(plan.piece(from, rank).input) }
+            unsafe { slots.of(&group.areas[from], place).add(plan.piece(from, rank).input) }
         });
     }
 
@@ -98,7 +149,7 @@ impl Group {
             // SAFETY: inside this rank's output. In place it is `own` itself, which the kernel allows.
             let to = unsafe { output.add(piece.output + begin) };
             let kernel = kernel(self.isa, plan.dtype, plan.reduce);
-            // SAFETY: all sources hold `len` bytes that were published and that nobody writes until two rounds later.
+            // SAFETY: all sources hold `len` bytes that were published and that nobody writes before this rank has gone on (see `rounds`).
             unsafe { kernel(&sources, &[to], len / plan.element, plan.ranks, Manner::default()) };
             self.sources = sources;
             return;

@@ -1,5 +1,6 @@
 //! One rank's end of a group of ranks: chooses the path of each call, and holds what the paths share.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use device::{Queue, Region, RegionId, Slice};
@@ -15,11 +16,22 @@ use super::mail::Mail;
 use super::plan::{Plan, describe};
 use super::regions::Registry;
 use super::rendezvous::Star;
-use super::rounds::Rounds;
+use super::rounds::{AHEAD, RING, Rounds};
 use crate::{Abort, Call, Communicator, Counts, Error, Result, Shape, Ticket, Wait};
 
 /// The signature of a barrier: the operation alone.
 const BARRIER: u64 = Collective::Barrier as u64 + 1;
+
+/// For whom a rank waits in a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// All.
+    All,
+    /// The one that gives.
+    Arrived(usize),
+    /// Nobody: it gives only, and what it gives lies in its slot or header.
+    Told,
+}
 
 /// A call that was validated and planned, in case it comes again: loops call the same operation on the same buffers.
 #[derive(Debug)]
@@ -86,8 +98,8 @@ pub(crate) struct Group {
     /// The one pass of the prepared call on the direct path, if that is how it runs.
     pub(super) pass: Option<Pass>,
     prepared: Option<Box<Prepared>>,
-    /// What this rank's header of each parity holds, if signature and buffers.
-    written: [Option<(u64, Buffers)>; 2],
+    /// What this rank's header of each place holds, if signature and buffers.
+    written: [Option<(u64, Buffers)>; RING],
     /// Ranks disagreed: their rounds no longer match, so nothing more can be run.
     broken: Option<String>,
     started: u64,
@@ -112,7 +124,7 @@ impl Group {
     pub(super) fn new(parts: Parts) -> Self {
         let Parts { shape, members, areas, registry, star, abort, oversubscribed, cross } = parts;
         let patience = if oversubscribed { Patience::SHARED_CORE } else { Patience::OWN_CORE };
-        let flags = areas.iter().map(|area| [area.round_flag(0), area.round_flag(1)]).collect();
+        let flags = areas.iter().map(|area| std::array::from_fn(|place| area.round_flag(place))).collect();
         let rounds = Rounds::new(shape.rank as usize, flags, patience, abort.clone(), Futex);
         let mail = Mail::new(shape.size as usize);
         let (ranks, isa) = (areas.len(), kernels::detect());
@@ -139,7 +151,7 @@ impl Group {
             chosen_by: Vec::with_capacity(ranks),
             pass: None,
             prepared: None,
-            written: [None; 2],
+            written: [None; RING],
             broken: None,
             started: 0,
         }
@@ -153,55 +165,96 @@ impl Group {
         self.areas.len()
     }
 
-    /// Opens a round with this signature and what `write` puts into the header (at most [`INLINE`] bytes), waits for
-    /// all, and compares signatures. Returns the round's parity.
+    /// Opens a round with this signature and what `write` puts into the header (at most [`INLINE`] bytes), waits as told,
+    /// and compares signatures. Returns the round's place.
     #[inline]
-    pub(super) fn exchange(&mut self, signature: u64, write: impl FnOnce(*mut u8)) -> Result<usize> {
-        let (rank, parity) = (self.rank(), self.rounds.next_parity());
-        let header = self.areas[rank].header(parity);
-        self.written[parity] = None;
-        // SAFETY: this rank's own header; peers have finished reading what it held two rounds ago (see `rounds`).
+    pub(super) fn exchange(&mut self, signature: u64, until: Until, write: impl FnOnce(*mut u8)) -> Result<usize> {
+        self.make_room()?;
+        let (rank, place) = (self.rank(), self.rounds.next_place());
+        let header = self.areas[rank].header(place);
+        self.written[place] = None;
+        // SAFETY: this rank's own header; peers have finished reading what it held (see `rounds`).
         unsafe { header.cast::<u64>().write(signature) };
         // SAFETY: the header goes on for INLINE bytes.
         write(unsafe { header.add(8) });
-        self.pass_header(signature, parity)?;
-        Ok(parity)
+        self.pass_header(signature, until)?;
+        Ok(place)
     }
 
     /// The same with this rank's buffers in the header. A header that holds them already is not written again: peers
     /// look at its line while they wait, and each store to it then costs a transfer of the line (0.08 us of 0.22).
     #[inline]
-    pub(super) fn exchange_buffers(&mut self, signature: u64, buffers: Buffers) -> Result<usize> {
-        let parity = self.rounds.next_parity();
-        if self.written[parity] == Some((signature, buffers)) {
-            self.pass_header(signature, parity)?;
+    pub(super) fn exchange_buffers(&mut self, signature: u64, until: Until, buffers: Buffers) -> Result<usize> {
+        let place = self.rounds.next_place();
+        if self.written[place] == Some((signature, buffers)) {
+            self.make_room()?;
+            self.pass_header(signature, until)?;
         } else {
             // SAFETY: a plain structure that fits the header.
-            self.exchange(signature, |to| unsafe { to.cast::<Buffers>().write_unaligned(buffers) })?;
-            self.written[parity] = Some((signature, buffers));
+            self.exchange(signature, until, |to| unsafe { to.cast::<Buffers>().write_unaligned(buffers) })?;
+            self.written[place] = Some((signature, buffers));
         }
-        Ok(parity)
+        Ok(place)
+    }
+
+    /// Waits until the next round may be opened. If it must, for several rounds at once: their lines then come together, and
+    /// peers are not disturbed in each.
+    #[inline(always)]
+    pub(super) fn make_room(&mut self) -> Result<()> {
+        if self.rounds.has_room() { Ok(()) } else { self.settle(AHEAD / 2) }
+    }
+
+    /// Waits for all in all rounds but the last `rest` ones, and compares their signatures with this rank's.
+    #[inline(never)]
+    pub(super) fn settle(&mut self, rest: u32) -> Result<()> {
+        while self.rounds.unsettled() > rest {
+            let place = self.rounds.settle_next()?;
+            // SAFETY: this rank's own header: it is not written again before the round of its place is settled.
+            let own = unsafe { self.areas[self.rank()].header(place).cast::<u64>().read() };
+            self.compare(own, place, 0..self.ranks())?;
+        }
+        Ok(())
+    }
+
+    /// A rank that does not wait for all hears of one that calls something else when it settles the round: at the latest in
+    /// the next round in which it waits for all, and before it waits for the rank that stopped there.
+    #[inline(always)]
+    fn pass_header(&mut self, signature: u64, until: Until) -> Result<()> {
+        self.rounds.arrive();
+        match until {
+            Until::All => {
+                if self.rounds.unsettled() > 1 {
+                    self.settle(1)?;
+                }
+                let place = self.rounds.settle_next()?;
+                self.compare(signature, place, 0..self.ranks())
+            }
+            Until::Arrived(peer) => {
+                self.rounds.wait_for(peer)?;
+                self.compare(signature, self.rounds.place(), peer..peer + 1)
+            }
+            Until::Told => Ok(()),
+        }
     }
 
     #[inline(always)]
-    fn pass_header(&mut self, signature: u64, parity: usize) -> Result<()> {
-        self.rounds.pass()?;
-        for area in &self.areas {
-            // SAFETY: published by the round that just passed.
-            let theirs = unsafe { area.header(parity).cast::<u64>().read() };
+    fn compare(&mut self, signature: u64, place: usize, peers: Range<usize>) -> Result<()> {
+        for area in &self.areas[peers.clone()] {
+            // SAFETY: published by the round of this place, in which these have been waited for.
+            let theirs = unsafe { area.header(place).cast::<u64>().read() };
             if theirs != signature {
-                return Err(self.mismatch(signature, parity));
+                return Err(self.mismatch(signature, place, peers));
             }
         }
         Ok(())
     }
 
     #[cold]
-    fn mismatch(&mut self, own: u64, parity: usize) -> Error {
+    fn mismatch(&mut self, own: u64, place: usize, peers: Range<usize>) -> Error {
         let mut text = format!("rank {} calls {}", self.rank(), describe(own));
-        for (rank, area) in self.areas.iter().enumerate() {
-            // SAFETY: as in `exchange`.
-            let theirs = unsafe { area.header(parity).cast::<u64>().read() };
+        for rank in peers {
+            // SAFETY: as in `compare`.
+            let theirs = unsafe { self.areas[rank].header(place).cast::<u64>().read() };
             if theirs != own {
                 text.push_str(&format!("; rank {rank} calls {}", describe(theirs)));
             }
@@ -210,12 +263,12 @@ impl Group {
         Error::Mismatch(text)
     }
 
-    /// What `peer` wrote into its header in the round of this parity.
-    pub(super) fn told<T: Copy>(&self, peer: usize, parity: usize) -> T {
+    /// What `peer` wrote into its header in the round of this place.
+    pub(super) fn told<T: Copy>(&self, peer: usize, place: usize) -> T {
         assert!(size_of::<T>() <= INLINE);
         // SAFETY: published by the round that has passed; `T` is plain data that fits, and every bit pattern was
         // written by a peer of this very code (signatures agreed).
-        unsafe { self.areas[peer].header(parity).add(8).cast::<T>().read_unaligned() }
+        unsafe { self.areas[peer].header(place).add(8).cast::<T>().read_unaligned() }
     }
 
     /// Validates one call, and prepares it unless it is the one that was prepared last.
@@ -230,7 +283,7 @@ impl Group {
     /// Runs one valid call to its end.
     fn execute(&mut self, call: &Call) -> Result<()> {
         if call.op == Collective::Barrier {
-            self.exchange_buffers(BARRIER, Buffers::default())?;
+            self.exchange_buffers(BARRIER, Until::All, Buffers::default())?;
             return Ok(());
         }
         let prepared = match self.prepared.take() {

@@ -43,3 +43,18 @@ pub(crate) unsafe fn copy(isa: Isa, source: *const u8, destinations: &[*mut u8],
 
 #[cfg(all(test, not(loom)))]
 mod tests;
+
+/// Asks for the line at `at` in order to write it, and goes on. What readers hold is given back meanwhile, all lines at once:
+/// stores alone get few of them at a time, and raising a flag waits for all. (`broadcast` of 1 KiB, 2 ranks: 0.28 us, without
+/// 0.35.)
+#[inline(always)]
+pub(super) fn claim(at: *const u8) {
+    // SAFETY: a hint, which reads and writes nothing and ignores addresses that are not mapped. In assembler, since the
+    // intrinsic becomes a hint to read unless the whole program is built for processors that have this one.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    unsafe {
+        std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = at;
+}

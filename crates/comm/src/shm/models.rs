@@ -11,7 +11,7 @@ use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
 use super::flag::{Flag, Park, Patience, Word};
-use super::rounds::Rounds;
+use super::rounds::{RING, Rounds};
 use crate::Abort;
 
 /// Straight to sleep: loom needs no patience, and every spin is one more branch.
@@ -101,31 +101,124 @@ fn no_wake_up_is_lost_between_counts() {
     });
 }
 
-/// Memory of one parity is written again two rounds later with no other waiting, and nobody reads it meanwhile.
-#[test]
-fn rounds_guard_the_double_buffer() {
-    model(|| {
-        // Per rank and parity: a flag of two words.
-        let (words, park) = (Words::new(8), ModelFutex::new());
-        let slots: Plain<[[UnsafeCell<u32>; 2]; 2]> = Plain::default();
-        let rank = |rank: usize| {
-            let (words, park, slots) = (words.clone(), park.clone(), slots.clone());
+/// Who gives in a round.
+#[derive(Clone, Copy)]
+enum Step {
+    /// One rank, through its small slot: it does not wait, and its peer waits for it alone.
+    From(usize),
+    /// All, through large slots, and all wait for all.
+    All,
+}
+
+/// Cells of a rank, in the manner of its area: loom checks that nobody reads one while it is written.
+#[derive(Default)]
+struct Cells {
+    headers: [UnsafeCell<u32>; RING],
+    small: [UnsafeCell<u32>; RING],
+    large: [UnsafeCell<u32>; 2],
+}
+
+fn write(cell: &UnsafeCell<u32>, value: u32) {
+    // SAFETY: loom checks that nobody reads meanwhile; that is what is being tested.
+    cell.with_mut(|cell| unsafe { *cell = value });
+}
+
+fn read(cell: &UnsafeCell<u32>) -> u32 {
+    // SAFETY: as in `write`.
+    cell.with(|cell| unsafe { *cell })
+}
+
+/// What a group does in a round, step by step, with cells for memory: see `group.rs` and `eager.rs`.
+struct End {
+    rank: usize,
+    rounds: Rounds<ModelFutex>,
+    cells: Plain<[Cells; 2]>,
+    /// Rounds, as counted here.
+    opened: u32,
+    settled: u32,
+}
+
+impl End {
+    fn settle_next(&mut self) {
+        let place = self.rounds.settle_next().unwrap();
+        self.settled += 1;
+        assert_eq!(read(&self.cells[1 - self.rank].headers[place]), self.settled);
+    }
+
+    fn step(&mut self, step: Step) {
+        let (rank, peer) = (self.rank, 1 - self.rank);
+        let gives = matches!(step, Step::All) || matches!(step, Step::From(root) if root == rank);
+        while !self.rounds.has_room() {
+            self.settle_next();
+        }
+        if matches!(step, Step::All) {
+            while self.rounds.unsettled() > 0 {
+                self.settle_next();
+            }
+        }
+        self.opened += 1;
+        let (place, cells) = (self.rounds.next_place(), self.cells.clone());
+        let slot = |of: usize| match step {
+            Step::From(_) => &cells[of].small[place],
+            Step::All => &cells[of].large[place & 1],
+        };
+        if gives {
+            write(slot(rank), self.opened * 10 + rank as u32);
+        }
+        write(&cells[rank].headers[place], self.opened);
+        self.rounds.arrive();
+        match step {
+            Step::From(root) if root == rank => return,
+            Step::From(_) => {
+                self.rounds.wait_for(peer).unwrap();
+                assert_eq!(read(&cells[peer].headers[place]), self.opened);
+            }
+            Step::All => self.settle_next(),
+        }
+        assert_eq!(read(slot(peer)), self.opened * 10 + peer as u32);
+    }
+}
+
+/// Slots and headers are written again with no waiting but what rounds ask for, and nobody reads them meanwhile.
+fn guarded(steps: &'static [Step]) {
+    model(move || {
+        // Per rank and place: a flag of two words.
+        let (words, park) = (Words::new(2 * RING * 2), ModelFutex::new());
+        let cells: Plain<[Cells; 2]> = Plain::default();
+        let end = |rank: usize| {
+            let (words, park, cells) = (words.clone(), park.clone(), cells.clone());
             move || {
-                let flags = (0..2).map(|rank| [words.flag(rank * 4), words.flag(rank * 4 + 2)]).collect();
-                let mut rounds = Rounds::new(rank, flags, NONE, Abort::default(), park);
-                for round in 1..=3 {
-                    let own = &slots[rank][rounds.next_parity()];
-                    // SAFETY: loom checks that nobody reads meanwhile; that is what is being tested.
-                    own.with_mut(|own| unsafe { *own = round * 10 + rank as u32 });
-                    rounds.pass().unwrap();
-                    // SAFETY: as above.
-                    let seen = slots[1 - rank][rounds.parity()].with(|theirs| unsafe { *theirs });
-                    assert_eq!(seen, round * 10 + 1 - rank as u32);
-                }
+                let flags = |rank: usize| std::array::from_fn(|place| words.flag((rank * RING + place) * 2));
+                let rounds = Rounds::new(rank, vec![flags(0), flags(1)], NONE, Abort::default(), park);
+                let mut end = End { rank, rounds, cells, opened: 0, settled: 0 };
+                steps.iter().for_each(|step| end.step(*step));
             }
         };
-        let other = thread::spawn(rank(1));
-        rank(0)();
+        let other = thread::spawn(end(1));
+        end(0)();
         other.join().unwrap();
     });
+}
+
+#[test]
+fn rounds_guard_the_double_buffer() {
+    guarded(&[Step::All; 3]);
+}
+
+/// Once round the ring and on: the wait that was put off is for the slot's last readers.
+#[test]
+fn rounds_guard_the_slots_of_who_goes_on() {
+    guarded(&[Step::From(0); RING + 2]);
+}
+
+/// Who gives changes, so that both have rounds that they have not settled.
+#[test]
+fn rounds_guard_the_slots_of_several_roots() {
+    guarded(&[Step::From(0), Step::From(1), Step::From(1), Step::From(0), Step::From(0), Step::From(1)]);
+}
+
+/// What went on is caught up with before large slots are written, and again after.
+#[test]
+fn rounds_guard_large_slots_between_small_ones() {
+    guarded(&[Step::All, Step::From(0), Step::All, Step::From(1), Step::From(0), Step::All]);
 }

@@ -7,13 +7,13 @@ use terms::{Bytes, Space};
 
 use super::area::Area;
 use super::cross::Cross;
-use super::group::{Group, Parts};
+use super::group::{Group, Parts, Until};
 use super::regions::{Key, Registry, Views, region};
 use super::rendezvous::{Invitation, Star, Token, connect, token};
 use crate::{Abort, Bootstrap, Capabilities, Error, Options, Progress, Result, Shape};
 
 /// Changes with every change of what lies in shared memory.
-const LAYOUT: u32 = 1;
+const LAYOUT: u32 = 2;
 /// More ranks than the signature of a call has bits for.
 const MOST_RANKS: u32 = 1 << 10;
 
@@ -200,8 +200,8 @@ impl Group {
     fn gather<T: Copy>(&mut self, value: T) -> Result<Vec<T>> {
         assert!(size_of::<T>() <= super::area::INLINE);
         // SAFETY: plain data that fits the header.
-        let parity = self.exchange(0, |to| unsafe { to.cast::<T>().write_unaligned(value) })?;
-        Ok((0..self.ranks()).map(|rank| self.told(rank, parity)).collect())
+        let place = self.exchange(0, Until::All, |to| unsafe { to.cast::<T>().write_unaligned(value) })?;
+        Ok((0..self.ranks()).map(|rank| self.told(rank, place)).collect())
     }
 
     /// Whether all ranks say yes.

@@ -166,6 +166,19 @@ impl Plan {
         piece.input..piece.input + piece.len
     }
 
+    /// Whether a rank gets anything that is not its own.
+    #[inline]
+    pub(crate) fn gets_from_peers(&self, rank: usize) -> bool {
+        self.gets(rank) && !(rank == self.root && matches!(self.op, Collective::Broadcast | Collective::Scatter))
+    }
+
+    /// Whether one rank gives to all, or gets from all.
+    #[inline]
+    pub(crate) fn rooted(&self) -> bool {
+        use Collective::{Broadcast, Gather, Reduce, Scatter};
+        matches!(self.op, Broadcast | Scatter | Gather | Reduce)
+    }
+
     /// Whether the operation reduces.
     #[inline]
     pub(crate) fn reduces(&self) -> bool {

@@ -20,7 +20,7 @@ impl Group {
         let longest = plan.longest_piece();
         let mut begin = 0;
         while begin < longest {
-            let slot = self.areas[rank].slot(self.rounds.next_parity());
+            let slot = self.areas[rank].slot(self.rounds.next_place());
             if plan.gives(rank) {
                 let pieces = if shared { 0..1 } else { 0..plan.ranks };
                 for to in pieces.filter(|to| shared || *to != rank) {
@@ -28,9 +28,9 @@ impl Group {
                 }
             }
             self.rounds.pass()?;
-            let parity = self.rounds.parity();
+            let turn = self.rounds.place();
             self.take(plan, begin, chunk, |group, from| {
-                let slot = group.areas[from].slot(parity).cast_const();
+                let slot = group.areas[from].slot(turn).cast_const();
                 if shared { slot } else { slot.wrapping_add(rank * chunk) }
             });
             begin += chunk;
@@ -57,7 +57,7 @@ impl Group {
         let (input, output) = (plan.input, plan.output);
         let chunks = len.div_ceil(chunk);
         for k in 0..=chunks {
-            let slot = self.areas[rank].slot(self.rounds.next_parity());
+            let slot = self.areas[rank].slot(self.rounds.next_place());
             let range = |k: usize, of: usize| {
                 let (begin, len) = (k * chunk, chunk.min(len - k * chunk));
                 let (from, to) = share(len, of, ranks);
@@ -71,34 +71,34 @@ impl Group {
                 }
             }
             self.rounds.pass()?;
-            let parity = self.rounds.parity();
+            let turn = self.rounds.place();
             if k > 0 {
                 for distance in 1..ranks {
                     let peer = (rank + distance) % ranks;
                     let (begin, len) = range(k - 1, peer);
                     // SAFETY: published by the round; inside the output, where the input was staged before.
-                    unsafe { self.copy_in(self.areas[peer].slot(parity).add(peer * place), output.add(begin), len) };
+                    unsafe { self.copy_in(self.areas[peer].slot(turn).add(peer * place), output.add(begin), len) };
                 }
             }
             if k < chunks {
                 let (begin, len) = range(k, rank);
-                self.reduce_share(plan, parity, place, begin, len);
+                self.reduce_share(plan, turn, place, begin, len);
             }
         }
         Ok(())
     }
 
     /// Reduces this rank's share of a chunk into its output and into the slot of the next round.
-    fn reduce_share(&mut self, plan: &Plan, parity: usize, place: usize, begin: usize, len: usize) {
+    fn reduce_share(&mut self, plan: &Plan, turn: usize, place: usize, begin: usize, len: usize) {
         let rank = self.rank();
         let mut sources = std::mem::take(&mut self.sources);
         sources.clear();
         // SAFETY: inside the slots, and inside input and output, as validated.
         let (to, next) = unsafe {
             let own = plan.input.add(begin).cast_const();
-            let staged = |from: usize| self.areas[from].slot(parity).add(rank * place).cast_const();
+            let staged = |from: usize| self.areas[from].slot(turn).add(rank * place).cast_const();
             sources.extend((0..plan.ranks).map(|from| if from == rank { own } else { staged(from) }));
-            (plan.output.add(begin), self.areas[rank].slot(self.rounds.next_parity()).add(rank * place))
+            (plan.output.add(begin), self.areas[rank].slot(self.rounds.next_place()).add(rank * place))
         };
         let kernel = kernel(self.isa, plan.dtype, plan.reduce);
         // SAFETY: what peers staged was published by the round and stays until the round after the next; the slot of
