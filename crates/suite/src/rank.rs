@@ -145,19 +145,28 @@ impl RankWork {
 
     /// `[ns of a barrier, voluntary, involuntary context switches so far]`; the barrier's is the median of bursts.
     fn canary(&mut self) -> Result<Vec<f64>, Failure> {
-        const BURSTS: usize = 21;
-        const BARRIERS: u32 = 20;
-        let clock = self.context.clock.clone();
-        let mut bursts = Vec::with_capacity(BURSTS);
-        for _ in 0..BURSTS {
-            let begin = clock.now_ns();
-            for _ in 0..BARRIERS {
-                quiet_barrier(&mut *self.context.comm, &self.context.hook, &self.barrier).map_err(failure)?;
-            }
-            bursts.push((clock.now_ns() - begin) as f64 / f64::from(BARRIERS));
-        }
+        let quickest =
+            [self.barriers(1)?, self.barriers(1)?, self.barriers(1)?].into_iter().fold(f64::INFINITY, f64::min);
+        // What rank 0 finds counts: all must meet equally often.
+        let (bursts, barriers) = canary_of(self.tell(quickest as u64)?);
+        let bursts: Result<Vec<f64>, Failure> = (0..bursts).map(|_| self.barriers(barriers)).collect();
         let (voluntary, involuntary) = context_switches();
-        Ok(vec![stats::median(&bursts), voluntary, involuntary])
+        Ok(vec![stats::median(&bursts?), voluntary, involuntary])
+    }
+
+    /// ns of a barrier, over so many.
+    fn barriers(&mut self, count: u32) -> Result<f64, Failure> {
+        let clock = self.context.clock.clone();
+        let begin = clock.now_ns();
+        for _ in 0..count {
+            quiet_barrier(&mut *self.context.comm, &self.context.hook, &self.barrier).map_err(failure)?;
+        }
+        Ok((clock.now_ns() - begin) as f64 / f64::from(count))
+    }
+
+    /// Rank 0's word goes to all ranks.
+    fn tell(&mut self, word: u64) -> Result<u64, Failure> {
+        tell(&mut self.context, &self.start, word).map_err(failure)
     }
 
     /// For each variant, the time of the case's bare memory traffic in ns: the fastest of a few rounds, each from one
@@ -297,24 +306,43 @@ impl Running<'_> {
         self.current.prepared.check(&mut *self.context.comm, self.current.calls)
     }
 
-    /// Rank 0's word goes to all ranks.
-    fn tell_start(&mut self) -> comm::Result<()> {
-        let (comm, start) = (&mut self.context.comm, self.start);
-        self.context.hook.quietly(|| comm.run(start))
-    }
-
     /// How far ahead a start must lie, by the median of a few rounds of telling and meeting: one round in which a rank
     /// waited for a core must not slow all samples down. Collective; what rank 0 finds counts.
     fn measure_start_ahead(&mut self) -> Result<u64, Failure> {
         let mut rounds = [0.0; 9];
         for round in &mut rounds {
             let begin = self.context.clock.now_ns();
-            self.tell_start().map_err(failure)?;
+            tell(self.context, self.start, begin).map_err(failure)?;
             self.synchronise()?;
             *round = (self.context.clock.now_ns() - begin) as f64;
         }
         Ok(START_AHEAD_NS.max((START_MARGIN * stats::median(&rounds)) as u64))
     }
+}
+
+/// Rank 0's word goes to all ranks.
+fn tell(context: &mut RankContext, start: &Call, word: u64) -> comm::Result<u64> {
+    let place = start.output.ptr().cast::<u64>();
+    if context.rank == 0 {
+        // SAFETY: eight aligned bytes of the harness's own buffer; no operation is in flight.
+        unsafe { place.write(word) };
+    }
+    let comm = &mut context.comm;
+    context.hook.quietly(|| comm.run(start))?;
+    // SAFETY: as above; the broadcast has written them.
+    Ok(unsafe { place.read() })
+}
+
+/// Bursts, and barriers of each, where a barrier takes so long. They take no longer than 50 ms unless even a few do: ranks
+/// that share cores without giving them up take 10 ms for one.
+fn canary_of(barrier_ns: u64) -> (u64, u32) {
+    const BURSTS: u64 = 21;
+    const FEWEST: u64 = 5;
+    const BARRIERS: u64 = 20;
+    const LONGEST_NS: u64 = 50_000_000;
+    let all = LONGEST_NS / barrier_ns.max(1);
+    let each = (all / BURSTS).clamp(1, BARRIERS);
+    ((all / each).clamp(FEWEST, BURSTS), each as u32)
 }
 
 fn quiet_barrier(comm: &mut dyn Communicator, hook: &Hook, barrier: &Call) -> comm::Result<()> {
@@ -351,14 +379,8 @@ impl Timed for Running<'_> {
                 *self.start_ahead_ns.insert(measured)
             }
         };
-        let word = self.start.output.ptr().cast::<u64>();
-        if self.context.rank == 0 {
-            // SAFETY: eight aligned bytes of the harness's own buffer; no operation is in flight.
-            unsafe { word.write(self.context.clock.now_ns() + ahead_ns) };
-        }
-        self.tell_start().map_err(failure)?;
-        // SAFETY: as above; the broadcast has written them.
-        let told = unsafe { word.read() };
+        let at_ns = self.context.clock.now_ns() + ahead_ns;
+        let told = tell(self.context, self.start, at_ns).map_err(failure)?;
         Ok(AgreedStart { at_ns: self.own_clock.map_or(told, |clock| clock.there(told)) })
     }
 }
@@ -446,5 +468,19 @@ fn options(spec: &WorldSpec, oversubscribed: bool) -> Options {
         progress_core: None,
         link,
         noise,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canary_of;
+
+    #[test]
+    fn a_canary_takes_no_longer_than_it_must() {
+        assert_eq!(canary_of(0), (21, 20));
+        assert_eq!(canary_of(10_000), (21, 20));
+        assert_eq!(canary_of(500_000), (21, 4));
+        assert_eq!(canary_of(8_000_000), (6, 1));
+        assert_eq!(canary_of(u64::MAX), (5, 1));
     }
 }
