@@ -86,7 +86,7 @@ def open_group(backend: str, channel: Channel, rank: int, size: int, meet: Meet)
     try:
         store = meet(channel, rank, size)
         dist.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
-    except (RuntimeError, ValueError, OSError) as error:
+    except (RuntimeError, ValueError, TypeError, OSError) as error:
         raise Failure(f"{backend} of {torch_is} could not start: {first_line(error)}") from None
     if dist.get_world_size() != size:
         found = dist.get_world_size()

@@ -300,11 +300,15 @@ fn spawn(shared: Arc<Shared>, core: Option<u32>) -> Result<JoinHandle<()>> {
 
 /// Has the kernel run the calling thread as soon as it wakes, though others compute on its core: it asks for short slices,
 /// which come before long ones (Linux 6.12). A step of an exchange takes microseconds, and without that each wakes up to a whole
-/// slice of the computation late, some 3 ms. Older kernels do not know of it, and nothing is lost there.
+/// slice of the computation late, some 3 ms. Older kernels do not know of it, and nothing is lost there. A policy that the
+/// user chose (`chrt`) stays.
 fn run_soon() {
     const SLICE_NS: u64 = 100_000;
     // SAFETY: plain calls; a zeroed `sched_attr` is a valid one, read by the system within the call.
     unsafe {
+        if libc::sched_getscheduler(0) != libc::SCHED_OTHER {
+            return;
+        }
         let mut wished: libc::sched_attr = std::mem::zeroed();
         wished.size = size_of::<libc::sched_attr>() as u32;
         wished.sched_policy = libc::SCHED_OTHER as u32;

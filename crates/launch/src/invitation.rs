@@ -31,6 +31,9 @@ pub(crate) struct Invitation {
     /// Which host each rank is on, by rank; empty where all are on one.
     #[serde(default)]
     pub(crate) hosts: Vec<u32>,
+    /// Ranks of other hosts that have the same cores: containers of one machine.
+    #[serde(default)]
+    pub(crate) rivals: u32,
     /// The world.
     pub(crate) spec: WorldSpec,
 }
@@ -44,7 +47,16 @@ impl Invitation {
         (cores, bound): (Vec<u32>, bool),
         spec: WorldSpec,
     ) -> Self {
-        Self { address, secret: Hex(secret.bytes().to_vec()), patience, cores, bound, hosts: Vec::new(), spec }
+        Self {
+            address,
+            secret: Hex(secret.bytes().to_vec()),
+            patience,
+            cores,
+            bound,
+            hosts: Vec::new(),
+            rivals: 0,
+            spec,
+        }
     }
 
     /// The place of a rank of this world whose host has this name.

@@ -256,7 +256,7 @@ impl Member {
     /// Whether its process runs, as far as is known.
     pub(crate) fn runs(&self) -> bool {
         match &self.process {
-            Some(process) => process.known_exit().is_none(),
+            Some(_) => self.exit().is_none(),
             None => self.host.is_some() && self.told.exit.is_none() && !self.told.silent,
         }
     }

@@ -37,18 +37,18 @@ impl Opening {
     /// What the system refused.
     pub(crate) fn of(spec: &WorldSpec, bound: bool, limit: Duration) -> Result<Self, Verdict> {
         let secret = Secret::fresh().map_err(|error| not_started(format!("making a secret: {error}"), None))?;
-        Self::at(Ipv4Addr::LOCALHOST.into(), &secret, Vec::new(), spec, bound, limit)
+        Self::at(Ipv4Addr::LOCALHOST.into(), &secret, (Vec::new(), 0), spec, bound, limit)
     }
 
     /// The same at an address that ranks of other hosts reach, too. `hosts`: which host each rank is on, by rank; empty
-    /// where there is one only.
+    /// where there is one only; and how many ranks of others have this one's cores.
     ///
     /// # Errors
     /// What the system refused.
     pub(crate) fn at(
         ip: IpAddr,
         secret: &Secret,
-        hosts: Vec<u32>,
+        (hosts, rivals): (Vec<u32>, u32),
         spec: &WorldSpec,
         bound: bool,
         limit: Duration,
@@ -60,7 +60,7 @@ impl Opening {
         let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
         let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;
         let mut invitation = Invitation::new(address, secret, limit, (cores.clone(), bound), spec.clone());
-        invitation.hosts = hosts;
+        (invitation.hosts, invitation.rivals) = (hosts, rivals);
         let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
         keep_children().map_err(failed("asking for children's ends"))?;
         Ok(Self { world: ProcessWorld::new(page, rendezvous), address, invitation, status, cores })

@@ -142,7 +142,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
 
 /// How a launcher's ranks are spread over hosts, where they are on several.
 fn spread(lobby: &Lobby) -> Option<Spread> {
-    let most = lobby.hosts().iter().map(|host| host.ranks.len()).max().unwrap_or(0) as u32;
+    let most = lobby.hosts().iter().map(launch::adopted::RankHost::crowd).max().unwrap_or(0) as u32;
     let hosts = lobby.hosts().len() as u32;
     (hosts > 1).then_some(Spread { hosts, most })
 }

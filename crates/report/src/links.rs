@@ -32,14 +32,14 @@ impl Way<'_> {
 /// A sentence for each kind of call that some partners answer much later than others of the same distance: on rank 0's
 /// host, or on others. Of the largest size where one is slow.
 pub(crate) fn sentences(operation: &Operation, run: &Run) -> Vec<String> {
-    let mut groups: BTreeMap<(String, bool), BTreeMap<u64, Vec<Way>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(String, bool, usize), BTreeMap<u64, Vec<Way>>> = BTreeMap::new();
     for point in operation.points() {
         let hosts = run.placement.iter().find(|placement| placement.ranks == point.case.ranks);
         let Some(peer) = peer(point.case).filter(|peer| !may_share_a_core(*peer, point, hosts)) else { continue };
         let host = |rank: usize| hosts.and_then(|placement| placement.hosts.get(rank)).map(String::as_str);
         let near = host(peer) == host(0);
         let way = Way { peer, host: host(peer), point };
-        let sizes = groups.entry((kind(point.case), near)).or_default();
+        let sizes = groups.entry((kind(point.case), near, crowd(peer, point, hosts))).or_default();
         sizes.entry(point.bytes.unwrap_or(0)).or_default().push(way);
     }
     groups.values().filter_map(|sizes| sizes.iter().rev().find_map(|(size, ways)| slow(*size, ways))).collect()
@@ -51,6 +51,14 @@ fn may_share_a_core(peer: usize, point: &Measured, placement: Option<&Placement>
     let cpus = |rank: usize| placement.and_then(|placement| placement.cpus.get(rank)).filter(|cpus| !cpus.is_empty());
     let apart = cpus(0).zip(cpus(peer)).is_some_and(|(own, other)| own.iter().all(|cpu| !other.contains(cpu)));
     point.has(Caveat::Oversubscribed) && !apart
+}
+
+/// Ranks beside the partner on its core, which may keep it from answering: only ways that have as many are compared.
+fn crowd(peer: usize, point: &Measured, placement: Option<&Placement>) -> usize {
+    let Some(placement) = placement.filter(|_| point.has(Caveat::Oversubscribed)) else { return 0 };
+    let Some(own) = placement.cpus.get(peer) else { return 0 };
+    let others = placement.cpus.iter().enumerate().filter(|(rank, _)| *rank != peer);
+    others.filter(|(_, cpus)| cpus.iter().any(|cpu| own.contains(cpu))).count()
 }
 
 /// The partner of a call that has one.

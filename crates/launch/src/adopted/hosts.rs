@@ -17,7 +17,7 @@ pub struct RankHost {
     /// the one that is this host's turn.
     pub cores: Vec<Processor>,
     /// Ranks of other hosts on these same cores: such hosts are containers of one machine.
-    rivals: usize,
+    pub(super) rivals: u32,
     /// What it is.
     pub machine: Machine,
 }
@@ -55,13 +55,13 @@ pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String>
 fn take_turns(hosts: &mut [RankHost], boots: &HashMap<String, String>) {
     let of: Vec<(Option<&String>, Vec<u32>)> =
         hosts.iter().map(|host| (boots.get(&host.name), host.numbers())).collect();
-    let ranks: Vec<usize> = hosts.iter().map(|host| host.ranks.len()).collect();
-    let sharing = |own: usize, upto: usize| -> usize {
+    let ranks: Vec<u32> = hosts.iter().map(|host| host.ranks.len() as u32).collect();
+    let sharing = |own: usize, upto: usize| -> u32 {
         (0..upto).filter(|other| *other != own && of[*other] == of[own]).map(|other| ranks[other]).sum()
     };
     for (index, host) in hosts.iter_mut().enumerate() {
         host.rivals = sharing(index, ranks.len());
-        let turn = sharing(index, index).checked_rem(host.cores.len()).unwrap_or(0);
+        let turn = (sharing(index, index) as usize).checked_rem(host.cores.len()).unwrap_or(0);
         host.cores.rotate_left(turn);
     }
 }
@@ -70,6 +70,11 @@ impl RankHost {
     /// The kernel's numbers for its cores.
     pub fn numbers(&self) -> Vec<u32> {
         self.cores.iter().map(|core| core.number).collect()
+    }
+
+    /// Ranks on its machine: its own, and those of other containers.
+    pub fn crowd(&self) -> usize {
+        self.ranks.len() + self.rivals as usize
     }
 
     /// The core that a rank is bound to, where ranks are; None for a rank of another host.
@@ -93,7 +98,7 @@ pub(super) fn layout(hosts: &[RankHost]) -> Vec<u32> {
 /// Cores for `size` ranks as though each host had as many for each of its ranks as the scarcest has: ranks outnumber these
 /// where, and only where, they outnumber the cores of one of the hosts.
 pub(super) fn cores_for(hosts: &[RankHost], size: u32) -> usize {
-    let each = |host: &RankHost| host.cores.len() * size as usize / (host.ranks.len() + host.rivals).max(1);
+    let each = |host: &RankHost| host.cores.len() * size as usize / host.crowd().max(1);
     hosts.iter().map(each).min().unwrap_or(1).max(1)
 }
 

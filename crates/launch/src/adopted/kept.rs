@@ -48,13 +48,13 @@ impl Kept {
 
     /// Starts a rank of another host, with what it opens there.
     pub(super) fn start_away(seat: Seat, rank: u32, run: &Secret, away: Away) -> Result<Self, Departure> {
-        let Away { world, address, patience, cores, bound, hosts, spec, environment } = away;
+        let Away { world, address, patience, cores, bound, hosts, rivals, spec, environment } = away;
         let (page, status) = StatusPage::create(spec.ranks).map_err(Departure::System)?;
         if rank >= spec.ranks {
             return Err(Departure::Protocol(format!("a world of {} ranks has no rank {rank}", spec.ranks)));
         }
         let mut invitation = Invitation::new(address, &run.of_world(&world), patience, (cores, bound), spec);
-        invitation.hosts = hosts;
+        (invitation.hosts, invitation.rivals) = (hosts, rivals);
         let invitation = invitation.into_memory().map_err(Departure::System)?;
         let argument = launched_argument(seat, &path_of(&invitation), &path_of(&status));
         let process = spawn(&argument, &environment)?;

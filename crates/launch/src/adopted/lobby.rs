@@ -213,19 +213,30 @@ impl Lobby {
         let world = Nonce::fresh().map_err(failed("making a nonce"))?;
         let secret = self.secret.of_world(&world);
         let layout = layout(&self.hosts);
-        let opening = Opening::at(self.address, &secret, layout.clone(), spec, bound, STARTING)?;
+        let opening =
+            Opening::at(self.address, &secret, (layout.clone(), self.hosts[0].rivals), spec, bound, STARTING)?;
         let Opening { world: mut processes, address, invitation, status, .. } = opening;
         let argument = launched_argument(self.adoption.adapter.seat, &path_of(&invitation), &path_of(&status));
         let (hosts, spec, patience) = (layout.clone(), spec.clone(), STARTING);
-        let abroad =
-            Away { world, address, patience, cores: Vec::new(), bound, hosts, spec, environment: environment.clone() };
+        let abroad = Away {
+            world,
+            address,
+            patience,
+            cores: Vec::new(),
+            bound,
+            hosts,
+            rivals: 0,
+            spec,
+            environment: environment.clone(),
+        };
         let ranks = abroad.spec.ranks;
         for (post, rank) in locked(&self.posts).iter_mut().zip(0..) {
             let host = layout.get(rank).map_or(0, |host| *host as usize);
             let order = if host == 0 {
                 ToRank::Serve { world, argument: argument.clone(), environment: environment.clone() }
             } else {
-                ToRank::ServeAway(Box::new(Away { cores: self.hosts[host].numbers(), ..abroad.clone() }))
+                let RankHost { rivals, .. } = self.hosts[host];
+                ToRank::ServeAway(Box::new(Away { cores: self.hosts[host].numbers(), rivals, ..abroad.clone() }))
             };
             if !post.send(&order) {
                 return Err(gone(post, rank as u32, self.launcher()));

@@ -7,6 +7,7 @@ use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use measure::WorldSpec;
 use serde_json::Map;
@@ -82,6 +83,7 @@ impl Meeting {
             return Ok(SocketAddr::new(outward()?, port));
         }
         match resolve(place) {
+            Ok(addresses) if several && leads_back(place, &addresses) => Ok(SocketAddr::new(outward()?, port)),
             Ok(addresses) => addresses.iter().find(|address| reach::is_own(address.ip())).copied().ok_or_else(|| {
                 let named: Vec<String> = addresses.iter().map(|address| address.ip().to_string()).collect();
                 format!("{COORDINATOR} is {place}, which is {}, no address of rank 0's host", named.join(", "))
@@ -112,10 +114,22 @@ impl Meeting {
             Self::Address { place, secret, .. } => {
                 let secret = secret.of_job(&adoption.job);
                 let spec = || WorldSpec { ranks: adoption.size, fields: Map::new() };
-                let to =
-                    |address| Invitation::new(address, &secret, std::time::Duration::ZERO, (Vec::new(), false), spec());
-                Ok(resolve(place)?.into_iter().map(to).collect())
+                let to = |address| Invitation::new(address, &secret, Duration::ZERO, (Vec::new(), false), spec());
+                let mut found = resolve(place)?;
+                if adoption.several && leads_back(place, &found) {
+                    let outward = reach::outward(adoption.interface.as_deref())?;
+                    found = vec![SocketAddr::new(outward.address, port(place)?)];
+                }
+                Ok(found.into_iter().map(to).collect())
             }
+        }
+    }
+
+    /// Between two looks for the coordinator: a file is looked at, or a name is asked for over the network.
+    pub(super) const fn pause(&self) -> Duration {
+        match self {
+            Self::Folder(_) => Duration::from_millis(20),
+            Self::Address { .. } => Duration::from_millis(200),
         }
     }
 
@@ -146,6 +160,12 @@ impl Meeting {
 fn port(place: &str) -> Result<u16, String> {
     let port = place.rsplit_once(':').filter(|(host, _)| !host.is_empty()).and_then(|(_, port)| port.parse().ok());
     port.filter(|port| *port > 0).ok_or_else(|| format!("{COORDINATOR} is `{}`, not HOST:PORT", place.escape_debug()))
+}
+
+/// Whether a name leads to loopback only: many hosts have their own there (Debian's 127.0.1.1), where others do not reach
+/// them. An address is meant as it is.
+fn leads_back(place: &str, found: &[SocketAddr]) -> bool {
+    place.parse::<SocketAddr>().is_err() && found.iter().all(|address| address.ip().is_loopback())
 }
 
 /// Its addresses; never none.

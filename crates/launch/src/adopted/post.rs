@@ -28,9 +28,6 @@ use super::meeting::Meeting;
 /// The hidden argument of a coordinator that the post of rank 0 starts; what follows it is the user's.
 const COORDINATOR: &str = "__coordinator";
 
-/// Between two looks for the coordinator.
-const LOOK: Duration = Duration::from_millis(20);
-
 /// How long one attempt to join may take: the file may be that of a coordinator which is gone.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
@@ -115,7 +112,12 @@ pub(super) fn arrive(
 ) -> Result<(RankChannel, Secret), Departure> {
     let deadline = Instant::now() + limit;
     let host = host_name();
+    let look = adoption.meeting.pause();
     loop {
+        // That of rank 0 has passed it on, and waits for its coordinator.
+        if let (Some(signal), None) = (interrupt::requested(), &coordinator) {
+            return Err(Departure::Interrupted(interrupt::name(signal)));
+        }
         let why = match adoption.meeting.find(adoption) {
             Err(why) => nobody(adoption, why),
             Ok(places) => match knock(adoption, places, &host)? {
@@ -128,7 +130,7 @@ pub(super) fn arrive(
         if gone || Instant::now() >= deadline {
             return Err(why);
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(look);
     }
 }
 

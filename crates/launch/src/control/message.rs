@@ -98,6 +98,8 @@ pub struct Away {
     pub bound: bool,
     /// Which host each rank is on.
     pub hosts: Vec<u32>,
+    /// Ranks of other hosts that have the same cores.
+    pub rivals: u32,
     /// The world.
     pub spec: WorldSpec,
     /// What the rank's environment has besides, name and value.

@@ -41,6 +41,9 @@ pub enum Departure {
     /// The coordinator is gone.
     #[error("the coordinator is gone")]
     Lost,
+    /// Ended by a signal while it waited for its coordinator.
+    #[error("interrupted by {0} before its coordinator was there")]
+    Interrupted(String),
     /// The coordinator sent something that it should not.
     #[error("the control channel is broken: {0}")]
     Protocol(String),
@@ -75,6 +78,8 @@ impl Departure {
             Self::NotInvited(_) => 2,
             Self::Lost | Self::CoordinatorDied(_) => ORPHANED,
             Self::Panicked(_) => PANICKED,
+            // As a run that was interrupted.
+            Self::Interrupted(_) => 1,
             Self::Unreachable { .. }
             | Self::NoCoordinator { .. }
             | Self::Impostor(_)

@@ -47,7 +47,7 @@ pub struct RankContext {
     pub rank: u32,
     /// Ranks in the world.
     pub size: u32,
-    /// Ranks of the world on this host.
+    /// Ranks of the world on this host's cores.
     pub here: u32,
     /// The exchange with the other ranks. Works while the rank starts and while it obeys a command; collective.
     pub bootstrap: Box<dyn comm::Bootstrap>,
@@ -111,11 +111,12 @@ pub fn rank_main(
     let guardian = Guardian::start(channel.stream()?, slot.clone(), &invitation.cores).map_err(Departure::System)?;
     let channel = Arc::new(Mutex::new(channel));
     let place = invitation.place(rank, host);
+    let here = place.here + invitation.rivals;
     let context = RankContext {
         rank,
         size: place.size,
-        here: place.here,
-        oversubscribed: place.here as usize > invitation.cores.len(),
+        here,
+        oversubscribed: here as usize > invitation.cores.len(),
         core: if invitation.bound { core_of(place.index, &invitation.cores) } else { None },
         bootstrap: Box::new(ControlBootstrap::new(channel.clone(), place)),
         slot,

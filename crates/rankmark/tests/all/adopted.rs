@@ -146,6 +146,26 @@ fn pods_meet_where_their_job_says() {
     assert!(ended[0].err.contains("rank 2 never arrived within 1 s"), "{ended:?}");
 }
 
+#[test]
+fn a_pod_that_waits_can_be_ended() {
+    let place = Place::new();
+    place.write("secret", "the head of /dev/urandom, 32 bytes of it\n");
+    make_mode(&place.path("secret"), 0o400);
+    let mut starting = place.command(&format!("comm all_reduce {FIXED}"));
+    starting.command.envs([
+        ("JOB_COMPLETION_INDEX", "1"),
+        ("RANKMARK_WORLD_SIZE", "2"),
+        ("RANKMARK_LOCAL_WORLD_SIZE", "1"),
+        ("RANKMARK_COORDINATOR", "127.0.0.1:9"),
+        ("RANKMARK_SECRET_FILE", &place.path("secret").to_string_lossy()),
+    ]);
+    let live = starting.start();
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    live.signal(libc::SIGTERM);
+    let ended = live.wait_for(std::time::Duration::from_secs(20)).exits(1);
+    assert!(ended.err.contains("interrupted by SIGTERM before its coordinator was there"), "{ended:?}");
+}
+
 fn make_mode(path: &Path, mode: u32) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();

@@ -68,7 +68,9 @@ impl Hosts {
         let lines: Vec<String> = (0..self.count).map(|other| format!("10.77.0.{} h{other}\n", other + 1)).collect();
         let folder = self.names(host);
         std::fs::create_dir_all(&folder)?;
-        std::fs::write(folder.join("hosts"), format!("127.0.0.1 localhost\n{}", lines.concat()))
+        // As Debian has it: a host's own name leads to loopback there.
+        let first = if host == 0 { "127.0.1.1" } else { "10.77.0.1" };
+        std::fs::write(folder.join("hosts"), format!("127.0.0.1 localhost\n{first} first\n{}", lines.concat()))
     }
 
     fn names(&self, host: usize) -> PathBuf {
@@ -159,7 +161,7 @@ impl Hosts {
     }
 
     /// The program as two pods of a Kubernetes Job, one on each of two hosts, which share no folder: they meet at the
-    /// first's address with the secret of this file. In rank order.
+    /// first's name with the secret of this file. In rank order.
     pub(crate) fn pods<'a>(&self, place: &'a Place, secret: &Path, arguments: &str) -> Vec<Starting<'a>> {
         let pod = |rank: usize| {
             let mut starting = place.command_under(&self.enter(place, rank), arguments);
@@ -167,7 +169,7 @@ impl Hosts {
                 ("JOB_COMPLETION_INDEX", rank.to_string().as_str()),
                 ("RANKMARK_WORLD_SIZE", "2"),
                 ("RANKMARK_LOCAL_WORLD_SIZE", "1"),
-                ("RANKMARK_COORDINATOR", "10.77.0.1:29400"),
+                ("RANKMARK_COORDINATOR", "first:29400"),
                 ("RANKMARK_SECRET_FILE", secret.to_string_lossy().as_ref()),
             ]);
             starting

@@ -399,6 +399,8 @@ fn a_slow_way_names_the_rank_and_its_host() {
     };
     assert!(!bound([0, 1, 0, 1]).contains("as long with"));
     assert!(bound([0, 0, 1, 1]).contains("as long with rank 3 on c as with rank 2 on b."), "{}", bound([0, 0, 1, 1]));
+    // Rank 3 has another beside it, which rank 2 has not.
+    assert!(!bound([0, 1, 2, 1]).contains("as long with"), "{}", bound([0, 1, 2, 1]));
     // Rank 1 is near: nobody on another host is held against it. And what is less than twice as slow is not named.
     for even in [&[(1, 1e-4), (2, 1e-3), (3, 1.9e-3)][..], &[(1, 1e-4), (3, 9e-3)], &[(3, 9e-3)]] {
         assert!(!text(even).contains("as long with"), "{}", text(even));
