@@ -56,11 +56,15 @@ fn pin(cores: &[u32], index: usize) {
     }
 }
 
+/// A line of the cache, and aligned as one: a vector that lies across two lines takes twice as long to load.
+#[repr(align(64))]
+struct Line(#[expect(dead_code, reason = "memory only")] [u64; 8]);
+
 /// Temporary memory of the parts of one operation: `parts` areas of equal size, kept from step to step.
 pub struct Scratch {
-    /// In units of 64 bytes, so that every area is aligned to cache lines.
+    /// In lines.
     area: usize,
-    memory: Vec<UnsafeCell<[u64; 8]>>,
+    memory: Vec<UnsafeCell<Line>>,
 }
 
 // SAFETY: areas are handed out by part, and a part runs on one thread (see `Context::area`).
@@ -70,7 +74,7 @@ impl Scratch {
     /// `parts` areas of at least `bytes` each.
     pub fn new(parts: usize, bytes: usize) -> Self {
         let area = bytes.div_ceil(64);
-        Self { area, memory: (0..parts * area).map(|_| UnsafeCell::new([0; 8])).collect() }
+        Self { area, memory: (0..parts * area).map(|_| UnsafeCell::new(Line([0; 8]))).collect() }
     }
 
     /// Bytes of one area.
@@ -131,7 +135,7 @@ impl Context<'_> {
         let bytes = len * size_of::<E>();
         assert!(bytes <= self.scratch.bytes(), "{bytes} bytes of scratch asked for, {} there", self.scratch.bytes());
         let first = self.scratch.memory[part * self.scratch.area..(part + 1) * self.scratch.area].as_ptr();
-        // SAFETY: inside the area, aligned to 64 bytes, any bits are an E; disjoint by part, which is the caller's.
+        // SAFETY: inside the area, aligned as a line is, any bits are an E; disjoint by part, which is the caller's.
         unsafe { std::slice::from_raw_parts_mut(UnsafeCell::raw_get(first).cast::<E>(), len) }
     }
 }
