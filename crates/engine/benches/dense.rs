@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use device::Region;
 use engine::op::{Attention, Dense, MatMul, Op};
-use engine::{Buffer, BufferId, Category, Context, Lifetime, Memory, Scratch, Step, Threads, View};
+use engine::{Buffer, BufferId, Category, Context, Lifetime, Matmul, Memory, Scratch, Step, Threads, View};
 use terms::Dtype;
 
 /// Buffers of small numbers that differ, and a view of each.
@@ -97,7 +97,13 @@ fn rates(ops: &[Op], dtype: Dtype, memory: &Memory, threads: usize, repetitions:
     let op = &ops[0];
     let pool = Threads::new(threads, &[0, 1]).expect("threads");
     let scratch = Scratch::new(threads, engine::scratch_bytes(op, dtype.bytes() as usize, threads));
-    let context = Context { threads, scratch: &scratch, step: Step { number: 1, seed: 0 }, loss_scale: 1.0 };
+    let context = Context {
+        threads,
+        scratch: &scratch,
+        step: Step { number: 1, seed: 0 },
+        loss_scale: 1.0,
+        matmul: Matmul::Auto,
+    };
     let (mut best, mut shares) = (0f64, Vec::new());
     for op in ops.iter().cycle().take(repetitions) {
         let before = peak();

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use device::Region;
 use engine::op::Spatial;
-use engine::{Category, Context, Lifetime, Memory, Op, Program, Scratch, Step, Threads, View};
+use engine::{Category, Context, Lifetime, Matmul, Memory, Op, Program, Scratch, Step, Threads, View};
 use model::{Conv2d, Pool};
 use terms::Dtype;
 
@@ -88,7 +88,8 @@ impl Layer {
         let scratch = operations.iter().map(|op| engine::scratch_bytes(op, bytes, threads.count())).max().unwrap_or(0);
         let scratch = Scratch::new(threads.count(), scratch);
         let step = Step { number: 1, seed: 0 };
-        let context = Context { threads: threads.count(), scratch: &scratch, step, loss_scale: 1.0 };
+        let context =
+            Context { threads: threads.count(), scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
         let mut best = vec![f64::INFINITY; operations.len()];
         threads.install(|| {
             for _ in 0..repetitions {

@@ -92,6 +92,18 @@ pub struct Step {
     pub seed: u64,
 }
 
+terms::named! {
+    /// How products of f32 are computed. Names as in XLA's dot algorithms.
+    pub enum Matmul("matmul algorithm") {
+        /// The fastest that this CPU has.
+        Auto = "auto",
+        /// By fused multiply-additions of f32.
+        Fma = "fma",
+        /// As six products of bf16, added up in f32, on AMX: as exact as `fma` (but for numbers near the ends of the range).
+        Bf16x6 = "bf16x6",
+    }
+}
+
 /// What an operation runs with.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
@@ -103,6 +115,8 @@ pub struct Context<'a> {
     pub step: Step,
     /// What gradients are multiplied by (f16): `CrossEntropy` applies it, updates take it out.
     pub loss_scale: f64,
+    /// How products of f32 are computed.
+    pub matmul: Matmul,
 }
 
 impl Context<'_> {

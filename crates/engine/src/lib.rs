@@ -18,10 +18,11 @@ mod program;
 mod views;
 
 pub use buffer::{Buffer, BufferId, Category, Lifetime, View};
-pub use context::{Context, Scratch, Step, Threads};
+pub use context::{Context, Matmul, Scratch, Step, Threads};
 pub use element::{Element, Wide};
 pub use error::Error;
 pub use execute::{execute, flops, scratch_bytes};
+pub use kernels::dense::{Multiplier, multiplier};
 pub use memory::Memory;
 pub use op::Op;
 pub use plan::{Place, Plan, plan};

@@ -16,6 +16,7 @@ mod trainer;
 mod units;
 
 pub use check::check;
+pub use engine::Matmul;
 pub use mesh::{Coordinate, Mesh};
 pub use outline::{Outline, Traffic, outline};
 pub use product::product_rate;

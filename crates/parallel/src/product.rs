@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use device::Region;
 use engine::op::{Dense, MatMul, Op};
-use engine::{Buffer, BufferId, Category, Context, Lifetime, Memory, Scratch, Step, Threads, View};
+use engine::{Buffer, BufferId, Category, Context, Lifetime, Matmul, Memory, Scratch, Step, Threads, View};
 use terms::Dtype;
 
 use crate::Error;
@@ -16,11 +16,11 @@ const SIDE: usize = 1024;
 const REPETITIONS: usize = 5;
 
 /// Operations a second, a multiplication and an addition counted as two, of the engine's own product of square matrices
-/// (1024 x 1024 x 1024) in this precision, on `threads` threads, pinned to `cores` in turn.
+/// (1024 x 1024 x 1024) in this precision, f32 by `matmul`, on `threads` threads, pinned to `cores` in turn.
 ///
 /// # Errors
 /// When there is no memory, or there are no threads.
-pub fn product_rate(precision: Dtype, threads: usize, cores: &[u32]) -> Result<f64, Error> {
+pub fn product_rate(precision: Dtype, matmul: Matmul, threads: usize, cores: &[u32]) -> Result<f64, Error> {
     let len = SIDE * SIDE;
     let buffer = Buffer { category: Category::Activation, lifetime: Lifetime::Persistent, dtype: precision, len };
     let buffers = vec![buffer; 3];
@@ -47,7 +47,7 @@ pub fn product_rate(precision: Dtype, threads: usize, cores: &[u32]) -> Result<f
     let scratch =
         Scratch::new(threads.count(), engine::scratch_bytes(&op, precision.bytes() as usize, threads.count()));
     let step = Step { number: 1, seed: 0 };
-    let context = Context { threads: threads.count(), scratch: &scratch, step, loss_scale: 1.0 };
+    let context = Context { threads: threads.count(), scratch: &scratch, step, loss_scale: 1.0, matmul };
     let mut best = f64::INFINITY;
     for _ in 0..REPETITIONS {
         let begin = Instant::now();

@@ -1,5 +1,6 @@
 //! What to train and how: everything that decides a program, and nothing of this process.
 
+use engine::Matmul;
 use model::Model;
 use terms::Dtype;
 
@@ -62,6 +63,8 @@ pub struct Recipe {
     /// Type of activations and of the copy of the parameters that is computed with: f32, bf16, f16 (masters and gradients
     /// in f32) or f64.
     pub precision: Dtype,
+    /// How products of f32 are computed.
+    pub matmul: Matmul,
     /// Samples of a micro-batch.
     pub micro_batch: usize,
     /// Micro-batches of each replica in a step; an entry a replica. All equal unless load is balanced.

@@ -195,6 +195,7 @@ impl Trainer {
             scratch,
             step: Step { number: *steps, seed: recipe.seed },
             loss_scale: scale,
+            matmul: recipe.matmul,
         };
         let run = || run(&built.program.instructions, memory, &context, groups, exchanges, world, &mut report);
         threads.install(run)?;

@@ -12,6 +12,7 @@ mod widened;
 use crate::context::Context;
 use crate::memory::Memory;
 use crate::op::{Attention, Dense};
+pub use matmul::{Multiplier, multiplier};
 
 /// Runs one operation.
 ///

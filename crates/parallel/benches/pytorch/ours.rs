@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use comm::{Abort, Options};
-use parallel::{Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
+use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
 use terms::Dtype;
 
 /// What both sides train.
@@ -110,6 +110,7 @@ impl Ours {
             clip: None,
             seed: 1,
             communicate: true,
+            matmul: Matmul::Auto,
         };
         let abort = Abort::default();
         let each = (threads / case.ranks).max(1);

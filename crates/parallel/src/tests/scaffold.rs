@@ -8,7 +8,7 @@ use model::Model;
 use terms::Dtype;
 
 use crate::build::build;
-use crate::{Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
+use crate::{Matmul, Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
 
 /// Samples from their index alone.
 pub(super) struct Formula {
@@ -73,6 +73,7 @@ pub(super) fn recipe(model: Model, micro_batch: usize, micros: usize) -> Recipe 
         clip: None,
         seed: 11,
         communicate: true,
+        matmul: Matmul::Auto,
     }
 }
 

@@ -79,7 +79,7 @@ impl Trainer {
         let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
         let instructions = &built.program.instructions;
         let step = Step { number: *steps + 1, seed: recipe.seed };
-        let context = Context { threads: threads.count(), scratch, step, loss_scale: 1.0 };
+        let context = Context { threads: threads.count(), scratch, step, loss_scale: 1.0, matmul: recipe.matmul };
         let mut report = StepReport::default();
         threads.install(|| run(&instructions[..end], memory, &context, groups, exchanges, world, &mut report))?;
         Ok(logits_of(&instructions[end]).map(|view| read(memory, view)))

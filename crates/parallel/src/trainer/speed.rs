@@ -21,7 +21,7 @@ impl Trainer {
         let loss_scale = self.loss_scale();
         let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
         let step = Step { number: *steps, seed: recipe.seed };
-        let context = Context { threads: threads.count(), scratch, step, loss_scale };
+        let context = Context { threads: threads.count(), scratch, step, loss_scale, matmul: recipe.matmul };
         let mut seconds = vec![0.0; recipe.model.blocks.len()];
         let mut report = StepReport::default();
         let mut done = 0;

@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::sync::Mutex;
 
 use comm::{Abort, Options};
-use parallel::{Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
+use parallel::{Matmul, Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
 use terms::Dtype;
 
 struct Watching;
@@ -91,6 +91,7 @@ fn recipe(model: model::Model, precision: Dtype, mesh: Mesh) -> Recipe {
         clip: Some(1.0),
         seed: 1,
         communicate: true,
+        matmul: Matmul::Auto,
     }
 }
 

@@ -1,5 +1,6 @@
 //! What `training` and `memory` declare: fields, metrics, and the words that they take.
 
+use engine::Matmul;
 use model::CATALOG;
 use parallel::{Balance, Schedule};
 use record::{Better, Field, Kind, Metric, Shown};
@@ -87,6 +88,12 @@ pub(super) const FIELDS: &[Field] = &[
     ANY_BACKEND,
     DEVICE,
     parameter("precision", Kind::Word(precisions), Some("f32"), "type of activations and products"),
+    extra(
+        "matmul",
+        Kind::Word(Matmul::names),
+        Some("auto"),
+        "products of f32: the fastest, fma, or six of bf16 on AMX",
+    ),
     parameter("batch", BATCHES, None, "samples of a step on each replica (4); `global_batch`: on all together"),
     extra("global_batch", BATCHES, None, "samples of a step on all replicas together"),
     extra("micro_batches", BATCHES, None, "parts that a replica's batch is cut into (pipelines: up to two a stage)"),
@@ -227,7 +234,12 @@ pub(super) static METRICS: &[Metric] = &[
     metric("tokens_per_s", "1/s", Better::Higher, "samples/s x sequence"),
     metric("samples_per_s_per_rank", "1/s", Better::Higher, "samples/s / ranks"),
     metric("tokens_per_s_per_rank", "1/s", Better::Higher, "tokens/s / ranks"),
-    metric("mfu", "", Better::Higher, "share of the measured peak, by each convention of counting operations"),
+    metric(
+        "mfu",
+        "",
+        Better::Higher,
+        "share of the measured peak, by each convention of counting operations, and what multiplied",
+    ),
     metric("loss", "", Better::Lower, "global mean loss of each step"),
     metric("memory", "bytes", Better::Lower, "predicted by category, measured, and their difference"),
     metric(

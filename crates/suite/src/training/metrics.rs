@@ -141,8 +141,14 @@ fn mfu(task: &Task, median_s: f64, notes: &[Notes]) -> Value {
     }
     put(&mut shares, "parameters", model.product_parameters().into());
     put(&mut shares, "peak_flops", number(peak));
+    let mut multipliers: Vec<&str> = notes.iter().map(|rank| rank.multiplier.as_str()).collect();
+    multipliers.dedup();
+    put(&mut shares, "multiplier", multipliers.join(", ").into());
     let threads = notes.len() * task.threads;
-    let source = format!("measured: fused multiply-add loop, {}, {threads} threads at once", notes[0].peak_source);
+    let source = format!(
+        "measured: a loop of multiplications and additions, {}, {threads} threads at once",
+        notes[0].peak_source
+    );
     put(&mut shares, "peak_source", source.into());
     Value::Object(shares)
 }

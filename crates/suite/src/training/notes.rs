@@ -52,6 +52,8 @@ pub(super) struct Notes {
     /// Operations a second that this rank's cores reached; zero where that was not measured.
     pub(super) peak_flops: f64,
     pub(super) peak_source: String,
+    /// What multiplied its matrices.
+    pub(super) multiplier: String,
     /// Operations a second that its cores reach in the engine's own product of large matrices.
     pub(super) gemm_flops: f64,
     /// Blocks of each stage and micro-batches of each replica, as measured speeds have them.

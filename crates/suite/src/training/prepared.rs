@@ -1,8 +1,9 @@
 //! A training case on one rank: what it needs before the first step, a step, and what is looked at after the last.
 
 use comm::Communicator;
+use engine::Multiplier;
 use measure::{Failure, WrongReport};
-use parallel::{Agreement, Error, StepReport, Trainer};
+use parallel::{Agreement, Error, Recipe, StepReport, Trainer};
 use record::WrongElement;
 use serde_json::{Map, Value};
 
@@ -42,12 +43,13 @@ const STEPS: usize = 10_000;
 pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
     let mut exchange = Exchange::new(&mut *context.comm)?;
     let bound = limit::apply(&task, wanted.limit, &mut exchange, context)?;
-    let mut notes = Notes::default();
+    let multiplier = multiplier(&task, &mut exchange, context)?;
+    let mut notes = Notes { multiplier: multiplier.to_string(), ..Notes::default() };
     if wanted.peak {
         let first = context.index as usize * task.threads;
         // All ranks at once: cores that share a clock or a cache show it.
-        exchange.gather(&mut *context.comm, 0.0)?;
-        let (flops, source) = peak::measure(task.recipe.precision, task.threads, first, &context.cores);
+        let kind = (task.recipe.precision, multiplier);
+        let (flops, source) = peak::measure(kind, task.threads, first, &context.cores);
         (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
         let cores = cores_of(context.index as usize, task.threads, &context.cores);
         exchange.gather(&mut *context.comm, 0.0)?;
@@ -70,6 +72,19 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     }))
 }
 
+/// What this rank multiplies with. Collective: where one rank lacks what the case asks for, none begins.
+fn multiplier(task: &Task, exchange: &mut Exchange, context: &mut RankContext) -> Result<Multiplier, Failure> {
+    let Recipe { precision, matmul, .. } = task.recipe;
+    let own = engine::multiplier(precision, matmul);
+    let all = exchange.gather(&mut *context.comm, own.map_or(f64::NAN, |_| 0.0))?;
+    let lacking =
+        |rank: usize| Failure::lacking(format!("the processor of rank {rank} has no {matmul} (AMX for bf16)"));
+    match (own, all.iter().position(|has| has.is_nan())) {
+        (Some(own), None) => Ok(own),
+        (_, rank) => Err(lacking(rank.unwrap_or(context.rank as usize))),
+    }
+}
+
 /// Operations a second of this rank's product of matrices. Collective: where one rank has no memory or no threads for it,
 /// none goes on to a collective in which the others would wait.
 fn product_rate(
@@ -78,7 +93,7 @@ fn product_rate(
     exchange: &mut Exchange,
     context: &mut RankContext,
 ) -> Result<f64, Failure> {
-    let rate = parallel::product_rate(task.recipe.precision, task.threads, cores);
+    let rate = parallel::product_rate(task.recipe.precision, task.recipe.matmul, task.threads, cores);
     let all = exchange.gather(&mut *context.comm, rate.as_ref().copied().unwrap_or(f64::NAN))?;
     let rate = rate.map_err(|error| Failure::lacking(error.to_string()))?;
     match all.iter().position(|rate| rate.is_nan()) {

@@ -1,5 +1,6 @@
 //! From a case's values to a recipe: what was not given is filled in, what does not fit is refused with the arithmetic.
 
+use engine::Matmul;
 use model::{Fallback, Input, Model};
 use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule};
 use record::{Case, Problem};
@@ -41,6 +42,7 @@ impl Task {
         let recipe = Recipe {
             mesh,
             precision: case.word("precision").unwrap_or(Dtype::F32),
+            matmul: case.word("matmul").unwrap_or(Matmul::Auto),
             micro_batch: count("batch", BATCH) / micro_batches,
             micro_batches: vec![micro_batches; mesh.data],
             schedule: case.word("schedule").unwrap_or(Schedule::OneForwardOneBackward),
@@ -90,7 +92,8 @@ pub(super) fn fill(case: &mut Case) -> Result<Task, Problem> {
     put(case, "mesh", mesh.to_string().into());
     let optimizer = case.word("optimizer").unwrap_or(Optimizers::AdamW);
     let sharded = case.whole("sharded").unwrap_or(0) > 0;
-    case.parameters.retain(|name, _| concerns(mesh, optimizer, sharded, name));
+    let single = case.word("precision").unwrap_or(Dtype::F32) == Dtype::F32;
+    case.parameters.retain(|name, _| concerns(mesh, optimizer, sharded, name) && (single || name != "matmul"));
     if mesh.pipeline > 1 {
         fill_schedule(case)?;
     }

@@ -1,6 +1,7 @@
 //! What differs where ranks are the user's Python: what torch has not, or has not in a form to compare, and the recipe
 //! that its ranks are sent, in which nothing is open.
 
+use engine::Matmul;
 use model::Layer;
 use parallel::Optimizer;
 use record::{Case, Caveat, Problem};
@@ -58,6 +59,10 @@ fn lacking(case: &Case, task: &Task) -> Option<&'static str> {
             "torch draws its dropout in another order: losses would not be those of native ranks",
         ),
         (recipe.precision == Dtype::F16, "PyTorch ranks train in f32, bf16 and f64: loss scaling is not there yet"),
+        (
+            recipe.matmul != Matmul::Auto,
+            "PyTorch chooses how it multiplies, and never f32 by parts: `matmul` is for native ranks",
+        ),
         (recipe.recompute, "PyTorch ranks do not recompute activations"),
         (task.load_balance == LoadBalance::Measured, "PyTorch ranks train on equally many micro-batches"),
         (task.origin != Origin::Synthetic, "PyTorch ranks read no data files: synthetic samples only"),

@@ -10,10 +10,45 @@ use terms::Dtype;
 use super::packed::{self, Job, Kernel, Output, Plan, Unit};
 use super::product::{Matrix, Size, product};
 use super::widened;
-use crate::context::Context;
+use crate::context::{Context, Matmul};
 use crate::element::{Element, Wide};
 use crate::memory::Memory;
 use crate::op::MatMul;
+
+terms::named! {
+    /// What multiplies.
+    pub enum Multiplier("multiplier") {
+        /// Fused multiply-additions of the type itself, or of f32 for those that are widened.
+        Fma = "fma",
+        /// Six products of bf16 for one of f32, on AMX.
+        Bf16x6 = "bf16x6",
+        /// AVX-512's product of pairs of bf16.
+        Avx512Bf16 = "avx512-bf16",
+        /// AMX's product of tiles of bf16.
+        AmxBf16 = "amx-bf16",
+    }
+}
+
+/// What multiplies large matrices of this type on this CPU. None where it lacks what `matmul` asks for.
+pub fn multiplier(precision: Dtype, matmul: Matmul) -> Option<Multiplier> {
+    #[cfg(target_arch = "x86_64")]
+    let kernel = match precision {
+        Dtype::F32 => Kernel::all::<f32>().iter().find(|kernel| matmul != Matmul::Fma || **kernel == Kernel::Fma),
+        Dtype::Bf16 => Kernel::all::<bf16>().first(),
+        _ => None,
+    };
+    #[cfg(target_arch = "x86_64")]
+    let found = match kernel {
+        Some(Kernel::Bf16x6) => Multiplier::Bf16x6,
+        Some(Kernel::Amx) => Multiplier::AmxBf16,
+        Some(Kernel::Dot) => Multiplier::Avx512Bf16,
+        Some(Kernel::Fma) | None => Multiplier::Fma,
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let found = Multiplier::Fma;
+    let lacking = precision == Dtype::F32 && matmul == Matmul::Bf16x6 && found != Multiplier::Bf16x6;
+    (!lacking).then_some(found)
+}
 
 /// Parts begin at multiples of this many rows or columns: whole panels of the kernels, and whole cache lines.
 const GRAIN: usize = 32;
@@ -139,7 +174,7 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
     #[cfg(target_arch = "x86_64")]
     let need = |size| match bytes {
         2 => need(size).max(plan(size, 2, true)).max(plan(size, 2, false)),
-        4 => need(size).max(plan(size, 1, false)),
+        4 => need(size).max(plan(size, 1, false)).max(4 * packed::bf16x6::Plan::new(size).total()),
         _ => need(size),
     };
     sizes.into_iter().map(need).max().unwrap_or(0)
@@ -148,7 +183,7 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
 /// f32.
 unsafe fn single(operands: &Operands<f32, f32>, context: &Context<'_>) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(kernel) = Kernel::all::<f32>().first() {
+    if let Some(kernel) = Kernel::all::<f32>().iter().find(|kernel| kernel.suits(operands.size, context.matmul)) {
         // SAFETY: the caller's.
         return unsafe { by_packing(*kernel, operands, Output::Wide, context) };
     }
@@ -199,7 +234,7 @@ pub(super) unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
                 begin(c, size, std::slice::from_raw_parts(row, size.n), true);
             }
             let job = Job { size, a, b, c, bias, accumulate };
-            packed::run(kernel, &job, context.area::<f32>(index, job.plan().total()));
+            packed::run(kernel, &job, context.area::<f32>(index, kernel.scratch(&job)));
         }
     };
     // SAFETY: the caller's.

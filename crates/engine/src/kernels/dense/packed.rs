@@ -6,6 +6,7 @@
 
 mod ahead;
 mod amx;
+pub(super) mod bf16x6;
 mod pack;
 mod plan;
 pub(super) mod strip;
@@ -14,6 +15,7 @@ mod vector;
 use half::bf16;
 
 use super::product::{Matrix, Size};
+use crate::context::Matmul;
 use crate::element::Element;
 use ahead::{Ahead, Stream};
 pub(super) use pack::Unit;
@@ -30,6 +32,8 @@ pub(super) enum Kernel {
     Dot,
     /// bf16, AMX.
     Amx,
+    /// f32, as products of bf16, AMX.
+    Bf16x6,
 }
 
 impl Kernel {
@@ -40,7 +44,7 @@ impl Kernel {
             && is_x86_feature_detected!("avx512vl");
         let dot = vectors && is_x86_feature_detected!("avx512bf16");
         if E::DTYPE == f32::DTYPE && vectors {
-            &[Self::Fma]
+            if amx::available() { &[Self::Bf16x6, Self::Fma] } else { &[Self::Fma] }
         } else if E::DTYPE != bf16::DTYPE || !vectors {
             &[]
         } else if amx::available() {
@@ -50,6 +54,21 @@ impl Kernel {
         } else {
             &[]
         }
+    }
+
+    /// The fastest of those that multiply operands that the caller packs.
+    pub(super) fn of_strips<E: Element>() -> Option<Self> {
+        Self::all::<E>().iter().copied().find(|kernel| *kernel != Self::Bf16x6)
+    }
+
+    /// Whether it is made for products of this size, and wanted.
+    pub(super) fn suits(self, size: Size, matmul: Matmul) -> bool {
+        self != Self::Bf16x6 || (matmul != Matmul::Fma && bf16x6::suits(size))
+    }
+
+    /// Scratch that a product needs, in words of 32 bits.
+    pub(super) fn scratch<E: Unit>(self, job: &Job<E>) -> usize {
+        if self == Self::Bf16x6 { bf16x6::Plan::new(job.size).total() } else { job.plan().total() }
     }
 
     fn height(self) -> usize {
@@ -126,9 +145,25 @@ pub(super) struct Job<E> {
 
 impl<E: Unit> Job<E> {
     /// How it is blocked.
-    pub(super) fn plan(&self) -> Plan {
+    fn plan(&self) -> Plan {
         Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
     }
+
+    /// The job, of a type that is the same by another name.
+    fn cast<B: Unit>(&self) -> Job<B> {
+        let c = match self.c {
+            Output::Wide(c) => Output::Wide(c),
+            Output::Narrow(c) => Output::Narrow(cast(c)),
+        };
+        let bias = self.bias.map(<*const E>::cast);
+        Job { size: self.size, a: cast(self.a), b: cast(self.b), c, bias, accumulate: self.accumulate }
+    }
+}
+
+/// The matrix, of a type that is the same by another name.
+fn cast<A: Unit, B: Unit>(matrix: Matrix<A>) -> Matrix<B> {
+    assert_eq!(A::DTYPE, B::DTYPE, "a cast is of the type itself");
+    Matrix { at: matrix.at.cast(), row: matrix.row, column: matrix.column }
 }
 
 /// Runs a product on the calling thread.
@@ -136,6 +171,10 @@ impl<E: Unit> Job<E> {
 /// # Safety
 /// The kernel is one of `Kernel::all`; the job's matrices are there, c overlaps none of them, and nobody else uses c.
 pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f32]) {
+    if kernel == Kernel::Bf16x6 {
+        // SAFETY: the caller's; the kernel is one of f32.
+        return unsafe { bf16x6::run(&job.cast(), scratch) };
+    }
     let plan = job.plan();
     assert!(scratch.len() >= plan.total(), "{} units of scratch, {} needed", scratch.len(), plan.total());
     let (a, rest) = scratch.split_at_mut(plan.a());
@@ -416,6 +455,7 @@ unsafe fn call(kernel: Kernel, tile: &Tile) {
             Kernel::Fma => vector::fma::run(tile),
             Kernel::Dot => vector::dot::run(tile),
             Kernel::Amx => amx::run(tile),
+            Kernel::Bf16x6 => unreachable!("it has calls of its own"),
         }
     }
 }

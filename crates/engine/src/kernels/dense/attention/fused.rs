@@ -24,7 +24,7 @@ fn padded(len: usize) -> usize {
 
 /// The kernel for this type and size, if the CPU has one.
 pub(super) fn kernel<E: Unit>(op: &Attention) -> Option<Kernel> {
-    Kernel::all::<E>().first().copied().filter(|_| units::<E>(op.head_width) <= MOST_UNITS)
+    Kernel::of_strips::<E>().filter(|_| units::<E>(op.head_width) <= MOST_UNITS)
 }
 
 /// f32 that a part of the forward pass takes.

@@ -51,10 +51,12 @@ impl Ahead {
         };
         let lines = units.div_ceil(GROUP);
         let of_run = (length * size_of::<E>()).div_ceil(LINE);
-        // Runs of a line each: one stream takes several.
-        let (step, apart, parts, run, left) = match of_run {
-            1 => (stride, lines * stride, runs.div_ceil(lines), 0, runs.div_ceil(lines)),
-            _ => (LINE, lines * LINE, of_run.div_ceil(lines), stride, runs * of_run.div_ceil(lines)),
+        // Along runs, or a line of each of several: whichever fetches less of what is not asked for.
+        let (along, across) = (runs * of_run.div_ceil(lines), of_run * runs.div_ceil(lines));
+        let (step, apart, parts, run, left) = if along <= across {
+            (LINE, lines * LINE, of_run.div_ceil(lines), stride, along)
+        } else {
+            (stride, LINE, of_run, lines * stride, across)
         };
         let at = matrix.at.cast_const().cast();
         Self { at, step, apart, part: 0, parts, run: at, stride: run, left, calls, due: 0, all: left }
@@ -109,9 +111,13 @@ mod tests {
     #[test]
     fn no_line_is_left_out() {
         let at: usize = 1 << 20;
-        for (rows, columns, row, column) in
-            [(256usize, 768usize, 3072usize, 1usize), (256, 512, 1, 768), (384, 14, 768, 1), (14, 384, 1, 50)]
-        {
+        for (rows, columns, row, column) in [
+            (256usize, 768usize, 3072usize, 1usize),
+            (256, 512, 1, 768),
+            (384, 14, 768, 1),
+            (384, 48, 768, 1),
+            (14, 384, 1, 50),
+        ] {
             let matrix = Matrix { at: at as *mut f32, row, column };
             let (runs, stride, length) = if column == 1 { (rows, row, columns) } else { (columns, column, rows) };
             let of_run = length.div_ceil(LINE / 4);

@@ -79,13 +79,7 @@ impl Drop for Configured {
 pub(super) unsafe fn run(tile: &Tile) {
     // SAFETY: the caller's.
     unsafe {
-        match tile.start {
-            Start::Zero => {
-                asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem))
-            }
-            Start::Add => load(tile.c, tile.stride),
-            Start::Row(row) => load(row, 0),
-        }
+        begin(tile.start, tile.c, tile.stride);
         let a = tile.a.at.cast::<u8>();
         // The last two are of one part and go on alike: where there is no second, it runs along b, which is near.
         let [rows, first, second] = tile.ahead;
@@ -123,16 +117,7 @@ pub(super) unsafe fn run(tile: &Tile) {
             step = in(reg) first.step,
             options(nostack)
         );
-        asm!(
-            "tilestored [{c} + {stride}*1], tmm0",
-            "tilestored [{c} + {stride}*1 + 64], tmm1",
-            "tilestored [{below} + {stride}*1], tmm2",
-            "tilestored [{below} + {stride}*1 + 64], tmm3",
-            c = in(reg) tile.c,
-            below = in(reg) tile.c.add(16 * tile.stride),
-            stride = in(reg) tile.stride * 4,
-            options(nostack)
-        );
+        end(tile.c, tile.stride);
     }
 }
 
@@ -147,6 +132,43 @@ unsafe fn load(from: *const f32, stride: usize) {
             "tileloadd tmm3, [{below} + {stride}*1 + 64]",
             c = in(reg) from,
             below = in(reg) from.add(16 * stride),
+            stride = in(reg) stride * 4,
+            options(nostack)
+        );
+    }
+}
+
+/// Sums begin so, in the first four tiles.
+///
+/// # Safety
+/// The thread's tiles are configured; c has 32 rows of 32 columns, `stride` apart.
+pub(super) unsafe fn begin(start: Start, c: *const f32, stride: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        match start {
+            Start::Zero => {
+                asm!("tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3", options(nostack, nomem))
+            }
+            Start::Add => load(c, stride),
+            Start::Row(row) => load(row, 0),
+        }
+    }
+}
+
+/// Sums become what c holds.
+///
+/// # Safety
+/// As `begin`.
+pub(super) unsafe fn end(c: *mut f32, stride: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        asm!(
+            "tilestored [{c} + {stride}*1], tmm0",
+            "tilestored [{c} + {stride}*1 + 64], tmm1",
+            "tilestored [{below} + {stride}*1], tmm2",
+            "tilestored [{below} + {stride}*1 + 64], tmm3",
+            c = in(reg) c,
+            below = in(reg) c.add(16 * stride),
             stride = in(reg) stride * 4,
             options(nostack)
         );

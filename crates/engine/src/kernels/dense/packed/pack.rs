@@ -75,8 +75,9 @@ impl Unit for bf16 {
 }
 
 /// The 16 x 16 transpose.
+#[inline]
 #[target_feature(enable = "avx512f")]
-fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
+pub(super) fn transpose(r: [__m512i; 16]) -> [__m512i; 16] {
     let mut t = r;
     for i in 0..8 {
         t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);

@@ -47,7 +47,7 @@ pub(in super::super) struct Plan {
 }
 
 /// The smallest multiple of `grain` such that as few of them cover `len` as of `most`.
-fn even(len: usize, most: usize, grain: usize) -> usize {
+pub(super) fn even(len: usize, most: usize, grain: usize) -> usize {
     let count = len.div_ceil(most).max(1);
     len.div_ceil(count).max(1).next_multiple_of(grain)
 }

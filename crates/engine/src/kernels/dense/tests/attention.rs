@@ -206,12 +206,18 @@ fn flops_count_what_is_seen() {
 fn every_kernel_gives_the_same_attention() {
     use super::super::attention::fused;
     use super::super::packed::Kernel;
-    use crate::context::{Context, Scratch, Step};
+    use crate::context::{Context, Matmul, Scratch, Step};
     use half::bf16;
 
     let mut draw = Draw(17);
     let scratch = Scratch::new(1, 8 << 20);
-    let context = Context { threads: 1, scratch: &scratch, step: Step { number: 1, seed: 0 }, loss_scale: 1.0 };
+    let context = Context {
+        threads: 1,
+        scratch: &scratch,
+        step: Step { number: 1, seed: 0 },
+        loss_scale: 1.0,
+        matmul: Matmul::Auto,
+    };
     for shape in SHAPES {
         let exact = case(shape, Dtype::F64, &mut draw);
         let narrow = case(shape, Dtype::Bf16, &mut draw);

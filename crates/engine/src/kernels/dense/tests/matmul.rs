@@ -180,14 +180,20 @@ fn the_same_product_has_the_same_bits() {
 fn every_kernel_is_right() {
     use super::super::matmul::{Operands, by_packing, by_widening, library, output};
     use super::super::packed::{Kernel, Output};
-    use crate::context::{Context, Scratch, Step};
+    use crate::context::{Context, Matmul, Scratch, Step};
     use half::bf16;
 
     let mut draw = Draw(5);
     for _ in 0..30 {
         let [m, n, k] = [(); 3].map(|()| draw.whole(1, 90));
         let scratch = Scratch::new(1, 8 << 20);
-        let context = Context { threads: 1, scratch: &scratch, step: Step { number: 1, seed: 0 }, loss_scale: 1.0 };
+        let context = Context {
+            threads: 1,
+            scratch: &scratch,
+            step: Step { number: 1, seed: 0 },
+            loss_scale: 1.0,
+            matmul: Matmul::Auto,
+        };
         // SAFETY: views that do not overlap; kernels that the CPU has.
         unsafe {
             for kernel in Kernel::all::<bf16>() {
@@ -209,6 +215,113 @@ fn every_kernel_is_right() {
             let by_library = case(m, n, k, Kind::drawn(Dtype::F32, &mut draw), &mut draw);
             library(&Operands::<f32, f32>::of(&by_library.op, &by_library.memory), &context);
             check(&by_library);
+        }
+    }
+}
+
+/// f32 as products of bf16: what it promises.
+#[cfg(target_arch = "x86_64")]
+mod bf16x6 {
+    use super::super::super::matmul::{Operands, by_packing};
+    use super::super::super::packed::{Kernel, Output};
+    use super::*;
+    use crate::context::{Context, Matmul, Scratch, Step};
+
+    /// c = a b of `[m, k]` and `[k, n]`, by one kernel.
+    fn product(kernel: Kernel, (m, n, k): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
+        let mut setup = Setup::default();
+        let (a, b) = (setup.add(Dtype::F32, a.to_vec()), setup.add(Dtype::F32, b.to_vec()));
+        let c = setup.add(Dtype::F32, vec![0.0; m * n]);
+        let memory = setup.memory();
+        let op = MatMul { a, b, c, bias: None, m, n, k, a_transposed: false, b_transposed: false, accumulate: false };
+        let scratch = Scratch::new(1, 16 << 20);
+        let step = Step { number: 1, seed: 0 };
+        let context = Context { threads: 1, scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
+        // SAFETY: views that do not overlap; a kernel that the CPU has.
+        unsafe { by_packing(kernel, &Operands::<f32, f32>::of(&op, &memory), Output::Wide, &context) };
+        read(&memory, c)
+    }
+
+    fn lacking() -> bool {
+        let lacking = !Kernel::all::<f32>().contains(&Kernel::Bf16x6);
+        if lacking {
+            eprintln!("skipped: this CPU has no AMX for bf16");
+        }
+        lacking
+    }
+
+    /// Root of the mean square, and the most, of errors relative to the sum of |a b|, in units of f32's roundoff.
+    fn errors(got: &[f64], (m, n, k): (usize, usize, usize), a: &[f64], b: &[f64]) -> (f64, f64) {
+        let (mut squares, mut most) = (0.0, 0.0f64);
+        for i in 0..m {
+            for j in 0..n {
+                let products = || (0..k).map(|p| a[i * k + p] * b[p * n + j]);
+                let size: f64 = products().map(f64::abs).sum();
+                let error = (got[i * n + j] - products().sum::<f64>()).abs() / (size * roundoff(Dtype::F32));
+                squares += error * error;
+                most = most.max(error);
+            }
+        }
+        ((squares / (m * n) as f64).sqrt(), most)
+    }
+
+    /// As exact as fused multiply-additions of f32, whatever the numbers look like. A product that is left out (2^-17 of the
+    /// sum and more) or a part that is rounded wrongly is some thousand times as far off.
+    #[test]
+    fn it_is_as_exact_as_f32() {
+        if lacking() {
+            return;
+        }
+        let mut draw = Draw(6);
+        let mut f32s = |count: usize, exponents: f64| -> Vec<f64> {
+            (0..count).map(|_| f64::from((draw.number() * (exponents * draw.number()).exp2()) as f32)).collect()
+        };
+        for (size, exponents) in
+            [((40, 48, 64), 0.0), ((64, 32, 768), 0.0), ((48, 64, 300), 12.0), ((32, 32, 2048), 30.0)]
+        {
+            let (m, n, k) = size;
+            let (a, b) = (f32s(m * k, exponents), f32s(k * n, exponents));
+            let [parts, fma] =
+                [Kernel::Bf16x6, Kernel::Fma].map(|kernel| errors(&product(kernel, size, &a, &b), size, &a, &b));
+            println!("{size:?}, exponents within {exponents}: bf16x6 {parts:.3?}, fma {fma:.3?} (rms, most)");
+            assert!(
+                parts.0 <= 1.1 * fma.0.max(0.05) && parts.1 <= 1.5 * fma.1.max(0.2),
+                "{size:?}: {parts:?}, fma {fma:?}"
+            );
+        }
+    }
+
+    /// What is not a number shows in its row or column and nowhere else, whatever its bits; infinities stay no numbers.
+    #[test]
+    fn what_is_no_number_stays_none() {
+        if lacking() {
+            return;
+        }
+        let (m, n, k) = (32, 32, 64);
+        for bits in [0x7fc0_0000u32, 0xffff_ffff, 0x7f80_0001, 0x7fff_ffff, 0x7f80_0000, 0xff80_0000] {
+            let (mut a, b) = (vec![1.0; m * k], vec![0.5; k * n]);
+            a[5 * k + 33] = f64::from(f32::from_bits(bits));
+            let c = product(Kernel::Bf16x6, (m, n, k), &a, &b);
+            for (at, value) in c.iter().enumerate() {
+                assert_eq!(value.is_finite(), at / n != 5, "{bits:#x}: element {at} is {value}");
+            }
+        }
+    }
+
+    /// Near the ends of the range: large numbers are right as far as the sum is; of the smallest, at most 2^-126 is lost.
+    #[test]
+    fn the_ends_of_the_range() {
+        if lacking() {
+            return;
+        }
+        let size = (32, 32, 32);
+        let c = product(Kernel::Bf16x6, size, &[3.0e38; 32 * 32], &[1.0e-2; 32 * 32]);
+        let exact = 32.0 * f64::from(3.0e38f32) * f64::from(1.0e-2f32);
+        assert!(c.iter().all(|x| (x / exact - 1.0).abs() < 1e-6), "{} of {exact}", c[0]);
+        for tiny in [1.2345678e-38f32, 7.654321e-36, 1.0e-40] {
+            let c = product(Kernel::Bf16x6, size, &[f64::from(tiny); 32 * 32], &[1.0; 32 * 32]);
+            let bound = 32.0 * 1.01 * 2f64.powi(-126);
+            assert!(c.iter().all(|x| (x - 32.0 * f64::from(tiny)).abs() <= bound), "{} of {tiny}", c[0]);
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::element::Element;
 use crate::kernels::simd::Number;
 use crate::op::Op;
 use crate::program::Program;
-use crate::{Context, Memory, Scratch, Step, Threads, execute, scratch_bytes};
+use crate::{Context, Matmul, Memory, Scratch, Step, Threads, execute, scratch_bytes};
 
 /// Numbers from -1 to 1 that follow from the seed.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<f64> {
@@ -85,8 +85,13 @@ impl Lab {
         self.copy_in(&memory);
         let bytes = scratch_bytes(&op, self.element.bytes() as usize, self.threads);
         let scratch = Scratch::new(self.threads, bytes);
-        let context =
-            Context { threads: self.threads, scratch: &scratch, step: self.step, loss_scale: self.loss_scale };
+        let context = Context {
+            threads: self.threads,
+            scratch: &scratch,
+            step: self.step,
+            loss_scale: self.loss_scale,
+            matmul: Matmul::Auto,
+        };
         for part in 0..self.threads {
             // SAFETY: nothing runs yet.
             unsafe { context.area::<f64>(part, scratch.bytes() / 8) }.fill(f64::NAN);

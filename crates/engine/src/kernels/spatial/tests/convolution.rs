@@ -9,7 +9,7 @@ use crate::kernels::spatial::convolution::Convolved;
 use crate::kernels::spatial::pass::Pass;
 use crate::kernels::spatial::{flops, portable};
 use crate::op::Spatial;
-use crate::{Context, Scratch, Step, Threads};
+use crate::{Context, Matmul, Scratch, Step, Threads};
 
 fn sizes(shape: &Conv2d, batch: usize) -> [usize; 3] {
     let (height, width) = shape.output();
@@ -229,7 +229,13 @@ fn both<E: Convolved<Wide = f32>>(
 
 fn with_scratch(work: impl FnOnce(&Context<'_>) + Send) {
     let scratch = Scratch::new(2, 4 << 20);
-    let context = Context { threads: 2, scratch: &scratch, step: Step { number: 1, seed: 0 }, loss_scale: 1.0 };
+    let context = Context {
+        threads: 2,
+        scratch: &scratch,
+        step: Step { number: 1, seed: 0 },
+        loss_scale: 1.0,
+        matmul: Matmul::Auto,
+    };
     Threads::new(2, &[]).unwrap().install(|| work(&context));
 }
 

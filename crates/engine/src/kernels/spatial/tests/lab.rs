@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use terms::Dtype;
 
 use crate::kernels::spatial::{run, scratch_bytes};
-use crate::{Category, Context, Element, Lifetime, Memory, Program, Scratch, Step, Threads, View, op::Spatial};
+use crate::{Category, Context, Element, Lifetime, Matmul, Memory, Program, Scratch, Step, Threads, View, op::Spatial};
 
 /// Buffers, and what they begin with.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Lab {
             let bytes = self.bytes(operation);
             let scratch = Scratch::new(threads, scratch_bytes(operation, bytes, threads));
             let step = Step { number: 1, seed: 0 };
-            let context = Context { threads, scratch: &scratch, step, loss_scale: 1.0 };
+            let context = Context { threads, scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
             for part in 0..threads {
                 // SAFETY: nothing runs.
                 unsafe { context.area::<f64>(part, scratch.bytes() / 8) }.fill(f64::NAN);
