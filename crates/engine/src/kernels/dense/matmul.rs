@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use terms::Dtype;
 
 #[cfg(target_arch = "x86_64")]
-use super::packed::{self, Job, Kernel, Output, Plan, Unit};
+use super::packed::{self, Job, Kernel, Output, Plan, Unit, bf16x6};
 use super::product::{Matrix, Size, product};
 use super::widened;
 use crate::context::{Context, Matmul};
@@ -174,10 +174,15 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
     #[cfg(target_arch = "x86_64")]
     let need = |size| match bytes {
         2 => need(size).max(plan(size, 2, true)).max(plan(size, 2, false)),
-        4 => need(size).max(plan(size, 1, false)).max(4 * packed::bf16x6::Plan::new(size).total()),
+        4 => need(size).max(plan(size, 1, false)),
         _ => need(size),
     };
-    sizes.into_iter().map(need).max().unwrap_or(0)
+    let need = sizes.into_iter().map(need).max().unwrap_or(0);
+    #[cfg(target_arch = "x86_64")]
+    if bytes == 4 {
+        return need.max(4 * parts_plan(Size { m: op.m, n: op.n, k: op.k }, threads).0.total());
+    }
+    need
 }
 
 /// f32.
@@ -185,7 +190,12 @@ unsafe fn single(operands: &Operands<f32, f32>, context: &Context<'_>) {
     #[cfg(target_arch = "x86_64")]
     if let Some(kernel) = Kernel::all::<f32>().iter().find(|kernel| kernel.suits(operands.size, context.matmul)) {
         // SAFETY: the caller's.
-        return unsafe { by_packing(*kernel, operands, Output::Wide, context) };
+        return unsafe {
+            match kernel {
+                Kernel::Bf16x6 => by_parts(operands, context),
+                _ => by_packing(*kernel, operands, Output::Wide, context),
+            }
+        };
     }
     // SAFETY: the caller's.
     unsafe { library(operands, context) }
@@ -234,11 +244,38 @@ pub(super) unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
                 begin(c, size, std::slice::from_raw_parts(row, size.n), true);
             }
             let job = Job { size, a, b, c, bias, accumulate };
-            packed::run(kernel, &job, context.area::<f32>(index, kernel.scratch(&job)));
+            packed::run(kernel, &job, context.area::<f32>(index, job.plan().total()));
         }
     };
     // SAFETY: the caller's.
     unsafe { operands.split(context, work) }
+}
+
+/// How f32 as products of bf16 is cut, and on how many threads it runs.
+#[cfg(target_arch = "x86_64")]
+fn parts_plan(size: Size, threads: usize) -> (bf16x6::Plan, usize) {
+    let threads = if size.m * size.n * size.k < SMALL { 1 } else { threads.max(1) };
+    let plan = bf16x6::Plan::new(size, threads);
+    (plan, plan.threads(threads))
+}
+
+/// f32 as products of bf16.
+///
+/// # Safety
+/// As [`crate::execute`]; the CPU has the kernel.
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn by_parts(operands: &Operands<f32, f32>, context: &Context<'_>) {
+    let Operands { size, a, b, c, mut bias, accumulate } = *operands;
+    let (plan, threads) = parts_plan(size, context.threads);
+    // SAFETY: the caller's; threads write to blocks of their own, and each has its own scratch.
+    unsafe {
+        if accumulate && let Some(row) = bias.take() {
+            begin(c, size, std::slice::from_raw_parts(row, size.n), true);
+        }
+        let job = Job { size, a, b, c: Output::Wide(c), bias, accumulate };
+        let tasks = bf16x6::Tasks::new();
+        context.split(threads, 1, |index, _| bf16x6::run(&job, plan, &tasks, context.area::<f32>(index, plan.total())));
+    }
 }
 
 /// By widening blocks.

@@ -66,11 +66,6 @@ impl Kernel {
         self != Self::Bf16x6 || (matmul != Matmul::Fma && bf16x6::suits(size))
     }
 
-    /// Scratch that a product needs, in words of 32 bits.
-    pub(super) fn scratch<E: Unit>(self, job: &Job<E>) -> usize {
-        if self == Self::Bf16x6 { bf16x6::Plan::new(job.size).total() } else { job.plan().total() }
-    }
-
     fn height(self) -> usize {
         if self == Self::Amx { amx::HEIGHT } else { vector::HEIGHT }
     }
@@ -143,38 +138,21 @@ pub(super) struct Job<E> {
     pub(super) accumulate: bool,
 }
 
+// SAFETY: addresses; who may touch the memory is said where they are used.
+unsafe impl<E: Sync> Sync for Job<E> {}
+
 impl<E: Unit> Job<E> {
     /// How it is blocked.
-    fn plan(&self) -> Plan {
+    pub(super) fn plan(&self) -> Plan {
         Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
     }
-
-    /// The job, of a type that is the same by another name.
-    fn cast<B: Unit>(&self) -> Job<B> {
-        let c = match self.c {
-            Output::Wide(c) => Output::Wide(c),
-            Output::Narrow(c) => Output::Narrow(cast(c)),
-        };
-        let bias = self.bias.map(<*const E>::cast);
-        Job { size: self.size, a: cast(self.a), b: cast(self.b), c, bias, accumulate: self.accumulate }
-    }
-}
-
-/// The matrix, of a type that is the same by another name.
-fn cast<A: Unit, B: Unit>(matrix: Matrix<A>) -> Matrix<B> {
-    assert_eq!(A::DTYPE, B::DTYPE, "a cast is of the type itself");
-    Matrix { at: matrix.at.cast(), row: matrix.row, column: matrix.column }
 }
 
 /// Runs a product on the calling thread.
 ///
 /// # Safety
-/// The kernel is one of `Kernel::all`; the job's matrices are there, c overlaps none of them, and nobody else uses c.
+/// The kernel is one of `Kernel::all`, and not `Bf16x6`, which has a `run` of its own; the job's matrices are there, c overlaps none of them, and nobody else uses c.
 pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f32]) {
-    if kernel == Kernel::Bf16x6 {
-        // SAFETY: the caller's; the kernel is one of f32.
-        return unsafe { bf16x6::run(&job.cast(), scratch) };
-    }
     let plan = job.plan();
     assert!(scratch.len() >= plan.total(), "{} units of scratch, {} needed", scratch.len(), plan.total());
     let (a, rest) = scratch.split_at_mut(plan.a());

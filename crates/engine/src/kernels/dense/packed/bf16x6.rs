@@ -15,6 +15,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::*;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::product::{Matrix, Size};
 use super::ahead::{Ahead, Stream};
@@ -39,185 +40,302 @@ const GROUPS: usize = 6;
 const PASS: usize = 16;
 /// Most steps of one call: what is read again for each strip of columns, 48 KiB, is in the first cache or was just there.
 const DEPTH: usize = 8;
-/// Most steps of all panels of a packed block of b: 768 KiB of the second cache.
-const BLOCK_B: usize = 128;
-/// Most steps of all panels of a packed block of a: 8 MiB.
-const BLOCK_A: usize = 1365;
+/// Most items of a block: 768 KiB of the second cache.
+const BLOCK: usize = 256;
+/// Most items that are packed as a whole: 8 MiB.
+const WHOLE: usize = 2720;
+/// Blocks for each thread: a core that is slower than another, as one whose sibling works for somebody else, then takes
+/// fewer.
+const BLOCKS_A_THREAD: usize = 4;
+/// Most blocks of a product.
+const BLOCKS: usize = 1024;
 
 /// Whether a product gains by it: a call computes 32 x 32 results, and packing is paid for by the other side.
 pub(in super::super) fn suits(Size { m, n, k }: Size) -> bool {
     m >= SIDE && n >= SIDE && k >= SIDE
 }
 
-/// How one product is cut.
+/// How one product is cut. The longer side is cut into blocks, which threads take one by one; every thread packs all of
+/// the shorter side for itself, as much as fits.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Plan {
+    size: Size,
+    /// Whether blocks are rows.
+    by_rows: bool,
     /// Steps along k in all.
     steps: usize,
-    /// Steps of one pass: of a packed block.
+    /// Steps of one pass: of what is packed.
     pass: usize,
     /// Steps of one call.
     depth: usize,
-    rows: usize,
-    columns: usize,
-    padded_columns: usize,
+    /// Items of the shorter side that are packed at once.
+    whole: usize,
+    /// Items of a block.
+    block: usize,
+    /// Blocks of the longer side.
+    blocks: usize,
 }
 
 impl Plan {
-    pub(in super::super) fn new(size: Size) -> Self {
-        let steps = size.k.div_ceil(STEP);
+    /// For so many threads. Which sums are formed in which order does not depend on them.
+    pub(in super::super) fn new(size: Size, threads: usize) -> Self {
+        let Size { m, n, k } = size;
+        let (by_rows, long, short) = if m > n { (true, m, n) } else { (false, n, m) };
+        let steps = k.div_ceil(STEP);
         let pass = even(steps, PASS, 1);
+        let most = if threads == 1 { BLOCK } else { (long / (threads * BLOCKS_A_THREAD)).clamp(SIDE, BLOCK) };
+        let block = even(long, most.max(long.div_ceil(BLOCKS)).next_multiple_of(SIDE), SIDE);
         Self {
+            size,
+            by_rows,
             steps,
             pass,
             depth: even(pass, DEPTH, 1),
-            rows: even(size.m, (BLOCK_A / pass).max(1) * SIDE, SIDE),
-            columns: even(size.n, (BLOCK_B / pass).max(1) * SIDE, SIDE),
-            padded_columns: size.n.next_multiple_of(SIDE),
+            whole: even(short, WHOLE, SIDE),
+            block,
+            blocks: long.div_ceil(block),
         }
     }
 
-    fn a(&self) -> usize {
-        self.rows / SIDE * self.pass * STEP_WORDS
+    /// Threads that find a block.
+    pub(in super::super) fn threads(&self, threads: usize) -> usize {
+        threads.min(self.blocks)
     }
 
-    fn b(&self) -> usize {
-        self.columns / SIDE * self.pass * STEP_WORDS
+    fn words(&self, items: usize) -> usize {
+        items / SIDE * self.pass * STEP_WORDS
     }
 
-    /// Scratch, in words.
+    /// Scratch of a thread, in words.
     pub(in super::super) fn total(&self) -> usize {
-        self.a() + self.b() + self.padded_columns
+        self.words(self.whole) + self.words(self.block) + self.size.n.next_multiple_of(SIDE)
+    }
+
+    fn short(&self) -> usize {
+        if self.by_rows { self.size.n } else { self.size.m }
+    }
+
+    fn passes(&self) -> usize {
+        self.steps.div_ceil(self.pass)
+    }
+
+    /// What is done for every block, one after another: passes over parts of the shorter side.
+    fn stages(&self) -> usize {
+        self.short().div_ceil(self.whole) * self.passes()
+    }
+
+    fn stage(&self, index: usize) -> Stage {
+        let (first, step) = (index / self.passes() * self.whole, index % self.passes() * self.pass);
+        Stage {
+            whole: Range { first, len: self.whole.min(self.short() - first) },
+            steps: Range { first: step, len: self.pass.min(self.steps - step) },
+        }
+    }
+
+    /// A block of the longer side.
+    fn block(&self, index: usize) -> Range {
+        let long = if self.by_rows { self.size.m } else { self.size.n };
+        let first = index * self.block;
+        Range { first, len: self.block.min(long - first) }
     }
 }
 
-/// A running product.
-struct Block {
-    size: Size,
+/// See [`Plan::stages`].
+#[derive(Clone, Copy)]
+struct Stage {
+    whole: Range,
+    steps: Range,
+}
+
+/// What the threads of a product tell each other: which task is the next, and which have ended.
+///
+/// Tasks are counted stage by stage, block by block. A task adds to what the stage before has left of its block, so it
+/// waits for that: for a task with a lower number. A thread does its tasks by number; so whoever has the lowest can go on.
+pub(in super::super) struct Tasks {
+    next: AtomicUsize,
+    /// Stages that have ended, of each block.
+    ended: [AtomicUsize; BLOCKS],
+}
+
+impl Tasks {
+    pub(in super::super) fn new() -> Self {
+        Self { next: AtomicUsize::new(0), ended: [const { AtomicUsize::new(0) }; BLOCKS] }
+    }
+
+    /// Does tasks of `blocks` in each of `stages` until none is left. `prepare(stage, block)` comes before the wait,
+    /// `compute(stage, block, next)` after it; `next` is the task of this thread that follows.
+    fn work(
+        &self,
+        blocks: usize,
+        stages: usize,
+        mut prepare: impl FnMut(usize, usize),
+        mut compute: impl FnMut(usize, usize, usize),
+    ) {
+        let take = || self.next.fetch_add(1, Ordering::Relaxed);
+        let mut task = take();
+        while task < blocks * stages {
+            let (stage, block) = (task / blocks, task % blocks);
+            prepare(stage, block);
+            let next = take();
+            self.wait(block, stage);
+            compute(stage, block, next);
+            self.ended[block].store(stage + 1, Ordering::Release);
+            task = next;
+        }
+    }
+
+    fn wait(&self, block: usize, stage: usize) {
+        let mut turns = 0u32;
+        while self.ended[block].load(Ordering::Acquire) < stage {
+            turns += 1;
+            // A thread that has lost its core gets it sooner.
+            if turns.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+}
+
+/// A running product, on one of its threads.
+struct Running<'a> {
+    plan: Plan,
+    tasks: &'a Tasks,
     a: Matrix<f32>,
     b: Matrix<f32>,
     c: Matrix<f32>,
     /// Padded.
     bias: Option<*const f32>,
     accumulate: bool,
-    plan: Plan,
-    packed_a: *mut u32,
-    packed_b: *mut u32,
+    whole: *mut u32,
+    block: *mut u32,
 }
 
-/// Runs a product on the calling thread.
+/// Takes part in a product: every one of its threads calls this with the same tasks, and scratch of its own.
 ///
 /// # Safety
 /// The CPU has AMX and AVX-512; the job's matrices are there, c overlaps none of them, and nobody else uses c.
-pub(super) unsafe fn run(job: &Job<f32>, scratch: &mut [f32]) {
-    let plan = Plan::new(job.size);
+pub(in super::super) unsafe fn run(job: &Job<f32>, plan: Plan, tasks: &Tasks, scratch: &mut [f32]) {
     assert!(scratch.len() >= plan.total(), "{} words of scratch, {} needed", scratch.len(), plan.total());
-    let (a, rest) = scratch.split_at_mut(plan.a());
-    let (b, padded) = rest.split_at_mut(plan.b());
+    let (whole, rest) = scratch.split_at_mut(plan.words(plan.whole));
+    let (block, padded) = rest.split_at_mut(plan.words(plan.block));
     let (Output::Wide(c) | Output::Narrow(c)) = job.c;
-    let Size { n, .. } = job.size;
     let bias = job.bias.map(|bias| {
-        padded[n..plan.padded_columns].fill(0.0);
+        let n = job.size.n;
+        padded[n..n.next_multiple_of(SIDE)].fill(0.0);
         // SAFETY: a bias has n columns.
         padded[..n].copy_from_slice(unsafe { std::slice::from_raw_parts(bias, n) });
         padded.as_ptr()
     });
-    let block = Block {
-        size: job.size,
+    let running = Running {
+        plan,
+        tasks,
         a: job.a,
         b: job.b,
         c,
         bias,
         accumulate: job.accumulate,
-        plan,
-        packed_a: a.as_mut_ptr().cast(),
-        packed_b: b.as_mut_ptr().cast(),
+        whole: whole.as_mut_ptr().cast(),
+        block: block.as_mut_ptr().cast(),
     };
     // SAFETY: the caller's.
     unsafe {
         let _tiles = amx::Configured::new();
-        block.all();
+        running.all();
     }
 }
 
-/// A block of b against a block of a.
-#[derive(Clone, Copy)]
-struct Cut {
-    rows: Range,
-    steps: Range,
-    columns: Range,
-}
-
-impl Block {
-    /// In the order in which they are computed.
-    fn cuts(&self) -> impl Iterator<Item = Cut> {
-        let (Size { m, n, .. }, plan) = (self.size, self.plan);
-        ranges(m, plan.rows).flat_map(move |rows| {
-            let all = ranges(plan.steps, plan.pass);
-            all.flat_map(move |steps| ranges(n, plan.columns).map(move |columns| Cut { rows, steps, columns }))
-        })
-    }
-
+impl Running<'_> {
     /// Along k.
     fn depth(&self, steps: Range) -> usize {
-        (steps.len * STEP).min(self.size.k - steps.first * STEP)
+        (steps.len * STEP).min(self.plan.size.k - steps.first * STEP)
     }
 
-    /// The part of b that the cut `next` needs, fetched while `cut` is computed.
-    fn ahead(&self, cut: &Cut, next: &Cut) -> Ahead {
+    /// Packs rows of a, or columns of b.
+    unsafe fn pack(&self, rows: bool, items: Range, steps: Range, out: *mut u32) {
+        let (k, depth) = (steps.first * STEP, self.depth(steps));
+        // SAFETY: items and steps lie inside.
+        unsafe {
+            if rows {
+                let a = self.a.from(items.first, k);
+                pack::<true>(Items { at: a.at, item: a.row, along: a.column }, items.len, depth, out);
+            } else {
+                let b = self.b.from(k, items.first);
+                pack::<false>(Items { at: b.at, item: b.column, along: b.row }, items.len, depth, out);
+            }
+        }
+    }
+
+    /// What task `next` will pack, fetched while a task of `stage` and `block` is computed.
+    fn ahead(&self, next: usize, stage: Stage, block: Range) -> Option<Ahead> {
+        if next >= self.plan.blocks * self.plan.stages() {
+            return None;
+        }
+        let Stage { steps, .. } = self.plan.stage(next / self.plan.blocks);
+        let items = self.plan.block(next % self.plan.blocks);
+        // Rows along k, as those of b are.
+        let k = steps.first * STEP;
         // SAFETY: the part lies inside.
-        let from = unsafe { self.b.from(next.steps.first * STEP, next.columns.first) };
-        let depths = cut.steps.len.div_ceil(self.plan.depth);
-        let calls = cut.rows.len.div_ceil(SIDE) * cut.columns.len.div_ceil(SIDE) * depths;
-        let lines = cut.steps.len.min(self.plan.depth) * GROUPS;
-        Ahead::new(from, self.depth(next.steps), next.columns.len, lines * GROUP, calls)
+        let from = unsafe {
+            if self.plan.by_rows { self.a.from(items.first, k).transposed() } else { self.b.from(k, items.first) }
+        };
+        let depths = stage.steps.len.div_ceil(self.plan.depth);
+        let calls = stage.whole.len.div_ceil(SIDE) * block.len.div_ceil(SIDE) * depths;
+        let lines = stage.steps.len.min(self.plan.depth) * GROUPS;
+        Some(Ahead::new(from, self.depth(steps), items.len, lines * GROUP, calls))
     }
 
     /// # Safety
     /// As `run`; so for the rest.
     unsafe fn all(&self) {
-        let mut next = self.cuts().skip(1);
-        for cut in self.cuts() {
-            let Cut { rows, steps, columns } = cut;
-            // SAFETY: ranges lie inside, and inside of scratch by the plan.
+        let Plan { blocks, by_rows, .. } = self.plan;
+        let mut packed = usize::MAX;
+        let prepare = |index: usize, place: usize| {
+            let stage = self.plan.stage(index);
+            // SAFETY: stages and blocks lie inside, and inside of scratch by the plan.
             unsafe {
-                if columns.first == 0 {
-                    let a = self.a.from(rows.first, steps.first * STEP);
-                    let items = Items { at: a.at, item: a.row, along: a.column };
-                    pack::<true>(items, rows.len, self.depth(steps), self.packed_a);
+                if packed != index {
+                    self.pack(!by_rows, stage.whole, stage.steps, self.whole);
+                    packed = index;
                 }
-                let b = self.b.from(steps.first * STEP, columns.first);
-                let items = Items { at: b.at, item: b.column, along: b.row };
-                pack::<false>(items, columns.len, self.depth(steps), self.packed_b);
-                let mut ahead = next.next().map(|next| self.ahead(&cut, &next));
-                for panel in ranges(rows.len, SIDE) {
-                    self.panel(&cut, panel, &mut ahead);
-                }
+                self.pack(by_rows, self.plan.block(place), stage.steps, self.block);
             }
-        }
+        };
+        let compute = |index: usize, place: usize, next: usize| {
+            let (stage, block) = (self.plan.stage(index), self.plan.block(place));
+            // SAFETY: as above; the tasks see to it that nobody else uses the block of c.
+            unsafe { self.multiply(stage, block, self.ahead(next, stage, block)) };
+        };
+        self.tasks.work(blocks, self.plan.stages(), prepare, compute);
     }
 
-    /// 32 rows, against a block of b.
-    unsafe fn panel(&self, cut: &Cut, panel: Range, ahead: &mut Option<Ahead>) {
-        let Cut { rows, steps, columns } = *cut;
+    /// A block against what is packed of the other side.
+    unsafe fn multiply(&self, Stage { whole, steps }: Stage, block: Range, mut ahead: Option<Ahead>) {
         let words = steps.len * STEP_WORDS;
-        let a = self.packed_a.wrapping_add(panel.first / SIDE * words);
-        let c = self.c.at.wrapping_add((rows.first + panel.first) * self.c.row + columns.first);
-        for part in ranges(steps.len, self.plan.depth) {
-            for strip in ranges(columns.len, SIDE) {
-                let mut streams = [Stream::none(self.packed_b); 2];
-                ahead.iter_mut().for_each(|b| b.fill(&mut streams));
-                let call = Call {
-                    a: a.wrapping_add(part.first * STEP_WORDS),
-                    b: self.packed_b.wrapping_add(strip.first / SIDE * words + part.first * STEP_WORDS),
-                    steps: part.len,
-                    c: c.wrapping_add(strip.first),
-                    stride: self.c.row,
-                    start: self.start(steps.first + part.first, columns.first + strip.first),
-                    ahead: streams,
-                };
-                // SAFETY: all inside by the plan.
-                unsafe { call.run(panel.len, strip.len) };
+        let (a, rows, b, columns) = match self.plan.by_rows {
+            true => (self.block, block, self.whole, whole),
+            false => (self.whole, whole, self.block, block),
+        };
+        // Columns that stay in the second cache while rows pass by.
+        for part in ranges(columns.len, BLOCK) {
+            for panel in ranges(rows.len, SIDE) {
+                let a = a.wrapping_add(panel.first / SIDE * words);
+                for depth in ranges(steps.len, self.plan.depth) {
+                    for strip in ranges(part.len, SIDE) {
+                        let (row, column) = (rows.first + panel.first, columns.first + part.first + strip.first);
+                        let mut streams = [Stream::none(self.block); 2];
+                        ahead.iter_mut().for_each(|ahead| ahead.fill(&mut streams));
+                        let b = b.wrapping_add((part.first + strip.first) / SIDE * words + depth.first * STEP_WORDS);
+                        let call = Call {
+                            a: a.wrapping_add(depth.first * STEP_WORDS),
+                            b,
+                            steps: depth.len,
+                            c: self.c.at.wrapping_add(row * self.c.row + column),
+                            stride: self.c.row,
+                            start: self.start(steps.first + depth.first, column),
+                            ahead: streams,
+                        };
+                        // SAFETY: all inside by the plan.
+                        unsafe { call.run(panel.len, strip.len) };
+                    }
+                }
             }
         }
     }
@@ -445,6 +563,52 @@ unsafe fn pack<const BY_ITEM: bool>(from: Items, items: usize, depth: usize, out
                         _mm512_store_si512(row.add(4 * TILE).cast(), units(low_rest, high_rest));
                     }
                 }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Every task is done once, and a block's stages one after another, also where one thread is slow.
+    #[test]
+    fn stages_of_a_block_follow_each_other() {
+        for (blocks, stages, threads) in [(1, 5, 3), (2, 20, 2), (3, 7, 4), (5, 1, 2)] {
+            let tasks = Tasks::new();
+            let (done, busy) = ([const { AtomicUsize::new(0) }; 5], [const { AtomicUsize::new(0) }; 5]);
+            let work = |thread: usize| {
+                let compute = |stage: usize, block: usize, _: usize| {
+                    assert_eq!(busy[block].fetch_add(1, Ordering::SeqCst), 0, "two threads on block {block}");
+                    if thread == 0 {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    assert_eq!(done[block].fetch_add(1, Ordering::SeqCst), stage, "block {block}");
+                    busy[block].fetch_sub(1, Ordering::SeqCst);
+                };
+                tasks.work(blocks, stages, |_, _| (), compute);
+            };
+            std::thread::scope(|scope| (0..threads).for_each(|thread| drop(scope.spawn(move || work(thread)))));
+            assert!(done[..blocks].iter().all(|done| done.load(Ordering::SeqCst) == stages), "{blocks} x {stages}");
+        }
+    }
+
+    /// Blocks and stages cover a product once, however many threads there are, and scratch holds what they pack.
+    #[test]
+    fn plans_cover_the_product() {
+        for (m, n, k) in [(32, 32, 32), (256, 3072, 768), (3072, 768, 256), (2048, 3000, 5000), (33, 300_000, 40)] {
+            for threads in [1, 2, 7, 64] {
+                let plan = Plan::new(Size { m, n, k }, threads);
+                let long: usize = (0..plan.blocks).map(|index| plan.block(index).len).sum();
+                let cells: usize = (0..plan.stages()).map(|i| plan.stage(i)).map(|s| s.whole.len * s.steps.len).sum();
+                assert_eq!((long, cells), (m.max(n), m.min(n) * plan.steps), "{plan:?}");
+                assert!(plan.blocks <= BLOCKS && plan.threads(threads) <= threads, "{plan:?}");
+                let (whole, block) = (plan.whole.min(m.min(n)), plan.block.min(m.max(n)));
+                let words = (whole.div_ceil(SIDE) + block.div_ceil(SIDE)) * plan.pass * STEP_WORDS + n;
+                assert!(plan.total() >= words, "{plan:?}");
             }
         }
     }
