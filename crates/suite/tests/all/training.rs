@@ -128,6 +128,28 @@ fn a_case_line_says_what_was_trained() {
     assert!(line.metrics["cpu"]["seconds"].as_f64().unwrap() > 0.0);
 }
 
+/// Both ways to multiply f32 train alike, and say what they are; other precisions know no choice.
+#[test]
+fn products_of_f32_can_be_chosen() {
+    let train = |more: &str| {
+        let wide = "model: mlp, layers: 2, width: 64, features: 64, classes: 32, batch: 64, steps: 4, optimizer: sgd";
+        plans::run(&plan("training", &format!("{wide}, {more}")).unwrap()).lines
+    };
+    let lines = train("matmul: [auto, fma]");
+    let multipliers: Vec<&str> = lines.iter().map(|line| line.metrics["mfu"]["multiplier"].as_str().unwrap()).collect();
+    let fastest = engine::multiplier(terms::Dtype::F32, engine::Matmul::Auto).unwrap();
+    assert_eq!(multipliers, [&fastest.to_string(), "fma"]);
+    for (auto, fma) in losses(&lines[0]).iter().zip(losses(&lines[1])) {
+        assert!((auto / fma - 1.0).abs() < 1e-5, "{auto}, {fma}");
+    }
+    let parts = &train("matmul: bf16x6")[0];
+    let there = engine::multiplier(terms::Dtype::F32, engine::Matmul::Bf16x6).is_some();
+    assert_eq!(parts.status == Status::Ok, there, "{:?}", parts.reason);
+    assert!(there || parts.reason.as_deref().is_some_and(|why| why.contains("AMX")), "{:?}", parts.reason);
+    let double = &train("matmul: fma, precision: f64")[0];
+    assert!(!double.parameters.contains_key("matmul"), "{:?}", double.parameters);
+}
+
 #[test]
 fn warm_up_is_forgotten() {
     let cold = losses(&train("ranks: 2")[0]);

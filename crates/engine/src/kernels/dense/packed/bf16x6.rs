@@ -1,11 +1,11 @@
 //! Products of f32 on AMX, which multiplies bf16 only: each number is the sum of three of bf16, and six of their nine
 //! products are added up in f32.
 //!
-//! a = a0 + a1 + a2 is exact, each part the rest rounded to 8 bits: 24 bits in all. Left out are a1 b2, a2 b1 and a2 b2, at
-//! most 2^-25 (1 + 2^-9) of |a b|: half of what rounding one product to f32 may cost. The sum over 32 of k is formed first and then
-//! added, so that fewer roundings meet large sums than in a chain of fused multiply-adds. What differs from f32: parts
-//! below 2^-126 count as zero (a number below 2^-102 has fewer bits than 24), and a product with an infinity or a number
-//! past 3.39e38 is not a number.
+//! a = a0 + a1 + a2 is exact, each part what is left rounded to 8 bits: 24 bits in all. |a1| is at most 2^-8 |a| and |a2| at
+//! most 2^-17 |a|. Left out are a1 b2, a2 b1 and a2 b2, at most 2^-24 (1 + 2^-10) |a b|: what rounding one product to f32
+//! may cost. The sum over 32 of k is formed first and then added, so that fewer roundings meet large sums than in a chain of
+//! fused multiply-additions. What differs from f32: parts below 2^-126 count as zero (numbers below 2^-103 have such), and a
+//! product with an infinity or a number past 3.39e38 is not a number.
 //!
 //! Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
 //! computations" (2019); XLA calls the algorithm `BF16_BF16_F32_X6`.
@@ -13,15 +13,17 @@
 //! Along k, unit u of a step of 32 holds numbers u and u + 16, of both operands alike: sums do not mind, and packing needs
 //! no shuffles.
 
-use std::arch::asm;
-use std::arch::x86_64::*;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod kernel;
+mod pack;
+mod tasks;
 
 use super::super::product::{Matrix, Size};
 use super::ahead::{Ahead, Stream};
-use super::pack::transpose;
 use super::plan::{GROUP, even};
 use super::{Job, Output, Range, Start, amx, ranges};
+use kernel::Call;
+use pack::{Items, pack};
+pub(in super::super) use tasks::Tasks;
 
 /// Along k, of one tile of units: 16 pairs.
 const STEP: usize = 32;
@@ -145,53 +147,6 @@ impl Plan {
 struct Stage {
     whole: Range,
     steps: Range,
-}
-
-/// What the threads of a product tell each other: which task is the next, and which have ended.
-///
-/// Tasks are counted stage by stage, block by block. A task adds to what the stage before has left of its block, so it
-/// waits for that: for a task with a lower number. A thread does its tasks by number; so whoever has the lowest can go on.
-pub(in super::super) struct Tasks {
-    next: AtomicUsize,
-    /// Stages that have ended, of each block.
-    ended: [AtomicUsize; BLOCKS],
-}
-
-impl Tasks {
-    pub(in super::super) fn new() -> Self {
-        Self { next: AtomicUsize::new(0), ended: [const { AtomicUsize::new(0) }; BLOCKS] }
-    }
-
-    /// Does tasks of `blocks` in each of `stages` until none is left. `prepare(stage, block)` comes before the wait,
-    /// `compute(stage, block, next)` after it; `next` is the task of this thread that follows.
-    fn work(
-        &self,
-        blocks: usize,
-        stages: usize,
-        mut prepare: impl FnMut(usize, usize),
-        mut compute: impl FnMut(usize, usize, usize),
-    ) {
-        let take = || self.next.fetch_add(1, Ordering::Relaxed);
-        let mut task = take();
-        while task < blocks * stages {
-            let (stage, block) = (task / blocks, task % blocks);
-            prepare(stage, block);
-            let next = take();
-            self.wait(block, stage);
-            compute(stage, block, next);
-            self.ended[block].store(stage + 1, Ordering::Release);
-            task = next;
-        }
-    }
-
-    fn wait(&self, block: usize, stage: usize) {
-        let mut turns = 0u32;
-        while self.ended[block].load(Ordering::Acquire) < stage {
-            turns += 1;
-            // A thread that has lost its core gets it sooner.
-            if turns.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
-        }
-    }
 }
 
 /// A running product, on one of its threads.
@@ -350,251 +305,9 @@ impl Running<'_> {
     }
 }
 
-/// One call of the kernel: 32 rows by 32 columns.
-#[derive(Clone, Copy)]
-struct Call {
-    a: *const u32,
-    b: *const u32,
-    steps: usize,
-    /// Rows `stride` apart.
-    c: *mut f32,
-    stride: usize,
-    start: Start,
-    ahead: [Stream; 2],
-}
-
-impl Call {
-    /// Of a tile of which `rows` and `columns` are there; where it is not whole, by way of a whole one.
-    unsafe fn run(&self, rows: usize, columns: usize) {
-        // SAFETY: the tile's memory; copies are as large as what is there.
-        unsafe {
-            if (rows, columns) == (SIDE, SIDE) {
-                return self.whole();
-            }
-            let mut whole = [0.0f32; SIDE * SIDE];
-            if let Start::Add = self.start {
-                for i in 0..rows {
-                    let to = whole.as_mut_ptr().add(i * SIDE);
-                    std::ptr::copy_nonoverlapping(self.c.add(i * self.stride), to, columns);
-                }
-            }
-            Self { c: whole.as_mut_ptr(), stride: SIDE, ..*self }.whole();
-            for i in 0..rows {
-                std::ptr::copy_nonoverlapping(whole.as_ptr().add(i * SIDE), self.c.add(i * self.stride), columns);
-            }
-        }
-    }
-
-    /// From the smallest products to the largest.
-    unsafe fn whole(&self) {
-        // SAFETY: the caller's; what is only fetched may lie anywhere.
-        unsafe {
-            amx::begin(self.start, self.c, self.stride);
-            let [first, second] = self.ahead;
-            asm!(
-                "2:",
-                "tileloadd tmm4, [{a} + {row}*1]",
-                "tileloadd tmm6, [{b} + {row}*1 + 4096]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {row}*1 + 5120]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{a} + {row}*1 + 1024]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "prefetcht1 [{first}]",
-                "prefetcht1 [{second}]",
-                "add {first}, {line}",
-                "add {second}, {line}",
-                "tileloadd tmm6, [{b} + {row}*1 + 2048]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {row}*1 + 3072]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "prefetcht1 [{first}]",
-                "prefetcht1 [{second}]",
-                "add {first}, {line}",
-                "add {second}, {line}",
-                "tileloadd tmm4, [{a} + {row}*1 + 2048]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{a} + {row}*1 + 3072]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "prefetcht1 [{first}]",
-                "prefetcht1 [{second}]",
-                "add {first}, {line}",
-                "add {second}, {line}",
-                "tileloadd tmm6, [{b} + {row}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tileloadd tmm7, [{b} + {row}*1 + 1024]",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "prefetcht1 [{first}]",
-                "prefetcht1 [{second}]",
-                "add {first}, {line}",
-                "add {second}, {line}",
-                "tileloadd tmm4, [{a} + {row}*1 + 4096]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{a} + {row}*1 + 5120]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "prefetcht1 [{first}]",
-                "prefetcht1 [{second}]",
-                "add {first}, {line}",
-                "add {second}, {line}",
-                "tileloadd tmm4, [{a} + {row}*1]",
-                "tdpbf16ps tmm0, tmm4, tmm6",
-                "tdpbf16ps tmm1, tmm4, tmm7",
-                "tileloadd tmm5, [{a} + {row}*1 + 1024]",
-                "tdpbf16ps tmm2, tmm5, tmm6",
-                "tdpbf16ps tmm3, tmm5, tmm7",
-                "prefetcht1 [{first}]",
-                "prefetcht1 [{second}]",
-                "add {first}, {line}",
-                "add {second}, {line}",
-                "add {a}, {step}",
-                "add {b}, {step}",
-                "dec {steps}",
-                "jnz 2b",
-                a = inout(reg) self.a => _,
-                b = inout(reg) self.b => _,
-                steps = inout(reg) self.steps => _,
-                row = in(reg) 64usize,
-                step = const STEP_WORDS * 4,
-                first = inout(reg) first.at => _,
-                second = inout(reg) second.at => _,
-                line = in(reg) first.step,
-                options(nostack)
-            );
-            amx::end(self.c, self.stride);
-        }
-    }
-}
-
-/// An operand as items (rows of a, columns of b) of numbers along k.
-#[derive(Clone, Copy)]
-struct Items {
-    at: *const f32,
-    /// From item to item.
-    item: usize,
-    /// Along k.
-    along: usize,
-}
-
-/// The lowest `count` bits.
-fn lanes(count: usize) -> __mmask16 {
-    if count >= 16 { __mmask16::MAX } else { (1 << count) - 1 }
-}
-
-impl Items {
-    /// 16 items of which `items` exist by 16 numbers of which `depth` exist, from item `i` and number `p` on; what does not
-    /// exist is zero. Vectors are items (`BY_ITEM`) or numbers.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn block<const BY_ITEM: bool>(self, i: usize, p: usize, items: usize, depth: usize) -> [__m512i; 16] {
-        let by_item = self.along == 1;
-        let (vectors, each, apart) = if by_item { (items, depth, self.item) } else { (depth, items, self.along) };
-        let from = self.at.wrapping_add(i * self.item + p * self.along);
-        let mut block = [_mm512_setzero_si512(); 16];
-        if vectors >= 16 && each >= 16 {
-            for (r, vector) in block.iter_mut().enumerate() {
-                // SAFETY: all of it exists.
-                *vector = unsafe { _mm512_loadu_si512(from.add(r * apart).cast()) };
-            }
-        } else {
-            for (r, vector) in block.iter_mut().enumerate().take(vectors) {
-                // SAFETY: the mask leaves out what does not exist.
-                *vector = unsafe { _mm512_maskz_loadu_epi32(lanes(each), from.add(r * apart).cast()) };
-            }
-        }
-        if by_item == BY_ITEM { block } else { transpose(block) }
-    }
-}
-
-/// Of each number, the part that is taken now, and what is left.
-///
-/// Rounded to 8 bits, halves away from zero: at most half a unit in the last place off, as by rounding to even, in two
-/// instructions instead of five.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn part(numbers: __m512i) -> (__m512i, __m512i) {
-    let rounded = _mm512_add_epi32(numbers, _mm512_set1_epi32(0x8000));
-    let rounded = _mm512_and_si512(rounded, _mm512_set1_epi32(0xffff_0000u32 as i32));
-    let rest = _mm512_sub_ps(_mm512_castsi512_ps(numbers), _mm512_castsi512_ps(rounded));
-    (rounded, _mm512_castps_si512(rest))
-}
-
-/// Units of numbers that are bf16 already: the first vector in the lower halves.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn units(low: __m512i, high: __m512i) -> __m512i {
-    let mask = _mm512_set1_epi32(0xffff_0000u32 as i32);
-    // (high & mask) | (low >> 16)
-    _mm512_ternarylogic_epi32::<0xec>(high, _mm512_srli_epi32::<16>(low), mask)
-}
-
-/// Packs `items` items of `depth` numbers: panels of 32 items, in them steps, in them the parts, of each two tiles. Rows of
-/// tiles are items (`BY_ITEM`) or units.
-///
-/// # Safety
-/// The CPU has AVX-512 F, BW and VL; the source has these numbers; the target has room for whole panels and steps.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-unsafe fn pack<const BY_ITEM: bool>(from: Items, items: usize, depth: usize, out: *mut u32) {
-    let steps = depth.div_ceil(STEP);
-    for panel in ranges(items, SIDE) {
-        for step in 0..steps {
-            let p = step * STEP;
-            let out = out.wrapping_add((panel.first / SIDE * steps + step) * STEP_WORDS);
-            for half in 0..2 {
-                let (i, items) = (panel.first + half * 16, panel.len.saturating_sub(half * 16));
-                // SAFETY: the caller's.
-                unsafe {
-                    let low = from.block::<BY_ITEM>(i, p, items, depth - p);
-                    let high = from.block::<BY_ITEM>(i, p + 16, items, (depth - p).saturating_sub(16));
-                    for (r, (low, high)) in low.iter().zip(&high).enumerate() {
-                        let row = out.add(half * TILE + r * 16);
-                        let ((low, low_rest), (high, high_rest)) = (part(*low), part(*high));
-                        _mm512_store_si512(row.cast(), units(low, high));
-                        let ((low, low_rest), (high, high_rest)) = (part(low_rest), part(high_rest));
-                        _mm512_store_si512(row.add(2 * TILE).cast(), units(low, high));
-                        _mm512_store_si512(row.add(4 * TILE).cast(), units(low_rest, high_rest));
-                    }
-                }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-
-    /// Every task is done once, and a block's stages one after another, also where one thread is slow.
-    #[test]
-    fn stages_of_a_block_follow_each_other() {
-        for (blocks, stages, threads) in [(1, 5, 3), (2, 20, 2), (3, 7, 4), (5, 1, 2)] {
-            let tasks = Tasks::new();
-            let (done, busy) = ([const { AtomicUsize::new(0) }; 5], [const { AtomicUsize::new(0) }; 5]);
-            let work = |thread: usize| {
-                let compute = |stage: usize, block: usize, _: usize| {
-                    assert_eq!(busy[block].fetch_add(1, Ordering::SeqCst), 0, "two threads on block {block}");
-                    if thread == 0 {
-                        std::thread::sleep(Duration::from_millis(2));
-                    }
-                    assert_eq!(done[block].fetch_add(1, Ordering::SeqCst), stage, "block {block}");
-                    busy[block].fetch_sub(1, Ordering::SeqCst);
-                };
-                tasks.work(blocks, stages, |_, _| (), compute);
-            };
-            std::thread::scope(|scope| (0..threads).for_each(|thread| drop(scope.spawn(move || work(thread)))));
-            assert!(done[..blocks].iter().all(|done| done.load(Ordering::SeqCst) == stages), "{blocks} x {stages}");
-        }
-    }
 
     /// Blocks and stages cover a product once, however many threads there are, and scratch holds what they pack.
     #[test]

@@ -1,0 +1,81 @@
+//! How the threads of a product share out its blocks.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::BLOCKS;
+
+/// What the threads of a product tell each other: which task is the next, and which have ended.
+///
+/// Tasks are counted stage by stage, block by block. A task adds to what the stage before has left of its block, so it
+/// waits for that: for a task with a lower number. A thread does its tasks by number; so whoever has the lowest can go on.
+pub(in super::super::super) struct Tasks {
+    next: AtomicUsize,
+    /// Stages that have ended, of each block.
+    ended: [AtomicUsize; BLOCKS],
+}
+
+impl Tasks {
+    pub(in super::super::super) fn new() -> Self {
+        Self { next: AtomicUsize::new(0), ended: [const { AtomicUsize::new(0) }; BLOCKS] }
+    }
+
+    /// Does tasks of `blocks` in each of `stages` until none is left. `prepare(stage, block)` comes before the wait,
+    /// `compute(stage, block, next)` after it; `next` is the task of this thread that follows.
+    pub(super) fn work(
+        &self,
+        blocks: usize,
+        stages: usize,
+        mut prepare: impl FnMut(usize, usize),
+        mut compute: impl FnMut(usize, usize, usize),
+    ) {
+        let take = || self.next.fetch_add(1, Ordering::Relaxed);
+        let mut task = take();
+        while task < blocks * stages {
+            let (stage, block) = (task / blocks, task % blocks);
+            prepare(stage, block);
+            let next = take();
+            self.wait(block, stage);
+            compute(stage, block, next);
+            self.ended[block].store(stage + 1, Ordering::Release);
+            task = next;
+        }
+    }
+
+    fn wait(&self, block: usize, stage: usize) {
+        let mut turns = 0u32;
+        while self.ended[block].load(Ordering::Acquire) < stage {
+            turns += 1;
+            // A thread that has lost its core gets it sooner.
+            if turns.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Every task is done once, and a block's stages one after another, also where one thread is slow.
+    #[test]
+    fn stages_of_a_block_follow_each_other() {
+        for (blocks, stages, threads) in [(1, 5, 3), (2, 20, 2), (3, 7, 4), (5, 1, 2)] {
+            let tasks = Tasks::new();
+            let (done, busy) = ([const { AtomicUsize::new(0) }; 5], [const { AtomicUsize::new(0) }; 5]);
+            let work = |thread: usize| {
+                let compute = |stage: usize, block: usize, _: usize| {
+                    assert_eq!(busy[block].fetch_add(1, Ordering::SeqCst), 0, "two threads on block {block}");
+                    if thread == 0 {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    assert_eq!(done[block].fetch_add(1, Ordering::SeqCst), stage, "block {block}");
+                    busy[block].fetch_sub(1, Ordering::SeqCst);
+                };
+                tasks.work(blocks, stages, |_, _| (), compute);
+            };
+            std::thread::scope(|scope| (0..threads).for_each(|thread| drop(scope.spawn(move || work(thread)))));
+            assert!(done[..blocks].iter().all(|done| done.load(Ordering::SeqCst) == stages), "{blocks} x {stages}");
+        }
+    }
+}
