@@ -99,7 +99,7 @@ terms::named! {
         Auto = "auto",
         /// By fused multiply-additions of f32.
         Fma = "fma",
-        /// As six products of bf16, added up in f32, on AMX: as exact as `fma` (but for numbers near the ends of the range).
+        /// As six products of bf16, added up in f32, on AMX: as exact as `fma`, but for the ends of the range.
         Bf16x6 = "bf16x6",
     }
 }

@@ -1,7 +1,10 @@
 //! Runs operations: each family in its own kernels.
 
-use crate::context::Context;
+use terms::Dtype;
+
+use crate::context::{Context, Matmul};
 use crate::kernels;
+use crate::kernels::dense::Multiplier;
 use crate::memory::Memory;
 use crate::op::Op;
 
@@ -28,6 +31,15 @@ pub fn scratch_bytes(op: &Op, bytes: usize, threads: usize) -> usize {
         Op::Rows(op) => kernels::rows::scratch_bytes(op, bytes, threads),
         Op::Spatial(op) => kernels::spatial::scratch_bytes(op, bytes, threads),
         Op::Update(_) => 0,
+    }
+}
+
+/// What multiplies in this operation, with activations of this type, on this CPU. Convolutions multiply f32, whatever they
+/// are given, or f64.
+pub fn multiplier_of(op: &Op, precision: Dtype, matmul: Matmul) -> Multiplier {
+    match op {
+        Op::Dense(op) => kernels::dense::multiplier_of(op, precision, matmul),
+        Op::Spatial(_) | Op::Rows(_) | Op::Update(_) => Multiplier::Fma,
     }
 }
 

@@ -21,7 +21,7 @@ pub use buffer::{Buffer, BufferId, Category, Lifetime, View};
 pub use context::{Context, Matmul, Scratch, Step, Threads};
 pub use element::{Element, Wide};
 pub use error::Error;
-pub use execute::{execute, flops, scratch_bytes};
+pub use execute::{execute, flops, multiplier_of, scratch_bytes};
 pub use kernels::dense::{Multiplier, multiplier};
 pub use memory::Memory;
 pub use op::Op;

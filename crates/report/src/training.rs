@@ -257,8 +257,8 @@ fn throughput(cases: &[&CaseLine]) -> Option<String> {
     let time = Measured::of(best)?.time;
     let tokens =
         best.metric("tokens_per_s").map_or(String::new(), |rate| format!(" ({} tokens/s)", three_digits(rate)));
-    let parts = best.metrics.get("mfu").is_some_and(|mfu| mfu["multiplier"] == "bf16x6");
-    let how = if parts { " multiplying f32 as bf16 on AMX" } else { "" };
+    let how = inner(best, &["mfu", "multiplied", "bf16x6"])
+        .map_or(String::new(), |share| format!(", with {} of its products as bf16 on AMX", percent(share)));
     let mfu = inner(best, &["mfu", "headline"])
         .map_or(String::new(), |share| format!(", {} of the peak that its cores reach{how}", percent(share)));
     let interval = format!("{} ({} to {})", seconds(time.mid), seconds(time.low), seconds(time.high));

@@ -9,7 +9,9 @@ mod product;
 mod tests;
 mod widened;
 
-use crate::context::Context;
+use terms::Dtype;
+
+use crate::context::{Context, Matmul};
 use crate::memory::Memory;
 use crate::op::{Attention, Dense};
 pub use matmul::{Multiplier, multiplier};
@@ -46,6 +48,16 @@ pub(crate) fn flops(op: &Dense) -> f64 {
         Dense::MatMul(op) => 2.0 * op.m as f64 * op.n as f64 * op.k as f64,
         Dense::AttentionForward(op) => attention_flops(op),
         Dense::AttentionBackward { forward, .. } => 2.0 * attention_flops(forward),
+    }
+}
+
+/// What runs an operation of this type.
+pub(crate) fn multiplier_of(op: &Dense, precision: Dtype, matmul: Matmul) -> Multiplier {
+    match op {
+        Dense::MatMul(op) => matmul::multiplier_of(op, precision, matmul),
+        Dense::AttentionForward(op) | Dense::AttentionBackward { forward: op, .. } => {
+            attention::multiplier_of(op, precision)
+        }
     }
 }
 

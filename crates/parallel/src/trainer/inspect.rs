@@ -1,8 +1,10 @@
 //! Looking at what a trainer holds: for checks and tests, between steps.
 
+use std::collections::BTreeMap;
+
 use comm::Communicator;
 use engine::op::{Op, Rows};
-use engine::{Context, Element, Instruction, Memory, Step, View, Wide};
+use engine::{Context, Element, Instruction, Memory, Multiplier, Step, View, Wide};
 use half::{bf16, f16};
 use terms::Dtype;
 
@@ -21,6 +23,20 @@ pub struct Piece {
 }
 
 impl Trainer {
+    /// Floating-point operations of a step's products on this rank, by what multiplies.
+    pub fn multiplied(&self) -> BTreeMap<Multiplier, f64> {
+        let mut multiplied = BTreeMap::new();
+        for instruction in &self.built.program.instructions {
+            let Instruction::Run(op) = instruction else { continue };
+            let flops = engine::flops(op);
+            if flops > 0.0 {
+                let by = engine::multiplier_of(op, self.recipe.precision, self.recipe.matmul);
+                *multiplied.entry(by).or_default() += flops;
+            }
+        }
+        multiplied
+    }
+
     /// The masters that this rank updates.
     pub fn parameters(&self) -> Vec<Piece> {
         self.pieces(|storage| storage.master)

@@ -1,5 +1,8 @@
 //! From what ranks noted to the case line: rates, phases, MFU, memory.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::Multiplier;
 use measure::Launch;
 
 use crate::Measured;
@@ -141,16 +144,25 @@ fn mfu(task: &Task, median_s: f64, notes: &[Notes]) -> Value {
     }
     put(&mut shares, "parameters", model.product_parameters().into());
     put(&mut shares, "peak_flops", number(peak));
-    let mut multipliers: Vec<&str> = notes.iter().map(|rank| rank.multiplier.as_str()).collect();
-    multipliers.dedup();
-    put(&mut shares, "multiplier", multipliers.join(", ").into());
+    put(&mut shares, "multiplied", multiplied(notes));
     let threads = notes.len() * task.threads;
-    let source = format!(
-        "measured: a loop of multiplications and additions, {}, {threads} threads at once",
-        notes[0].peak_source
-    );
+    let loops: BTreeSet<&str> = notes.iter().map(|rank| rank.peak_source.as_str()).collect();
+    let loops: Vec<&str> = loops.into_iter().collect();
+    let loops = loops.join(" and ");
+    let source = format!("measured: a loop of multiplications and additions, {loops}, {threads} threads at once");
     put(&mut shares, "peak_source", source.into());
     Value::Object(shares)
+}
+
+/// Share of all ranks' products that each way to multiply did.
+fn multiplied(notes: &[Notes]) -> Value {
+    let mut sums: BTreeMap<Multiplier, f64> = BTreeMap::new();
+    for (by, flops) in notes.iter().flat_map(|rank| &rank.multiplied) {
+        *sums.entry(*by).or_default() += flops;
+    }
+    let all: f64 = sums.values().sum();
+    let shares: Map<String, Value> = sums.iter().map(|(by, flops)| (by.to_string(), number(flops / all))).collect();
+    if shares.is_empty() { Value::Null } else { Value::Object(shares) }
 }
 
 /// Predicted by category and measured, in bytes over all ranks. `process` is what ranks held before anything of the case

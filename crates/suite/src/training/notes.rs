@@ -1,5 +1,8 @@
 //! What a rank notes of a training case, on its way to the coordinator.
 
+use std::collections::BTreeMap;
+
+use engine::Multiplier;
 use parallel::StepReport;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -52,8 +55,9 @@ pub(super) struct Notes {
     /// Operations a second that this rank's cores reached; zero where that was not measured.
     pub(super) peak_flops: f64,
     pub(super) peak_source: String,
-    /// What multiplied its matrices.
-    pub(super) multiplier: String,
+    /// Operations of a step by what multiplied; empty where that is not known.
+    #[serde(default)]
+    pub(super) multiplied: BTreeMap<Multiplier, f64>,
     /// Operations a second that its cores reach in the engine's own product of large matrices.
     pub(super) gemm_flops: f64,
     /// Blocks of each stage and micro-batches of each replica, as measured speeds have them.

@@ -15,7 +15,7 @@ use super::process;
 
 /// Accumulators in flight.
 const CHAINS: usize = 12;
-/// Rounds of a burst: about a millisecond at 2 GHz.
+/// Rounds of a burst: one to ten milliseconds.
 const ROUNDS: u64 = 1 << 18;
 /// Of so many bursts the fastest counts: a burst in which a thread lost its core says nothing of the core.
 const BURSTS: usize = 8;
@@ -62,6 +62,7 @@ pub(super) fn measure(
 
 /// The widest loop of this processor in which products of the precision can run: f16 is computed in f32 everywhere,
 /// bf16 where there is no instruction for it.
+#[cfg_attr(not(target_arch = "x86_64"), expect(unused_variables, reason = "one way to multiply"))]
 fn choose(precision: Dtype, multiplier: Multiplier) -> Loop {
     #[cfg(target_arch = "x86_64")]
     if let Some(found) = x86::choose(precision, multiplier) {
@@ -180,7 +181,7 @@ mod x86 {
         rows: [u8; 16],
     }
 
-    /// Numbers of bf16, all different: with ones the tiles take less power than products do, and keep a higher clock.
+    /// Numbers of bf16 that differ: with ones the tiles take less power than products do, and keep a higher clock.
     #[repr(C, align(64))]
     struct Numbers([u16; 512]);
 

@@ -44,7 +44,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     let mut exchange = Exchange::new(&mut *context.comm)?;
     let bound = limit::apply(&task, wanted.limit, &mut exchange, context)?;
     let multiplier = multiplier(&task, &mut exchange, context)?;
-    let mut notes = Notes { multiplier: multiplier.to_string(), ..Notes::default() };
+    let mut notes = Notes::default();
     if wanted.peak {
         let first = context.index as usize * task.threads;
         // All ranks at once: cores that share a clock or a cache show it.
@@ -60,6 +60,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     process::reset_peak();
     notes.base_bytes = Held::now().map_or(0, Held::resident_once);
     let trainer = trainer(&task, context)?;
+    notes.multiplied = trainer.multiplied();
     Ok(Box::new(PreparedTraining {
         trainer,
         task,

@@ -10,6 +10,7 @@ mod softmax;
 use half::{bf16, f16};
 use terms::Dtype;
 
+use super::matmul::Multiplier;
 use super::product::Matrix;
 use super::widened;
 use crate::buffer::View;
@@ -97,6 +98,24 @@ unsafe fn backward_by_cpu<E: OwnKernels>(
     }
     // SAFETY: the caller's.
     unsafe { backward::run::<E>(op, d_output, d_qkv, memory, context) }
+}
+
+/// What runs this attention, of operands of this type.
+pub(super) fn multiplier_of(op: &Attention, precision: Dtype) -> Multiplier {
+    #[cfg(target_arch = "x86_64")]
+    let found = match precision {
+        Dtype::F32 => fused::kernel::<f32>(op),
+        Dtype::Bf16 => fused::kernel::<bf16>(op),
+        _ => None,
+    };
+    #[cfg(target_arch = "x86_64")]
+    let found = found.map(|kernel| kernel.multiplier());
+    #[cfg(not(target_arch = "x86_64"))]
+    let found = {
+        let _ = (op, precision);
+        None
+    };
+    found.unwrap_or(Multiplier::Fma)
 }
 
 /// Both passes without our kernels, whatever the CPU has.

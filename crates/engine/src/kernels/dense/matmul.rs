@@ -29,6 +29,26 @@ terms::named! {
     }
 }
 
+/// What runs this product, of operands of this type.
+pub(super) fn multiplier_of(op: &MatMul, precision: Dtype, matmul: Matmul) -> Multiplier {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let size = Size { m: op.m, n: op.n, k: op.k };
+        let kernels = match precision {
+            Dtype::F32 => Kernel::all::<f32>(),
+            Dtype::Bf16 => Kernel::all::<bf16>(),
+            _ => &[],
+        };
+        let kernel = kernels.iter().find(|kernel| kernel.suits(size, matmul));
+        kernel.map_or(Multiplier::Fma, |kernel| kernel.multiplier())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (op, precision, matmul);
+        Multiplier::Fma
+    }
+}
+
 /// What multiplies large matrices of this type on this CPU. None where it lacks what `matmul` asks for.
 pub fn multiplier(precision: Dtype, matmul: Matmul) -> Option<Multiplier> {
     #[cfg(target_arch = "x86_64")]
@@ -38,12 +58,7 @@ pub fn multiplier(precision: Dtype, matmul: Matmul) -> Option<Multiplier> {
         _ => None,
     };
     #[cfg(target_arch = "x86_64")]
-    let found = match kernel {
-        Some(Kernel::Bf16x6) => Multiplier::Bf16x6,
-        Some(Kernel::Amx) => Multiplier::AmxBf16,
-        Some(Kernel::Dot) => Multiplier::Avx512Bf16,
-        Some(Kernel::Fma) | None => Multiplier::Fma,
-    };
+    let found = kernel.map_or(Multiplier::Fma, |kernel| kernel.multiplier());
     #[cfg(not(target_arch = "x86_64"))]
     let found = Multiplier::Fma;
     let lacking = precision == Dtype::F32 && matmul == Matmul::Bf16x6 && found != Multiplier::Bf16x6;

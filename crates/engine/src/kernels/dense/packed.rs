@@ -14,6 +14,7 @@ mod vector;
 
 use half::bf16;
 
+use super::matmul::Multiplier;
 use super::product::{Matrix, Size};
 use crate::context::Matmul;
 use crate::element::Element;
@@ -53,6 +54,15 @@ impl Kernel {
             &[Self::Dot]
         } else {
             &[]
+        }
+    }
+
+    pub(super) fn multiplier(self) -> Multiplier {
+        match self {
+            Self::Fma => Multiplier::Fma,
+            Self::Dot => Multiplier::Avx512Bf16,
+            Self::Amx => Multiplier::AmxBf16,
+            Self::Bf16x6 => Multiplier::Bf16x6,
         }
     }
 
@@ -151,7 +161,8 @@ impl<E: Unit> Job<E> {
 /// Runs a product on the calling thread.
 ///
 /// # Safety
-/// The kernel is one of `Kernel::all`, and not `Bf16x6`, which has a `run` of its own; the job's matrices are there, c overlaps none of them, and nobody else uses c.
+/// The kernel is one of `Kernel::all`, and not `Bf16x6`, which has a `run` of its own; the job's matrices are there, c
+/// overlaps none of them, and nobody else uses c.
 pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f32]) {
     let plan = job.plan();
     assert!(scratch.len() >= plan.total(), "{} units of scratch, {} needed", scratch.len(), plan.total());

@@ -2,7 +2,9 @@
 
 use terms::Dtype;
 
+use super::super::matmul::{Multiplier, multiplier};
 use super::{Draw, Setup, bytes, execute, read, state};
+use crate::Matmul;
 use crate::buffer::View;
 use crate::memory::Memory;
 use crate::op::{Dense, MatMul};
@@ -135,6 +137,20 @@ fn products_of_several_blocks_are_right() {
     }
 }
 
+/// f32 as products of bf16 packs 2,720 of the shorter side at once, and reads 256 columns of them at a time.
+#[test]
+fn products_of_several_parts_of_the_shorter_side_are_right() {
+    let mut draw = Draw(7);
+    for (m, n, k) in [(2760, 2800, 40), (2800, 2760, 33), (640, 530, 70)] {
+        for (accumulate, bias) in [(false, true), (true, true), (true, false)] {
+            let kind = Kind { accumulate, bias, ..Kind::drawn(Dtype::F32, &mut draw) };
+            let case = case(m, n, k, kind, &mut draw);
+            execute(Dense::MatMul(case.op.clone()), &case.memory, 4, draw.whole(1, 3));
+            check(&case);
+        }
+    }
+}
+
 #[test]
 fn all_combinations_of_flags_are_right() {
     let mut draw = Draw(3);
@@ -169,6 +185,12 @@ fn the_same_product_has_the_same_bits() {
         assert_eq!(results[1], results[3]);
         let (one, two) = results.split_at_mut(1);
         let scale = one[0].iter().fold(0.0f64, |most, x| most.max(x.abs()));
+        if dtype == Dtype::F32 && multiplier(Dtype::F32, Matmul::Auto) == Some(Multiplier::Bf16x6) {
+            for threads in [2, 3, 5] {
+                execute(Dense::MatMul(case.op.clone()), &case.memory, bytes(dtype), threads);
+                assert_eq!(read(&case.memory, case.op.c), one[0], "on {threads} threads");
+            }
+        }
         let most = if dtype == Dtype::F64 { 1e-12 } else { 4.0 * roundoff(case.memory.dtype(case.op.c)) * scale };
         assert!(super::difference(&one[0], &two[0]) <= most, "{dtype}");
     }
@@ -311,6 +333,12 @@ mod bf16x6 {
             for (at, value) in c.iter().enumerate() {
                 assert_eq!(value.is_finite(), at / n != 5, "{bits:#x}: element {at} is {value}");
             }
+            let (a, mut b) = (vec![1.0; m * k], vec![0.5; k * n]);
+            b[33 * n + 17] = f64::from(f32::from_bits(bits));
+            let c = product(Kernel::Bf16x6, (m, n, k), &a, &b);
+            for (at, value) in c.iter().enumerate() {
+                assert_eq!(value.is_finite(), at % n != 17, "{bits:#x} in b: element {at} is {value}");
+            }
         }
     }
 
@@ -329,5 +357,10 @@ mod bf16x6 {
             let bound = 32.0 * 1.01 * 2f64.powi(-126);
             assert!(c.iter().all(|x| (x - 32.0 * f64::from(tiny)).abs() <= bound), "{} of {tiny}", c[0]);
         }
+        // Parts that are not small, and products that are.
+        let small = f64::from((1.2382 * 2f64.powi(-60)) as f32);
+        let c = product(Kernel::Bf16x6, size, &[small; 32 * 32], &[small; 32 * 32]);
+        let (exact, bound) = (32.0 * small * small, 32.0 * 18.0 * 2f64.powi(-126));
+        assert!(c.iter().all(|x| (x - exact).abs() <= bound), "{:e}, not {exact:e} within {bound:e}", c[0]);
     }
 }

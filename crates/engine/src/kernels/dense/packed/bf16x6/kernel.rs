@@ -41,7 +41,7 @@ impl Call {
         }
     }
 
-    /// From the smallest products to the largest.
+    /// The largest products last.
     unsafe fn whole(&self) {
         // SAFETY: the caller's; what is only fetched may lie anywhere.
         unsafe {

@@ -39,7 +39,7 @@ impl Items {
         } else {
             for (r, vector) in block.iter_mut().enumerate().take(vectors) {
                 // SAFETY: the mask leaves out what does not exist.
-                *vector = unsafe { _mm512_maskz_loadu_epi32(lanes(each), from.add(r * apart).cast()) };
+                *vector = unsafe { _mm512_maskz_loadu_epi32(lanes(each), from.wrapping_add(r * apart).cast()) };
             }
         }
         if by_item == BY_ITEM { block } else { transpose(block) }

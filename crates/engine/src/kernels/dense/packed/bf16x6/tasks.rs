@@ -1,6 +1,6 @@
 //! How the threads of a product share out its blocks.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::BLOCKS;
 
@@ -12,11 +12,25 @@ pub(in super::super::super) struct Tasks {
     next: AtomicUsize,
     /// Stages that have ended, of each block.
     ended: [AtomicUsize; BLOCKS],
+    /// A thread has panicked: what it has not ended never will.
+    broken: AtomicBool,
+}
+
+/// Tells the others of a panic.
+struct Telling<'a>(&'a AtomicBool);
+
+impl Drop for Telling<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Tasks {
     pub(in super::super::super) fn new() -> Self {
-        Self { next: AtomicUsize::new(0), ended: [const { AtomicUsize::new(0) }; BLOCKS] }
+        let ended = [const { AtomicUsize::new(0) }; BLOCKS];
+        Self { next: AtomicUsize::new(0), ended, broken: AtomicBool::new(false) }
     }
 
     /// Does tasks of `blocks` in each of `stages` until none is left. `prepare(stage, block)` comes before the wait,
@@ -28,6 +42,7 @@ impl Tasks {
         mut prepare: impl FnMut(usize, usize),
         mut compute: impl FnMut(usize, usize, usize),
     ) {
+        let _telling = Telling(&self.broken);
         let take = || self.next.fetch_add(1, Ordering::Relaxed);
         let mut task = take();
         while task < blocks * stages {
@@ -44,9 +59,14 @@ impl Tasks {
     fn wait(&self, block: usize, stage: usize) {
         let mut turns = 0u32;
         while self.ended[block].load(Ordering::Acquire) < stage {
-            turns += 1;
-            // A thread that has lost its core gets it sooner.
-            if turns.is_multiple_of(1024) { std::thread::yield_now() } else { std::hint::spin_loop() }
+            turns = turns.wrapping_add(1);
+            if turns.is_multiple_of(1024) {
+                assert!(!self.broken.load(Ordering::Relaxed), "another thread of this product has panicked");
+                // A thread that has lost its core gets it sooner.
+                std::thread::yield_now();
+            } else {
+                std::hint::spin_loop();
+            }
         }
     }
 }
@@ -77,5 +97,17 @@ mod tests {
             std::thread::scope(|scope| (0..threads).for_each(|thread| drop(scope.spawn(move || work(thread)))));
             assert!(done[..blocks].iter().all(|done| done.load(Ordering::SeqCst) == stages), "{blocks} x {stages}");
         }
+    }
+
+    /// A panic ends all threads, and none waits for what will not come.
+    #[test]
+    fn a_panic_is_no_hang() {
+        let tasks = Tasks::new();
+        let failing = |stage: usize, _: usize, _: usize| assert!(stage < 3, "as the test wants");
+        let ended = std::thread::scope(|scope| {
+            let threads = [0, 1].map(|_| scope.spawn(|| tasks.work(2, 9, |_, _| (), failing)));
+            threads.map(|thread| thread.join().is_err())
+        });
+        assert_eq!(ended, [true, true]);
     }
 }
