@@ -4,9 +4,9 @@
 //! a = a0 + a1 + a2 is exact, each part what is left rounded to 8 bits: 24 bits in all. |a1| is at most 2^-8 |a| and |a2| at
 //! most 2^-17 |a|. Left out are a1 b2, a2 b1 and a2 b2, at most 2^-24 (1 + 2^-10) |a b|: what rounding one product to f32
 //! may cost. The sum over 32 of k is formed first and then added, so that fewer roundings meet large sums than in a chain of
-//! fused multiply-additions. What differs from f32: what is below 2^-126 counts as
-//! zero, of a part as of a product of parts (so of numbers below 2^-103, and of products below 2^-102, bits are lost: 18 times
-//! 2^-126 of a product at most), and a product with an infinity or a number past 3.39e38 is not a number.
+//! fused multiply-additions. What differs from f32: what is below 2^-126 counts as zero, of a part as of a product of parts
+//! (so of numbers below 2^-103, and of products below 2^-102, bits are lost: 18 times 2^-126 of a product at most), and a
+//! product with an infinity or a number past 3.39e38 is not a number.
 //!
 //! Henry, Tang and Heinecke, "Leveraging the bfloat16 artificial intelligence datatype for higher-precision
 //! computations" (2019); XLA calls the algorithm `BF16_BF16_F32_X6`.
