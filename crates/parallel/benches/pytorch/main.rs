@@ -1,8 +1,9 @@
 //! Training steps against PyTorch's, alternated in one run: `cargo bench -p parallel --bench pytorch -- --python PYTHON`.
 //!
 //! Each case is set up on both sides; then rounds of a few steps alternate, so that both see the same machine. The
-//! ratio is that of the rounds' medians, pair by pair, with the interval of a median. Without `--python` only
-//! ours is timed.
+//! ratio is that of the rounds' medians, pair by pair, with the interval of a median. The last columns are the fastest
+//! step of each side: where others use the same cores now and then, what each reaches when they do not. Without `--python`
+//! only ours is timed.
 //!
 //! `--cases gpt2,block,bert_base,resnet50,gpt2_bf16,gpt2_ddp` `--threads 2` `--rounds 12` `--steps 2` `--modes eager,compile`
 //! `--preload LIBRARY` (an allocator for PyTorch).
@@ -67,7 +68,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), String> {
-    println!("case            ours ms   cpu s   torch ms   cpu s   ratio (95%)");
+    println!(
+        "case            ours ms   cpu s   torch ms   cpu s   ratio (95%)             fastest: ours   torch   ratio"
+    );
     for name in &arguments.cases {
         let case = ours::CASES.iter().find(|case| case.name == name).ok_or_else(|| format!("no case {name}"))?;
         let mut ours = Ours::new(case, arguments.threads)?;
@@ -89,16 +92,22 @@ fn run(arguments: &Arguments) -> Result<(), String> {
 }
 
 /// Seconds of a step, and CPU seconds of one, in each round.
-#[derive(Default)]
 pub(crate) struct Rounds {
     pub(crate) seconds: Vec<f64>,
     pub(crate) cpu: Vec<f64>,
+    /// Of all rounds.
+    pub(crate) fastest: f64,
 }
 
 impl Rounds {
+    fn new() -> Self {
+        Self { seconds: Vec::new(), cpu: Vec::new(), fastest: f64::INFINITY }
+    }
+
     pub(crate) fn add(&mut self, seconds: &[f64], cpu: &[f64]) {
         self.seconds.push(stats::median(seconds));
         self.cpu.push(stats::median(cpu));
+        self.fastest = seconds.iter().copied().fold(self.fastest, f64::min);
     }
 }
 
@@ -109,7 +118,7 @@ fn compare(
     ours: &mut Ours,
     mut peer: Option<&mut Peer>,
 ) -> Result<(), String> {
-    let (mut own, mut other) = (Rounds::default(), Rounds::default());
+    let (mut own, mut other) = (Rounds::new(), Rounds::new());
     for _ in 0..arguments.rounds {
         let (seconds, cpu) = ours.steps(arguments.steps)?;
         own.add(&seconds, &cpu);
@@ -128,8 +137,11 @@ fn compare(
     let extremes = || ratios.iter().fold((f64::MAX, f64::MIN), |(low, high), each| (low.min(*each), high.max(*each)));
     let (low, high) = stats::median_interval(&ratios).map_or_else(extremes, |interval| (interval.low, interval.high));
     let (theirs, their_cpu) = (stats::median(&other.seconds) * 1e3, stats::median(&other.cpu));
+    let whole = format!("{ratio:.2} ({low:.2}-{high:.2}) {mode}");
+    let (best, their_best) = (own.fastest * 1e3, other.fastest * 1e3);
     println!(
-        "{name:<14} {ms:>8.1} {cpu:>7.2} {theirs:>10.1} {their_cpu:>7.2}   {ratio:.2} ({low:.2}-{high:.2}) {mode}"
+        "{name:<14} {ms:>8.1} {cpu:>7.2} {theirs:>10.1} {their_cpu:>7.2}   {whole:<28} {best:>8.1} {their_best:>7.1}   {:.2}",
+        their_best / best
     );
     Ok(())
 }

@@ -123,6 +123,8 @@ struct Tile {
     /// Operands of later calls, fetched meanwhile.
     ahead: [Stream; 3],
     start: Start,
+    /// AMX: see [`amx::far`].
+    far: bool,
 }
 
 /// Where results go.
@@ -156,6 +158,14 @@ impl<E: Unit> Job<E> {
     pub(super) fn plan(&self) -> Plan {
         Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
     }
+
+    /// Whether results written once go past the caches.
+    fn far(&self) -> bool {
+        match self.c {
+            Output::Wide(c) => !self.accumulate && amx::far(c, self.size.m),
+            Output::Narrow(_) => false,
+        }
+    }
 }
 
 /// Runs a product on the calling thread.
@@ -179,9 +189,11 @@ pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f
         b: b.as_mut_ptr().cast(),
         sums: sums.as_mut_ptr(),
         bias: bias.as_mut_ptr(),
+        far: kernel == Kernel::Amx && plan.depth == plan.units.next_multiple_of(16) && job.far(),
     };
     // SAFETY: the caller's.
     unsafe { block.all() };
+    amx::settle(block.far);
 }
 
 /// A running product.
@@ -193,6 +205,7 @@ struct Block<E> {
     b: *mut u32,
     sums: *mut f32,
     bias: *mut f32,
+    far: bool,
 }
 
 /// A range: first and how many.
@@ -353,9 +366,9 @@ impl<E: Unit> Block<E> {
         };
         for (index, block) in ranges(units.len, self.plan.depth).enumerate() {
             for (strip, part) in ranges(columns.len, WIDTH).enumerate() {
-                let mut streams = [Stream::none(self.b); 3];
-                rows_ahead.iter_mut().for_each(|a| a.fill(&mut streams[..1]));
-                columns_ahead.iter_mut().for_each(|b| b.fill(&mut streams[1..]));
+                let near = Stream::none(self.b);
+                let [of_rows] = Ahead::streams(&mut rows_ahead, near);
+                let [first, second] = Ahead::streams(columns_ahead, near);
                 // SAFETY: all inside by the plan.
                 unsafe {
                     let tile = Tile {
@@ -366,7 +379,8 @@ impl<E: Unit> Block<E> {
                         c: c.add(strip * across),
                         stride,
                         next: self.next(c, stride, (strip + 1) * across, columns, panel),
-                        ahead: streams,
+                        ahead: [of_rows, first, second],
+                        far: self.far,
                         start: if index > 0 { Start::Add } else { self.start(columns.first + part.first, units) },
                     };
                     self.tile(&tile, part.len);
@@ -424,7 +438,7 @@ impl<E: Unit> Block<E> {
                     std::ptr::copy_nonoverlapping(tile.c.add(i * tile.stride), to, columns);
                 }
             }
-            call(self.kernel, &Tile { c: whole.as_mut_ptr(), stride: WIDTH, ..*tile });
+            call(self.kernel, &Tile { c: whole.as_mut_ptr(), stride: WIDTH, far: false, ..*tile });
             for i in 0..tile.rows {
                 let from = whole.as_ptr().add(i * WIDTH);
                 std::ptr::copy_nonoverlapping(from, tile.c.add(i * tile.stride), columns);

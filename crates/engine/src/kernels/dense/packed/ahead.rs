@@ -62,18 +62,29 @@ impl Ahead {
         Self { at, step, apart, part: 0, parts, run: at, stride: run, left, calls, due: 0, all: left }
     }
 
-    /// The streams of the next call, as many as `out` holds.
+    /// The streams of the next call; `none` where there are fewer.
+    ///
+    /// Given back, not written to memory: what is copied there after being written in parts waits until all stores before
+    /// it have reached the cache, among them the results of the call before.
     #[inline]
-    pub(super) fn fill(&mut self, out: &mut [Stream]) {
-        self.due += self.all;
-        let mut out = out.iter_mut();
-        while self.due >= self.calls && self.left > 0 {
-            self.due -= self.calls;
-            if let Some(out) = out.next() {
-                *out = Stream { at: self.at, step: self.step };
-            }
-            self.advance();
+    pub(super) fn streams<const N: usize>(ahead: &mut Option<Self>, none: Stream) -> [Stream; N] {
+        let Some(ahead) = ahead else { return [none; N] };
+        ahead.due += ahead.all;
+        let streams = std::array::from_fn(|_| ahead.stream().unwrap_or(none));
+        while ahead.stream().is_some() {}
+        streams
+    }
+
+    /// The next stream, if one is due.
+    #[inline]
+    fn stream(&mut self) -> Option<Stream> {
+        if self.due < self.calls || self.left == 0 {
+            return None;
         }
+        self.due -= self.calls;
+        let stream = Stream { at: self.at, step: self.step };
+        self.advance();
+        Some(stream)
     }
 
     fn advance(&mut self) {
@@ -94,11 +105,10 @@ mod tests {
     use super::*;
 
     /// Lines that all calls together ask for.
-    fn fetched(mut ahead: Ahead, units: usize, calls: usize) -> BTreeSet<usize> {
-        let mut lines = BTreeSet::new();
+    fn fetched(ahead: Ahead, units: usize, calls: usize) -> BTreeSet<usize> {
+        let (mut lines, mut ahead) = (BTreeSet::new(), Some(ahead));
         for _ in 0..calls {
-            let mut streams = [Stream::none(std::ptr::null()); 2];
-            ahead.fill(&mut streams);
+            let streams: [Stream; 2] = Ahead::streams(&mut ahead, Stream::none(std::ptr::null()));
             for stream in streams.iter().filter(|stream| stream.step > 0) {
                 lines.extend((0..units.div_ceil(GROUP)).map(|group| (stream.at as usize + group * stream.step) / LINE));
             }

@@ -5,9 +5,12 @@
 //! Documentation/arch/x86/xstate.rst, for the permission.
 
 use std::arch::asm;
-use std::arch::x86_64::__cpuid_count;
+use std::arch::x86_64::{__cpuid_count, _mm_sfence, _mm512_load_ps, _mm512_stream_ps};
+use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
+use super::super::product::Matrix;
+use super::pack::WIDTH;
 use super::plan::STRIDE;
 use super::{Start, Tile};
 
@@ -117,7 +120,7 @@ pub(super) unsafe fn run(tile: &Tile) {
             step = in(reg) first.step,
             options(nostack)
         );
-        end(tile.c, tile.stride);
+        end(tile.c, tile.stride, tile.far);
     }
 }
 
@@ -155,11 +158,62 @@ pub(super) unsafe fn begin(start: Start, c: *const f32, stride: usize) {
     }
 }
 
-/// Sums become what c holds.
+/// Bytes of results from which on they go past the caches: more than a second cache holds, so that whoever reads them next
+/// would not find them there.
+const FAR: usize = 4 << 20;
+
+/// Whether results that are written once, line by line, go to memory past the caches. Otherwise each line is read before
+/// it is written: gradients of weights are products of few units that write more than they read, and take a quarter less
+/// time so.
+pub(super) fn far(c: Matrix<f32>, rows: usize) -> bool {
+    let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);
+    lines && rows * c.row * size_of::<f32>() >= FAR
+}
+
+/// Results that went past the caches become visible to others before what this thread tells them next.
+pub(super) fn settle(far: bool) {
+    if far {
+        // SAFETY: every CPU of 64 bits has it.
+        unsafe { _mm_sfence() };
+    }
+}
+
+/// Sums become what c holds; `far`: past the caches.
 ///
 /// # Safety
-/// As `begin`.
-pub(super) unsafe fn end(c: *mut f32, stride: usize) {
+/// As `begin`; where it is far, [`far`] said yes of the whole result.
+#[inline]
+pub(super) unsafe fn end(c: *mut f32, stride: usize, far: bool) {
+    // SAFETY: the caller's; `near` has room for all four tiles.
+    unsafe {
+        if !far {
+            return store(c, stride);
+        }
+        let mut near = MaybeUninit::<Sums>::uninit();
+        let from = near.as_mut_ptr().cast::<f32>();
+        store(from, WIDTH);
+        for row in 0..HEIGHT {
+            lines(from.add(row * WIDTH), c.add(row * stride));
+        }
+    }
+}
+
+/// Four tiles.
+#[repr(C, align(64))]
+struct Sums([f32; HEIGHT * WIDTH]);
+
+/// A row of 32 results past the caches.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn lines(from: *const f32, to: *mut f32) {
+    // SAFETY: the caller's: both are whole lines.
+    unsafe {
+        _mm512_stream_ps(to, _mm512_load_ps(from));
+        _mm512_stream_ps(to.add(16), _mm512_load_ps(from.add(16)));
+    }
+}
+
+unsafe fn store(c: *mut f32, stride: usize) {
     // SAFETY: the caller's.
     unsafe {
         asm!(

@@ -160,6 +160,8 @@ struct Running<'a> {
     /// Padded.
     bias: Option<*const f32>,
     accumulate: bool,
+    /// See [`amx::far`].
+    far: bool,
     whole: *mut u32,
     block: *mut u32,
 }
@@ -188,6 +190,7 @@ pub(in super::super) unsafe fn run(job: &Job<f32>, plan: Plan, tasks: &Tasks, sc
         c,
         bias,
         accumulate: job.accumulate,
+        far: plan.depth == plan.steps && !job.accumulate && amx::far(c, job.size.m),
         whole: whole.as_mut_ptr().cast(),
         block: block.as_mut_ptr().cast(),
     };
@@ -260,6 +263,7 @@ impl Running<'_> {
             unsafe { self.multiply(stage, block, self.ahead(next, stage, block)) };
         };
         self.tasks.work(blocks, self.plan.stages(), prepare, compute);
+        amx::settle(self.far);
     }
 
     /// A block against what is packed of the other side.
@@ -276,8 +280,6 @@ impl Running<'_> {
                 for depth in ranges(steps.len, self.plan.depth) {
                     for strip in ranges(part.len, SIDE) {
                         let (row, column) = (rows.first + panel.first, columns.first + part.first + strip.first);
-                        let mut streams = [Stream::none(self.block); 2];
-                        ahead.iter_mut().for_each(|ahead| ahead.fill(&mut streams));
                         let b = b.wrapping_add((part.first + strip.first) / SIDE * words + depth.first * STEP_WORDS);
                         let call = Call {
                             a: a.wrapping_add(depth.first * STEP_WORDS),
@@ -286,7 +288,8 @@ impl Running<'_> {
                             c: self.c.at.wrapping_add(row * self.c.row + column),
                             stride: self.c.row,
                             start: self.start(steps.first + depth.first, column),
-                            ahead: streams,
+                            far: self.far,
+                            ahead: Ahead::streams(&mut ahead, Stream::none(self.block)),
                         };
                         // SAFETY: all inside by the plan.
                         unsafe { call.run(panel.len, strip.len) };

@@ -105,6 +105,7 @@ impl Session {
                         c: c.at.add(rows.first * c.row + j),
                         next: std::ptr::null(),
                         ahead: [Stream::none(a.cast()); 3],
+                        far: false,
                         stride: c.row,
                         start: if add { Start::Add } else { Start::Zero },
                     };

@@ -151,6 +151,20 @@ fn products_of_several_parts_of_the_shorter_side_are_right() {
     }
 }
 
+/// Results of more than 4 MiB that are written once go past the caches: gradients of weights.
+#[test]
+fn results_past_the_caches_are_right() {
+    let mut draw = Draw(8);
+    for dtype in [Dtype::F32, Dtype::Bf16] {
+        for (m, n, k, bias) in [(1100, 1024, 36, false), (1030, 1040, 90, true)] {
+            let kind = Kind { dtype, wide: true, a_transposed: !bias, b_transposed: false, accumulate: false, bias };
+            let case = case(m, n, k, kind, &mut draw);
+            execute(Dense::MatMul(case.op.clone()), &case.memory, bytes(dtype), 2);
+            check(&case);
+        }
+    }
+}
+
 #[test]
 fn all_combinations_of_flags_are_right() {
     let mut draw = Draw(3);

@@ -23,6 +23,8 @@ pub(super) struct Call {
     pub(super) c: *mut f32,
     pub(super) stride: usize,
     pub(super) start: Start,
+    /// The first call for these results is the only one, and they go to memory.
+    pub(super) far: bool,
     pub(super) ahead: [Stream; 2],
 }
 
@@ -41,7 +43,7 @@ impl Call {
                     std::ptr::copy_nonoverlapping(self.c.add(i * self.stride), to, columns);
                 }
             }
-            Self { c: whole.as_mut_ptr(), stride: SIDE, ..*self }.whole();
+            Self { c: whole.as_mut_ptr(), stride: SIDE, far: false, ..*self }.whole();
             for i in 0..rows {
                 std::ptr::copy_nonoverlapping(whole.as_ptr().add(i * SIDE), self.c.add(i * self.stride), columns);
             }
@@ -114,7 +116,7 @@ impl Call {
                 line = in(reg) first.step,
                 options(nostack)
             );
-            amx::end(self.c, self.stride);
+            amx::end(self.c, self.stride, self.far);
         }
     }
 }
