@@ -158,16 +158,17 @@ pub(super) unsafe fn begin(start: Start, c: *const f32, stride: usize) {
     }
 }
 
-/// Bytes of results from which on they go past the caches: more than a second cache holds, so that whoever reads them next
-/// would not find them there.
-const FAR: usize = 4 << 20;
+/// Whether results of f32 are more than a second cache holds: whoever reads them next would not find them there.
+pub(super) fn many(rows: usize, columns: usize) -> bool {
+    rows * columns * size_of::<f32>() >= 4 << 20
+}
 
 /// Whether results that are written once, line by line, go to memory past the caches. Otherwise each line is read before
 /// it is written: gradients of weights are products of few units that write more than they read, and take a quarter less
 /// time so.
 pub(super) fn far(c: Matrix<f32>, rows: usize) -> bool {
     let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);
-    lines && rows * c.row * size_of::<f32>() >= FAR
+    lines && many(rows, c.row)
 }
 
 /// Results that went past the caches become visible to others before what this thread tells them next.

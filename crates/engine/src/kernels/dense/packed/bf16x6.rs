@@ -39,12 +39,16 @@ const STEP_WORDS: usize = PARTS * 2 * TILE;
 /// Groups of four multiplications in a step; the kernel fetches a line of each stream with each.
 const GROUPS: usize = 6;
 
-/// Most steps of a pass.
-const PASS: usize = 16;
 /// Most steps of one call: what is read again for each strip of columns, 48 KiB, is in the first cache or was just there.
+/// And of a pass, so that little of the second cache is taken up; more only where [`Plan::new`] says why.
 const DEPTH: usize = 8;
-/// Most items of a block: 768 KiB of the second cache. More only where there were more than [`BLOCKS`].
-const BLOCK: usize = 256;
+/// Bytes that fit into the second cache beside a block.
+const NEAR: usize = 5 << 18;
+/// Most items of a block where the shorter side is near: it takes 192 KiB.
+const BLOCK: usize = 128;
+/// Most items of a block where the shorter side comes from further away: each block reads all of it. Also how many columns
+/// of it are read at a time.
+const LARGE_BLOCK: usize = 256;
 /// Most items that are packed as a whole: 8 MiB.
 const WHOLE: usize = 2720;
 /// Blocks for each thread: a core that is slower than another, as one whose sibling works for somebody else, then takes
@@ -85,8 +89,11 @@ impl Plan {
         let Size { m, n, k } = size;
         let (by_rows, long, short) = if m > n { (true, m, n) } else { (false, n, m) };
         let steps = k.div_ceil(STEP);
-        let pass = even(steps, PASS, 1);
-        let most = if threads == 1 { BLOCK } else { (long / (threads * BLOCKS_A_THREAD)).clamp(SIDE, BLOCK) };
+        // Results that are too many for the caches are better completed in one pass, if what is packed for it is near.
+        let near = |steps: usize| short.next_multiple_of(SIDE) * steps * STEP_WORDS / SIDE * 4 <= NEAR;
+        let pass = if near(steps) && amx::many(m, n) { steps } else { even(steps, DEPTH, 1) };
+        let block = if near(pass) { BLOCK } else { LARGE_BLOCK };
+        let most = if threads == 1 { block } else { (long / (threads * BLOCKS_A_THREAD)).clamp(SIDE, block) };
         let block = even(long, most.max(long.div_ceil(BLOCKS)).next_multiple_of(SIDE), SIDE);
         Self {
             size,
@@ -274,7 +281,7 @@ impl Running<'_> {
             false => (self.whole, whole, self.block, block),
         };
         // Columns that stay in the second cache while rows pass by.
-        for part in ranges(columns.len, BLOCK) {
+        for part in ranges(columns.len, LARGE_BLOCK) {
             for panel in ranges(rows.len, SIDE) {
                 let a = a.wrapping_add(panel.first / SIDE * words);
                 for depth in ranges(steps.len, self.plan.depth) {
