@@ -128,8 +128,9 @@ fn compare(
         }
     }
     let (ms, cpu) = (stats::median(&own.seconds) * 1e3, stats::median(&own.cpu));
+    let best = own.fastest * 1e3;
     if other.seconds.is_empty() {
-        println!("{name:<14} {ms:>8.1} {cpu:>7.2}");
+        println!("{name:<14} {ms:>8.1} {cpu:>7.2}   fastest {best:.1}");
         return Ok(());
     }
     let ratios: Vec<f64> = own.seconds.iter().zip(&other.seconds).map(|(own, other)| other / own).collect();
@@ -138,7 +139,7 @@ fn compare(
     let (low, high) = stats::median_interval(&ratios).map_or_else(extremes, |interval| (interval.low, interval.high));
     let (theirs, their_cpu) = (stats::median(&other.seconds) * 1e3, stats::median(&other.cpu));
     let whole = format!("{ratio:.2} ({low:.2}-{high:.2}) {mode}");
-    let (best, their_best) = (own.fastest * 1e3, other.fastest * 1e3);
+    let their_best = other.fastest * 1e3;
     println!(
         "{name:<14} {ms:>8.1} {cpu:>7.2} {theirs:>10.1} {their_cpu:>7.2}   {whole:<28} {best:>8.1} {their_best:>7.1}   {:.2}",
         their_best / best

@@ -248,6 +248,7 @@ pub(super) unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
     output: impl Fn(Matrix<C>) -> Output<E> + Sync,
     context: &Context<'_>,
 ) {
+    let many = operands.size.many();
     let work = |index, part: Operands<E, C>| {
         let Operands { size, a, b, mut bias, accumulate, .. } = part;
         let c = output(part.c);
@@ -258,7 +259,7 @@ pub(super) unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
             {
                 begin(c, size, std::slice::from_raw_parts(row, size.n), true);
             }
-            let job = Job { size, a, b, c, bias, accumulate };
+            let job = Job { size, a, b, c, bias, accumulate, many };
             packed::run(kernel, &job, context.area::<f32>(index, job.plan().total()));
         }
     };
@@ -287,7 +288,7 @@ pub(super) unsafe fn by_parts(operands: &Operands<f32, f32>, context: &Context<'
         if accumulate && let Some(row) = bias.take() {
             begin(c, size, std::slice::from_raw_parts(row, size.n), true);
         }
-        let job = Job { size, a, b, c: Output::Wide(c), bias, accumulate };
+        let job = Job { size, a, b, c: Output::Wide(c), bias, accumulate, many: size.many() };
         let tasks = bf16x6::Tasks::new();
         context.split(threads, 1, |index, _| bf16x6::run(&job, plan, &tasks, context.area::<f32>(index, plan.total())));
     }

@@ -123,7 +123,7 @@ struct Tile {
     /// Operands of later calls, fetched meanwhile.
     ahead: [Stream; 3],
     start: Start,
-    /// AMX: see [`amx::far`].
+    /// AMX: see [`Job::far`].
     far: bool,
 }
 
@@ -148,6 +148,8 @@ pub(super) struct Job<E> {
     pub(super) bias: Option<*const E>,
     /// Add to what c holds.
     pub(super) accumulate: bool,
+    /// Whether all results, of which these may be a part, are [many](Size::many).
+    pub(super) many: bool,
 }
 
 // SAFETY: addresses; who may touch the memory is said where they are used.
@@ -159,12 +161,13 @@ impl<E: Unit> Job<E> {
         Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
     }
 
-    /// Whether results written once go past the caches.
+    /// Whether results go to memory past the caches, where one call of a kernel completes each of them. Otherwise each line
+    /// is read before it is written: gradients of weights are products of few units that write more than they read, and
+    /// take a quarter less time so.
     fn far(&self) -> bool {
-        match self.c {
-            Output::Wide(c) => !self.accumulate && amx::far(c, self.size.m),
-            Output::Narrow(_) => false,
-        }
+        let Output::Wide(c) = self.c else { return false };
+        let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);
+        lines && self.many && !self.accumulate
     }
 }
 
@@ -189,7 +192,7 @@ pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f
         b: b.as_mut_ptr().cast(),
         sums: sums.as_mut_ptr(),
         bias: bias.as_mut_ptr(),
-        far: kernel == Kernel::Amx && plan.depth == plan.units.next_multiple_of(16) && job.far(),
+        far: kernel == Kernel::Amx && plan.at_once() && job.far(),
     };
     // SAFETY: the caller's.
     unsafe { block.all() };

@@ -66,6 +66,13 @@ pub(super) struct Size {
     pub(super) k: usize,
 }
 
+impl Size {
+    /// Whether results, of f32, take 4 MiB and more: whoever reads them next would not find them in a second cache.
+    pub(super) fn many(self) -> bool {
+        self.m * self.n * size_of::<f32>() >= 4 << 20
+    }
+}
+
 /// `c = scale a b`, or `c += scale a b` with `add`.
 ///
 /// # Safety

@@ -66,7 +66,7 @@ impl Ahead {
     ///
     /// Given back, not written to memory: what is copied there after being written in parts waits until all stores before
     /// it have reached the cache, among them the results of the call before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn streams<const N: usize>(ahead: &mut Option<Self>, none: Stream) -> [Stream; N] {
         let Some(ahead) = ahead else { return [none; N] };
         ahead.due += ahead.all;

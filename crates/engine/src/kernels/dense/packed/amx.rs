@@ -9,7 +9,6 @@ use std::arch::x86_64::{__cpuid_count, _mm_sfence, _mm512_load_ps, _mm512_stream
 use std::mem::MaybeUninit;
 use std::sync::OnceLock;
 
-use super::super::product::Matrix;
 use super::pack::WIDTH;
 use super::plan::STRIDE;
 use super::{Start, Tile};
@@ -158,19 +157,6 @@ pub(super) unsafe fn begin(start: Start, c: *const f32, stride: usize) {
     }
 }
 
-/// Whether results of f32 are more than a second cache holds: whoever reads them next would not find them there.
-pub(super) fn many(rows: usize, columns: usize) -> bool {
-    rows * columns * size_of::<f32>() >= 4 << 20
-}
-
-/// Whether results that are written once, line by line, go to memory past the caches. Otherwise each line is read before
-/// it is written: gradients of weights are products of few units that write more than they read, and take a quarter less
-/// time so.
-pub(super) fn far(c: Matrix<f32>, rows: usize) -> bool {
-    let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);
-    lines && many(rows, c.row)
-}
-
 /// Results that went past the caches become visible to others before what this thread tells them next.
 pub(super) fn settle(far: bool) {
     if far {
@@ -182,20 +168,17 @@ pub(super) fn settle(far: bool) {
 /// Sums become what c holds; `far`: past the caches.
 ///
 /// # Safety
-/// As `begin`; where it is far, [`far`] said yes of the whole result.
-#[inline]
+/// As `begin`; where it is far, the CPU has AVX-512 F and rows of c are whole lines.
 pub(super) unsafe fn end(c: *mut f32, stride: usize, far: bool) {
-    // SAFETY: the caller's; `near` has room for all four tiles.
+    // SAFETY: the caller's; `sums` has room for all four tiles.
     unsafe {
         if !far {
             return store(c, stride);
         }
-        let mut near = MaybeUninit::<Sums>::uninit();
-        let from = near.as_mut_ptr().cast::<f32>();
+        let mut sums = MaybeUninit::<Sums>::uninit();
+        let from = sums.as_mut_ptr().cast::<f32>();
         store(from, WIDTH);
-        for row in 0..HEIGHT {
-            lines(from.add(row * WIDTH), c.add(row * stride));
-        }
+        stream(from, c, stride);
     }
 }
 
@@ -203,14 +186,16 @@ pub(super) unsafe fn end(c: *mut f32, stride: usize, far: bool) {
 #[repr(C, align(64))]
 struct Sums([f32; HEIGHT * WIDTH]);
 
-/// A row of 32 results past the caches.
-#[inline]
+/// 32 rows of 32 sums past the caches.
 #[target_feature(enable = "avx512f")]
-unsafe fn lines(from: *const f32, to: *mut f32) {
-    // SAFETY: the caller's: both are whole lines.
-    unsafe {
-        _mm512_stream_ps(to, _mm512_load_ps(from));
-        _mm512_stream_ps(to.add(16), _mm512_load_ps(from.add(16)));
+unsafe fn stream(from: *const f32, to: *mut f32, stride: usize) {
+    for row in 0..HEIGHT {
+        // SAFETY: the caller's: both are whole lines.
+        unsafe {
+            let (from, to) = (from.add(row * WIDTH), to.add(row * stride));
+            _mm512_stream_ps(to, _mm512_load_ps(from));
+            _mm512_stream_ps(to.add(16), _mm512_load_ps(from.add(16)));
+        }
     }
 }
 

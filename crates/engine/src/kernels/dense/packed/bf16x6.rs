@@ -40,16 +40,17 @@ const STEP_WORDS: usize = PARTS * 2 * TILE;
 const GROUPS: usize = 6;
 
 /// Most steps of one call: what is read again for each strip of columns, 48 KiB, is in the first cache or was just there.
-/// And of a pass, so that little of the second cache is taken up; more only where [`Plan::new`] says why.
+/// And of a pass, but where [`Plan::new`] says why, so that little of the second cache is taken up.
 const DEPTH: usize = 8;
-/// Bytes that fit into the second cache beside a block.
-const NEAR: usize = 5 << 18;
-/// Most items of a block where the shorter side is near: it takes 192 KiB.
+/// Columns that are read again for each panel of rows.
+const COLUMNS: usize = 256;
+/// Bytes that the shorter side and a block may take together, to stay in the second cache.
+const NEAR: usize = 7 << 18;
+/// Most items of a block where they do; more only where there were more than [`BLOCKS`].
 const BLOCK: usize = 128;
-/// Most items of a block where the shorter side comes from further away: each block reads all of it. Also how many columns
-/// of it are read at a time.
+/// Most items of a block where they do not: each block reads all of the shorter side from further away.
 const LARGE_BLOCK: usize = 256;
-/// Most items that are packed as a whole: 8 MiB.
+/// Most items that are packed as a whole: 4 MiB.
 const WHOLE: usize = 2720;
 /// Blocks for each thread: a core that is slower than another, as one whose sibling works for somebody else, then takes
 /// fewer.
@@ -89,9 +90,9 @@ impl Plan {
         let Size { m, n, k } = size;
         let (by_rows, long, short) = if m > n { (true, m, n) } else { (false, n, m) };
         let steps = k.div_ceil(STEP);
-        // Results that are too many for the caches are better completed in one pass, if what is packed for it is near.
-        let near = |steps: usize| short.next_multiple_of(SIDE) * steps * STEP_WORDS / SIDE * 4 <= NEAR;
-        let pass = if near(steps) && amx::many(m, n) { steps } else { even(steps, DEPTH, 1) };
+        let near = |steps: usize| (short.next_multiple_of(SIDE) + BLOCK) * steps * STEP_WORDS / SIDE * 4 <= NEAR;
+        // What would be added to pass by pass is better completed in one where it is in no cache.
+        let pass = if size.many() && near(steps) { steps } else { even(steps, DEPTH, 1) };
         let block = if near(pass) { BLOCK } else { LARGE_BLOCK };
         let most = if threads == 1 { block } else { (long / (threads * BLOCKS_A_THREAD)).clamp(SIDE, block) };
         let block = even(long, most.max(long.div_ceil(BLOCKS)).next_multiple_of(SIDE), SIDE);
@@ -110,6 +111,11 @@ impl Plan {
     /// Threads that find a block.
     pub(in super::super) fn threads(&self, threads: usize) -> usize {
         threads.min(self.blocks)
+    }
+
+    /// Whether one call of the kernel completes each result.
+    fn at_once(&self) -> bool {
+        self.depth >= self.steps
     }
 
     fn words(&self, items: usize) -> usize {
@@ -167,7 +173,7 @@ struct Running<'a> {
     /// Padded.
     bias: Option<*const f32>,
     accumulate: bool,
-    /// See [`amx::far`].
+    /// See [`Job::far`].
     far: bool,
     whole: *mut u32,
     block: *mut u32,
@@ -197,7 +203,7 @@ pub(in super::super) unsafe fn run(job: &Job<f32>, plan: Plan, tasks: &Tasks, sc
         c,
         bias,
         accumulate: job.accumulate,
-        far: plan.depth == plan.steps && !job.accumulate && amx::far(c, job.size.m),
+        far: plan.at_once() && job.far(),
         whole: whole.as_mut_ptr().cast(),
         block: block.as_mut_ptr().cast(),
     };
@@ -281,7 +287,7 @@ impl Running<'_> {
             false => (self.whole, whole, self.block, block),
         };
         // Columns that stay in the second cache while rows pass by.
-        for part in ranges(columns.len, LARGE_BLOCK) {
+        for part in ranges(columns.len, COLUMNS) {
             for panel in ranges(rows.len, SIDE) {
                 let a = a.wrapping_add(panel.first / SIDE * words);
                 for depth in ranges(steps.len, self.plan.depth) {
@@ -323,7 +329,15 @@ mod tests {
     /// Blocks and stages cover a product once, however many threads there are, and scratch holds what they pack.
     #[test]
     fn plans_cover_the_product() {
-        for (m, n, k) in [(32, 32, 32), (256, 3072, 768), (3072, 768, 256), (2048, 3000, 5000), (33, 300_000, 40)] {
+        for (m, n, k) in [
+            (32, 32, 32),
+            (256, 3072, 768),
+            (3072, 768, 256),
+            (2048, 3000, 5000),
+            (33, 300_000, 40),
+            (256, 50_257, 768),
+            (32, 32_000, 4096),
+        ] {
             for threads in [1, 2, 7, 64] {
                 let plan = Plan::new(Size { m, n, k }, threads);
                 let long: usize = (0..plan.blocks).map(|index| plan.block(index).len).sum();
@@ -334,6 +348,14 @@ mod tests {
                 let words = (whole.div_ceil(SIDE) + block.div_ceil(SIDE)) * plan.pass * STEP_WORDS + n;
                 assert!(plan.total() >= words, "{plan:?}");
             }
+        }
+    }
+
+    /// Results that no cache holds are completed in one pass, unless what is packed for that is too much.
+    #[test]
+    fn many_results_take_one_pass() {
+        for ((m, n, k), pass) in [((256, 50_257, 768), 24), ((32, 32_000, 4096), DEPTH), ((256, 3072, 768), DEPTH)] {
+            assert_eq!(Plan::new(Size { m, n, k }, 2).pass, pass, "{m} x {n} x {k}");
         }
     }
 }

@@ -79,6 +79,11 @@ impl Plan {
         self.pass >= self.units
     }
 
+    /// Whether one call of a kernel completes each result.
+    pub(super) fn at_once(&self) -> bool {
+        self.depth >= self.units
+    }
+
     /// Rows of a that are packed at once.
     pub(super) fn packed_rows(&self) -> usize {
         if self.ahead { self.rows } else { 32 }

@@ -151,13 +151,19 @@ fn products_of_several_parts_of_the_shorter_side_are_right() {
     }
 }
 
-/// Results of more than 4 MiB that are written once go past the caches: gradients of weights.
+/// Results of 4 MiB and more: those of one call of a kernel go past the caches, as gradients of weights do; those of several
+/// are completed in one pass.
 #[test]
-fn results_past_the_caches_are_right() {
+fn many_results_are_right() {
     let mut draw = Draw(8);
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        for (m, n, k, bias) in [(1100, 1024, 36, false), (1030, 1040, 90, true)] {
-            let kind = Kind { dtype, wide: true, a_transposed: !bias, b_transposed: false, accumulate: false, bias };
+        for (m, n, k, accumulate, bias) in [
+            (1100, 1024, 36, false, false),
+            (1030, 1040, 90, false, true),
+            (64, 16_400, 290, false, true),
+            (64, 16_400, 290, true, false),
+        ] {
+            let kind = Kind { dtype, wide: true, a_transposed: !bias, b_transposed: bias, accumulate, bias };
             let case = case(m, n, k, kind, &mut draw);
             execute(Dense::MatMul(case.op.clone()), &case.memory, bytes(dtype), 2);
             check(&case);
