@@ -163,7 +163,7 @@ impl<E: Unit> Job<E> {
 
     /// Whether results go to memory past the caches, where one call of a kernel completes each of them. Otherwise each line
     /// is read before it is written: gradients of weights are products of few units that write more than they read, and
-    /// take a quarter less time so.
+    /// take a fifth less time so.
     fn far(&self) -> bool {
         let Output::Wide(c) = self.c else { return false };
         let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);

@@ -14,7 +14,7 @@ macro_rules! fetch {
 }
 
 /// A multiplication of two tiles into a third, and four lines of b of the next step, which come from the second cache: the
-/// loads of tiles wait for them otherwise. (Those of a are left to the loads: fetching them too gains nothing.)
+/// loads of tiles wait for them otherwise. (Those of a instead gain less.)
 macro_rules! multiply {
     ($sum:literal, $a:literal, $b:literal, $next:literal) => {
         concat!(
