@@ -196,6 +196,8 @@ fn others(case: &CaseLine) -> Vec<(String, String)> {
 /// How a field is written in labels: a word stands for itself, a switch by its name, a number with its name.
 fn written(name: &str, value: &str) -> String {
     match value {
+        "true" if name == "mpi_tuned" => "tuned".to_owned(),
+        "false" if name == "mpi_tuned" => "untuned".to_owned(),
         "true" => name.replace('_', " "),
         "false" if name == "in_place" => "out of place".to_owned(),
         "false" => format!("no {}", name.replace('_', " ")),

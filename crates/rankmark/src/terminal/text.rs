@@ -1,6 +1,7 @@
 //! Numbers as text.
 
-/// Three significant digits: `0.914`, `72.0`, `1,320`.
+/// Three significant digits, fewer below 0.1: `0.0144`, `0.914`, `72.0`, `1,320`; `4.79e-5` where four decimals would be
+/// mostly zeros.
 pub(crate) fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude == 0.0 {
@@ -8,6 +9,9 @@ pub(crate) fn significant(value: f64) -> String {
     }
     if magnitude >= 999.5 {
         return thousands(value.round());
+    }
+    if magnitude < 0.000_995 {
+        return format!("{value:.2e}");
     }
     let decimals = match magnitude {
         m if m >= 99.95 => 0,
@@ -63,8 +67,26 @@ mod tests {
     #[test]
     fn three_digits_and_no_more() {
         let written: Vec<String> =
-            [0.0, 0.01234, 0.1234, 1.234, 12.34, 99.96, 123.4, 999.6, 1234567.0].map(significant).to_vec();
-        assert_eq!(written, ["0", "0.0123", "0.123", "1.23", "12.3", "100", "123", "1,000", "1,234,567"]);
+            [0.0, 4.786e-5, 0.000_99, 0.000_999, 0.01234, 0.1234, 1.234, 12.34, 99.96, 123.4, 999.6, 1234567.0]
+                .map(significant)
+                .to_vec();
+        assert_eq!(
+            written,
+            [
+                "0",
+                "4.79e-5",
+                "9.90e-4",
+                "0.0010",
+                "0.0123",
+                "0.123",
+                "1.23",
+                "12.3",
+                "100",
+                "123",
+                "1,000",
+                "1,234,567"
+            ]
+        );
         assert_eq!((share(0.004), share(0.0213), share(0.914)), ("0.4%".into(), "2%".into(), "91%".into()));
     }
 

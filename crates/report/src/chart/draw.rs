@@ -18,8 +18,9 @@ const NOTE_SIZE: f64 = 12.0;
 const LABEL_GAP: f64 = 17.0;
 /// A label's room for its marker.
 const SAMPLE: f64 = 18.0;
-/// The widest label; longer ones end in an ellipsis, and the table has them whole.
-const WIDEST_LABEL: f64 = 190.0;
+/// The widest label that stands beside the plot. A longer one would end in an ellipsis just where many differ, so all
+/// then stand below, where only a label longer than the whole picture is cut.
+const WIDEST_BESIDE: f64 = 190.0;
 
 /// A label of a series or reference, and the end of the line that it names.
 struct EndLabel {
@@ -40,7 +41,7 @@ pub(crate) fn draw(spec: &ChartSpec) -> Scene {
     let top = header(&mut items, spec);
     let names = names(spec);
     let widest = names.iter().map(|name| font::width(name, TEXT_SIZE, Weight::Regular)).fold(0.0, f64::max);
-    let beside = names.len().saturating_sub(1) as f64 * LABEL_GAP <= PLOT_HEIGHT;
+    let beside = names.len().saturating_sub(1) as f64 * LABEL_GAP <= PLOT_HEIGHT && widest <= WIDEST_BESIDE;
     let right = if beside { WIDTH - MARGIN - widest - SAMPLE - 24.0 } else { WIDTH - MARGIN - 24.0 };
     let (plot, x, y) = frame(spec, top, right);
     axis::draw(&mut items, &plot, &x, &y);
@@ -187,7 +188,8 @@ fn reference_colour(style: Option<usize>) -> [u8; 3] {
 fn names(spec: &ChartSpec) -> Vec<String> {
     let series = spec.series.iter().map(|series| &series.label);
     let references = spec.references.iter().map(|reference| &reference.label);
-    let fit = |label: &String| font::fit(&crate::escape::one_line(label), TEXT_SIZE, Weight::Regular, WIDEST_LABEL);
+    let room = WIDTH - 2.0 * MARGIN - SAMPLE;
+    let fit = |label: &String| font::fit(&crate::escape::one_line(label), TEXT_SIZE, Weight::Regular, room);
     series.chain(references).map(fit).collect()
 }
 
@@ -248,10 +250,11 @@ fn beside_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], plot: &Box2) {
     }
 }
 
-/// Labels in columns below the chart: more series than the right margin holds. Returns the new bottom.
+/// Labels in columns below the chart: more or longer ones than the right margin holds. Returns the new bottom.
 fn below_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], top: f64, widest: f64) -> f64 {
-    let column = widest + SAMPLE + 18.0;
-    let columns = (((WIDTH - 2.0 * MARGIN) / column) as usize).max(1);
+    const APART: f64 = 18.0;
+    let column = widest + SAMPLE + APART;
+    let columns = (((WIDTH - 2.0 * MARGIN + APART) / column) as usize).max(1);
     let rows = labels.len().div_ceil(columns);
     for (index, end) in labels.iter().enumerate() {
         let (across, down) = (index / rows, index % rows);

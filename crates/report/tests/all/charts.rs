@@ -15,6 +15,7 @@ fn runs() -> Vec<(&'static str, Run)> {
         ("study", data::study()),
         ("hostile", data::hostile()),
         ("soak", data::soak(0.03)),
+        ("peers", data::peers()),
     ]
 }
 
@@ -66,6 +67,32 @@ fn labels_keep_apart_however_many_there_are() {
         let limits = limits.collect();
         assert_readable(&format!("{number} series"), &spec(close, limits));
     }
+}
+
+/// What tells many peers apart stands at the end of long labels: none is cut.
+#[test]
+fn labels_of_many_peers_are_whole() {
+    let charts = files("svg", &data::peers());
+    for (path, content) in &charts {
+        let text = std::str::from_utf8(content).unwrap();
+        assert!(!text.contains('…'), "{path}");
+    }
+    let (_, busbw) = charts.iter().find(|(path, _)| path.ends_with("busbw.svg")).unwrap();
+    let busbw = std::str::from_utf8(busbw).unwrap();
+    for label in [
+        "shm, 2 ranks, private",
+        "mpi, 6 ranks, registered, libmpi.so.40, untuned",
+        "mpi, 6 ranks, registered, libmpich.so.12, tuned",
+        "pytorch/gloo, 4 ranks, private, bind none",
+    ] {
+        assert_eq!(busbw.matches(&format!(">{label}<")).count(), 1, "{label}");
+    }
+    let document = roxmltree::Document::parse(busbw).unwrap();
+    let across = |tick: &str| {
+        let text = document.descendants().find(|node| node.has_tag_name("text") && node.text() == Some(tick));
+        text.unwrap().attribute("x").unwrap().parse::<f64>().unwrap()
+    };
+    assert!(across("256 MiB") - across("1 KiB") > 600.0, "they leave the plot its room");
 }
 
 #[test]

@@ -103,6 +103,40 @@ pub(crate) fn run(cases: Vec<CaseLine>) -> Run {
     }
 }
 
+/// A run of `examples/peers.yaml` in small: our buffers of both kinds, two MPIs, each as it is and tuned, and gloo.
+pub(crate) fn peers() -> Run {
+    let case = |ranks: u32, bytes: u64, number: usize, others: &[(&str, serde_json::Value)]| {
+        let time = transport(bytes, 3e-6, 9.0, 6.0) * (1.0 + number as f64) * f64::from(ranks);
+        let mut line = Invented::new(ranks, bytes, time).line();
+        line.id = format!("{:012x}", (bytes * 100 + u64::from(ranks)) * 10 + number as u64);
+        for (name, value) in others {
+            match *name {
+                "backend" => line.backend = value.as_str().unwrap_or_default().to_owned(),
+                "runtime" => line.runtime = value.as_str().unwrap_or_default().to_owned(),
+                _ => {}
+            }
+            line.parameters.insert((*name).to_owned(), value.clone());
+        }
+        line
+    };
+    let libraries = ["libmpi.so.40", "libmpich.so.12"];
+    let mpi = libraries.into_iter().flat_map(|library| [false, true].map(|tuned| (library, tuned)));
+    let mpi = mpi.map(|(library, tuned)| {
+        vec![("backend", json!("mpi")), ("mpi_library", json!(library)), ("mpi_tuned", json!(tuned))]
+    });
+    let ours = ["registered", "private"].map(|buffers| vec![("buffers", json!(buffers))]);
+    let gloo = [("runtime", "pytorch"), ("backend", "gloo"), ("buffers", "private"), ("bind", "none")];
+    let gloo = gloo.map(|(name, value)| (name, json!(value))).to_vec();
+    let all: Vec<_> = ours.into_iter().chain(mpi).chain([gloo]).enumerate().collect();
+    let mut cases = Vec::new();
+    for ranks in [2, 4, 6] {
+        for bytes in [1024, 1 << 16, 1 << 22, 1 << 28] {
+            cases.extend(all.iter().map(|(number, others)| case(ranks, bytes, *number, others)));
+        }
+    }
+    run(cases)
+}
+
 /// Time of a transport with a latency, a bandwidth in cache and a lower one beyond it.
 pub(crate) fn transport(bytes: u64, latency: f64, cached_gbs: f64, memory_gbs: f64) -> f64 {
     let cache = 4.0 * 1048576.0;

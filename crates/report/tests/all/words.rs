@@ -272,7 +272,7 @@ fn ours_stands_beside_the_best_peer() {
     let table = page.split("Against the best peer of this run").nth(1).expect("a table");
     let row = |size: &str| table.lines().find(|line| line.contains(size)).expect("a row").to_owned();
     let small = row("1 KiB");
-    assert!(small.contains("mpi tuned") && small.contains("2.00x"), "{small}");
+    assert!(small.contains("mpi, in place, tuned") && small.contains("2.00x"), "{small}");
     assert!(small.contains("1.97x to 2.03x"), "both widths of 1% in quadrature: {small}");
     assert!(row("64 KiB").contains("0.500x"), "slower is said as well: {}", row("64 KiB"));
     assert!(page.contains("longer in 1 of 2 pairs, shorter in 1"), "{page}");
