@@ -34,12 +34,12 @@ pub fn scratch_bytes(op: &Op, bytes: usize, threads: usize) -> usize {
     }
 }
 
-/// What multiplies in this operation, with activations of this type, on this CPU. Convolutions multiply f32, whatever they
-/// are given, or f64.
+/// What multiplies in this operation, with activations of this type, on this CPU.
 pub fn multiplier_of(op: &Op, precision: Dtype, matmul: Matmul) -> Multiplier {
     match op {
         Op::Dense(op) => kernels::dense::multiplier_of(op, precision, matmul),
-        Op::Spatial(_) | Op::Rows(_) | Op::Update(_) => Multiplier::Fma,
+        Op::Spatial(op) => kernels::spatial::multiplier_of(op, precision, matmul),
+        Op::Rows(_) | Op::Update(_) => Multiplier::Fma,
     }
 }
 

@@ -15,7 +15,8 @@ mod tests;
 use half::{bf16, f16};
 use terms::Dtype;
 
-use crate::context::Context;
+use crate::context::{Context, Matmul};
+use crate::kernels::dense::Multiplier;
 use crate::memory::Memory;
 use crate::op::Spatial;
 
@@ -105,6 +106,11 @@ pub(crate) fn scratch_bytes(op: &Spatial, bytes: usize, threads: usize) -> usize
         .or_else(|| batch_norm::scratch_bytes(op, bytes))
         .or_else(|| pooling::scratch_bytes(op, bytes))
         .unwrap_or(0)
+}
+
+/// See [`crate::multiplier_of`].
+pub(crate) fn multiplier_of(op: &Spatial, precision: Dtype, matmul: Matmul) -> Multiplier {
+    convolution::multiplier_of(op, precision, matmul)
 }
 
 /// Bytes of the type that arithmetic on elements of `bytes` bytes is done in.

@@ -1,14 +1,18 @@
-//! Convolutions: by direct kernels where the CPU has AVX-512 and arithmetic is done in f32, else by matrix products.
+//! Convolutions. Those of one tap and no step are matrix products of whole images, and are computed as such where AMX
+//! multiplies. The others: by direct kernels where the CPU has AVX-512 and arithmetic is done in f32, else by a product
+//! for each tap.
 
 use half::{bf16, f16};
 use model::Conv2d;
+use terms::Dtype;
 
 use super::pass::Pass;
 use super::portable;
-use crate::context::Context;
+use crate::context::{Context, Matmul};
 use crate::element::Element;
+use crate::kernels::dense::{self, Multiplier};
 use crate::memory::Memory;
-use crate::op::Spatial;
+use crate::op::{Dense, MatMul, Spatial};
 
 #[cfg(target_arch = "x86_64")]
 use super::direct;
@@ -18,6 +22,12 @@ use super::direct;
 /// # Safety
 /// As [`crate::execute`].
 pub(super) unsafe fn run<E: Convolved>(op: &Spatial, memory: &Memory, context: &Context<'_>) {
+    if multiplier_of(op, E::DTYPE, context.matmul) != Multiplier::Fma
+        && let Some(product) = product(op)
+    {
+        // SAFETY: the caller's.
+        return unsafe { dense::run(&product, memory, context) };
+    }
     // SAFETY: the caller's: views of one operation do not overlap, and nobody else uses them.
     unsafe {
         match op {
@@ -42,6 +52,53 @@ pub(super) unsafe fn run<E: Convolved>(op: &Spatial, memory: &Memory, context: &
             other => unreachable!("{other:?} is no convolution"),
         }
     }
+}
+
+/// What multiplies: direct kernels multiply f32, whatever they are given, or f64.
+pub(super) fn multiplier_of(op: &Spatial, precision: Dtype, matmul: Matmul) -> Multiplier {
+    let multiplier = product(op).map(|product| dense::multiplier_of(&product, precision, matmul));
+    // Products of bf16 by AVX-512 take 1.2 to 1.3 times as long as direct kernels.
+    let amx = |multiplier: &Multiplier| [Multiplier::Bf16x6, Multiplier::AmxBf16].contains(multiplier);
+    multiplier.filter(amx).unwrap_or(Multiplier::Fma)
+}
+
+/// The matrix product that a convolution is whose pixels gather from themselves alone: of pixels by channels.
+fn product(op: &Spatial) -> Option<Dense> {
+    let (shape, batch) = match op {
+        Spatial::ConvForward { shape, batch, .. }
+        | Spatial::ConvBackwardInput { shape, batch, .. }
+        | Spatial::ConvBackwardWeight { shape, batch, .. } => (shape, *batch),
+        _ => return None,
+    };
+    if (shape.kernel, shape.stride, shape.padding) != (1, 1, 0) {
+        return None;
+    }
+    let pixels = batch * shape.height * shape.width;
+    let (inputs, outputs) = (shape.inputs, shape.outputs);
+    let plain = |a, b, c, [m, n, k]: [usize; 3], accumulate| MatMul {
+        a,
+        b,
+        c,
+        bias: None,
+        m,
+        n,
+        k,
+        a_transposed: false,
+        b_transposed: false,
+        accumulate,
+    };
+    Some(Dense::MatMul(match *op {
+        Spatial::ConvForward { x, weight, y, .. } => {
+            MatMul { b_transposed: true, ..plain(x, weight, y, [pixels, outputs, inputs], false) }
+        }
+        Spatial::ConvBackwardInput { dy, weight, dx, accumulate, .. } => {
+            plain(dy, weight, dx, [pixels, inputs, outputs], accumulate)
+        }
+        Spatial::ConvBackwardWeight { x, dy, d_weight, accumulate, .. } => {
+            MatMul { a_transposed: true, ..plain(dy, x, d_weight, [outputs, inputs, pixels], accumulate) }
+        }
+        _ => return None,
+    }))
 }
 
 /// The kernels below go by the shape alone.
@@ -105,8 +162,13 @@ macro_rules! direct {
 
 direct!(f32 bf16 f16);
 
-/// Scratch bytes of one part; None for what is no convolution.
+/// Scratch bytes of one part, of the way that takes most; None for what is no convolution.
 pub(super) fn scratch_bytes(op: &Spatial, bytes: usize, threads: usize) -> Option<usize> {
+    let product = product(op).map_or(0, |product| dense::scratch_bytes(&product, bytes, threads));
+    Some(own_scratch_bytes(op, bytes, threads)?.max(product))
+}
+
+fn own_scratch_bytes(op: &Spatial, bytes: usize, threads: usize) -> Option<usize> {
     match op {
         Spatial::ConvForward { shape, batch, .. } => {
             Some(correlate_scratch(&Pass::forward(shape, *batch), bytes, threads))

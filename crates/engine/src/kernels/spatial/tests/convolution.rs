@@ -7,9 +7,9 @@ use terms::Dtype;
 use super::lab::{Lab, Random, TYPES, assert_within, dot, unit, wide};
 use crate::kernels::spatial::convolution::Convolved;
 use crate::kernels::spatial::pass::Pass;
-use crate::kernels::spatial::{flops, portable};
+use crate::kernels::spatial::{flops, multiplier_of, portable};
 use crate::op::Spatial;
-use crate::{Context, Matmul, Scratch, Step, Threads};
+use crate::{Context, Matmul, Multiplier, Scratch, Step, Threads};
 
 fn sizes(shape: &Conv2d, batch: usize) -> [usize; 3] {
     let (height, width) = shape.output();
@@ -71,6 +71,18 @@ impl Sum {
 
 /// Runs forward, backward by input, backward by weight, and compares all with naive loops.
 fn check(shape: &Conv2d, batch: usize, dtype: Dtype, threads: usize, accumulate: bool, random: &mut Random) {
+    check_by(Matmul::Auto, shape, batch, dtype, threads, accumulate, random);
+}
+
+fn check_by(
+    matmul: Matmul,
+    shape: &Conv2d,
+    batch: usize,
+    dtype: Dtype,
+    threads: usize,
+    accumulate: bool,
+    random: &mut Random,
+) {
     let what = format!("{shape:?} batch {batch} {dtype} threads {threads} accumulate {accumulate}");
     let [xs, weights, ys] = sizes(shape, batch);
     let (x, weight, dy) = (random.numbers(dtype, xs), random.numbers(dtype, weights), random.numbers(dtype, ys));
@@ -102,14 +114,14 @@ fn check(shape: &Conv2d, batch: usize, dtype: Dtype, threads: usize, accumulate:
         Spatial::ConvBackwardInput { shape: shape.clone(), batch, dy, weight, dx, accumulate },
         Spatial::ConvBackwardWeight { shape, batch, x, dy, d_weight, accumulate },
     ];
-    let done = lab.run(&operations, threads);
+    let done = lab.run_by(matmul, &operations, threads);
     let outputs = [("y", y, dtype), ("dx", dx, dtype), ("d_weight", d_weight, wide(dtype))];
     for ((name, view, stored), expected) in outputs.into_iter().zip(&expected) {
         let values: Vec<f64> = expected.iter().map(|sum| sum.value).collect();
         let bound = |index: usize| expected[index].bound(dtype, stored);
         assert_within(&format!("{name} of {what}"), &done.get(view), &values, bound);
     }
-    let again = lab.run(&operations, threads);
+    let again = lab.run_by(matmul, &operations, threads);
     for (name, view, _) in outputs {
         assert!(done.get(view) == again.get(view), "{name} of {what}: other bits in a second run");
     }
@@ -160,6 +172,41 @@ fn shapes_that_image_models_have() {
             check(&shape, batch, dtype, 2, false, &mut random);
         }
     }
+}
+
+/// Convolutions of one tap, as matrix products where AMX multiplies, and by direct kernels where it is not wanted.
+#[test]
+fn one_tap_is_a_product_of_matrices() {
+    let mut random = Random::new(6);
+    for (inputs, outputs, size, batch) in [(64, 32, 6, 1), (40, 100, 7, 3), (320, 33, 9, 2)] {
+        let shape = Conv2d { inputs, outputs, kernel: 1, stride: 1, padding: 0, height: size, width: size };
+        for (matmul, dtype) in [Matmul::Auto, Matmul::Fma].into_iter().flat_map(|by| TYPES.map(|dtype| (by, dtype))) {
+            for (threads, accumulate) in [(1, false), (2, true)] {
+                check_by(matmul, &shape, batch, dtype, threads, accumulate, &mut random);
+            }
+        }
+    }
+}
+
+/// What is said to multiply: of one tap what would multiply these matrices, if it is AMX; of all else multiply-additions.
+#[test]
+fn what_multiplies_is_told() {
+    let mut lab = Lab::default();
+    let view = lab.buffer(Dtype::F32, &[0.0]);
+    let by = |kernel: usize, stride: usize, padding: usize, inputs: usize, precision: Dtype, matmul: Matmul| {
+        let shape = Conv2d { inputs, outputs: 64, kernel, stride, padding, height: 8, width: 8 };
+        multiplier_of(&Spatial::ConvForward { shape, batch: 1, x: view, weight: view, y: view }, precision, matmul)
+    };
+    for (precision, matmul) in [(Dtype::F32, Matmul::Auto), (Dtype::F32, Matmul::Fma), (Dtype::Bf16, Matmul::Auto)] {
+        let fastest = crate::multiplier(precision, matmul).unwrap();
+        let expected = if fastest == Multiplier::Avx512Bf16 { Multiplier::Fma } else { fastest };
+        assert_eq!(by(1, 1, 0, 64, precision, matmul), expected, "{precision} {matmul}");
+        for (kernel, stride, padding) in [(3, 1, 1), (1, 2, 0), (1, 1, 1)] {
+            assert_eq!(by(kernel, stride, padding, 64, precision, matmul), Multiplier::Fma);
+        }
+    }
+    assert_eq!(by(1, 1, 0, 16, Dtype::F32, Matmul::Auto), Multiplier::Fma, "too few channels");
+    assert_eq!(by(1, 1, 0, 64, Dtype::F64, Matmul::Auto), Multiplier::Fma);
 }
 
 #[test]

@@ -29,6 +29,11 @@ impl Lab {
 
     /// Runs operations one after the other on `threads` threads, with exactly the scratch that they ask for, full of NaN.
     pub(super) fn run(&self, operations: &[Spatial], threads: usize) -> Done {
+        self.run_by(Matmul::Auto, operations, threads)
+    }
+
+    /// The same, multiplied so.
+    pub(super) fn run_by(&self, matmul: Matmul, operations: &[Spatial], threads: usize) -> Done {
         let sizes: Vec<usize> = self.program.buffers.iter().map(|buffer| buffer.bytes().next_multiple_of(64)).collect();
         let region = Region::host(sizes.iter().sum()).unwrap();
         let mut first = 0;
@@ -47,7 +52,7 @@ impl Lab {
             let bytes = self.bytes(operation);
             let scratch = Scratch::new(threads, scratch_bytes(operation, bytes, threads));
             let step = Step { number: 1, seed: 0 };
-            let context = Context { threads, scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
+            let context = Context { threads, scratch: &scratch, step, loss_scale: 1.0, matmul };
             for part in 0..threads {
                 // SAFETY: nothing runs.
                 unsafe { context.area::<f64>(part, scratch.bytes() / 8) }.fill(f64::NAN);
