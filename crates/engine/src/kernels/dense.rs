@@ -15,6 +15,12 @@ use crate::context::{Context, Matmul};
 use crate::memory::Memory;
 use crate::op::{Attention, Dense};
 pub use matmul::{Multiplier, multiplier};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use {
+    matmul::{parts, parts_scratch, parts_serve},
+    packed::bf16x6::{Items, Operand, vectors_of},
+    product::{Matrix, Size},
+};
 
 /// Runs one operation.
 ///

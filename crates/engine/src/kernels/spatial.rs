@@ -5,6 +5,8 @@ mod batch_norm;
 mod convolution;
 #[cfg(target_arch = "x86_64")]
 mod direct;
+#[cfg(target_arch = "x86_64")]
+mod gathered;
 mod lanes;
 mod pass;
 mod pooling;

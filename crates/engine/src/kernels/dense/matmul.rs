@@ -195,7 +195,7 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
     let need = sizes.into_iter().map(need).max().unwrap_or(0);
     #[cfg(target_arch = "x86_64")]
     if bytes == 4 {
-        return need.max(4 * parts_plan(Size { m: op.m, n: op.n, k: op.k }, threads).0.total());
+        return need.max(parts_scratch(Size { m: op.m, n: op.n, k: op.k }, threads));
     }
     need
 }
@@ -275,6 +275,48 @@ fn parts_plan(size: Size, threads: usize) -> (bf16x6::Plan, usize) {
     (plan, plan.threads(threads))
 }
 
+/// Whether f32 is multiplied as products of bf16 here, in products of this size.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn parts_serve(size: Size, matmul: Matmul) -> bool {
+    Kernel::all::<f32>().contains(&Kernel::Bf16x6) && Kernel::Bf16x6.suits(size, matmul)
+}
+
+/// Scratch bytes of a part of [`parts`].
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn parts_scratch(size: Size, threads: usize) -> usize {
+    4 * parts_plan(size, threads).0.total()
+}
+
+/// `c = a b` of f32 as products of bf16, or `c +=` with `accumulate`, with operands in whatever order they lie.
+///
+/// # Safety
+/// [`parts_serve`]; the operands are as large as `size` says, c (row-major) overlaps neither, and nobody else uses it.
+#[cfg(target_arch = "x86_64")]
+pub(crate) unsafe fn parts<A: bf16x6::Operand, B: bf16x6::Operand>(
+    size: Size,
+    a: A,
+    b: B,
+    c: Matrix<f32>,
+    accumulate: bool,
+    context: &Context<'_>,
+) {
+    let product = bf16x6::Product { size, a, b, c, bias: None, accumulate };
+    // SAFETY: the caller's.
+    unsafe { in_parts(&product, context) }
+}
+
+/// # Safety
+/// As [`parts`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn in_parts<A: bf16x6::Operand, B: bf16x6::Operand>(product: &bf16x6::Product<A, B>, context: &Context<'_>) {
+    let (plan, threads) = parts_plan(product.size, context.threads);
+    let tasks = bf16x6::Tasks::new();
+    context.split(threads, 1, |index, _| {
+        // SAFETY: the caller's; threads write to blocks of their own, and each has its own scratch.
+        unsafe { bf16x6::run(product, plan, &tasks, context.area::<f32>(index, plan.total())) }
+    });
+}
+
 /// f32 as products of bf16.
 ///
 /// # Safety
@@ -282,15 +324,13 @@ fn parts_plan(size: Size, threads: usize) -> (bf16x6::Plan, usize) {
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn by_parts(operands: &Operands<f32, f32>, context: &Context<'_>) {
     let Operands { size, a, b, c, mut bias, accumulate } = *operands;
-    let (plan, threads) = parts_plan(size, context.threads);
-    // SAFETY: the caller's; threads write to blocks of their own, and each has its own scratch.
+    // SAFETY: the caller's.
     unsafe {
         if accumulate && let Some(row) = bias.take() {
             begin(c, size, std::slice::from_raw_parts(row, size.n), true);
         }
-        let job = Job { size, a, b, c: Output::Wide(c), bias, accumulate, many: size.many() };
-        let tasks = bf16x6::Tasks::new();
-        context.split(threads, 1, |index, _| bf16x6::run(&job, plan, &tasks, context.area::<f32>(index, plan.total())));
+        let (a, b) = (bf16x6::Items::rows(a), bf16x6::Items::columns(b));
+        in_parts(&bf16x6::Product { size, a, b, c, bias, accumulate }, context);
     }
 }
 

@@ -123,7 +123,7 @@ struct Tile {
     /// Operands of later calls, fetched meanwhile.
     ahead: [Stream; 3],
     start: Start,
-    /// AMX: see [`Job::far`].
+    /// AMX: see [`far`].
     far: bool,
 }
 
@@ -161,14 +161,18 @@ impl<E: Unit> Job<E> {
         Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
     }
 
-    /// Whether results go to memory past the caches, where one call of a kernel completes each of them. Otherwise each line
-    /// is read before it is written: gradients of weights are products of few units that write more than they read, and
-    /// take a fifth less time so.
     fn far(&self) -> bool {
         let Output::Wide(c) = self.c else { return false };
-        let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);
-        lines && self.many && !self.accumulate
+        far(c, self.many, self.accumulate)
     }
+}
+
+/// Whether results, of which these may be a part, go to memory past the caches, where one call of a kernel completes each of
+/// them. Otherwise each line is read before it is written: gradients of weights are products of few units that write more
+/// than they read, and take a fifth less time so.
+fn far(c: Matrix<f32>, many: bool, accumulate: bool) -> bool {
+    let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);
+    lines && many && !accumulate
 }
 
 /// Runs a product on the calling thread.

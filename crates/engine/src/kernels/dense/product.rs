@@ -6,13 +6,13 @@ use crate::element::Wide;
 
 /// A matrix in memory: element (i, j) lies `i row + j column` elements after the first.
 #[derive(Debug)]
-pub(super) struct Matrix<T> {
+pub(crate) struct Matrix<T> {
     /// Element (0, 0).
-    pub(super) at: *mut T,
+    pub(crate) at: *mut T,
     /// From row to row.
-    pub(super) row: usize,
+    pub(crate) row: usize,
     /// From column to column.
-    pub(super) column: usize,
+    pub(crate) column: usize,
 }
 
 impl<T> Clone for Matrix<T> {
@@ -30,12 +30,12 @@ unsafe impl<T: Send> Sync for Matrix<T> {}
 
 impl<T> Matrix<T> {
     /// Row-major, `stride` elements from row to row.
-    pub(super) fn rows(at: *mut T, stride: usize) -> Self {
+    pub(crate) fn rows(at: *mut T, stride: usize) -> Self {
         Self { at, row: stride, column: 1 }
     }
 
     /// The same memory, rows as columns.
-    pub(super) fn transposed(self) -> Self {
+    pub(crate) fn transposed(self) -> Self {
         Self { at: self.at, row: self.column, column: self.row }
     }
 
@@ -57,13 +57,13 @@ impl<T> Matrix<T> {
 
 /// Rows, columns, and products in each sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Size {
+pub(crate) struct Size {
     /// Rows of the result.
-    pub(super) m: usize,
+    pub(crate) m: usize,
     /// Columns of the result.
-    pub(super) n: usize,
+    pub(crate) n: usize,
     /// Products in each sum.
-    pub(super) k: usize,
+    pub(crate) k: usize,
 }
 
 impl Size {

@@ -1,6 +1,6 @@
-//! Convolutions. Those of one tap and no step are matrix products of whole images, and are computed as such where AMX
-//! multiplies. The others: by direct kernels where the CPU has AVX-512 and arithmetic is done in f32, else by a product
-//! for each tap.
+//! Convolutions. Where AMX multiplies, those of one tap and no step are matrix products of whole images, and of f32 most
+//! others are products of what they gather. All else: by direct kernels where the CPU has AVX-512 and arithmetic is done in
+//! f32, else by a product for each tap.
 
 use half::{bf16, f16};
 use model::Conv2d;
@@ -15,18 +15,20 @@ use crate::memory::Memory;
 use crate::op::{Dense, MatMul, Spatial};
 
 #[cfg(target_arch = "x86_64")]
-use super::direct;
+use super::{direct, gathered};
 
 /// Runs a convolution.
 ///
 /// # Safety
 /// As [`crate::execute`].
 pub(super) unsafe fn run<E: Convolved>(op: &Spatial, memory: &Memory, context: &Context<'_>) {
-    if multiplier_of(op, E::DTYPE, context.matmul) != Multiplier::Fma
-        && let Some(product) = product(op)
-    {
+    match Way::of(op, E::DTYPE, context.matmul) {
         // SAFETY: the caller's.
-        return unsafe { dense::run(&product, memory, context) };
+        Way::Product(product) => return unsafe { dense::run(&product, memory, context) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller's.
+        Way::Gathered => return unsafe { run_gathered(op, memory, context) },
+        Way::Own => {}
     }
     // SAFETY: the caller's: views of one operation do not overlap, and nobody else uses them.
     unsafe {
@@ -54,12 +56,86 @@ pub(super) unsafe fn run<E: Convolved>(op: &Spatial, memory: &Memory, context: &
     }
 }
 
-/// What multiplies: direct kernels multiply f32, whatever they are given, or f64.
+/// How a convolution is computed.
+enum Way {
+    /// As this product, by AMX.
+    Product(Dense),
+    /// As a product of what it gathers, by AMX: [`gathered`].
+    #[cfg(target_arch = "x86_64")]
+    Gathered,
+    /// By kernels of convolution, which multiply f32, whatever they are given, or f64.
+    Own,
+}
+
+impl Way {
+    fn of(op: &Spatial, precision: Dtype, matmul: Matmul) -> Self {
+        if let Some(product) = product(op) {
+            // Products of bf16 by AVX-512 take 1.2 to 1.3 times as long as direct kernels.
+            let amx = [Multiplier::Bf16x6, Multiplier::AmxBf16];
+            let by = dense::multiplier_of(&product, precision, matmul);
+            return if amx.contains(&by) { Self::Product(product) } else { Self::Own };
+        }
+        #[cfg(target_arch = "x86_64")]
+        if precision == Dtype::F32 && is_gathered(op, matmul) {
+            return Self::Gathered;
+        }
+        Self::Own
+    }
+}
+
+/// What multiplies.
 pub(super) fn multiplier_of(op: &Spatial, precision: Dtype, matmul: Matmul) -> Multiplier {
-    let multiplier = product(op).map(|product| dense::multiplier_of(&product, precision, matmul));
-    // Products of bf16 by AVX-512 take 1.2 to 1.3 times as long as direct kernels.
-    let amx = |multiplier: &Multiplier| [Multiplier::Bf16x6, Multiplier::AmxBf16].contains(multiplier);
-    multiplier.filter(amx).unwrap_or(Multiplier::Fma)
+    match Way::of(op, precision, matmul) {
+        Way::Product(product) => dense::multiplier_of(&product, precision, matmul),
+        #[cfg(target_arch = "x86_64")]
+        Way::Gathered => Multiplier::Bf16x6,
+        Way::Own => Multiplier::Fma,
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn is_gathered(op: &Spatial, matmul: Matmul) -> bool {
+    match op {
+        Spatial::ConvForward { shape, batch, .. } => gathered::correlates(&Pass::forward(shape, *batch), matmul),
+        Spatial::ConvBackwardInput { shape, batch, .. } => {
+            // Of several passes each writes to places of its own between the others'.
+            let mut passes = Pass::backward(shape, *batch);
+            passes.next().is_some_and(|pass| gathered::correlates(&pass, matmul)) && passes.next().is_none()
+        }
+        Spatial::ConvBackwardWeight { shape, batch, .. } => {
+            gathered::has_gradient(&Pass::forward(shape, *batch), matmul)
+        }
+        _ => false,
+    }
+}
+
+/// # Safety
+/// As [`run`]; the operation is of f32.
+#[cfg(target_arch = "x86_64")]
+unsafe fn run_gathered(op: &Spatial, memory: &Memory, context: &Context<'_>) {
+    // SAFETY: the caller's: views of one operation do not overlap, and nobody else uses them.
+    unsafe {
+        match op {
+            Spatial::ConvForward { shape, batch, x, weight, y } => {
+                let (x, weight, y) = (memory.read(*x), memory.read(*weight), memory.write(*y));
+                check(shape, *batch, x, weight, y);
+                gathered::correlate(&Pass::forward(shape, *batch), x, weight, y, false, context);
+            }
+            Spatial::ConvBackwardInput { shape, batch, dy, weight, dx, accumulate } => {
+                let (dy, weight, dx) = (memory.read(*dy), memory.read(*weight), memory.write(*dx));
+                check(shape, *batch, dx, weight, dy);
+                for pass in Pass::backward(shape, *batch) {
+                    gathered::correlate(&pass, dy, weight, dx, *accumulate, context);
+                }
+            }
+            Spatial::ConvBackwardWeight { shape, batch, x, dy, d_weight, accumulate } => {
+                let (x, dy, d_weight) = (memory.read(*x), memory.read(*dy), memory.write(*d_weight));
+                check(shape, *batch, x, d_weight, dy);
+                gathered::gradient(&Pass::forward(shape, *batch), x, dy, d_weight, *accumulate, context);
+            }
+            other => unreachable!("{other:?} is no convolution"),
+        }
+    }
 }
 
 /// The matrix product that a convolution is whose pixels gather from themselves alone: of pixels by channels.
@@ -187,7 +263,8 @@ fn own_scratch_bytes(op: &Spatial, bytes: usize, threads: usize) -> Option<usize
 fn correlate_scratch(pass: &Pass, bytes: usize, threads: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
     if direct::serves(bytes) {
-        return direct::correlate_scratch(pass, bytes, threads);
+        let parts = if bytes == 4 { gathered::correlate_scratch(pass, threads) } else { 0 };
+        return direct::correlate_scratch(pass, bytes, threads).max(parts);
     }
     portable::correlate_scratch(pass, bytes, threads)
 }
@@ -195,7 +272,8 @@ fn correlate_scratch(pass: &Pass, bytes: usize, threads: usize) -> usize {
 fn gradient_scratch(pass: &Pass, bytes: usize, threads: usize) -> usize {
     #[cfg(target_arch = "x86_64")]
     if direct::serves(bytes) {
-        return direct::gradient_scratch(pass, bytes, threads);
+        let parts = if bytes == 4 { gathered::gradient_scratch(pass, threads) } else { 0 };
+        return direct::gradient_scratch(pass, bytes, threads).max(parts);
     }
     portable::gradient_scratch(pass, bytes, threads)
 }

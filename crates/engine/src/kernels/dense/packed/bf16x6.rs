@@ -21,9 +21,10 @@ mod tasks;
 use super::super::product::{Matrix, Size};
 use super::ahead::{Ahead, Stream};
 use super::plan::{GROUP, even};
-use super::{Job, Output, Range, Start, amx, ranges};
+use super::{Range, Start, amx, far, ranges};
 use kernel::Call;
-use pack::{Items, pack};
+use pack::pack;
+pub(crate) use pack::{Items, Operand, vectors_of};
 pub(in super::super) use tasks::Tasks;
 
 /// Along k, of one tile of units: 16 pairs.
@@ -163,17 +164,36 @@ struct Stage {
     steps: Range,
 }
 
+/// A product.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Product<A, B> {
+    pub(in super::super) size: Size,
+    /// Its items are rows.
+    pub(in super::super) a: A,
+    /// Its items are columns.
+    pub(in super::super) b: B,
+    /// Row-major.
+    pub(in super::super) c: Matrix<f32>,
+    /// Written to every row first.
+    pub(in super::super) bias: Option<*const f32>,
+    /// Add to what c holds.
+    pub(in super::super) accumulate: bool,
+}
+
+// SAFETY: addresses; who may touch the memory is said where they are used.
+unsafe impl<A: Sync, B: Sync> Sync for Product<A, B> {}
+
 /// A running product, on one of its threads.
-struct Running<'a> {
+struct Running<'a, A, B> {
     plan: Plan,
     tasks: &'a Tasks,
-    a: Matrix<f32>,
-    b: Matrix<f32>,
+    a: A,
+    b: B,
     c: Matrix<f32>,
     /// Padded.
     bias: Option<*const f32>,
     accumulate: bool,
-    /// See [`Job::far`].
+    /// See [`far`].
     far: bool,
     whole: *mut u32,
     block: *mut u32,
@@ -182,14 +202,19 @@ struct Running<'a> {
 /// Takes part in a product: every one of its threads calls this with the same tasks, and scratch of its own.
 ///
 /// # Safety
-/// The CPU has AMX and AVX-512; the job's matrices are there, c overlaps none of them, and nobody else uses c.
-pub(in super::super) unsafe fn run(job: &Job<f32>, plan: Plan, tasks: &Tasks, scratch: &mut [f32]) {
+/// The CPU has AMX and AVX-512; the operands are there, c overlaps none of them, and nobody else uses c.
+pub(in super::super) unsafe fn run<A: Operand, B: Operand>(
+    product: &Product<A, B>,
+    plan: Plan,
+    tasks: &Tasks,
+    scratch: &mut [f32],
+) {
     assert!(scratch.len() >= plan.total(), "{} words of scratch, {} needed", scratch.len(), plan.total());
     let (whole, rest) = scratch.split_at_mut(plan.words(plan.whole));
     let (block, padded) = rest.split_at_mut(plan.words(plan.block));
-    let (Output::Wide(c) | Output::Narrow(c)) = job.c;
-    let bias = job.bias.map(|bias| {
-        let n = job.size.n;
+    let Product { size, a, b, c, accumulate, .. } = *product;
+    let bias = product.bias.map(|bias| {
+        let n = size.n;
         padded[n..n.next_multiple_of(SIDE)].fill(0.0);
         // SAFETY: a bias has n columns.
         padded[..n].copy_from_slice(unsafe { std::slice::from_raw_parts(bias, n) });
@@ -198,12 +223,12 @@ pub(in super::super) unsafe fn run(job: &Job<f32>, plan: Plan, tasks: &Tasks, sc
     let running = Running {
         plan,
         tasks,
-        a: job.a,
-        b: job.b,
+        a,
+        b,
         c,
         bias,
-        accumulate: job.accumulate,
-        far: plan.at_once() && job.far(),
+        accumulate,
+        far: plan.at_once() && far(c, size.many(), accumulate),
         whole: whole.as_mut_ptr().cast(),
         block: block.as_mut_ptr().cast(),
     };
@@ -214,23 +239,22 @@ pub(in super::super) unsafe fn run(job: &Job<f32>, plan: Plan, tasks: &Tasks, sc
     }
 }
 
-impl Running<'_> {
-    /// Along k.
-    fn depth(&self, steps: Range) -> usize {
-        (steps.len * STEP).min(self.plan.size.k - steps.first * STEP)
+impl<A: Operand, B: Operand> Running<'_, A, B> {
+    /// Numbers along k.
+    fn numbers(&self, steps: Range) -> Range {
+        let first = steps.first * STEP;
+        Range { first, len: (steps.len * STEP).min(self.plan.size.k - first) }
     }
 
     /// Packs rows of a, or columns of b.
     unsafe fn pack(&self, rows: bool, items: Range, steps: Range, out: *mut u32) {
-        let (k, depth) = (steps.first * STEP, self.depth(steps));
+        let numbers = self.numbers(steps);
         // SAFETY: items and steps lie inside.
         unsafe {
             if rows {
-                let a = self.a.from(items.first, k);
-                pack::<true>(Items { at: a.at, item: a.row, along: a.column }, items.len, depth, out);
+                pack::<true>(self.a, items, numbers, out);
             } else {
-                let b = self.b.from(k, items.first);
-                pack::<false>(Items { at: b.at, item: b.column, along: b.row }, items.len, depth, out);
+                pack::<false>(self.b, items, numbers, out);
             }
         }
     }
@@ -240,18 +264,15 @@ impl Running<'_> {
         if next >= self.plan.blocks * self.plan.stages() {
             return None;
         }
-        let Stage { steps, .. } = self.plan.stage(next / self.plan.blocks);
+        let numbers = self.numbers(self.plan.stage(next / self.plan.blocks).steps);
         let items = self.plan.block(next % self.plan.blocks);
-        // Rows along k, as those of b are.
-        let k = steps.first * STEP;
-        // SAFETY: the part lies inside.
-        let from = unsafe {
-            if self.plan.by_rows { self.a.from(items.first, k).transposed() } else { self.b.from(k, items.first) }
-        };
+        let by_rows = self.plan.by_rows;
+        let from =
+            if by_rows { self.a.ahead(items.first, numbers.first) } else { self.b.ahead(items.first, numbers.first) };
         let depths = stage.steps.len.div_ceil(self.plan.depth);
         let calls = stage.whole.len.div_ceil(SIDE) * block.len.div_ceil(SIDE) * depths;
         let lines = stage.steps.len.min(self.plan.depth) * GROUPS;
-        Some(Ahead::new(from, self.depth(steps), items.len, lines * GROUP, calls))
+        from.map(|from| Ahead::new(from, numbers.len, items.len, lines * GROUP, calls))
     }
 
     /// # Safety

@@ -188,21 +188,47 @@ fn one_tap_is_a_product_of_matrices() {
     }
 }
 
-/// What is said to multiply: of one tap what would multiply these matrices, if it is AMX; of all else multiply-additions.
+/// Convolutions as products of what they gather: images smaller than a vector and larger, paddings of more than a pixel,
+/// steps, kernels of several sizes, channels that fill steps and that do not, several passes along k.
+#[test]
+fn what_is_gathered_is_right() {
+    let mut random = Random::new(7);
+    for (inputs, outputs, kernel, stride, padding, height, width, batch) in [
+        (64, 64, 3, 1, 1, 5, 7, 3),
+        (48, 80, 3, 1, 1, 9, 20, 1),
+        (32, 32, 3, 2, 1, 14, 14, 2),
+        (64, 48, 1, 2, 0, 9, 11, 2),
+        (80, 32, 5, 1, 2, 6, 33, 1),
+        (32, 64, 2, 3, 3, 17, 5, 2),
+        (144, 96, 3, 1, 0, 8, 8, 2),
+        (128, 256, 3, 1, 2, 4, 4, 2),
+    ] {
+        let shape = Conv2d { inputs, outputs, kernel, stride, padding, height, width };
+        for (matmul, threads, accumulate) in [(Matmul::Auto, 1, true), (Matmul::Auto, 2, false), (Matmul::Fma, 2, true)]
+        {
+            check_by(matmul, &shape, batch, Dtype::F32, threads, accumulate, &mut random);
+        }
+    }
+}
+
+/// What is said to multiply: of one tap what would multiply these matrices, if it is AMX; of what else f32 gathers, AMX as
+/// well; of all else multiply-additions.
 #[test]
 fn what_multiplies_is_told() {
     let mut lab = Lab::default();
     let view = lab.buffer(Dtype::F32, &[0.0]);
     let by = |kernel: usize, stride: usize, padding: usize, inputs: usize, precision: Dtype, matmul: Matmul| {
-        let shape = Conv2d { inputs, outputs: 64, kernel, stride, padding, height: 8, width: 8 };
+        let shape = Conv2d { inputs, outputs: 64, kernel, stride, padding, height: 16, width: 16 };
         multiplier_of(&Spatial::ConvForward { shape, batch: 1, x: view, weight: view, y: view }, precision, matmul)
     };
     for (precision, matmul) in [(Dtype::F32, Matmul::Auto), (Dtype::F32, Matmul::Fma), (Dtype::Bf16, Matmul::Auto)] {
         let fastest = crate::multiplier(precision, matmul).unwrap();
         let expected = if fastest == Multiplier::Avx512Bf16 { Multiplier::Fma } else { fastest };
         assert_eq!(by(1, 1, 0, 64, precision, matmul), expected, "{precision} {matmul}");
+        let gathered = if precision == Dtype::F32 { fastest } else { Multiplier::Fma };
         for (kernel, stride, padding) in [(3, 1, 1), (1, 2, 0), (1, 1, 1)] {
-            assert_eq!(by(kernel, stride, padding, 64, precision, matmul), Multiplier::Fma);
+            assert_eq!(by(kernel, stride, padding, 64, precision, matmul), gathered);
+            assert_eq!(by(kernel, stride, padding, 40, precision, matmul), Multiplier::Fma, "no whole vectors");
         }
     }
     assert_eq!(by(1, 1, 0, 16, Dtype::F32, Matmul::Auto), Multiplier::Fma, "too few channels");

@@ -2,18 +2,51 @@
 
 use std::arch::x86_64::*;
 
+use super::super::super::product::Matrix;
 use super::super::pack::transpose;
-use super::super::ranges;
+use super::super::{Range, ranges};
 use super::{SIDE, STEP, STEP_WORDS, TILE};
 
-/// An operand as items (rows of a, columns of b) of numbers along k.
+/// An operand of f32 as items (rows of a, columns of b) of numbers along k, in whatever order they lie.
+pub(crate) trait Operand: Copy + Sync {
+    /// Whether 16 numbers that lie together are an item's; else they are one number of each of 16 items.
+    fn by_item(self) -> bool;
+
+    /// 16 items from `item` on, of which `items` exist, by 16 numbers from `number` on, of which `depth` exist, as 16
+    /// vectors of what lies together; what does not exist is zero.
+    ///
+    /// # Safety
+    /// The CPU has AVX-512 F, BW and VL; what exists is readable.
+    unsafe fn vectors(self, item: usize, number: usize, items: usize, depth: usize) -> [__m512i; 16];
+
+    /// These items and numbers along k as they lie, if it is worth fetching them before they are packed: a matrix whose
+    /// rows are numbers.
+    fn ahead(self, item: usize, number: usize) -> Option<Matrix<f32>>;
+}
+
+/// An operand that is a matrix.
 #[derive(Clone, Copy)]
-pub(super) struct Items {
-    pub(super) at: *const f32,
+pub(crate) struct Items {
+    at: *const f32,
     /// From item to item.
-    pub(super) item: usize,
+    item: usize,
     /// Along k.
-    pub(super) along: usize,
+    along: usize,
+}
+
+// SAFETY: an address; who may touch the memory is said where it is used.
+unsafe impl Sync for Items {}
+
+impl Items {
+    /// Rows of a.
+    pub(crate) fn rows(a: Matrix<f32>) -> Self {
+        Self { at: a.at, item: a.row, along: a.column }
+    }
+
+    /// Columns of b.
+    pub(crate) fn columns(b: Matrix<f32>) -> Self {
+        Self::rows(b.transposed())
+    }
 }
 
 /// The lowest `count` bits.
@@ -21,29 +54,64 @@ fn lanes(count: usize) -> __mmask16 {
     if count >= 16 { __mmask16::MAX } else { (1 << count) - 1 }
 }
 
-impl Items {
-    /// 16 items of which `items` exist by 16 numbers of which `depth` exist, from item `i` and number `p` on; what does not
-    /// exist is zero. Vectors are items (`BY_ITEM`) or numbers.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    unsafe fn block<const BY_ITEM: bool>(self, i: usize, p: usize, items: usize, depth: usize) -> [__m512i; 16] {
-        let by_item = self.along == 1;
-        let (vectors, each, apart) = if by_item { (items, depth, self.item) } else { (depth, items, self.along) };
-        let from = self.at.wrapping_add(i * self.item + p * self.along);
-        let mut block = [_mm512_setzero_si512(); 16];
-        if vectors >= 16 && each >= 16 {
-            for (r, vector) in block.iter_mut().enumerate() {
-                // SAFETY: all of it exists.
-                *vector = unsafe { _mm512_loadu_si512(from.add(r * apart).cast()) };
-            }
-        } else {
-            for (r, vector) in block.iter_mut().enumerate().take(vectors) {
-                // SAFETY: the mask leaves out what does not exist.
-                *vector = unsafe { _mm512_maskz_loadu_epi32(lanes(each), from.wrapping_add(r * apart).cast()) };
-            }
-        }
-        if by_item == BY_ITEM { block } else { transpose(block) }
+impl Operand for Items {
+    fn by_item(self) -> bool {
+        self.along == 1
     }
+
+    #[inline(always)]
+    unsafe fn vectors(self, item: usize, number: usize, items: usize, depth: usize) -> [__m512i; 16] {
+        let (vectors, each, apart) =
+            if self.by_item() { (items, depth, self.item) } else { (depth, items, self.along) };
+        let from = self.at.wrapping_add(item * self.item + number * self.along);
+        // SAFETY: the caller's.
+        unsafe { vectors_of(|r| from.wrapping_add(r * apart), vectors, each) }
+    }
+
+    fn ahead(self, item: usize, number: usize) -> Option<Matrix<f32>> {
+        let at = self.at.wrapping_add(item * self.item + number * self.along).cast_mut();
+        Some(Matrix { at, row: self.along, column: self.item })
+    }
+}
+
+/// `vectors` vectors of `each` numbers, vector r from `at(r)` on; at most 16 of each, and zero for what is missing.
+///
+/// # Safety
+/// The CPU has AVX-512 F, BW and VL; what exists is readable.
+#[inline(always)]
+pub(crate) unsafe fn vectors_of(at: impl Fn(usize) -> *const f32, vectors: usize, each: usize) -> [__m512i; 16] {
+    // SAFETY: the CPU has it.
+    let mut block = [unsafe { _mm512_setzero_si512() }; 16];
+    if vectors >= 16 && each >= 16 {
+        for (r, vector) in block.iter_mut().enumerate() {
+            // SAFETY: all of it exists.
+            *vector = unsafe { _mm512_loadu_si512(at(r).cast()) };
+        }
+    } else {
+        for (r, vector) in block.iter_mut().enumerate().take(vectors) {
+            // SAFETY: the mask leaves out what does not exist.
+            *vector = unsafe { _mm512_maskz_loadu_epi32(lanes(each), at(r).cast()) };
+        }
+    }
+    block
+}
+
+/// The same as vectors of an item each (`BY_ITEM`) or of a number each.
+///
+/// # Safety
+/// As [`Operand::vectors`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+unsafe fn block<const BY_ITEM: bool>(
+    from: impl Operand,
+    item: usize,
+    number: usize,
+    items: usize,
+    depth: usize,
+) -> [__m512i; 16] {
+    // SAFETY: the caller's.
+    let vectors = unsafe { from.vectors(item, number, items, depth) };
+    if from.by_item() == BY_ITEM { vectors } else { transpose(vectors) }
 }
 
 /// Of each number, the part that is taken now, and what is left.
@@ -68,24 +136,24 @@ fn units(low: __m512i, high: __m512i) -> __m512i {
     _mm512_ternarylogic_epi32::<0xec>(high, _mm512_srli_epi32::<16>(low), mask)
 }
 
-/// Packs `items` items of `depth` numbers: panels of 32 items, in them steps, in them the parts, of each two tiles. Rows of
-/// tiles are items (`BY_ITEM`) or units.
+/// Packs items of numbers along k: panels of 32 items, in them steps, in them the parts, of each two tiles. Rows of tiles
+/// are items (`BY_ITEM`) or units.
 ///
 /// # Safety
 /// The CPU has AVX-512 F, BW and VL; the source has these numbers; the target has room for whole panels and steps.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-pub(super) unsafe fn pack<const BY_ITEM: bool>(from: Items, items: usize, depth: usize, out: *mut u32) {
-    let steps = depth.div_ceil(STEP);
-    for panel in ranges(items, SIDE) {
+pub(super) unsafe fn pack<const BY_ITEM: bool>(from: impl Operand, items: Range, numbers: Range, out: *mut u32) {
+    let steps = numbers.len.div_ceil(STEP);
+    for panel in ranges(items.len, SIDE) {
         for step in 0..steps {
-            let p = step * STEP;
+            let (p, depth) = (numbers.first + step * STEP, numbers.len - step * STEP);
             let out = out.wrapping_add((panel.first / SIDE * steps + step) * STEP_WORDS);
             for half in 0..2 {
-                let (i, items) = (panel.first + half * 16, panel.len.saturating_sub(half * 16));
+                let (i, items) = (items.first + panel.first + half * 16, panel.len.saturating_sub(half * 16));
                 // SAFETY: the caller's.
                 unsafe {
-                    let low = from.block::<BY_ITEM>(i, p, items, depth - p);
-                    let high = from.block::<BY_ITEM>(i, p + 16, items, (depth - p).saturating_sub(16));
+                    let low = block::<BY_ITEM>(from, i, p, items, depth);
+                    let high = block::<BY_ITEM>(from, i, p + 16, items, depth.saturating_sub(16));
                     for (r, (low, high)) in low.iter().zip(&high).enumerate() {
                         let row = out.add(half * TILE + r * 16);
                         let ((low, low_rest), (high, high_rest)) = (part(*low), part(*high));
