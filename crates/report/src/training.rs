@@ -298,7 +298,7 @@ fn hidden(case: &CaseLine) -> Option<String> {
         Some(share) => {
             format!("Overlap hides {} of the communication of {}: {times}{slower}.", percent(share), label(case))
         }
-        None => format!("There is nothing to hide in {}: {times}.", label(case)),
+        None => format!("What communication costs in {} does not stand out from noise: {times}.", label(case)),
     })
 }
 
