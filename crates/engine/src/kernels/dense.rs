@@ -17,7 +17,7 @@ use crate::op::{Attention, Dense};
 pub use matmul::{Multiplier, multiplier};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use {
-    matmul::{parts, parts_scratch, parts_serve},
+    matmul::{bf16x6_product, bf16x6_scratch, bf16x6_serves},
     packed::bf16x6::{Items, Operand, vectors_of},
     product::{Matrix, Size},
 };

@@ -1,7 +1,6 @@
 //! Numbers as text.
 
-/// Three significant digits, fewer below 0.1: `0.0144`, `0.914`, `72.0`, `1,320`; `4.79e-5` where four decimals would be
-/// mostly zeros.
+/// Three significant digits: `4.79e-4`, `0.0144`, `0.914`, `72.0`, `1,320`.
 pub(crate) fn significant(value: f64) -> String {
     let magnitude = value.abs();
     if magnitude == 0.0 {
@@ -10,7 +9,7 @@ pub(crate) fn significant(value: f64) -> String {
     if magnitude >= 999.5 {
         return thousands(value.round());
     }
-    if magnitude < 0.000_995 {
+    if magnitude < 0.000_999_5 {
         return format!("{value:.2e}");
     }
     let decimals = match magnitude {
@@ -18,7 +17,8 @@ pub(crate) fn significant(value: f64) -> String {
         m if m >= 9.995 => 1,
         m if m >= 0.9995 => 2,
         m if m >= 0.09995 => 3,
-        _ => 4,
+        m if m >= 0.009_995 => 4,
+        _ => 5,
     };
     format!("{value:.decimals$}")
 }
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn three_digits_and_no_more() {
         let written: Vec<String> =
-            [0.0, 4.786e-5, 0.000_99, 0.000_999, 0.01234, 0.1234, 1.234, 12.34, 99.96, 123.4, 999.6, 1234567.0]
+            [0.0, 4.786e-5, 0.000_99, 0.004_8, 0.01234, 0.1234, 1.234, 12.34, 99.96, 123.4, 999.6, 1234567.0]
                 .map(significant)
                 .to_vec();
         assert_eq!(
@@ -76,7 +76,7 @@ mod tests {
                 "0",
                 "4.79e-5",
                 "9.90e-4",
-                "0.0010",
+                "0.00480",
                 "0.0123",
                 "0.123",
                 "1.23",

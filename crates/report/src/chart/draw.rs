@@ -1,4 +1,4 @@
-//! Lays a [`ChartSpec`] out: title, axes, bands, lines, markers, and a label at each line's end.
+//! Lays a [`ChartSpec`] out: title, axes, bands, lines, markers, and a label at each line's end, or all below.
 
 use super::axis::{self, text};
 use super::font::{self, Weight};

@@ -195,7 +195,7 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
     let need = sizes.into_iter().map(need).max().unwrap_or(0);
     #[cfg(target_arch = "x86_64")]
     if bytes == 4 {
-        return need.max(parts_scratch(Size { m: op.m, n: op.n, k: op.k }, threads));
+        return need.max(bf16x6_scratch(Size { m: op.m, n: op.n, k: op.k }, threads));
     }
     need
 }
@@ -277,22 +277,22 @@ fn parts_plan(size: Size, threads: usize) -> (bf16x6::Plan, usize) {
 
 /// Whether f32 is multiplied as products of bf16 here, in products of this size.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn parts_serve(size: Size, matmul: Matmul) -> bool {
+pub(crate) fn bf16x6_serves(size: Size, matmul: Matmul) -> bool {
     Kernel::all::<f32>().contains(&Kernel::Bf16x6) && Kernel::Bf16x6.suits(size, matmul)
 }
 
-/// Scratch bytes of a part of [`parts`].
+/// Scratch bytes of a thread of [`bf16x6_product`].
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn parts_scratch(size: Size, threads: usize) -> usize {
+pub(crate) fn bf16x6_scratch(size: Size, threads: usize) -> usize {
     4 * parts_plan(size, threads).0.total()
 }
 
 /// `c = a b` of f32 as products of bf16, or `c +=` with `accumulate`, with operands in whatever order they lie.
 ///
 /// # Safety
-/// [`parts_serve`]; the operands are as large as `size` says, c (row-major) overlaps neither, and nobody else uses it.
+/// [`bf16x6_serves`]; the operands are as large as `size` says, c (row-major) overlaps neither, and nobody else uses it.
 #[cfg(target_arch = "x86_64")]
-pub(crate) unsafe fn parts<A: bf16x6::Operand, B: bf16x6::Operand>(
+pub(crate) unsafe fn bf16x6_product<A: bf16x6::Operand, B: bf16x6::Operand>(
     size: Size,
     a: A,
     b: B,
@@ -306,7 +306,7 @@ pub(crate) unsafe fn parts<A: bf16x6::Operand, B: bf16x6::Operand>(
 }
 
 /// # Safety
-/// As [`parts`].
+/// As [`bf16x6_product`].
 #[cfg(target_arch = "x86_64")]
 unsafe fn in_parts<A: bf16x6::Operand, B: bf16x6::Operand>(product: &bf16x6::Product<A, B>, context: &Context<'_>) {
     let (plan, threads) = parts_plan(product.size, context.threads);

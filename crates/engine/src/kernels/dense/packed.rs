@@ -161,6 +161,7 @@ impl<E: Unit> Job<E> {
         Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
     }
 
+    /// See [`far`].
     fn far(&self) -> bool {
         let Output::Wide(c) = self.c else { return false };
         far(c, self.many, self.accumulate)

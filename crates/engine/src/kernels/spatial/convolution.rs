@@ -22,13 +22,9 @@ use super::{direct, gathered};
 /// # Safety
 /// As [`crate::execute`].
 pub(super) unsafe fn run<E: Convolved>(op: &Spatial, memory: &Memory, context: &Context<'_>) {
-    match Way::of(op, E::DTYPE, context.matmul) {
+    if let Some((product, _)) = product_on_amx(op, E::DTYPE, context.matmul) {
         // SAFETY: the caller's.
-        Way::Product(product) => return unsafe { dense::run(&product, memory, context) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller's.
-        Way::Gathered => return unsafe { run_gathered(op, memory, context) },
-        Way::Own => {}
+        return unsafe { dense::run(&product, memory, context) };
     }
     // SAFETY: the caller's: views of one operation do not overlap, and nobody else uses them.
     unsafe {
@@ -56,85 +52,36 @@ pub(super) unsafe fn run<E: Convolved>(op: &Spatial, memory: &Memory, context: &
     }
 }
 
-/// How a convolution is computed.
-enum Way {
-    /// As this product, by AMX.
-    Product(Dense),
-    /// As a product of what it gathers, by AMX: [`gathered`].
-    #[cfg(target_arch = "x86_64")]
-    Gathered,
-    /// By kernels of convolution, which multiply f32, whatever they are given, or f64.
-    Own,
-}
-
-impl Way {
-    fn of(op: &Spatial, precision: Dtype, matmul: Matmul) -> Self {
-        if let Some(product) = product(op) {
-            // Products of bf16 by AVX-512 take 1.2 to 1.3 times as long as direct kernels.
-            let amx = [Multiplier::Bf16x6, Multiplier::AmxBf16];
-            let by = dense::multiplier_of(&product, precision, matmul);
-            return if amx.contains(&by) { Self::Product(product) } else { Self::Own };
-        }
-        #[cfg(target_arch = "x86_64")]
-        if precision == Dtype::F32 && is_gathered(op, matmul) {
-            return Self::Gathered;
-        }
-        Self::Own
-    }
-}
-
-/// What multiplies.
+/// What multiplies: kernels of convolution multiply f32, whatever they are given, or f64.
 pub(super) fn multiplier_of(op: &Spatial, precision: Dtype, matmul: Matmul) -> Multiplier {
-    match Way::of(op, precision, matmul) {
-        Way::Product(product) => dense::multiplier_of(&product, precision, matmul),
+    match product_on_amx(op, precision, matmul) {
+        Some((_, by)) => by,
         #[cfg(target_arch = "x86_64")]
-        Way::Gathered => Multiplier::Bf16x6,
-        Way::Own => Multiplier::Fma,
+        None if precision == Dtype::F32 && is_gathered(op, matmul) => Multiplier::Bf16x6,
+        None => Multiplier::Fma,
     }
 }
 
+/// The matrix product that a convolution is computed as, if AMX multiplies it. Those of bf16 by AVX-512 take 1.2 to 1.3 times as
+/// long as direct kernels.
+fn product_on_amx(op: &Spatial, precision: Dtype, matmul: Matmul) -> Option<(Dense, Multiplier)> {
+    let product = product(op)?;
+    let by = dense::multiplier_of(&product, precision, matmul);
+    [Multiplier::Bf16x6, Multiplier::AmxBf16].contains(&by).then_some((product, by))
+}
+
+/// Whether f32 is a product of what it gathers: in all of its passes, or in none.
 #[cfg(target_arch = "x86_64")]
 fn is_gathered(op: &Spatial, matmul: Matmul) -> bool {
     match op {
-        Spatial::ConvForward { shape, batch, .. } => gathered::correlates(&Pass::forward(shape, *batch), matmul),
+        Spatial::ConvForward { shape, batch, .. } => gathered::correlate_serves(&Pass::forward(shape, *batch), matmul),
         Spatial::ConvBackwardInput { shape, batch, .. } => {
-            // Of several passes each writes to places of its own between the others'.
-            let mut passes = Pass::backward(shape, *batch);
-            passes.next().is_some_and(|pass| gathered::correlates(&pass, matmul)) && passes.next().is_none()
+            Pass::backward(shape, *batch).all(|pass| gathered::correlate_serves(&pass, matmul))
         }
         Spatial::ConvBackwardWeight { shape, batch, .. } => {
-            gathered::has_gradient(&Pass::forward(shape, *batch), matmul)
+            gathered::gradient_serves(&Pass::forward(shape, *batch), matmul)
         }
         _ => false,
-    }
-}
-
-/// # Safety
-/// As [`run`]; the operation is of f32.
-#[cfg(target_arch = "x86_64")]
-unsafe fn run_gathered(op: &Spatial, memory: &Memory, context: &Context<'_>) {
-    // SAFETY: the caller's: views of one operation do not overlap, and nobody else uses them.
-    unsafe {
-        match op {
-            Spatial::ConvForward { shape, batch, x, weight, y } => {
-                let (x, weight, y) = (memory.read(*x), memory.read(*weight), memory.write(*y));
-                check(shape, *batch, x, weight, y);
-                gathered::correlate(&Pass::forward(shape, *batch), x, weight, y, false, context);
-            }
-            Spatial::ConvBackwardInput { shape, batch, dy, weight, dx, accumulate } => {
-                let (dy, weight, dx) = (memory.read(*dy), memory.read(*weight), memory.write(*dx));
-                check(shape, *batch, dx, weight, dy);
-                for pass in Pass::backward(shape, *batch) {
-                    gathered::correlate(&pass, dy, weight, dx, *accumulate, context);
-                }
-            }
-            Spatial::ConvBackwardWeight { shape, batch, x, dy, d_weight, accumulate } => {
-                let (x, dy, d_weight) = (memory.read(*x), memory.read(*dy), memory.write(*d_weight));
-                check(shape, *batch, x, d_weight, dy);
-                gathered::gradient(&Pass::forward(shape, *batch), x, dy, d_weight, *accumulate, context);
-            }
-            other => unreachable!("{other:?} is no convolution"),
-        }
     }
 }
 
@@ -207,40 +154,77 @@ pub(super) trait Convolved: Element {
 
 impl Convolved for f64 {}
 
-macro_rules! direct {
+impl Convolved for f32 {
+    fn correlate(pass: &Pass, x: &[f32], weight: &[f32], y: &mut [f32], accumulate: bool, context: &Context<'_>) {
+        #[cfg(target_arch = "x86_64")]
+        if gathered::correlate_serves(pass, context.matmul) {
+            return gathered::correlate(pass, x, weight, y, accumulate, context);
+        }
+        correlate(pass, x, weight, y, accumulate, context);
+    }
+
+    fn gradient(pass: &Pass, x: &[f32], dy: &[f32], d_weight: &mut [f32], accumulate: bool, context: &Context<'_>) {
+        #[cfg(target_arch = "x86_64")]
+        if gathered::gradient_serves(pass, context.matmul) {
+            return gathered::gradient(pass, x, dy, d_weight, accumulate, context);
+        }
+        gradient(pass, x, dy, d_weight, accumulate, context);
+    }
+}
+
+macro_rules! widened {
     ($($type:ty)*) => {$(
         impl Convolved for $type {
             fn correlate(pass: &Pass, x: &[Self], weight: &[Self], y: &mut [Self], accumulate: bool, context: &Context<'_>) {
-                #[cfg(target_arch = "x86_64")]
-                if direct::serves(size_of::<Self>()) {
-                    return direct::correlate(pass, x, weight, y, accumulate, context);
-                }
-                portable::correlate(pass, x, weight, y, accumulate, context);
+                correlate(pass, x, weight, y, accumulate, context);
             }
 
-            fn gradient(
-                pass: &Pass,
-                x: &[Self],
-                dy: &[Self],
-                d_weight: &mut [f32],
-                accumulate: bool,
-                context: &Context<'_>,
-            ) {
-                #[cfg(target_arch = "x86_64")]
-                if direct::serves(size_of::<Self>()) {
-                    return direct::gradient(pass, x, dy, d_weight, accumulate, context);
-                }
-                portable::gradient(pass, x, dy, d_weight, accumulate, context);
+            fn gradient(pass: &Pass, x: &[Self], dy: &[Self], d_weight: &mut [f32], accumulate: bool, context: &Context<'_>) {
+                gradient(pass, x, dy, d_weight, accumulate, context);
             }
         }
     )*};
 }
 
-direct!(f32 bf16 f16);
+widened!(bf16 f16);
+
+/// By direct kernels, where the CPU has what they need.
+fn correlate<E: Element<Wide = f32>>(
+    pass: &Pass,
+    x: &[E],
+    weight: &[E],
+    y: &mut [E],
+    accumulate: bool,
+    context: &Context<'_>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if direct::serves(size_of::<E>()) {
+        return direct::correlate(pass, x, weight, y, accumulate, context);
+    }
+    portable::correlate(pass, x, weight, y, accumulate, context);
+}
+
+/// As [`correlate`].
+fn gradient<E: Element<Wide = f32>>(
+    pass: &Pass,
+    x: &[E],
+    dy: &[E],
+    d_weight: &mut [f32],
+    accumulate: bool,
+    context: &Context<'_>,
+) {
+    #[cfg(target_arch = "x86_64")]
+    if direct::serves(size_of::<E>()) {
+        return direct::gradient(pass, x, dy, d_weight, accumulate, context);
+    }
+    portable::gradient(pass, x, dy, d_weight, accumulate, context);
+}
 
 /// Scratch bytes of one part, of the way that takes most; None for what is no convolution.
 pub(super) fn scratch_bytes(op: &Spatial, bytes: usize, threads: usize) -> Option<usize> {
-    let product = product(op).map_or(0, |product| dense::scratch_bytes(&product, bytes, threads));
+    let precision = if bytes == 2 { Dtype::Bf16 } else { Dtype::F32 };
+    let product = product_on_amx(op, precision, Matmul::Auto).filter(|_| bytes <= 4);
+    let product = product.map_or(0, |(product, _)| dense::scratch_bytes(&product, bytes, threads));
     Some(own_scratch_bytes(op, bytes, threads)?.max(product))
 }
 

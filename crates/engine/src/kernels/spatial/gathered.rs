@@ -6,7 +6,7 @@ use std::arch::x86_64::__m512i;
 
 use super::pass::{Axis, Pass};
 use crate::context::{Context, Matmul};
-use crate::kernels::dense::{Items, Matrix, Operand, Size, parts, parts_scratch, parts_serve, vectors_of};
+use crate::kernels::dense::{Items, Matrix, Operand, Size, bf16x6_product, bf16x6_scratch, bf16x6_serves, vectors_of};
 
 /// Numbers of a vector: what lies together has a multiple of as many.
 const LANES: usize = 16;
@@ -26,19 +26,6 @@ struct Gathered<'a> {
 // SAFETY: an address; who may touch the memory is said where it is used.
 unsafe impl Sync for Gathered<'_> {}
 
-/// Quotient and remainder: of 32 bits, which takes a third of the time that 64 bits take.
-#[inline(always)]
-fn divided(number: usize, by: usize) -> (usize, usize) {
-    let (number, by) = (number as u32, by as u32);
-    ((number / by) as usize, (number % by) as usize)
-}
-
-/// Where tap `tap` of output 0 lies.
-#[inline(always)]
-fn tapped(axis: &Axis, tap: usize) -> isize {
-    axis.first + axis.toward * tap as isize
-}
-
 impl Operand for Gathered<'_> {
     #[inline(always)]
     fn by_item(self) -> bool {
@@ -54,25 +41,19 @@ impl Operand for Gathered<'_> {
             // SAFETY: the caller's; nothing is read.
             return unsafe { vectors_of(|_| NOTHING.as_ptr(), 0, 0) };
         }
-        let (tap, channel) = divided(column, *channels);
-        let (ty, tx) = divided(tap, across.taps);
-        let (row, mut x) = divided(pixel, across.out);
-        let (mut image, mut y) = divided(row, rows.out);
-        let (first_y, first_x) = (tapped(rows, ty), tapped(across, tx));
-        let place = |image: usize, y: usize, x: usize| {
-            let (y, x) = (first_y + (y * rows.step) as isize, first_x + (x * across.step) as isize);
-            let inside = (y as usize) < rows.size && (x as usize) < across.size;
-            // What lies outside wraps around to somewhere, and is not read.
-            let pixel = (image * rows.size).wrapping_add(y as usize).wrapping_mul(across.size).wrapping_add(x as usize);
-            let at = self.at.wrapping_add(pixel.wrapping_mul(*channels).wrapping_add(channel));
-            if inside { at } else { NOTHING.as_ptr() }
+        let (tap, channel) = (column / channels, column % channels);
+        let (ty, tx) = (tap / across.taps, tap % across.taps);
+        let (row, mut x) = (pixel / across.out, pixel % across.out);
+        let (mut image, mut y) = (row / rows.out, row % rows.out);
+        let place = |image: usize, y: usize, x: usize| match (rows.source(y, ty), across.source(x, tx)) {
+            (Some(y), Some(x)) => {
+                self.at.wrapping_add(((image * rows.size + y) * across.size + x) * channels + channel)
+            }
+            _ => NOTHING.as_ptr(),
         };
         // Pixels of one row that see no padding lie at equal distances.
-        let inside = |axis: &Axis, first: isize, from: usize, last: usize| {
-            first + (from * axis.step) as isize >= 0 && first + ((last * axis.step) as isize) < axis.size as isize
-        };
         let last = x + LANES - 1;
-        if last < across.out && inside(rows, first_y, y, y) && inside(across, first_x, x, last) {
+        if last < across.out && [x, last].iter().all(|x| place(image, y, *x) != NOTHING.as_ptr()) {
             let (from, apart) = (place(image, y, x), across.step * channels);
             // SAFETY: as below.
             return unsafe { vectors_of(|r| from.wrapping_add(r * apart), pixels, LANES) };
@@ -98,7 +79,8 @@ impl Operand for Gathered<'_> {
     }
 }
 
-/// The weights of a pass, as a matrix of taps and source channels by output channels, which are its items.
+/// The weights of a backward pass, as a matrix of taps and source channels by output channels, which are its items. (Those
+/// of a forward pass are a matrix as they lie.)
 #[derive(Clone, Copy)]
 struct Weights<'a> {
     at: *const f32,
@@ -108,74 +90,68 @@ struct Weights<'a> {
 // SAFETY: as above.
 unsafe impl Sync for Weights<'_> {}
 
-impl Weights<'_> {
-    fn place(self, output: usize, number: usize) -> *const f32 {
-        let Pass { x: across, channels, weights, .. } = self.pass;
-        let (tap, channel) = divided(number, *channels);
-        let (ty, tx) = divided(tap, across.taps);
-        self.at.wrapping_add(self.pass.weight(ty, tx) + channel * weights.channel + output * weights.output)
-    }
-}
-
 impl Operand for Weights<'_> {
     #[inline(always)]
     fn by_item(self) -> bool {
-        self.pass.weights.channel == 1
+        false
     }
 
     #[inline(always)]
     unsafe fn vectors(self, item: usize, number: usize, items: usize, depth: usize) -> [__m512i; 16] {
-        let weights = self.pass.weights;
-        let (vectors, each, apart) =
-            if self.by_item() { (items, depth, weights.output) } else { (depth, items, weights.channel) };
-        let from = self.place(item, number);
+        let Pass { x: across, channels, weights, .. } = self.pass;
+        let (tap, channel) = (number / channels, number % channels);
+        let tap = self.pass.weight(tap / across.taps, tap % across.taps);
+        let from = self.at.wrapping_add(tap + channel * weights.channel + item * weights.output);
         // SAFETY: the caller's; 16 numbers are of one tap, as channels come in whole vectors.
-        unsafe { vectors_of(|r| from.wrapping_add(r * apart), vectors, each) }
+        unsafe { vectors_of(|r| from.wrapping_add(r * weights.channel), depth, items) }
     }
 
+    /// What follows in memory is of other taps.
     fn ahead(self, _: usize, _: usize) -> Option<Matrix<f32>> {
         None
     }
 }
 
-/// Whether passes of this form are computed so: channels that lie together fill vectors, outputs lie in order, and what is
-/// gathered is counted in 32 bits.
+/// Whether passes of this form are computed so: channels that lie together fill vectors, and outputs lie in order.
 fn fits(pass: &Pass) -> bool {
     let whole = |axis: &Axis, size: usize| axis.place == (0, 1) && axis.out == size;
     let (height, width) = pass.image;
-    let gathered = pass.rows() * pass.x.out;
-    pass.channels.is_multiple_of(LANES)
-        && whole(&pass.y, height)
-        && whole(&pass.x, width)
-        && u32::try_from(gathered.max(pass.depth())).is_ok()
+    pass.channels.is_multiple_of(LANES) && whole(&pass.y, height) && whole(&pass.x, width)
 }
 
-fn correlated(pass: &Pass) -> Size {
+fn correlate_size(pass: &Pass) -> Size {
     Size { m: pass.rows() * pass.x.out, n: pass.outputs, k: pass.depth() }
 }
 
-fn gradient_of(pass: &Pass) -> Size {
+fn gradient_size(pass: &Pass) -> Size {
     Size { m: pass.outputs, n: pass.depth(), k: pass.rows() * pass.x.out }
 }
 
 /// Whether [`correlate`] serves.
-pub(super) fn correlates(pass: &Pass, matmul: Matmul) -> bool {
-    fits(pass) && parts_serve(correlated(pass), matmul)
+pub(super) fn correlate_serves(pass: &Pass, matmul: Matmul) -> bool {
+    fits(pass) && bf16x6_serves(correlate_size(pass), matmul)
 }
 
 /// Whether [`gradient`] serves.
-pub(super) fn has_gradient(pass: &Pass, matmul: Matmul) -> bool {
-    fits(pass) && parts_serve(gradient_of(pass), matmul)
+pub(super) fn gradient_serves(pass: &Pass, matmul: Matmul) -> bool {
+    fits(pass) && bf16x6_serves(gradient_size(pass), matmul)
 }
 
 /// Scratch bytes of a part, if it serves.
 pub(super) fn correlate_scratch(pass: &Pass, threads: usize) -> usize {
-    if correlates(pass, Matmul::Auto) { parts_scratch(correlated(pass), threads) } else { 0 }
+    if correlate_serves(pass, Matmul::Auto) { bf16x6_scratch(correlate_size(pass), threads) } else { 0 }
 }
 
 /// Scratch bytes of a part, if it serves.
 pub(super) fn gradient_scratch(pass: &Pass, threads: usize) -> usize {
-    if has_gradient(pass, Matmul::Auto) { parts_scratch(gradient_of(pass), threads) } else { 0 }
+    if gradient_serves(pass, Matmul::Auto) { bf16x6_scratch(gradient_size(pass), threads) } else { 0 }
+}
+
+/// The kernels read and write by the shape alone.
+fn check(pass: &Pass, x: &[f32], weight: &[f32], y: &[f32]) {
+    assert_eq!(x.len(), pass.batch * pass.y.size * pass.x.size * pass.channels, "x of {pass:?}");
+    assert_eq!(y.len(), pass.batch * pass.image.0 * pass.image.1 * pass.outputs, "y of {pass:?}");
+    assert_eq!(weight.len(), pass.kernel * pass.kernel * pass.channels * pass.outputs, "weight of {pass:?}");
 }
 
 /// `y = x * weight`, or +=.
@@ -187,11 +163,20 @@ pub(super) fn correlate(
     accumulate: bool,
     context: &Context<'_>,
 ) {
-    assert!(correlates(pass, context.matmul), "{pass:?}");
+    assert!(correlate_serves(pass, context.matmul), "{pass:?}");
+    check(pass, x, weight, y);
+    let (size, depth) = (correlate_size(pass), pass.depth());
     let a = Gathered { at: x.as_ptr(), pass, by_pixel: true };
-    let b = Weights { at: weight.as_ptr(), pass };
-    // SAFETY: it serves; slices are as long as the shape says, which the caller has checked.
-    unsafe { parts(correlated(pass), a, b, Matrix::rows(y.as_mut_ptr(), pass.outputs), accumulate, context) }
+    let c = Matrix::rows(y.as_mut_ptr(), pass.outputs);
+    // SAFETY: it serves, and slices are as long as the pass says.
+    unsafe {
+        if (pass.weights.channel, pass.weights.output) == (1, depth) {
+            let b = Items::columns(Matrix::rows(weight.as_ptr().cast_mut(), depth).transposed());
+            bf16x6_product(size, a, b, c, accumulate, context);
+        } else {
+            bf16x6_product(size, a, Weights { at: weight.as_ptr(), pass }, c, accumulate, context);
+        }
+    }
 }
 
 /// Gradient of the weight of a forward pass.
@@ -203,9 +188,11 @@ pub(super) fn gradient(
     accumulate: bool,
     context: &Context<'_>,
 ) {
-    assert!(has_gradient(pass, context.matmul), "{pass:?}");
+    assert!(gradient_serves(pass, context.matmul), "{pass:?}");
+    check(pass, x, d_weight, dy);
     let a = Items::rows(Matrix::rows(dy.as_ptr().cast_mut(), pass.outputs).transposed());
     let b = Gathered { at: x.as_ptr(), pass, by_pixel: false };
+    let c = Matrix::rows(d_weight.as_mut_ptr(), pass.depth());
     // SAFETY: as above.
-    unsafe { parts(gradient_of(pass), a, b, Matrix::rows(d_weight.as_mut_ptr(), pass.depth()), accumulate, context) }
+    unsafe { bf16x6_product(gradient_size(pass), a, b, c, accumulate, context) }
 }

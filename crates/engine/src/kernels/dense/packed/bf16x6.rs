@@ -174,7 +174,7 @@ pub(in super::super) struct Product<A, B> {
     pub(in super::super) b: B,
     /// Row-major.
     pub(in super::super) c: Matrix<f32>,
-    /// Written to every row first.
+    /// What rows begin with; not with `accumulate`.
     pub(in super::super) bias: Option<*const f32>,
     /// Add to what c holds.
     pub(in super::super) accumulate: bool,

@@ -202,6 +202,11 @@ fn what_is_gathered_is_right() {
         (32, 64, 2, 3, 3, 17, 5, 2),
         (144, 96, 3, 1, 0, 8, 8, 2),
         (128, 256, 3, 1, 2, 4, 4, 2),
+        // Rows of more than a vector, in several images and in steps.
+        (32, 48, 3, 2, 1, 35, 37, 2),
+        (32, 32, 3, 1, 1, 18, 20, 3),
+        // The gradient of the weight cut by rows, in several passes over pixels.
+        (32, 96, 1, 2, 0, 33, 35, 2),
     ] {
         let shape = Conv2d { inputs, outputs, kernel, stride, padding, height, width };
         for (matmul, threads, accumulate) in [(Matmul::Auto, 1, true), (Matmul::Auto, 2, false), (Matmul::Fma, 2, true)]
@@ -212,27 +217,44 @@ fn what_is_gathered_is_right() {
 }
 
 /// What is said to multiply: of one tap what would multiply these matrices, if it is AMX; of what else f32 gathers, AMX as
-/// well; of all else multiply-additions.
+/// well; of all else multiply-additions. What a gradient of the input sums over are outputs.
 #[test]
 fn what_multiplies_is_told() {
     let mut lab = Lab::default();
     let view = lab.buffer(Dtype::F32, &[0.0]);
-    let by = |kernel: usize, stride: usize, padding: usize, inputs: usize, precision: Dtype, matmul: Matmul| {
-        let shape = Conv2d { inputs, outputs: 64, kernel, stride, padding, height: 16, width: 16 };
-        multiplier_of(&Spatial::ConvForward { shape, batch: 1, x: view, weight: view, y: view }, precision, matmul)
-    };
+    let by =
+        |[kernel, stride, padding]: [usize; 3], [inputs, outputs]: [usize; 2], precision: Dtype, matmul: Matmul| {
+            let shape = Conv2d { inputs, outputs, kernel, stride, padding, height: 16, width: 16 };
+            [
+                Spatial::ConvForward { shape: shape.clone(), batch: 1, x: view, weight: view, y: view },
+                Spatial::ConvBackwardInput {
+                    shape: shape.clone(),
+                    batch: 1,
+                    dy: view,
+                    weight: view,
+                    dx: view,
+                    accumulate: false,
+                },
+                Spatial::ConvBackwardWeight { shape, batch: 1, x: view, dy: view, d_weight: view, accumulate: false },
+            ]
+            .map(|op| multiplier_of(&op, precision, matmul))
+        };
+    let fma = Multiplier::Fma;
     for (precision, matmul) in [(Dtype::F32, Matmul::Auto), (Dtype::F32, Matmul::Fma), (Dtype::Bf16, Matmul::Auto)] {
         let fastest = crate::multiplier(precision, matmul).unwrap();
-        let expected = if fastest == Multiplier::Avx512Bf16 { Multiplier::Fma } else { fastest };
-        assert_eq!(by(1, 1, 0, 64, precision, matmul), expected, "{precision} {matmul}");
-        let gathered = if precision == Dtype::F32 { fastest } else { Multiplier::Fma };
-        for (kernel, stride, padding) in [(3, 1, 1), (1, 2, 0), (1, 1, 1)] {
-            assert_eq!(by(kernel, stride, padding, 64, precision, matmul), gathered);
-            assert_eq!(by(kernel, stride, padding, 40, precision, matmul), Multiplier::Fma, "no whole vectors");
-        }
+        let whole = if fastest == Multiplier::Avx512Bf16 { fma } else { fastest };
+        let gathered = if precision == Dtype::F32 { fastest } else { fma };
+        let by = |form, channels| by(form, channels, precision, matmul);
+        assert_eq!(by([1, 1, 0], [64, 64]), [whole; 3], "{precision} {matmul}");
+        assert_eq!(by([1, 1, 0], [40, 72]), [whole; 3], "{precision} {matmul}");
+        assert_eq!(by([3, 1, 1], [64, 64]), [gathered; 3]);
+        assert_eq!(by([1, 1, 1], [64, 64]), [gathered; 3]);
+        assert_eq!(by([3, 2, 1], [64, 64]), [gathered, fma, gathered], "places between others'");
+        assert_eq!(by([3, 1, 1], [64, 40]), [gathered, fma, gathered], "no whole vectors of outputs");
+        assert_eq!(by([3, 1, 1], [40, 64]), [fma, gathered, fma], "no whole vectors of inputs");
     }
-    assert_eq!(by(1, 1, 0, 16, Dtype::F32, Matmul::Auto), Multiplier::Fma, "too few channels");
-    assert_eq!(by(1, 1, 0, 64, Dtype::F64, Matmul::Auto), Multiplier::Fma);
+    assert_eq!(by([1, 1, 0], [16, 64], Dtype::F32, Matmul::Auto), [fma; 3], "too few channels");
+    assert_eq!(by([3, 1, 1], [64, 64], Dtype::F64, Matmul::Auto), [fma; 3]);
 }
 
 #[test]

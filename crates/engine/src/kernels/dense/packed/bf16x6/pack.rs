@@ -12,8 +12,8 @@ pub(crate) trait Operand: Copy + Sync {
     /// Whether 16 numbers that lie together are an item's; else they are one number of each of 16 items.
     fn by_item(self) -> bool;
 
-    /// 16 items from `item` on, of which `items` exist, by 16 numbers from `number` on, of which `depth` exist, as 16
-    /// vectors of what lies together; what does not exist is zero.
+    /// 16 items from `item` on by 16 numbers from `number` on, as 16 vectors of what lies together; zero for what is beyond
+    /// the `items` and the `depth` numbers that are left from there: more than 16, fewer, or none.
     ///
     /// # Safety
     /// The CPU has AVX-512 F, BW and VL; what exists is readable.
