@@ -170,7 +170,8 @@ impl<E: Unit> Job<E> {
 
 /// Whether results, of which these may be a part, go to memory past the caches, where one call of a kernel completes each of
 /// them. Otherwise each line is read before it is written: gradients of weights are products of few units that write more
-/// than they read, and take a fifth less time so.
+/// than they read, and take a fifth less time so. What convolutions write is read soon after, but their steps take as long
+/// either way.
 fn far(c: Matrix<f32>, many: bool, accumulate: bool) -> bool {
     let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);
     lines && many && !accumulate
