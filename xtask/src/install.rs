@@ -5,8 +5,9 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A program that some tests use when it is there.
+/// A program or library that some tests use when it is there.
 struct Part {
+    /// On the search path; a library as its place below the system's folder of them.
     program: &'static str,
     /// The Debian package that holds it.
     package: &'static str,
@@ -19,6 +20,7 @@ static PARTS: &[Part] = &[
     Part { program: "mpirun.mpich", package: "mpich" },
     Part { program: "slurmctld", package: "slurm-wlm" },
     Part { program: "munged", package: "munge" },
+    Part { program: "pmix2/lib/libpmix.so", package: "libpmix-dev" },
 ];
 
 /// Installs what is missing and used. Returns why a part is still missing, a `NAME: reason` each.
@@ -52,10 +54,11 @@ fn names(folder: &Path, literal: &str) -> bool {
     })
 }
 
-/// Whether the search path holds the program.
+/// Whether the search path holds the program, or the system's folder of libraries the library.
 pub(crate) fn is_there(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+    let libraries = format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    std::env::split_paths(&folders).chain([libraries.into()]).any(|folder| folder.join(program).is_file())
 }
 
 fn install(package: &str) -> Result<(), String> {
