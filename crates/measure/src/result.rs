@@ -42,6 +42,9 @@ pub fn case_line(case: &Case, settings: &Settings, launches: &[Launch], about: C
     line.calls_per_sample = launches.last().map(|launch| u64::from(launch.calls));
     line.launches = Some(launches.len() as u32);
     line.per_rank_median_s = Some(per_rank(launches));
+    if let [_, _, ..] = series.as_slice() {
+        line.per_launch_median_s = series.iter().map(|launch| median(launch)).collect();
+    }
     line.clocks = launches.last().map(|launch| launch.clocks.clone()).unwrap_or_default();
     let apart = launches.iter().filter_map(|launch| launch.starts_apart_ns).reduce(f64::max);
     line.starts_apart_s = apart.map(|ns| ns / 1e9);

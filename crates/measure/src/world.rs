@@ -288,4 +288,9 @@ pub trait Starter {
     /// # Errors
     /// The verdict, when they do not come up.
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict>;
+
+    /// Whether a world may be started while others are alive.
+    fn several(&self) -> bool {
+        true
+    }
 }

@@ -54,6 +54,9 @@ pub struct Field {
     pub shown: Shown,
     /// Whether cases that differ in it need different rank processes.
     pub world: bool,
+    /// Whether it says how something is done and not what: cases that differ in nothing else, their worlds aside, are held
+    /// against each other.
+    pub how: bool,
 }
 
 /// Whether more is better.
@@ -165,7 +168,7 @@ mod tests {
     #[test]
     fn a_wrong_declaration_is_noticed() {
         const fn field(name: &'static str, kind: Kind, default: Option<&'static str>) -> Field {
-            Field { name, kind, default, unit: "", doc: "", shown: Shown::Always, world: false }
+            Field { name, kind, default, unit: "", doc: "", shown: Shown::Always, world: false, how: false }
         }
         const FIELDS: &[Field] = &[
             field("ranks", Kind::Whole(1, 4), Some("5")),

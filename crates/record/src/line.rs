@@ -112,6 +112,10 @@ pub struct CaseLine {
     /// Median of each rank's own samples, in rank order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_rank_median_s: Option<Vec<f64>>,
+    /// Median of the samples of each launch, in their order, where there were several: cases of one run that were launched
+    /// together are compared launch by launch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub per_launch_median_s: Vec<f64>,
     /// Clocks of the other hosts; empty where ranks were on one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<HostClock>,
@@ -164,6 +168,7 @@ impl CaseLine {
             launches: None,
             time_s: None,
             per_rank_median_s: None,
+            per_launch_median_s: Vec::new(),
             clocks: Vec::new(),
             starts_apart_s: None,
             metrics: Map::new(),

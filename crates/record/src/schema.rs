@@ -198,6 +198,7 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "launches": count,
         "time_s": {"type": "object", "required": time.keys().collect::<Vec<_>>(), "properties": time},
         "per_rank_median_s": {"type": "array", "items": number},
+        "per_launch_median_s": {"type": "array", "items": number},
         "clocks": {"type": "array", "items": {
             "description": "clocks of the other hosts against that of rank 0's",
             "type": "object",

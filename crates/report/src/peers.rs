@@ -17,6 +17,9 @@ const SAME: [&str; 6] = ["dtype", "reduce", "in_place", "touch", "mode", "root"]
 /// What must be equal also where only one says it: several operations in flight are no peer of one that is waited for.
 const SAME_OR_ABSENT: [&str; 2] = ["call", "in_flight"];
 
+/// Of the bootstrap: a report says the same whenever it is written.
+const SEED: u64 = 1;
+
 /// How training is done, and not what is trained: may differ between ours and a peer's.
 const HOW: [&str; 6] = ["python", "bind", "gradient_as_bucket_view", "static_graph", "compile", "bucket"];
 
@@ -26,12 +29,17 @@ struct Pair<'o> {
     ours: &'o Measured<'o>,
     peer: &'o Configuration<'o>,
     theirs: &'o Measured<'o>,
+    ratio: Estimate,
 }
 
-impl Pair<'_> {
-    /// The peer's time over ours.
-    fn ratio(&self) -> Estimate {
-        self.theirs.time.over(&self.ours.time)
+/// Their time over ours: launch by launch where both were launched as often, each time one after the other.
+fn ratio(theirs: &Measured, ours: &Measured) -> Estimate {
+    let (a, b) = (&theirs.case.per_launch_median_s, &ours.case.per_launch_median_s);
+    let usable = |medians: &[f64]| medians.iter().all(|median| median.is_finite() && *median > 0.0);
+    let paired = (a.len() == b.len() && usable(a) && usable(b)).then(|| stats::paired_ratio_interval(a, b, SEED));
+    match paired.flatten() {
+        Some(ratio) => Estimate { mid: ratio.ratio, low: ratio.interval.low, high: ratio.interval.high },
+        None => theirs.time.over(&ours.time),
     }
 }
 
@@ -58,9 +66,9 @@ fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
             let peers = operation.configurations.iter().filter(is_peer).filter(comparable);
             let same = |peer: &'o Configuration<'o>| {
                 let theirs = peer.points.iter().find(|theirs| theirs.bytes == ours.bytes)?;
-                Some(Pair { configuration, ours, peer, theirs })
+                Some(Pair { configuration, ours, peer, theirs, ratio: ratio(theirs, ours) })
             };
-            let best = peers.filter_map(same).min_by(|a, b| a.theirs.time.mid.total_cmp(&b.theirs.time.mid));
+            let best = peers.filter_map(same).min_by(|a, b| a.ratio.mid.total_cmp(&b.ratio.mid));
             pairs.extend(best);
         }
     }
@@ -82,7 +90,7 @@ pub(crate) fn results(operation: &Operation) -> String {
         ("95%", Right),
     ]);
     for pair in pairs(operation) {
-        let ratio = pair.ratio();
+        let ratio = &pair.ratio;
         table.row(vec![
             pair.ours.bytes.map_or_else(|| NONE.to_owned(), bytes),
             pair.configuration.ranks.to_string(),
@@ -109,15 +117,15 @@ fn name(configuration: &Configuration) -> String {
 /// What the table shows, in a sentence.
 pub(crate) fn sentence(operation: &Operation) -> Option<String> {
     let pairs = pairs(operation);
-    let by_ratio = |a: &&Pair, b: &&Pair| a.ratio().mid.total_cmp(&b.ratio().mid);
+    let by_ratio = |a: &&Pair, b: &&Pair| a.ratio.mid.total_cmp(&b.ratio.mid);
     let (least, most) = (pairs.iter().min_by(by_ratio)?, pairs.iter().max_by(by_ratio)?);
     let at = |pair: &Pair| {
         let size = pair.ours.bytes.map_or_else(String::new, |size| format!(" at {}", bytes(size)));
         let with = crate::study::ranks(pair.configuration.ranks);
-        format!("{}{size} with {with} ({})", factor(pair.ratio().mid), pair.peer.backend)
+        format!("{}{size} with {with} ({})", factor(pair.ratio.mid), pair.peer.backend)
     };
-    let longer = pairs.iter().filter(|pair| pair.ratio().low > 1.0).count();
-    let shorter = pairs.iter().filter(|pair| pair.ratio().high < 1.0).count();
+    let longer = pairs.iter().filter(|pair| pair.ratio.low > 1.0).count();
+    let shorter = pairs.iter().filter(|pair| pair.ratio.high < 1.0).count();
     let held = match pairs.len() {
         1 => at(least),
         _ => format!("from {} to {}", at(least), at(most)),

@@ -92,6 +92,17 @@ pub fn hierarchical_ratio_interval(a: &[Vec<f64>], b: &[Vec<f64>], seed: u64) ->
     Some(RatioInterval { ratio: center.exp(), interval })
 }
 
+/// The 95% interval of a ratio whose two sides were launched together: the median of the ratios launch by launch, of launch
+/// medians `a[i]` and `b[i]`, in which what changes from launch to launch and meets both sides alike does not show. As
+/// [`hierarchical_interval`] of these ratios; None below two pairs.
+pub fn paired_ratio_interval(a: &[f64], b: &[f64], seed: u64) -> Option<RatioInterval> {
+    let random = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
+    let ratios = Side::of_medians(a.iter().zip(b).map(|(a, b)| a / b), random)?;
+    let reach = ratios.error() * critical_value(&[&ratios], random);
+    let interval = around(ratios.center(), reach, ratios.logs.len() as f64, Method::HierarchicalBootstrap);
+    Some(RatioInterval { ratio: ratios.center().exp(), interval })
+}
+
 fn around(center: f64, reach: f64, effective_samples: f64, method: Method) -> Interval {
     Interval { low: (center - reach).exp(), high: (center + reach).exp(), effective_samples, method }
 }
@@ -118,7 +129,11 @@ impl Side {
     /// `None` under two launches with samples.
     fn of(launches: &[Vec<f64>], random: &mut Xoshiro256PlusPlus) -> Option<Side> {
         let filled = launches.iter().filter(|launch| !launch.is_empty());
-        let medians: Vec<f64> = filled.map(|launch| median(launch)).collect();
+        Self::of_medians(filled.map(|launch| median(launch)), random)
+    }
+
+    fn of_medians(medians: impl Iterator<Item = f64>, random: &mut Xoshiro256PlusPlus) -> Option<Side> {
+        let medians: Vec<f64> = medians.collect();
         debug_assert!(medians.iter().all(|m| *m > 0.0), "timings are positive");
         let logs: Vec<f64> = medians.iter().map(|m| m.max(f64::MIN_POSITIVE).ln()).collect();
         (logs.len() >= 2).then(|| Side { replicates: resampled_ranks(logs.len(), random), logs: sorted(&logs) })

@@ -20,7 +20,9 @@ mod quantile;
 mod stop;
 mod warm_up;
 
-pub use bootstrap::{RatioInterval, hierarchical_interval, hierarchical_ratio_interval, ratio_interval};
+pub use bootstrap::{
+    RatioInterval, hierarchical_interval, hierarchical_ratio_interval, paired_ratio_interval, ratio_interval,
+};
 pub use dependence::{Dependence, autocorrelation, dependence, effective_samples};
 pub use distribution::{normal_cdf, normal_quantile, student_quantile};
 pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend};

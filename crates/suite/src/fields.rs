@@ -6,7 +6,7 @@ use terms::{Bind, Mode, Named, Runtime};
 use crate::Gate;
 
 const fn field(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { name, kind, default, unit: "", doc, shown: Shown::Setting, world: false }
+    Field { name, kind, default, unit: "", doc, shown: Shown::Setting, world: false, how: false }
 }
 
 fn backends() -> Vec<&'static str> {
@@ -76,6 +76,11 @@ pub const MODE: Field = Field {
 /// Seed.
 pub const SEED: Field =
     Field { shown: Shown::Always, ..field("seed", Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs") };
+
+/// The same field, as one that says how and not what.
+pub(crate) const fn how(field: Field) -> Field {
+    Field { how: true, ..field }
+}
 
 const fn world(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
     Field { shown: Shown::WhenSet, world: true, ..field(name, kind, default, doc) }

@@ -8,6 +8,7 @@ mod benchmark;
 mod collective;
 pub mod fields;
 mod gate;
+mod order;
 mod rank;
 mod run;
 mod runtime;

@@ -9,16 +9,14 @@ use measure::{
     Circumstances, Launch, Probe, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, case_line, launch_case,
     limit_s,
 };
-use rand::SeedableRng;
-use rand::rngs::StdRng;
-use rand::seq::SliceRandom;
 use record::{Case, CaseLine, CaseSamples, HarnessCost, Plan, RunFile, Store, StoreError};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use terms::{Collective, Rank, Status};
 
 use crate::admission::{self, Host};
+use crate::order::Meeting;
 use crate::threads::ThreadWorld;
-use crate::{Done, Measured, benchmark, gate};
+use crate::{Done, Measured, benchmark, gate, order};
 
 /// How long a world may take to come up: libraries load, many ranks share few cores.
 const START: Duration = Duration::from_secs(60);
@@ -67,7 +65,9 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
     let most = cases.iter().map(|case| launches_of(case)).max().unwrap_or(0);
     for launch in 0..most {
         let due: Vec<&Case> = cases.iter().copied().filter(|case| launches_of(case) > launch).collect();
-        run.launch(&shuffled(due, most, launch), launch)?;
+        let several = run.setup.starter.several();
+        let order = if most > 1 { order::of_launch(due, launch, several) } else { order::of_plan(due) };
+        run.launch(&order, launch)?;
     }
     run.studies()?;
     Ok(run.lines)
@@ -75,23 +75,6 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
 
 fn launches_of(case: &Case) -> u32 {
     case.whole("launches").and_then(|launches| u32::try_from(launches).ok()).unwrap_or(1).max(1)
-}
-
-/// With several launches each has its own order: worlds, and cases in them. With one, the plan's.
-fn shuffled(cases: Vec<&Case>, launches: u32, launch: u32) -> Vec<Vec<&Case>> {
-    let mut worlds: Vec<Vec<&Case>> = Vec::new();
-    for case in cases {
-        match worlds.iter_mut().find(|world| world[0].world == case.world) {
-            Some(world) => world.push(case),
-            None => worlds.push(vec![case]),
-        }
-    }
-    if launches > 1 {
-        let mut random = StdRng::seed_from_u64(u64::from(launch));
-        worlds.iter_mut().for_each(|world| world.shuffle(&mut random));
-        worlds.shuffle(&mut random);
-    }
-    worlds
 }
 
 struct Running<'a> {
@@ -119,18 +102,18 @@ impl Running<'_> {
                 }
                 for launch in 0..next.iter().map(launches_of).max().unwrap_or(0) {
                     let due: Vec<&Case> = next.iter().filter(|case| launches_of(case) > launch).collect();
-                    self.launch(&shuffled(due, 1, launch), launch)?;
+                    self.launch(&order::of_plan(due), launch)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn launch(&mut self, worlds: &[Vec<&Case>], launch: u32) -> Result<(), StoreError> {
-        let total: usize = worlds.iter().map(Vec::len).sum();
+    fn launch(&mut self, meetings: &[Meeting<'_>], launch: u32) -> Result<(), StoreError> {
+        let total: usize = meetings.iter().map(Vec::len).sum();
         let mut number = 0;
-        for cases in worlds {
-            let mut world: Option<Box<dyn World>> = None;
+        for cases in meetings {
+            let mut alive: Vec<(&Map<String, Value>, Option<Box<dyn World>>)> = Vec::new();
             for case in cases {
                 number += 1;
                 if self.ended.contains(&case.id) {
@@ -142,7 +125,12 @@ impl Running<'_> {
                     continue;
                 }
                 self.setup.observer.begins(case, number, total, launch);
-                self.case(case, launch, &mut world)?;
+                let known = alive.iter().position(|(fields, _)| *fields == &case.world);
+                let place = known.unwrap_or_else(|| {
+                    alive.push((&case.world, None));
+                    alive.len() - 1
+                });
+                self.case(case, launch, &mut alive[place].1)?;
             }
         }
         Ok(())

@@ -291,6 +291,11 @@ impl Starter for &Lobby {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         Ok(Box::new(self.start_processes(spec)?))
     }
+
+    /// The launcher's ranks are there once.
+    fn several(&self) -> bool {
+        false
+    }
 }
 
 /// Waits until every post has proved itself and said where it is; in rank order.

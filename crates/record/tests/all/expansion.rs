@@ -140,7 +140,7 @@ fn a_resolved_plan_survives_json() {
 fn a_world_is_not_split_by_what_the_check_removes() {
     const fn world(name: &'static str, default: &'static str) -> Field {
         let kind = Kind::Whole(1, 64);
-        Field { name, kind, default: Some(default), unit: "", doc: "", shown: Shown::Always, world: true }
+        Field { name, kind, default: Some(default), unit: "", doc: "", shown: Shown::Always, world: true, how: false }
     }
     const FIELDS: &[Field] = &[world("ranks", "2"), world("threads", "1")];
     // Threads mean nothing to a single rank here, and at most four are used.

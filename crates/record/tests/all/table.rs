@@ -4,7 +4,7 @@ use record::{About, Better, Case, Field, Kind, Metric, Problem, Shown};
 use terms::{Collective, Dtype, Mode, Named};
 
 const fn field(name: &'static str, kind: Kind, default: Option<&'static str>, shown: Shown) -> Field {
-    Field { name, kind, default, unit: "", doc: "A field.", shown, world: false }
+    Field { name, kind, default, unit: "", doc: "A field.", shown, world: false, how: false }
 }
 
 const fn world(field: Field) -> Field {

@@ -1,7 +1,9 @@
 //! Intervals over launches, and ratios: coverage and determinism.
 
 use stats::coverage::{Marginal, Series, Situation};
-use stats::{hierarchical_interval, hierarchical_ratio_interval, median_interval, ratio_interval};
+use stats::{
+    hierarchical_interval, hierarchical_ratio_interval, median_interval, paired_ratio_interval, ratio_interval,
+};
 
 const WITHIN: Situation = Situation { phi: 0.5, marginal: Marginal::Lognormal, noise: 0.1 };
 
@@ -47,6 +49,35 @@ fn ratio_intervals_cover() {
     });
     assert!(BOUNDS.contains(&within), "within a launch: {within}");
     assert!(BOUNDS.contains(&over), "over launches: {over}");
+}
+
+/// Placements that meet both sides alike: pairs see a difference of 10% where either side varies by a factor of two.
+#[test]
+fn ratios_of_pairs_cover_and_leave_out_what_both_sides_share() {
+    let pairs = |seed: u64| -> [Vec<f64>; 2] {
+        let placement = Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise: 0.7 }, seed);
+        let own = |seed| Series::new(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise: 0.02 }, seed);
+        let mut series = [placement, own(2 * seed + 5_001), own(2 * seed + 5_002)];
+        series.iter_mut().for_each(|series| series.extend(5));
+        let [placement, a, b] = series.map(|series| series.samples);
+        let with = |factor: f64, own: Vec<f64>| own.iter().zip(&placement).map(|(x, y)| x * y * factor).collect();
+        [with(1.1, a), with(1.0, b)]
+    };
+    let covered = share(RUNS, |run| {
+        let [a, b] = pairs(run);
+        paired_ratio_interval(&a, &b, run).is_some_and(|r| r.interval.contains(1.1))
+    });
+    assert!(BOUNDS.contains(&covered), "{covered}");
+    let seen = share(RUNS, |run| {
+        let [a, b] = pairs(run);
+        paired_ratio_interval(&a, &b, run).is_some_and(|r| r.interval.low > 1.0)
+    });
+    let apart = share(200, |run| {
+        let launches = pairs(run).map(|medians| medians.into_iter().map(|median| vec![median]).collect::<Vec<_>>());
+        hierarchical_ratio_interval(&launches[0], &launches[1], run).is_some_and(|r| r.interval.low > 1.0)
+    });
+    assert!(seen > 0.9 && apart < 0.1, "{seen} {apart}");
+    assert!(paired_ratio_interval(&[1.0], &[1.0], 1).is_none());
 }
 
 #[test]

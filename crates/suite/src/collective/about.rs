@@ -8,7 +8,7 @@ use terms::{BufferKind, Collective, Direction, Dtype, Named, Reduce, Traffic};
 use super::pattern::Pattern;
 use super::{torch, uneven};
 use crate::admission::is_pytorch;
-use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, RUNTIME, SAMPLING, SEED, WORLD};
+use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, RUNTIME, SAMPLING, SEED, WORLD, how};
 use crate::runtime;
 
 /// The table entry.
@@ -21,7 +21,7 @@ pub(super) static ABOUT: About = About {
 };
 
 const fn parameter(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { name, kind, default, unit: "", doc, shown: Shown::Always, world: false }
+    Field { name, kind, default, unit: "", doc, shown: Shown::Always, world: false, how: false }
 }
 
 const fn extra(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -43,12 +43,12 @@ const FIELDS: &[Field] = &[
         "S: bytes per rank, or of all ranks' blocks together (docs/method.md)",
     ),
     parameter("in_place", Kind::Bool, None, "output over input; the default where the operation has such a form"),
-    parameter(
+    how(parameter(
         "buffers",
         Kind::Word(BufferKind::names),
         None,
         "registered: memory that peers reach (the default); private: ordinary memory (PyTorch's)",
-    ),
+    )),
     parameter("touch", Kind::Bool, Some("false"), "rewrite the buffers before each call, outside its time"),
     MODE,
     SEED,

@@ -19,7 +19,7 @@ terms::named! {
 }
 
 const fn field(name: &'static str, kind: Kind, doc: &'static str) -> Field {
-    Field { name, kind, default: None, unit: "", doc, shown: Shown::WhenSet, world: false }
+    Field { name, kind, default: None, unit: "", doc, shown: Shown::WhenSet, world: false, how: false }
 }
 
 /// What PyTorch's ranks alone understand, beside the runtime.

@@ -6,7 +6,7 @@ use parallel::{Balance, Schedule};
 use record::{Better, Field, Kind, Metric, Shown};
 use terms::Named;
 
-use crate::fields::{ANY_BACKEND, DEVICE, SEED};
+use crate::fields::{ANY_BACKEND, DEVICE, SEED, how};
 
 terms::named! {
     /// How ranks divide the work.
@@ -57,7 +57,7 @@ terms::named! {
 }
 
 const fn parameter(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { name, kind, default, unit: "", doc, shown: Shown::Always, world: false }
+    Field { name, kind, default, unit: "", doc, shown: Shown::Always, world: false, how: false }
 }
 
 const fn extra(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -111,7 +111,7 @@ pub(super) const FIELDS: &[Field] = &[
         Some("0"),
         "cut among replicas: 1 optimizer, 2 and gradients, 3 and parameters",
     ),
-    extra("bucket", Kind::Bytes, Some("25MiB"), "bytes of a gradient bucket"),
+    how(extra("bucket", Kind::Bytes, Some("25MiB"), "bytes of a gradient bucket")),
     parameter("schedule", Kind::Word(Schedule::names), None, "order of micro-batches in a pipeline (1f1b)"),
     extra("chunks", Kind::Whole(1, 64), None, "chunks of layers on each stage of an interleaved pipeline (2)"),
     extra("balance", Kind::Word(Balance::names), Some("layers"), "what stages of a pipeline are balanced by"),
@@ -153,14 +153,14 @@ pub(super) const DIMENSIONS: &[Field] = &[
 
 /// What PyTorch's ranks alone understand, beside the runtime.
 pub(super) const TORCH: &[Field] = &[
-    extra(
+    how(extra(
         "gradient_as_bucket_view",
         Kind::Bool,
         None,
         "pytorch: gradients lie in the buckets that DistributedDataParallel exchanges (false, as torch has it)",
-    ),
-    extra("static_graph", Kind::Bool, None, "pytorch: tells DistributedDataParallel that steps are alike (false)"),
-    extra("compile", Kind::Bool, None, "pytorch: the model by torch.compile, which needs a C++ compiler (false)"),
+    )),
+    how(extra("static_graph", Kind::Bool, None, "pytorch: tells DistributedDataParallel that steps are alike (false)")),
+    how(extra("compile", Kind::Bool, None, "pytorch: the model by torch.compile, which needs a C++ compiler (false)")),
 ];
 
 const INJECT: Field =
