@@ -19,7 +19,7 @@ const APART: usize = PAGE + PAIR;
 /// Bytes of a collective's slot, one for each parity: the chunk of the staged path.
 pub(crate) const SLOT: usize = 1 << 20;
 /// Bytes of a slot of the ring, one for each place of a round: what ranks give that do not wait for who takes it.
-pub(crate) const SMALL_SLOT: usize = 16 << 10;
+pub(crate) const SMALL_SLOT: usize = 64 << 10;
 /// Bytes of a point-to-point slot, one for each direction and parity.
 pub(crate) const MAIL_SLOT: usize = 256 << 10;
 /// Bytes that travel in a header line, beside the flag.

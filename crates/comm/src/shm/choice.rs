@@ -13,17 +13,20 @@ use super::regions::{Key, Views};
 use crate::{Call, Error, Result};
 
 /// The most bytes that a rank gives in one eager round though all buffers be registered, where ranks have a core each: of
-/// what all get whole, and of others (1 KiB: all_gather 0.46 us, directly 0.55; but all_reduce 0.65, directly 0.39). And where
-/// they share cores.
+/// what all get whole, and of others (1 KiB: all_gather 0.46 us, directly 0.55; but all_reduce 0.65, directly 0.39).
 const EAGER_WHOLE: usize = 256;
 const EAGER_OWN_CORE: usize = 1 << 10;
-const EAGER_SHARED_CORE: usize = 4 << 10;
+/// The same where they share cores, and a second round means switching between all of them again. (4 ranks on 2 cores:
+/// all_reduce of 8 KiB 3.0 us, directly 3.6, of 16 KiB 4.4 and 3.7; all_to_all of 16 KiB 2.8 and 4.0.)
+const EAGER_SHARED_WHOLE: usize = 8 << 10;
+const EAGER_SHARED_CORE: usize = 16 << 10;
 /// The most bytes of a piece that one rank gives to all, or gets from all, in one eager round, in which who gives does not wait;
 /// of all but a broadcast half, since directly ranks share the work. (2 ranks, a core each: pieces of 4 KiB, `broadcast`
-/// 0.48 us, directly 0.51, but `gather` 0.70 and 0.51, `reduce` 0.59 and 0.50; of 2 KiB, 0.37 and 0.53, 0.39 and 0.44. 4 ranks
-/// on 2 cores: 8 KiB, `broadcast` 1.4 us, directly 5.9.)
+/// 0.48 us, directly 0.51, but `gather` 0.70 and 0.51, `reduce` 0.59 and 0.50; of 2 KiB, 0.37 and 0.53, 0.39 and 0.44.)
 const ROOTED_OWN_CORE: usize = 4 << 10;
-const ROOTED_SHARED_CORE: usize = 8 << 10;
+/// The same where they share cores; half of it where the root computes. (4 ranks on 2 cores, 64 KiB: `broadcast` 3.4 us,
+/// directly 4.5; `gather` 2.3 and 4.8, `reduce` 6.9 and 5.5. 6 ranks, `broadcast` of 16 KiB: 1.6 and 7.8 us.)
+const ROOTED_SHARED_CORE: usize = 64 << 10;
 /// The same where they are private.
 const EAGER_PRIVATE: usize = 128 << 10;
 
@@ -129,6 +132,7 @@ impl Group {
     fn always_eager(&self, plan: &Plan) -> bool {
         if plan.rooted() {
             let most = match plan.op {
+                Collective::Reduce if self.oversubscribed => ROOTED_SHARED_CORE / 2,
                 _ if self.oversubscribed => ROOTED_SHARED_CORE,
                 Collective::Broadcast => ROOTED_OWN_CORE,
                 _ => ROOTED_OWN_CORE / 2,
@@ -136,6 +140,7 @@ impl Group {
             return plan.longest_piece() <= most && plan.widest() <= SMALL_SLOT;
         }
         let most = match plan.op {
+            Collective::AllReduce if self.oversubscribed => EAGER_SHARED_WHOLE,
             _ if self.oversubscribed => EAGER_SHARED_CORE,
             Collective::AllReduce => EAGER_WHOLE,
             _ => EAGER_OWN_CORE,

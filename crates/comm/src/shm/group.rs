@@ -83,6 +83,8 @@ pub(crate) struct Group {
     pub(super) isa: Isa,
     pub(super) abort: Abort,
     pub(super) patience: Patience,
+    /// The core that each rank is bound to, if it is to one.
+    pub(super) cores: Vec<Option<u32>>,
     pub(super) oversubscribed: bool,
     /// How to reach peers' private memory; None where the system forbids it.
     pub(super) cross: Option<Cross>,
@@ -117,15 +119,21 @@ pub(super) struct Parts {
     pub(super) star: Star,
     pub(super) abort: Abort,
     pub(super) oversubscribed: bool,
+    pub(super) cores: Vec<Option<u32>>,
     pub(super) cross: Option<Cross>,
 }
 
 impl Group {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { shape, members, areas, registry, star, abort, oversubscribed, cross } = parts;
-        let patience = if oversubscribed { Patience::SHARED_CORE } else { Patience::OWN_CORE };
+        let Parts { shape, members, areas, registry, star, abort, oversubscribed, cores, cross } = parts;
+        let rank = shape.rank as usize;
         let flags = areas.iter().map(|area| std::array::from_fn(|place| area.round_flag(place))).collect();
-        let rounds = Rounds::new(shape.rank as usize, flags, patience, abort.clone(), Futex);
+        let patience = if oversubscribed { Patience::SHARED_CORE } else { Patience::OWN_CORE };
+        let towards = |peer: usize| match (cores[rank], cores[peer]) {
+            (Some(own), Some(other)) if oversubscribed && own != other => Patience::OTHER_CORE,
+            _ => patience,
+        };
+        let rounds = Rounds::new(rank, flags, towards, abort.clone(), Futex);
         let mail = Mail::new(shape.size as usize);
         let (ranks, isa) = (areas.len(), kernels::detect());
         let (sources, destinations) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
@@ -141,6 +149,7 @@ impl Group {
             isa,
             abort,
             patience,
+            cores,
             oversubscribed,
             cross,
             sources,
@@ -271,23 +280,27 @@ impl Group {
         unsafe { self.areas[peer].header(place).add(8).cast::<T>().read_unaligned() }
     }
 
-    /// Validates one call, and prepares it unless it is the one that was prepared last.
-    fn accept(&mut self, call: &Call) -> Result<()> {
-        let is_barrier = call.op == Collective::Barrier && call.input.is_empty() && call.output.is_empty();
-        if is_barrier || self.prepared.as_ref().is_some_and(|prepared| prepared.is_for(call)) {
-            return Ok(());
+    /// Validates one call, unless it is the one that was prepared last.
+    /// Returns whether it is that.
+    fn accept(&mut self, call: &Call) -> Result<bool> {
+        if self.prepared.as_ref().is_some_and(|prepared| prepared.is_for(call)) {
+            return Ok(true);
         }
-        call.validate(&self.shape)
+        let is_barrier = call.op == Collective::Barrier && call.input.is_empty() && call.output.is_empty();
+        if !is_barrier {
+            call.validate(&self.shape)?;
+        }
+        Ok(false)
     }
 
-    /// Runs one valid call to its end.
-    fn execute(&mut self, call: &Call) -> Result<()> {
+    /// Runs one valid call to its end. `known`: it is the one that was prepared last.
+    fn execute(&mut self, call: &Call, known: bool) -> Result<()> {
         if call.op == Collective::Barrier {
             self.exchange_buffers(BARRIER, Until::All, Buffers::default())?;
             return Ok(());
         }
         let prepared = match self.prepared.take() {
-            Some(prepared) if prepared.is_for(call) => prepared,
+            Some(prepared) if known || prepared.is_for(call) => prepared,
             // In the box of the one before: a training step alternates between calls, and allocates nothing.
             Some(mut other) => {
                 *other = self.prepare(call);
@@ -360,12 +373,13 @@ impl Communicator for Group {
         if let Some(why) = &self.broken {
             return Err(Error::Mismatch(why.clone()));
         }
+        let mut known = false;
         for call in group {
-            self.accept(call)?;
+            known = self.accept(call)?;
         }
         crate::wait::for_queue(after, &self.abort)?;
         for call in group {
-            self.execute(call)?;
+            self.execute(call, known && group.len() == 1)?;
         }
         let number = self.started;
         self.started += 1;

@@ -189,7 +189,7 @@ fn guarded(steps: &'static [Step]) {
             let (words, park, cells) = (words.clone(), park.clone(), cells.clone());
             move || {
                 let flags = |rank: usize| std::array::from_fn(|place| words.flag((rank * RING + place) * 2));
-                let rounds = Rounds::new(rank, vec![flags(0), flags(1)], NONE, Abort::default(), park);
+                let rounds = Rounds::new(rank, vec![flags(0), flags(1)], |_| NONE, Abort::default(), park);
                 let mut end = End { rank, rounds, cells, opened: 0, settled: 0 };
                 steps.iter().for_each(|step| end.step(*step));
             }

@@ -13,7 +13,7 @@ use super::rendezvous::{Invitation, Star, Token, connect, token};
 use crate::{Abort, Bootstrap, Capabilities, Error, Options, Progress, Result, Shape};
 
 /// Changes with every change of what lies in shared memory.
-const LAYOUT: u32 = 2;
+const LAYOUT: u32 = 3;
 /// More ranks than the signature of a call has bits for.
 const MOST_RANKS: u32 = 1 << 10;
 
@@ -23,11 +23,13 @@ struct Card {
     name: Token,
     boot: [u8; 36],
     process: i32,
+    /// The core that it is bound to; -1 where it may run on several.
+    core: i32,
     /// Where `token` lies in the rank's memory: what the probe of cross-memory access reads.
     secret: u64,
 }
 
-const CARD: usize = 4 + 16 + 16 + 36 + 4 + 8;
+const CARD: usize = 4 + 16 + 16 + 36 + 4 + 4 + 8;
 
 impl Card {
     fn to_bytes(&self) -> Vec<u8> {
@@ -36,6 +38,7 @@ impl Card {
         bytes.extend_from_slice(&self.name);
         bytes.extend_from_slice(&self.boot);
         bytes.extend_from_slice(&self.process.to_le_bytes());
+        bytes.extend_from_slice(&self.core.to_le_bytes());
         bytes.extend_from_slice(&self.secret.to_le_bytes());
         bytes
     }
@@ -49,8 +52,16 @@ impl Card {
         let (name, rest) = rest.split_first_chunk()?;
         let (boot, rest) = rest.split_first_chunk()?;
         let (process, rest) = rest.split_first_chunk()?;
+        let (core, rest) = rest.split_first_chunk()?;
         let secret = u64::from_le_bytes(rest.try_into().ok()?);
-        Some(Self { token: *token, name: *name, boot: *boot, process: i32::from_le_bytes(*process), secret })
+        Some(Self {
+            token: *token,
+            name: *name,
+            boot: *boot,
+            process: i32::from_le_bytes(*process),
+            core: i32::from_le_bytes(*core),
+            secret,
+        })
     }
 }
 
@@ -77,6 +88,7 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         name: invitation.as_ref().map_or([0; 16], |invitation| invitation.name),
         boot: boot_id(),
         process: std::process::id() as i32,
+        core: core(options).map_or(-1, |core| core as i32),
         secret: (&raw const *secret) as u64,
     };
     let cards = cards(&bootstrap.all_gather(&card.to_bytes())?)?;
@@ -91,6 +103,7 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         star,
         abort: abort.clone(),
         oversubscribed: options.oversubscribed,
+        cores: cards.iter().map(|card| u32::try_from(card.core).ok()).collect(),
         cross: None,
     };
     let mut group = Group::new(parts);
@@ -103,6 +116,21 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
     }
     drop(secret);
     Ok(group)
+}
+
+/// The one core that operations of this rank run on, if it is one.
+fn core(options: &Options) -> Option<u32> {
+    if options.progress_thread && options.progress_core.is_some() {
+        return options.progress_core;
+    }
+    // SAFETY: all zeros is an empty set, and the call fills it within its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of_val(&set), &mut set) != 0 || libc::CPU_COUNT(&set) != 1 {
+            return None;
+        }
+        (0..libc::CPU_SETSIZE as u32).find(|core| libc::CPU_ISSET(*core as usize, &set))
+    }
 }
 
 fn cards(gathered: &[Vec<u8>]) -> Result<Vec<Card>> {
@@ -279,8 +307,35 @@ impl Group {
             star,
             abort: self.abort.clone(),
             oversubscribed: self.oversubscribed,
+            cores: members.iter().map(|member| self.cores[*member as usize]).collect(),
             cross: self.cross.as_ref().map(processes),
             members: members.iter().map(|member| self.members[*member as usize]).collect(),
         })))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// On a thread of its own, which ends with its binding.
+    #[test]
+    fn the_core_that_a_rank_is_bound_to_is_known_and_no_other() {
+        let seen = std::thread::spawn(|| {
+            let free = core(&Options::default());
+            // SAFETY: an empty set that is filled within its size.
+            let own = unsafe {
+                let mut set: libc::cpu_set_t = std::mem::zeroed();
+                let own = libc::sched_getcpu() as usize;
+                libc::CPU_SET(own, &mut set);
+                assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+                own as u32
+            };
+            let elsewhere = Options { progress_thread: true, progress_core: Some(own + 1), ..Options::default() };
+            (free, core(&Options::default()) == Some(own), core(&elsewhere) == Some(own + 1))
+        });
+        let (free, bound, elsewhere) = seen.join().unwrap();
+        let several = std::thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        assert!(bound && elsewhere && (free.is_none() || !several), "{free:?}");
     }
 }

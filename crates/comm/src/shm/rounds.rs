@@ -26,7 +26,10 @@ pub(crate) struct Rounds<P> {
     round: u32,
     /// The last settled round: never after `round`.
     settled: u32,
-    patience: Patience,
+    /// How long this rank waits for each before it sleeps, in rounds of all; for itself: in others.
+    patience: Vec<Patience>,
+    /// All others, in the order in which it waits for them.
+    peers: Vec<usize>,
     abort: Abort,
     park: P,
 }
@@ -36,8 +39,20 @@ const fn place(round: u32) -> usize {
 }
 
 impl<P: Park> Rounds<P> {
-    pub(crate) fn new(rank: usize, flags: Vec<[Flag; RING]>, patience: Patience, abort: Abort, park: P) -> Self {
-        Self { rank, flags, round: 0, settled: 0, patience, abort, park }
+    /// `patience` is that of this rank towards each.
+    pub(crate) fn new(
+        rank: usize,
+        flags: Vec<[Flag; RING]>,
+        patience: impl Fn(usize) -> Patience,
+        abort: Abort,
+        park: P,
+    ) -> Self {
+        let size = flags.len();
+        let patience: Vec<Patience> = (0..size).map(patience).collect();
+        let mut peers: Vec<usize> = (1..size).map(|distance| (rank + distance) % size).collect();
+        // First those that may need this one's core to arrive.
+        peers.sort_by_key(|peer| patience[*peer].looks);
+        Self { rank, flags, round: 0, settled: 0, patience, peers, abort, park }
     }
 
     /// The place of the round that [`Rounds::arrive`] will open next: where to write what it publishes.
@@ -77,13 +92,14 @@ impl<P: Park> Rounds<P> {
     /// [`crate::Error::Aborted`].
     #[inline(always)]
     pub(crate) fn wait_for(&self, peer: usize) -> Result<()> {
-        self.wait(peer, self.round)
+        // Others on this core may go on meanwhile, wherever that peer is.
+        self.wait(peer, self.patience[self.rank], self.round)
     }
 
     #[inline(always)]
-    fn wait(&self, peer: usize, round: u32) -> Result<()> {
+    fn wait(&self, peer: usize, patience: Patience, round: u32) -> Result<()> {
         let flag = &self.flags[peer][place(round)];
-        if flag.look(round, self.patience) { Ok(()) } else { flag.wait(round, self.patience, &self.abort, &self.park) }
+        if flag.look(round, patience) { Ok(()) } else { flag.wait(round, patience, &self.abort, &self.park) }
     }
 
     /// Returns the place of the first round that was not settled, once all ranks have arrived in it; what they wrote before
@@ -93,10 +109,9 @@ impl<P: Park> Rounds<P> {
     /// [`crate::Error::Aborted`].
     #[inline(always)]
     pub(crate) fn settle_next(&mut self) -> Result<usize> {
-        let (size, round) = (self.flags.len(), self.settled.wrapping_add(1));
-        for distance in 1..size {
-            let peer = self.rank + distance;
-            self.wait(if peer < size { peer } else { peer - size }, round)?;
+        let round = self.settled.wrapping_add(1);
+        for peer in &self.peers {
+            self.wait(*peer, self.patience[*peer], round)?;
         }
         self.settled = round;
         Ok(place(round))
@@ -111,5 +126,22 @@ impl<P: Park> Rounds<P> {
         debug_assert_eq!(self.unsettled(), 0);
         self.arrive();
         self.settle_next().map(drop)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::shm::flag::{AtomicU32, Futex, Word};
+
+    /// Six ranks on two cores: who may need this rank's core comes first, each at its distance.
+    #[test]
+    fn ranks_on_the_same_core_are_waited_for_first() {
+        let word = AtomicU32::new(0);
+        // SAFETY: the word outlives the rounds.
+        let flag = unsafe { Flag::new(Word::new(&raw const word), Word::new(&raw const word)) };
+        let towards = |peer: usize| if peer % 2 == 1 { Patience::SHARED_CORE } else { Patience::OTHER_CORE };
+        let rounds = Rounds::new(3, vec![[flag; RING]; 6], towards, Abort::default(), Futex);
+        assert_eq!(rounds.peers, [5, 1, 4, 0, 2]);
     }
 }
