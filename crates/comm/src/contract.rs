@@ -191,7 +191,7 @@ pub struct Options {
     pub progress_thread: bool,
     /// Slow it down to such a link.
     pub pace: Option<Pace>,
-    /// More ranks than cores share this host (ranks with a progress thread count twice): wait without spinning.
+    /// More ranks than cores share this host (ranks with a progress thread count twice): no wait keeps a core from who could use it.
     pub oversubscribed: bool,
     /// The core that a progress thread is pinned to. None: the caller's.
     pub progress_core: Option<u32>,

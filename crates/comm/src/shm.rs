@@ -6,6 +6,7 @@
 //! end; `kernels` are the loops; `open` joins, allocates and splits.
 
 mod area;
+mod caches;
 mod choice;
 mod cross;
 mod direct;

@@ -314,7 +314,8 @@ fn method(run: &Run) -> String {
     );
     if measured.iter().any(|case| case.launches.unwrap_or(1) > 1) {
         text += " Where a case was launched several times, launches are resampled before samples (hierarchical \
-                 bootstrap), so the interval covers the difference between launches.";
+                 bootstrap), so the interval covers the difference between launches. A ratio to a peer is then the \
+                 median of those launch by launch.";
     }
     let modes: Vec<String> = terms::Mode::ALL
         .iter()

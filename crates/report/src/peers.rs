@@ -23,7 +23,7 @@ const SEED: u64 = 1;
 /// How training is done, and not what is trained: may differ between ours and a peer's.
 const HOW: [&str; 6] = ["python", "bind", "gradient_as_bucket_view", "static_graph", "compile", "bucket"];
 
-/// One of our measurements, and the fastest of others of the same size and ranks.
+/// One of our measurements, and that of others of the same size and ranks that takes the least of our time.
 struct Pair<'o> {
     configuration: &'o Configuration<'o>,
     ours: &'o Measured<'o>,
@@ -32,12 +32,23 @@ struct Pair<'o> {
     ratio: Estimate,
 }
 
-/// Their time over ours: launch by launch where both were launched as often, each time one after the other.
-fn ratio(theirs: &Measured, ours: &Measured) -> Estimate {
+/// Their time over ours, launch by launch; None unless both were launched as often, and several times.
+fn launch_by_launch<'o>(theirs: &'o Measured, ours: &'o Measured) -> Option<[&'o [f64]; 2]> {
     let (a, b) = (&theirs.case.per_launch_median_s, &ours.case.per_launch_median_s);
     let usable = |medians: &[f64]| medians.iter().all(|median| median.is_finite() && *median > 0.0);
-    let paired = (a.len() == b.len() && usable(a) && usable(b)).then(|| stats::paired_ratio_interval(a, b, SEED));
-    match paired.flatten() {
+    (a.len() > 1 && a.len() == b.len() && usable(a) && usable(b)).then_some([a, b])
+}
+
+/// Without an interval, which costs a bootstrap.
+fn center(theirs: &Measured, ours: &Measured) -> f64 {
+    match launch_by_launch(theirs, ours) {
+        Some([a, b]) => stats::median(&a.iter().zip(b).map(|(a, b)| a / b).collect::<Vec<_>>()),
+        None => theirs.time.mid / ours.time.mid,
+    }
+}
+
+fn ratio(theirs: &Measured, ours: &Measured) -> Estimate {
+    match launch_by_launch(theirs, ours).and_then(|[a, b]| stats::paired_ratio_interval(a, b, SEED)) {
         Some(ratio) => Estimate { mid: ratio.ratio, low: ratio.interval.low, high: ratio.interval.high },
         None => theirs.time.over(&ours.time),
     }
@@ -66,10 +77,17 @@ fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
             let peers = operation.configurations.iter().filter(is_peer).filter(comparable);
             let same = |peer: &'o Configuration<'o>| {
                 let theirs = peer.points.iter().find(|theirs| theirs.bytes == ours.bytes)?;
-                Some(Pair { configuration, ours, peer, theirs, ratio: ratio(theirs, ours) })
+                Some((peer, theirs, center(theirs, ours)))
             };
-            let best = peers.filter_map(same).min_by(|a, b| a.ratio.mid.total_cmp(&b.ratio.mid));
-            pairs.extend(best);
+            let best = peers.filter_map(same).min_by(|(.., a), (.., b)| a.total_cmp(b));
+            let pair = |(peer, theirs, _): (&'o Configuration<'o>, &'o Measured<'o>, f64)| Pair {
+                configuration,
+                ours,
+                peer,
+                theirs,
+                ratio: ratio(theirs, ours),
+            };
+            pairs.extend(best.map(pair));
         }
     }
     pairs.sort_by_key(|pair| (pair.configuration.ranks, pair.ours.bytes));

@@ -34,9 +34,9 @@ const REPLICATES: usize = 4_000;
 /// The 95% interval of a ratio of medians.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RatioInterval {
-    /// Median of `a` over median of `b`.
+    /// Median of `a` over median of `b`; of pairs, the median of their ratios.
     pub ratio: f64,
-    /// Its interval; `effective_samples` is the smaller of the two sides.
+    /// Its interval; `effective_samples` is the smaller of the two sides, or the number of pairs.
     pub interval: Interval,
 }
 
@@ -94,8 +94,11 @@ pub fn hierarchical_ratio_interval(a: &[Vec<f64>], b: &[Vec<f64>], seed: u64) ->
 
 /// The 95% interval of a ratio whose two sides were launched together: the median of the ratios launch by launch, of launch
 /// medians `a[i]` and `b[i]`, in which what changes from launch to launch and meets both sides alike does not show. As
-/// [`hierarchical_interval`] of these ratios; None below two pairs.
+/// [`hierarchical_interval`] of these ratios; None below two pairs, or if the sides are not equally long.
 pub fn paired_ratio_interval(a: &[f64], b: &[f64], seed: u64) -> Option<RatioInterval> {
+    if a.len() != b.len() {
+        return None;
+    }
     let random = &mut Xoshiro256PlusPlus::seed_from_u64(seed);
     let ratios = Side::of_medians(a.iter().zip(b).map(|(a, b)| a / b), random)?;
     let reach = ratios.error() * critical_value(&[&ratios], random);

@@ -65,6 +65,11 @@ pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
     ranks as usize * (threads + usize::from(progress))
 }
 
+/// Whether memory is all that the case lacks, so that it may run once others have given theirs back.
+pub(crate) fn lacks_memory(case: &Case, host: &Host) -> bool {
+    check_memory(case, case.ranks(), host).is_err()
+}
+
 /// Whether the case can run here; if not, what this machine lacks, as the reason to skip it.
 ///
 /// # Errors

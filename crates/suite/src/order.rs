@@ -23,7 +23,7 @@ const MOST_RANKS: u32 = 128;
 
 /// The plan's order, a world at a time.
 pub(crate) fn of_plan(cases: Vec<&Case>) -> Vec<Meeting<'_>> {
-    grouped(cases, |case| world(case))
+    grouped(cases, world)
 }
 
 /// An order that is this launch's own. `several`: worlds may be alive at once.
@@ -34,7 +34,7 @@ pub(crate) fn of_launch(cases: Vec<&Case>, launch: u32, several: bool) -> Vec<Me
     for worlds in meet(of_plan(cases)) {
         let ranks: u32 = worlds.iter().map(|cases| cases[0].ranks()).sum();
         if several && ranks <= MOST_RANKS {
-            meetings.push(grouped(worlds.concat(), |case| rivalry(case)));
+            meetings.push(grouped(worlds.concat(), rivalry));
         } else {
             meetings.extend(worlds.into_iter().map(|world| vec![world]));
         }

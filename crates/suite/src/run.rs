@@ -64,7 +64,8 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         Running { setup, launches: HashMap::new(), lines: Vec::new(), ended: HashSet::new(), interrupted: None };
     let most = cases.iter().map(|case| launches_of(case)).max().unwrap_or(0);
     for launch in 0..most {
-        let due: Vec<&Case> = cases.iter().copied().filter(|case| launches_of(case) > launch).collect();
+        let due = cases.iter().copied().filter(|case| launches_of(case) > launch && !run.ended.contains(&case.id));
+        let due: Vec<&Case> = due.collect();
         let several = run.setup.starter.several();
         let order = if most > 1 { order::of_launch(due, launch, several) } else { order::of_plan(due) };
         run.launch(&order, launch)?;
@@ -76,6 +77,9 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
 fn launches_of(case: &Case) -> u32 {
     case.whole("launches").and_then(|launches| u32::try_from(launches).ok()).unwrap_or(1).max(1)
 }
+
+/// A world's fields, and the world if it could be started and lives.
+type Alive<'c> = (&'c Map<String, Value>, Option<Box<dyn World>>);
 
 struct Running<'a> {
     setup: Setup<'a>,
@@ -113,7 +117,7 @@ impl Running<'_> {
         let total: usize = meetings.iter().map(Vec::len).sum();
         let mut number = 0;
         for cases in meetings {
-            let mut alive: Vec<(&Map<String, Value>, Option<Box<dyn World>>)> = Vec::new();
+            let mut alive: Vec<Alive> = Vec::new();
             for case in cases {
                 number += 1;
                 if self.ended.contains(&case.id) {
@@ -121,10 +125,14 @@ impl Running<'_> {
                 }
                 self.interrupted = self.interrupted.take().or_else(self.setup.interrupted);
                 if let Some(why) = self.interrupted.clone() {
+                    alive.clear();
                     self.not_run(case, why)?;
                     continue;
                 }
                 self.setup.observer.begins(case, number, total, launch);
+                if alive.len() > 1 && admission::lacks_memory(case, &self.setup.host) {
+                    alive.retain(|(fields, _)| *fields == &case.world);
+                }
                 let known = alive.iter().position(|(fields, _)| *fields == &case.world);
                 let place = known.unwrap_or_else(|| {
                     alive.push((&case.world, None));
@@ -148,6 +156,10 @@ impl Running<'_> {
     fn case(&mut self, case: &Case, launch: u32, world: &mut Option<Box<dyn World>>) -> Result<(), StoreError> {
         if let Err(reason) = admission::admit(case, &self.setup.host) {
             self.ended.insert(case.id.clone());
+            // Launches that it has stay: the machine has changed since, the measurement has not.
+            if self.launches.contains_key(&case.id) {
+                return Ok(());
+            }
             return self.end(unmeasured(case, Status::Skipped, reason), Vec::new());
         }
         let settings = Settings { traced: self.setup.plan.profiling, ..Settings::of(case) };
@@ -156,7 +168,10 @@ impl Running<'_> {
         match result {
             Ok(measured) => self.measured(case, &settings, simulated, launch, measured),
             Err(verdict) => {
-                if !verdict.kind.world_lives() {
+                // What the case holds is given back before others have their turns.
+                let lives =
+                    verdict.kind.world_lives() && world.as_mut().is_some_and(|world| world.finish(START).is_ok());
+                if !lives {
                     *world = None;
                 }
                 self.failed(case, verdict)

@@ -3,7 +3,7 @@
 //! Ranks are processes, pinned to cores. What is compared is taken in turns inside one run; figures are medians with
 //! their 95% intervals (order statistics), ratios are medians of the ratios of neighbours in time.
 //!
-//! `cargo bench -p comm --bench shm [-- latency|small|rooted|reduce|operations|private|ranks|overhead ...]`
+//! `cargo bench -p comm --bench shm [-- latency|small|middle|rooted|reduce|operations|private|ranks|overhead ...]`
 
 #![allow(clippy::print_stdout)]
 
@@ -35,7 +35,7 @@ fn main() {
     match ranks::role(&arguments) {
         ranks::Role::Rank { bootstrap, sections } => rank(bootstrap, &sections),
         ranks::Role::Start { sections } => {
-            let all = ["latency", "small", "rooted", "reduce", "operations", "private", "overhead", "ranks"]
+            let all = ["latency", "small", "middle", "rooted", "reduce", "operations", "private", "overhead", "ranks"]
                 .map(str::to_owned)
                 .to_vec();
             let sections = if sections.is_empty() { all } else { sections };
@@ -43,7 +43,7 @@ fn main() {
             for size in [2, 4, 6] {
                 let has = |name: &str| match name {
                     "ranks" => size > 2,
-                    "small" => true,
+                    "small" | "middle" => true,
                     "rooted" => size < 6,
                     _ => size == 2,
                 };
@@ -71,7 +71,8 @@ fn rank(mut bootstrap: ranks::Local, sections: &[String]) {
             "operations" => operations(communicator),
             "private" => private(communicator),
             "rooted" => rooted(communicator),
-            "small" => small(communicator),
+            "small" => peers(communicator, &[1 << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10]),
+            "middle" => peers(communicator, &[2 << 20, 4 << 20, 8 << 20, 16 << 20, 32 << 20]),
             "ranks" => more_ranks(communicator),
             "overhead" if communicator.shape().rank == 0 => {
                 println!("\nopening took {:.1} ms; memory of this rank: {}", opened.as_secs_f64() * 1e3, memory());
@@ -192,15 +193,17 @@ fn latency(communicator: &mut dyn Communicator) {
     print(communicator, &rows);
 }
 
-/// The operations of `examples/peers.yaml` at sizes that are all latency, in place where they have such a form.
-fn small(communicator: &mut dyn Communicator) {
+/// The operations of `examples/peers.yaml`, in place where they have such a form: sizes that are all latency, and sizes that some
+/// caches hold.
+fn peers(communicator: &mut dyn Communicator, sizes: &[usize]) {
     use Collective as C;
     let ranks = communicator.shape().size as usize;
     let own = communicator.shape().rank as usize;
-    let region = communicator.alloc(1 << 20, Space::Host).expect("alloc");
+    let most = sizes.iter().max().copied().unwrap_or(0);
+    let region = communicator.alloc(most, Space::Host).expect("alloc");
     let mut contestants = Vec::new();
     for op in [C::AllReduce, C::AllGather, C::ReduceScatter, C::AllToAll, C::Broadcast] {
-        for bytes in [1usize << 10, 4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10] {
+        for bytes in sizes {
             let block = bytes / ranks / 4 * 4;
             let whole = region.slice(0, block * ranks).expect("slice");
             let piece = region.slice(block * own, block).expect("slice");
@@ -209,10 +212,10 @@ fn small(communicator: &mut dyn Communicator) {
                 C::ReduceScatter => (&whole, &piece),
                 _ => (&whole, &whole),
             };
-            contestants.push(runs(format!("{op} {}", Bytes(bytes as u64)), call(op, input, output)));
+            contestants.push(runs(format!("{op} {}", Bytes(*bytes as u64)), call(op, input, output)));
         }
     }
-    let series = compare(communicator, contestants, 200, 25);
+    let series = compare(communicator, contestants, ((256 << 20) / most).min(200) as u32, 25);
     let title = format!("{ranks} ranks, in place, registered");
     let rows: Vec<Row> = series.iter().map(|series| Row::plain(&title, series)).collect();
     print(communicator, &rows);

@@ -193,10 +193,11 @@ impl Group {
         Ok(())
     }
 
-    /// How many bytes the caches of a core may be trusted to hold: stores of more than this go past them, where what is
-    /// stored was not read just before.
+    /// Whether caches cannot be trusted to hold so many bytes of each rank: stores then go past them, where what is stored was
+    /// not read just before.
     pub(super) fn goes_past_caches(&self, bytes: usize) -> bool {
-        bytes >= PAST_CACHES
+        let all = bytes.saturating_mul(self.ranks());
+        bytes >= PAST_CACHES && self.third_cache.is_none_or(|cache| all > cache)
     }
 
     pub(super) fn path_of(&self, call: &Call) -> &'static str {

@@ -7,6 +7,7 @@ use device::{Queue, Region, RegionId, Slice};
 use terms::{Collective, Direction, Dtype, Rank, Reduce, Space};
 
 use super::area::{Area, INLINE};
+use super::caches;
 use super::choice::{Buffers, Choice};
 use super::cross::Cross;
 use super::direct::Pass;
@@ -81,10 +82,14 @@ pub(crate) struct Group {
     pub(super) registry: Arc<Registry>,
     pub(super) star: Star,
     pub(super) isa: Isa,
+    /// See [`caches::third`].
+    pub(super) third_cache: Option<usize>,
     pub(super) abort: Abort,
     pub(super) patience: Patience,
     /// The core that each rank is bound to, if it is to one.
     pub(super) cores: Vec<Option<u32>>,
+    /// Ranks of the world that are bound to this one's core, itself among them.
+    pub(super) crowd: usize,
     pub(super) oversubscribed: bool,
     /// How to reach peers' private memory; None where the system forbids it.
     pub(super) cross: Option<Cross>,
@@ -120,17 +125,21 @@ pub(super) struct Parts {
     pub(super) abort: Abort,
     pub(super) oversubscribed: bool,
     pub(super) cores: Vec<Option<u32>>,
+    pub(super) crowd: usize,
     pub(super) cross: Option<Cross>,
 }
 
 impl Group {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { shape, members, areas, registry, star, abort, oversubscribed, cores, cross } = parts;
+        let Parts { shape, members, areas, registry, star, abort, oversubscribed, cores, crowd, cross } = parts;
         let rank = shape.rank as usize;
         let flags = areas.iter().map(|area| std::array::from_fn(|place| area.round_flag(place))).collect();
         let patience = if oversubscribed { Patience::SHARED_CORE } else { Patience::OWN_CORE };
+        // Not where it is other threads or other groups that share the core: they go on meanwhile.
+        let here = cores.iter().filter(|core| **core == cores[rank]).count();
+        let all_here = oversubscribed && here > 1 && here == crowd;
         let towards = |peer: usize| match (cores[rank], cores[peer]) {
-            (Some(own), Some(other)) if oversubscribed && own != other => Patience::OTHER_CORE,
+            (Some(own), Some(other)) if all_here && own != other => Patience::OTHER_CORE,
             _ => patience,
         };
         let rounds = Rounds::new(rank, flags, towards, abort.clone(), Futex);
@@ -147,9 +156,11 @@ impl Group {
             registry,
             star,
             isa,
+            third_cache: caches::third(),
             abort,
             patience,
             cores,
+            crowd,
             oversubscribed,
             cross,
             sources,

@@ -103,6 +103,7 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         star,
         abort: abort.clone(),
         oversubscribed: options.oversubscribed,
+        crowd: cards.iter().filter(|other| other.core == card.core).count(),
         cores: cards.iter().map(|card| u32::try_from(card.core).ok()).collect(),
         cross: None,
     };
@@ -307,6 +308,7 @@ impl Group {
             star,
             abort: self.abort.clone(),
             oversubscribed: self.oversubscribed,
+            crowd: self.crowd,
             cores: members.iter().map(|member| self.cores[*member as usize]).collect(),
             cross: self.cross.as_ref().map(processes),
             members: members.iter().map(|member| self.members[*member as usize]).collect(),

@@ -10,8 +10,8 @@ use super::rounds::{AHEAD, RING};
 use super::tests::run;
 use crate::{Abort, Backend, Call, Communicator, Error, Options, threads};
 
-/// Bytes: in the header, in small slots, in large ones, and too long for eager rounds.
-const LENGTHS: [usize; 6] = [8, 40, 512, 4 << 10, 8 << 10, 40 << 10];
+/// Bytes: in the header, in small slots, in large ones, a small slot full, and too long for eager rounds.
+const LENGTHS: [usize; 8] = [8, 40, 512, 4 << 10, 8 << 10, 40 << 10, 64 << 10, 96 << 10];
 const OPERATIONS: [Collective; 8] = [
     Collective::Broadcast,
     Collective::Scatter,
@@ -101,7 +101,7 @@ fn step(
 }
 
 fn buffers(communicator: &mut dyn Communicator, registered: bool) -> [Slice; 2] {
-    let bytes = LENGTHS[5] * communicator.shape().size as usize;
+    let bytes = LENGTHS[LENGTHS.len() - 1] * communicator.shape().size as usize;
     [(); 2].map(|()| {
         let own = || Region::host(bytes).unwrap();
         let region = if registered { communicator.alloc(bytes, Space::Host).unwrap() } else { own() };

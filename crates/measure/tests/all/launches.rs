@@ -41,7 +41,9 @@ fn the_headline_is_the_median_of_launch_medians() {
 fn one_launch_has_the_interval_of_its_own_series() {
     let one = launch(1e5, 3, 400);
     let expected = stats::median_interval(&one.series()).unwrap();
-    let time = line(&case(2, json!({})), &[one]).time_s.unwrap();
+    let line = line(&case(2, json!({})), &[one]);
+    assert!(line.per_launch_median_s.is_empty());
+    let time = line.time_s.unwrap();
     assert_eq!(time.ci95, [expected.low, expected.high]);
     assert!(expected.contains(time.median) && expected.contains(1e-4));
 }
@@ -57,4 +59,6 @@ fn samples_of_other_numbers_of_calls_are_divided_by_their_own() {
     let ranks = line.per_rank_median_s.unwrap();
     assert!((ranks[0] / 1e-5 - 1.0).abs() < 0.01 && ranks.len() == 2, "{ranks:?}");
     assert!((line.time_s.unwrap().median / 1e-5 - 1.0).abs() < 0.01);
+    let launches = line.per_launch_median_s;
+    assert!(launches.len() == 2 && launches.iter().all(|median| (median / 1e-5 - 1.0).abs() < 0.01), "{launches:?}");
 }

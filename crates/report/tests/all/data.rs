@@ -76,6 +76,7 @@ impl Invented {
                 max: time * 2.0,
             }),
             per_rank_median_s: Some(vec![time; self.ranks as usize]),
+            per_launch_median_s: Vec::new(),
             clocks: Vec::new(),
             starts_apart_s: None,
             metrics,

@@ -278,6 +278,38 @@ fn ours_stands_beside_the_best_peer() {
     assert!(page.contains("longer in 1 of 2 pairs, shorter in 1"), "{page}");
 }
 
+/// The machine was three times as slow in the second launch, for both: the ratio is that of the launches, and its interval
+/// knows nothing of that. Nor is the best peer the one that was lucky in one launch.
+#[test]
+fn ratios_to_peers_are_those_of_the_launches() {
+    let case = |backend: &'static str, factor: f64, launches: [f64; 3]| {
+        let mut line =
+            data::Invented { backend, half_width: 0.5, ..data::Invented::new(2, 1024, 2e-6 * factor) }.line();
+        line.launches = Some(3);
+        line.per_launch_median_s = launches.iter().map(|launch| launch * factor * 1e-6).collect();
+        line
+    };
+    let mut lucky = case("mpi", 2.5, [2.0, 6.0, 2.0]);
+    lucky.parameters.insert("mpi_tuned".into(), true.into());
+    lucky.per_launch_median_s[0] = 1e-6;
+    let page = |lines| {
+        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
+        String::from_utf8_lossy(&page[0].content).into_owned()
+    };
+    let lines = vec![case("shm", 1.0, [2.0, 6.0, 2.0]), case("mpi", 2.0, [2.0, 6.0, 2.0]), lucky];
+    let told = page(lines.clone());
+    let row = |page: &str| {
+        let table = page.split("Against the best peer of this run").nth(1).expect("a table");
+        table.lines().find(|line| line.contains("1 KiB")).expect("a row").to_owned()
+    };
+    assert!(row(&told).contains("2.00x | 2.00x to 2.00x") && !row(&told).contains("tuned"), "{}", row(&told));
+    assert!(told.contains("A ratio to a peer is then the median of those launch by launch"), "{told}");
+    // Not launched as often: of the times, with their intervals.
+    let mut fewer = lines;
+    fewer[1].per_launch_median_s.pop();
+    assert!(!row(&page(fewer)).contains("2.00x to 2.00x"));
+}
+
 /// Several operations in flight are told apart from one that is waited for, and are no peer of it.
 #[test]
 fn operations_in_flight_are_no_peer_of_one_that_is_waited_for() {

@@ -78,6 +78,7 @@ fn ratios_of_pairs_cover_and_leave_out_what_both_sides_share() {
     });
     assert!(seen > 0.9 && apart < 0.1, "{seen} {apart}");
     assert!(paired_ratio_interval(&[1.0], &[1.0], 1).is_none());
+    assert!(paired_ratio_interval(&[1.0, 2.0], &[1.0, 2.0, 3.0], 1).is_none());
 }
 
 #[test]
