@@ -327,15 +327,15 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Seconds of the bare memory traffic: of each variant the slowest rank counts, of the variants the fastest.
+    /// Seconds of the bare memory traffic: of each round the slowest rank counts, of the rounds the fastest.
     fn limit(&mut self) -> Result<Option<f64>, Verdict> {
         let traffic: u64 = self.launch.ready.iter().map(|ready| ready.traffic_bytes).sum();
         if !self.settings.limits || self.simulated || traffic < LIMIT_FROM_BYTES || self.in_steps() {
             return Ok(None);
         }
         let ranks = self.world.probe(Probe::Limit, self.left())?;
-        let variants = ranks.iter().map(Vec::len).min().unwrap_or(0);
-        let slowest = (0..variants).map(|variant| ranks.iter().map(|rank| rank[variant]).fold(0.0, f64::max));
+        let rounds = ranks.iter().map(Vec::len).min().unwrap_or(0);
+        let slowest = (0..rounds).map(|round| ranks.iter().map(|rank| rank[round]).fold(0.0, f64::max));
         Ok(slowest.filter(|ns| *ns > 0.0).reduce(f64::min).map(|ns| ns / 1e9))
     }
 

@@ -169,8 +169,9 @@ impl RankWork {
         tell(&mut self.context, &self.start, word).map_err(failure)
     }
 
-    /// For each variant, the time of the case's bare memory traffic in ns: the fastest of a few rounds, each from one
-    /// meeting of all ranks to the next, so that a rank that waits for a core is waited for.
+    /// Times of the case's bare memory traffic in ns: rounds of one variant after the other, the same rounds on all ranks,
+    /// each from one meeting of all to the next. A rank whose core another has first begins late and sees less than the
+    /// round took, so only the slowest rank of each round tells its time.
     fn limit(&mut self) -> Result<Vec<f64>, Failure> {
         const VARIANTS: usize = 3;
         const ROUNDS: usize = 5;
@@ -181,20 +182,16 @@ impl RankWork {
         let traffic = running.current.prepared.work().traffic_bytes;
         let shares = BYTES_A_ROUND.checked_div(traffic).unwrap_or(1).clamp(1, 1000);
         // Ranks with other traffic, or none (a ping_pong's bystanders), must still meet the same number of times.
-        let mut times = Vec::with_capacity(VARIANTS);
+        let mut times = Vec::with_capacity(VARIANTS * ROUNDS);
         for variant in 0..VARIANTS {
-            let mut best = f64::INFINITY;
             for _ in 0..ROUNDS {
                 running.synchronise()?;
                 let begin = clock.now_ns();
                 let moved: u64 = (0..shares).filter_map(|_| running.current.prepared.limit(variant)).sum();
                 running.synchronise()?;
                 let elapsed = (clock.now_ns() - begin) as f64;
-                if moved > 0 {
-                    best = best.min(elapsed * traffic as f64 / moved as f64);
-                }
+                times.push(if moved > 0 { elapsed * traffic as f64 / moved as f64 } else { 0.0 });
             }
-            times.push(if best.is_finite() { best } else { 0.0 });
         }
         running.refill();
         running.synchronise()?;

@@ -11,7 +11,7 @@
 use terms::Collective;
 
 use super::group::Group;
-use super::kernels::{Kernel, Manner, copy, kernel};
+use super::kernels::{Kernel, Manner, copy, exchange, kernel};
 use super::plan::{Plan, share};
 use crate::Result;
 
@@ -142,7 +142,7 @@ impl Group {
             let a = self.inputs[low].wrapping_add(piece.input + begin);
             let b = self.inputs[high].wrapping_add(piece.output + begin);
             // SAFETY: as in `reduce`; the two ranges are of different ranks' memory.
-            unsafe { exchange(a, b, end - begin) };
+            unsafe { exchange(self.isa, a, b, end - begin) };
         }
     }
 
@@ -177,25 +177,4 @@ impl Group {
             }
         }
     }
-}
-
-/// Exchanges the contents of two ranges.
-///
-/// # Safety
-/// Valid ranges that do not overlap, and that nobody else touches.
-unsafe fn exchange(a: *mut u8, b: *mut u8, len: usize) {
-    const BLOCK: usize = 256;
-    let mut i = 0;
-    while i + BLOCK <= len {
-        // SAFETY: inside the ranges.
-        unsafe {
-            let (a, b) = (a.add(i).cast::<[u8; BLOCK]>(), b.add(i).cast::<[u8; BLOCK]>());
-            let (x, y) = (a.read_unaligned(), b.read_unaligned());
-            a.write_unaligned(y);
-            b.write_unaligned(x);
-        }
-        i += BLOCK;
-    }
-    // SAFETY: as above.
-    unsafe { std::ptr::swap_nonoverlapping(a.add(i), b.add(i), len - i) };
 }

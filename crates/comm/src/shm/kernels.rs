@@ -17,6 +17,9 @@ pub(crate) use isa::{Isa, detect};
 /// Arguments: sources, destinations, elements, divisor of `avg`, manner.
 pub(crate) type Kernel = unsafe fn(&[*const u8], &[*mut u8], usize, usize, Manner);
 
+/// Exchanges the contents of two ranges of so many bytes, which do not overlap and nobody else touches.
+pub(crate) type Exchange = unsafe fn(*mut u8, *mut u8, usize);
+
 /// How a pass goes through memory: changes its speed, never its result.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Manner {
@@ -39,6 +42,16 @@ pub(crate) fn kernel(isa: Isa, dtype: Dtype, reduce: Reduce) -> Kernel {
 pub(crate) unsafe fn copy(isa: Isa, source: *const u8, destinations: &[*mut u8], len: usize, past_caches: bool) {
     // SAFETY: passed on to the caller.
     unsafe { isa::copy(isa)(&[source], destinations, len, 1, Manner { past_caches, down: false }) };
+}
+
+/// The contents of two ranges change places.
+///
+/// # Safety
+/// Both ranges are valid, do not overlap, and nobody else touches them meanwhile.
+#[inline]
+pub(crate) unsafe fn exchange(isa: Isa, a: *mut u8, b: *mut u8, len: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe { isa::exchange(isa)(a, b, len) };
 }
 
 #[cfg(all(test, not(loom)))]

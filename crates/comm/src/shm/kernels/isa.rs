@@ -4,7 +4,7 @@ use terms::{Dtype, Reduce};
 
 use super::element::{Avg, Bf16, Element, F16, Max, Min, Operator, Prod, Sum};
 use super::stream;
-use super::{Kernel, Manner};
+use super::{Exchange, Kernel, Manner};
 
 /// What the loops are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +129,26 @@ unsafe fn pass<E: Element, O: Operator<E::Wide>, const W: usize, const N: usize,
     }
 }
 
+/// # Safety
+/// As [`Exchange`].
+#[inline(always)]
+unsafe fn exchanged(a: *mut u8, b: *mut u8, len: usize) {
+    const BLOCK: usize = block::<u8>();
+    let blocks = len / BLOCK;
+    for i in 0..blocks {
+        // SAFETY: inside the ranges.
+        unsafe {
+            let (a, b) = (a.cast::<[u8; BLOCK]>().add(i), b.cast::<[u8; BLOCK]>().add(i));
+            let (x, y) = (a.read_unaligned(), b.read_unaligned());
+            a.write_unaligned(y);
+            b.write_unaligned(x);
+        }
+    }
+    let done = blocks * BLOCK;
+    // SAFETY: as above; the ranges do not overlap.
+    unsafe { std::ptr::swap_nonoverlapping(a.add(done), b.add(done), len - done) };
+}
+
 macro_rules! instances {
     ($name:ident, $store:path, $(#[$attribute:meta])*) => {
         mod $name {
@@ -179,8 +199,19 @@ macro_rules! instances {
                 }
             }
 
+            /// Two ranges change places.
+            $(#[$attribute])*
+            unsafe fn exchange_bytes(a: *mut u8, b: *mut u8, len: usize) {
+                // SAFETY: as above.
+                unsafe { exchanged(a, b, len) }
+            }
+
             pub(super) fn copy() -> Kernel {
                 copy_bytes
+            }
+
+            pub(super) fn exchange() -> Exchange {
+                exchange_bytes
             }
 
             fn operator<E: Element, const W: usize>(reduce: Reduce) -> Kernel {
@@ -222,6 +253,17 @@ pub(super) fn copy(isa: Isa) -> Kernel {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => avx2::copy(),
         Isa::Portable => portable::copy(),
+    }
+}
+
+/// The kernel that exchanges the contents of two ranges.
+pub(super) fn exchange(isa: Isa) -> Exchange {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => avx512::exchange(),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => avx2::exchange(),
+        Isa::Portable => portable::exchange(),
     }
 }
 

@@ -4,7 +4,7 @@ use half::{bf16, f16};
 use terms::{Dtype, Named, Reduce};
 
 use super::isa::Isa;
-use super::{Manner, copy, kernel};
+use super::{Manner, copy, exchange, kernel};
 
 /// Reduces one element the slow way: values as f64 or i128, which hold every type exactly.
 fn expected(dtype: Dtype, reduce: Reduce, values: &[Vec<u8>]) -> Vec<u8> {
@@ -159,6 +159,20 @@ fn copies_reach_all_destinations() {
                 unsafe { copy(isa, source.as_ptr(), &destinations, len, past_caches) };
                 assert!(copies.iter().all(|copy| *copy == source));
             }
+        }
+    }
+}
+
+#[test]
+fn an_exchange_exchanges_all_and_no_more() {
+    for isa in Isa::all() {
+        for len in [0, 1, 63, 64, 127, 128, 1000, 4096] {
+            let (a, b) = (random(len as u64 + 1, len + 1), random(len as u64 + 7, len + 1));
+            let (mut x, mut y) = (a.clone(), b.clone());
+            // SAFETY: buffers of `len` bytes and one more.
+            unsafe { exchange(isa, x.as_mut_ptr(), y.as_mut_ptr(), len) };
+            assert!(x[..len] == b[..len] && y[..len] == a[..len], "{isa:?}, {len} bytes");
+            assert!(x[len] == a[len] && y[len] == b[len], "{isa:?}, beyond {len} bytes");
         }
     }
 }
