@@ -30,6 +30,8 @@ terms::named! {
         StartsApart = "starts_apart",
         /// A sample is too short for the clock even at the largest number of calls.
         ClockResolution = "clock_resolution",
+        /// Its ranks died while other cases ran, and were started again.
+        Restarted = "restarted",
         /// Slowed down to a given link.
         Paced = "paced",
         /// Computed by a model; never measured.
@@ -64,6 +66,7 @@ impl Caveat {
                 "clocks of hosts are known less precisely than a tenth of the time: ranks may have started so far apart"
             }
             Self::ClockResolution => "samples are too short for the clock's resolution",
+            Self::Restarted => "ranks died while other cases ran, and were started again",
             Self::Paced => "the backend was slowed down to a given link",
             Self::Simulated => "times were computed by a model and never measured",
             Self::Injected => "a fault was injected on request",

@@ -270,6 +270,10 @@ fn without_result(run: &Run) -> String {
             text += &format!("  * rank {}, element {}: expected {expected}, got {got}\n", wrong.rank, wrong.index);
         }
     }
+    for case in run.cases.iter().filter(|case| case.caveats.contains(&Caveat::Restarted)) {
+        let reason = case.reason.as_deref().map(one_line).unwrap_or_default();
+        text += &format!("* **restarted** {}: {}\n", described(case), escaped(&reason));
+    }
     for case in run.cases.iter().filter(|case| case.status == Status::Ok && !case.gates_missed.is_empty()) {
         text += &format!("* **gate missed** {}: {}\n", described(case), escaped(&case.gates_missed.join("; ")));
     }

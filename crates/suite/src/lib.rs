@@ -9,6 +9,7 @@ mod collective;
 pub mod fields;
 mod gate;
 mod order;
+mod parked;
 mod rank;
 mod run;
 mod runtime;

@@ -1,6 +1,7 @@
 //! From a plan to a record: worlds are started, cases run in them, every line is on disk before the next case begins.
 //!
-//! A world that dies ends with its case; the next case gets a new one.
+//! A world that dies ends with its case; the next case gets a new one. One that dies while others have their turns costs no
+//! case: it is started again, and the line says so.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,12 +10,13 @@ use measure::{
     Circumstances, Launch, Probe, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, case_line, launch_case,
     limit_s,
 };
-use record::{Case, CaseLine, CaseSamples, HarnessCost, Plan, RunFile, Store, StoreError};
-use serde_json::{Map, Value};
+use record::{Case, Caveat, CaseLine, CaseSamples, HarnessCost, Plan, RunFile, Store, StoreError};
+use serde_json::Value;
 use terms::{Collective, Rank, Status};
 
 use crate::admission::{self, Host};
 use crate::order::Meeting;
+use crate::parked::Worlds;
 use crate::threads::ThreadWorld;
 use crate::{Done, Measured, benchmark, gate, order};
 
@@ -60,8 +62,14 @@ pub struct Setup<'a> {
 /// When the record cannot be written.
 pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
     let cases: Vec<&Case> = setup.plan.cases.iter().filter(|case| !setup.done.contains(&case.id)).collect();
-    let mut run =
-        Running { setup, launches: HashMap::new(), lines: Vec::new(), ended: HashSet::new(), interrupted: None };
+    let mut run = Running {
+        setup,
+        launches: HashMap::new(),
+        lines: Vec::new(),
+        ended: HashSet::new(),
+        restarted: HashMap::new(),
+        interrupted: None,
+    };
     let most = cases.iter().map(|case| launches_of(case)).max().unwrap_or(0);
     for launch in 0..most {
         let due = cases.iter().copied().filter(|case| launches_of(case) > launch && !run.ended.contains(&case.id));
@@ -78,9 +86,6 @@ fn launches_of(case: &Case) -> u32 {
     case.whole("launches").and_then(|launches| u32::try_from(launches).ok()).unwrap_or(1).max(1)
 }
 
-/// A world's fields, and the world if it could be started and lives.
-type Alive<'c> = (&'c Map<String, Value>, Option<Box<dyn World>>);
-
 struct Running<'a> {
     setup: Setup<'a>,
     /// What each case's launches gave so far.
@@ -88,6 +93,8 @@ struct Running<'a> {
     lines: Vec<CaseLine>,
     /// Cases that need no further launch: failed, skipped.
     ended: HashSet<String>,
+    /// Why the worlds of these cases had to be started again.
+    restarted: HashMap<String, String>,
     interrupted: Option<String>,
 }
 
@@ -117,7 +124,7 @@ impl Running<'_> {
         let total: usize = meetings.iter().map(Vec::len).sum();
         let mut number = 0;
         for cases in meetings {
-            let mut alive: Vec<Alive> = Vec::new();
+            let mut worlds = Worlds::default();
             for case in cases {
                 number += 1;
                 if self.ended.contains(&case.id) {
@@ -125,20 +132,16 @@ impl Running<'_> {
                 }
                 self.interrupted = self.interrupted.take().or_else(self.setup.interrupted);
                 if let Some(why) = self.interrupted.clone() {
-                    alive.clear();
+                    worlds.end();
                     self.not_run(case, why)?;
                     continue;
                 }
                 self.setup.observer.begins(case, number, total, launch);
-                if alive.len() > 1 && admission::lacks_memory(case, &self.setup.host) {
-                    alive.retain(|(fields, _)| *fields == &case.world);
+                let (world, died) = worlds.of(case, &self.setup.host, START);
+                if let Some(why) = died {
+                    self.restarted.insert(case.id.clone(), why);
                 }
-                let known = alive.iter().position(|(fields, _)| *fields == &case.world);
-                let place = known.unwrap_or_else(|| {
-                    alive.push((&case.world, None));
-                    alive.len() - 1
-                });
-                self.case(case, launch, &mut alive[place].1)?;
+                self.case(case, launch, world)?;
             }
         }
         Ok(())
@@ -231,6 +234,10 @@ impl Running<'_> {
         let mut line = case_line(case, settings, launches, about);
         line.hosts = spread.map(|spread| spread.hosts);
         complete(case, &mut line, launches);
+        if let Some(why) = self.restarted.get(&case.id) {
+            line.caveats.push(Caveat::Restarted);
+            line.reason = line.reason.or_else(|| Some(format!("while other cases ran, {why}; started again")));
+        }
         let launches = &self.launches;
         let before = self.setup.before.iter().chain(&self.lines).filter(|done| done.id != line.id);
         let before: Vec<Done<'_>> = before

@@ -6,6 +6,7 @@ mod known;
 mod launches;
 mod matrix;
 mod mutants;
+mod parked;
 mod plans;
 #[path = "../../../../tests/skip.rs"]
 mod skip;

@@ -57,8 +57,16 @@ impl Observer for Order {
     }
 }
 
-/// Runs the plan on a host of two cores.
+/// A host of two cores.
+pub(crate) const HOST: Host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false };
+
+/// Runs the plan on that host.
 pub(crate) fn run(plan: &Plan) -> Outcome {
+    run_with(plan, &mut Threads, HOST)
+}
+
+/// Runs the plan in this starter's worlds.
+pub(crate) fn run_with(plan: &Plan, starter: &mut dyn Starter, host: Host) -> Outcome {
     let directory = tempfile::tempdir().expect("a directory");
     let tool = Tool { name: "test".to_owned(), version: "0".to_owned() };
     let mut file = RunFile::new(tool, jiff::Timestamp::UNIX_EPOCH, Machine::default(), plan.clone(), &suite::abouts());
@@ -68,10 +76,10 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
         plan,
         done: &HashSet::new(),
         before: &[],
-        starter: &mut Threads,
+        starter,
         store: &mut store,
         file: &mut file,
-        host: Host { spread: None, cores: 2, available_memory: || None, virtualised: false },
+        host,
         observer: &mut order,
         interrupted: || None,
     })

@@ -1,0 +1,86 @@
+//! Worlds that stay alive while rivals have their turns: that die meanwhile, or whose memory others need.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use measure::{Command, Reply, Starter, Verdict, VerdictKind, World, WorldSpec};
+use record::Caveat;
+use suite::{Host, ThreadWorld};
+use terms::{Rank, Status};
+
+use crate::plans::{HOST, plan, run_with};
+
+/// Two rivals, of two sizes each: they take turns in two worlds.
+const RIVALS: &str = "op: all_reduce, backend: [reference, shm], ranks: 2, bytes: [1KB, 2KB], launches: 2, iters: 6";
+
+thread_local! {
+    /// Worlds that the starter of this test has alive.
+    static ALIVE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// A world that dies when it is spoken to after so many finished cases.
+struct Mortal {
+    world: ThreadWorld,
+    cases_left: Option<u32>,
+}
+
+impl World for Mortal {
+    fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict> {
+        if self.cases_left == Some(0) {
+            let message = "rank 1 was killed by signal 9".to_owned();
+            return Err(Verdict { kind: VerdictKind::Died, ranks: vec![Rank(1)], message, hint: None });
+        }
+        if *command == Command::Finish {
+            self.cases_left = self.cases_left.map(|left| left - 1);
+        }
+        self.world.command(command, limit)
+    }
+}
+
+impl Drop for Mortal {
+    fn drop(&mut self) {
+        ALIVE.set(ALIVE.get() - 1);
+    }
+}
+
+/// The first of its worlds lives for so many cases, all others for ever.
+#[derive(Default)]
+struct Mortals {
+    first_lives_for: Option<u32>,
+    started: usize,
+    most_alive: usize,
+}
+
+impl Starter for Mortals {
+    fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
+        let world = ThreadWorld::start(spec, Duration::from_secs(60), || None)?;
+        let cases_left = self.first_lives_for.filter(|_| self.started == 0);
+        self.started += 1;
+        ALIVE.set(ALIVE.get() + 1);
+        self.most_alive = self.most_alive.max(ALIVE.get());
+        Ok(Box::new(Mortal { world, cases_left }))
+    }
+}
+
+#[test]
+fn a_world_that_dies_while_others_run_is_started_again() {
+    let mut starter = Mortals { first_lives_for: Some(1), ..Mortals::default() };
+    let outcome = run_with(&plan(RIVALS), &mut starter, HOST);
+    assert_eq!((starter.started, starter.most_alive), (2 * 2 + 1, 2), "two a launch, and one again");
+    assert!(outcome.lines.iter().all(|line| (line.status, line.launches) == (Status::Ok, Some(2))));
+    let again: Vec<_> = outcome.lines.iter().filter(|line| line.caveats.contains(&Caveat::Restarted)).collect();
+    assert_eq!(again.len(), 1);
+    let reason = again[0].reason.as_deref();
+    assert_eq!(reason, Some("while other cases ran, rank 1 was killed by signal 9; started again"));
+}
+
+#[test]
+fn a_world_gives_way_to_cases_that_lack_its_memory() {
+    let free = || Some(if ALIVE.get() > 0 { 0 } else { u64::MAX });
+    let mut starter = Mortals::default();
+    // One size, so that no case follows another in its own world, whose memory would lack it, too.
+    let plan = plan(&RIVALS.replace("[1KB, 2KB]", "1KB"));
+    let outcome = run_with(&plan, &mut starter, Host { available_memory: free, ..HOST });
+    assert!(outcome.lines.iter().all(|line| (line.status, line.launches) == (Status::Ok, Some(2))));
+    assert_eq!((outcome.lines.len(), starter.started, starter.most_alive), (2, 4, 1));
+}
