@@ -16,15 +16,24 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-def sample(data: Tensor, calls: int) -> float:
-    """The slowest rank's seconds of `calls` calls, begun together."""
+# Seconds of a sample: gloo is faster right after ranks have met, so that short ones show little of calls in a row.
+SAMPLE = 5e-2
+
+
+def sample(data: torch.Tensor, calls: int) -> float:
+    """This rank's seconds of `calls` calls, begun together."""
     dist.barrier()
     begin = time.perf_counter()
     for _ in range(calls):
         dist.all_reduce(data)
-    slowest = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
-    dist.all_reduce(slowest, dist.ReduceOp.MAX)
-    return float(slowest)
+    return time.perf_counter() - begin
+
+
+def slowest(times: list[float]) -> list[float]:
+    """Of each sample the slowest rank's seconds. Not between samples: ranks would meet once more."""
+    all_times = torch.tensor(times, dtype=torch.float64)
+    dist.all_reduce(all_times, dist.ReduceOp.MAX)
+    return list(all_times.tolist())
 
 
 def main() -> None:
@@ -32,17 +41,11 @@ def main() -> None:
     dist.init_process_group("gloo")
     for size in sizes:
         data = torch.zeros(size // 4)  # Sums stay zero: no overflow.
-        # Really in a row: of 64 KiB and less, a call right after a barrier takes a quarter of the time.
         calls = 1
-        while sample(data, calls) < 1e-2:  # Warms up, too.
+        while (taken := slowest([sample(data, calls)])[0]) < SAMPLE:  # Warms up, too.
             calls *= 2
-        for _ in range(5):
-            sample(data, calls)
-        times: list[float] = []
-        spent = 0.0
-        while spent < limit:
-            times.append(sample(data, calls))
-            spent += times[-1]
+        samples = max(5, round(limit / taken))
+        times = slowest([sample(data, calls) for _ in range(samples)])
         if dist.get_rank() == 0:
             print(size, round(statistics.median(times) / calls * 1e9, 1), flush=True)
     dist.destroy_process_group()
