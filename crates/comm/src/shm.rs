@@ -15,6 +15,7 @@ mod flag;
 mod group;
 mod kernels;
 mod mail;
+mod near;
 mod open;
 mod plan;
 mod regions;

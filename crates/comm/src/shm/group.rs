@@ -93,6 +93,8 @@ pub(crate) struct Group {
     pub(super) oversubscribed: bool,
     /// How to reach peers' private memory; None where the system forbids it.
     pub(super) cross: Option<Cross>,
+    /// See [`Group::find_near`].
+    pub(super) near: bool,
     /// Lists that the paths fill anew for each call: kept, so that no call allocates.
     pub(super) sources: Vec<*const u8>,
     pub(super) destinations: Vec<*mut u8>,
@@ -163,6 +165,7 @@ impl Group {
             crowd,
             oversubscribed,
             cross,
+            near: false,
             sources,
             destinations,
             inputs,

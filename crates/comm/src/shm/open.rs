@@ -116,6 +116,7 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         group.cross = Some(cross);
     }
     drop(secret);
+    group.near = group.find_near()?;
     Ok(group)
 }
 
@@ -226,7 +227,7 @@ struct Side {
 
 impl Group {
     /// Tells every rank's `value` to every rank, in rank order. At most [`super::area::INLINE`] bytes.
-    fn gather<T: Copy>(&mut self, value: T) -> Result<Vec<T>> {
+    pub(super) fn gather<T: Copy>(&mut self, value: T) -> Result<Vec<T>> {
         assert!(size_of::<T>() <= super::area::INLINE);
         // SAFETY: plain data that fits the header.
         let place = self.exchange(0, Until::All, |to| unsafe { to.cast::<T>().write_unaligned(value) })?;
@@ -301,7 +302,7 @@ impl Group {
         let star = join(invitation, rank, &tokens, &cards[members[0] as usize].1, &self.abort)?;
         let size = members.len() as u32;
         let processes = |cross: &Cross| cross.of(&members);
-        Ok(Some(Group::new(Parts {
+        let mut group = Group::new(Parts {
             shape: shape(rank, size),
             areas: areas(&star, rank, size, &self.abort)?,
             registry: Arc::new(Registry::below(&self.registry)),
@@ -312,7 +313,9 @@ impl Group {
             cores: members.iter().map(|member| self.cores[*member as usize]).collect(),
             cross: self.cross.as_ref().map(processes),
             members: members.iter().map(|member| self.members[*member as usize]).collect(),
-        })))
+        });
+        group.near = group.find_near()?;
+        Ok(Some(group))
     }
 }
 
