@@ -1,7 +1,7 @@
 //! Our measurement of other people's collectives against a plain loop around them, in pairs, one launch each: MPI against
 //! peers/mpi/loop.c, gloo against peers/pytorch/loop.py under torchrun.
 //!
-//! `cargo bench -p rankmark --bench loops [-- --pairs 20 --seconds 0.5 --ranks 2 --bytes 1024,65536 --python PYTHON]`
+//! `cargo bench -p rankmark --bench loops [-- --pairs 20 --seconds 0.5 --ranks 2 --bytes 1024,65536 --python PYTHON --only gloo]`
 //!
 //! "Equal within 3%" means that the 95% interval of the median ratio of at least 20 pairs lies inside of +-3%; at the
 //! smallest size the difference in nanoseconds is what matters. What has no compiler or no PyTorch is named and left out.
@@ -27,11 +27,14 @@ struct Wanted {
     ranks: String,
     bytes: Vec<u64>,
     python: Option<String>,
+    /// The beginning of the name of whom to compare with; all, if empty.
+    only: String,
 }
 
 fn wanted() -> Result<Wanted, String> {
     let bytes = vec![1 << 10, 1 << 16, 1 << 20, 16 << 20];
-    let mut wanted = Wanted { pairs: 20, seconds: 0.5, ranks: "2".to_owned(), bytes, python: None };
+    let mut wanted =
+        Wanted { pairs: 20, seconds: 0.5, ranks: "2".to_owned(), bytes, python: None, only: String::new() };
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
@@ -42,6 +45,7 @@ fn wanted() -> Result<Wanted, String> {
             "--ranks" => wanted.ranks = value,
             "--bytes" => wanted.bytes = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?,
             "--python" => wanted.python = Some(value),
+            "--only" => wanted.only = value,
             _ => return Err(format!("unknown: {word}")),
         }
     }
@@ -94,7 +98,8 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
             peers.push(Peer { name: "gloo".to_owned(), flags, plain });
         }
     }
-    Ok(peers)
+    peers.retain(|peer| peer.name.starts_with(&wanted.only));
+    if peers.is_empty() { Err(format!("nobody to compare with begins with `{}`", wanted.only)) } else { Ok(peers) }
 }
 
 fn compare(peer: &Peer, wanted: &Wanted, place: &Path) -> Result<(), String> {

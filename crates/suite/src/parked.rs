@@ -8,11 +8,13 @@ use serde_json::{Map, Value};
 
 use crate::admission::{self, Host};
 
+/// A world's fields, and the world if it could be started and lives.
+type Alive<'c> = (&'c Map<String, Value>, Option<Box<dyn World>>);
+
 /// The worlds of one meeting of cases.
 #[derive(Default)]
 pub(crate) struct Worlds<'c> {
-    /// A world's fields, and the world if it could be started and lives.
-    alive: Vec<(&'c Map<String, Value>, Option<Box<dyn World>>)>,
+    alive: Vec<Alive<'c>>,
     /// Whose case ran last.
     last: Option<&'c Map<String, Value>>,
 }

@@ -10,7 +10,7 @@ use measure::{
     Circumstances, Launch, Probe, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, case_line, launch_case,
     limit_s,
 };
-use record::{Case, Caveat, CaseLine, CaseSamples, HarnessCost, Plan, RunFile, Store, StoreError};
+use record::{Case, CaseLine, CaseSamples, Caveat, HarnessCost, Plan, RunFile, Store, StoreError};
 use serde_json::Value;
 use terms::{Collective, Rank, Status};
 
