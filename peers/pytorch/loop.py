@@ -13,8 +13,6 @@ import time
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
-
 
 # Seconds of a sample: gloo is faster right after ranks have met, so that short ones show little of calls in a row.
 SAMPLE = 5e-2
