@@ -6,7 +6,7 @@ use device::Slice;
 use terms::Collective;
 
 use super::area::{INLINE, SMALL_SLOT};
-use super::eager::Slots;
+use super::flag::Looks;
 use super::group::{Group, Until};
 use super::plan::Plan;
 use super::regions::{Key, Views};
@@ -76,14 +76,16 @@ impl Group {
         // registered ones does not yet know that its peers have not.
         let early = plan.widest() <= EAGER_PRIVATE && !self.crosses(plan);
         let rank = self.rank();
-        if early && plan.gives(rank) && !buffers.registered(plan, rank) {
+        let published = early && plan.gives(rank) && !buffers.registered(plan, rank);
+        if published {
             self.publish(plan)?;
         }
-        let turn = self.exchange_buffers(plan.signature, Until::All, buffers)?;
+        let looks = if published { Looks::Tight } else { self.rounds.looks() };
+        let turn = self.exchange_buffers(plan.signature, Until::All(looks), buffers)?;
         match self.choose(plan, turn, early)? {
             Choice::Direct => self.direct(plan),
             Choice::Published => {
-                self.take_published(plan, Slots::of_plan(plan), turn);
+                self.take_published(plan, self.slots_of(plan), turn);
                 Ok(())
             }
             Choice::Cross => self.across(plan, turn),

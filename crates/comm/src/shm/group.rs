@@ -11,7 +11,7 @@ use super::caches;
 use super::choice::{Buffers, Choice};
 use super::cross::Cross;
 use super::direct::Pass;
-use super::flag::{Futex, Patience};
+use super::flag::{Futex, Looks, Patience};
 use super::kernels::{self, Isa};
 use super::mail::Mail;
 use super::plan::{Plan, describe};
@@ -26,8 +26,8 @@ const BARRIER: u64 = Collective::Barrier as u64 + 1;
 /// For whom a rank waits in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// All.
-    All,
+    /// All, at whose flags it looks like this.
+    All(Looks),
     /// The one that gives.
     Arrived(usize),
     /// Nobody: it gives only, and what it gives lies in its slot or header.
@@ -144,7 +144,9 @@ impl Group {
             (Some(own), Some(other)) if all_here && own != other => Patience::OTHER_CORE,
             _ => patience,
         };
-        let rounds = Rounds::new(rank, flags, towards, abort.clone(), Futex);
+        // Who shares a core does not look long, or for others to switch.
+        let looks = if oversubscribed { Looks::Tight } else { Looks::of_this_processor() };
+        let rounds = Rounds::new(rank, flags, towards, looks, abort.clone(), Futex);
         let mail = Mail::new(shape.size as usize);
         let (ranks, isa) = (areas.len(), kernels::detect());
         let (sources, destinations) = (Vec::with_capacity(ranks), Vec::with_capacity(ranks));
@@ -231,7 +233,7 @@ impl Group {
     #[inline(never)]
     pub(super) fn settle(&mut self, rest: u32) -> Result<()> {
         while self.rounds.unsettled() > rest {
-            let place = self.rounds.settle_next()?;
+            let place = self.rounds.settle_next(Looks::Tight)?;
             // SAFETY: this rank's own header: it is not written again before the round of its place is settled.
             let own = unsafe { self.areas[self.rank()].header(place).cast::<u64>().read() };
             self.compare(own, place, 0..self.ranks())?;
@@ -245,11 +247,14 @@ impl Group {
     fn pass_header(&mut self, signature: u64, until: Until) -> Result<()> {
         self.rounds.arrive();
         match until {
-            Until::All => {
+            Until::All(looks) => {
+                if looks == Looks::Apart {
+                    self.rounds.claim_next();
+                }
                 if self.rounds.unsettled() > 1 {
                     self.settle(1)?;
                 }
-                let place = self.rounds.settle_next()?;
+                let place = self.rounds.settle_next(looks)?;
                 self.compare(signature, place, 0..self.ranks())
             }
             Until::Arrived(peer) => {
@@ -294,6 +299,13 @@ impl Group {
         unsafe { self.areas[peer].header(place).add(8).cast::<T>().read_unaligned() }
     }
 
+    /// Whether anything can be run still.
+    #[inline]
+    fn ready(&self) -> Result<()> {
+        self.abort.check()?;
+        self.broken.as_ref().map_or(Ok(()), |why| Err(Error::Mismatch(why.clone())))
+    }
+
     /// Validates one call, unless it is the one that was prepared last.
     /// Returns whether it is that.
     fn accept(&mut self, call: &Call) -> Result<bool> {
@@ -310,7 +322,7 @@ impl Group {
     /// Runs one valid call to its end. `known`: it is the one that was prepared last.
     fn execute(&mut self, call: &Call, known: bool) -> Result<()> {
         if call.op == Collective::Barrier {
-            self.exchange_buffers(BARRIER, Until::All, Buffers::default())?;
+            self.exchange_buffers(BARRIER, Until::All(self.rounds.looks()), Buffers::default())?;
             return Ok(());
         }
         let prepared = match self.prepared.take() {
@@ -383,10 +395,7 @@ impl Communicator for Group {
     }
 
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
-        self.abort.check()?;
-        if let Some(why) = &self.broken {
-            return Err(Error::Mismatch(why.clone()));
-        }
+        self.ready()?;
         let mut known = false;
         for call in group {
             known = self.accept(call)?;
@@ -398,6 +407,14 @@ impl Communicator for Group {
         let number = self.started;
         self.started += 1;
         Ok(Ticket { number, done: true })
+    }
+
+    /// As started after all on the host and finished, in fewer steps: loops come this way.
+    #[inline]
+    fn run(&mut self, call: &Call) -> Result<()> {
+        self.ready()?;
+        let known = self.accept(call)?;
+        self.execute(call, known)
     }
 
     fn finish(&mut self, ticket: &mut Ticket, _how: Wait<'_>) -> Result<bool> {

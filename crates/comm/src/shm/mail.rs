@@ -8,7 +8,7 @@
 use terms::{Collective, Direction};
 
 use super::area::{INLINE, MAIL_SLOT};
-use super::flag::{Flag, Futex};
+use super::flag::{Flag, Futex, Looks};
 use super::group::Group;
 use super::kernels::copy;
 use super::plan::{describe, signature};
@@ -217,7 +217,7 @@ impl Group {
     }
 
     fn await_flag(&self, flag: Flag, count: u32) -> Result<()> {
-        if flag.look(count, self.patience) {
+        if flag.look(count, self.patience, Looks::Tight) {
             return Ok(());
         }
         flag.wait(count, self.patience, &self.abort, &Futex)

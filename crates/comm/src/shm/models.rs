@@ -10,7 +10,7 @@ use loom::sync::atomic::AtomicU32;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::flag::{Flag, Park, Patience, Word};
+use super::flag::{Flag, Looks, Park, Patience, Word};
 use super::rounds::{RING, Rounds};
 use crate::Abort;
 
@@ -108,6 +108,8 @@ enum Step {
     From(usize),
     /// All, through large slots, and all wait for all.
     All,
+    /// The same through small slots.
+    Ring,
 }
 
 /// Cells of a rank, in the manner of its area: loom checks that nobody reads one while it is written.
@@ -140,14 +142,14 @@ struct End {
 
 impl End {
     fn settle_next(&mut self) {
-        let place = self.rounds.settle_next().unwrap();
+        let place = self.rounds.settle_next(Looks::Tight).unwrap();
         self.settled += 1;
         assert_eq!(read(&self.cells[1 - self.rank].headers[place]), self.settled);
     }
 
     fn step(&mut self, step: Step) {
         let (rank, peer) = (self.rank, 1 - self.rank);
-        let gives = matches!(step, Step::All) || matches!(step, Step::From(root) if root == rank);
+        let gives = matches!(step, Step::All | Step::Ring) || matches!(step, Step::From(root) if root == rank);
         while !self.rounds.has_room() {
             self.settle_next();
         }
@@ -159,7 +161,7 @@ impl End {
         self.opened += 1;
         let (place, cells) = (self.rounds.next_place(), self.cells.clone());
         let slot = |of: usize| match step {
-            Step::From(_) => &cells[of].small[place],
+            Step::From(_) | Step::Ring => &cells[of].small[place],
             Step::All => &cells[of].large[place & 1],
         };
         if gives {
@@ -173,7 +175,7 @@ impl End {
                 self.rounds.wait_for(peer).unwrap();
                 assert_eq!(read(&cells[peer].headers[place]), self.opened);
             }
-            Step::All => self.settle_next(),
+            Step::All | Step::Ring => (0..self.rounds.unsettled()).for_each(|_| self.settle_next()),
         }
         assert_eq!(read(slot(peer)), self.opened * 10 + peer as u32);
     }
@@ -189,7 +191,8 @@ fn guarded(steps: &'static [Step]) {
             let (words, park, cells) = (words.clone(), park.clone(), cells.clone());
             move || {
                 let flags = |rank: usize| std::array::from_fn(|place| words.flag((rank * RING + place) * 2));
-                let rounds = Rounds::new(rank, vec![flags(0), flags(1)], |_| NONE, Abort::default(), park);
+                let rounds =
+                    Rounds::new(rank, vec![flags(0), flags(1)], |_| NONE, Looks::Tight, Abort::default(), park);
                 let mut end = End { rank, rounds, cells, opened: 0, settled: 0 };
                 steps.iter().for_each(|step| end.step(*step));
             }
@@ -203,6 +206,13 @@ fn guarded(steps: &'static [Step]) {
 #[test]
 fn rounds_guard_the_double_buffer() {
     guarded(&[Step::All; 3]);
+}
+
+/// Small slots in rounds of all, once round the ring and on, and after rounds that are not settled.
+#[test]
+fn rounds_guard_the_ring_in_rounds_of_all() {
+    guarded(&[Step::Ring; RING + 1]);
+    guarded(&[Step::From(0), Step::From(0), Step::Ring, Step::Ring, Step::All]);
 }
 
 /// Once round the ring and on: the wait that was put off is for the slot's last readers.

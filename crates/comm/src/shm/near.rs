@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::flag::Looks;
 use super::group::{Group, Until};
 use super::kernels::copy;
 use crate::Result;
@@ -40,7 +41,7 @@ impl Group {
         let begin = Instant::now();
         // SAFETY: the slot of this place is this rank's to write once all rounds before are settled, and holds more.
         unsafe { copy(self.isa, bytes.as_ptr(), &[slot], bytes.len(), false) };
-        let place = self.exchange(0, Until::All, |_| {})?;
+        let place = self.exchange(0, Until::All(Looks::Tight), |_| {})?;
         let slot = self.areas[peer].slot(place);
         // SAFETY: published by the round that has passed; the peer writes it again two rounds on.
         unsafe { copy(self.isa, slot, &[bytes.as_mut_ptr()], bytes.len(), false) };

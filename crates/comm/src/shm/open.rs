@@ -7,6 +7,7 @@ use terms::{Bytes, Space};
 
 use super::area::Area;
 use super::cross::Cross;
+use super::flag::Looks;
 use super::group::{Group, Parts, Until};
 use super::regions::{Key, Registry, Views, region};
 use super::rendezvous::{Invitation, Star, Token, connect, token};
@@ -230,7 +231,8 @@ impl Group {
     pub(super) fn gather<T: Copy>(&mut self, value: T) -> Result<Vec<T>> {
         assert!(size_of::<T>() <= super::area::INLINE);
         // SAFETY: plain data that fits the header.
-        let place = self.exchange(0, Until::All, |to| unsafe { to.cast::<T>().write_unaligned(value) })?;
+        let place =
+            self.exchange(0, Until::All(Looks::Tight), |to| unsafe { to.cast::<T>().write_unaligned(value) })?;
         Ok((0..self.ranks()).map(|rank| self.told(rank, place)).collect())
     }
 
