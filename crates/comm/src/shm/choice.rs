@@ -28,7 +28,7 @@ const ROOTED_OWN_CORE: usize = 4 << 10;
 /// directly 4.5; `gather` 2.3 and 4.8, `reduce` 6.9 and 5.5. 6 ranks, `broadcast` of 16 KiB: 1.6 and 7.8 us.)
 const ROOTED_SHARED_CORE: usize = 64 << 10;
 /// The same where they are private.
-const EAGER_PRIVATE: usize = 128 << 10;
+pub(super) const EAGER_PRIVATE: usize = 128 << 10;
 
 /// See [`Group::goes_past_caches`]. (`all_gather` with 2 ranks of 2 MiB of second cache: 3 MiB 77 us past the caches and 117
 /// through them, 2 MiB 55 and 49.)

@@ -4,24 +4,37 @@
 use terms::Collective;
 
 use super::area::SLOT;
-use super::choice::Buffers;
+use super::choice::{Buffers, EAGER_PRIVATE};
 use super::group::{Group, gone};
 use super::kernels::{Manner, copy, kernel};
 use super::plan::{Plan, share};
 use crate::{Error, Result};
 
-/// From here on the kernel's cost per call is small against the copying, by the number of ranks. With 2 ranks (Intel,
-/// Emerald Rapids) `all_gather` of 8 KiB takes longer than by slots and of 16 KiB less; of 64 KiB it takes 3.9 us against
-/// 7.5, and `broadcast` 3.0 against 11. Copies of several ranks do not overlap in a core: at 4 ranks on 2 cores this path
-/// equals the staged one at 1 MiB and takes 0.6 of its time at 16 MiB (AMD of Zen 5: `all_gather` of 4 MiB 0.62, `broadcast` of 2 MiB
-/// 0.70, but `all_gather` of 1 MiB 2.7); beyond some ranks every one reads too many others.
-const LEAST: [(usize, usize); 2] = [(2, 12 << 10), (8, 1 << 20)];
+/// From here on the kernel's cost per call is small against the copying, with 2 ranks. (Intel, Emerald Rapids: `all_gather` of 8 KiB
+/// takes longer than by slots and of 16 KiB less; of 64 KiB it takes 3.9 us against 7.5, and `broadcast` 3.0 against 11. AMD of
+/// Zen 5, far cores: `all_to_all` in place with blocks of 16 KiB 4.8 us against 4.7, of 32 KiB 6.4 and 8.3.)
+const LEAST: usize = 16 << 10;
 /// The same for two ranks whose cores are near each other: slots, which the kernel need not be asked for, are quicker as long as
-/// the second-level cache holds them. (AMD of Zen 5: `all_gather` of 512 KiB 15 us, this way 24; of 2 MiB 50 and 30.)
+/// the second-level cache holds them. (AMD of Zen 5: `all_gather` of 512 KiB 15 us, this way 24; of 2 MiB 50 and 30.) In place
+/// `all_to_all`, whose blocks go through a third place, takes longer this way (32 MiB 1.26 ms, 0.93).
 const LEAST_NEAR: usize = 768 << 10;
+/// The same for up to 8 ranks: copies of several ranks do not overlap in a core. At 4 ranks on 2 cores this path equals the staged
+/// one at 1 MiB and takes 0.6 of its time at 16 MiB (AMD of Zen 5: `all_gather` of 4 MiB 0.62, `broadcast` of 2 MiB 0.70, but
+/// `all_gather` of 1 MiB 2.7). Of more ranks every one reads too many others.
+const LEAST_SEVERAL: usize = 1 << 20;
+/// The same for `all_to_all` in place. (AMD of Zen 5: of 4 MiB 4 ranks on 2 cores 0.30 ms and 0.37, 6 ranks 0.69 to 0.77 and
+/// 1.1 to 1.6, but of 2 MiB 0.79 and 0.40 to 0.72.)
+const LEAST_SEVERAL_SWAP: usize = 512 << 10;
+/// Some ranks may call in place and some not, which they know of each other only after the first round. What they do before it
+/// they decide alike.
+const _: () =
+    assert!(LEAST_NEAR > EAGER_PRIVATE && LEAST_SEVERAL > EAGER_PRIVATE && LEAST_SEVERAL_SWAP > EAGER_PRIVATE);
 /// Bytes of one system call: a block stays in the second-level cache until it is reduced. (256 MiB, 2 ranks: 32.9 ms with
 /// 256 KiB, 34.8 with 512, 42.7 with 1 MiB.)
 const BLOCK: usize = 256 << 10;
+/// [`BLOCK`] of an exchange. (4 MiB, 6 ranks on 2 cores: 0.77 ms, with 256 KiB 0.87, with 64 KiB 1.1.)
+const SWAP_BLOCK: usize = 512 << 10;
+const _: () = assert!(SWAP_BLOCK <= SLOT);
 
 /// How to reach peers' private memory.
 #[derive(Debug)]
@@ -87,23 +100,26 @@ impl Cross {
 }
 
 impl Group {
-    /// Whether a call with private buffers goes this way. By what all ranks know alike.
+    /// Whether a call with private buffers goes this way. Where not all ranks are alike in place or not, they ask no more (see
+    /// `choice`).
     pub(super) fn crosses(&self, plan: &Plan) -> bool {
-        let suits = match plan.op {
-            // In place, who is read from writes too. Through a third place, with a round between, it takes longer than the
-            // staged path at every size (64 KiB: 9.8 us, 8.3 us).
-            Collective::AllToAll => !plan.in_place,
-            _ => true,
+        let swaps = plan.op == Collective::AllToAll && plan.in_place;
+        let least = match plan.ranks {
+            _ if self.near && swaps => return false,
+            _ if self.near => LEAST_NEAR,
+            2 => LEAST,
+            3..=8 if swaps => LEAST_SEVERAL_SWAP,
+            3..=8 => LEAST_SEVERAL,
+            _ => return false,
         };
-        let usual = || LEAST.iter().find(|(ranks, _)| plan.ranks <= *ranks).map(|(_, bytes)| *bytes);
-        let least = if self.near { Some(LEAST_NEAR) } else { usual() };
-        self.cross.is_some() && suits && least.is_some_and(|bytes| plan.longest_piece() >= bytes)
+        self.cross.is_some() && plan.longest_piece() >= least
     }
 
     /// After the round that told everybody's buffers, whose addresses are valid where they are not registered.
     pub(super) fn across(&mut self, plan: &Plan, turn: usize) -> Result<()> {
         let done = match plan.op {
             _ if plan.reduces() => self.cross_reduce(plan, turn),
+            Collective::AllToAll if plan.in_place => self.cross_swap(plan, turn),
             _ => self.cross_move(plan, turn),
         };
         // Peers must not be left waiting in the round by an error here: they see it as this rank's absence, until the
@@ -166,6 +182,31 @@ impl Group {
         for peer in (0..plan.ranks).filter(|peer| !scattered && *peer != plan.rank && plan.gets(*peer)) {
             let told: Buffers = self.told(peer, turn);
             cross.transfer(Way::Write, peer, to, told.output_address + output as u64, len)?;
+        }
+        Ok(())
+    }
+
+    /// In place, the blocks of each pair of ranks change places, through a slot that the cache holds: each of the two does half
+    /// of the exchange.
+    fn cross_swap(&mut self, plan: &Plan, turn: usize) -> Result<()> {
+        let Some(cross) = &self.cross else { return Ok(()) };
+        let (rank, scratch) = (plan.rank, self.areas[plan.rank].slot(0));
+        for distance in 1..plan.ranks {
+            // Each rank begins with another peer.
+            let peer = (rank + distance) % plan.ranks;
+            let theirs = self.told::<Buffers>(peer, turn).input_address;
+            let own_piece = plan.piece(rank, peer);
+            let (begin, end) = share(own_piece.len, usize::from(rank > peer), 2);
+            for at in (begin..end).step_by(SWAP_BLOCK) {
+                let len = (end - at).min(SWAP_BLOCK);
+                let own = plan.input.wrapping_add(own_piece.input + at);
+                let remote = theirs + (plan.piece(peer, rank).input + at) as u64;
+                cross.transfer(Way::Read, peer, scratch, remote, len)?;
+                cross.transfer(Way::Write, peer, own, remote, len)?;
+                // SAFETY: the slot holds more than a block and is free in this operation; the peer leaves this half of this
+                // rank's block alone.
+                unsafe { copy(self.isa, scratch, &[own], len, false) };
+            }
         }
         Ok(())
     }

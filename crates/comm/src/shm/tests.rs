@@ -261,6 +261,28 @@ fn every_operation_at_every_size_of_group() {
     }
 }
 
+/// Ranks learn only in the first round that others are in place where they are not; before and after it all do the same.
+#[test]
+fn some_in_place_and_some_not() {
+    for ranks in [2, 3] {
+        run(ranks, &shared_cores(), |communicator| {
+            let rank = communicator.shape().rank;
+            for op in Collective::ALL.iter().filter(|op| can_be_in_place(**op)) {
+                // Up to and beyond what private buffers publish at once and what the kernel copies.
+                for about in [9, 700, 5_000, 9_000, 20_000, 40_000, 700_000] {
+                    for in_place in [rank == 0, rank != 0] {
+                        let alike = |case: &&Case| !case.in_place;
+                        cases(*op, ranks, about)
+                            .iter()
+                            .filter(alike)
+                            .for_each(|case| check(communicator, &Case { in_place, ..case.clone() }));
+                    }
+                }
+            }
+        });
+    }
+}
+
 #[test]
 fn several_chunks_on_every_path() {
     for (ranks, options) in [(2, shared_cores()), (3, shared_cores())] {
