@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 static int by_value(const void *a, const void *b) {
@@ -51,9 +50,10 @@ int main(int argc, char **argv) {
         double spent = 0, time, limit = atof(argv[1]);
         if (!data) MPI_Abort(MPI_COMM_WORLD, 1);
         if (bytes >= huge) madvise(data, room, MADV_HUGEPAGE);
-        /* Once: sums stay zero, without overflow and denormal numbers. Written anew before each sample, data would lie in
-         * the caches as no call leaves it, and calls would seem up to a third faster than they are one after another. */
-        memset(data, 0, room);
+        /* Once: written anew before each sample, data would lie in the caches as no call leaves it, and calls would seem up
+         * to a third faster than they are one after another. Not zeros, with which 16 MiB take 5% less (220 pairs, 2.8 to
+         * 6.5%). Sums double until they are infinite, and stay so at the same speed; none is a denormal number. */
+        for (size_t i = 0; i < room / sizeof *data; i++) data[i] = 1e-30f * (float)(1 + i % 7);
         while ((time = sample(data, count, calls)) < 1e-4 && calls < 1 << 20) calls *= 2; /* warms up, too */
         for (int i = 0; i < 5; i++) sample(data, count, calls);
         while (spent < limit && samples < 10000) spent += time = sample(data, count, calls), times[samples++] = time / calls;

@@ -1,8 +1,8 @@
 """The plain loop that Rankmark's measurement of gloo is held against: all_reduce of f32, one call after another between
 two barriers, the slowest rank's time.
 
-`torchrun --nproc-per-node RANKS loop.py SECONDS BYTES...` prints, for each size, `BYTES NANOSECONDS`: the median over
-samples of the time of a call.
+`torchrun --nproc-per-node RANKS loop.py SECONDS BYTES[:CALLS]...` prints, for each size, `BYTES NANOSECONDS`: the median over
+samples of CALLS calls (else as many as take 50 ms) of the time of a call.
 """
 
 from __future__ import annotations
@@ -35,13 +35,17 @@ def slowest(times: list[float]) -> list[float]:
 
 
 def main() -> None:
-    limit, sizes = float(sys.argv[1]), [int(size) for size in sys.argv[2:]]
+    limit, cases = float(sys.argv[1]), [[int(number) for number in case.split(":")] for case in sys.argv[2:]]
     dist.init_process_group("gloo")
-    for size in sizes:
-        data = torch.zeros(size // 4)  # Sums stay zero: no overflow.
+    for size, *asked in cases:
+        # Not zeros, with which large sizes take less. Sums double until they are infinite, and stay so at the same speed.
+        data = 1e-30 * (1 + torch.arange(size // 4) % 7)
         calls = 1
         while (taken := slowest([sample(data, calls)])[0]) < SAMPLE:  # Warms up, too.
             calls *= 2
+        if asked:
+            taken *= asked[0] / calls
+            (calls,) = asked
         samples = max(5, round(limit / taken))
         times = slowest([sample(data, calls) for _ in range(samples)])
         if dist.get_rank() == 0:

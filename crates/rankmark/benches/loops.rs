@@ -19,6 +19,9 @@ struct Peer {
     flags: Vec<String>,
     /// Given RANKS for `{}`, then seconds and sizes.
     plain: Vec<String>,
+    /// Whether the loop is told, behind each size, how many calls our samples had: gloo's times spread so widely that the
+    /// median of single calls is another than that of means of several.
+    told_calls: bool,
 }
 
 struct Wanted {
@@ -86,7 +89,7 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
         };
         let flags = words(&format!("--backend mpi --mpi-library {library}"));
         let plain = words(&format!("{launcher} {}", program.display()));
-        peers.push(Peer { name: library.to_owned(), flags, plain });
+        peers.push(Peer { name: library.to_owned(), flags, plain, told_calls: false });
     }
     match &wanted.python {
         None => println!("gloo: left out, no --python"),
@@ -95,7 +98,7 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
             let run = "-m torch.distributed.run --standalone --nproc-per-node {}";
             let plain = words(&format!("{python} {run} {}", script.display()));
             let flags = words(&format!("--runtime pytorch --python {python}"));
-            peers.push(Peer { name: "gloo".to_owned(), flags, plain });
+            peers.push(Peer { name: "gloo".to_owned(), flags, plain, told_calls: true });
         }
     }
     peers.retain(|peer| peer.name.starts_with(&wanted.only));
@@ -104,13 +107,19 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
 
 fn compare(peer: &Peer, wanted: &Wanted, place: &Path) -> Result<(), String> {
     let (mut ours, mut loops) = (vec![Vec::new(); wanted.bytes.len()], vec![Vec::new(); wanted.bytes.len()]);
+    let record = |name: &str| place.join(format!("{}-{name}", peer.name));
+    let mut calls = if peer.told_calls { measured(peer, wanted, &record("first"))?.1 } else { Vec::new() };
     for pair in 0..wanted.pairs {
         // A B B A: whatever drifts meets both alike.
         for turn in [pair % 2, 1 - pair % 2] {
             let (times, all) = if turn == 0 {
-                (plain(peer, wanted)?, &mut loops)
+                (plain(peer, wanted, &calls)?, &mut loops)
             } else {
-                (measured(peer, wanted, &place.join(format!("{}-{pair}", peer.name)))?, &mut ours)
+                let (times, last) = measured(peer, wanted, &record(&pair.to_string()))?;
+                if peer.told_calls {
+                    calls = last;
+                }
+                (times, &mut ours)
             };
             all.iter_mut().zip(times).for_each(|(all, time)| all.push(time));
         }
@@ -154,19 +163,21 @@ fn text(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Nanoseconds of a call, by the loop.
-fn plain(peer: &Peer, wanted: &Wanted) -> Result<Vec<f64>, String> {
+/// Nanoseconds of a call, by the loop, which is told so many calls a sample of each size, if any.
+fn plain(peer: &Peer, wanted: &Wanted, calls: &[u64]) -> Result<Vec<f64>, String> {
     let mut words = peer.plain.iter().map(|word| word.replace("{}", &wanted.ranks));
     let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).arg(wanted.seconds.to_string()).args(wanted.bytes.iter().map(u64::to_string));
+    let told = |at: usize| calls.get(at).map_or(String::new(), |calls| format!(":{calls}"));
+    let sizes = wanted.bytes.iter().enumerate().map(|(at, bytes)| format!("{bytes}{}", told(at)));
+    command.args(words).arg(wanted.seconds.to_string()).args(sizes);
     command.envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")]);
     let text = text(&mut command)?;
     let times: Vec<f64> = text.lines().filter_map(|line| line.split_once(' ')?.1.parse().ok()).collect();
     if times.len() == wanted.bytes.len() { Ok(times) } else { Err(format!("{}: not understood: {text}", peer.name)) }
 }
 
-/// Nanoseconds of a call, as we measure it.
-fn measured(peer: &Peer, wanted: &Wanted, record: &Path) -> Result<Vec<f64>, String> {
+/// Nanoseconds of a call, as we measure it, and how many calls a sample had.
+fn measured(peer: &Peer, wanted: &Wanted, record: &Path) -> Result<(Vec<f64>, Vec<u64>), String> {
     let bytes: Vec<String> = wanted.bytes.iter().map(u64::to_string).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rankmark"));
     command.args(["comm", "all_reduce", "--ranks", &wanted.ranks]).args(&peer.flags);
@@ -174,7 +185,14 @@ fn measured(peer: &Peer, wanted: &Wanted, record: &Path) -> Result<Vec<f64>, Str
     command.args(["--max-seconds", &format!("{}s", wanted.seconds), "--output-dir"]).arg(record).arg("--quiet");
     text(&mut command)?;
     let lines = std::fs::read_to_string(record.join("cases.jsonl")).map_err(|error| error.to_string())?;
-    let time = |line: &str| serde_json::from_str::<Value>(line).ok()?.pointer("/time_s/median")?.as_f64();
-    let times: Vec<f64> = lines.lines().filter_map(time).map(|seconds| seconds * 1e9).collect();
-    if times.len() == wanted.bytes.len() { Ok(times) } else { Err(format!("not all sizes were measured: {lines}")) }
+    let case = |line: &str| {
+        let line: Value = serde_json::from_str(line).ok()?;
+        Some((line.pointer("/time_s/median")?.as_f64()? * 1e9, line.get("calls_per_sample")?.as_u64()?))
+    };
+    let (times, calls): (Vec<f64>, Vec<u64>) = lines.lines().filter_map(case).unzip();
+    if times.len() == wanted.bytes.len() {
+        Ok((times, calls))
+    } else {
+        Err(format!("not all sizes were measured: {lines}"))
+    }
 }

@@ -14,7 +14,7 @@ use super::rendezvous::{Invitation, Star, Token, connect, token};
 use crate::{Abort, Bootstrap, Capabilities, Error, Options, Progress, Result, Shape};
 
 /// Changes with every change of what lies in shared memory.
-const LAYOUT: u32 = 3;
+const LAYOUT: u32 = 4;
 /// More ranks than the signature of a call has bits for.
 const MOST_RANKS: u32 = 1 << 10;
 

@@ -6,21 +6,24 @@ use std::sync::Arc;
 use device::{Region, Slice};
 use terms::{Collective, Direction, Dtype, Named, Reduce, Space};
 
+use super::group::Group;
+use super::open;
 use crate::{Abort, Backend, Call, Communicator, Counts, Error, Options, extents, threads};
 
 /// Opens a group of threads and runs `body` in each; returns what each returned, in rank order.
 pub(super) fn run<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut dyn Communicator) -> T + Sync) -> Vec<T> {
+    run_groups(ranks, options, |group| body(group))
+}
+
+/// The same with what only a group knows.
+fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut Group) -> T + Sync) -> Vec<T> {
     let abort = Abort::default();
-    let bootstraps = threads(ranks, &abort);
-    let body = &body;
+    let (bootstraps, body) = (threads(ranks, &abort), &body);
     std::thread::scope(|scope| {
         let handles: Vec<_> = bootstraps
             .into_iter()
             .map(|mut bootstrap| {
-                scope.spawn(move || {
-                    let (mut communicator, _) = super::Shm.open(&mut bootstrap, options).unwrap();
-                    body(&mut *communicator)
-                })
+                scope.spawn(move || body(&mut open::world(&mut bootstrap, options, &Abort::default()).unwrap()))
             })
             .collect();
         handles.into_iter().map(|handle| handle.join().unwrap()).collect()
@@ -258,6 +261,32 @@ fn every_operation_at_every_size_of_group() {
                 }
             }
         });
+    }
+}
+
+/// Two ranks with a core each, as if their cores were near each other and as if they were not: other slots, other paths.
+#[test]
+fn near_and_far_cores() {
+    for near in [true, false] {
+        let told = run_groups(2, &Options::default(), |group| {
+            let measured = std::mem::replace(&mut group.near, near);
+            // Within the flag's line, in the ring's slots and in large ones, and what only far cores leave to the kernel.
+            for about in [9, 200, 700, 5_000, 9_000, 40_000] {
+                for op in Collective::ALL {
+                    cases(*op, 2, about).iter().for_each(|case| check(group, case));
+                }
+            }
+            let private = Region::host(128 << 10).unwrap();
+            let slice = |offset, len| private.slice(offset, len).unwrap();
+            let (input, output) = (slice(64 << 10, 32 << 10), slice(0, 64 << 10));
+            let (op, dtype, reduce) = (Collective::AllGather, Dtype::F32, Reduce::Sum);
+            let call = Call { op, input, output, dtype, reduce, peer: 0, direction: Direction::OneWay, counts: None };
+            let path = group.cross.is_some().then(|| group.path(&call));
+            (measured, path)
+        });
+        assert_eq!(told[0].0, told[1].0, "both are told the same");
+        let path = if near { "eager" } else { "cross" };
+        assert!(told.iter().all(|(_, own)| own.is_none_or(|own| own == path)), "{told:?}");
     }
 }
 
