@@ -1,8 +1,8 @@
 """The plain loop that Rankmark's measurement of gloo is held against: all_reduce of f32, one call after another between
 two barriers, the slowest rank's time.
 
-`torchrun --nproc-per-node RANKS loop.py SECONDS BYTES[:CALLS]...` prints, for each size, `BYTES NANOSECONDS`: the median over
-samples of CALLS calls (else as many as take 50 ms) of the time of a call.
+`torchrun --nproc-per-node RANKS loop.py SECONDS BYTES[:CALLS]...` prints, for each size, `BYTES NANOSECONDS`:
+the median over samples of CALLS calls (else as many as take 50 ms) of the time of a call.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> None:
     limit, cases = float(sys.argv[1]), [[int(number) for number in case.split(":")] for case in sys.argv[2:]]
     dist.init_process_group("gloo")
     for size, *asked in cases:
-        # Not zeros, with which large sizes take less. Sums double until they are infinite, and stay so at the same speed.
+        # Not zeros, with which large sizes take less. Sums double until they are infinite, and stay so as fast.
         data = 1e-30 * (1 + torch.arange(size // 4) % 7)
         calls = 1
         while (taken := slowest([sample(data, calls)])[0]) < SAMPLE:  # Warms up, too.

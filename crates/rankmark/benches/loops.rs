@@ -19,7 +19,7 @@ struct Peer {
     flags: Vec<String>,
     /// Given RANKS for `{}`, then seconds and sizes.
     plain: Vec<String>,
-    /// Whether the loop is told, behind each size, how many calls our samples had: gloo's times spread so widely that the
+    /// Whether the loop is told, behind each size, how many calls our samples had in a first run: gloo's times spread so widely that the
     /// median of single calls is another than that of means of several.
     told_calls: bool,
 }
@@ -108,18 +108,14 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
 fn compare(peer: &Peer, wanted: &Wanted, place: &Path) -> Result<(), String> {
     let (mut ours, mut loops) = (vec![Vec::new(); wanted.bytes.len()], vec![Vec::new(); wanted.bytes.len()]);
     let record = |name: &str| place.join(format!("{}-{name}", peer.name));
-    let mut calls = if peer.told_calls { measured(peer, wanted, &record("first"))?.1 } else { Vec::new() };
+    let calls = if peer.told_calls { measured(peer, wanted, &record("first"))?.1 } else { Vec::new() };
     for pair in 0..wanted.pairs {
         // A B B A: whatever drifts meets both alike.
         for turn in [pair % 2, 1 - pair % 2] {
             let (times, all) = if turn == 0 {
                 (plain(peer, wanted, &calls)?, &mut loops)
             } else {
-                let (times, last) = measured(peer, wanted, &record(&pair.to_string()))?;
-                if peer.told_calls {
-                    calls = last;
-                }
-                (times, &mut ours)
+                (measured(peer, wanted, &record(&pair.to_string()))?.0, &mut ours)
             };
             all.iter_mut().zip(times).for_each(|(all, time)| all.push(time));
         }

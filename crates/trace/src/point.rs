@@ -125,8 +125,8 @@ impl Slot {
 
     #[inline]
     fn get(&self) -> &StatusSlot {
-        // SAFETY: borrowed from the owner, which stays where it is, is not dropped before this, and is lent to nobody for
-        // changes: an `Arc` that has two holders gives none.
+        // SAFETY: borrowed from the owner, which an `Arc` keeps where it is, is not dropped before this, and is lent to nobody
+        // for changes: this holds a share of it that it gives to nobody.
         unsafe { self.at.as_ref() }
     }
 }

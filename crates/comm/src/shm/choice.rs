@@ -28,7 +28,7 @@ const ROOTED_OWN_CORE: usize = 4 << 10;
 /// directly 4.5; `gather` 2.3 and 4.8, `reduce` 6.9 and 5.5. 6 ranks, `broadcast` of 16 KiB: 1.6 and 7.8 us.)
 const ROOTED_SHARED_CORE: usize = 64 << 10;
 /// The same where they are private.
-pub(super) const EAGER_PRIVATE: usize = 128 << 10;
+const EAGER_PRIVATE: usize = 128 << 10;
 
 /// See [`Group::goes_past_caches`]. (`all_gather` with 2 ranks of 2 MiB of second cache: 3 MiB 77 us past the caches and 117
 /// through them, 2 MiB 55 and 49.)
@@ -74,13 +74,13 @@ impl Group {
         }
         // Up to a slot's part, who has private buffers publishes what it gives at once, as the eager path does. Who has
         // registered ones does not yet know that its peers have not.
-        let early = plan.widest() <= EAGER_PRIVATE && !self.crosses(plan);
+        let early = plan.widest() <= EAGER_PRIVATE && !self.may_cross(plan);
         let rank = self.rank();
-        let published = early && plan.gives(rank) && !buffers.registered(plan, rank);
-        if published {
+        if early && plan.gives(rank) && !buffers.registered(plan, rank) {
             self.publish(plan)?;
         }
-        let looks = if published { Looks::Tight } else { self.rounds.looks() };
+        // As in eager rounds where this may be one: who has private buffers published, or gets what another did.
+        let looks = if early && !buffers.registered(plan, rank) { Looks::Tight } else { self.rounds.looks() };
         let turn = self.exchange_buffers(plan.signature, Until::All(looks), buffers)?;
         match self.choose(plan, turn, early)? {
             Choice::Direct => self.direct(plan),

@@ -4,7 +4,7 @@
 use terms::Collective;
 
 use super::area::SLOT;
-use super::choice::{Buffers, EAGER_PRIVATE};
+use super::choice::Buffers;
 use super::group::{Group, gone};
 use super::kernels::{Manner, copy, kernel};
 use super::plan::{Plan, share};
@@ -14,21 +14,18 @@ use crate::{Error, Result};
 /// takes longer than by slots and of 16 KiB less; of 64 KiB it takes 3.9 us against 7.5, and `broadcast` 3.0 against 11. AMD of
 /// Zen 5, far cores: `all_to_all` in place with blocks of 16 KiB 4.8 us against 4.7, of 32 KiB 6.4 and 8.3.)
 const LEAST: usize = 16 << 10;
-/// The same for two ranks whose cores are near each other: slots, which the kernel need not be asked for, are quicker as long as
+/// The same for two ranks whose cores are near each other, or the same: slots, which the kernel need not be asked for, are quicker as long as
 /// the second-level cache holds them. (AMD of Zen 5: `all_gather` of 512 KiB 15 us, this way 24; of 2 MiB 50 and 30.) In place
-/// `all_to_all`, whose blocks go through a third place, takes longer this way (32 MiB 1.26 ms, 0.93).
+/// `all_to_all`, whose blocks go through a third place, takes longer this way with near cores (32 MiB 1.26 ms,
+/// 0.93), and on one core from here on less (4 MiB 0.13 and 0.19; of 32 KiB 10 us and 2).
 const LEAST_NEAR: usize = 768 << 10;
 /// The same for up to 8 ranks: copies of several ranks do not overlap in a core. At 4 ranks on 2 cores this path equals the staged
 /// one at 1 MiB and takes 0.6 of its time at 16 MiB (AMD of Zen 5: `all_gather` of 4 MiB 0.62, `broadcast` of 2 MiB 0.70, but
 /// `all_gather` of 1 MiB 2.7). Of more ranks every one reads too many others.
 const LEAST_SEVERAL: usize = 1 << 20;
 /// The same for `all_to_all` in place. (AMD of Zen 5: of 4 MiB 4 ranks on 2 cores 0.30 ms and 0.37, 6 ranks 0.69 to 0.77 and
-/// 1.1 to 1.6, but of 2 MiB 0.79 and 0.40 to 0.72.)
+/// 1.1 to 1.6, but of 2 MiB 0.79 and 0.40 to 0.72; 4 ranks at 32 MiB 5.1 and 4.9.)
 const LEAST_SEVERAL_SWAP: usize = 512 << 10;
-/// Some ranks may call in place and some not, which they know of each other only after the first round. What they do before it
-/// they decide alike.
-const _: () =
-    assert!(LEAST_NEAR > EAGER_PRIVATE && LEAST_SEVERAL > EAGER_PRIVATE && LEAST_SEVERAL_SWAP > EAGER_PRIVATE);
 /// Bytes of one system call: a block stays in the second-level cache until it is reduced. (256 MiB, 2 ranks: 32.9 ms with
 /// 256 KiB, 34.8 with 512, 42.7 with 1 MiB.)
 const BLOCK: usize = 256 << 10;
@@ -100,13 +97,21 @@ impl Cross {
 }
 
 impl Group {
-    /// Whether a call with private buffers goes this way. Where not all ranks are alike in place or not, they ask no more (see
-    /// `choice`).
+    /// Whether a call with private buffers goes this way. Only after the first round do ranks know that all are in place, or none.
     pub(super) fn crosses(&self, plan: &Plan) -> bool {
-        let swaps = plan.op == Collective::AllToAll && plan.in_place;
+        self.crosses_as(plan, plan.op == Collective::AllToAll && plan.in_place)
+    }
+
+    /// Whether it would if it were not in place: what ranks do before the first round they decide alike, though some may be in
+    /// place and some not.
+    pub(super) fn may_cross(&self, plan: &Plan) -> bool {
+        self.crosses_as(plan, false)
+    }
+
+    fn crosses_as(&self, plan: &Plan, swaps: bool) -> bool {
         let least = match plan.ranks {
             _ if self.near && swaps => return false,
-            _ if self.near => LEAST_NEAR,
+            2 if self.near || self.oversubscribed => LEAST_NEAR,
             2 => LEAST,
             3..=8 if swaps => LEAST_SEVERAL_SWAP,
             3..=8 => LEAST_SEVERAL,
@@ -122,8 +127,11 @@ impl Group {
             Collective::AllToAll if plan.in_place => self.cross_swap(plan, turn),
             _ => self.cross_move(plan, turn),
         };
-        // Peers must not be left waiting in the round by an error here: they see it as this rank's absence, until the
-        // world is aborted.
+        // Peers see an error here as this rank's absence, until the world is aborted: another call of it would let them go on
+        // with what is half done.
+        if let Err(error) = &done {
+            self.broken = Some(format!("an operation failed halfway: {error}"));
+        }
         done?;
         self.rounds.pass()
     }
@@ -203,8 +211,8 @@ impl Group {
                 let remote = theirs + (plan.piece(peer, rank).input + at) as u64;
                 cross.transfer(Way::Read, peer, scratch, remote, len)?;
                 cross.transfer(Way::Write, peer, own, remote, len)?;
-                // SAFETY: the slot holds more than a block and is free in this operation; the peer leaves this half of this
-                // rank's block alone.
+                // SAFETY: the slot holds as much and is free in this operation; the peer leaves this half of this rank's
+                // block alone.
                 unsafe { copy(self.isa, scratch, &[own], len, false) };
             }
         }

@@ -15,7 +15,7 @@ use super::plan::Plan;
 use super::rounds::RING;
 use crate::Result;
 
-/// The most bytes of a rank that does not reduce, gives to all and gets from all, for which slots are those of the ring where
+/// The most bytes that a rank gives in an operation of all that does not reduce, for which slots are those of the ring where
 /// two ranks have cores far from each other. (`all_gather` of 1 KiB: 0.42 us, by the two large ones 0.48, but with near cores
 /// 0.12 and 0.10; `all_reduce` takes longer by a tenth and more.)
 const RINGED: usize = 1 << 10;

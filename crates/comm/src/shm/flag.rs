@@ -44,7 +44,8 @@ pub(crate) trait Park {
 /// How long to wait before sleeping. `native.md` section 1 has the figures behind the defaults.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// Looks at the flag before a `pause` is put between looks: on Intel one pause takes longer than a flag does.
+    /// Looks at the flag before waiting longer, with or without pauses between (see [`Looks`]): on Intel one pause takes longer
+    /// than a flag does.
     pub(crate) looks: u32,
     /// Looks with a `pause` between.
     pub(crate) pauses: u32,
@@ -74,7 +75,7 @@ pub(crate) enum Looks {
 
 impl Looks {
     /// The longest pause for which looks are taken apart: a flag goes from core to core in 26 ns (AMD of Zen 5, near cores,
-    /// where a pause takes 25), and Intel's pauses take 40 and more.
+    /// where a pause takes 25), and Intel's have taken 140 cycles since Skylake.
     const LONGEST_PAUSE_NS: u128 = 30;
 
     /// What this processor's pauses are short enough for: the shortest of some bursts, since any may be interrupted.

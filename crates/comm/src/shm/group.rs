@@ -110,7 +110,7 @@ pub(crate) struct Group {
     /// What this rank's header of each place holds, if signature and buffers.
     written: [Option<(u64, Buffers)>; RING],
     /// Ranks disagreed: their rounds no longer match, so nothing more can be run.
-    broken: Option<String>,
+    pub(super) broken: Option<String>,
     started: u64,
 }
 
@@ -144,7 +144,7 @@ impl Group {
             (Some(own), Some(other)) if all_here && own != other => Patience::OTHER_CORE,
             _ => patience,
         };
-        // Who shares a core does not look long, or for others to switch.
+        // On shared cores looks last as long as switching takes (see `Patience`), whatever a pause does.
         let looks = if oversubscribed { Looks::Tight } else { Looks::of_this_processor() };
         let rounds = Rounds::new(rank, flags, towards, looks, abort.clone(), Futex);
         let mail = Mail::new(shape.size as usize);

@@ -29,7 +29,7 @@ pub(crate) struct Rounds<P> {
     settled: u32,
     /// How long this rank waits for each before it sleeps, in rounds of all; for itself: in others.
     patience: Vec<Patience>,
-    /// How it looks in rounds that publish nothing but their flag's line.
+    /// How it looks in rounds in which it takes nothing but what lies in flags' lines.
     looks: Looks,
     /// All others, in the order in which it waits for them.
     peers: Vec<usize>,
@@ -98,7 +98,7 @@ impl<P: Park> Rounds<P> {
         claim(self.flags[self.rank][self.next_place()].line());
     }
 
-    /// How this rank looks in rounds that publish nothing but their flag's line.
+    /// How this rank looks in rounds in which it takes nothing but what lies in flags' lines.
     #[inline(always)]
     pub(crate) fn looks(&self) -> Looks {
         self.looks
@@ -143,7 +143,9 @@ impl<P: Park> Rounds<P> {
     pub(crate) fn pass(&mut self) -> Result<()> {
         debug_assert_eq!(self.unsettled(), 0);
         self.arrive();
-        self.claim_next();
+        if self.looks == Looks::Apart {
+            self.claim_next();
+        }
         self.settle_next(self.looks).map(drop)
     }
 }
