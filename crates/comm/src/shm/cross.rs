@@ -130,7 +130,7 @@ impl Group {
         // Peers see an error here as this rank's absence, until the world is aborted: another call of it would let them go on
         // with what is half done.
         if let Err(error) = &done {
-            self.broken = Some(format!("an operation failed halfway: {error}"));
+            self.broken = Some(format!("this one failed halfway in an operation before: {error}"));
         }
         done?;
         self.rounds.pass()
