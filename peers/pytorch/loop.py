@@ -38,8 +38,9 @@ def main() -> None:
     limit, cases = float(sys.argv[1]), [[int(number) for number in case.split(":")] for case in sys.argv[2:]]
     dist.init_process_group("gloo")
     for size, *asked in cases:
-        # Not zeros, with which large sizes take less. Sums grow until they are infinite, and stay so.
-        data = 1e-30 * (1 + torch.arange(size // 4) % 7)
+        # Not zeros, nor one small pattern again and again, with which large sizes take less. Sums grow until they are
+        # infinite, after some 200 calls, and stay so.
+        data = 1e-30 * torch.randint(1, 65, (size // 4,))
         calls = 1
         while (taken := slowest([sample(data, calls)])[0]) < SAMPLE:  # Warms up, too.
             calls *= 2

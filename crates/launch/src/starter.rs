@@ -1,7 +1,7 @@
 //! Starts local worlds: this program again, once for each rank, with a hidden argument.
 //!
-//! Each rank is a direct child, leads a process group of its own, is killed by the kernel when its parent dies, reads
-//! nothing, and writes into a pipe. It inherits two descriptors: its invitation and the status page.
+//! Each rank is a direct child, leads a process group of its own (PyTorch's a session, too), is killed by the kernel when its
+//! parent dies, reads nothing, and writes into a pipe. It inherits two descriptors: its invitation and the status page.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,6 +22,7 @@ use crate::opening::Opening;
 use crate::output::Output;
 use crate::placement::{CoreMask, core_of};
 use crate::process::Process;
+use crate::pytorch;
 use crate::rank::argument;
 use crate::world::ProcessWorld;
 
@@ -80,7 +81,7 @@ impl LocalStarter {
             let core = if wishes.bound { core_of(rank, &cores) } else { None };
             let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());
             let inherited = [&invitation, &status].map(File::as_raw_fd);
-            let spawned = self.spawn(argument, inherited, core, &wishes.environment);
+            let spawned = self.spawn(argument, inherited, core, wishes);
             let (process, output) = spawned.map_err(|error| {
                 let message = format!("starting the process of rank {rank} of {}: {error}", spec.ranks);
                 let full = error.raw_os_error() == Some(libc::EAGAIN);
@@ -96,7 +97,7 @@ impl LocalStarter {
         argument: String,
         inherited: [i32; 2],
         core: Option<u32>,
-        environment: &[(String, String)],
+        wishes: &Wishes,
     ) -> io::Result<(Process, Output)> {
         let (read, write) = output_pipe()?;
         let mask = core.map(|core| CoreMask::of(&[core]));
@@ -104,11 +105,20 @@ impl LocalStarter {
         let mut command = Command::new(&self.program);
         command.arg0(own_name()).arg(argument);
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
-        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        command.envs(wishes.environment.iter().map(|(name, value)| (name, value)));
         // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.
-        command.process_group(0);
+        let session = wishes.sessions;
+        if !session {
+            command.process_group(0);
+        }
+        let become_rank = move || {
+            if session {
+                lead_session()?;
+            }
+            become_rank(parent, &inherited, mask.as_ref())
+        };
         // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-        unsafe { command.pre_exec(move || become_rank(parent, &inherited, mask.as_ref())) };
+        unsafe { command.pre_exec(become_rank) };
         let mut child = command.spawn()?;
         match Process::watch(child.id()) {
             Ok(process) => Ok((process, Output::new(read))),
@@ -140,6 +150,12 @@ pub(crate) fn keep_children() -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A session of the child's own, and a group. Async-signal-safe.
+fn lead_session() -> io::Result<()> {
+    // SAFETY: a plain system call.
+    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// What a child does before it becomes the rank's program. Async-signal-safe.
@@ -174,6 +190,10 @@ pub(crate) fn not_started(message: String, hint: Option<String>) -> Verdict {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wishes {
     pub(crate) bound: bool,
+    /// Whether each rank is to lead a session, as torchrun's ranks do: Linux shares cores out among sessions first
+    /// (autogroups), and ranks with several busy threads each are then quicker. Not ours: ranks that share a core and offer it
+    /// (sched_yield) offer it to their own session only.
+    pub(crate) sessions: bool,
     pub(crate) environment: Vec<(String, String)>,
 }
 
@@ -191,7 +211,7 @@ impl Wishes {
             }
         };
         let environment = environment(spec.fields.get("env"))?;
-        Ok(Self { bound, environment })
+        Ok(Self { bound, sessions: pytorch::is_asked(spec), environment })
     }
 }
 
@@ -243,9 +263,16 @@ mod tests {
     fn fields_of_a_world_are_read_or_refused() {
         let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let read = wishes(2, json!({"bind": "core", "env": ["A=1", "B=x=y z"]})).unwrap();
-        assert_eq!(read, Wishes { bound: true, environment: vec![entry("A", "1"), entry("B", "x=y z")] });
+        assert_eq!(
+            read,
+            Wishes { bound: true, sessions: false, environment: vec![entry("A", "1"), entry("B", "x=y z")] }
+        );
         assert_eq!(wishes(1, json!({"env": "A=1 B="})).unwrap().environment, [entry("A", "1"), entry("B", "")]);
-        assert_eq!(wishes(1, json!({"bind": "none"})).unwrap(), Wishes { bound: false, environment: Vec::new() });
+        assert_eq!(
+            wishes(1, json!({"bind": "none"})).unwrap(),
+            Wishes { bound: false, sessions: false, environment: Vec::new() }
+        );
+        assert!(wishes(1, json!({"runtime": "pytorch"})).unwrap().sessions);
         for (ranks, fields) in [
             (0, json!({})),
             (10_000, json!({})),

@@ -126,6 +126,7 @@ pub(super) struct Parts {
     pub(super) star: Star,
     pub(super) abort: Abort,
     pub(super) oversubscribed: bool,
+    pub(super) looks: Looks,
     pub(super) cores: Vec<Option<u32>>,
     pub(super) crowd: usize,
     pub(super) cross: Option<Cross>,
@@ -133,7 +134,7 @@ pub(super) struct Parts {
 
 impl Group {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { shape, members, areas, registry, star, abort, oversubscribed, cores, crowd, cross } = parts;
+        let Parts { shape, members, areas, registry, star, abort, oversubscribed, looks, cores, crowd, cross } = parts;
         let rank = shape.rank as usize;
         let flags = areas.iter().map(|area| std::array::from_fn(|place| area.round_flag(place))).collect();
         let patience = if oversubscribed { Patience::SHARED_CORE } else { Patience::OWN_CORE };
@@ -144,8 +145,6 @@ impl Group {
             (Some(own), Some(other)) if all_here && own != other => Patience::OTHER_CORE,
             _ => patience,
         };
-        // On shared cores looks last as long as switching takes (see `Patience`), whatever a pause does.
-        let looks = if oversubscribed { Looks::Tight } else { Looks::of_this_processor() };
         let rounds = Rounds::new(rank, flags, towards, looks, abort.clone(), Futex);
         let mail = Mail::new(shape.size as usize);
         let (ranks, isa) = (areas.len(), kernels::detect());

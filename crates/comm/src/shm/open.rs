@@ -26,11 +26,13 @@ struct Card {
     process: i32,
     /// The core that it is bound to; -1 where it may run on several.
     core: i32,
+    /// Whether its processor's pauses are short enough to look apart: 1 or 0.
+    apart: u8,
     /// Where `token` lies in the rank's memory: what the probe of cross-memory access reads.
     secret: u64,
 }
 
-const CARD: usize = 4 + 16 + 16 + 36 + 4 + 4 + 8;
+const CARD: usize = 4 + 16 + 16 + 36 + 4 + 4 + 1 + 8;
 
 impl Card {
     fn to_bytes(&self) -> Vec<u8> {
@@ -40,6 +42,7 @@ impl Card {
         bytes.extend_from_slice(&self.boot);
         bytes.extend_from_slice(&self.process.to_le_bytes());
         bytes.extend_from_slice(&self.core.to_le_bytes());
+        bytes.push(self.apart);
         bytes.extend_from_slice(&self.secret.to_le_bytes());
         bytes
     }
@@ -54,6 +57,7 @@ impl Card {
         let (boot, rest) = rest.split_first_chunk()?;
         let (process, rest) = rest.split_first_chunk()?;
         let (core, rest) = rest.split_first_chunk()?;
+        let (apart, rest) = rest.split_first()?;
         let secret = u64::from_le_bytes(rest.try_into().ok()?);
         Some(Self {
             token: *token,
@@ -61,6 +65,7 @@ impl Card {
             boot: *boot,
             process: i32::from_le_bytes(*process),
             core: i32::from_le_bytes(*core),
+            apart: *apart,
             secret,
         })
     }
@@ -90,6 +95,8 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         boot: boot_id(),
         process: std::process::id() as i32,
         core: core(options).map_or(-1, |core| core as i32),
+        // On shared cores looks last as long as switching takes (see `Patience`), whatever a pause does.
+        apart: u8::from(!options.oversubscribed && Looks::of_this_processor() == Looks::Apart),
         secret: (&raw const *secret) as u64,
     };
     let cards = cards(&bootstrap.all_gather(&card.to_bytes())?)?;
@@ -104,6 +111,8 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         star,
         abort: abort.clone(),
         oversubscribed: options.oversubscribed,
+        // All look alike: a rank that was interrupted while it looked at its pauses would be a slow one ever after.
+        looks: if cards.iter().all(|card| card.apart == 1) { Looks::Apart } else { Looks::Tight },
         crowd: cards.iter().filter(|other| other.core == card.core).count(),
         cores: cards.iter().map(|card| u32::try_from(card.core).ok()).collect(),
         cross: None,
@@ -311,6 +320,7 @@ impl Group {
             star,
             abort: self.abort.clone(),
             oversubscribed: self.oversubscribed,
+            looks: self.rounds.looks(),
             crowd: self.crowd,
             cores: members.iter().map(|member| self.cores[*member as usize]).collect(),
             cross: self.cross.as_ref().map(processes),

@@ -7,7 +7,7 @@ use device::{Region, Slice};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::rounds::{AHEAD, RING};
-use super::tests::run;
+use super::tests::{run, run_groups};
 use crate::{Abort, Backend, Call, Communicator, Error, Options, threads};
 
 /// Bytes: in the header, in small slots, in large ones, a small slot full, and too long for eager rounds.
@@ -115,33 +115,40 @@ fn buffers(communicator: &mut dyn Communicator, registered: bool) -> [Slice; 2] 
 fn any_mixture_back_to_back() {
     for ranks in [2, 3, 5] {
         for oversubscribed in [true, false] {
-            run(ranks, &Options { oversubscribed, ..Options::default() }, |world| {
-                let rank = world.shape().rank;
-                let mut part = world.split(Some(rank / 2), 0).unwrap().unwrap();
-                let memories = [buffers(world, false), buffers(world, true)];
-                let (mut shared, mut own) = (Draw(7 + u64::from(ranks)), Draw(u64::from(rank) << 32));
-                for turn in 0..150 {
-                    let op = OPERATIONS[shared.below(OPERATIONS.len())];
-                    let (root, len) = (shared.below(ranks as usize), LENGTHS[shared.below(LENGTHS.len())]);
-                    let (memory, in_part) = (&memories[shared.below(2)], shared.below(5) == 0);
-                    for again in 0..[1, 2, 2 * RING][shared.below(3)] {
-                        match own.below(40) {
-                            0 => std::thread::sleep(Duration::from_micros(200)),
-                            1..4 => std::thread::yield_now(),
-                            _ => {}
-                        }
-                        let number = turn * 100 + again;
-                        if in_part {
-                            let root = root % part.shape().size as usize;
-                            step(&mut *part, memory, number, op, root, len);
-                        } else {
-                            step(world, memory, number, op, root, len);
-                        }
-                    }
-                }
-            });
+            mixture(ranks, oversubscribed, false);
         }
     }
+    mixture(2, false, true);
+}
+
+/// `near`: as if the cores of two ranks were near each other, which they may be or not.
+fn mixture(ranks: u32, oversubscribed: bool, near: bool) {
+    run_groups(ranks, &Options { oversubscribed, ..Options::default() }, |world| {
+        world.near = near;
+        let rank = world.shape().rank;
+        let mut part = world.split(Some(rank / 2), 0).unwrap().unwrap();
+        let memories = [buffers(world, false), buffers(world, true)];
+        let (mut shared, mut own) = (Draw(7 + u64::from(ranks)), Draw(u64::from(rank) << 32));
+        for turn in 0..150 {
+            let op = OPERATIONS[shared.below(OPERATIONS.len())];
+            let (root, len) = (shared.below(ranks as usize), LENGTHS[shared.below(LENGTHS.len())]);
+            let (memory, in_part) = (&memories[shared.below(2)], shared.below(5) == 0);
+            for again in 0..[1, 2, 2 * RING][shared.below(3)] {
+                match own.below(40) {
+                    0 => std::thread::sleep(Duration::from_micros(200)),
+                    1..4 => std::thread::yield_now(),
+                    _ => {}
+                }
+                let number = turn * 100 + again;
+                if in_part {
+                    let root = root % part.shape().size as usize;
+                    step(&mut *part, memory, number, op, root, len);
+                } else {
+                    step(world, memory, number, op, root, len);
+                }
+            }
+        }
+    });
 }
 
 /// A root returns while nobody reads, as often as it has slots; then it waits, and an abort ends that.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use device::{Region, Slice};
 use terms::{Collective, Direction, Dtype, Named, Reduce, Space};
 
+use super::cross::Cross;
 use super::group::Group;
 use super::open;
 use crate::{Abort, Backend, Call, Communicator, Counts, Error, Options, extents, threads};
@@ -16,7 +17,7 @@ pub(super) fn run<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut dyn
 }
 
 /// The same with what only a group knows.
-fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut Group) -> T + Sync) -> Vec<T> {
+pub(super) fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut Group) -> T + Sync) -> Vec<T> {
     let abort = Abort::default();
     let (bootstraps, body) = (threads(ranks, &abort), &body);
     std::thread::scope(|scope| {
@@ -311,6 +312,42 @@ fn some_in_place_and_some_not() {
                 }
             }
         });
+    }
+}
+
+/// Peers may see what is half done: nothing after it may let them go on as if it were whole.
+#[test]
+fn nothing_runs_after_an_operation_that_failed_halfway() {
+    let told = run_groups(2, &Options::default(), |group| {
+        group.near = false;
+        let own = std::process::id() as i32;
+        // The kernel knows no such process: copies fail in the middle of the operation, on both ranks.
+        group.cross = Some(Cross::new(vec![i32::MAX; 2]));
+        let private = Region::host(256 << 10).unwrap();
+        let slice = |offset, len| private.slice(offset, len).unwrap();
+        let call = |op, input, output| Call {
+            op,
+            input,
+            output,
+            dtype: Dtype::F32,
+            reduce: Reduce::Sum,
+            peer: 0,
+            direction: Direction::OneWay,
+            counts: None,
+        };
+        let gather = call(Collective::AllGather, slice(128 << 10, 64 << 10), slice(0, 128 << 10));
+        assert_eq!(group.path(&gather), "cross");
+        let first = group.run(&gather).unwrap_err();
+        group.cross = Some(Cross::new(vec![own; 2]));
+        let barrier = call(Collective::Barrier, slice(0, 0), slice(0, 0));
+        let later = [gather, barrier].map(|call| group.run(&call).unwrap_err());
+        (first, later)
+    });
+    for (first, later) in told {
+        assert!(matches!(first, Error::PeerGone(_)), "{first}");
+        for error in later {
+            assert!(matches!(&error, Error::Mismatch(text) if text.contains("failed halfway")), "{error}");
+        }
     }
 }
 
