@@ -18,13 +18,27 @@ import torch.distributed as dist
 SAMPLE = 5e-2
 
 
-def sample(data: torch.Tensor, calls: int) -> float:
-    """This rank's seconds of `calls` calls, begun together."""
-    dist.barrier()
-    begin = time.perf_counter()
-    for _ in range(calls):
-        dist.all_reduce(data)
-    return time.perf_counter() - begin
+# Calls until sums of a few ranks' smallest and largest values would leave the range of f32, by far.
+FINITE = 100
+
+
+class Summed:
+    """A buffer whose values grow with every call; before they are infinite it is filled anew, outside of what is timed."""
+
+    def __init__(self, first: torch.Tensor) -> None:
+        self.first, self.data, self.calls = first, first.clone(), 0
+
+    def sample(self, calls: int) -> float:
+        """This rank's seconds of `calls` calls, begun together."""
+        if self.calls + calls > FINITE:
+            self.data.copy_(self.first)
+            self.calls = 0
+        self.calls += calls
+        dist.barrier()
+        begin = time.perf_counter()
+        for _ in range(calls):
+            dist.all_reduce(self.data)
+        return time.perf_counter() - begin
 
 
 def slowest(times: list[float]) -> list[float]:
@@ -38,17 +52,16 @@ def main() -> None:
     limit, cases = float(sys.argv[1]), [[int(number) for number in case.split(":")] for case in sys.argv[2:]]
     dist.init_process_group("gloo")
     for size, *asked in cases:
-        # Not zeros, nor one small pattern again and again, with which large sizes take less. Sums grow until they are
-        # infinite, after some 200 calls, and stay so.
-        data = 1e-30 * torch.randint(1, 65, (size // 4,))
+        # Not zeros, nor one small pattern again and again, with which large sizes take less.
+        data = Summed(1e-30 * torch.randint(1, 65, (size // 4,)))
         calls = 1
-        while (taken := slowest([sample(data, calls)])[0]) < SAMPLE:  # Warms up, too.
+        while (taken := slowest([data.sample(calls)])[0]) < SAMPLE:  # Warms up, too.
             calls *= 2
         if asked:
             taken *= asked[0] / calls
             (calls,) = asked
         samples = max(5, round(limit / taken))
-        times = slowest([sample(data, calls) for _ in range(samples)])
+        times = slowest([data.sample(calls) for _ in range(samples)])
         if dist.get_rank() == 0:
             print(size, round(statistics.median(times) / calls * 1e9, 1), flush=True)
     dist.destroy_process_group()

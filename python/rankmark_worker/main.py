@@ -65,8 +65,9 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
     except ImportError as error:
         raise Failure(f"{sys.executable} (Python {sys.version.split()[0]}) has no PyTorch: {error}", True) from None
     fields, ranks = invitation.fields, invitation.ranks
-    # Collectives: what fills and checks buffers here must leave no threads behind that spin while calls are timed.
-    group.compute_on(int(fields.get("threads", 1)))
+    # As torchrun does. What fills and checks buffers must leave no threads behind that spin while calls are timed.
+    if "threads" in fields or "OMP_NUM_THREADS" not in os.environ:
+        group.compute_on(int(fields.get("threads", 1)))
     meet = group.meet_at(invitation.address[0]) if invitation.hosts else group.meet_in_memory
     opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet)
     benchmarks: Benchmarks = {

@@ -16,6 +16,8 @@ struct Part {
 /// Only parts whose program a test really names are installed (see [`is_used`]).
 static PARTS: &[Part] = &[
     Part { program: "tmux", package: "tmux" },
+    Part { program: "ip", package: "iproute2" },
+    Part { program: "shellcheck", package: "shellcheck" },
     Part { program: "mpirun.openmpi", package: "openmpi-bin" },
     Part { program: "mpirun.mpich", package: "mpich" },
     Part { program: "slurmctld", package: "slurm-wlm" },

@@ -15,6 +15,7 @@ mod skip;
 mod stream;
 mod test;
 mod tidy;
+mod wheels;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

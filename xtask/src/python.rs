@@ -29,7 +29,13 @@ pub(crate) fn check(root: &Path, target: &Path, may_install: bool, ledger: &mut 
         }
     }
     let mut mypy = Command::new(program(place.as_deref(), "mypy"));
-    mypy.current_dir(root.join("python")).args(["--cache-dir", "/dev/null", "--no-error-summary", "rankmark_worker"]);
+    mypy.current_dir(root.join("python")).args([
+        "--cache-dir",
+        "/dev/null",
+        "--no-error-summary",
+        "rankmark_worker",
+        "tests",
+    ]);
     ledger.check("mypy: python", &mut mypy);
 }
 

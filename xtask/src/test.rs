@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{counts, install, python, tidy};
+use crate::{counts, install, python, tidy, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -92,8 +92,16 @@ fn tests(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
     // Of an earlier run. If the folder cannot be made, neither can cargo's, and the steps below fail and say so.
     let _ = std::fs::remove_file(&log);
     let _ = log.parent().map(std::fs::create_dir_all);
+    // Tests that lack what is missing say so themselves.
+    let wheels = match full.then(|| wheels::variables(&target(root), !options.no_install)).transpose() {
+        Ok(found) => found.unwrap_or_default(),
+        Err(why) => {
+            ledger.left_out(&format!("PyTorch: {why}"));
+            Vec::new()
+        }
+    };
     let with_environment = |mut command: Command| {
-        command.env(SKIP_LOG, &log).env_remove(FULL);
+        command.env(SKIP_LOG, &log).env_remove(FULL).envs(wheels.iter().cloned());
         if full {
             command.env(FULL, "1");
         }

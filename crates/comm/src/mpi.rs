@@ -151,22 +151,27 @@ impl Backend for Mpi {
     }
 }
 
-/// Ranks that would open different libraries would wait for each other for ever. Collective.
+/// Ranks that would open different libraries would wait for each other for ever. Collective; all ranks get the same
+/// words, so that the verdict says them once.
+///
+/// Compared are version and binary interface. The file is not: it is a path of the rank's own host, and hosts may keep
+/// one version in different places. Two builds of one version therefore pass.
+///
+/// # Errors
+/// [`Error::Mismatch`] names rank 0's and the first that differs; [`Error::Unsupported`] where no rank has one.
 fn agree_on_library(bootstrap: &mut dyn Bootstrap, options: &MpiOptions) -> Result<()> {
     let found = inspect(options.library.as_deref());
-    let own = found.as_ref().map_or_else(String::clone, |facts| format!("{} ({})", facts.version(), facts.abi));
-    let all = bootstrap.all_gather(format!("{} {own}", found.is_ok()).as_bytes())?;
-    found.map_err(|why| Error::Unsupported { backend: ABOUT.name, what: format!("use the library: {why}") })?;
-    let mine = format!("true {own}");
-    match all.iter().position(|other| other.as_slice() != mine.as_bytes()) {
-        None => Ok(()),
-        Some(rank) => {
-            let theirs = String::from_utf8_lossy(&all[rank]).into_owned();
-            let theirs = theirs.strip_prefix("true ").map_or(format!("has none: {theirs}"), |one| format!("has {one}"));
-            let own_rank = bootstrap.place().rank;
-            Err(Error::Mismatch(format!("rank {own_rank} has {own}, rank {rank} {theirs}")))
-        }
+    let own = match &found {
+        Ok(facts) => format!("{} ({})", facts.version(), facts.abi),
+        Err(why) => format!("none: {why}"),
+    };
+    let all = bootstrap.all_gather(own.as_bytes())?;
+    if let Some(rank) = all.iter().position(|other| *other != all[0]) {
+        let [first, other] = [0, rank].map(|rank| String::from_utf8_lossy(&all[rank]).into_owned());
+        let mend = "hint: all hosts need one version, which `--mpi-library` names";
+        return Err(Error::Mismatch(format!("rank 0 has {first}, rank {rank} has {other} ({mend})")));
     }
+    found.map(drop).map_err(|why| Error::Unsupported { backend: ABOUT.name, what: format!("use the library: {why}") })
 }
 
 /// The classic accident: the library and the launcher are of different MPIs.
@@ -178,4 +183,32 @@ fn other_world(session: &Session, size: u32, place: &Place) -> Error {
         facts.version(),
         facts.path
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What each of these ranks is told, the first of which asks for the first library, and so on.
+    fn told(libraries: [&str; 3]) -> Vec<String> {
+        let bootstraps = crate::threads(3, &Abort::default());
+        std::thread::scope(|scope| {
+            let rank = |(mut bootstrap, library): (crate::ThreadBootstrap, &str)| {
+                let options = MpiOptions { library: Some(library.to_owned()), ..MpiOptions::default() };
+                scope.spawn(move || agree_on_library(&mut bootstrap, &options))
+            };
+            let ranks: Vec<_> = bootstraps.into_iter().zip(libraries).map(rank).collect();
+            ranks.into_iter().map(|rank| rank.join().unwrap().unwrap_err().to_string()).collect()
+        })
+    }
+
+    #[test]
+    fn all_ranks_are_told_alike_which_of_them_has_another_library() {
+        let words = told(["libno-such-a.so", "libno-such-a.so", "libno-such-b.so"]);
+        assert!(words[0].starts_with("ranks disagree: rank 0 has none: libno-such-a.so: "), "{}", words[0]);
+        assert!(words[0].contains(", rank 2 has none: libno-such-b.so: "), "{}", words[0]);
+        assert!(words.iter().all(|word| *word == words[0]), "{words:?}");
+        let words = told(["libno-such-a.so"; 3]);
+        assert!(words.iter().all(|word| word.starts_with("backend `mpi` cannot use the library: libno-such-a.so: ")));
+    }
 }

@@ -259,6 +259,28 @@ mod tests {
         Wishes::of(&WorldSpec { ranks, fields })
     }
 
+    /// What the system says of a rank's process: whether it leads a session, and whether a group.
+    fn leads(sessions: bool) -> (bool, bool) {
+        let null = File::open("/dev/null").unwrap();
+        let starter = LocalStarter { program: PathBuf::from("/bin/sh"), limit: Duration::from_secs(1) };
+        let script = std::env::temp_dir().join(format!("rankmark-leads-{}-{sessions}", std::process::id()));
+        std::fs::write(&script, "exec sleep 10").unwrap();
+        let wishes = Wishes { bound: false, sessions, environment: Vec::new() };
+        let inherited = [null.as_raw_fd(); 2];
+        let (process, _output) = starter.spawn(script.display().to_string(), inherited, None, &wishes).unwrap();
+        let pid = process.pid() as libc::pid_t;
+        // SAFETY: plain system calls.
+        let leads = unsafe { (libc::getsid(pid) == pid, libc::getpgid(pid) == pid) };
+        process.kill();
+        std::fs::remove_file(&script).unwrap();
+        leads
+    }
+
+    #[test]
+    fn a_rank_leads_a_group_and_one_of_pytorch_a_session() {
+        assert_eq!((leads(false), leads(true)), ((false, true), (true, true)));
+    }
+
     #[test]
     fn fields_of_a_world_are_read_or_refused() {
         let entry = |name: &str, value: &str| (name.to_owned(), value.to_owned());

@@ -1,10 +1,12 @@
 //! Our measurement of other people's collectives against a plain loop around them, in pairs, one launch each: MPI against
 //! peers/mpi/loop.c, gloo against peers/pytorch/loop.py under torchrun.
 //!
-//! `cargo bench -p rankmark --bench loops [-- --pairs 20 --seconds 0.5 --ranks 2 --bytes 1024,65536 --python PYTHON --only gloo]`
+//! `cargo bench -p rankmark --bench loops [-- --pairs 20 --seconds 0.5 --ranks 2 --bytes 1024,65536 --python PYTHON --only gloo
+//! --require median]`
 //!
-//! "Equal within 3%" means that the 95% interval of the median ratio of at least 20 pairs lies inside of +-3%; at the
-//! smallest size the difference in nanoseconds is what matters. What has no compiler or no PyTorch is named and left out.
+//! "Equal within 3%" means that the 95% interval of the median ratio of at least 20 pairs lies inside of +-3%; below 64 KiB
+//! the difference counts, within 100 ns. gloo's bound is 5%. `--require interval` ends with 1 where an interval is not inside,
+//! `--require median` where a median is not. What has no compiler or no PyTorch is named and left out.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -19,9 +21,46 @@ struct Peer {
     flags: Vec<String>,
     /// Given RANKS for `{}`, then seconds and sizes.
     plain: Vec<String>,
-    /// Whether the loop is told, behind each size, how many calls our samples had in a first run: gloo's times spread so widely that the
-    /// median of single calls is another than that of means of several.
+    /// Whether the loop is told, behind each size, how many calls our samples had just before: a single call of gloo's after a
+    /// barrier takes less than half of what each of several in a row does.
     told_calls: bool,
+    /// Ratios so far from one are taken as equal.
+    within: f64,
+    /// Below [`SMALL_BYTES`] differences of so many nanoseconds are, in place of that.
+    small_ns: Option<f64>,
+}
+
+const SMALL_BYTES: u64 = 64 << 10;
+
+/// What must be within the bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Require {
+    Nothing,
+    Medians,
+    Intervals,
+}
+
+/// A median of pairs, with its interval where there are enough.
+struct Middle {
+    median: f64,
+    interval: Option<(f64, f64)>,
+}
+
+impl Middle {
+    fn of(values: &[f64]) -> Self {
+        let interval = stats::median_interval(values).map(|of| (of.low, of.high));
+        Self { median: stats::median(values), interval }
+    }
+
+    /// Whether it lies inside of these, as far as that is required.
+    fn is_within(&self, low: f64, high: f64, require: Require) -> bool {
+        let inside = |value: f64| (low..=high).contains(&value);
+        match require {
+            Require::Nothing => true,
+            Require::Medians => inside(self.median),
+            Require::Intervals => self.interval.is_some_and(|(low, high)| inside(low) && inside(high)),
+        }
+    }
 }
 
 struct Wanted {
@@ -32,12 +71,20 @@ struct Wanted {
     python: Option<String>,
     /// The beginning of the name of whom to compare with; all, if empty.
     only: String,
+    require: Require,
 }
 
 fn wanted() -> Result<Wanted, String> {
     let bytes = vec![1 << 10, 1 << 16, 1 << 20, 16 << 20];
-    let mut wanted =
-        Wanted { pairs: 20, seconds: 0.5, ranks: "2".to_owned(), bytes, python: None, only: String::new() };
+    let mut wanted = Wanted {
+        pairs: 20,
+        seconds: 0.5,
+        ranks: "2".to_owned(),
+        bytes,
+        python: None,
+        only: String::new(),
+        require: Require::Nothing,
+    };
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
     while let Some(word) = words.next() {
         let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
@@ -49,6 +96,8 @@ fn wanted() -> Result<Wanted, String> {
             "--bytes" => wanted.bytes = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?,
             "--python" => wanted.python = Some(value),
             "--only" => wanted.only = value,
+            "--require" if value == "median" => wanted.require = Require::Medians,
+            "--require" if value == "interval" => wanted.require = Require::Intervals,
             _ => return Err(format!("unknown: {word}")),
         }
     }
@@ -59,15 +108,16 @@ fn main() -> ExitCode {
     let run = wanted().and_then(|wanted| {
         let place = std::env::temp_dir().join(format!("rankmark-loops-{}", std::process::id()));
         std::fs::create_dir_all(&place).map_err(|error| error.to_string())?;
-        let done =
-            peers(&wanted, &place).and_then(|peers| peers.iter().try_for_each(|peer| compare(peer, &wanted, &place)));
+        let done = peers(&wanted, &place)
+            .and_then(|peers| peers.iter().try_fold(true, |all, peer| Ok(all & compare(peer, &wanted, &place)?)));
         std::fs::remove_dir_all(&place).map_err(|error| error.to_string()).and(done)
     });
     match run {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(message) => {
             println!("{message}");
-            ExitCode::FAILURE
+            ExitCode::from(2)
         }
     }
 }
@@ -89,7 +139,14 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
         };
         let flags = words(&format!("--backend mpi --mpi-library {library}"));
         let plain = words(&format!("{launcher} {}", program.display()));
-        peers.push(Peer { name: library.to_owned(), flags, plain, told_calls: false });
+        peers.push(Peer {
+            name: library.to_owned(),
+            flags,
+            plain,
+            told_calls: false,
+            within: 0.03,
+            small_ns: Some(100.0),
+        });
     }
     match &wanted.python {
         None => println!("gloo: left out, no --python"),
@@ -98,45 +155,66 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
             let run = "-m torch.distributed.run --standalone --nproc-per-node {}";
             let plain = words(&format!("{python} {run} {}", script.display()));
             let flags = words(&format!("--runtime pytorch --python {python}"));
-            peers.push(Peer { name: "gloo".to_owned(), flags, plain, told_calls: true });
+            peers.push(Peer { name: "gloo".to_owned(), flags, plain, told_calls: true, within: 0.05, small_ns: None });
         }
     }
     peers.retain(|peer| peer.name.starts_with(&wanted.only));
     if peers.is_empty() { Err(format!("nobody to compare with begins with `{}`", wanted.only)) } else { Ok(peers) }
 }
 
-fn compare(peer: &Peer, wanted: &Wanted, place: &Path) -> Result<(), String> {
+/// Whether all sizes are within what is required.
+fn compare(peer: &Peer, wanted: &Wanted, place: &Path) -> Result<bool, String> {
     let (mut ours, mut loops) = (vec![Vec::new(); wanted.bytes.len()], vec![Vec::new(); wanted.bytes.len()]);
-    let record = |name: &str| place.join(format!("{}-{name}", peer.name));
-    let calls = if peer.told_calls { measured(peer, wanted, &record("first"))?.1 } else { Vec::new() };
+    let record = |pair: usize| place.join(format!("{}-{pair}", peer.name));
     for pair in 0..wanted.pairs {
-        // A B B A: whatever drifts meets both alike.
-        for turn in [pair % 2, 1 - pair % 2] {
-            let (times, all) = if turn == 0 {
-                (plain(peer, wanted, &calls)?, &mut loops)
-            } else {
-                (measured(peer, wanted, &record(&pair.to_string()))?.0, &mut ours)
-            };
-            all.iter_mut().zip(times).for_each(|(all, time)| all.push(time));
+        // A B B A: whatever drifts meets both alike. Who is told what ours did comes behind it.
+        if pair % 2 == 0 && !peer.told_calls {
+            add(&mut loops, plain(peer, wanted, &[])?);
+            add(&mut ours, measured(peer, wanted, &record(pair))?.0);
+        } else {
+            let (times, calls) = measured(peer, wanted, &record(pair))?;
+            add(&mut ours, times);
+            add(&mut loops, plain(peer, wanted, if peer.told_calls { &calls } else { &[] })?);
         }
     }
     println!("{}, {} ranks, {} pairs: a call of all_reduce in ns", peer.name, wanted.ranks, wanted.pairs);
-    println!("{:>12} {:>14} {:>14} {:>12} {:>8}  95% of the ratio", "bytes", "ours", "loop", "difference", "ratio");
-    for (at, bytes) in wanted.bytes.iter().enumerate() {
-        let pairs = || ours[at].iter().zip(&loops[at]);
-        let ratios: Vec<f64> = pairs().map(|(ours, plain)| ours / plain).collect();
-        let differences: Vec<f64> = pairs().map(|(ours, plain)| ours - plain).collect();
-        let interval = stats::median_interval(&ratios);
-        let interval = interval.map_or("too few pairs".to_owned(), |of| format!("{:.3} to {:.3}", of.low, of.high));
-        println!(
-            "{bytes:>12} {:>14.1} {:>14.1} {:>+12.1} {:>8.3}  {interval}",
-            stats::median(&ours[at]),
-            stats::median(&loops[at]),
-            stats::median(&differences),
-            stats::median(&ratios),
-        );
-    }
-    Ok(())
+    println!(
+        "{:>12} {:>14} {:>14} {:>12} {:>8}  95% of the ratio    of the difference",
+        "bytes", "ours", "loop", "difference", "ratio"
+    );
+    let row = |(at, bytes): (usize, &u64)| report(peer, wanted, *bytes, &ours[at], &loops[at]);
+    // All rows are shown.
+    Ok(wanted.bytes.iter().enumerate().map(row).filter(|within| !within).count() == 0)
+}
+
+/// Shows a size; whether it is within what is required.
+fn report(peer: &Peer, wanted: &Wanted, bytes: u64, ours: &[f64], loops: &[f64]) -> bool {
+    let pairs = || ours.iter().zip(loops);
+    let ratio = Middle::of(&pairs().map(|(ours, plain)| ours / plain).collect::<Vec<_>>());
+    let difference = Middle::of(&pairs().map(|(ours, plain)| ours - plain).collect::<Vec<_>>());
+    let within = match peer.small_ns.filter(|_| bytes < SMALL_BYTES) {
+        Some(ns) => difference.is_within(-ns, ns, wanted.require),
+        None => ratio.is_within(1.0 - peer.within, 1.0 + peer.within, wanted.require),
+    };
+    let shown = |middle: &Middle, digits: usize| match middle.interval {
+        Some((low, high)) => format!("{low:.digits$} to {high:.digits$}"),
+        None => "too few pairs".to_owned(),
+    };
+    println!(
+        "{bytes:>12} {:>14.1} {:>14.1} {:>+12.1} {:>8.3}  {:<18}  {}{}",
+        stats::median(ours),
+        stats::median(loops),
+        difference.median,
+        ratio.median,
+        shown(&ratio, 3),
+        shown(&difference, 0),
+        if within { "" } else { "  not within the bound" },
+    );
+    within
+}
+
+fn add(all: &mut [Vec<f64>], times: Vec<f64>) {
+    all.iter_mut().zip(times).for_each(|(all, time)| all.push(time));
 }
 
 /// None where there is no such compiler, or only its name: Debian has that beside the library, without headers.

@@ -300,7 +300,7 @@ impl Group {
 
     /// Whether anything can be run still.
     #[inline]
-    fn ready(&self) -> Result<()> {
+    pub(super) fn ready(&self) -> Result<()> {
         self.abort.check()?;
         self.broken.as_ref().map_or(Ok(()), |why| Err(Error::Mismatch(why.clone())))
     }

@@ -251,7 +251,7 @@ impl Group {
     }
 
     pub(super) fn allocate(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
-        self.abort.check()?;
+        self.ready()?;
         let Space::Host = space;
         self.forget_prepared();
         let world = self.members[self.rank()];
@@ -297,7 +297,7 @@ impl Group {
     }
 
     pub(super) fn part(&mut self, color: Option<u32>, key: u32) -> Result<Option<Group>> {
-        self.abort.check()?;
+        self.ready()?;
         let sides = self.gather(Side { color: color.map_or(u64::MAX, u64::from), key })?;
         let entry = |side: &Side| (u32::try_from(side.color).ok(), side.key);
         let entries: Vec<(Option<u32>, u32)> = sides.iter().map(entry).collect();

@@ -95,16 +95,41 @@ fn worlds_of_one_rank_are_recognised() {
     launch(&one, "apart", 1, 2);
 }
 
+#[test]
+fn ranks_of_different_libraries_are_told_so() {
+    let installed = installed();
+    let of = |library: &str| installed.iter().find(|one| one.library == library);
+    let (Some(open_mpi), Some(mpich)) = (of("libmpi.so.40"), of("libmpich.so.12")) else {
+        return skip::skip("ranks of different MPI libraries", "not both of Debian's (openmpi-bin, mpich)");
+    };
+    // Each started by its own launcher: what they have in common is the bootstrap.
+    launch_by(&[open_mpi, mpich], "mixed", 1);
+    let none = Installed { library: NO_LIBRARY.to_owned(), launcher: mpich.launcher.clone() };
+    launch_by(&[open_mpi, &none], "lacking", 1);
+}
+
+/// Found nowhere.
+const NO_LIBRARY: &str = "libno-such-mpi.so.1";
+
 /// Starts `ranks` ranks (in worlds of `each`) and waits for them.
 fn launch(one: &Installed, part: &str, each: u32, ranks: u32) {
+    launch_by(&vec![one; (ranks / each) as usize], part, each);
+}
+
+/// Starts a world of `each` ranks of each of these, and waits for all of them, which share one bootstrap.
+fn launch_by(worlds: &[&Installed], part: &str, each: u32) {
     static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let address = format!("comm-mpi-{}-{number}", std::process::id());
     let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&address).unwrap()).unwrap();
-    let started = |index: u32| start(one, each, &format!("{address} {} {ranks} {part} {index}", one.library));
-    let mut launchers: Vec<Child> = (0..ranks / each).map(|index| started(index * each)).collect();
+    let ranks = each * worlds.len() as u32;
+    let started = |(one, index): (&&Installed, u32)| {
+        start(one, each, &format!("{address} {} {ranks} {part} {}", one.library, index * each))
+    };
+    let mut launchers: Vec<Child> = worlds.iter().zip(0..).map(started).collect();
     let relay = std::thread::spawn(move || relay(&listener, ranks));
-    let context = format!("{} {part} x {ranks}", one.library);
+    let libraries: Vec<&str> = worlds.iter().map(|one| one.library.as_str()).collect();
+    let context = format!("{} {part} x {ranks}", libraries.join(", "));
     let deadline = Instant::now() + LIMIT;
     let mut failed = None;
     while let Some(launcher) = launchers.first_mut() {
@@ -156,7 +181,8 @@ fn a_rank() {
     let own: u8 = own.expect("the launcher says which rank this is").parse().expect("a number");
     let first: u8 = first.parse().expect("a number");
     // The other way round, so that ranks of the world are not the launcher's.
-    let rank = if first == 0 && part != "apart" { ranks as u8 - 1 - own } else { first + own };
+    let rank =
+        if first == 0 && !matches!(part, "apart" | "mixed" | "lacking") { ranks as u8 - 1 - own } else { first + own };
     let mut relay = Relay::connect(address, rank, ranks).expect("the test listens");
     match part {
         "none" => {
@@ -189,6 +215,8 @@ fn a_rank() {
             let error = error.err().expect("two worlds").to_string();
             assert!(error.contains("MPI sees a world of 1, not of 2"), "{error}");
         }
+        "mixed" => disagrees(library, &mut relay, "rank 1 has MPICH "),
+        "lacking" => disagrees(library, &mut relay, &format!("rank 1 has none: {NO_LIBRARY}: ")),
         other => panic!("{other}"),
     }
 }
@@ -196,6 +224,14 @@ fn a_rank() {
 fn options(library: &str, progress: MpiProgress, largest: Option<u32>, wrapping: Wrapping) -> Options {
     let mpi = MpiOptions { library: Some(library.to_owned()), progress, largest, ucc: false };
     Options { mpi, oversubscribed: true, ..wrapping.options(2) }
+}
+
+/// Whichever rank this is: it is told what rank 0 has and what another, before MPI can wait for anybody.
+fn disagrees(library: &str, relay: &mut Relay, other: &str) {
+    let error = comm::open("mpi", relay, &options(library, MpiProgress::None, None, Wrapping::Plain));
+    let error = error.err().expect("two libraries").to_string();
+    assert!(error.starts_with("ranks disagree: rank 0 has Open MPI "), "{error}");
+    assert!(error.contains(&format!(", {other}")), "{error}");
 }
 
 type Opened = (Box<dyn comm::Communicator>, comm::Abort);

@@ -115,10 +115,12 @@ impl Lobby {
         }
         if asked.is_some() {
             let facts = comm::mpi::facts(asked)?;
+            // What speaks PMI may be srun.
+            let slurm = if self.adoption.adapter.seat == Seat::Pmi { ", in Slurm `srun --mpi=pmix`" } else { "" };
             let other = || {
                 format!(
                     "the ranks were started by {launcher}, and {} would see a world of one rank in each (hint: its own \
-                     mpirun, or `--mpi-library`)",
+                     mpirun{slurm}, or `--mpi-library`)",
                     facts.version()
                 )
             };

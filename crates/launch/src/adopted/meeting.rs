@@ -16,11 +16,11 @@ use crate::Variables;
 use crate::control::Secret;
 use crate::invitation::Invitation;
 use crate::placement::host_name;
-use crate::rank::{COORDINATOR, SECRET_FILE};
+use crate::rank::{COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE};
 use crate::reach;
 
 use super::Adoption;
-use super::notice::{self, Notice, Published};
+use super::notice::{self, Notice, Published, RENDEZVOUS_DIR};
 
 /// A secret of fewer bytes could be guessed by whoever listens to one handshake: 16 random ones as hex digits are enough.
 const SHORTEST: usize = 32;
@@ -49,8 +49,7 @@ impl Meeting {
                 Ok(Self::Address { place, secret: given(&file)?, file })
             }
             (None, Some(_)) => Err(format!("{SECRET_FILE} is set, and {COORDINATOR} does not say where they meet")),
-            // Pods share no folder unless somebody says so.
-            (Some(_), None) if several && variable("RANKMARK_RENDEZVOUS_DIR").is_none() => {
+            (Some(_), None) if !is_spare(variable, several) => {
                 Err(format!("{COORDINATOR} is set, and no {SECRET_FILE} with what they prove themselves by"))
             }
             (_, None) => notice::folder(variable, several).map(Self::Folder),
@@ -154,6 +153,13 @@ impl Meeting {
             }
         }
     }
+}
+
+/// Whether the address may go unused. To a pod it is said whatever its ranks need, since it also names the Job: all may
+/// be in this pod, or share a folder, as pods do only where somebody says so. Elsewhere it says where to meet.
+fn is_spare(variable: Variables<'_>, several: bool) -> bool {
+    let pod = variable(JOB_COMPLETION_INDEX).is_some();
+    pod && (!several || variable(RENDEZVOUS_DIR).is_some())
 }
 
 /// The port of `HOST:PORT`.

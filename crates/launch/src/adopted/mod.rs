@@ -87,14 +87,7 @@ impl Adoption {
                 refused(message, Some(hint.to_owned()))
             }
         };
-        let mend = if variable(SECRET_FILE).is_some() {
-            "RANKMARK_COORDINATOR=HOST:PORT, and a file of 32 bytes or more, the same for all processes, that not all users \
-             can read"
-        } else {
-            "RANKMARK_RENDEZVOUS_DIR names a folder that they share; without one RANKMARK_COORDINATOR=HOST:PORT and \
-             RANKMARK_SECRET_FILE tell them where to meet and what to prove themselves by"
-        };
-        let meeting = Meeting::of(variable, several).map_err(several_refused(mend))?;
+        let meeting = Meeting::of(variable, several).map_err(several_refused(how_to_meet(variable)))?;
         let job = job(adapter, variable, several)
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;
@@ -105,6 +98,25 @@ impl Adoption {
     /// "Open MPI's mpirun".
     pub fn launcher(&self) -> &'static str {
         self.adapter.title
+    }
+}
+
+/// What processes need that cannot meet as they were told.
+fn how_to_meet(variable: Variables<'_>) -> &'static str {
+    match (variable(COORDINATOR), variable(SECRET_FILE)) {
+        (_, Some(_)) => {
+            "RANKMARK_COORDINATOR=HOST:PORT, and a file of 32 bytes or more, the same for all processes, that not all \
+             users can read"
+        }
+        (Some(_), None) => {
+            "RANKMARK_SECRET_FILE names a file of 32 bytes or more, the same for all processes, that not all users can \
+             read; or they meet in a folder, RANKMARK_RENDEZVOUS_DIR=/PATH, and (but for pods) RANKMARK_COORDINATOR is \
+             unset"
+        }
+        (None, None) => {
+            "RANKMARK_RENDEZVOUS_DIR=/PATH names a folder that they share; without one RANKMARK_COORDINATOR=HOST:PORT \
+             and RANKMARK_SECRET_FILE tell them where to meet and what to prove themselves by"
+        }
     }
 }
 

@@ -40,19 +40,27 @@ impl Drop for Published {
     }
 }
 
+/// Names the folder that hosts share.
+pub(super) const RENDEZVOUS_DIR: &str = "RANKMARK_RENDEZVOUS_DIR";
+
 /// This user's folder for such files. The one below RANKMARK_RENDEZVOUS_DIR, where that is set. Else, where all ranks are on
 /// one host, below XDG_RUNTIME_DIR if that is this user's own, or in /tmp; and where they are on several, in the home
 /// directory, which hosts usually share.
 ///
 /// # Errors
-/// When ranks are on several hosts and there is no home directory.
+/// When the one that the user names depends on where a process was started; when ranks are on several hosts and there
+/// is no home directory.
 pub(super) fn folder(variable: Variables<'_>, several: bool) -> Result<PathBuf, String> {
-    let path = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    match (path("RANKMARK_RENDEZVOUS_DIR"), several) {
-        (Some(given), _) => Ok(given.join("rankmark")),
-        (None, true) => path("HOME").map(|home| home.join(".rankmark")).ok_or_else(|| "HOME is not set".to_owned()),
-        (None, false) => Ok(local_folder(variable)),
+    if let Some(given) = variable(RENDEZVOUS_DIR) {
+        let absolute = Path::new(&given).is_absolute();
+        let why = || format!("{RENDEZVOUS_DIR} is `{}`, which is no absolute path", given.escape_debug());
+        return if absolute { Ok(Path::new(&given).join("rankmark")) } else { Err(why()) };
     }
+    if !several {
+        return Ok(local_folder(variable));
+    }
+    let home = variable("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    home.map(|home| home.join(".rankmark")).ok_or_else(|| "HOME is not set".to_owned())
 }
 
 fn local_folder(variable: Variables<'_>) -> PathBuf {

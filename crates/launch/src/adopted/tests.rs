@@ -1,4 +1,6 @@
-//! Launchers' words, given as an environment; and posts and lobbies in threads of this process.
+//! Posts and lobbies in threads of this process. What launchers say to them is in `words`.
+
+mod words;
 
 use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt;
@@ -21,14 +23,6 @@ use crate::placement::host_name;
 use crate::rank::Departure;
 use crate::status::StatusPage;
 
-const OPEN: &[(&str, &str)] = &[
-    ("OMPI_COMM_WORLD_RANK", "1"),
-    ("OMPI_COMM_WORLD_SIZE", "4"),
-    ("OMPI_COMM_WORLD_LOCAL_SIZE", "4"),
-    ("PMIX_NAMESPACE", "1854537729"),
-    ("PMIX_RANK", "1"),
-];
-const HYDRA: &[(&str, &str)] = &[("PMI_RANK", "3"), ("PMI_SIZE", "4"), ("MPI_LOCALNRANKS", "4"), ("PMI_FD", "6")];
 const SRUN: &[(&str, &str)] = &[
     ("SLURM_PROCID", "0"),
     ("SLURM_NTASKS", "2"),
@@ -36,15 +30,6 @@ const SRUN: &[(&str, &str)] = &[
     ("SLURM_STEP_TASKS_PER_NODE", "2"),
     ("SLURM_JOB_ID", "17"),
     ("SLURM_STEP_ID", "3"),
-];
-const TORCHRUN: &[(&str, &str)] = &[
-    ("RANK", "1"),
-    ("WORLD_SIZE", "2"),
-    ("LOCAL_RANK", "1"),
-    ("LOCAL_WORLD_SIZE", "2"),
-    ("MASTER_ADDR", "localhost"),
-    ("MASTER_PORT", "46685"),
-    ("TORCHELASTIC_RUN_ID", "none"),
 ];
 const POD: &[(&str, &str)] = &[
     ("JOB_COMPLETION_INDEX", "2"),
@@ -60,115 +45,6 @@ fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<Ado
 
 fn adopted(variables: &[(&str, &str)]) -> Adoption {
     of(variables, &[]).unwrap().expect("a launcher started it")
-}
-
-#[test]
-fn each_launcher_is_recognised_by_what_it_says() {
-    let told = |variables| {
-        let adoption = adopted(variables);
-        (adoption.launcher(), adoption.rank, adoption.size)
-    };
-    assert_eq!(told(OPEN), ("Open MPI's mpirun", 1, 4));
-    assert_eq!(told(HYDRA), ("a launcher that speaks PMI", 3, 4));
-    assert_eq!(told(SRUN), ("srun", 0, 2));
-    assert_eq!(told(TORCHRUN), ("torchrun", 1, 2));
-    assert_eq!(told(POD), ("a Kubernetes Job", 2, 3));
-    // What a pod starts ranks with says more than the pod.
-    let inside: Vec<_> = POD.iter().chain(TORCHRUN).copied().collect();
-    assert_eq!(told(&inside), ("torchrun", 1, 2));
-    // An mpirun inside SLURM: its own variables count.
-    let both: Vec<_> = SRUN.iter().chain(HYDRA).copied().collect();
-    assert_eq!(told(&both), ("a launcher that speaks PMI", 3, 4));
-}
-
-#[test]
-fn jobs_are_told_apart_and_ranks_of_one_are_not() {
-    let job = |variables, changed: &[(&str, &str)]| of(variables, changed).unwrap().unwrap().job;
-    for (variables, rank, other) in [
-        (OPEN, "OMPI_COMM_WORLD_RANK", ("PMIX_NAMESPACE", "2")),
-        (SRUN, "SLURM_PROCID", ("SLURM_STEP_ID", "4")),
-        (TORCHRUN, "RANK", ("MASTER_PORT", "46686")),
-        (POD, "JOB_COMPLETION_INDEX", ("RANKMARK_COORDINATOR", "sweep-0.other:29400")),
-    ] {
-        assert_eq!(job(variables, &[]), job(variables, &[(rank, "0")]));
-        assert_ne!(job(variables, &[]), job(variables, &[other]));
-    }
-    // Hydra names no job: its process does.
-    assert_eq!(job(HYDRA, &[]), job(HYDRA, &[("PMI_RANK", "0")]));
-    assert!(job(HYDRA, &[]).split(' ').next_back().is_some_and(|began| began.parse::<u64>().is_ok()));
-}
-
-#[test]
-fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
-    let home = [("HOME", "/h/u")];
-    let with = |more: &[(&'static str, &'static str)]| [&home[..], more].concat();
-    let apart = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.a")]);
-    let adoption = of(OPEN, &apart).unwrap().unwrap();
-    assert!(adoption.several && lies_in(&adoption) == Path::new("/h/u/.rankmark"), "{:?}", adoption.meeting);
-    // That folder has the name of its host.
-    let elsewhere = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.b")]);
-    assert_eq!(of(OPEN, &elsewhere).unwrap().unwrap().job, adoption.job);
-    assert!(!adopted(OPEN).several);
-    // One host has as many as it says, and two of them twice.
-    assert!(!adopted(SRUN).several);
-    assert!(of(SRUN, &with(&[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")])).unwrap().unwrap().several);
-    // `srun --mpi=pmi2` says so nowhere else.
-    let pmi = with(&[("MPI_LOCALNRANKS", ""), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_NODES", "2")]);
-    assert!(of(HYDRA, &pmi).unwrap().unwrap().several);
-
-    let why = |changed: &[(&str, &str)]| {
-        let Verdict { message, hint, .. } = of(HYDRA, changed).err().expect("refused");
-        format!("{message} (hint: {})", hint.unwrap_or_default())
-    };
-    let nameless = why(&with(&[("MPI_LOCALNRANKS", "2")]));
-    assert!(nameless.contains("4 ranks on several hosts, and does not name the job to them"), "{nameless}");
-    assert!(nameless.contains("RANKMARK_JOB"), "{nameless}");
-    assert!(of(HYDRA, &with(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")])).unwrap().unwrap().several);
-    let homeless = why(&[("MPI_LOCALNRANKS", "2"), ("RANKMARK_JOB", "7")]);
-    assert!(homeless.contains("HOME is not set") && homeless.contains("RANKMARK_RENDEZVOUS_DIR"), "{homeless}");
-    let given = of(OPEN, &with(&[("RANKMARK_RENDEZVOUS_DIR", "/shared")])).unwrap().unwrap();
-    assert_eq!(lies_in(&given), Path::new("/shared/rankmark"), "the user's word counts on one host, too");
-}
-
-#[test]
-fn what_is_no_launch_of_several_is_left_alone() {
-    assert!(of(&[], &[]).unwrap().is_none());
-    assert!(of(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
-    // A batch script has a SLURM_PROCID and a SLURM_NTASKS of its own.
-    assert!(of(SRUN, &[("SLURM_STEP_ID", ""), ("SLURM_STEP_NUM_TASKS", "")]).unwrap().is_none());
-    // Pods that are runs of their own.
-    assert!(of(POD, &[("RANKMARK_WORLD_SIZE", "1"), ("JOB_COMPLETION_INDEX", "0")]).unwrap().is_none());
-    assert!(of(&[("JOB_COMPLETION_INDEX", "1"), ("RANKMARK_WORLD_SIZE", "1")], &[]).unwrap().is_none());
-    // Two common words are no torchrun.
-    assert!(of(TORCHRUN, &[("MASTER_PORT", "")]).unwrap().is_none());
-}
-
-#[test]
-fn what_could_not_be_right_is_refused() {
-    let why = |variables, changed: &[(&str, &str)]| of(variables, changed).err().expect("refused").to_string();
-    assert!(why(HYDRA, &[("PMI_RANK", "4")]).contains("PMI_RANK is 4, which is not one of 4 ranks"));
-    assert!(why(HYDRA, &[("PMI_SIZE", "many")]).contains("sets PMI_SIZE to `many`"));
-    let apart = why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "1")]);
-    assert!(
-        apart.contains("3 ranks on several hosts, and RANKMARK_COORDINATOR is set, and no RANKMARK_SECRET_FILE"),
-        "{apart}"
-    );
-    let file = tempfile::tempdir().unwrap();
-    let file = secret(file.path(), "secret", b'a', 0o600).to_string_lossy().into_owned();
-    let secret = ("RANKMARK_SECRET_FILE", file.as_str());
-    assert!(why(SRUN, &[secret]).contains("RANKMARK_COORDINATOR does not say where they meet"));
-    for place in ["sweep-0", ":29400", "sweep-0:", "sweep-0:0", "sweep-0:70000"] {
-        assert!(why(POD, &[secret, ("RANKMARK_COORDINATOR", place)]).contains("not HOST:PORT"), "{place}");
-    }
-    assert!(why(SRUN, &[("RANKMARK_ARRIVAL", "soon")]).contains("RANKMARK_ARRIVAL is `soon`"));
-    assert!(why(SRUN, &[("RANKMARK_ARRIVAL", "0")]).contains("RANKMARK_ARRIVAL is `0`"));
-    assert!(why(POD, &[("RANKMARK_WORLD_SIZE", "")]).contains("which Job of how many pods"));
-    assert!(why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "")]).contains("which Job of how many pods"));
-    assert!(why(&[("PMIX_RANK", "2")], &[]).contains("nothing says of how many ranks"));
-    let parent = |name: &str| Some(notice::Ancestor { pid: 7, name: name.to_owned(), started: 0 });
-    let silent = unannounced(&|_| None, parent("mpirun")).expect("refused").to_string();
-    assert!(silent.contains("`mpirun` (pid 7) started this process and does not say"), "{silent}");
-    assert!(unannounced(&|_| None, parent("bash")).is_none());
 }
 
 /// A place of one job of `size` ranks, whose file lies in `folder`.

@@ -11,17 +11,18 @@ const FIXED: &str = "--bytes 1KiB --iters 6 --warmup 1 --limits false --output-d
 
 /// Starts as many processes as a step of srun has.
 fn step<'a>(place: &'a Place, ranks: u32, arguments: &str) -> Vec<Live<'a>> {
-    let all = ranks.to_string();
-    let variables = |rank: u32| {
-        [
-            ("SLURM_PROCID", rank.to_string()),
-            ("SLURM_STEP_NUM_TASKS", all.clone()),
-            ("SLURM_STEP_TASKS_PER_NODE", all.clone()),
-            ("SLURM_JOB_ID", "17".to_owned()),
-            ("SLURM_STEP_ID", "0".to_owned()),
-        ]
-    };
-    start(place, ranks, arguments, variables)
+    start(place, ranks, arguments, |rank| task(rank, ranks))
+}
+
+/// What srun says to one task of so many.
+fn task(rank: u32, ranks: u32) -> [(&'static str, String); 5] {
+    [
+        ("SLURM_PROCID", rank.to_string()),
+        ("SLURM_STEP_NUM_TASKS", ranks.to_string()),
+        ("SLURM_STEP_TASKS_PER_NODE", ranks.to_string()),
+        ("SLURM_JOB_ID", "17".to_owned()),
+        ("SLURM_STEP_ID", "0".to_owned()),
+    ]
 }
 
 /// Starts as many processes, each with what its launcher says to it.
@@ -164,6 +165,25 @@ fn a_pod_that_waits_can_be_ended() {
     live.signal(libc::SIGTERM);
     let ended = live.wait_for(std::time::Duration::from_secs(20)).exits(1);
     assert!(ended.err.contains("interrupted by SIGTERM before its coordinator was there"), "{ended:?}");
+}
+
+#[test]
+fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
+    let place = Place::new();
+    let arguments = format!("comm all_reduce {FIXED}");
+    let cases = [
+        (
+            "RANKMARK_RENDEZVOUS_DIR",
+            "shared",
+            ["is `shared`, which is no absolute path", "RANKMARK_RENDEZVOUS_DIR=/PATH"],
+        ),
+        ("RANKMARK_COORDINATOR", "127.0.0.1:9", ["no RANKMARK_SECRET_FILE", "RANKMARK_SECRET_FILE names a file"]),
+    ];
+    for (name, value, words) in cases {
+        let said = |rank| task(rank, 2).into_iter().chain([(name, value.to_owned())]);
+        start(&place, 2, &arguments, said).into_iter().for_each(|live| drop(live.wait().refuses(&words)));
+    }
+    assert_eq!(place.names(), ["runtime"], "nothing was begun");
 }
 
 fn make_mode(path: &Path, mode: u32) {

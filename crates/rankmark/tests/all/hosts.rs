@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::namespaces::{Hosts, is_here};
-use crate::place::{Place, reason, statuses};
+use crate::place::{ORPHANS, Place, reason, statuses};
 use crate::processes::{self, Aim};
 use crate::skip;
 
@@ -146,6 +146,36 @@ fn a_hosts_killed_rank_is_named_with_its_host() {
     let told = place.cases("r");
     let told = reason(&told[0]);
     assert!(told.starts_with("rank 1 (pid ") && told.contains(", on h1) died of signal 9 (SIGKILL)"), "{told}");
+}
+
+#[test]
+fn all_killed_ranks_of_a_host_are_named_with_it() {
+    const RANKS: [usize; 4] = [1, 2, 1, 1];
+    let Some(hosts) = Hosts::new("all ranks of one of four hosts, killed", RANKS.len()) else { return };
+    let place = Place::new();
+    let live = hosts.command(&place, &RANKS, LONG).start();
+    let are_there = || RANKS.iter().enumerate().all(|(host, ranks)| hosts.ranks(host).len() == *ranks);
+    assert!(processes::wait_until(LIMIT, are_there), "not all ranks came");
+    // Not while they start.
+    std::thread::sleep(Duration::from_secs(2));
+    let pids = hosts.ranks(1);
+    let aims: Vec<Aim> = pids.iter().filter_map(|pid| Aim::at(*pid)).collect();
+    assert_eq!(aims.len(), RANKS[1], "{pids:?}");
+    aims.iter().for_each(|aim| aim.send(9).unwrap());
+    let ended = live.wait_for(LIMIT);
+    assert_ne!(ended.status.code(), Some(0), "{ended:?}");
+    let are_gone = || (0..RANKS.len()).all(|host| hosts.ranks(host).is_empty());
+    assert!(processes::wait_until(ORPHANS, are_gone), "ranks outlived their coordinator: {ended:?}");
+    let (cases, hosts_of) = (place.cases("r"), placed(&place));
+    let told = reason(&cases[0]);
+    let ranks: Vec<usize> = (0..hosts_of.len()).filter(|rank| hosts_of[*rank] == "h1").collect();
+    assert_eq!(ranks.len(), RANKS[1], "{hosts_of:?}");
+    assert!(told.starts_with(&format!("rank {} (pid ", ranks[0])), "{told}");
+    assert!(told.contains(&format!("; rank {} (pid ", ranks[1])), "{told}");
+    let died = |pid: &u32| told.contains(&format!("(pid {pid}, on h1) died of signal 9 (SIGKILL)"));
+    assert!(pids.iter().all(died), "{pids:?}: {told}");
+    // Those of other hosts have only lost their peers.
+    assert_eq!(told.matches(" died of ").count(), RANKS[1], "{told}");
 }
 
 #[test]

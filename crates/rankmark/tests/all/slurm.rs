@@ -108,6 +108,24 @@ fn srun_starts_ranks_of_open_mpi() {
     srun_starts_ranks_of("pmix", "libmpi.so.40", lacking);
 }
 
+#[test]
+fn open_mpi_has_no_ranks_under_pmi2() {
+    if let Some(why) = lacks().or_else(|| lacks_mpi("mpirun.openmpi", "openmpi-bin")) {
+        return skip::skip("libmpi.so.40 under srun --mpi=pmi2", &why);
+    }
+    let place = Place::new();
+    let script = format!(
+        "srun --overcommit --mpi=pmi2 -n 2 \"$rankmark\" comm all_reduce --backend mpi --mpi-library libmpi.so.40 {FIXED} \
+         --output-dir ranks; echo code $?\n"
+    );
+    let said = in_cluster(&place, &script).exits(0);
+    assert!(said.out.lines().any(|line| line == "code 2"), "{}{}", said.out, said.err);
+    let cases = place.cases("ranks");
+    assert_eq!(statuses(&cases), [0, 0, 1, 0]);
+    let told = reason(&cases[0]);
+    assert!(told.contains("would see a world of one rank in each") && told.contains("`srun --mpi=pmix`"), "{told}");
+}
+
 fn lacks_mpi(launcher: &str, package: &str) -> Option<String> {
     (!Path::new("/usr/bin").join(launcher).exists()).then(|| format!("no {launcher} (Debian: {package})"))
 }
