@@ -8,6 +8,7 @@ use comm::mpi::{Facts, Vendor, version_number};
 
 use crate::probe::version_of;
 use crate::rank::Seat;
+use crate::survey::is_program;
 
 /// A library's own launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,16 +27,28 @@ const fn names(vendor: Vendor) -> &'static [&'static str] {
     }
 }
 
+/// Where a library's launcher is looked for, in this order, each folder once.
+fn folders(facts: &Facts, search: &[PathBuf]) -> Vec<PathBuf> {
+    let above = Path::new(&facts.path).ancestors().skip(1).filter(|folder| folder.parent().is_some());
+    let mut folders: Vec<PathBuf> = above.map(|folder| folder.join("bin")).collect();
+    for folder in search {
+        if !folders.contains(folder) {
+            folders.push(folder.clone());
+        }
+    }
+    folders
+}
+
 impl Mpirun {
-    /// The launcher of this library: beside it (in `bin` of the folders above it), then in the folders of `search`.
+    /// The launcher of this library: beside it (in `bin` of every folder above it but the root), then in the folders of
+    /// `search`. The survey asks here, too, so that what it says of a library is what a run makes of it.
     ///
     /// # Errors
     /// That there is none, and which others were found instead.
     pub fn of(facts: &Facts, search: &[PathBuf]) -> Result<Self, String> {
-        let above = Path::new(&facts.path).ancestors().skip(1).take(4).map(|folder| folder.join("bin"));
         let mut others: Vec<String> = Vec::new();
-        for folder in above.chain(search.iter().cloned()) {
-            for program in names(facts.vendor).iter().map(|name| folder.join(name)).filter(|path| path.is_file()) {
+        for folder in folders(facts, search) {
+            for program in names(facts.vendor).iter().map(|name| folder.join(name)).filter(|path| is_program(path)) {
                 let says = version_of(&program).unwrap_or_default();
                 if belongs(facts, &says) {
                     return Ok(Self { program, vendor: facts.vendor });

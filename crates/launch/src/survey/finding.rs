@@ -1,5 +1,7 @@
 //! A row of the survey.
 
+use std::path::PathBuf;
+
 /// What is true of a thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -42,13 +44,15 @@ pub struct Finding {
     pub mend: Option<String>,
     /// Whether the user named it, so that its absence is an error.
     pub asked: bool,
+    /// The MPI library that it is about, where ranks can be started with it.
+    pub library: Option<PathBuf>,
 }
 
 impl Finding {
     fn new(name: impl Into<String>, state: State, found: impl Into<String>) -> Self {
         // One line each: what libraries and programs say may have several.
         let found = found.into().split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { group: "", name: name.into(), state, found, costs: None, mend: None, asked: false }
+        Self { group: "", name: name.into(), state, found, costs: None, mend: None, asked: false, library: None }
     }
 
     /// It works.
@@ -89,6 +93,13 @@ impl Finding {
     #[must_use]
     pub const fn of(mut self, group: &'static str) -> Self {
         self.group = group;
+        self
+    }
+
+    /// About this MPI library, with which ranks can be started.
+    #[must_use]
+    pub fn library(mut self, path: impl Into<PathBuf>) -> Self {
+        self.library = Some(path.into());
         self
     }
 

@@ -45,6 +45,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let found = survey(&request);
     let checked = backends::check(&host, quick)?;
+    let rows = backends::check_found(found.findings, request.python.as_deref(), &host, quick)?;
     let mut left_out = found.left_out;
     if quick {
         left_out.push(("known answers", "ranks of every backend would be started"));
@@ -52,9 +53,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     // One that measures: what only computes times can run anywhere.
     let measures = |name: &str| comm::backend(name).is_some_and(|backend| !backend.about().simulated);
     let usable = checked.iter().any(|row| row.state == State::Ready && measures(&row.name));
+    let rows = merged(rows, checked);
     let findings = Findings {
-        outlook: plan.map(|(file, plan)| plan::outlook(file, &plan, &host, &checked)),
-        rows: merged(found.findings, checked),
+        outlook: plan.map(|(file, plan)| plan::outlook(file, &plan, &host, &rows)),
+        rows,
         left_out,
         benchmarks: suite::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
     };

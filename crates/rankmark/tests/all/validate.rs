@@ -100,20 +100,50 @@ int MPI_Get_library_version(char *text, int *length) { return *length = sprintf(
 #[test]
 fn an_mpi_needs_an_mpirun_of_its_own() {
     let Some(bench) = Bench::new("an_mpi_needs_an_mpirun_of_its_own") else { return };
-    let file = "lib/libmpi.so.40";
-    bench.library("libmpi.so.40", MPI);
+    let file = bench.library("libmpi.so.40", MPI).display().to_string();
+    let file = file.as_str();
     let alone = bench.validate("--quick");
-    let found = row(&alone, file, "misconfigured", &["9.8.7", "no mpirun of its own"]);
+    let found = row(&alone, file, "misconfigured", &["9.8.7", "no mpirun of Open MPI 9.8.7"]);
     assert_eq!((&alone["exit"], &found["name"]), (&1.into(), &"Open MPI".into()));
     assert!(found["mend"].as_str().unwrap().contains("openmpi"), "{found:#}");
 
     bench.program("mpirun", "echo 'mpirun (Open MPI) 4.1.4'");
-    row(&bench.validate("--quick"), file, "misconfigured", &["bin/mpirun is of Open MPI 4.1.4"]);
+    row(&bench.validate("--quick"), file, "misconfigured", &["bin/mpirun (Open MPI 4.1.4)"]);
 
     bench.program("mpirun", "echo 'mpirun (Open MPI) 9.8.7'");
     let both = bench.validate("--quick");
     row(&both, file, "ready", &["9.8.7", "its ", "bin/mpirun"]);
     row(&both, "mpirun", "ready", &["9.8.7"]);
+
+    // What the path has is as good as what lies beside the library: a run takes it.
+    std::fs::rename(bench.place.path("bin"), bench.place.path("elsewhere")).unwrap();
+    let mut starting = bench.place.command("validate --json --quick");
+    starting.command.env("LD_LIBRARY_PATH", bench.place.path("lib")).env("PATH", bench.place.path("elsewhere"));
+    row(&answer(starting.run()), file, "ready", &["its ", "elsewhere/mpirun"]);
+}
+
+#[test]
+fn a_launcher_may_say_more_of_its_version_than_its_library() {
+    let Some(bench) = Bench::new("a_launcher_may_say_more_of_its_version_than_its_library") else { return };
+    let intel = MPI.replace("Open MPI v9.8.7, package: fake", "Intel(R) MPI Library 2021.18 for Linux* OS");
+    let file = bench.library("libmpi.so.12", &intel).display().to_string();
+    let launcher = |number: &str| {
+        let says = format!("echo 'Intel(R) MPI Library for Linux* OS, Version {number} Build 20260626 (id: b44796a)'");
+        bench.program("mpiexec", &says);
+        bench.validate("--quick")
+    };
+    row(&launcher("2021.18.1"), &file, "ready", &["2021.18 ", "bin/mpiexec"]);
+    row(&launcher("2021.17.1"), &file, "misconfigured", &["bin/mpiexec (Intel MPI 2021.17.1)"]);
+}
+
+#[test]
+fn a_library_that_gives_no_answer_is_not_ready() {
+    let Some(bench) = Bench::new("a_library_that_gives_no_answer_is_not_ready") else { return };
+    // It says its version, and has nothing else of MPI.
+    let file = bench.library("libmpi.so.40", MPI).display().to_string();
+    bench.program("mpirun", "echo 'mpirun (Open MPI) 9.8.7'");
+    row(&bench.validate("--quick"), &file, "ready", &["not run"]);
+    row(&bench.validate(""), &file, "missing", &["64 KiB all_reduce on 2 ranks: backend `mpi` is not ready", "lacks"]);
 }
 
 #[test]
@@ -283,12 +313,13 @@ fn torch_is_what_that_python_imports() {
          version = types.SimpleNamespace(cuda=None, hip=None)\n\
          cuda = types.SimpleNamespace(is_available=lambda: False)\n\
          distributed = types.SimpleNamespace(is_available=lambda: True, is_gloo_available=lambda: True, \
-         is_nccl_available=lambda: False, is_mpi_available=lambda: False)\n",
+         is_nccl_available=lambda: True, is_mpi_available=lambda: False)\n",
     );
     let good = validate("good");
     row(&good, "torch", "ready", &["9.9.9, built for the CPU only, sees no GPU"]);
     row(&good, "pytorch/gloo", "ready", &[]);
-    for name in ["pytorch/nccl", "pytorch/mpi", "pytorch/ucc"] {
+    row(&good, "pytorch/nccl", "missing", &["moves memory of GPUs only"]);
+    for name in ["pytorch/mpi", "pytorch/ucc"] {
         row(&good, name, "missing", &["built without it"]);
     }
     module("bad", "raise ImportError('libcudart.so.13: cannot open shared object file')\n");
@@ -318,6 +349,13 @@ fn every_ready_backend_answers_what_is_known() {
     } else {
         skip::skip("known answers of MPI", "no Open MPI (Debian: openmpi-bin)");
     }
+    // Each library by itself, not the first alone.
+    let findings = whole["findings"].as_array().unwrap().iter();
+    for library in findings.filter(|row| row["group"] == "MPI" && row["found"].as_str().unwrap().contains(", its ")) {
+        assert_eq!(library["state"], "ready", "{library:#}");
+        let found = library["found"].as_str().unwrap();
+        assert!(found.contains("64 KiB all_reduce on 2 ranks right, "), "{library:#}");
+    }
     assert_eq!(whole["benchmarks"].as_array().unwrap().len(), 3);
     let quick = answer(place.run("validate --json --quick"));
     row(&quick, "shm", "ready", &["not run"]);
@@ -326,6 +364,47 @@ fn every_ready_backend_answers_what_is_known() {
     assert_eq!(left_out, ["PyTorch", "profilers", "known answers"]);
     assert_eq!(place.names(), [""; 0], "asking makes nothing");
 }
+
+#[test]
+fn a_torch_answers_what_is_known_and_says_why_nccl_does_not() {
+    let Some(python) = crate::pytorch::torch("known answers of pytorch/gloo") else { return };
+    let place = Place::new();
+    let whole = answer(place.command("validate --json --python").argument(Path::new(&python)).run());
+    row(&whole, "pytorch/gloo", "ready", &["is available in it; 64 KiB all_reduce on 2 ranks right, "]);
+    let nccl = rows(&whole, "pytorch/nccl")[0];
+    assert_eq!(nccl["state"], "missing", "{nccl:#}");
+    // One whose collectives do not work is not ready, and that is an error.
+    place.write("sitecustomize.py", BREAK_GLOO);
+    let mut starting = place.command("validate --json --python").argument(Path::new(&python));
+    starting.command.env("PYTHONPATH", place.path(""));
+    let broken = answer(starting.run());
+    let gloo = row(&broken, "pytorch/gloo", "misconfigured", &["no gloo today"]);
+    assert!(gloo["mend"].as_str().unwrap().contains("--runtime pytorch --backend gloo"), "{gloo:#}");
+    assert_eq!(broken["exit"], 1);
+}
+
+/// Lets no process group of this Python start: what a firewall, say, does to gloo.
+const BREAK_GLOO: &str = r#"
+import sys
+from importlib.machinery import PathFinder
+
+def refuse(*arguments, **named):
+    raise RuntimeError("no gloo today")
+
+class Break:
+    def find_spec(self, name, path, target=None):
+        if name != "torch.distributed.distributed_c10d":
+            return None
+        spec = PathFinder.find_spec(name, path)
+        execute = spec.loader.exec_module
+        def execute_and_break(module):
+            execute(module)
+            module.init_process_group = refuse
+        spec.loader.exec_module = execute_and_break
+        return spec
+
+sys.meta_path.insert(0, Break())
+"#;
 
 #[test]
 fn a_plan_is_told_what_would_become_of_it() {
@@ -401,8 +480,10 @@ fn what_is_installed_is_told_and_what_is_taken_away_is_missed() {
         return skip::skip("validate without libraries that are installed", "no MPI (Debian: openmpi-bin, mpich)");
     }
     let Some(all) = without(&place, "none") else { return };
-    for (name, file) in [("Open MPI", "libmpi.so.40"), ("MPICH", "libmpich.so.12")] {
-        row(&all, name, "ready", &[file, "its /usr/bin/mpirun."]);
+    for (name, file, launcher) in
+        [("Open MPI", "libmpi.so.40", "mpirun.openmpi"), ("MPICH", "libmpich.so.12", "mpiexec.mpich")]
+    {
+        row(&all, name, "ready", &[file, &format!("its {PROGRAMS}/{launcher}")]);
     }
     // One of two: all that is said of the other stays.
     let Some(one) = without(&place, &library("libmpich.so*")) else { return };
@@ -417,7 +498,7 @@ fn what_is_installed_is_told_and_what_is_taken_away_is_missed() {
     let Some(launchers) = without(&place, &format!("{PROGRAMS}/mpirun.openmpi {PROGRAMS}/mpiexec.openmpi")) else {
         return;
     };
-    row(&launchers, "Open MPI", "misconfigured", &["no mpirun of its own"]);
+    row(&launchers, "Open MPI", "misconfigured", &["no mpirun of Open MPI "]);
     assert_eq!(rows(&launchers, "MPICH"), rows(&all, "MPICH"));
     if there(&library("libucp.so.0")) {
         let Some(ucx) = without(&place, &library("libucp.so*")) else { return };

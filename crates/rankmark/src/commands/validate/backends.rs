@@ -1,50 +1,105 @@
-//! Backends: whether each is ready, and whether a small all_reduce in it gives the answer that is known.
+//! Whether a small all_reduce gives the answer that is known: in each backend, with each MPI library, in PyTorch.
 
+use std::path::Path;
 use std::time::Duration;
 
 use comm::{Backend, Readiness};
-use launch::survey::Finding;
+use launch::HostStarter;
+use launch::survey::{Finding, State};
+use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
+use record::Case;
 use suite::Host;
 use terms::{Seconds, Status};
 
 use crate::session::interrupted;
 use crate::{Failure, cli};
 
-const GROUP: &str = "backends";
+/// The group of backends' own rows.
+pub(super) const GROUP: &str = "backends";
 
-/// What a backend's known-answer test may take, from starting its ranks to their end.
+/// What a known-answer test may take, from starting its ranks to their end.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A row for each backend. Must be called on the main thread, which ranks are tied to.
 pub(super) fn check(host: &Host, quick: bool) -> Result<Vec<Finding>, Failure> {
     launch::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
-    let one = |backend: &&dyn Backend| {
-        let row = row(*backend, host, quick)?;
-        // A backend whose ranks the user ended has not failed.
-        interrupted().map_or(Ok(row.of(GROUP)), |why| Err(Failure::new(why, None, None)))
+    comm::BACKENDS.iter().map(|backend| row(*backend, host, quick)).collect()
+}
+
+/// The same for what the survey found: each MPI library with its own launcher, and the backends of PyTorch. After
+/// [`check`], on the main thread. Other rows stay as they are.
+pub(super) fn check_found(
+    rows: Vec<Finding>,
+    python: Option<&Path>,
+    host: &Host,
+    quick: bool,
+) -> Result<Vec<Finding>, Failure> {
+    let one = |row: Finding| match fields_of(&row, python) {
+        Some(fields) => answered(row, &fields, host, quick),
+        None => Ok(row),
     };
-    comm::BACKENDS.iter().map(one).collect()
+    rows.into_iter().map(one).collect()
 }
 
 fn row(backend: &dyn Backend, host: &Host, quick: bool) -> Result<Finding, Failure> {
     let about = backend.about();
     let (version, path) = match backend.probe() {
-        Readiness::Missing { why, hint } => return Ok(Finding::missing(about.name, why).mend(hint)),
+        Readiness::Missing { why, hint } => return Ok(Finding::missing(about.name, why).mend(hint).of(GROUP)),
         Readiness::Ready { version, path } => (version, path),
     };
     let place = path.map_or(String::new(), |path| format!("  {path}"));
-    let found = format!("{version}{place}");
-    if quick {
-        return Ok(Finding::ready(about.name, format!("{found}; not run")));
+    let row = Finding::ready(about.name, format!("{version}{place}")).of(GROUP);
+    answered(row, &[("backend", about.name.to_owned())], host, quick)
+}
+
+/// Fields of a case by which a row's known answer is asked for.
+type Fields = [(&'static str, String)];
+
+/// None for rows that are not ready, and for what no rank of ours moves data by.
+fn fields_of(row: &Finding, python: Option<&Path>) -> Option<Vec<(&'static str, String)>> {
+    if row.state != State::Ready {
+        return None;
     }
-    const ASKED: &str = "64 KiB all_reduce on 2 ranks";
-    Ok(match known_answer(about.name, host)? {
-        Ok(time) => Finding::ready(about.name, format!("{found}; {ASKED} right{}", said(time, about.simulated))),
-        Err(why) => Finding::misconfigured(about.name, format!("{found}; {ASKED}: {why}"))
-            .costs("no case of this backend can be trusted here")
-            .mend(format!("rankmark comm all_reduce --ranks 2 --bytes 64KiB --backend {} shows more", about.name)),
-    })
+    if let Some(library) = &row.library {
+        return Some(vec![("backend", "mpi".to_owned()), ("mpi_library", library.display().to_string())]);
+    }
+    let backend = row.name.strip_prefix("pytorch/")?;
+    let mut fields = vec![("runtime", "pytorch".to_owned()), ("backend", backend.to_owned())];
+    fields.extend(python.map(|python| ("python", python.display().to_string())));
+    Some(fields)
+}
+
+/// What is asked for.
+const ASKED: &str = "64 KiB all_reduce on 2 ranks";
+
+/// A row that is ready, and what became of its known answer.
+fn answered(row: Finding, fields: &Fields, host: &Host, quick: bool) -> Result<Finding, Failure> {
+    let Finding { group, name, found, library, .. } = row;
+    let case = case(fields)?;
+    let answered = if let Some(why) = &case.skip {
+        Finding::missing(name, why)
+    } else if quick {
+        Finding::ready(name, format!("{found}; not run"))
+    } else {
+        match known_answer(&case, host) {
+            Answer::Right(time) => {
+                let time = said(time, suite::is_simulated(&case));
+                Finding::ready(name, format!("{found}; {ASKED} right{time}"))
+            }
+            Answer::Lacking(why) => Finding::missing(name, format!("{found}; {ASKED}: {why}")),
+            Answer::Wrong(why) => {
+                let flags: String =
+                    fields.iter().map(|(name, value)| format!(" --{} {value}", name.replace('_', "-"))).collect();
+                Finding::misconfigured(name, format!("{found}; {ASKED}: {why}"))
+                    .costs("no case of it can be trusted here")
+                    .mend(format!("rankmark comm all_reduce --ranks 2 --bytes 64KiB{flags} shows more"))
+            }
+        }
+    };
+    let answered = Finding { group, library, ..answered };
+    // What the user ended has not failed.
+    interrupted().map_or(Ok(answered), |why| Err(Failure::new(why, None, None)))
 }
 
 /// A time that was computed is none.
@@ -56,11 +111,10 @@ fn said(time: Option<f64>, simulated: bool) -> String {
     }
 }
 
-/// All ranks' sums, every element of them, by the path that every measurement takes. Gives the median time.
-fn known_answer(backend: &str, host: &Host) -> Result<Result<Option<f64>, String>, Failure> {
-    let fields = [
+/// The case whose answer is known.
+fn case(fields: &Fields) -> Result<Case, Failure> {
+    let fixed = [
         ("op", "all_reduce"),
-        ("backend", backend),
         ("ranks", "2"),
         ("bytes", "64KiB"),
         ("iters", "6"),
@@ -69,14 +123,45 @@ fn known_answer(backend: &str, host: &Host) -> Result<Result<Option<f64>, String
         ("timeout", "20s"),
         ("limits", "false"),
     ];
-    let fields: Vec<_> = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let plan = record::plan::from_flags(cli::collective()[0], &fields, &[])?;
-    let Some(case) = plan.cases.first() else { return Ok(Err("there is no case of it".to_owned())) };
-    let mut starter = crate::session::starter().limit(LIMIT);
+    let fixed = fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let own = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let plan = record::plan::from_flags(cli::collective()[0], &fixed.chain(own).collect::<Vec<_>>(), &[])?;
+    plan.cases.into_iter().next().ok_or_else(|| Failure::new("there is no case of a known answer", None, None))
+}
+
+/// What became of it.
+enum Answer {
+    /// With the median time in seconds.
+    Right(Option<f64>),
+    /// It could not be asked for, as this machine is.
+    Lacking(String),
+    Wrong(String),
+}
+
+/// All ranks' sums, every element of them, by the path that every measurement takes.
+fn known_answer(case: &Case, host: &Host) -> Answer {
+    let mut starter = Noting { starter: crate::session::starter().limit(LIMIT), lacking: false };
     let line = suite::trial(case, host, &mut starter, LIMIT, interrupted);
-    Ok(match (line.status, line.wrong) {
-        (Status::Ok, Some(0)) => Ok(line.time_s.map(|times| times.median)),
-        (Status::Ok, wrong) => Err(format!("not checked ({wrong:?})")),
-        _ => Err(line.reason.unwrap_or_else(|| "failed".to_owned())),
-    })
+    match (line.status, line.wrong) {
+        (Status::Ok, Some(0)) => Answer::Right(line.time_s.map(|times| times.median)),
+        (Status::Ok, wrong) => Answer::Wrong(format!("not checked ({wrong:?})")),
+        _ if starter.lacking || line.status == Status::Skipped => {
+            Answer::Lacking(line.reason.unwrap_or_else(|| "skipped".to_owned()))
+        }
+        _ => Answer::Wrong(line.reason.unwrap_or_else(|| "failed".to_owned())),
+    }
+}
+
+/// Starts worlds as a run does, and notes whether this machine lacks what they need: a run skips such cases.
+struct Noting {
+    starter: HostStarter,
+    lacking: bool,
+}
+
+impl Starter for Noting {
+    fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
+        let started = self.starter.start(spec);
+        self.lacking = matches!(&started, Err(verdict) if verdict.kind == VerdictKind::Lacking);
+        started
+    }
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use suite::Host;
 use terms::Bytes;
 
+use super::backends;
 use crate::Failure;
 
 /// What would happen.
@@ -33,7 +34,7 @@ pub(crate) fn load(file: &Path) -> Result<(String, Plan), Failure> {
 }
 
 /// Asks for each case whether it would run. A backend that gives wrong answers runs nothing.
-pub(super) fn outlook(file: String, plan: &Plan, host: &Host, backends: &[Finding]) -> Outlook {
+pub(super) fn outlook(file: String, plan: &Plan, host: &Host, rows: &[Finding]) -> Outlook {
     let torches = crate::session::torch_states(plan);
     let reason = |case: &Case| {
         if let Err(reason) = suite::admit(case, host) {
@@ -42,11 +43,27 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, backends: &[Findin
         if suite::is_pytorch(case) {
             return lacks(case, &torches);
         }
-        let backend = case.text("backend").map(terms::normalize)?;
-        let broken = backends.iter().find(|row| terms::normalize(&row.name) == backend)?;
-        (broken.state == State::Misconfigured).then(|| format!("backend `{}` fails its known-answer test", broken.name))
+        let row = row_of(case, rows)?;
+        match row.state {
+            State::Misconfigured => Some(format!("{} fails its known-answer test", said(row))),
+            State::Missing => Some(format!("{} is not ready: {}", said(row), row.found)),
+            State::Ready | State::Slow => None,
+        }
     };
     Outlook::of(file, plan, reason)
+}
+
+/// What was found of the library that the case names; else of its backend.
+fn row_of<'a>(case: &Case, rows: &'a [Finding]) -> Option<&'a Finding> {
+    if let Some(library) = case.text("mpi_library") {
+        return rows.iter().find(|row| row.library.as_deref() == Some(Path::new(library)));
+    }
+    let backend = case.text("backend").map(terms::normalize)?;
+    rows.iter().find(|row| row.group == backends::GROUP && terms::normalize(&row.name) == backend)
+}
+
+fn said(row: &Finding) -> String {
+    format!("{} `{}`", if row.group == backends::GROUP { "backend" } else { "library" }, row.name)
 }
 
 /// What the case's Python lacks.
