@@ -23,7 +23,7 @@ FINITE = 100
 
 
 class Summed:
-    """A buffer whose values grow with every call; before they are infinite it is filled anew, outside of what is timed."""
+    """A buffer whose values grow with every call; before they are infinite it is filled anew, outside of timing."""
 
     def __init__(self, first: torch.Tensor) -> None:
         self.first, self.data, self.calls = first, first.clone(), 0
