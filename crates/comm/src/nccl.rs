@@ -1,16 +1,18 @@
 //! The `nccl` backend, as far as it goes without a GPU: NCCL, or RCCL, which exports the same names.
 //!
 //! `symbols` is our own table of the library's functions; `steps` writes an operation as the library's calls; `handle`
-//! is a rank's end of the library's communicator: it joins, issues, waits, splits, aborts. What lacks is memory and
-//! streams of a CUDA device, which the `device` crate has none of yet: opening the backend is therefore refused, and
-//! [`Backend::probe`] says so after whatever else is missing here.
+//! is a rank's end of the library's communicator: it joins, issues, waits, splits, aborts; `choice` is what it is told
+//! about algorithms and protocols. What lacks is memory and streams of a CUDA device, which the `device` crate has none
+//! of yet: opening the backend is therefore refused; [`Backend::probe`] says so after whatever else is missing here.
 
+mod choice;
 mod handle;
 mod steps;
 mod symbols;
 
 use std::path::{Path, PathBuf};
 
+pub use choice::{ALGO, Choice, PROTO};
 pub use handle::{Handle, Stream};
 pub use steps::{Step, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};

@@ -210,7 +210,12 @@ impl Wishes {
                 bind == Bind::Core
             }
         };
-        let environment = environment(spec.fields.get("env"))?;
+        let mut environment = environment(spec.fields.get("env"))?;
+        // NCCL reads them when it is opened.
+        for (field, choice) in [("nccl_algo", &comm::nccl::ALGO), ("nccl_proto", &comm::nccl::PROTO)] {
+            let value = spec.fields.get(field).and_then(Value::as_str);
+            environment.extend(value.map(|value| (choice.variable.to_owned(), value.to_owned())));
+        }
         Ok(Self { bound, sessions: pytorch::is_asked(spec), environment })
     }
 }
@@ -295,6 +300,9 @@ mod tests {
             Wishes { bound: false, sessions: false, environment: Vec::new() }
         );
         assert!(wishes(1, json!({"runtime": "pytorch"})).unwrap().sessions);
+        let chosen = wishes(1, json!({"env": "A=1", "nccl_algo": "Ring,Tree", "nccl_proto": "^LL128"})).unwrap();
+        let expected = [entry("A", "1"), entry("NCCL_ALGO", "Ring,Tree"), entry("NCCL_PROTO", "^LL128")];
+        assert_eq!(chosen.environment, expected);
         for (ranks, fields) in [
             (0, json!({})),
             (10_000, json!({})),

@@ -1,6 +1,7 @@
 //! Fields that every benchmark takes (where it runs, how it is sampled), and what must hold of them.
 
 use record::{About, Case, Caveat, Field, Kind, Problem, Shown};
+use serde_json::Value;
 use terms::{Bind, Mode, Named, Runtime};
 
 use crate::Gate;
@@ -115,6 +116,18 @@ pub const WORLD: &[Field] = &[
         "mpi: settings that make the library faster here (docs/mpi.md); else as installed",
     ),
     world("mpi_collectives", Kind::Word(|| vec!["default", "ucc"]), None, "mpi: whose algorithms Open MPI uses"),
+    world(
+        "nccl_algo",
+        Kind::Text,
+        None,
+        "nccl: algorithms that it may choose (NCCL_ALGO): Ring, Tree, ^PAT, ...; a list: one world each (docs/nccl.md)",
+    ),
+    world(
+        "nccl_proto",
+        Kind::Text,
+        None,
+        "nccl: protocols that it may choose (NCCL_PROTO): LL, LL128, Simple; a list: one world each",
+    ),
     world("pace_bandwidth", Kind::Bandwidth, None, "slow down to a link of this bandwidth"),
     world("pace_latency", Kind::Seconds, None, "slow down to a link of this latency"),
     world("link_bandwidth", Kind::Bandwidth, None, "sim: bandwidth of the modelled link"),
@@ -158,6 +171,7 @@ fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<Stri
 pub(crate) fn check(case: &mut Case, about: &About) -> Result<(), Problem> {
     check_injections(case)?;
     check_link(case)?;
+    check_nccl(case)?;
     case.texts("expect").iter().try_for_each(|text| Gate::parse(text, about).map(drop))
 }
 
@@ -202,6 +216,31 @@ fn check_link(case: &Case) -> Result<(), Problem> {
     Ok(())
 }
 
+/// Fields that NCCL reads from the environment of its ranks, whoever executes them.
+static NCCL: [(&str, &comm::nccl::Choice); 2] = [("nccl_algo", &comm::nccl::ALGO), ("nccl_proto", &comm::nccl::PROTO)];
+
+/// What NCCL may choose from, in the library's spelling: `ring` and `Ring` are one case.
+fn check_nccl(case: &mut Case) -> Result<(), Problem> {
+    for &(name, choice) in &NCCL {
+        let Some(given) = case.text(name) else { continue };
+        if case.text("backend") != Some("nccl") {
+            return Err(problem(name, format!("`{name}` is for the backend `nccl`"), "`backend: nccl`"));
+        }
+        let variable = choice.variable;
+        let sets = |entry: &String| entry.split_once('=').is_some_and(|(name, _)| name == variable);
+        if case.texts("env").iter().any(sets) {
+            let message = format!("`{name}` sets {variable}, and `env` sets it, too");
+            return Err(problem(name, message, "leave one of the two out"));
+        }
+        let known = choice.canonical(given).map_err(|why| {
+            let hint = format!("`env: [{variable}=...]` hands the library any text");
+            problem(name, format!("`{name}`: {why}"), hint)
+        })?;
+        case.parameters.insert(name.to_owned(), Value::from(known));
+    }
+    Ok(())
+}
+
 /// Parameters in their declared order, whoever added them when.
 pub(crate) fn reorder(case: &mut Case, about: &About) {
     let mut rest = std::mem::take(&mut case.parameters);
@@ -211,4 +250,65 @@ pub(crate) fn reorder(case: &mut Case, about: &About) {
         }
     }
     case.parameters.extend(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn cases(entry: &str) -> Result<Vec<Case>, String> {
+        let text = format!("experiment: fields\ncases:\n  - {{benchmark: collective, {entry}}}\n");
+        let plan = record::plan::read(&text, "plan.yaml", &crate::abouts(), &[]);
+        plan.map(|plan| plan.cases).map_err(|errors| errors.to_string())
+    }
+
+    /// What NCCL may choose from: algorithms, protocols.
+    fn choices(cases: &[Case]) -> Vec<[&str; 2]> {
+        cases.iter().map(|case| NCCL.map(|(name, _)| case.text(name).unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn choices_of_nccl_multiply_and_each_has_its_world() {
+        let cases = cases("backend: nccl, nccl: {algo: [ring, 'Tree,nvls'], proto: [LL, ^ll128]}").unwrap();
+        let expected = [["Ring", "LL"], ["Ring", "^LL128"], ["Tree,NVLS", "LL"], ["Tree,NVLS", "^LL128"]];
+        assert_eq!(choices(&cases), expected);
+        for (name, _) in NCCL {
+            assert!(cases.iter().all(|case| case.world.get(name) == case.parameters.get(name)), "{name}");
+        }
+        let worlds: HashSet<String> = cases.iter().map(|case| Value::from(case.world.clone()).to_string()).collect();
+        let identities: HashSet<&String> = cases.iter().map(|case| &case.id).collect();
+        assert_eq!((worlds.len(), identities.len()), (4, 4));
+    }
+
+    #[test]
+    fn choices_of_nccl_are_flags_have_one_spelling_and_are_absent_otherwise() {
+        let flags = |fields: &[(&str, &str)]| {
+            let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            record::plan::from_flags(crate::abouts()[0], &fields, &[]).unwrap().cases
+        };
+        let two = flags(&[("backend", "nccl"), ("nccl-algo", "Ring,allreduce:tree"), ("nccl-proto", "simple")]);
+        assert_eq!(choices(&two), [["Ring", "Simple"], ["AllReduce:Tree", "Simple"]]);
+        assert_eq!(choices(&flags(&[("backend", "nccl"), ("nccl_algo", "ring,RING")])), [["Ring", ""]], "one case");
+        let plain = flags(&[("backend", "nccl")]);
+        assert!(NCCL.iter().all(|(name, _)| plain[0].value(name).is_none() && !plain[0].world.contains_key(*name)));
+    }
+
+    #[test]
+    fn choices_of_nccl_are_for_nccl_of_any_runtime_and_are_said_once() {
+        let torch = "runtime: pytorch, backend: nccl, nccl: {algo: Tree}, env: [NCCL_DEBUG=INFO]";
+        assert_eq!(choices(&cases(torch).unwrap()), [["Tree", ""]]);
+        for (entry, said) in [
+            ("backend: shm, nccl: {algo: Ring}", "`nccl_algo` is for the backend `nccl`"),
+            ("backend: mpi, nccl: {proto: LL}", "`nccl_proto` is for the backend `nccl`"),
+            ("backend: gloo, nccl: {proto: LL}", "`nccl_proto` is for the backend `nccl`"),
+            ("backend: nccl, nccl: {algo: Rings}", "did you mean `Ring`?"),
+            ("backend: nccl, nccl: {proto: Ring}", "`env: [NCCL_PROTO=...]`"),
+            ("backend: nccl, nccl: {proto: LL}, env: [A=1, NCCL_PROTO=LL]", "`nccl_proto` sets NCCL_PROTO"),
+        ] {
+            let why = cases(entry).unwrap_err();
+            assert!(why.contains(said), "{entry}: {why}");
+        }
+    }
 }

@@ -13,13 +13,16 @@ use crate::{Abort, Bootstrap, Call, Capabilities, Error, Progress, Result, Shape
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stream(pub *mut c_void);
 
-/// ncclComm_t with its rank and size. Ends with ncclCommDestroy; with ncclCommAbort once its [`Abort`] was raised.
+/// ncclComm_t with its rank and size. Ends with ncclCommDestroy; with ncclCommAbort once its [`Abort`] was raised or an
+/// error came of it.
 #[derive(Debug)]
 pub struct Handle {
     symbols: Arc<Symbols>,
     comm: Comm,
     shape: Shape,
     abort: Abort,
+    /// Whether an error came of it: what streams were given may then never be done, and destroying would wait for it.
+    is_broken: bool,
 }
 
 // SAFETY: the library lets any one thread at a time use a communicator, and `&mut self` sees to it that it is one.
@@ -28,6 +31,11 @@ unsafe impl Send for Handle {}
 impl Handle {
     /// Joins this rank with its peers: rank 0's unique id reaches all over the bootstrap. Collective. The rank's device
     /// must be the calling thread's current one.
+    ///
+    /// The library waits for the peers inside ncclCommInitRank, where nothing can be polled: whoever waits for one that
+    /// never comes is ended with its process, by the coordinator's deadline. A communicator that does not block
+    /// (ncclCommInitRankConfig) was rejected: all of its later calls, groups included, must be asked about until they
+    /// are done.
     ///
     /// # Errors
     /// [`Error::Library`] with the library's words.
@@ -52,7 +60,7 @@ impl Handle {
 
     fn of(symbols: Arc<Symbols>, comm: Comm, rank: u32, size: u32, abort: Abort) -> Self {
         let capabilities = Capabilities { progress: Progress::Device, peer_view: false };
-        Self { symbols, comm, shape: Shape { rank, size, capabilities }, abort }
+        Self { symbols, comm, shape: Shape { rank, size, capabilities }, abort, is_broken: false }
     }
 
     /// Where this rank stands.
@@ -90,14 +98,13 @@ impl Handle {
         let issued = group.iter().try_for_each(|step| unsafe { self.step(call, step, stream) });
         // A group that was opened is closed whatever happened in it: the next would nest in it.
         // SAFETY: as nccl.h declares it.
-        let ended = unsafe { (self.symbols.group_end)() };
-        issued?;
-        self.check("ncclGroupEnd", ended)
+        let ended = self.check("ncclGroupEnd", unsafe { (self.symbols.group_end)() });
+        issued.and(ended)
     }
 
     /// # Safety
     /// As [`Handle::issue`].
-    unsafe fn step(&self, call: &Call, step: &Step, Stream(stream): Stream) -> Result<()> {
+    unsafe fn step(&mut self, call: &Call, step: &Step, Stream(stream): Stream) -> Result<()> {
         let (symbols, comm) = (&self.symbols, self.comm);
         // A barrier's one element is a byte that is summed, whatever the call says of types that it has none of.
         let (dtype, op) = match call.op {
@@ -146,7 +153,7 @@ impl Handle {
     /// [`Error::Aborted`], [`Error::Library`], what `complete` gives.
     pub fn wait(&mut self, complete: &mut dyn FnMut() -> Result<bool>) -> Result<()> {
         for turn in 0.. {
-            if complete()? {
+            if complete().inspect_err(|_| self.is_broken = true)? {
                 break;
             }
             if self.abort.is_raised() {
@@ -188,7 +195,7 @@ impl Handle {
     }
 
     /// Rank and size, as the library has them.
-    fn asked(&self) -> Result<(u32, u32)> {
+    fn asked(&mut self) -> Result<(u32, u32)> {
         let (mut rank, mut size) = (0, 0);
         // SAFETY: as nccl.h declares them; the out-pointers are valid.
         let codes =
@@ -198,8 +205,8 @@ impl Handle {
         Ok((u32::try_from(rank).map_err(negative)?, u32::try_from(size).map_err(negative)?))
     }
 
-    fn check(&self, what: &str, code: Code) -> Result<()> {
-        self.symbols.succeeded(what, Some(self.comm), code)
+    fn check(&mut self, what: &str, code: Code) -> Result<()> {
+        self.symbols.succeeded(what, Some(self.comm), code).inspect_err(|_| self.is_broken = true)
     }
 
     /// Once: the library frees the communicator.
@@ -211,7 +218,7 @@ impl Handle {
         // Destroying waits for what was given to streams; aborting does not. What either says, nobody can act on.
         // SAFETY: as nccl.h declares them; the communicator is alive, and nobody uses it afterwards.
         unsafe {
-            if self.abort.is_raised() {
+            if self.is_broken || self.abort.is_raised() {
                 (self.symbols.abort)(comm)
             } else {
                 (self.symbols.destroy)(comm)

@@ -177,13 +177,27 @@ fn waits_end_by_abort_and_by_the_librarys_own_errors() {
     assert_eq!(count(), 1, "and only once");
 
     let mut bootstrap = threads(1, &Abort::default()).remove(0);
-    let mut handle = Handle::join(symbols, &mut bootstrap, Abort::default()).unwrap();
+    let mut handle = Handle::join(symbols.clone(), &mut bootstrap, Abort::default()).unwrap();
     // SAFETY: as above.
     unsafe { trouble(6) };
     let ended = handle.wait(&mut || Ok(false)).unwrap_err().to_string();
     // SAFETY: as above.
     unsafe { trouble(0) };
     assert_eq!(ended, "a group: remote process exited (planted trouble 6)");
+    assert_eq!(count(), 1, "the library says its errors as long as there is a communicator");
+    drop(handle);
+    assert_eq!(count(), 2, "destroying would wait for the peer that is gone");
+
+    let mut bootstrap = threads(1, &Abort::default()).remove(0);
+    let mut handle = Handle::join(symbols.clone(), &mut bootstrap, Abort::default()).unwrap();
+    let lost = handle.wait(&mut || Err(Error::Mismatch("the stream is lost".to_owned())));
+    assert!(matches!(lost, Err(Error::Mismatch(_))), "{lost:?}");
+    drop(handle);
+    assert_eq!(count(), 3, "what a lost stream was given is never done");
+
+    let mut bootstrap = threads(1, &Abort::default()).remove(0);
+    drop(Handle::join(symbols, &mut bootstrap, Abort::default()).unwrap());
+    assert_eq!(count(), 3, "a communicator without errors is destroyed");
 }
 
 /// The real library: RANKMARK_TEST_NCCL names it, else where the loader finds it.

@@ -1,0 +1,101 @@
+//! What the library is told about its choice of algorithms and protocols: two variables, read when ranks join.
+//!
+//! Grammar and words are those of NCCL's own parser (`parseList`; operations as prefixes came with 2.24). They are
+//! checked here because older versions pass over a word that they do not know, and then have nothing left to choose.
+
+use terms::nearest;
+
+/// A variable that narrows the library's choice.
+#[derive(Debug)]
+pub struct Choice {
+    /// Its name.
+    pub variable: &'static str,
+    words: &'static [&'static str],
+}
+
+/// Algorithms.
+pub static ALGO: Choice = Choice {
+    variable: "NCCL_ALGO",
+    words: &["Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"],
+};
+
+/// Protocols.
+pub static PROTO: Choice = Choice { variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"] };
+
+/// The operations that a list may be for.
+const OPERATIONS: &[&str] = &["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"];
+
+impl Choice {
+    /// The text in the library's own spelling, which disregards case: `ring` and `Ring` say the same. Lists are
+    /// separated by `;`, words by `,`; `^` before a list excludes its words; `AllReduce:` before it confines it to one
+    /// operation, which all lists but the first must be.
+    ///
+    /// # Errors
+    /// What the library would not understand.
+    pub fn canonical(&self, text: &str) -> Result<String, String> {
+        let lists = text.split(';').enumerate().map(|(number, list)| self.list(list, number == 0));
+        Ok(lists.collect::<Result<Vec<_>, _>>()?.join(";"))
+    }
+
+    fn list(&self, text: &str, is_first: bool) -> Result<String, String> {
+        let (operation, words) = match text.split_once(':') {
+            Some((operation, words)) => (format!("{}:", spelt(operation, OPERATIONS)?), words),
+            None if is_first => (String::new(), text),
+            None => return Err(format!("`{text}` is for no operation, as all lists but the first must be")),
+        };
+        let (except, words) = words.strip_prefix('^').map_or(("", words), |words| ("^", words));
+        let words: Vec<&str> = words.split(',').map(|word| spelt(word, self.words)).collect::<Result<_, _>>()?;
+        Ok(format!("{operation}{except}{}", words.join(",")))
+    }
+}
+
+/// A word as the library spells it.
+fn spelt(word: &str, known: &[&'static str]) -> Result<&'static str, String> {
+    let found = known.iter().copied().find(|name| name.eq_ignore_ascii_case(word));
+    found.ok_or_else(|| match nearest(word, known.iter().copied()) {
+        Some(near) => format!("`{word}` is not known; did you mean `{near}`?"),
+        None => format!("`{word}` is none of {}", known.join(", ")),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_library_understands_has_one_spelling() {
+        for (choice, given, expected) in [
+            (&ALGO, "ring", "Ring"),
+            (&ALGO, "^tree,NVLSTREE", "^Tree,NVLSTree"),
+            (
+                &ALGO,
+                "ring,collnetdirect;allreduce:tree,collnetdirect;broadcast:ring",
+                "Ring,CollNetDirect;AllReduce:Tree,CollNetDirect;Broadcast:Ring",
+            ),
+            (&ALGO, "allgather:pat", "AllGather:PAT"),
+            (&PROTO, "^ll128;allreduce:ll128", "^LL128;AllReduce:LL128"),
+            (&PROTO, "LL,Simple;reducescatter:^LL", "LL,Simple;ReduceScatter:^LL"),
+        ] {
+            assert_eq!(choice.canonical(given).as_deref(), Ok(expected));
+            assert_eq!(choice.canonical(expected).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn what_it_would_pass_over_is_refused() {
+        for (choice, given, said) in [
+            (&ALGO, "Rings", "did you mean `Ring`?"),
+            (&ALGO, "LL128", "none of Tree, Ring, CollNetDirect"),
+            (&ALGO, "Ring,^Tree", "`^Tree`"),
+            (&ALGO, "Ring;Tree", "`Tree` is for no operation"),
+            (&ALGO, "AllToAll:Ring", "`AllToAll`"),
+            (&ALGO, "Ring,", "``"),
+            (&ALGO, "", "``"),
+            (&PROTO, "^", "``"),
+            (&PROTO, "Simple LL", "`Simple LL`"),
+        ] {
+            let why = choice.canonical(given).unwrap_err();
+            assert!(why.contains(said), "{given}: {why}");
+        }
+    }
+}
