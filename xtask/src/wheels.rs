@@ -24,8 +24,15 @@ const VARIABLES: [(&str, &str); 4] = [
 /// # Errors
 /// Why it cannot be had.
 pub(crate) fn variables(target: &Path, may_install: bool) -> Result<Vec<(&'static str, PathBuf)>, String> {
-    let absent = |variable: &&(&str, &str)| std::env::var_os(variable.0).is_none();
-    let wanted: Vec<&(&str, &str)> = VARIABLES.iter().filter(absent).collect();
+    among(target, may_install, |name| std::env::var_os(name).is_some())
+}
+
+fn among(
+    target: &Path,
+    may_install: bool,
+    is_set: impl Fn(&str) -> bool,
+) -> Result<Vec<(&'static str, PathBuf)>, String> {
+    let wanted: Vec<&(&'static str, &str)> = VARIABLES.iter().filter(|(name, _)| !is_set(name)).collect();
     if wanted.is_empty() {
         return Ok(Vec::new());
     }
@@ -91,14 +98,14 @@ mod tests {
         let place = target.join("xtask/wheels");
         std::fs::create_dir_all(place.join("bin")).unwrap();
         std::fs::write(place.join("bin/python"), "").unwrap();
-        let here = |name: &str| std::env::var_os(name).is_none();
-        if here("RANKMARK_TEST_KUBERNETES") {
-            assert!(variables(&target, false).unwrap_err().contains("--no-install"));
-            std::fs::write(place.join("whole"), WHEELS.join(" ")).unwrap();
-            let found = variables(&target, false).unwrap();
-            assert!(found.contains(&("RANKMARK_TEST_KUBERNETES", place.join("bin/python"))), "{found:?}");
-            assert!(found.iter().all(|(name, _)| *name != "RANKMARK_TEST_NCCL"), "it is not there: {found:?}");
-        }
+        assert!(among(&target, false, |_| false).unwrap_err().contains("--no-install"));
+        assert_eq!(among(&target, false, |_| true), Ok(Vec::new()), "nothing is wanted");
+        std::fs::write(place.join("whole"), WHEELS.join(" ")).unwrap();
+        let found = |set: &str| among(&target, false, |name| name == set).unwrap();
+        let python = |name| (name, place.join("bin/python"));
+        // Neither torchrun nor NCCL is there.
+        assert_eq!(found(""), [python("RANKMARK_TEST_PYTHON"), python("RANKMARK_TEST_KUBERNETES")]);
+        assert_eq!(found("RANKMARK_TEST_PYTHON"), [python("RANKMARK_TEST_KUBERNETES")]);
         std::fs::remove_dir_all(&target).unwrap();
     }
 
