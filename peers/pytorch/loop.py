@@ -1,12 +1,14 @@
 """The plain loop that Rankmark's measurement of gloo is held against: all_reduce of f32, one call after another between
 two barriers, the slowest rank's time.
 
-`torchrun --nproc-per-node RANKS loop.py SECONDS BYTES[:CALLS]...` prints, for each size, `BYTES NANOSECONDS`:
-the median over samples of CALLS calls (else as many as take 50 ms) of the time of a call.
+`torchrun --nproc-per-node RANKS loop.py [--bind-core] SECONDS BYTES[:CALLS]...` prints, for each size, `BYTES
+NANOSECONDS`: the median over samples of CALLS calls (else as many as take 50 ms) of the time of a call. `--bind-core`
+leaves each rank one of the cores that it may use.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import sys
 import time
@@ -48,8 +50,18 @@ def slowest(times: list[float]) -> list[float]:
     return list(all_times.tolist())
 
 
+def bind_core() -> None:
+    """Threads that are made from here on, gloo's among them, are bound as this one is."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(os.environ["LOCAL_RANK"]) % len(cores)]})
+
+
 def main() -> None:
-    limit, cases = float(sys.argv[1]), [[int(number) for number in case.split(":")] for case in sys.argv[2:]]
+    words = sys.argv[1:]
+    if words[0] == "--bind-core":
+        bind_core()
+        del words[0]
+    limit, cases = float(words[0]), [[int(number) for number in case.split(":")] for case in words[1:]]
     dist.init_process_group("gloo")
     for size, *asked in cases:
         # Not zeros, nor one small pattern again and again, with which large sizes take less.

@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use terms::Space;
 
+use crate::HUGE_PAGE;
+
 /// Identifies a region within this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RegionId(u64);
@@ -40,7 +42,7 @@ impl Region {
         Self { id: RegionId(NEXT.fetch_add(1, Ordering::Relaxed)), base, len, space, owner }
     }
 
-    /// Private, zeroed, page-aligned host memory; huge pages are asked for from 2 MiB up.
+    /// Private, zeroed, page-aligned host memory; from 2 MiB up it lies on whole huge pages, as far as the kernel has them.
     ///
     /// # Errors
     /// When the system refuses the mapping.
@@ -160,6 +162,21 @@ unsafe impl Sync for Mapping {}
 
 impl Mapping {
     fn anonymous(len: usize) -> io::Result<Self> {
+        if len < HUGE_PAGE {
+            return Self::of_pages(len);
+        }
+        let no_memory = || io::Error::from_raw_os_error(libc::ENOMEM);
+        // With a huge page to spare: kernels place mappings at any page, and the last bytes need a huge page of their own (a
+        // peer's kernel reads small pages at less than half of the speed).
+        let whole = len.checked_next_multiple_of(HUGE_PAGE).ok_or_else(no_memory)?;
+        let mapping = Self::of_pages(whole.checked_add(HUGE_PAGE).ok_or_else(no_memory)?)?.cut(whole);
+        // Advice only: a kernel without transparent huge pages answers with an error that changes nothing.
+        // SAFETY: this mapping.
+        unsafe { libc::madvise(mapping.base.as_ptr().cast(), mapping.len, libc::MADV_HUGEPAGE) };
+        Ok(mapping)
+    }
+
+    fn of_pages(len: usize) -> io::Result<Self> {
         // SAFETY: a fresh anonymous mapping; no existing memory is named.
         let base = unsafe {
             libc::mmap(
@@ -174,12 +191,23 @@ impl Mapping {
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        if len >= 2 << 20 {
-            // Advice only: a kernel without transparent huge pages answers with an error that changes nothing.
-            // SAFETY: the range was mapped just above.
-            unsafe { libc::madvise(base, len, libc::MADV_HUGEPAGE) };
-        }
         NonNull::new(base.cast()).map(|base| Self { base, len }).ok_or_else(io::Error::last_os_error)
+    }
+
+    /// `len` bytes from the first huge page on; what lies before and behind is unmapped. They must lie inside.
+    fn cut(mut self, len: usize) -> Self {
+        let before = self.base.as_ptr().align_offset(HUGE_PAGE);
+        assert!(before + len <= self.len, "a mapping is cut where it is");
+        // SAFETY: inside this mapping, by the line above.
+        let (begin, end) = unsafe { (self.base.add(before), self.base.add(before + len)) };
+        for (from, len) in [(self.base, before), (end, self.len - before - len)] {
+            if len > 0 {
+                // SAFETY: whole pages of this mapping that nobody uses yet.
+                unsafe { libc::munmap(from.as_ptr().cast(), len) };
+            }
+        }
+        (self.base, self.len) = (begin, len);
+        self
     }
 }
 
@@ -187,5 +215,33 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: mapped in `anonymous` with this length and unmapped nowhere else.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_regions_lie_on_whole_huge_pages() {
+        for (len, mapped) in
+            [(HUGE_PAGE, HUGE_PAGE), (HUGE_PAGE + 1, 2 * HUGE_PAGE), (3 * HUGE_PAGE - 8, 3 * HUGE_PAGE)]
+        {
+            // Several: one might lie so by chance.
+            let regions: Vec<Arc<Region>> = (0..4).map(|_| Region::host(len).unwrap()).collect();
+            for region in &regions {
+                assert_eq!((region.len(), region.base() as usize % HUGE_PAGE), (len, 0));
+                assert_eq!(region.owner::<Mapping>().unwrap().len, mapped);
+                // SAFETY: the last byte of what was mapped, which is this region's alone.
+                unsafe { region.base().add(mapped - 1).write(1) };
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_no_mapping_has_is_an_error() {
+        for len in [usize::MAX, usize::MAX - HUGE_PAGE, usize::MAX / 2] {
+            assert!(Region::host(len).is_err(), "{len}");
+        }
     }
 }

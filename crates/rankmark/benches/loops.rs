@@ -2,11 +2,12 @@
 //! peers/mpi/loop.c, gloo against peers/pytorch/loop.py under torchrun.
 //!
 //! `cargo bench -p rankmark --bench loops [-- --pairs 20 --seconds 0.5 --ranks 2 --bytes 1024,65536 --python PYTHON --only gloo
-//! --require median]`
+//! --bind core --require median]`
 //!
 //! "Equal within 3%" means that the 95% interval of the median ratio of at least 20 pairs lies inside of +-3%; below 64 KiB
 //! the difference counts, within 100 ns. gloo's bound is 5%. `--require interval` ends with 1 where an interval is not inside,
-//! `--require median` where a median is not. What has no compiler or no PyTorch is named and left out.
+//! `--require median` where a median is not. `--bind core` binds the ranks of both to a core each, and with them all threads of
+//! gloo's: launches are then alike, which otherwise are quick or slow by how its threads happen to share cores. What has no compiler or no PyTorch is named and left out.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 
@@ -71,6 +72,8 @@ struct Wanted {
     python: Option<String>,
     /// The beginning of the name of whom to compare with; all, if empty.
     only: String,
+    /// Whether ranks have one core each.
+    bound: bool,
     require: Require,
 }
 
@@ -83,6 +86,7 @@ fn wanted() -> Result<Wanted, String> {
         bytes,
         python: None,
         only: String::new(),
+        bound: false,
         require: Require::Nothing,
     };
     let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
@@ -96,6 +100,7 @@ fn wanted() -> Result<Wanted, String> {
             "--bytes" => wanted.bytes = value.split(',').map(str::parse).collect::<Result<_, _>>().map_err(wrong)?,
             "--python" => wanted.python = Some(value),
             "--only" => wanted.only = value,
+            "--bind" if value == "core" => wanted.bound = true,
             "--require" if value == "median" => wanted.require = Require::Medians,
             "--require" if value == "interval" => wanted.require = Require::Intervals,
             _ => return Err(format!("unknown: {word}")),
@@ -153,8 +158,10 @@ fn peers(wanted: &Wanted, place: &Path) -> Result<Vec<Peer>, String> {
         Some(python) => {
             let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../peers/pytorch/loop.py");
             let run = "-m torch.distributed.run --standalone --nproc-per-node {}";
-            let plain = words(&format!("{python} {run} {}", script.display()));
-            let flags = words(&format!("--runtime pytorch --python {python}"));
+            // Unbound as torchrun leaves them, and as our ranks of PyTorch are by themselves.
+            let (own, theirs) = if wanted.bound { ("--bind core", "--bind-core") } else { ("", "") };
+            let plain = words(&format!("{python} {run} {} {theirs}", script.display()));
+            let flags = words(&format!("--runtime pytorch --python {python} {own}"));
             peers.push(Peer { name: "gloo".to_owned(), flags, plain, told_calls: true, within: 0.05, small_ns: None });
         }
     }

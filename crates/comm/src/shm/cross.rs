@@ -1,6 +1,7 @@
 //! The cross-memory path: the kernel copies between the private memories of processes (process_vm_readv, writev). Needs
 //! the right to trace peers; probed when the communicator opens.
 
+use device::HUGE_PAGE;
 use terms::Collective;
 
 use super::area::SLOT;
@@ -14,18 +15,12 @@ use crate::{Error, Result};
 /// takes longer than by slots and of 16 KiB less; of 64 KiB it takes 3.9 us against 7.5, and `broadcast` 3.0 against 11. AMD of
 /// Zen 5, far cores: `all_to_all` in place with blocks of 16 KiB 4.8 us against 4.7, of 32 KiB 6.4 and 8.3.)
 const LEAST: usize = 16 << 10;
-/// The same for two ranks whose cores are near each other, or the same: slots, which the kernel need not be asked for, are quicker as long as
-/// the second-level cache holds them. (AMD of Zen 5: `all_gather` of 512 KiB 15 us, this way 24; of 2 MiB 50 and 30.) In place
-/// `all_to_all`, whose blocks go through a third place, takes longer this way with near cores (32 MiB 1.26 ms,
-/// 0.93), and on one core from here on less (4 MiB 0.13 and 0.19; of 32 KiB 10 us and 2).
-const LEAST_NEAR: usize = 768 << 10;
-/// The same for up to 8 ranks: copies of several ranks do not overlap in a core. At 4 ranks on 2 cores this path equals the staged
-/// one at 1 MiB and takes 0.6 of its time at 16 MiB (AMD of Zen 5: `all_gather` of 4 MiB 0.62, `broadcast` of 2 MiB 0.70, but
-/// `all_gather` of 1 MiB 2.7). Of more ranks every one reads too many others.
-const LEAST_SEVERAL: usize = 1 << 20;
-/// The same for `all_to_all` in place. (AMD of Zen 5: of 4 MiB 4 ranks on 2 cores 0.30 ms and 0.37, 6 ranks 0.69 to 0.77 and
-/// 1.1 to 1.6, but of 2 MiB 0.79 and 0.40 to 0.72; 4 ranks at 32 MiB 5.1 and 4.9.)
-const LEAST_SEVERAL_SWAP: usize = 512 << 10;
+/// The same for two ranks whose cores are near each other, or the same, and for up to 8 ranks, where besides buffers must have
+/// huge pages: the kernel looks at every page it copies from and to. (AMD of Zen 5, this way and by slots in us: 2 ranks with near
+/// cores, `all_reduce` of 1 MiB 88 and 51, of 2 MiB 76 and 104; 4 ranks on 2 cores, `broadcast` of 1 MiB 136 and 77, of 2 MiB
+/// 71 and 131; 6 ranks, `all_to_all` of 2 MiB less 8 bytes 563 and 400, of 4 MiB 620 and 1155.) Of more ranks every one reads too
+/// many others.
+const LEAST_SEVERAL: usize = 256 << 10;
 /// Bytes of one system call: a block stays in the second-level cache until it is reduced. (256 MiB, 2 ranks: 32.9 ms with
 /// 256 KiB, 34.8 with 512, 42.7 with 1 MiB.)
 const BLOCK: usize = 256 << 10;
@@ -110,11 +105,10 @@ impl Group {
 
     fn crosses_as(&self, plan: &Plan, swaps: bool) -> bool {
         let least = match plan.ranks {
+            // Blocks that go through a third place take longer this way than by slots (32 MiB 1.26 ms, 0.93).
             _ if self.near && swaps => return false,
-            2 if self.near || self.oversubscribed => LEAST_NEAR,
-            2 => LEAST,
-            3..=8 if swaps => LEAST_SEVERAL_SWAP,
-            3..=8 => LEAST_SEVERAL,
+            2 if !self.near && !self.oversubscribed => LEAST,
+            2..=8 if plan.bytes >= HUGE_PAGE => LEAST_SEVERAL,
             _ => return false,
         };
         self.cross.is_some() && plan.longest_piece() >= least
@@ -221,7 +215,6 @@ impl Group {
 
     /// Every rank reads what it gets, but for what the giver writes.
     fn cross_move(&mut self, plan: &Plan, turn: usize) -> Result<()> {
-        let Some(cross) = &self.cross else { return Ok(()) };
         let rank = plan.rank;
         if plan.gets(rank) && plan.gives(rank) {
             let piece = plan.piece(rank, rank);
@@ -232,18 +225,19 @@ impl Group {
                 unsafe { copy(self.isa, own, &[to], piece.len, past_caches) };
             }
         }
-        for peer in (0..plan.ranks).filter(|peer| *peer != rank) {
+        let by_outputs = self.reads_outputs(plan, turn);
+        if by_outputs {
+            self.rounds.pass()?;
+        }
+        let Some(cross) = &self.cross else { return Ok(()) };
+        // Each rank begins with another peer: the kernel counts who uses a page in the page itself.
+        for peer in (1..plan.ranks).map(|distance| (rank + distance) % plan.ranks) {
             let told: Buffers = self.told(peer, turn);
             if plan.gives(peer) && plan.gets(rank) {
                 let piece = plan.piece(peer, rank);
-                let to = plan.output.wrapping_add(piece.output);
-                cross.transfer(
-                    Way::Read,
-                    peer,
-                    to,
-                    told.input_address + piece.input as u64,
-                    read_part(plan, piece.len),
-                )?;
+                let (to, input) = (plan.output.wrapping_add(piece.output), told.input_address + piece.input as u64);
+                let from = if by_outputs { told.output_address + piece.output as u64 } else { input };
+                cross.transfer(Way::Read, peer, to, from, read_part(plan, piece.len))?;
             }
             if plan.gives(rank) && plan.gets(peer) {
                 let piece = plan.piece(rank, peer);
@@ -253,6 +247,19 @@ impl Group {
             }
         }
         Ok(())
+    }
+
+    /// Whether peers' blocks are read where they have put them in their outputs, after one more round: outputs of an `all_gather`
+    /// may have huge pages where inputs are too short for them.
+    fn reads_outputs(&self, plan: &Plan, turn: usize) -> bool {
+        let out_of_place = |peer: usize| {
+            let told: Buffers = self.told(peer, turn);
+            told.input_address != told.output_address + plan.piece(peer, peer).output as u64
+        };
+        plan.op == Collective::AllGather
+            && plan.bytes >= HUGE_PAGE
+            && plan.longest_piece() < HUGE_PAGE
+            && (0..plan.ranks).any(out_of_place)
     }
 }
 

@@ -256,7 +256,7 @@ fn pytorch_reaches_other_hosts() {
     let Some(hosts) = Hosts::new(test, 2) else { return };
     let place = Place::new();
     let arguments = format!(
-        "comm all_reduce,all_gather --backend gloo --python {python} --mode streaming,isolated --bytes 256KiB {FIXED}"
+        "comm all_reduce,all_gather --backend gloo --python {python} --mode streaming,isolated --bytes 2MiB {FIXED}"
     );
     run_pods(&hosts, &place, &arguments, 0);
     let cases = place.cases("r");
@@ -265,8 +265,8 @@ fn pytorch_reaches_other_hosts() {
         assert_eq!((&line["wrong"], &line["hosts"]), (&json!(0), &json!(2)), "{line}");
         expect_clock(line, 0);
         assert_eq!(line.get("starts_apart_s").is_some(), line["mode"] == "isolated", "{line}");
-        // 128 KiB or 256 KiB over a link of 1 Gbit/s.
-        assert!(line["time_s"]["median"].as_f64().unwrap() > 0.5e-3, "{line}");
+        // 1 MiB at least over a link of 1 Gbit/s, which lets 128 KiB through at once after a pause.
+        assert!(line["time_s"]["min"].as_f64().unwrap() > 6e-3, "{line}");
     }
     assert_eq!(placed(&place), ["h0", "h1"]);
 
