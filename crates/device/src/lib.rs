@@ -8,6 +8,6 @@ mod queue;
 mod region;
 
 pub use arena::{Arena, HUGE_PAGE, PAGE, SharedMapping, skew};
-pub use memory::available_memory;
+pub use memory::{available_memory, private_huge_pages};
 pub use queue::{Event, Queue};
 pub use region::{Region, RegionId, Slice};

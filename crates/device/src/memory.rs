@@ -15,6 +15,14 @@ pub fn available_memory() -> Option<u64> {
     }
 }
 
+/// Whether the kernel puts huge pages behind private memory of this process that asks for them.
+pub fn private_huge_pages() -> bool {
+    let setting = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    // SAFETY: a question about this process with plain integers.
+    let forbidden = unsafe { libc::prctl(libc::PR_GET_THP_DISABLE, 0, 0, 0, 0) } != 0;
+    ["[always]", "[madvise]"].iter().any(|word| setting.contains(word)) && !forbidden
+}
+
 /// `MemAvailable:   123 kB` in bytes.
 fn mem_available(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;

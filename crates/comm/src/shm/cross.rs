@@ -18,7 +18,8 @@ const LEAST: usize = 16 << 10;
 /// The same for two ranks whose cores are near each other, or the same, and for up to 8 ranks, where besides buffers must have
 /// huge pages: the kernel looks at every page it copies from and to. (AMD of Zen 5, this way and by slots in us: 2 ranks with near
 /// cores, `all_reduce` of 1 MiB 88 and 51, of 2 MiB 76 and 104; 4 ranks on 2 cores, `broadcast` of 1 MiB 136 and 77, of 2 MiB
-/// 71 and 131; 6 ranks, `all_to_all` of 2 MiB less 8 bytes 563 and 400, of 4 MiB 620 and 1155.) Of more ranks every one reads too
+/// 71 and 131; 6 ranks, `all_to_all` of 2 MiB less 8 bytes 563 and 400, of 4 MiB 620 and 1155. Where the kernel has no huge pages:
+/// 4 ranks, `all_gather` of 4 MiB 847 and 455, of 32 MiB 10200 and 7000.) Of more ranks every one reads too
 /// many others.
 const LEAST_SEVERAL: usize = 256 << 10;
 /// Bytes of one system call: a block stays in the second-level cache until it is reduced. (256 MiB, 2 ranks: 32.9 ms with
@@ -33,6 +34,8 @@ const _: () = assert!(SWAP_BLOCK <= SLOT);
 pub(crate) struct Cross {
     /// Process of each rank.
     processes: Vec<i32>,
+    /// Whether private memory has huge pages where it is long enough, on all ranks.
+    huge: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -42,8 +45,8 @@ enum Way {
 }
 
 impl Cross {
-    pub(crate) fn new(processes: Vec<i32>) -> Self {
-        Self { processes }
+    pub(crate) fn new(processes: Vec<i32>, huge: bool) -> Self {
+        Self { processes, huge }
     }
 
     /// Reads 16 bytes of each peer's memory and compares them with what they must be: process ids may mean other
@@ -57,7 +60,7 @@ impl Cross {
 
     /// The same for the ranks of a smaller group.
     pub(crate) fn of(&self, members: &[u32]) -> Self {
-        Self { processes: members.iter().map(|member| self.processes[*member as usize]).collect() }
+        Self::new(members.iter().map(|member| self.processes[*member as usize]).collect(), self.huge)
     }
 
     /// Reads a peer's memory into this rank's.
@@ -104,14 +107,15 @@ impl Group {
     }
 
     fn crosses_as(&self, plan: &Plan, swaps: bool) -> bool {
+        let Some(cross) = &self.cross else { return false };
         let least = match plan.ranks {
             // Blocks that go through a third place take longer this way than by slots (32 MiB 1.26 ms, 0.93).
             _ if self.near && swaps => return false,
             2 if !self.near && !self.oversubscribed => LEAST,
-            2..=8 if plan.bytes >= HUGE_PAGE => LEAST_SEVERAL,
+            2..=8 if cross.huge && plan.bytes >= HUGE_PAGE => LEAST_SEVERAL,
             _ => return false,
         };
-        self.cross.is_some() && plan.longest_piece() >= least
+        plan.longest_piece() >= least
     }
 
     /// After the round that told everybody's buffers, whose addresses are valid where they are not registered.

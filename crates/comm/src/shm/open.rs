@@ -14,7 +14,7 @@ use super::rendezvous::{Invitation, Star, Token, connect, token};
 use crate::{Abort, Bootstrap, Capabilities, Error, Options, Progress, Result, Shape};
 
 /// Changes with every change of what lies in shared memory.
-const LAYOUT: u32 = 4;
+const LAYOUT: u32 = 5;
 /// More ranks than the signature of a call has bits for.
 const MOST_RANKS: u32 = 1 << 10;
 
@@ -28,11 +28,13 @@ struct Card {
     core: i32,
     /// Whether its processor's pauses are short enough to look apart: 1 or 0.
     apart: u8,
+    /// Whether its private memory may have huge pages: 1 or 0.
+    huge: u8,
     /// Where `token` lies in the rank's memory: what the probe of cross-memory access reads.
     secret: u64,
 }
 
-const CARD: usize = 4 + 16 + 16 + 36 + 4 + 4 + 1 + 8;
+const CARD: usize = 4 + 16 + 16 + 36 + 4 + 4 + 1 + 1 + 8;
 
 impl Card {
     fn to_bytes(&self) -> Vec<u8> {
@@ -42,7 +44,7 @@ impl Card {
         bytes.extend_from_slice(&self.boot);
         bytes.extend_from_slice(&self.process.to_le_bytes());
         bytes.extend_from_slice(&self.core.to_le_bytes());
-        bytes.push(self.apart);
+        bytes.extend([self.apart, self.huge]);
         bytes.extend_from_slice(&self.secret.to_le_bytes());
         bytes
     }
@@ -57,7 +59,7 @@ impl Card {
         let (boot, rest) = rest.split_first_chunk()?;
         let (process, rest) = rest.split_first_chunk()?;
         let (core, rest) = rest.split_first_chunk()?;
-        let (apart, rest) = rest.split_first()?;
+        let ([apart, huge], rest) = rest.split_first_chunk()?;
         let secret = u64::from_le_bytes(rest.try_into().ok()?);
         Some(Self {
             token: *token,
@@ -66,6 +68,7 @@ impl Card {
             process: i32::from_le_bytes(*process),
             core: i32::from_le_bytes(*core),
             apart: *apart,
+            huge: *huge,
             secret,
         })
     }
@@ -97,6 +100,7 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         core: core(options).map_or(-1, |core| core as i32),
         // On shared cores looks last as long as switching takes (see `Patience`), whatever a pause does.
         apart: u8::from(!options.oversubscribed && Looks::of_this_processor() == Looks::Apart),
+        huge: u8::from(device::private_huge_pages()),
         secret: (&raw const *secret) as u64,
     };
     let cards = cards(&bootstrap.all_gather(&card.to_bytes())?)?;
@@ -118,7 +122,8 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         cross: None,
     };
     let mut group = Group::new(parts);
-    let cross = Cross::new(cards.iter().map(|card| card.process).collect());
+    let huge = cards.iter().all(|card| card.huge == 1);
+    let cross = Cross::new(cards.iter().map(|card| card.process).collect(), huge);
     let secrets: Vec<(u64, Token)> = cards.iter().map(|card| (card.secret, card.token)).collect();
     let works = cross.works(&secrets);
     // Until all agree, everybody's secret must stay where it is.

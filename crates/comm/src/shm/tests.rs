@@ -324,7 +324,7 @@ fn nothing_runs_after_an_operation_that_failed_halfway() {
         group.near = false;
         let own = std::process::id() as i32;
         // The kernel knows no such process: copies fail in the middle of the operation, on both ranks.
-        group.cross = Some(Cross::new(vec![i32::MAX; 2]));
+        group.cross = Some(Cross::new(vec![i32::MAX; 2], true));
         let private = Region::host(256 << 10).unwrap();
         let slice = |offset, len| private.slice(offset, len).unwrap();
         let call = |op, input, output| Call {
@@ -340,7 +340,7 @@ fn nothing_runs_after_an_operation_that_failed_halfway() {
         let gather = call(Collective::AllGather, slice(128 << 10, 64 << 10), slice(0, 128 << 10));
         assert_eq!(group.path(&gather), "cross");
         let first = group.run(&gather).unwrap_err();
-        group.cross = Some(Cross::new(vec![own; 2]));
+        group.cross = Some(Cross::new(vec![own; 2], true));
         let barrier = call(Collective::Barrier, slice(0, 0), slice(0, 0));
         let [again, meet] = [gather, barrier].map(|call| group.run(&call).unwrap_err());
         let allocated = group.alloc(64, Space::Host).unwrap_err();
