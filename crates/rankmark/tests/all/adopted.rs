@@ -178,6 +178,7 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
             ["is `shared`, which is no absolute path", "RANKMARK_RENDEZVOUS_DIR=/PATH"],
         ),
         ("RANKMARK_COORDINATOR", "127.0.0.1:9", ["no RANKMARK_SECRET_FILE", "RANKMARK_SECRET_FILE names a file"]),
+        ("RANKMARK_INTERFACE", "no-such", ["RANKMARK_INTERFACE is `no-such`, and ", "has no such interface"]),
     ];
     for (name, value, words) in cases {
         let said = |rank| task(rank, 2).into_iter().chain([(name, value.to_owned())]);
