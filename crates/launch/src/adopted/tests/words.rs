@@ -142,6 +142,37 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
 }
 
 #[test]
+fn a_variable_that_is_no_text_is_not_one_that_is_not_set() {
+    use std::os::unix::ffi::OsStringExt;
+    let with = |name: &str, launcher: &[(&str, &str)]| {
+        Adoption::of(&|asked| {
+            let said = launcher.iter().find(|(known, _)| *known == asked).map(|(_, value)| value.into());
+            if asked == name { Some(OsString::from_vec(b"1\xff".to_vec())) } else { said }
+        })
+    };
+    // Of what says which process this is, and of what else is looked at.
+    for (name, launcher) in [
+        ("OMPI_COMM_WORLD_RANK", OPEN),
+        ("PMI_SIZE", HYDRA),
+        ("PMI_RANK", &[]),
+        ("MPI_LOCALNRANKS", HYDRA),
+        ("SLURM_STEP_ID", SRUN),
+        ("MASTER_PORT", TORCHRUN),
+        ("RANKMARK_RENDEZVOUS_DIR", SRUN),
+        ("RANKMARK_SECRET_FILE", SRUN),
+        ("RANKMARK_JOB", HYDRA),
+        ("RANKMARK_INTERFACE", HYDRA),
+        ("RANKMARK_ARRIVAL", HYDRA),
+        ("PMIX_RANK", &[]),
+    ] {
+        let refused = with(name, launcher).err().unwrap_or_else(|| panic!("{name} was passed over"));
+        assert_eq!(refused.message, format!("{name} is \"1\\xFF\", which is not UTF-8"));
+    }
+    // Of what nobody looks at nothing is said.
+    assert_eq!(with("LESSOPEN", SRUN).unwrap().map(|adoption| adoption.rank), Some(0));
+}
+
+#[test]
 fn what_is_no_launch_of_several_is_left_alone() {
     assert!(of(&[], &[]).unwrap().is_none());
     assert!(of(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
