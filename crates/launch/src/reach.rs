@@ -55,7 +55,7 @@ fn named(asked: &str, found: &[Interface], host: &str) -> Result<Interface, (Str
         );
         let hint = match list(found).as_str() {
             "" => format!("{host} has none with an address; unset {INTERFACE} where all ranks are on one host"),
-            list => format!("those with an address on {host}: {list}; by address it need be of rank 0's host only"),
+            list => format!("those with an address on {host}: {list}; an address need be of rank 0's host only"),
         };
         (why, hint)
     };

@@ -119,8 +119,9 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
 fn an_interface_is_one_of_each_host_and_an_address_of_one() {
     let with = |changed: &[(&str, &str)]| of(SRUN, &[&[("HOME", "/h/u")], changed].concat());
     let apart = ("SLURM_STEP_TASKS_PER_NODE", "1(x2)");
-    // TEST-NET-1 of RFC 5737: nobody's.
-    for asked in [("RANKMARK_INTERFACE", "no-such"), ("RANKMARK_INTERFACE", "192.0.2.1"), ("RANKMARK_INTERFACE", "lo")]
+    // TEST-NET-3 of RFC 5737: nobody's.
+    for asked in
+        [("RANKMARK_INTERFACE", "no-such"), ("RANKMARK_INTERFACE", "203.0.113.7"), ("RANKMARK_INTERFACE", "lo")]
     {
         for changed in [&[asked][..], &[asked, apart]] {
             let refused = with(changed).err().expect("refused");
@@ -130,7 +131,7 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
         }
         // Of rank 0's host the others cannot tell; whether they have an interface of a name they can.
         let other = with(&[asked, apart, ("SLURM_PROCID", "1")]);
-        assert_eq!(other.is_ok(), asked.1 == "192.0.2.1", "{asked:?}");
+        assert_eq!(other.is_ok(), asked.1 == "203.0.113.7", "{asked:?}");
         assert!(with(&[asked, ("SLURM_PROCID", "1")]).is_err(), "one host is that of rank 0");
     }
     if let Ok(outward) = crate::reach::outward(None) {
