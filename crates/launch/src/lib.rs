@@ -44,4 +44,7 @@ pub use starter::{LocalStarter, MAX_RANKS};
 pub use world::ProcessWorld;
 
 /// What the environment says, by the name of a variable. Read by the binary, handed down.
-pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<std::ffi::OsString>;
+
+/// The same, of variables that are text.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;

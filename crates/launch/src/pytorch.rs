@@ -18,7 +18,7 @@ use measure::{Failure, Verdict, VerdictKind, WorldSpec};
 use serde_json::{Map, Value};
 use terms::Runtime;
 
-use crate::Variables;
+use crate::Environment;
 use crate::descriptor::{keep_on_exec, sealed_memory};
 use crate::rank::argument;
 use crate::reach;
@@ -90,9 +90,9 @@ pub(crate) fn become_python(
     [invitation, status]: [&File; 2],
     spec: &WorldSpec,
     across: Option<SocketAddr>,
-    variable: Variables<'_>,
+    environment: Environment<'_>,
 ) -> Failure {
-    let search: Vec<PathBuf> = variable("PATH").iter().flat_map(std::env::split_paths).collect();
+    let search: Vec<PathBuf> = environment("PATH").iter().flat_map(std::env::split_paths).collect();
     let path = match python(named(spec), &search) {
         Ok(path) => path,
         Err(message) => return Failure::lacking(format!("{message} (hint: {HINT})")),
@@ -113,7 +113,7 @@ pub(crate) fn become_python(
     command.arg(package.as_raw_fd().to_string());
     // gloo would take the address that the host's own name stands for, which is loopback on many.
     if let Some(interface) = across.and_then(reach::toward)
-        && variable(GLOO_INTERFACE).is_none()
+        && environment(GLOO_INTERFACE).is_none()
     {
         command.env(GLOO_INTERFACE, interface);
     }

@@ -5,6 +5,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 
+use crate::placement::host_name;
+
+/// Names the interface, or its address, by which other hosts are to reach that of rank 0.
+pub(crate) const INTERFACE: &str = "RANKMARK_INTERFACE";
+
 /// A host from which nothing has come for so long, not even the kernel's own answers, is lost. In seconds.
 pub(crate) const SILENT: u32 = 10;
 /// A connection on which nothing was said for so long is asked whether it lives, and again after each [`ASKED_AGAIN`].
@@ -30,16 +35,42 @@ pub(crate) fn outward(asked: Option<&str>) -> Result<Interface, String> {
     choose(asked, &found, routed())
 }
 
-fn choose(asked: Option<&str>, found: &[Interface], routed: Option<IpAddr>) -> Result<Interface, String> {
-    let list = || {
-        let each: Vec<String> = found.iter().map(|one| format!("{} ({})", one.name, one.address)).collect();
-        if each.is_empty() { "there is none".to_owned() } else { each.join(", ") }
+/// Whether this host has the interface, or the address, that is asked for.
+///
+/// # Errors
+/// Why that is not to be used, and what could be.
+pub(crate) fn check(asked: &str) -> Result<(), (String, String)> {
+    let unknown = |error| (format!("looking for network interfaces: {error}"), format!("unset {INTERFACE}"));
+    named(asked, &interfaces().map_err(unknown)?, &host_name()).map(drop)
+}
+
+fn named(asked: &str, found: &[Interface], host: &str) -> Result<Interface, (String, String)> {
+    // However an address is written: that of IPv6 has many spellings.
+    let address: Option<IpAddr> = asked.parse().ok();
+    let is_it = |one: &&Interface| one.name == asked || Some(one.address) == address;
+    let refused = || {
+        let asked = asked.escape_debug();
+        let why = format!(
+            "{INTERFACE} is `{asked}`, and {host} has no such interface, or address, that is up and leads to other hosts"
+        );
+        let hint = match list(found).as_str() {
+            "" => format!("{host} has none with an address; unset {INTERFACE} where all ranks are on one host"),
+            list => format!("those with an address on {host}: {list}; an address need be of rank 0's host only"),
+        };
+        (why, hint)
     };
+    found.iter().find(is_it).cloned().ok_or_else(refused)
+}
+
+/// "eth0 (10.0.0.1), ib0 (10.1.0.1)".
+fn list(found: &[Interface]) -> String {
+    let each: Vec<String> = found.iter().map(|one| format!("{} ({})", one.name, one.address)).collect();
+    each.join(", ")
+}
+
+fn choose(asked: Option<&str>, found: &[Interface], routed: Option<IpAddr>) -> Result<Interface, String> {
     if let Some(asked) = asked {
-        let named = |one: &&Interface| one.name == asked || one.address.to_string() == asked;
-        let why =
-            || format!("RANKMARK_INTERFACE is `{asked}`, and the interfaces that lead to other hosts are {}", list());
-        return found.iter().find(named).cloned().ok_or_else(why);
+        return named(asked, found, &host_name()).map_err(|(why, hint)| format!("{why} (hint: {hint})"));
     }
     if let Some(default) = found.iter().find(|one| Some(one.address) == routed) {
         return Ok(default.clone());
@@ -47,7 +78,7 @@ fn choose(asked: Option<&str>, found: &[Interface], routed: Option<IpAddr>) -> R
     match found {
         [] => Err("no network interface of this host leads to another".to_owned()),
         [first, rest @ ..] if rest.iter().all(|other| other.name == first.name) => Ok(first.clone()),
-        _ => Err(format!("RANKMARK_INTERFACE must say by which interface other hosts reach this one: {}", list())),
+        _ => Err(format!("{INTERFACE} must say by which interface other hosts reach this one: {}", list(found))),
     }
 }
 
@@ -173,8 +204,24 @@ mod tests {
         assert_eq!(choose(None, &both[..1], None), Ok(lan.clone()));
         assert_eq!(choose(None, &[lan.clone(), one("eth0", "fd00::1")], None), Ok(lan));
         assert!(choose(None, &both, None).unwrap_err().ends_with("eth0 (10.0.0.1), ib0 (10.1.0.1)"));
-        assert!(choose(Some("eth7"), &both, None).unwrap_err().contains("is `eth7`"));
         assert!(choose(None, &[], None).is_err());
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_told_with_its_host_and_those_that_are() {
+        let one = |name: &str, address: &str| Interface { name: name.to_owned(), address: address.parse().unwrap() };
+        let both = [one("eth0", "10.0.0.1"), one("ib0", "fd00::1")];
+        let (why, hint) = named("eth7", &both, "node-b").unwrap_err();
+        assert!(why.starts_with("RANKMARK_INTERFACE is `eth7`, and node-b has no such interface"), "{why}");
+        assert!(hint.starts_with("those with an address on node-b: eth0 (10.0.0.1), ib0 (fd00::1); "), "{hint}");
+        assert_eq!(choose(Some("eth7"), &both, Some(both[0].address)), choose(Some("eth7"), &both, None), "no other");
+        // Neither half a name nor another address is one.
+        for asked in ["eth", "10.0.0.2", ""] {
+            assert!(named(asked, &both, "node-b").is_err(), "{asked}");
+        }
+        assert_eq!(named("fd00:0:0::1", &both, "node-b"), Ok(both[1].clone()), "another spelling");
+        let (_, hint) = named("eth0", &[], "node-b").unwrap_err();
+        assert!(hint.contains("unset RANKMARK_INTERFACE"), "{hint}");
     }
 
     #[test]

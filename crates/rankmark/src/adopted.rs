@@ -29,7 +29,7 @@ pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
     let coordinator = launch::adopted::is_coordinator(arguments);
     let measures =
         arguments.get(1).and_then(|argument| argument.to_str()).is_some_and(|name| MEASURING.contains(&name));
-    let adoption = Adoption::of(&|name| std::env::var(name).ok());
+    let adoption = Adoption::of(&|name| std::env::var_os(name));
     match adoption {
         Ok(Some(adoption)) if coordinator => Ok(Part::Coordinator(adoption)),
         _ if coordinator => {

@@ -24,7 +24,7 @@ const RESULTS: &str = "results";
 
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
-    let left = launch::rank_main(arguments, &|name| std::env::var(name).ok(), &mut |context: launch::RankContext| {
+    let left = launch::rank_main(arguments, &|name| std::env::var_os(name), &mut |context: launch::RankContext| {
         let launch::RankContext { spec, mut bootstrap, slot, here, cores, guardian, .. } = context;
         let oversubscribed = suite::cores_wanted(here, &spec.fields) > cores.len();
         let slot: Arc<_> = slot;

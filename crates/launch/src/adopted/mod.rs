@@ -20,12 +20,15 @@ mod meeting;
 mod notice;
 mod post;
 
+use std::cell::Cell;
+use std::ffi::OsString;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use measure::{Verdict, VerdictKind};
 
-use crate::Variables;
 use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE, Seat, WORLD_SIZE, number};
+use crate::{Environment, Variables, reach};
 
 pub use hosts::RankHost;
 pub use lobby::Lobby;
@@ -61,8 +64,26 @@ impl Adoption {
     /// The place of this process, where a launcher started it among several; None where none did.
     ///
     /// # Errors
-    /// When a launcher did and the run could not be right: it says too little, or has started ranks on several hosts.
-    pub fn of(variable: Variables<'_>) -> Result<Option<Self>, Verdict> {
+    /// When a launcher did and the run could not be right: it says too little, or what cannot be; or when one of the
+    /// variables that are looked at is no text: taken for one that is not set it would make another run of this.
+    pub fn of(environment: Environment<'_>) -> Result<Option<Self>, Verdict> {
+        let no_text = Cell::new(None);
+        let text = |name: &str| {
+            let is_none = |value: OsString| no_text.set(Some((name.to_owned(), value)));
+            environment(name)?.into_string().map_err(is_none).ok()
+        };
+        let adoption = Self::said(&text);
+        match no_text.into_inner() {
+            Some((name, value)) => {
+                let message = format!("{name} is {value:?}, which is not UTF-8");
+                let hint = "a launcher's variables are plain text; if it is not of this job, unset it";
+                Err(refused(message, Some(hint.to_owned())))
+            }
+            None => adoption,
+        }
+    }
+
+    fn said(variable: Variables<'_>) -> Result<Option<Self>, Verdict> {
         let set = |name: &&str| variable(name).is_some();
         let complete = |adapter: &&Adapter| {
             set(&adapter.rank) && set(&adapter.size) && adapter.also.iter().all(|name| variable(name).is_some())
@@ -91,7 +112,7 @@ impl Adoption {
         let job = job(adapter, variable, several)
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;
-        let interface = variable("RANKMARK_INTERFACE");
+        let interface = interface(variable, several && rank > 0)?;
         Ok(Some(Self { adapter, rank, size, job, meeting, several, interface, arrival }))
     }
 
@@ -99,6 +120,16 @@ impl Adoption {
     pub fn launcher(&self) -> &'static str {
         self.adapter.title
     }
+}
+
+/// The network interface that the user names, which each host with ranks has, also where nothing of it is needed: one that
+/// is passed over would be taken for the one that was used. An address is that of one host; `elsewhere`: maybe not of this.
+fn interface(variable: Variables<'_>, elsewhere: bool) -> Result<Option<String>, Verdict> {
+    let Some(asked) = variable(reach::INTERFACE) else { return Ok(None) };
+    if !(elsewhere && asked.parse::<IpAddr>().is_ok()) {
+        reach::check(&asked).map_err(|(why, hint)| refused(why, Some(hint)))?;
+    }
+    Ok(Some(asked))
 }
 
 /// What processes need that cannot meet as they were told.

@@ -40,7 +40,7 @@ const POD: &[(&str, &str)] = &[
 
 fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<Adoption>, Verdict> {
     let all: HashMap<&str, &str> = variables.iter().chain(changed).copied().collect();
-    Adoption::of(&|name| all.get(name).filter(|value| !value.is_empty()).map(|value| (*value).to_owned()))
+    Adoption::of(&|name| all.get(name).filter(|value| !value.is_empty()).map(Into::into))
 }
 
 fn adopted(variables: &[(&str, &str)]) -> Adoption {

@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use measure::{Failure, RankSide, Reply, WorldSpec};
 use trace::StatusSlot;
 
-use crate::Variables;
 use crate::control::{FromRank, ToRank};
 use crate::descriptor::{inherited_memory, sealed_memory_at};
 use crate::invitation::Invitation;
 use crate::placement::{CoreMask, core_of, host_name};
 use crate::pytorch;
 use crate::status::{MappedSlot, StatusPage};
+use crate::{Environment, Variables};
 
 use bootstrap::ControlBootstrap;
 pub(crate) use channel::RankChannel;
@@ -86,7 +86,7 @@ fn find_argument<S: AsRef<OsStr>>(args: &[S]) -> Option<&str> {
 /// coordinator lets it go. To be called first of all in `main`, on the main thread, when [`is_rank`] says so; the
 /// process should end when it returns.
 ///
-/// `variable`: what this process's environment says, by which a launcher tells its rank, and where its programs are.
+/// `environment`: what this process's environment says, by which a launcher tells its rank, and where its programs are.
 ///
 /// A failure of `make` is told to the coordinator, which ends the world.
 ///
@@ -95,13 +95,15 @@ fn find_argument<S: AsRef<OsStr>>(args: &[S]) -> Option<&str> {
 /// should exit with its [`Departure::code`].
 pub fn rank_main(
     args: &[OsString],
-    variable: Variables<'_>,
+    environment: Environment<'_>,
     make: &mut dyn FnMut(RankContext) -> Result<Box<dyn RankSide>, Failure>,
 ) -> Result<(), Departure> {
-    let Accepted { rank, invitation, memory, page } = accept(args, variable)?;
+    // A number that is no text is refused as what it is.
+    let variable = |name: &str| environment(name).map(|value| value.to_string_lossy().into_owned());
+    let Accepted { rank, invitation, memory, page } = accept(args, &variable)?;
     let instead = pytorch::is_asked(&invitation.spec).then(|| {
         let across = (!invitation.hosts.is_empty()).then_some(invitation.address);
-        pytorch::become_python(rank, [&memory[0], &memory[1]], &invitation.spec, across, variable)
+        pytorch::become_python(rank, [&memory[0], &memory[1]], &invitation.spec, across, environment)
     });
     drop(memory);
     let slot = MappedSlot::new(Arc::new(page), rank);

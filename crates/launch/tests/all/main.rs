@@ -51,7 +51,7 @@ fn be_rank(args: &[OsString]) -> ExitCode {
     if let Some(milliseconds) = std::env::var(DELAY).ok().and_then(|text| text.parse().ok()) {
         std::thread::sleep(Duration::from_millis(milliseconds));
     }
-    match launch::rank_main(args, &|name| std::env::var(name).ok(), &mut side::make) {
+    match launch::rank_main(args, &|name| std::env::var_os(name), &mut side::make) {
         Ok(()) => ExitCode::SUCCESS,
         Err(departure) => {
             let _ = writeln!(std::io::stderr(), "{departure}");

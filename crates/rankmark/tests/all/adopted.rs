@@ -1,7 +1,10 @@
 //! The program as the ranks of a launcher of others. Where none is installed, processes are given what srun says in their
 //! environment: that is all that a launcher does for them.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::place::{Ended, Live, Place, reason, statuses};
 use crate::processes::{self, Aim};
@@ -178,12 +181,49 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
             ["is `shared`, which is no absolute path", "RANKMARK_RENDEZVOUS_DIR=/PATH"],
         ),
         ("RANKMARK_COORDINATOR", "127.0.0.1:9", ["no RANKMARK_SECRET_FILE", "RANKMARK_SECRET_FILE names a file"]),
+        ("RANKMARK_INTERFACE", "no-such", ["RANKMARK_INTERFACE is `no-such`, and ", "has no such interface"]),
     ];
     for (name, value, words) in cases {
         let said = |rank| task(rank, 2).into_iter().chain([(name, value.to_owned())]);
         start(&place, 2, &arguments, said).into_iter().for_each(|live| drop(live.wait().refuses(&words)));
     }
     assert_eq!(place.names(), ["runtime"], "nothing was begun");
+}
+
+/// Starts the processes of a step, each with this variable, too, whose value need not be text.
+fn step_with<'a>(place: &'a Place, arguments: &str, name: &str, value: &OsStr) -> Vec<Live<'a>> {
+    let start = |rank| {
+        let mut starting = place.command(arguments);
+        starting.command.env("XDG_RUNTIME_DIR", place.temporary()).envs(task(rank, 2)).env(name, value);
+        starting.start()
+    };
+    (0..2).map(start).collect()
+}
+
+#[test]
+fn a_launchers_variable_that_is_no_text_is_refused() {
+    let place = Place::new();
+    // Taken for one that is not set, it would make of each process a run of its own.
+    for live in step_with(&place, &format!("comm all_reduce {FIXED}"), "SLURM_STEP_ID", OsStr::from_bytes(b"9\xff")) {
+        live.wait().refuses(&["SLURM_STEP_ID is \"9\\xFF\", which is not UTF-8", "hint: "]);
+    }
+    assert!(!place.path("r").exists(), "nothing was measured");
+}
+
+#[test]
+fn a_rank_finds_its_python_on_a_path_that_is_no_text() {
+    let Some(python) = crate::pytorch::torch("a Python in a folder whose name is not UTF-8") else { return };
+    let own = Command::new(&python).args(["-c", "import sys; print(sys.executable)"]).output().unwrap().stdout;
+    let place = Place::new();
+    let folder = place.path("bin").join(OsStr::from_bytes(b"\xff"));
+    std::fs::create_dir_all(&folder).unwrap();
+    // Not a link: by its own path a Python finds its virtual environment.
+    let script = format!("#!/bin/sh\nexec {} \"$@\"\n", String::from_utf8_lossy(&own).trim());
+    std::fs::write(folder.join("python3"), script).unwrap();
+    make_mode(&folder.join("python3"), 0o755);
+    let arguments = format!("comm all_reduce --runtime pytorch {FIXED}");
+    step_with(&place, &arguments, "PATH", folder.as_os_str()).into_iter().for_each(|live| drop(live.wait().exits(0)));
+    assert_eq!(statuses(&place.cases("r")), [1, 0, 0, 0]);
 }
 
 fn make_mode(path: &Path, mode: u32) {

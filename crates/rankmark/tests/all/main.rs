@@ -19,6 +19,7 @@ mod place;
 mod plans;
 mod processes;
 mod pytorch;
+mod readiness;
 mod resuming;
 mod simulated;
 mod sizes;

@@ -116,6 +116,64 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
 }
 
 #[test]
+fn an_interface_is_one_of_each_host_and_an_address_of_one() {
+    let with = |changed: &[(&str, &str)]| of(SRUN, &[&[("HOME", "/h/u")], changed].concat());
+    let apart = ("SLURM_STEP_TASKS_PER_NODE", "1(x2)");
+    // TEST-NET-3 of RFC 5737: nobody's.
+    for asked in
+        [("RANKMARK_INTERFACE", "no-such"), ("RANKMARK_INTERFACE", "203.0.113.7"), ("RANKMARK_INTERFACE", "lo")]
+    {
+        for changed in [&[asked][..], &[asked, apart]] {
+            let refused = with(changed).err().expect("refused");
+            let told = format!("RANKMARK_INTERFACE is `{}`, and {} has no such", asked.1, host_name());
+            assert!(refused.message.starts_with(&told), "{refused}");
+            assert!(refused.hint.is_some_and(|hint| hint.contains(&host_name())));
+        }
+        // Of rank 0's host the others cannot tell; whether they have an interface of a name they can.
+        let other = with(&[asked, apart, ("SLURM_PROCID", "1")]);
+        assert_eq!(other.is_ok(), asked.1 == "203.0.113.7", "{asked:?}");
+        assert!(with(&[asked, ("SLURM_PROCID", "1")]).is_err(), "one host is that of rank 0");
+    }
+    if let Ok(outward) = crate::reach::outward(None) {
+        for asked in [outward.name, outward.address.to_string()] {
+            let adoption = with(&[("RANKMARK_INTERFACE", &asked), apart]).unwrap().unwrap();
+            assert_eq!(adoption.interface, Some(asked));
+        }
+    }
+}
+
+#[test]
+fn a_variable_that_is_no_text_is_not_one_that_is_not_set() {
+    use std::os::unix::ffi::OsStringExt;
+    let with = |name: &str, launcher: &[(&str, &str)]| {
+        Adoption::of(&|asked| {
+            let said = launcher.iter().find(|(known, _)| *known == asked).map(|(_, value)| value.into());
+            if asked == name { Some(OsString::from_vec(b"1\xff".to_vec())) } else { said }
+        })
+    };
+    // Of what says which process this is, and of what else is looked at.
+    for (name, launcher) in [
+        ("OMPI_COMM_WORLD_RANK", OPEN),
+        ("PMI_SIZE", HYDRA),
+        ("PMI_RANK", &[]),
+        ("MPI_LOCALNRANKS", HYDRA),
+        ("SLURM_STEP_ID", SRUN),
+        ("MASTER_PORT", TORCHRUN),
+        ("RANKMARK_RENDEZVOUS_DIR", SRUN),
+        ("RANKMARK_SECRET_FILE", SRUN),
+        ("RANKMARK_JOB", HYDRA),
+        ("RANKMARK_INTERFACE", HYDRA),
+        ("RANKMARK_ARRIVAL", HYDRA),
+        ("PMIX_RANK", &[]),
+    ] {
+        let refused = with(name, launcher).err().unwrap_or_else(|| panic!("{name} was passed over"));
+        assert_eq!(refused.message, format!("{name} is \"1\\xFF\", which is not UTF-8"));
+    }
+    // Of what nobody looks at nothing is said.
+    assert_eq!(with("LESSOPEN", SRUN).unwrap().map(|adoption| adoption.rank), Some(0));
+}
+
+#[test]
 fn what_is_no_launch_of_several_is_left_alone() {
     assert!(of(&[], &[]).unwrap().is_none());
     assert!(of(OPEN, &[("OMPI_COMM_WORLD_SIZE", "1"), ("OMPI_COMM_WORLD_RANK", "0")]).unwrap().is_none());
