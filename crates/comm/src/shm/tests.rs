@@ -1,6 +1,8 @@
 //! Every operation, type and operator, in place and out of place, registered and private, on threads of this process,
 //! against a model that knows only the table of `layout`.
 
+mod groups;
+
 use std::sync::Arc;
 
 use device::{Region, Slice};
@@ -9,7 +11,7 @@ use terms::{Collective, Direction, Dtype, Named, Reduce, Space};
 use super::cross::Cross;
 use super::group::Group;
 use super::open;
-use crate::{Abort, Backend, Call, Communicator, Counts, Error, Options, extents, threads};
+use crate::{Abort, Call, Communicator, Counts, Error, Options, extents, threads};
 
 /// Opens a group of threads and runs `body` in each; returns what each returned, in rank order.
 pub(super) fn run<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut dyn Communicator) -> T + Sync) -> Vec<T> {
@@ -19,16 +21,30 @@ pub(super) fn run<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut dyn
 /// The same with what only a group knows.
 pub(super) fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut Group) -> T + Sync) -> Vec<T> {
     let abort = Abort::default();
-    let (bootstraps, body) = (threads(ranks, &abort), &body);
+    let (bootstraps, body, abort) = (threads(ranks, &abort), &body, &abort);
     std::thread::scope(|scope| {
         let handles: Vec<_> = bootstraps
             .into_iter()
             .map(|mut bootstrap| {
-                scope.spawn(move || body(&mut open::world(&mut bootstrap, options, &Abort::default()).unwrap()))
+                scope.spawn(move || {
+                    let _guard = EndsPeers(abort.clone());
+                    body(&mut open::world(&mut bootstrap, options, abort).unwrap())
+                })
             })
             .collect();
         handles.into_iter().map(|handle| handle.join().unwrap()).collect()
     })
+}
+
+/// A rank whose test failed leaves: its peers would wait for it for ever.
+struct EndsPeers(Abort);
+
+impl Drop for EndsPeers {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.raise();
+        }
+    }
 }
 
 fn shared_cores() -> Options {
@@ -397,143 +413,5 @@ fn sixty_four_ranks() {
         for op in [Collective::AllReduce, Collective::AllToAll, Collective::SendRecv, Collective::Barrier] {
             cases(op, 64, 12_800).iter().filter(|case| !case.in_place).for_each(|case| check(communicator, case));
         }
-    });
-}
-
-#[test]
-fn groups_work_side_by_side() {
-    run(6, &shared_cores(), |communicator| {
-        let rank = communicator.shape().rank;
-        let color = (rank != 5).then_some(rank % 2);
-        let part = communicator.split(color, 100 - rank).unwrap();
-        let mut part = match part {
-            None => {
-                assert_eq!(rank, 5);
-                return;
-            }
-            Some(part) => part,
-        };
-        assert_eq!(part.shape().size, if rank % 2 == 0 { 3 } else { 2 });
-        // Ordered by key, so backwards.
-        assert_eq!(part.shape().rank, if rank % 2 == 0 { (4 - rank) / 2 } else { (3 - rank) / 2 });
-        for about in [3, 700, 50_000] {
-            for op in [Collective::AllReduce, Collective::AllGather, Collective::SendRecv] {
-                let ranks = part.shape().size;
-                cases(op, ranks, about).iter().for_each(|case| check(&mut *part, case));
-            }
-        }
-        let mut inner = part.split(Some(0), rank).unwrap().unwrap();
-        let ranks = inner.shape().size;
-        cases(Collective::AllReduce, ranks, 10_000).iter().for_each(|case| check(&mut *inner, case));
-    });
-}
-
-/// Memory of the parent is registered in a group split from it.
-#[test]
-fn groups_share_their_parents_memory() {
-    run(3, &shared_cores(), |communicator| {
-        let region = communicator.alloc(1 << 20, Space::Host).unwrap();
-        let rank = communicator.shape().rank;
-        let mut part = communicator.split(Some(u32::from(rank == 1)), 0).unwrap().unwrap();
-        let whole = region.whole();
-        let call = Call {
-            op: Collective::AllReduce,
-            input: whole.clone(),
-            output: whole.clone(),
-            dtype: Dtype::I32,
-            reduce: Reduce::Sum,
-            peer: 0,
-            direction: Direction::OneWay,
-            counts: None,
-        };
-        assert_eq!(part.path(&call), if rank == 1 { "local" } else { "direct" });
-        (0..1 << 18).for_each(|index| write(&whole, Dtype::I32, index, u64::from(rank) + 1));
-        part.run(&call).unwrap();
-        assert_eq!(read(&whole, Dtype::I32, 77_777), if rank == 1 { 2.0 } else { 4.0 });
-    });
-}
-
-#[test]
-fn ranks_that_disagree_are_told() {
-    for sizes in [[4usize, 8], [4, 1 << 20], [1 << 20, 2 << 20]] {
-        let errors = run(2, &shared_cores(), |communicator| {
-            let region = Region::host(sizes[communicator.shape().rank as usize]).unwrap();
-            let call = Call {
-                op: Collective::AllReduce,
-                input: region.whole(),
-                output: region.whole(),
-                dtype: Dtype::F32,
-                reduce: Reduce::Sum,
-                peer: 0,
-                direction: Direction::OneWay,
-                counts: None,
-            };
-            (communicator.run(&call).unwrap_err(), communicator.run(&call).unwrap_err())
-        });
-        for (first, again) in errors {
-            assert!(matches!(&first, Error::Mismatch(text) if text.contains("all_reduce (f32, sum")), "{first}");
-            assert!(matches!(again, Error::Mismatch(_)));
-        }
-    }
-}
-
-#[test]
-fn an_abort_ends_every_wait() {
-    for options in [Options::default(), shared_cores()] {
-        let abort = Abort::default();
-        let bootstraps = threads(3, &abort);
-        std::thread::scope(|scope| {
-            for mut bootstrap in bootstraps {
-                let options = &options;
-                scope.spawn(move || {
-                    let (mut communicator, abort) = super::Shm.open(&mut bootstrap, options).unwrap();
-                    let region = Region::host(64).unwrap();
-                    let op = [Collective::Barrier, Collective::SendRecv, Collective::Barrier]
-                        [communicator.shape().rank as usize];
-                    if communicator.shape().rank == 2 {
-                        // The rank that never comes; each rank's abort is its own.
-                        return;
-                    }
-                    let len = if op == Collective::Barrier { 0 } else { 64 };
-                    let call = Call {
-                        op,
-                        input: region.slice(0, len).unwrap(),
-                        output: Region::host(64).unwrap().slice(0, len).unwrap(),
-                        dtype: Dtype::F32,
-                        reduce: Reduce::Sum,
-                        peer: 0,
-                        direction: Direction::OneWay,
-                        counts: None,
-                    };
-                    std::thread::spawn(move || {
-                        std::thread::sleep(std::time::Duration::from_millis(120));
-                        abort.raise();
-                    });
-                    assert!(matches!(communicator.run(&call), Err(Error::Aborted)));
-                });
-            }
-        });
-    }
-}
-
-#[test]
-fn memory_that_is_not_there_is_refused_with_the_arithmetic() {
-    run(2, &shared_cores(), |communicator| {
-        let error = communicator.alloc(1 << 45, Space::Host).unwrap_err();
-        assert!(matches!(&error, Error::OutOfMemory { wanted, .. } if wanted.0 >= 2 << 45), "{error}");
-        // And nothing is broken by it.
-        check(communicator, &Case::new(Collective::AllReduce, 4000));
-    });
-}
-
-/// Regions come and go: pages at once, mappings with the next allocation.
-#[test]
-fn dropped_regions_are_forgotten() {
-    let shared = || std::fs::read_to_string("/proc/self/maps").unwrap().matches("memfd:rankmark").count();
-    run(2, &shared_cores(), |communicator| {
-        for _ in 0..300 {
-            drop(communicator.alloc(4096, Space::Host).unwrap());
-        }
-        assert!(shared() < 200, "{}", shared());
     });
 }

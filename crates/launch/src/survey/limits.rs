@@ -8,7 +8,7 @@ use terms::Bytes;
 use super::{Finding, Request};
 
 pub(super) fn look(_request: &Request) -> Vec<Finding> {
-    let mut found = vec![huge_pages(&text("/sys/kernel/mm/transparent_hugepage/shmem_enabled"))];
+    let mut found: Vec<Finding> = HUGE_PAGES.iter().map(|of| of.judged(&text(of.file))).collect();
     found.push(memlock(limit(libc::RLIMIT_MEMLOCK), has_rdma()));
     found.push(shared_files(size_of_shm()));
     found.push(descriptors(limit(libc::RLIMIT_NOFILE)));
@@ -20,18 +20,46 @@ fn text(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// The word in brackets is the one that is set.
-fn huge_pages(setting: &str) -> Finding {
-    let chosen = setting.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
-    match chosen {
-        Some(word @ ("always" | "within_size" | "advise" | "force")) => {
-            Finding::ready("huge pages", format!("{word}, for shared memory"))
+/// Huge pages of one kind of memory.
+struct HugePages {
+    name: &'static str,
+    memory: &'static str,
+    file: &'static str,
+    /// The words of the file under which memory that asks for them gets some.
+    given: &'static [&'static str],
+    costs: &'static str,
+    mend: &'static str,
+}
+
+const HUGE_PAGES: [HugePages; 2] = [
+    HugePages {
+        name: "huge pages",
+        memory: "shared memory",
+        file: "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
+        given: &["always", "within_size", "advise", "force"],
+        costs: "4 to 9% of the bandwidth of large messages",
+        mend: "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled",
+    },
+    HugePages {
+        name: "private huge pages",
+        memory: "private memory",
+        file: "/sys/kernel/mm/transparent_hugepage/enabled",
+        given: &["always", "madvise"],
+        costs: "large messages in private buffers take up to twice as long",
+        mend: "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+    },
+];
+
+impl HugePages {
+    /// By what the file says: the word in brackets is the one that is set.
+    fn judged(&self, setting: &str) -> Finding {
+        let chosen = setting.split_whitespace().find_map(|word| word.strip_prefix('[')?.strip_suffix(']'));
+        let memory = self.memory;
+        match chosen {
+            Some(word) if self.given.contains(&word) => Finding::ready(self.name, format!("{word}, for {memory}")),
+            Some(word) => Finding::slow(self.name, format!("{word}, for {memory}")).costs(self.costs).mend(self.mend),
+            None => Finding::missing(self.name, format!("this kernel has none for {memory}")).costs(self.costs),
         }
-        Some(word) => Finding::slow("huge pages", format!("{word}, for shared memory"))
-            .costs("4 to 9% of the bandwidth of large messages")
-            .mend("echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"),
-        None => Finding::missing("huge pages", "this kernel has none for shared memory")
-            .costs("4 to 9% of the bandwidth of large messages"),
     }
 }
 
@@ -130,9 +158,12 @@ mod tests {
     #[test]
     fn settings_are_judged() {
         let state = |finding: Finding| finding.state;
-        assert_eq!(state(huge_pages("always within_size [advise] never deny force")), State::Ready);
-        assert_eq!(state(huge_pages("always within_size advise [never] deny force")), State::Slow);
-        assert_eq!(state(huge_pages("")), State::Missing);
+        let [shared, private] = HUGE_PAGES;
+        assert_eq!(state(shared.judged("always within_size [advise] never deny force")), State::Ready);
+        assert_eq!(state(shared.judged("always within_size advise [never] deny force")), State::Slow);
+        assert_eq!(state(shared.judged("")), State::Missing);
+        assert_eq!(state(private.judged("always [madvise] never")), State::Ready);
+        assert_eq!(state(private.judged("always madvise [never]")), State::Slow);
         assert_eq!(state(memlock(Some(8 << 20), true)), State::Misconfigured);
         assert_eq!(state(memlock(Some(8 << 20), false)), State::Ready);
         assert_eq!(memlock(None, true), Finding::ready("memlock", "unlimited"));
