@@ -41,7 +41,7 @@ const HUGE_PAGES: [HugePages; 2] = [
         mend: "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled",
     },
     HugePages {
-        name: "private huge pages",
+        name: "private THP",
         memory: "private memory",
         file: "/sys/kernel/mm/transparent_hugepage/enabled",
         given: &["always", "madvise"],
