@@ -92,8 +92,12 @@ pub(crate) fn toward(address: SocketAddr) -> Option<String> {
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
     socket.connect(address).ok()?;
-    let own = socket.local_addr().ok()?.ip();
-    interfaces().ok()?.into_iter().find(|one| one.address == own).map(|one| one.name)
+    having(socket.local_addr().ok()?.ip())
+}
+
+/// The name of the interface that has this address; None for loopback, and for what no interface that leads out has.
+pub(crate) fn having(address: IpAddr) -> Option<String> {
+    interfaces().ok()?.into_iter().find(|one| one.address == address).map(|one| one.name)
 }
 
 /// The address that packets to an address nobody has would leave from; nothing is sent.
@@ -227,5 +231,18 @@ mod tests {
     #[test]
     fn a_loopback_interface_leads_nowhere() {
         assert!(interfaces().unwrap().iter().all(|one| !one.address.is_loopback()));
+        assert_eq!(having(Ipv4Addr::LOCALHOST.into()), None);
+    }
+
+    #[test]
+    fn an_address_is_that_of_its_own_interface() {
+        let found = interfaces().unwrap();
+        for one in &found {
+            let names: Vec<&str> =
+                found.iter().filter(|other| other.address == one.address).map(|other| other.name.as_str()).collect();
+            assert!(names.contains(&having(one.address).unwrap().as_str()), "{one:?}");
+        }
+        // TEST-NET-3 of RFC 5737: nobody's.
+        assert_eq!(having(Ipv4Addr::new(203, 0, 113, 1).into()), None);
     }
 }

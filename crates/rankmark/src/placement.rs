@@ -4,16 +4,19 @@ use launch::adopted::Lobby;
 use measure::machine;
 use record::{Machine, Placement, Plan, Processor};
 
-/// Where the ranks of each kind of world of a plan run: each on the core of its host that it is bound to, or anywhere.
+/// Where the ranks of each kind of world of a plan run: each on the core of its host that it is bound to, or anywhere, and
+/// on the device of its cases.
 pub(crate) fn of(plan: &Plan, machine: &Machine, lobby: Option<&Lobby>) -> Vec<Placement> {
     let own = machine::processors(&machine.allowed_cpus);
     let place = |rank: u32| place(rank, &machine.host, &own, lobby);
     let mut placements: Vec<Placement> = Vec::new();
     for case in plan.cases.iter().filter(|case| !suite::is_in_process(case)) {
         let bind = case.text("bind").unwrap_or("core").to_owned();
-        let ranks = case.ranks();
+        let (ranks, device) = (case.ranks(), case.text("device").unwrap_or("cpu").to_owned());
         if lobby.is_some_and(|lobby| lobby.size() != ranks)
-            || placements.iter().any(|known| known.ranks == ranks && known.bind == bind)
+            || placements
+                .iter()
+                .any(|known| known.ranks == ranks && known.bind == bind && known.devices.first() == Some(&device))
         {
             continue;
         }
@@ -29,10 +32,23 @@ pub(crate) fn of(plan: &Plan, machine: &Machine, lobby: Option<&Lobby>) -> Vec<P
             cpus: of_rank(|core| Some(core.number)),
             sockets: of_rank(|core| core.socket),
             numa_nodes: of_rank(|core| core.numa_node),
+            // The CPU is one device to all ranks of a host.
+            devices: vec![device; ranks as usize],
+            interfaces: lobby.map_or_else(Vec::new, |lobby| interfaces(ranks, lobby)),
             hosts: places.iter().map(|(host, _)| host.clone()).collect(),
         });
     }
     placements
+}
+
+/// The interface of each rank; empty where all are on one host, between whose ranks there is none.
+fn interfaces(ranks: u32, lobby: &Lobby) -> Vec<Option<String>> {
+    let hosts = lobby.hosts();
+    if hosts.len() < 2 {
+        return Vec::new();
+    }
+    let of = |rank: u32| hosts.iter().find_map(|host| host.interface_of(rank)).map(str::to_owned);
+    (0..ranks).map(of).collect()
 }
 
 /// A rank's host, and the core that it is bound to there.

@@ -144,7 +144,9 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
 fn spread(lobby: &Lobby) -> Option<Spread> {
     let most = lobby.hosts().iter().map(launch::adopted::RankHost::crowd).max().unwrap_or(0) as u32;
     let hosts = lobby.hosts().len() as u32;
-    (hosts > 1).then_some(Spread { hosts, most })
+    let host_of = |rank: u32| (0..hosts).find(|host| lobby.hosts()[*host as usize].ranks.contains(&rank));
+    let of = (0..lobby.size()).filter_map(host_of).collect();
+    (hosts > 1).then_some(Spread { hosts, most, of })
 }
 
 /// Why the run is to end, in the words that worlds use.

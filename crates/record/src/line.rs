@@ -80,6 +80,10 @@ pub struct CaseLine {
     /// Hosts that the ranks were on; absent where it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hosts: Option<u32>,
+    /// Hosts of the two ranks between which a call goes (`ping_pong`), where `hosts` are several: 1, within a host, or 2.
+    /// Absent where all ranks take part.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair_hosts: Option<u32>,
     /// Who executed the ranks.
     pub runtime: String,
     /// Repeated from the parameters.
@@ -156,6 +160,7 @@ impl CaseLine {
             reason: Some(reason.into()),
             ranks: case.ranks(),
             hosts: None,
+            pair_hosts: None,
             runtime: case.text("runtime").unwrap_or("native").to_owned(),
             backend: text("backend"),
             device: text("device"),

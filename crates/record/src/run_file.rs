@@ -73,6 +73,15 @@ pub struct Placement {
     /// NUMA nodes of each rank's processors, by rank; empty where it was not pinned.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numa_nodes: Vec<Vec<u32>>,
+    /// Device of each rank, by rank, on which its buffers lie and its work is done: `cpu`, or a kind with the device's index on
+    /// its host (`cuda:3`). Empty in records of versions that did not say it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
+    /// Network interface of each rank, by rank: the one that has its host's address on the rank's connection with the
+    /// coordinator. What moves the data (MPI, NCCL, gloo) chooses its own. None where it is not known; empty where all ranks
+    /// are on one host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interfaces: Vec<Option<String>>,
 }
 
 /// One backend on this machine.

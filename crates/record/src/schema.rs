@@ -186,6 +186,7 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "reason": text,
         "ranks": {"type": "integer", "minimum": 1},
         "hosts": {"type": "integer", "minimum": 2},
+        "pair_hosts": {"type": "integer", "minimum": 1, "maximum": 2},
         "runtime": text,
         "backend": text,
         "device": text,

@@ -14,8 +14,9 @@ const NO_PEERS: [&str; 2] = ["reference", "sim"];
 /// What must be equal for times to be comparable, where both say it.
 const SAME: [&str; 6] = ["dtype", "reduce", "in_place", "touch", "mode", "root"];
 
-/// What must be equal also where only one says it: several operations in flight are no peer of one that is waited for.
-const SAME_OR_ABSENT: [&str; 2] = ["call", "in_flight"];
+/// What must be equal also where only one says it: several operations in flight are no peer of one that is waited for, and
+/// ranks on one host none of ranks on several.
+const SAME_OR_ABSENT: [&str; 3] = ["call", "in_flight", "hosts"];
 
 /// Of the bootstrap: a report says the same whenever it is written.
 const SEED: u64 = 1;

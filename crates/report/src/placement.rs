@@ -1,4 +1,4 @@
-//! Where ranks ran: hosts, sockets, NUMA nodes, cores, network interfaces.
+//! Where ranks ran: hosts, sockets, NUMA nodes, cores, devices, network interfaces.
 
 use std::collections::BTreeMap;
 
@@ -20,21 +20,33 @@ pub(crate) fn text(run: &Run) -> String {
         parts.extend(clocks(&run.cases));
     }
     for placement in run.placement.iter().filter(|placement| several || placement.ranks > 1) {
-        parts.push(format!("{} ranks, bind: {}\n\n{}", placement.ranks, escaped(&placement.bind), table(placement)));
+        let bind = escaped(&placement.bind);
+        let table = table(placement, &run.hosts);
+        parts.push(format!("{} ranks, bind: {bind}\n\n{}", placement.ranks, table.trim_end()));
+    }
+    if run.placement.iter().any(|placement| placement.interfaces.iter().any(Option::is_some)) {
+        parts.push(MEANT.to_owned());
     }
     parts.join("\n\n")
 }
 
+/// What the column `interface` is, and is not.
+const MEANT: &str = "`interface`: of the rank's connection with the coordinator; MPI, NCCL and gloo choose their own.";
+
 /// `* node-a: 64 cores AMD EPYC, Linux 6.1; eth0 (25 Gbit/s), mlx5_0:1 (200 Gbit/s)`.
 fn host(machine: &Machine) -> String {
-    let interface = |one: &NetworkInterface| match one.megabits {
-        Some(megabits) if megabits >= 1000 => format!("{} ({} Gbit/s)", one.name, megabits as f64 / 1000.0),
-        Some(megabits) => format!("{} ({megabits} Mbit/s)", one.name),
-        None => one.name.clone(),
-    };
     let interfaces: Vec<String> = machine.interfaces.iter().map(interface).collect();
     let interfaces = if interfaces.is_empty() { String::new() } else { format!("; {}", interfaces.join(", ")) };
     format!("* {}: {}{}", escaped(&machine.host), escaped(&machine_line(machine)), escaped(&interfaces))
+}
+
+/// `eth0 (25 Gbit/s)`.
+fn interface(one: &NetworkInterface) -> String {
+    match one.megabits {
+        Some(megabits) if megabits >= 1000 => format!("{} ({} Gbit/s)", one.name, megabits as f64 / 1000.0),
+        Some(megabits) => format!("{} ({megabits} Mbit/s)", one.name),
+        None => one.name.clone(),
+    }
 }
 
 /// What is known of one host's clock over all cases.
@@ -72,33 +84,61 @@ fn clocks(cases: &[CaseLine]) -> Option<String> {
     Some(format!("{words}\n\n{}", table.without_empty(NONE, &["doubt"]).markdown().trim_end()))
 }
 
-/// Ranks that share host, socket and NUMA node stand in one row.
-fn table(placement: &Placement) -> String {
+/// Ranks of one host, socket, NUMA node and interface.
+struct Row {
+    place: [String; 4],
+    ranks: Vec<String>,
+    cores: Vec<String>,
+    devices: Vec<String>,
+}
+
+/// Ranks that share all of their place stand in one row, each with its core and device. Devices are left out where all are
+/// the CPU, which the cores tell already. `machines`: those of the hosts, where they are several.
+fn table(placement: &Placement, machines: &[Machine]) -> String {
     use Align::{Left, Right};
-    let mut rows: Vec<(Vec<String>, Vec<String>, Vec<String>)> = Vec::new();
+    let only_cpu = placement.devices.iter().all(|device| device == "cpu");
+    let mut rows: Vec<Row> = Vec::new();
     for (rank, host) in placement.hosts.iter().enumerate() {
         let of = |all: &[Vec<u32>]| {
             let own: Vec<String> = all.get(rank).into_iter().flatten().map(u32::to_string).collect();
             if own.is_empty() { NONE.to_owned() } else { own.join(" ") }
         };
-        let place = vec![escaped(host), of(&placement.sockets), of(&placement.numa_nodes)];
-        let at = rows.iter().position(|(known, ..)| *known == place).unwrap_or_else(|| {
-            rows.push((place, Vec::new(), Vec::new()));
+        let by = interface_of(placement, machines, rank);
+        let place = [escaped(host), of(&placement.sockets), of(&placement.numa_nodes), by];
+        let at = rows.iter().position(|row| row.place == place).unwrap_or_else(|| {
+            rows.push(Row { place, ranks: Vec::new(), cores: Vec::new(), devices: Vec::new() });
             rows.len() - 1
         });
-        rows[at].1.push(rank.to_string());
-        rows[at].2.push(of(&placement.cpus));
+        let device = placement.devices.get(rank).filter(|_| !only_cpu);
+        rows[at].ranks.push(rank.to_string());
+        rows[at].cores.push(of(&placement.cpus));
+        rows[at].devices.push(device.map_or_else(|| NONE.to_owned(), |device| escaped(device)));
     }
-    let mut table =
-        Table::new(&[("host", Left), ("socket", Right), ("NUMA node", Right), ("ranks", Left), ("cores", Left)]);
-    for (mut cells, ranks, cores) in rows {
-        cells.extend([
-            ranks.join(" "),
-            if cores.iter().all(|core| core == NONE) { NONE.to_owned() } else { cores.join(" ") },
-        ]);
-        table.row(cells);
+    let mut table = Table::new(&[
+        ("host", Left),
+        ("socket", Right),
+        ("NUMA node", Right),
+        ("interface", Left),
+        ("ranks", Left),
+        ("cores", Left),
+        ("devices", Left),
+    ]);
+    let joined = |each: &[String]| match each.iter().all(|one| one == NONE) {
+        true => NONE.to_owned(),
+        false => each.join(" "),
+    };
+    for Row { place, ranks, cores, devices } in rows {
+        table.row(place.into_iter().chain([ranks.join(" "), joined(&cores), joined(&devices)]).collect());
     }
-    table.without_empty(NONE, &["socket", "NUMA node", "cores"]).markdown()
+    table.without_empty(NONE, &["socket", "NUMA node", "interface", "cores", "devices"]).markdown()
+}
+
+/// The interface of a rank, with the speed that its host says of it.
+fn interface_of(placement: &Placement, machines: &[Machine], rank: usize) -> String {
+    let Some(Some(name)) = placement.interfaces.get(rank) else { return NONE.to_owned() };
+    let machine = machines.iter().find(|machine| Some(&machine.host) == placement.hosts.get(rank));
+    let known = machine.and_then(|machine| machine.interfaces.iter().find(|one| one.name == *name));
+    escaped(&known.map_or_else(|| name.clone(), interface))
 }
 
 #[cfg(test)]
@@ -119,20 +159,38 @@ mod tests {
             hosts: ["a", "b", "a", "b"].map(str::to_owned).to_vec(),
             cpus: vec![vec![0], vec![0], vec![8], vec![1]],
             sockets: vec![vec![0], vec![0], vec![1], vec![0]],
-            numa_nodes: Vec::new(),
+            devices: ["cpu", "cuda:0", "cuda:1", "cuda:1"].map(str::to_owned).to_vec(),
+            interfaces: ["eth0", "eth0", "eth0", "ib|0"].map(|name| Some(name.to_owned())).to_vec(),
+            ..Placement::default()
         };
         let hosts = vec![machine("a", Some(25_000)), machine("b", None)];
-        let text = text(&Run { hosts, placement: vec![placement], ..Run::default() });
-        let lines: Vec<&str> = text.lines().collect();
+        let known = Run { hosts, placement: vec![placement], ..Run::default() };
+        let text = |run: &Run| super::text(run);
+        let all = text(&known);
+        let lines: Vec<&str> = all.lines().collect();
         assert_eq!(lines[..2], ["* a: ; eth0 (25 Gbit/s)", "* b: ; eth0"]);
         assert_eq!(
-            lines[7..],
+            lines[5..11],
             [
-                "| a    |      0 | 0     | 0     |",
-                "| b    |      0 | 1 3   | 0 1   |",
-                "| a    |      1 | 2     | 8     |"
+                "| host | socket | interface        | ranks | cores | devices |",
+                "| ---- | -----: | ---------------- | ----- | ----- | ------- |",
+                "| a    |      0 | eth0 (25 Gbit/s) | 0     | 0     | cpu     |",
+                "| b    |      0 | eth0             | 1     | 0     | cuda:0  |",
+                "| a    |      1 | eth0 (25 Gbit/s) | 2     | 8     | cuda:1  |",
+                "| b    |      0 | ib\\|0            | 3     | 1     | cuda:1  |",
             ]
         );
+        assert_eq!(lines.last(), Some(&MEANT));
+        // All on the CPU, or in a record that is older than devices and interfaces.
+        let without = |devices: Vec<String>| {
+            let placement = Placement { devices, interfaces: Vec::new(), ..known.placement[0].clone() };
+            text(&Run { placement: vec![placement], ..known.clone() })
+        };
+        for plain in [without(vec!["cpu".to_owned(); 4]), without(Vec::new())] {
+            let lines: Vec<&str> = plain.lines().collect();
+            assert_eq!(lines[5], "| host | socket | ranks | cores |");
+            assert_eq!(lines[8..], ["| b    |      0 | 1 3   | 0 1   |", "| a    |      1 | 2     | 8     |"]);
+        }
     }
 
     #[test]

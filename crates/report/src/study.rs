@@ -181,7 +181,8 @@ fn others(case: &CaseLine) -> Vec<(String, String)> {
     const APART: [&str; 9] = ["op", "bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "seed"];
     let mut fields = vec![("device".to_owned(), case.device.clone())];
     fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
-    fields.extend(case.hosts.map(|hosts| ("hosts".to_owned(), hosts.to_string())));
+    // Those that its data pass between; of one host nothing is said unless others are near by.
+    fields.extend(case.pair_hosts.or(case.hosts).map(|hosts| ("hosts".to_owned(), hosts.to_string())));
     // The mesh of every strategy but this follows from the ranks: it would keep one rank and two apart.
     let hybrid = case.parameters.get("strategy").and_then(Value::as_str) == Some("hybrid");
     let told = |name: &str| !APART.contains(&name) && (hybrid || name != "mesh");
@@ -193,6 +194,9 @@ fn others(case: &CaseLine) -> Vec<(String, String)> {
     fields
 }
 
+/// What is said of ranks on one host where others are on several.
+const WITHIN: &str = "within a host";
+
 /// How a field is written in labels: a word stands for itself, a switch by its name, a number with its name.
 fn written(name: &str, value: &str) -> String {
     match value {
@@ -201,7 +205,8 @@ fn written(name: &str, value: &str) -> String {
         "true" => name.replace('_', " "),
         "false" if name == "in_place" => "out of place".to_owned(),
         "false" => format!("no {}", name.replace('_', " ")),
-        _ if name == "hosts" => format!("{value} hosts"),
+        "1" if name == "hosts" => WITHIN.to_owned(),
+        _ if name == "hosts" => format!("across {value} hosts"),
         _ if name == "in_flight" => format!("{value} in flight"),
         _ if value.parse::<f64>().is_ok() || ["root", "bind"].contains(&name) => format!("{name} {value}"),
         _ => value.to_owned(),
@@ -301,7 +306,13 @@ fn label(operations: &mut [Operation]) {
 
 fn variant_of(configuration: &Configuration, varying: &BTreeSet<String>) -> String {
     let shown = configuration.others.iter().filter(|(name, _)| varying.contains(name));
-    shown.map(|(name, value)| written(name, value)).collect::<Vec<_>>().join(", ")
+    let mut parts: Vec<String> = shown.map(|(name, value)| written(name, value)).collect();
+    // A model's ranks are on no host.
+    let real = configuration.cases.iter().all(|case| !case.simulated);
+    if real && varying.contains("hosts") && value_of(&configuration.others, "hosts").is_none() {
+        parts.push(WITHIN.to_owned());
+    }
+    parts.join(", ")
 }
 
 /// `1 rank`, `2 ranks`.

@@ -3,12 +3,12 @@
 use comm::Readiness;
 use record::Case;
 use serde_json::{Map, Value};
-use terms::{Bytes, Mode, Runtime};
+use terms::{Bytes, Collective, Mode, Runtime};
 
 use crate::benchmark;
 
 /// What the machine has.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Host {
     /// How ranks are spread over hosts; None: all are on this one.
     pub spread: Option<Spread>,
@@ -21,12 +21,25 @@ pub struct Host {
 }
 
 /// Ranks on several hosts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Spread {
     /// Hosts.
     pub hosts: u32,
     /// Ranks on the host that has most of them.
     pub most: u32,
+    /// Which host each rank is on, by rank: equal numbers, one host.
+    pub of: Vec<u32>,
+}
+
+impl Spread {
+    /// Hosts of the two ranks that a case's calls go between: 1 or 2. None where all ranks take part.
+    pub(crate) fn of_pair(&self, case: &Case) -> Option<u32> {
+        if case.word("op") != Some(Collective::PingPong) {
+            return None;
+        }
+        let peer = case.whole("peer").unwrap_or(1) as usize;
+        Some(if self.of.first()? == self.of.get(peer)? { 1 } else { 2 })
+    }
 }
 
 /// What a rank's process needs beside the case's buffers, on top of which 64 MiB are promised to be enough.
@@ -107,7 +120,7 @@ fn check_memory(case: &Case, ranks: u32, host: &Host) -> Result<(), String> {
     let Some(benchmark) = benchmark(&case.benchmark) else { return Ok(()) };
     let Some(available) = (host.available_memory)() else { return Ok(()) };
     // Of several hosts the one with most ranks; they are taken to have what this one has.
-    let spread = host.spread.filter(|_| !is_in_process(case));
+    let spread = host.spread.as_ref().filter(|_| !is_in_process(case));
     let (all, ranks) = (ranks.max(1), spread.map_or(ranks, |spread| spread.most.min(ranks)));
     let buffers = benchmark.memory(case) / u64::from(all) * u64::from(ranks);
     let each = match (is_in_process(case), is_pytorch(case)) {
@@ -141,6 +154,16 @@ mod tests {
     }
 
     #[test]
+    fn pairs_are_on_one_host_or_on_two() {
+        // A launcher may deal ranks out to hosts in turn.
+        let spread = Spread { hosts: 2, most: 2, of: vec![0, 1, 0, 1] };
+        let pair = |peer: &str| spread.of_pair(&case(&[("op", "ping_pong"), ("ranks", "4"), ("peer", peer)]));
+        assert_eq!(["1", "2", "3"].map(pair), [Some(2), Some(1), Some(2)]);
+        assert_eq!(spread.of_pair(&case(&[("op", "ping_pong"), ("ranks", "4")])), Some(2), "with rank 1");
+        assert_eq!(spread.of_pair(&case(&[("op", "all_reduce"), ("ranks", "4")])), None);
+    }
+
+    #[test]
     fn memory_is_counted_before_anything_is_allocated() {
         let host = Host { spread: None, cores: 2, available_memory: || Some(1 << 30), virtualised: false };
         let fits = |fields: &[(&str, &str)]| admit(&case(fields), &host);
@@ -152,7 +175,7 @@ mod tests {
         );
         assert!(fits(&[("bytes", "1KiB"), ("ranks", "16")]).is_err(), "processes have their overhead");
         assert_eq!(fits(&[("bytes", "1KiB"), ("ranks", "16"), ("backend", "sim")]), Ok(()), "threads have not");
-        let spread = Some(Spread { hosts: 8, most: 2 });
+        let spread = Some(Spread { hosts: 8, most: 2, of: (0..16).map(|rank| rank / 2).collect() });
         assert_eq!(
             admit(&case(&[("bytes", "1KiB"), ("ranks", "16")]), &Host { spread, ..host }),
             Ok(()),

@@ -229,10 +229,11 @@ impl Running<'_> {
         let wanted = admission::cores_wanted(case.ranks(), &case.world);
         let oversubscribed = !simulated && wanted > self.setup.host.cores;
         let virtualised = !simulated && self.setup.host.virtualised;
-        let spread = self.setup.host.spread.filter(|_| !admission::is_in_process(case));
+        let spread = self.setup.host.spread.as_ref().filter(|_| !admission::is_in_process(case));
         let about = Circumstances { oversubscribed, simulated, virtualised, seed: case.whole("seed").unwrap_or(1) };
         let mut line = case_line(case, settings, launches, about);
         line.hosts = spread.map(|spread| spread.hosts);
+        line.pair_hosts = spread.and_then(|spread| spread.of_pair(case));
         complete(case, &mut line, launches);
         if let Some(why) = self.restarted.get(&case.id) {
             line.caveats.push(Caveat::Restarted);

@@ -13,6 +13,8 @@ pub struct RankHost {
     pub name: String,
     /// Its ranks, ascending.
     pub ranks: Vec<u32>,
+    /// The interface by which each of these ranks is connected with the coordinator; None for loopback.
+    pub(super) interfaces: Vec<Option<String>>,
     /// The cores that its ranks may use together, ascending; where containers of one machine may all use the same ones, from
     /// the one that is this host's turn.
     pub cores: Vec<Processor>,
@@ -28,7 +30,7 @@ pub struct RankHost {
 /// When two hosts have one name: nothing that is said of a rank could be told apart.
 pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String> {
     let (mut hosts, mut boots): (Vec<RankHost>, HashMap<String, String>) = (Vec::new(), HashMap::new());
-    for ((name, Here { boot, cores, machine }), rank) in ranks.into_iter().zip(0..) {
+    for ((name, Here { boot, cores, interface, machine }), rank) in ranks.into_iter().zip(0..) {
         let known = boots.entry(name.clone()).or_insert_with(|| boot.clone());
         if *known != boot {
             return Err(format!("two hosts call themselves {name}"));
@@ -36,9 +38,13 @@ pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String>
         match hosts.iter_mut().find(|host| host.name == name) {
             Some(host) => {
                 host.ranks.push(rank);
+                host.interfaces.push(interface);
                 host.cores.extend(cores);
             }
-            None => hosts.push(RankHost { name, ranks: vec![rank], cores, rivals: 0, machine }),
+            None => {
+                let (ranks, interfaces) = (vec![rank], vec![interface]);
+                hosts.push(RankHost { name, ranks, interfaces, cores, rivals: 0, machine });
+            }
         }
     }
     for host in &mut hosts {
@@ -79,8 +85,17 @@ impl RankHost {
 
     /// The core that a rank is bound to, where ranks are; None for a rank of another host.
     pub fn core_of(&self, rank: u32) -> Option<Processor> {
-        let index = self.ranks.iter().position(|own| *own == rank)?;
-        self.cores.get(index.checked_rem(self.cores.len())?).copied()
+        self.cores.get(self.index_of(rank)?.checked_rem(self.cores.len())?).copied()
+    }
+
+    /// The interface of this host by which a rank's place is connected with the coordinator, and so with all other hosts'
+    /// ranks as far as this program's own messages go. None for loopback, and for a rank of another host.
+    pub fn interface_of(&self, rank: u32) -> Option<&str> {
+        self.interfaces.get(self.index_of(rank)?)?.as_deref()
+    }
+
+    fn index_of(&self, rank: u32) -> Option<usize> {
+        self.ranks.iter().position(|own| *own == rank)
     }
 }
 
@@ -109,7 +124,8 @@ mod tests {
     fn said(name: &str, boot: &str, cores: &[u32]) -> (String, Here) {
         let machine = Machine { host: name.to_owned(), ..Machine::default() };
         let core = |number: &u32| Processor { number: *number, socket: None, numa_node: None };
-        (name.to_owned(), Here { boot: boot.to_owned(), cores: cores.iter().map(core).collect(), machine })
+        let cores = cores.iter().map(core).collect();
+        (name.to_owned(), Here { boot: boot.to_owned(), cores, interface: None, machine })
     }
 
     #[test]
@@ -125,6 +141,17 @@ mod tests {
         assert!(layout(&hosts[..1]).is_empty());
         let why = group(vec![said("node", "1", &[0]), said("node", "2", &[0])]).unwrap_err();
         assert_eq!(why, "two hosts call themselves node");
+    }
+
+    #[test]
+    fn interfaces_are_those_of_the_ranks_that_said_them() {
+        let by = |name: &str, interface: &str| {
+            let (name, here) = said(name, name, &[0]);
+            (name, Here { interface: (interface != "lo").then(|| interface.to_owned()), ..here })
+        };
+        let hosts = group(vec![by("a", "eth0"), by("b", "ib0"), by("a", "lo"), by("a", "eth1")]).unwrap();
+        let of = |rank: u32| hosts.iter().find_map(|host| host.interface_of(rank));
+        assert_eq!([0, 1, 2, 3, 4].map(of), [Some("eth0"), Some("ib0"), None, Some("eth1"), None]);
     }
 
     #[test]

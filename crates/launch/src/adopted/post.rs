@@ -19,6 +19,7 @@ use crate::placement::{allowed_cores, host_name};
 use crate::poll::{Interest, PollSet};
 use crate::process::Process;
 use crate::rank::{Departure, RankChannel, join};
+use crate::reach::having;
 use crate::starter::{keep_children, own_name};
 
 use super::Adoption;
@@ -160,7 +161,8 @@ fn knock(
             Err(other) if matches!(adoption.meeting, Meeting::Address { .. }) => nobody(adoption, other.to_string()),
             Err(other) => other,
             Ok(mut channel) => {
-                channel.send(&FromRank::Here(Box::new(here()?)))?;
+                let here = here(&channel.stream()?)?;
+                channel.send(&FromRank::Here(Box::new(here)))?;
                 return Ok(Ok((channel, invitation.secret().map_err(Departure::System)?)));
             }
         };
@@ -173,12 +175,15 @@ fn nobody(adoption: &Adoption, why: String) -> Departure {
     Departure::NoCoordinator { launcher: adoption.launcher(), rank: adoption.rank, cause: format!("{why}{hint}") }
 }
 
-/// What this process's host is.
-fn here() -> Result<Here, Departure> {
+/// What this process's host is, and by which of its interfaces the coordinator is reached.
+fn here(coordinator: &TcpStream) -> Result<Here, Departure> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(Departure::System)?;
     let cores = allowed_cores().map_err(Departure::System)?;
     let (cores, machine) = (measure::machine::processors(&cores), measure::machine::detect());
-    Ok(Here { boot: boot.trim().to_owned(), cores, machine })
+    // A second address of an interface may have a label (`eth0:1`), which is no other interface.
+    let interface = coordinator.local_addr().ok().and_then(|own| having(own.ip().to_canonical()));
+    let interface = interface.map(|name| name.split(':').next().unwrap_or_default().to_owned());
+    Ok(Here { boot: boot.trim().to_owned(), cores, interface, machine })
 }
 
 /// Starts ranks until the run is over. `run` is the run's secret.

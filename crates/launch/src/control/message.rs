@@ -113,6 +113,8 @@ pub struct Here {
     pub boot: String,
     /// The cores that the launcher lets the process use.
     pub cores: Vec<Processor>,
+    /// The interface that has the address of its end of this connection; None for loopback.
+    pub interface: Option<String>,
     /// The host.
     pub machine: Machine,
 }

@@ -168,6 +168,10 @@ pub(super) fn heading(line: &CaseLine) -> String {
     if line.mode != terms::Mode::Streaming {
         parts.push(line.mode.to_string());
     }
+    parts.extend(line.pair_hosts.or(line.hosts).map(|hosts| match hosts {
+        1 => "within a host".to_owned(),
+        hosts => format!("across {hosts} hosts"),
+    }));
     for (name, value) in &line.parameters {
         let common = [
             "op", "ranks", "runtime", "backend", "device", "dtype", "reduce", "bytes", "in_place", "buffers", "mode",

@@ -25,6 +25,8 @@ fn placed(place: &Place) -> Vec<Value> {
 #[test]
 fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
     let Some(hosts) = Hosts::new("collectives over hosts", 4) else { return };
+    // One that nobody reaches it by.
+    hosts.add_interface(1);
     let place = Place::new();
     let arguments = format!("comm all_reduce --backend mpi,shm --bytes 1KiB,256KiB {FIXED}");
     hosts.command(&place, &[2, 2], &arguments).run().exits(0);
@@ -47,9 +49,16 @@ fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
     let used: std::collections::HashSet<_> = (0..4).map(|rank| cpus[rank].to_string()).collect();
     assert_eq!(used.len(), cores.min(4), "{cpus}");
     assert_eq!(run_file["hosts"][1]["host"], "h1");
-    assert_eq!(run_file["hosts"][1]["interfaces"][0]["name"], "eth0");
+    let names = |host: usize| -> Vec<&Value> {
+        run_file["hosts"][host]["interfaces"].as_array().unwrap().iter().map(|one| &one["name"]).collect()
+    };
+    assert!(["eth0", "side0"].iter().all(|name| names(1).contains(&&json!(name))), "{:?}", names(1));
+    assert_eq!(run_file["placement"][0]["interfaces"], json!(["eth0", "eth0", "eth0", "eth0"]));
+    assert_eq!(run_file["placement"][0]["devices"], json!(["cpu", "cpu", "cpu", "cpu"]));
     let report = place.read("r/report.md");
     assert!(report.contains("## Placement") && report.contains("| h1 "), "{report}");
+    let row = report.lines().find(|line| line.starts_with("| h1 ") && line.contains("| 2 3 ")).unwrap();
+    assert!(row.contains("| eth0") && !row.contains("cpu"), "{report}");
     assert!(report.contains("| clock of |"), "{report}");
     assert!(!place.path("rankmark").read_dir().unwrap().any(|_| true), "the file that names the coordinator is gone");
 
@@ -61,6 +70,27 @@ fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
     let cases = place.cases("r");
     assert_eq!((statuses(&cases), &cases[0]["hosts"]), ([1, 0, 0, 0], &json!(4)));
     assert_eq!(placed(&place), ["h0", "h1", "h2", "h3"]);
+}
+
+#[test]
+fn pairs_within_a_host_are_apart_from_pairs_across_two() {
+    let Some(hosts) = Hosts::new("pairs within a host and across two", 2) else { return };
+    let place = Place::new();
+    let pairs = "comm ping_pong --backend mpi --peer 1,2,3 --bytes 1KiB --iters 6 --warmup 1 --limits false";
+    let ended = hosts.command(&place, &[2, 2], &format!("{pairs} --output-dir r")).run().exits(0);
+    let placed = placed(&place);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [3, 0, 0, 0]);
+    let (said, report) = (format!("{} {}", ended.out, ended.err), place.read("r/report.md"));
+    for line in &cases {
+        let peer = line["parameters"]["peer"].as_u64().unwrap_or(1);
+        let within = placed[peer as usize] == placed[0];
+        assert_eq!((&line["hosts"], &line["pair_hosts"]), (&json!(2), &json!(if within { 1 } else { 2 })), "{line}");
+    }
+    // One row in the summary and one in the operation's table.
+    let rows = |words: &str| report.lines().filter(|line| line.starts_with('|') && line.contains(words)).count();
+    assert_eq!((rows("within a host"), rows("across 2 hosts")), (2, 4), "{report}");
+    assert!(said.contains("within a host") && said.contains("across 2 hosts"), "{said}");
 }
 
 /// The clock of h1 is `ahead_ns` ahead of that of h0, as far as the line says that it knows.
@@ -122,6 +152,8 @@ fn training_over_hosts_has_the_losses_of_one() {
     hosts.command(&place, &[1, 1], &format!("{training} r --backend mpi")).run().exits(0);
     place.run(&format!("{training} one --backend shm --ranks 2")).exits(0);
     let (over, one) = (place.cases("r").remove(0), place.cases("one").remove(0));
+    let placement = &place.run_file("one")["placement"][0];
+    assert_eq!((placement.get("interfaces"), &placement["devices"]), (None, &json!(["cpu", "cpu"])));
     assert_eq!((&over["status"], &over["hosts"]), (&json!("ok"), &json!(2)), "{over}");
     let losses = |line: &Value| -> Vec<f64> {
         line["loss"].as_array().unwrap().iter().map(|loss| loss.as_f64().unwrap()).collect()

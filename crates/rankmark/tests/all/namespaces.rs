@@ -52,7 +52,9 @@ impl Hosts {
         for host in 0..self.count {
             let (space, end) = (self.space(host), self.end(host));
             run(&format!("ip netns add {space}"))?;
-            run(&format!("ip link add {end} type veth peer name eth0 netns {space}"))?;
+            // Made here and moved, it keeps a number that leaves room for others to be listed before it.
+            run(&format!("ip link add {end} type veth peer name {end}p"))?;
+            run(&format!("ip link set {end}p netns {space} name eth0"))?;
             run(&format!("ip link set {end} master {bridge} up"))?;
             run(&format!("ip -n {space} addr add 10.77.0.{}/24 dev eth0", host + 1))?;
             run(&format!("ip -n {space} link set lo up"))?;
@@ -89,6 +91,14 @@ impl Hosts {
         let bucket = format!("root tbf rate {rate} burst 128kb latency 50ms");
         run(&format!("tc -n {} qdisc replace dev eth0 {bucket}", self.space(host)))?;
         run(&format!("tc qdisc replace dev {} {bucket}", self.end(host)))
+    }
+
+    /// Gives a host a second interface, `side0`, which the kernel lists before the one that leads to the others.
+    pub(crate) fn add_interface(&self, host: usize) {
+        let space = self.space(host);
+        run(&format!("ip -n {space} link add side0 type veth peer name side1")).unwrap();
+        run(&format!("ip -n {space} addr add 10.78.0.1/24 dev side0")).unwrap();
+        ["side0", "side1"].iter().for_each(|end| run(&format!("ip -n {space} link set {end} up")).unwrap());
     }
 
     /// Takes a host's link down, or up again.

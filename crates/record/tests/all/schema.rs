@@ -80,6 +80,7 @@ fn what_is_written_is_valid() {
     let known = HostClock { host, offset_ns: Some(-7), drift_ppm: Some(0.5), residual_ns: Some(3e4), why };
     let unknown = HostClock { host: "c".to_owned(), why: Some("it jumped".to_owned()), ..HostClock::default() };
     (over_hosts.hosts, over_hosts.clocks, over_hosts.starts_apart_s) = (Some(3), vec![known, unknown], Some(6e-5));
+    over_hosts.pair_hosts = Some(1);
     over_hosts.metrics.extend([("slow_rank".to_owned(), json!(1)), ("slow_rank_wait_s".to_owned(), json!(1e-3))]);
     let written: Value = serde_json::from_str(&record::to_json(&over_hosts).unwrap()).unwrap();
     assert_eq!(faults(&schema, &written), Vec::<String>::new());
@@ -98,4 +99,15 @@ fn the_test_table_itself_is_right() {
     for about in TABLE {
         assert_eq!(about.faults(), Vec::<String>::new(), "{}", about.name);
     }
+}
+
+#[test]
+fn a_placement_of_an_older_record_names_no_devices_and_no_interfaces() {
+    let older =
+        r#"{"ranks":2,"bind":"core","hosts":["a","b"],"cpus":[[0],[0]],"sockets":[[0],[0]],"numa_nodes":[[0],[0]]}"#;
+    let read: record::Placement = serde_json::from_str(older).unwrap();
+    assert!(read.devices.is_empty() && read.interfaces.is_empty());
+    assert_eq!(serde_json::to_string(&read).unwrap(), older);
+    let newer = record::Placement { interfaces: vec![Some("eth0".to_owned()), None], ..read };
+    assert_eq!(serde_json::from_value::<record::Placement>(json!(newer)).unwrap(), newer);
 }

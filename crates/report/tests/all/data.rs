@@ -55,6 +55,7 @@ impl Invented {
             reason: None,
             ranks: self.ranks,
             hosts: None,
+            pair_hosts: None,
             runtime: "native".into(),
             backend: self.backend.into(),
             device: "cpu".into(),

@@ -5,5 +5,6 @@ mod data;
 mod files;
 mod golden;
 mod hostile;
+mod hosts;
 mod record_on_disk;
 mod words;
