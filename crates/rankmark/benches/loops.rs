@@ -7,7 +7,8 @@
 //! "Equal within 3%" means that the 95% interval of the median ratio of at least 20 pairs lies inside of +-3%; below 64 KiB
 //! the difference counts, within 100 ns. gloo's bound is 5%. `--require interval` ends with 1 where an interval is not inside,
 //! `--require median` where a median is not. `--bind core` binds the ranks of both to a core each, and with them all threads of
-//! gloo's: launches are then alike, which otherwise are quick or slow by how its threads happen to share cores. What has no compiler or no PyTorch is named and left out.
+//! gloo's: launches are then alike, which otherwise are quick or slow by how its threads happen to share cores. What has no
+//! compiler or no PyTorch is named and left out.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its table")]
 

@@ -307,6 +307,28 @@ fn near_and_far_cores() {
     }
 }
 
+/// Ranks that share cores leave to the kernel what has huge pages, and the rest to slots.
+#[test]
+fn private_buffers_go_by_their_pages() {
+    let told = run_groups(3, &shared_cores(), |group| {
+        let processes = vec![std::process::id() as i32; 3];
+        [true, false].map(|huge| {
+            group.cross = Some(Cross::new(processes.clone(), huge));
+            [2 << 20, 4, 12].map(|less| {
+                let whole = Region::host((2 << 20) + 4 - less).unwrap().whole();
+                let (op, dtype, reduce) = (Collective::AllReduce, Dtype::F32, Reduce::Sum);
+                let (input, output, direction) = (whole.clone(), whole, Direction::OneWay);
+                group.path(&Call { op, input, output, dtype, reduce, peer: 0, direction, counts: None })
+            })
+        })
+    });
+    // 4 bytes, 2 MiB and 8 bytes less.
+    assert!(
+        told.iter().all(|paths| *paths == [["eager", "cross", "staged"], ["eager", "staged", "staged"]]),
+        "{told:?}"
+    );
+}
+
 /// Ranks learn only in the first round that others are in place where they are not; before and after it all do the same.
 #[test]
 fn some_in_place_and_some_not() {
