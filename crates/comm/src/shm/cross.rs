@@ -9,7 +9,7 @@ use super::choice::Buffers;
 use super::group::{Group, gone};
 use super::kernels::{Manner, copy, kernel};
 use super::plan::{Plan, share};
-use crate::{Error, Result};
+use crate::{Call, Error, Result};
 
 /// From here on the kernel's cost per call is small against the copying, with 2 ranks. (Intel, Emerald Rapids: `all_gather` of 8 KiB
 /// takes longer than by slots and of 16 KiB less; of 64 KiB it takes 3.9 us against 7.5, and `broadcast` 3.0 against 11. AMD of
@@ -22,6 +22,8 @@ const LEAST: usize = 16 << 10;
 /// 4 ranks, `all_gather` of 4 MiB 847 and 455, of 32 MiB 10200 and 7000.) Of more ranks every one reads too
 /// many others.
 const LEAST_SEVERAL: usize = 256 << 10;
+/// As [`LEAST`], of a message.
+const LEAST_MESSAGE: usize = 1 << 20;
 /// Bytes of one system call: a block stays in the second-level cache until it is reduced. (256 MiB, 2 ranks: 32.9 ms with
 /// 256 KiB, 34.8 with 512, 42.7 with 1 MiB.)
 const BLOCK: usize = 256 << 10;
@@ -107,15 +109,36 @@ impl Group {
     }
 
     fn crosses_as(&self, plan: &Plan, swaps: bool) -> bool {
-        let Some(cross) = &self.cross else { return false };
         let least = match plan.ranks {
             // Blocks that go through a third place take longer this way than by slots (32 MiB 1.26 ms, 0.93).
             _ if self.near && swaps => return false,
-            2 if !self.near && !self.oversubscribed => LEAST,
-            2..=8 if cross.huge && plan.bytes >= HUGE_PAGE => LEAST_SEVERAL,
+            _ if self.two_far() => LEAST,
+            2..=8 if self.has_huge_pages(plan.bytes) => LEAST_SEVERAL,
             _ => return false,
         };
-        plan.longest_piece() >= least
+        self.cross.is_some() && plan.longest_piece() >= least
+    }
+
+    /// Whether a message of `len` bytes of a call, from a private buffer, does. (AMD of Zen 5, near cores, this way and by slots
+    /// in us: `ping_pong` of 1 MiB 74 and 37, of 2 MiB 43 and 72; 4 ranks on 2 cores, `send_recv` of 1 MiB 158 and 99, of 2 MiB 96
+    /// and 228.)
+    pub(super) fn message_crosses(&self, call: &Call, len: usize) -> bool {
+        let least = match () {
+            () if self.has_huge_pages(call.input.len()) => LEAST_SEVERAL,
+            () if self.two_far() => LEAST_MESSAGE,
+            () => return false,
+        };
+        self.cross.is_some() && len >= least
+    }
+
+    /// Whether this group is two ranks with cores of their own, far from each other.
+    pub(super) fn two_far(&self) -> bool {
+        self.ranks() == 2 && !self.near && !self.oversubscribed
+    }
+
+    /// Whether private buffers of so many bytes have huge pages, on all ranks.
+    fn has_huge_pages(&self, bytes: usize) -> bool {
+        bytes >= HUGE_PAGE && self.cross.as_ref().is_some_and(|cross| cross.huge)
     }
 
     /// After the round that told everybody's buffers, whose addresses are valid where they are not registered.
@@ -261,7 +284,7 @@ impl Group {
             told.input_address != told.output_address + plan.piece(peer, peer).output as u64
         };
         plan.op == Collective::AllGather
-            && plan.bytes >= HUGE_PAGE
+            && self.has_huge_pages(plan.bytes)
             && plan.longest_piece() < HUGE_PAGE
             && (0..plan.ranks).any(out_of_place)
     }

@@ -83,11 +83,11 @@ impl Group {
     /// Which slots all use for this call.
     #[inline]
     pub(super) fn slots_of(&self, plan: &Plan) -> Slots {
-        let ringed = match plan.ranks {
-            _ if plan.rooted() => SMALL_SLOT,
-            _ if self.oversubscribed => RINGED_SHARED_CORE,
-            2 if !self.near && !plan.reduces() => RINGED,
-            _ => 0,
+        let ringed = match () {
+            () if plan.rooted() => SMALL_SLOT,
+            () if self.oversubscribed => RINGED_SHARED_CORE,
+            () if self.two_far() && !plan.reduces() => RINGED,
+            () => 0,
         };
         if plan.widest() <= ringed { Slots::Small } else { Slots::Large }
     }

@@ -16,8 +16,6 @@ use crate::{Call, Error, Result};
 
 /// Up to here a registered message is copied through a slot, since that does not keep the sender waiting.
 const EAGER: usize = 4 << 10;
-/// From here on private messages are read across processes, where that is allowed.
-const CROSS: usize = 1 << 20;
 
 /// What a rank remembers of its messages.
 #[derive(Debug)]
@@ -145,7 +143,7 @@ impl Group {
             () if len <= EAGER => (Kind::Slot, 0),
             () => match key() {
                 Some(key) => (Kind::Registered, key),
-                None if len >= CROSS && self.cross.is_some() => (Kind::Cross, 0),
+                None if self.message_crosses(call, len) => (Kind::Cross, 0),
                 None => (Kind::Slot, 0),
             },
         }
