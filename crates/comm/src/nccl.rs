@@ -12,7 +12,7 @@ mod symbols;
 
 use std::path::{Path, PathBuf};
 
-pub use choice::{ALGO, Choice, PROTO};
+pub use choice::{CHOICES, Choice};
 pub use handle::{Handle, Stream};
 pub use steps::{Step, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};

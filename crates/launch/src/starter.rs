@@ -212,8 +212,8 @@ impl Wishes {
         };
         let mut environment = environment(spec.fields.get("env"))?;
         // NCCL reads them when it is opened.
-        for (field, choice) in [("nccl_algo", &comm::nccl::ALGO), ("nccl_proto", &comm::nccl::PROTO)] {
-            let value = spec.fields.get(field).and_then(Value::as_str);
+        for choice in comm::nccl::CHOICES {
+            let value = spec.fields.get(choice.field).and_then(Value::as_str);
             environment.extend(value.map(|value| (choice.variable.to_owned(), value.to_owned())));
         }
         Ok(Self { bound, sessions: pytorch::is_asked(spec), environment })

@@ -1,5 +1,6 @@
 //! Fields that every benchmark takes (where it runs, how it is sampled), and what must hold of them.
 
+use comm::nccl::CHOICES;
 use record::{About, Case, Caveat, Field, Kind, Problem, Shown};
 use serde_json::Value;
 use terms::{Bind, Mode, Named, Runtime};
@@ -216,12 +217,10 @@ fn check_link(case: &Case) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Fields that NCCL reads from the environment of its ranks, whoever executes them.
-static NCCL: [(&str, &comm::nccl::Choice); 2] = [("nccl_algo", &comm::nccl::ALGO), ("nccl_proto", &comm::nccl::PROTO)];
-
 /// What NCCL may choose from, in the library's spelling: `ring` and `Ring` are one case.
 fn check_nccl(case: &mut Case) -> Result<(), Problem> {
-    for &(name, choice) in &NCCL {
+    for choice in CHOICES {
+        let name = choice.field;
         let Some(given) = case.text(name) else { continue };
         if case.text("backend") != Some("nccl") {
             return Err(problem(name, format!("`{name}` is for the backend `nccl`"), "`backend: nccl`"));
@@ -266,7 +265,7 @@ mod tests {
 
     /// What NCCL may choose from: algorithms, protocols.
     fn choices(cases: &[Case]) -> Vec<[&str; 2]> {
-        cases.iter().map(|case| NCCL.map(|(name, _)| case.text(name).unwrap_or_default())).collect()
+        cases.iter().map(|case| CHOICES.map(|choice| case.text(choice.field).unwrap_or_default())).collect()
     }
 
     #[test]
@@ -274,7 +273,7 @@ mod tests {
         let cases = cases("backend: nccl, nccl: {algo: [ring, 'Tree,nvls'], proto: [LL, ^ll128]}").unwrap();
         let expected = [["Ring", "LL"], ["Ring", "^LL128"], ["Tree,NVLS", "LL"], ["Tree,NVLS", "^LL128"]];
         assert_eq!(choices(&cases), expected);
-        for (name, _) in NCCL {
+        for name in CHOICES.map(|choice| choice.field) {
             assert!(cases.iter().all(|case| case.world.get(name) == case.parameters.get(name)), "{name}");
         }
         let worlds: HashSet<String> = cases.iter().map(|case| Value::from(case.world.clone()).to_string()).collect();
@@ -292,7 +291,11 @@ mod tests {
         assert_eq!(choices(&two), [["Ring", "Simple"], ["AllReduce:Tree", "Simple"]]);
         assert_eq!(choices(&flags(&[("backend", "nccl"), ("nccl_algo", "ring,RING")])), [["Ring", ""]], "one case");
         let plain = flags(&[("backend", "nccl")]);
-        assert!(NCCL.iter().all(|(name, _)| plain[0].value(name).is_none() && !plain[0].world.contains_key(*name)));
+        assert!(
+            CHOICES
+                .iter()
+                .all(|choice| plain[0].value(choice.field).is_none() && !plain[0].world.contains_key(choice.field))
+        );
     }
 
     #[test]

@@ -8,19 +8,25 @@ use terms::nearest;
 /// A variable that narrows the library's choice.
 #[derive(Debug)]
 pub struct Choice {
+    /// The field of plans that sets it.
+    pub field: &'static str,
     /// Its name.
     pub variable: &'static str,
     words: &'static [&'static str],
 }
 
 /// Algorithms.
-pub static ALGO: Choice = Choice {
+static ALGO: Choice = Choice {
+    field: "nccl_algo",
     variable: "NCCL_ALGO",
     words: &["Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"],
 };
 
 /// Protocols.
-pub static PROTO: Choice = Choice { variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"] };
+static PROTO: Choice = Choice { field: "nccl_proto", variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"] };
+
+/// All, in the order of their fields.
+pub static CHOICES: [&Choice; 2] = [&ALGO, &PROTO];
 
 /// The operations that a list may be for.
 const OPERATIONS: &[&str] = &["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"];
