@@ -260,26 +260,32 @@ fn put<'a>(configurations: &mut Vec<Configuration<'a>>, case: &'a CaseLine) {
     }
 }
 
+/// The fields of an operation that tell its configurations apart.
+fn varying_in(operation: &Operation) -> BTreeSet<String> {
+    let configurations = &operation.configurations;
+    let names: BTreeSet<&String> = configurations.iter().flat_map(|c| c.others.iter().map(|(name, _)| name)).collect();
+    let varies = |name: &str| {
+        let values: BTreeSet<Option<&str>> = configurations.iter().map(|c| value_of(&c.others, name)).collect();
+        // Which Python a peer runs in tells it from the same peer in another, not from those that run in none.
+        values.iter().filter(|value| value.is_some() || name != "python").count() > 1
+    };
+    let mut varying: BTreeSet<String> = names.into_iter().filter(|name| varies(name)).cloned().collect();
+    let backends: BTreeSet<&String> = configurations.iter().map(|c| &c.backend).collect();
+    if backends.len() > 1 {
+        varying.insert("backend".to_owned());
+    }
+    varying
+}
+
 /// Gives labels and styles. A field is part of labels throughout the run when it varies within any operation, so that
 /// the same configuration has the same label, and so the same colour, in every chart.
 fn label(operations: &mut [Operation]) {
-    let mut varying: BTreeSet<String> = BTreeSet::new();
-    for operation in operations.iter() {
-        let Some(first) = operation.configurations.first() else { continue };
-        for configuration in &operation.configurations {
-            let differs = |(name, value): &&(String, String)| value_of(&first.others, name) != Some(value.as_str());
-            varying.extend(configuration.others.iter().filter(differs).map(|(name, _)| name.clone()));
-            let lacks = |(name, _): &&(String, String)| value_of(&configuration.others, name).is_none();
-            varying.extend(first.others.iter().filter(lacks).map(|(name, _)| name.clone()));
-            if configuration.backend != first.backend {
-                varying.insert("backend".to_owned());
-            }
-        }
-    }
+    let varying: BTreeSet<String> = operations.iter().flat_map(varying_in).collect();
     let mut labels: Vec<String> = Vec::new();
     for operation in operations {
+        let everywhere = |name: &str| operation.configurations.iter().all(|c| value_of(&c.others, name).is_some());
         let constant = |c: &Configuration| {
-            let hidden = |name: &str| varying.contains(name) || name == "seed";
+            let hidden = |name: &str| varying.contains(name) || name == "seed" || !everywhere(name);
             let backend = (!varying.contains("backend")).then(|| c.backend.clone());
             // A switch that is off everywhere is worth no word; out of place is a kind of call.
             let off = |name: &str, value: &str| value == "false" && name != "in_place";

@@ -127,7 +127,13 @@ pub(crate) fn peers() -> Run {
         vec![("backend", json!("mpi")), ("mpi_library", json!(library)), ("mpi_tuned", json!(tuned))]
     });
     let ours = ["registered", "private"].map(|buffers| vec![("buffers", json!(buffers))]);
-    let gloo = [("runtime", "pytorch"), ("backend", "gloo"), ("buffers", "private"), ("bind", "none")];
+    let gloo = [
+        ("runtime", "pytorch"),
+        ("backend", "gloo"),
+        ("buffers", "private"),
+        ("python", "/opt/torch/bin/python"),
+        ("bind", "none"),
+    ];
     let gloo = gloo.map(|(name, value)| (name, json!(value))).to_vec();
     let all: Vec<_> = ours.into_iter().chain(mpi).chain([gloo]).enumerate().collect();
     let mut cases = Vec::new();

@@ -310,6 +310,33 @@ fn ratios_to_peers_are_those_of_the_launches() {
     assert!(!row(&page(fewer)).contains("2.00x to 2.00x"));
 }
 
+/// Which Python a peer runs in is said where there are two, and not of the only one beside engines that have none.
+#[test]
+fn pythons_are_told_from_each_other_only() {
+    let line = |python: Option<&str>, time: f64| {
+        let mut line = data::Invented::new(2, 1024, time).line();
+        if let Some(python) = python {
+            (line.runtime, line.backend) = ("pytorch".into(), "gloo".into());
+            line.parameters.insert("python".into(), python.into());
+        }
+        line.id = format!("{:012x}", (time * 1e9) as u64);
+        line
+    };
+    let page = |lines: Vec<_>| {
+        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
+        String::from_utf8_lossy(&page[0].content).into_owned()
+    };
+    let [ours, one, other] = [line(None, 1e-6), line(Some("/a/python"), 3e-6), line(Some("/b/python"), 2e-6)];
+    for lines in [[ours.clone(), one.clone()], [one.clone(), ours.clone()]] {
+        let both = page(lines.to_vec());
+        assert!(both.contains("pytorch/gloo") && !both.contains("/a/python"), "{both}");
+    }
+    let all = page(vec![ours, one, other]);
+    for python in ["/a/python", "/b/python"] {
+        assert!(all.lines().any(|row| row.starts_with('|') && row.contains(python)), "{python}: {all}");
+    }
+}
+
 /// Several operations in flight are told apart from one that is waited for, and are no peer of it.
 #[test]
 fn operations_in_flight_are_no_peer_of_one_that_is_waited_for() {
