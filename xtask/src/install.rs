@@ -25,11 +25,23 @@ static PARTS: &[Part] = &[
     Part { program: "pmix2/lib/libpmix.so", package: "libpmix-dev" },
 ];
 
+/// What compiles plain loops around MPI's collectives: the heavy tests alone do. The libraries come without headers.
+static MPI_HEADERS: &[Part] = &[
+    Part { program: "openmpi/include/mpi.h", package: "libopenmpi-dev" },
+    Part { program: "mpicc.mpich", package: "libmpich-dev" },
+];
+
+/// Whether any MPI library can be compiled against, under Debian's names.
+pub(crate) fn has_mpi_headers() -> bool {
+    MPI_HEADERS.iter().any(|part| is_there(part.program))
+}
+
 /// Installs what is missing and used. Returns why a part is still missing, a `NAME: reason` each.
-pub(crate) fn missing_parts(root: &Path, may_install: bool) -> Vec<String> {
-    let wanted = |part: &&Part| is_used(root, part.program) && !is_there(part.program);
+pub(crate) fn missing_parts(root: &Path, full: bool, may_install: bool) -> Vec<String> {
+    let heavy = if full { MPI_HEADERS } else { &[] };
+    let used = PARTS.iter().filter(|part| is_used(root, part.program)).chain(heavy);
     let mut problems = Vec::new();
-    for part in PARTS.iter().filter(wanted) {
+    for part in used.filter(|part| !is_there(part.program)) {
         let result = if may_install { install(part.package) } else { Err("not installed (--no-install)".into()) };
         if let Err(reason) = result {
             problems.push(format!("{}: {reason}", part.program));

@@ -61,7 +61,7 @@ impl Options {
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let full = options.full || std::env::var_os(FULL).is_some_and(|value| !value.is_empty() && value != "0");
     let mut ledger = Ledger::shown();
-    for missing in install::missing_parts(root, !options.no_install) {
+    for missing in install::missing_parts(root, full, !options.no_install) {
         ledger.left_out(&missing);
     }
     ledger.check("format", &mut cargo(root, &["fmt", "--all", "--check"]));
@@ -76,6 +76,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     tests(root, &mut ledger, full, options);
     deny(root, &mut ledger);
     loom(root, &mut ledger, full, options);
+    loops(root, &mut ledger, full, options);
     println!("{}", ledger.summary());
     ledger.total().failed == 0
 }
@@ -167,6 +168,26 @@ fn loom(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
     // No model at all means that a filter or a name changed: that is a failure, not a success.
     let some = |text: &str| counts::of_libtest(text).filter(|counts| counts.passed + counts.failed > 0);
     ledger.tests("loom", &mut command, some);
+}
+
+/// Our times of MPI's collectives beside those of plain loops in C, in few and short pairs: 30% and 1 us apart is broken,
+/// whatever else the machine does. The real bounds need a quiet one (docs/performance.md).
+fn loops(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
+    if !options.packages.is_empty() && !options.packages.iter().any(|name| name == "rankmark") {
+        return;
+    }
+    match () {
+        () if !full => ledger.skip("loops", "heavy (hint: --full)"),
+        () if !install::has_mpi_headers() => {
+            ledger.skip("loops", "no headers of an MPI library (hint: apt-get install libopenmpi-dev)");
+        }
+        () => {
+            let bench = ["bench", "--package", "rankmark", "--bench", "loops", "--", "--only", "lib"];
+            let few = ["--pairs", "11", "--seconds", "0.05", "--bytes", "1024,65536"];
+            let wide = ["--require", "median", "--slack", "10"];
+            ledger.check("loops", &mut cargo(root, &[&bench[..], &few, &wide].concat()));
+        }
+    }
 }
 
 /// The cargo that runs this program, in the repository.
