@@ -20,8 +20,8 @@ use crate::Result;
 /// 0.12 and 0.10; `all_reduce` takes longer by a tenth and more.)
 const RINGED: usize = 1 << 10;
 /// The most that a rank gives in any operation for the same where ranks share cores: slots of the ring are claimed while ranks
-/// switch, and so are not waited for. (`all_to_all` of 8 KiB with 4 ranks on 2 cores: 4.1 us, by the two large slots 5.0; of
-/// 32 KiB no difference.)
+/// switch, and so are not waited for. (AMD of Zen 5, `all_to_all` of 8 KiB with 4 ranks on 2 cores far from each other 4.0 us, by
+/// the two large slots 4.8, on near ones 2.23 and 2.31; of 32 KiB no difference.)
 const RINGED_SHARED_CORE: usize = 16 << 10;
 
 /// Which slots a call uses: large ones are two, small ones as many as rounds have places.
