@@ -24,10 +24,11 @@ const EAGER_NEAR_CORE: usize = 2 << 10;
 /// all_reduce of 8 KiB 3.0 us, directly 3.6, of 16 KiB 4.4 and 3.7; all_to_all of 16 KiB 2.8 and 4.0.)
 const EAGER_SHARED_WHOLE: usize = 8 << 10;
 const EAGER_SHARED_CORE: usize = 16 << 10;
-/// The most bytes of a piece that one rank gives to all, or gets from all, in one eager round, in which who gives does not wait;
-/// of all but a broadcast half, since directly ranks share the work. (2 ranks, a core each: pieces of 4 KiB, `broadcast`
-/// 0.48 us, directly 0.51, but `gather` 0.70 and 0.51, `reduce` 0.59 and 0.50; of 2 KiB, 0.37 and 0.53, 0.39 and 0.44.)
-const ROOTED_OWN_CORE: usize = 4 << 10;
+/// The most bytes of a piece that one rank gives to all, or gets from all, in one eager round, in which who gives does not wait.
+/// (2 ranks, a core each, near ones and far ones of AMD's Zen 5: pieces of 3 KiB, `broadcast` 0.12 and 0.60 us, directly 0.15 and
+/// 0.61, `reduce` 0.15 and 0.53, directly 0.16 and 0.62; of 4 KiB, `broadcast` 0.16 and 0.82, directly 0.16 and 0.61. Intel, 4 KiB:
+/// `broadcast` 0.48 us, directly 0.51, `gather` 0.70 and 0.51.)
+const ROOTED_OWN_CORE: usize = 3 << 10;
 /// The same where they share cores; half of it where the root computes. (4 ranks on 2 cores, 64 KiB: `broadcast` 3.4 us,
 /// directly 4.5; `gather` 2.3 and 4.8, `reduce` 6.9 and 5.5. 6 ranks, `broadcast` of 16 KiB: 1.6 and 7.8 us.)
 const ROOTED_SHARED_CORE: usize = 64 << 10;
@@ -140,8 +141,7 @@ impl Group {
             let most = match plan.op {
                 Collective::Reduce if self.oversubscribed => ROOTED_SHARED_CORE / 2,
                 _ if self.oversubscribed => ROOTED_SHARED_CORE,
-                Collective::Broadcast => ROOTED_OWN_CORE,
-                _ => ROOTED_OWN_CORE / 2,
+                _ => ROOTED_OWN_CORE,
             };
             return plan.longest_piece() <= most && plan.widest() <= SMALL_SLOT;
         }

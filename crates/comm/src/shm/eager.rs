@@ -4,6 +4,8 @@
 //! Who only gives goes on at once: what it gave lies in a slot of its own, which it writes again when all are known to have
 //! taken it (see `rounds`). Who gets from one rank waits for that one alone.
 
+use std::ops::Range;
+
 use terms::Collective;
 
 use super::area::{Area, INLINE, LINE, SMALL_SLOT};
@@ -39,6 +41,12 @@ impl Slots {
             Self::Large => area.slot(place),
         }
     }
+}
+
+/// Asks for the lines of these bytes of a slot, to write them.
+#[inline]
+fn claim_lines(slot: *const u8, part: &Range<usize>) {
+    part.clone().step_by(LINE).for_each(|line| claim(slot.wrapping_add(line)));
 }
 
 impl Group {
@@ -106,27 +114,28 @@ impl Group {
             self.settle(0)?;
         }
         let slot = slots.of(&self.areas[rank], self.rounds.next_place());
-        if slots == Slots::Small && plan.rooted() {
-            (0..plan.given).step_by(LINE).for_each(|line| claim(slot.wrapping_add(line)));
-        }
         let own = if plan.shared() { 0..0 } else { plan.own_part() };
-        for part in [0..own.start, own.end..plan.given] {
+        let parts = [0..own.start, own.end..plan.given];
+        if slots == Slots::Small && plan.rooted() {
+            parts.iter().for_each(|part| claim_lines(slot, part));
+        }
+        for part in &parts {
             // SAFETY: the slot of this place is this rank's to write (see `rounds`) and holds more than any eager
             // input; the input was validated to hold that much.
             unsafe { self.copy_in(plan.input.add(part.start), slot.add(part.start), part.len()) };
         }
         if slots == Slots::Small && !plan.rooted() {
-            self.claim_place_after_next(plan.given);
+            self.claim_place_after_next(&parts);
         }
         Ok(slots)
     }
 
     /// Loops call the same again: flag and slot of the place after the next come while this rank waits for its peers.
-    fn claim_place_after_next(&self, bytes: usize) {
+    fn claim_place_after_next(&self, parts: &[Range<usize>]) {
         let (area, place) = (&self.areas[self.rank()], (self.rounds.next_place() + 1) % RING);
         claim(area.header(place));
         let slot = area.small_slot(place);
-        (0..bytes).step_by(LINE).for_each(|line| claim(slot.wrapping_add(line)));
+        parts.iter().for_each(|part| claim_lines(slot, part));
     }
 
     /// Takes what all have published in the round of this place.
