@@ -31,6 +31,7 @@ fn main() -> ExitCode {
     if let Some(answer) = launch::probe_answer(&arguments) {
         return terminal::print(&answer).map_or(ExitCode::FAILURE, ExitCode::from);
     }
+    terminal::choose_colours();
     comm::mpi::inspect_by(launch::inspect_in_child);
     match adopted::part(&arguments) {
         Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, lobby: None }))),

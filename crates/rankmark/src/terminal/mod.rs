@@ -5,7 +5,8 @@ mod screen;
 mod table;
 mod text;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 
 pub(crate) use screen::{Screen, Verbosity};
 pub(crate) use text::{significant, wrap};
@@ -38,6 +39,20 @@ pub(crate) fn last_words(departure: &launch::Departure) {
 pub(crate) fn usage(error: &clap::Error) -> Result<u8, Failure> {
     let _ = error.print();
     Ok(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Whether a stream is a terminal that somebody looks at. One without a size is not: Open MPI's mpirun gives its ranks such a one
+/// for their standard output, wherever that goes in the end.
+pub(crate) fn is_watched(stream: impl AsFd + IsTerminal) -> bool {
+    stream.is_terminal() && terminal_size::terminal_size_of(&stream).is_some()
+}
+
+/// No colours where nobody watches standard output, unless the environment asks for them.
+pub(crate) fn choose_colours() {
+    let forced = std::env::var_os("CLICOLOR_FORCE").is_some_and(|value| value != "0");
+    if !forced && io::stdout().is_terminal() && !is_watched(io::stdout()) {
+        anstream::ColorChoice::Never.write_global();
+    }
 }
 
 /// Columns that text may take: the terminal's, within reason; 100 where standard output is none.

@@ -1,14 +1,14 @@
 //! The screen of a measuring command: it watches the run.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use record::{Case, CaseLine, Plan, RunFile};
 use terms::{Bytes, Seconds, Status};
 
-use super::table;
 use super::text::wrap;
+use super::{is_watched, table};
 
 /// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,7 +75,7 @@ const REDRAW: Duration = Duration::from_millis(100);
 impl Screen {
     pub(crate) fn new(verbosity: Verbosity, json: bool, process_begun: Instant, plan: &Plan) -> Self {
         let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
-        let terminal = if json { io::stderr().is_terminal() } else { io::stdout().is_terminal() };
+        let terminal = if json { is_watched(io::stderr()) } else { is_watched(io::stdout()) };
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         Self {
             verbosity,

@@ -37,8 +37,8 @@ fn pipes_get_plain_lines() {
     assert_eq!(ended.out.lines().filter(|line| line.contains("report ")).count(), 1);
 }
 
-/// The program on a terminal of its own, by script(1): what the terminal gets.
-fn on_a_terminal(place: &Place, environment: &[(&str, &str)]) -> Option<String> {
+/// The program on a terminal of its own, by script(1): what the terminal gets. `size` is for stty.
+fn on_a_terminal(place: &Place, size: &str, environment: &[(&str, &str)]) -> Option<String> {
     let script = std::process::Command::new("script").arg("--version").output();
     if !script.is_ok_and(|output| output.status.success()) {
         skip::skip("a terminal", "script is not installed (util-linux)");
@@ -46,7 +46,7 @@ fn on_a_terminal(place: &Place, environment: &[(&str, &str)]) -> Option<String> 
     }
     let mut script = std::process::Command::new("timeout");
     let program = env!("CARGO_BIN_EXE_rankmark");
-    script.args(["60", "script", "-qec", &format!("{program} {SHORT}"), "/dev/null"]);
+    script.args(["60", "script", "-qec", &format!("stty {size}; exec {program} {SHORT}"), "/dev/null"]);
     script
         .current_dir(place.path("."))
         .env("TERM", "xterm")
@@ -59,15 +59,27 @@ fn on_a_terminal(place: &Place, environment: &[(&str, &str)]) -> Option<String> 
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
+const SIZE: &str = "rows 40 columns 120";
+
 #[test]
 fn no_color_is_honoured_on_a_terminal() {
-    let Some(coloured) = on_a_terminal(&Place::new(), &[]) else { return };
+    let Some(coloured) = on_a_terminal(&Place::new(), SIZE, &[]) else { return };
     assert!(coloured.contains("\u{1b}[1m"), "a terminal gets some: {coloured:?}");
-    let Some(plain) = on_a_terminal(&Place::new(), &[("NO_COLOR", "1")]) else { return };
+    let Some(plain) = on_a_terminal(&Place::new(), SIZE, &[("NO_COLOR", "1")]) else { return };
     let colours = plain.split(ESCAPE).skip(1).filter(|rest| rest.split('m').next().is_some_and(is_colour)).count();
     assert_eq!(colours, 0, "{plain:?}");
-    let Some(dumb) = on_a_terminal(&Place::new(), &[("TERM", "dumb")]) else { return };
+    let Some(dumb) = on_a_terminal(&Place::new(), SIZE, &[("TERM", "dumb")]) else { return };
     assert!(!dumb.contains(ESCAPE), "{dumb:?}");
+}
+
+/// Open MPI's mpirun has such terminals for its ranks, also when what they print goes into a file.
+#[test]
+fn a_terminal_without_a_size_gets_what_a_file_gets() {
+    let Some(plain) = on_a_terminal(&Place::new(), "rows 0 columns 0", &[]) else { return };
+    assert!(!plain.contains(ESCAPE) && !plain.contains("\r "), "{plain:?}");
+    assert!(plain.contains("report"), "{plain:?}");
+    let Some(forced) = on_a_terminal(&Place::new(), "rows 0 columns 0", &[("CLICOLOR_FORCE", "1")]) else { return };
+    assert!(forced.contains("\u{1b}[1m"), "{forced:?}");
 }
 
 fn is_colour(sequence: &str) -> bool {
