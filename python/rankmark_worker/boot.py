@@ -5,6 +5,10 @@ Nothing is written anywhere. This file is read by any Python, also by one that i
 
 import sys
 
+# `python -c` looks for modules in the working folder first: a file there must not stand in for torch or json. The
+# module above is built in; nothing else is imported before this. From 3.11 on PYTHONSAFEPATH has seen to it already.
+sys.path[:] = [folder for folder in sys.path if folder]
+
 if sys.version_info < (3, 9):
     sys.exit("Python %d.%d at %s is too old: 3.9 or later is needed" % (sys.version_info[:2] + (sys.executable,)))
 
@@ -34,8 +38,6 @@ class Package(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self.sources[name], "<" + name + ">", "exec"), module.__dict__)
 
 
-# A file of the working folder must not stand in for torch.
-sys.path[:] = [folder for folder in sys.path if folder]
 _descriptor = int(sys.argv[2])
 # All ranks share one position in the memory, so it is not used.
 _bytes = os.pread(_descriptor, os.fstat(_descriptor).st_size, 0)

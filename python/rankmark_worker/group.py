@@ -27,6 +27,7 @@ class TorchGroup:
         # Its connections are looked up there for as long as the group lives.
         self._store = store
         self._word = torch.zeros(1, dtype=torch.int64)
+        self.size = dist.get_world_size()
 
     def barrier(self) -> None:
         """All ranks meet."""

@@ -30,7 +30,12 @@ REDUCING = ("all_reduce", "reduce_scatter", "reduce")
 # Exponents (base 2): what sums in place start below zero by, and how far they may grow above it.
 ROOM = {"f32": 100, "bf16": 100, "f64": 900, "f16": 12}
 TOP = {"f64": 1000.0, "f16": 14.0}
-CHOICES = ((4, 64), (4, 16), (4, 4), (3, 4), (2, 4), (2, 2), (1, 2), (1, 1))
+# Sums: values of one rank at most; sums that differ by less are made to differ, by so many powers of two.
+SPREADS = (64, 16, 4, 2)
+ALIKE = 4
+HALVINGS = 3
+# Products: twos that the type holds.
+TWOS = {"u8": 7, "f16": 14, "i32": 30, "i64": 62}
 
 Number = float
 
@@ -46,6 +51,57 @@ def mix(value: int) -> int:
 def odd(n: int) -> int:
     """What is left of n without its factors of two."""
     return n // (n & -n)
+
+
+def widest(n: int) -> int:
+    """The largest odd number of ranks whose equal values are added up on the way to the sum of all n."""
+    return n - 1 if n % 2 == 0 else n
+
+
+@dataclass(frozen=True)
+class Share:
+    """Who gives how much to an element of a sum: mirrors `suite::collective::share`."""
+
+    width: int
+    bonus: int
+    spread: int
+    floats: bool
+
+    @staticmethod
+    def of(ranks: int, most: int, floats: bool) -> Share:
+        """The widest share of so many ranks whose sum is at most `most`."""
+        width = min(ranks, most)
+        room = most - width
+        for spread in SPREADS:
+            if width * (spread - 1) <= room:
+                return Share(width, width, spread, floats)
+        return Share(width, room, 2, floats)
+
+    @property
+    def alike(self) -> bool:
+        """Whether sums hardly differ on their own."""
+        return self.bonus * (self.spread - 1) < ALIKE
+
+    @property
+    def largest(self) -> int:
+        """The largest sum."""
+        return self.width + self.bonus * (self.spread - 1)
+
+    @property
+    def digits(self) -> int:
+        """The largest odd part of a sum."""
+        return odd(self.width) if self.bonus == 0 and self.floats else self.largest
+
+    def value(self, turn: int, noise: int) -> int:
+        """What the rank of this turn gives to an element with this noise, before halvings."""
+        thin = self.alike and not self.floats and noise >> 63 == 1
+        if turn >= (self.width // 2 if thin else self.width):
+            return 0
+        return 1 + (mix(noise ^ turn) % self.spread if turn < self.bonus else 0)
+
+    def halvings(self, noise: int) -> int:
+        """How often an element with this noise is halved, in floats."""
+        return (noise >> 32) % HALVINGS if self.alike else 0
 
 
 @dataclass(frozen=True)
@@ -73,45 +129,52 @@ class Pattern:
         return self.in_place and self.op == "all_reduce" and self.reduce == "sum"
 
     @cached_property
-    def widths(self) -> tuple[int, int]:
-        """Sums: at most so many ranks give a value other than zero to an element, each of at most so much."""
-        if not self.reduces:
-            return (0, 0)
-        n, exact = self.ranks, EXACT[self.dtype]
-        choices = [(min(n, width), spread) for width, spread in CHOICES]
+    def share(self) -> Share:
+        """Of sums and averages: who gives how much to an element."""
+        n, exact, floats = self.ranks, EXACT[self.dtype], self.floats
+        if self.reduce == "avg":
+            return self._average_share()
         if self.grows:
-            for width, spread in choices:
-                if width * spread * n <= exact:
-                    return (width, spread)
-        for width, spread in choices:
-            largest = width * spread
-            if self.reduce == "sum":
-                fits = largest <= exact
-            elif self.reduce == "avg":
-                fits = largest * (odd(n) if self.floats else n) <= exact
-            else:
-                fits = True
-            if fits:
-                return (width, spread)
-        raise ValueError(f"{self.reduce} of {self.dtype} over {n} ranks has no exact result")
+            most = exact // (widest(n) if floats else n)
+            if most >= n:
+                return Share.of(n, most, floats)
+            if floats and odd(n) * widest(n) <= exact:
+                return Share.of(n, n, floats)
+        return Share.of(n, exact, floats)
+
+    def _average_share(self) -> Share:
+        n, exact, floats = self.ranks, EXACT[self.dtype], self.floats
+        most = exact // (odd(n) if floats else n)
+        if most == 0:
+            raise ValueError(f"avg of {self.dtype} over {n} ranks has no exact result")
+        if not floats or not self.in_place or self.op != "all_reduce":
+            return Share.of(n, most, floats)
+        if exact // widest(n) >= n:
+            return Share.of(n, exact // widest(n), floats)
+        if odd(n) * widest(n) <= exact:
+            return Share.of(n, n, floats)
+        equal = 1 << (min(n, most).bit_length() - 1)
+        return Share.of(equal, equal, floats) if widest(n) <= exact else Share.of(n, most, floats)
 
     def input(self, rank: int, index: int) -> Number:
         """What `rank` holds at element `index` of its input, before any call."""
         noise = mix(index ^ mix(self.seed))
         turn = (rank + index) % self.ranks
-        width, spread = self.widths
-        if not self.reduces or self.reduce in ("min", "max"):
-            return self._number(mix(noise ^ rank) % min(EXACT[self.dtype], 1 << 20))
+        values = min(EXACT[self.dtype], 1 << 20)
+        if not self.reduces:
+            return self._number(mix(noise ^ rank) % values)
+        if self.reduce in ("min", "max"):
+            value = mix(noise ^ turn) % (values // 2)
+            return self._number(value + (values // 2 if (turn == 0) == (self.reduce == "max") else 0))
         if self.reduce == "prod":
-            return self._number(1 + (noise >> turn) % 2 if turn < 3 else 1)
-        if turn >= width:
-            return self._number(0)
-        value = 1 + ((noise + turn) & MASK) % spread
-        if self.reduce == "avg":
-            return self._number(self.ranks * value)
-        if self.grows and self.floats:
-            return float(value) * 2.0 ** -ROOM[self.dtype]
-        return self._number(value)
+            two = turn < TWOS.get(self.dtype, 100) and mix(noise ^ turn) % 2 == 0
+            return self._number(2 if two else 1 if self.dtype == "u8" else -1)
+        value = self.share.value(turn, noise) * (self.ranks if self.reduce == "avg" else 1)
+        if not self.floats:
+            return value
+        # n times a sum would leave the range of f16 otherwise.
+        room = ROOM[self.dtype] if self.grows else 6 if self.reduce == "avg" and self.dtype == "f16" else 0
+        return float(value) * 2.0 ** (-room - self.share.halvings(noise))
 
     def _number(self, value: int) -> Number:
         return float(value) if self.floats else value
@@ -120,22 +183,23 @@ class Pattern:
         """How many calls in a row give exact results from fresh inputs; `UNBOUNDED`: any number."""
         if not self.in_place or not self.reduces or self.reduce in ("min", "max"):
             return UNBOUNDED
-        width, spread = self.widths
-        largest, exact, n = float(width * spread), float(EXACT[self.dtype]), self.ranks
+        if self.reduce == "prod":
+            return 1
+        share, exact, n = self.share, EXACT[self.dtype], self.ranks
         if self.op == "all_reduce" and self.reduce == "avg":
-            return UNBOUNDED
-        if self.reduce in ("prod", "avg"):
+            return UNBOUNDED if not self.floats or share.digits * widest(n) <= exact else 1
+        if self.reduce == "avg":
             return 1
         if n == 1:
             return UNBOUNDED
         if self.op != "all_reduce":
-            return max(1, math.floor(exact / largest))
-        return 1 + int(max(0.0, self._growth(largest, exact)))
+            return max(1, exact // share.largest)
+        return 1 + int(max(0.0, self._growth()))
 
-    def _growth(self, largest: float, exact: float) -> float:
+    def _growth(self) -> float:
         """Calls after the first whose sums stay exact integers in their odd parts, and in the type's range."""
-        n = self.ranks
-        room = exact / (largest * (n - 1 if n % 2 == 0 else n))
+        n, share = self.ranks, self.share
+        room = EXACT[self.dtype] / (share.digits * widest(n))
 
         def by_digits(base: int) -> float:
             if room < 1.0:
@@ -144,7 +208,7 @@ class Pattern:
 
         if not self.floats:
             return by_digits(n)
-        exponents = TOP.get(self.dtype, 120.0) + ROOM[self.dtype] - math.log2(largest)
+        exponents = TOP.get(self.dtype, 120.0) + ROOM[self.dtype] - math.log2(share.largest)
         return min(by_digits(odd(n)), float(math.floor(exponents / math.log2(n))))
 
     def inputs(self, rank: int) -> list[Number]:

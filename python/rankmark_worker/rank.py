@@ -5,6 +5,7 @@ The coordinator decides how much is sampled; between the two clock readings of a
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,13 +16,19 @@ from .inject import parse
 from .process import peak_bytes, switches
 from .status import Hook, Slot, now_ns
 
-COMMANDS = ("Prepare", "Sample", "Check", "Probe", "Clocks", "Finish")
+COMMANDS = ("Prepare", "Sample", "Check", "Probe", "Clocks", "Observe", "Finish")
 PROBES = ("Canary", "Limit", "Arrivals", "Overhead", "Begin")
 
 START_AHEAD_NS = 50_000
 START_MARGIN = 4
 # Buffers up to so many bytes are checked twice, from other inputs: above, a check costs as much as many calls do.
 CHECKED_TWICE = 1 << 20
+
+
+# Comparing batches in the middle takes at most about this share of the time between two comparisons.
+MIDWAY_SHARE = 0.03
+# How many wrong elements a rank tells of; it counts all.
+TOLD = 8
 
 
 class Failure(Exception):
@@ -48,9 +55,38 @@ class WrongReport:
         """As the coordinator reads it."""
         return {"count": self.count, "compared": self.compared, "first": self.first}
 
+    def add(self, more: WrongReport) -> None:
+        """Adds what another comparison found."""
+        self.count += more.count
+        self.compared += more.compared
+        self.first += more.first[: max(0, TOLD - len(self.first))]
+
+
+@dataclass
+class Midway:
+    """Which batches in the middle of a case are compared: mirrors `suite::midway`."""
+
+    calls: int = 0
+    next: int = 0
+    ended_ns: int | None = None
+    report: WrongReport = field(default_factory=WrongReport)
+
+    def due(self, calls: int) -> bool:
+        """Whether what so many calls since the last refill left is to be compared now."""
+        return calls > 0 and self.calls + calls >= self.next
+
+    def until_next(self, begun_ns: int, ended_ns: int) -> int:
+        """Calls until the next comparison, after one that took from one time to the other."""
+        cost = (ended_ns - begun_ns) / MIDWAY_SHARE
+        if self.ended_ns is None:
+            return int(cost / 100.0)
+        return math.ceil(self.calls * cost / max(1, begun_ns - self.ended_ns))
+
 
 class Group(Protocol):
     """The ranks of the world, as the harness needs them for itself."""
+
+    size: int
 
     def barrier(self) -> None:
         """All ranks meet."""
@@ -100,6 +136,7 @@ class RankWork:
         self._case: Prepared | None = None
         self._checks = 1
         self._calls = 0
+        self._midway = Midway()
         self._missed_starts = 0
         self._start_ahead_ns: int | None = None
         # From what the clock of rank 0's host shows to what this one's does.
@@ -110,7 +147,7 @@ class RankWork:
         kind, content = variant(command)
         try:
             if kind == "Prepare":
-                return {"Ready": self._prepare(content)}
+                return {"Ready": self._prepare(content["case"], content["check"])}
             if kind == "Sample":
                 return {"Samples": self._sample(content)}
             if kind == "Check":
@@ -120,13 +157,15 @@ class RankWork:
             if kind == "Clocks":
                 self._there = translation(content[self._rank])
                 return {"Numbers": []}
+            if kind == "Observe":
+                return {"Finished": self._observe()}
             if kind == "Finish":
                 return {"Finished": self._finish()}
         except Failure as failure:
             return {"Failed": failure.message()}
         raise Departure(BROKEN, f"the control channel is broken: a command `{kind}` is not known here")
 
-    def _prepare(self, case: dict[str, Any]) -> dict[str, Any]:
+    def _prepare(self, case: dict[str, Any], check: bool) -> dict[str, Any]:
         self._case = None
         values = {"bytes_requested": case.get("bytes_requested"), **case["settings"], **case["parameters"]}
         texts = values.get("inject") or []
@@ -142,10 +181,10 @@ class RankWork:
         # What DistributedDataParallel does in a step, as far as others can see.
         self._hook.begin_case(values.get("op", "all_reduce"), injections)
         self._hook.corrupt = prepared.corrupt
-        self._case, self._missed_starts = prepared, 0
+        self._case, self._missed_starts, self._midway = prepared, 0, Midway()
         self._checks = 0 if prepared.steps else 1 + int(values.get("bytes", 0) <= CHECKED_TWICE)
         self._refill()
-        wrong = self._check()
+        wrong = self._check() if check else WrongReport()
         bound = 0 if prepared.max_calls >= 1 << 63 else prepared.max_calls
         # No work is told: the limit of the memory traffic is that of our own buffers, not of torch's.
         return {
@@ -155,6 +194,7 @@ class RankWork:
             "messages": prepared.messages,
             "steps": prepared.steps,
             "path": prepared.path,
+            "limits": [],
             "wrong": wrong.message(),
         }
 
@@ -165,6 +205,7 @@ class RankWork:
 
     def _refill(self) -> None:
         self._running().refill()
+        self._midway.calls += self._calls
         self._calls = 0
 
     def _call(self) -> None:
@@ -218,26 +259,37 @@ class RankWork:
 
     def _make_room(self, wanted: int) -> int:
         bound = self._running().max_calls
+        # What grows is compared at its end, before the refill; what stays the same after any call.
+        at_end = self._calls >= bound or bound >= 1 << 63
+        if at_end and self._checks > 0 and self._midway.due(self._calls):
+            self._look_midway()
         if self._calls >= bound:
             self._refill()
         return min(wanted, bound - self._calls)
 
+    def _look_midway(self) -> None:
+        """Compares what the batch that has just ended left, and refills. Collective."""
+        midway, begun = self._midway, now_ns()
+        midway.report.add(self._running().check(self._calls))
+        self._refill()
+        self._group.barrier()
+        midway.next = self._group.tell(midway.until_next(begun, now_ns()))
+        midway.calls, midway.ended_ns = 0, now_ns()
+
     def _check(self) -> WrongReport:
         """Checks what the last calls left; then, from fresh inputs and outputs, what one call does: a call that did
         nothing would leave the right result of the call before it."""
-        case, report = self._running(), WrongReport()
+        case, report = self._running(), self._midway.report
+        self._midway.report = WrongReport()
         if self._calls > 0:
             self._group.barrier()
-            report = case.check(self._calls)
+            report.add(case.check(self._calls))
         for _ in range(self._checks):
             self._refill()
             self._group.barrier()
             self._call()
             self._group.barrier()
-            fresh = case.check(self._calls)
-            report.count += fresh.count
-            report.compared += fresh.compared
-            report.first += fresh.first
+            report.add(case.check(self._calls))
         if self._checks > 0:
             self._refill()
         return report
@@ -246,9 +298,9 @@ class RankWork:
         if kind == "Canary":
             return self._canary()
         if kind == "Limit":
-            return [0.0]
+            return [0.0] * content["rounds"]
         if kind == "Arrivals":
-            return self._arrivals(content["operations"])
+            return self._arrivals(content["operations"], content.get("stagger_ns", 0))
         if kind == "Overhead":
             return self._overhead()
         if kind == "Begin":
@@ -266,14 +318,16 @@ class RankWork:
             bursts.append((now_ns() - begin) / 5)
         return [statistics.median(bursts), *switches()]
 
-    def _arrivals(self, operations: int) -> list[float]:
+    def _arrivals(self, operations: int, stagger_ns: int) -> list[float]:
         spans: list[int] = []
         self._hook.spans = spans
         left = operations
         while left > 0:
             batch = self._make_room(left)
             self._group.barrier()
-            for _ in range(batch):
+            for operation in range(operations - left, operations - left + batch):
+                if stagger_ns > 0 and operation % self._group.size == self._rank:
+                    _pause(stagger_ns)
                 self._call()
             left -= batch
         self._hook.spans = None
@@ -295,11 +349,15 @@ class RankWork:
             bursts.append((now_ns() - begin) / 1000)
         return [float(statistics.median(empty)), float(statistics.median(bursts))]
 
-    def _finish(self) -> dict[str, Any]:
+    def _observe(self) -> dict[str, Any]:
         details = self._case.details() if self._case is not None else {}
-        self._case = None
         observed = {"peak_bytes": peak_bytes(), "operations": self._hook.count, "details": details}
         return {**observed, "missed_starts": self._missed_starts}
+
+    def _finish(self) -> dict[str, Any]:
+        observed = self._observe()
+        self._case = None
+        return observed
 
 
 def translation(fit: dict[str, Any] | None) -> Callable[[int], int]:
@@ -309,6 +367,13 @@ def translation(fit: dict[str, Any] | None) -> Callable[[int], int]:
         return lambda here_ns: here_ns
     start, offset, slope = int(fit["from_ns"]), int(fit["offset_ns"]), float(fit["slope"])
     return lambda here_ns: here_ns + offset + round(slope * (here_ns - start))
+
+
+def _pause(ns: int) -> None:
+    """Lets time pass without giving the core up: a rank that sleeps would come late by much more."""
+    until = now_ns() + ns
+    while now_ns() < until:
+        pass
 
 
 def _nothing() -> None:

@@ -189,6 +189,7 @@ class Training:
         return {
             "loss_bits": [struct.unpack("<Q", struct.pack("<d", loss))[0] for loss in self.losses],
             "phases": phases,
+            "communication_s": [lap["communication"] for lap in self.laps] if self.replicas.told else [],
             "cpu_s": self.cpu_ns / 1e9,
             "threads": self.threads,
             "base_bytes": self.base_bytes,

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rankmark_worker import auth, channel, status
 from rankmark_worker.inject import parse
-from rankmark_worker.rank import Failure, RankWork, WrongReport, translation
+from rankmark_worker.rank import Failure, Midway, RankWork, WrongReport, translation
 
 SECRET = bytes([7]) * 32
 
@@ -172,6 +172,8 @@ class Hooks(unittest.TestCase):
 class Alone:
     """A group of one."""
 
+    size = 1
+
     def barrier(self) -> None:
         pass
 
@@ -215,7 +217,7 @@ class Obeying(unittest.TestCase):
 
     def prepare(self, **values: Any) -> dict[str, Any]:
         case = {"benchmark": "collective", "settings": {}, "parameters": {"op": "barrier", **values}}
-        return self.work.obey({"Prepare": case})
+        return self.work.obey({"Prepare": {"case": case, "check": True}})
 
     def test_samples_never_leave_the_exact_range(self) -> None:
         ready = self.prepare()["Ready"]
@@ -238,6 +240,8 @@ class Obeying(unittest.TestCase):
         self.work.obey({"Sample": {"mode": "streaming", "samples": 3, "calls": 1}})
         checked = self.work.obey("Check")["Checked"]
         self.assertEqual((checked["count"], checked["compared"], self.case.held), (0, 1, 3))
+        seen = self.work.obey("Observe")["Finished"]
+        self.assertEqual((seen["operations"], seen["details"]), (3, {"held": 3}))
         finished = self.work.obey("Finish")["Finished"]
         self.assertEqual((finished["operations"], finished["details"]), (3, {"held": 3}))
         self.prepare()
@@ -247,6 +251,24 @@ class Obeying(unittest.TestCase):
     def test_wrong_elements_are_counted(self) -> None:
         ready = self.prepare(inject="wrong:rank=0,at=1,every=0")["Ready"]
         self.assertEqual(ready["wrong"]["count"], 100)
+
+    def test_a_wrong_element_in_the_middle_is_counted(self) -> None:
+        # Operations 0 and 1 are checked; 2 to 4 are the first batch, and what comes after hides it.
+        self.prepare(inject="wrong:rank=0,at=4,every=0")
+        self.work.obey({"Sample": {"mode": "streaming", "samples": 1, "calls": 6}})
+        self.assertEqual(self.work.obey("Check")["Checked"]["count"], 100)
+        self.assertEqual(self.work.obey("Check")["Checked"]["count"], 0)
+
+    def test_comparing_takes_a_small_share_of_the_time(self) -> None:
+        midway = Midway(calls=400, ended_ns=1_000)
+        self.assertEqual(midway.until_next(101_000, 107_000), 800)
+        midway.next = 800
+        self.assertEqual((midway.due(399), midway.due(400), midway.due(0)), (False, True, False))
+
+    def test_ranks_come_late_where_that_is_asked(self) -> None:
+        self.prepare()
+        spans = self.work.obey({"Probe": {"Arrivals": {"operations": 2, "stagger_ns": 100_000}}})["Numbers"]
+        self.assertGreater(spans[2] - spans[1], 100_000)
 
     def test_starts_are_translated_to_the_clock_here(self) -> None:
         fit = {"from_ns": 1_000, "until_ns": 5_000, "offset_ns": -300, "slope": 0.25, "residual_ns": 1.0, "growth": 0.0}
@@ -262,7 +284,8 @@ class Obeying(unittest.TestCase):
 
     def test_what_cannot_be_obeyed_is_said(self) -> None:
         self.assertEqual(self.work.obey("Check"), {"Failed": {"message": "no case is prepared", "lacking": False}})
-        failed = self.work.obey({"Prepare": {"benchmark": "training", "settings": {}, "parameters": {}}})
+        case = {"benchmark": "training", "settings": {}, "parameters": {}}
+        failed = self.work.obey({"Prepare": {"case": case, "check": True}})
         self.assertTrue(failed["Failed"]["lacking"])
         with self.assertRaisesRegex(channel.Departure, "a command `Sing` is not known here"):
             self.work.obey("Sing")

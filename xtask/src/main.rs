@@ -1,11 +1,13 @@
 //! Chores of this repository, run as `cargo xtask COMMAND`. Part of no product; knows the repository, never Rankmark.
 //!
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
-//! passed, failed and was skipped; `stream`, `counts` and `install` serve them.
+//! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
+//! is the proof of the intervals on a real machine.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 
 mod counts;
+mod coverage;
 mod install;
 mod ledger;
 mod python;
@@ -29,6 +31,8 @@ usage: cargo xtask COMMAND
         --no-install  never installs the small optional parts that tests use
         --package     only this crate (clippy, docs, tests); may be repeated
   tidy  crate edges, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
+  coverage [--runs N] [--records DIR]
+        equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md)
 
 The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing failed; 1: something did; 2: wrong usage.";
 
@@ -42,6 +46,10 @@ fn main() -> ExitCode {
             Err(problem) => wrong_usage(&problem),
         },
         ["tidy"] => passed(tidy::run(&root)),
+        ["coverage", options @ ..] => match coverage::Options::read(options) {
+            Ok(options) => passed(coverage::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

@@ -108,6 +108,13 @@ pub trait Communicator: Send {
     /// [`Error::Aborted`], a lost peer, ranks that disagree.
     fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool>;
 
+    /// Rank `peer`'s part of the allocation that `region` is this rank's part of, if this rank can reach it: from
+    /// [`Communicator::alloc`], where [`Capabilities::peer_view`] holds. It keeps the memory mapped, and is no buffer for
+    /// operations. The caller keeps out of it while operations run, and sees to it that no two ranks collide.
+    fn peer_view(&self, _region: &Arc<Region>, _peer: u32) -> Option<Arc<Region>> {
+        None
+    }
+
     /// A communicator of the ranks that give the same color, ordered by key, then by rank. Collective. None for ranks
     /// that give no color.
     ///

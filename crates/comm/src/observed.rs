@@ -141,6 +141,10 @@ impl Communicator for Observed {
         Ok(finished)
     }
 
+    fn peer_view(&self, region: &Arc<Region>, peer: u32) -> Option<Arc<Region>> {
+        self.inner.peer_view(region, peer)
+    }
+
     fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
         let child = self.inner.split(color, key)?;
         Ok(child.map(|child| Box::new(Self::new(child, self.hook.clone())) as Box<dyn Communicator>))

@@ -237,6 +237,10 @@ impl Communicator for Paced {
         Ok(true)
     }
 
+    fn peer_view(&self, region: &Arc<Region>, peer: u32) -> Option<Arc<Region>> {
+        self.inner.peer_view(region, peer)
+    }
+
     fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
         let child = self.inner.split(color, key)?;
         let paced = child.map(|child| Self::over(child, self.pace, self.abort.clone(), self.link.clone()));

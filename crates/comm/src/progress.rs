@@ -249,6 +249,10 @@ impl Communicator for Threaded {
         Ok(true)
     }
 
+    fn peer_view(&self, region: &Arc<Region>, peer: u32) -> Option<Arc<Region>> {
+        self.idle().ok()?.peer_view(region, peer)
+    }
+
     fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
         let child = self.idle()?.split(color, key)?;
         let threaded = child.map(|child| Self::new(child, self.shared.abort.clone(), &self.options)).transpose()?;

@@ -1,7 +1,7 @@
 //! The shared-memory backend: ranks of one host, as processes or threads.
 //!
-//! `flag`, `rounds` and `mail` are the protocols, over plain words; `area` says where those lie; `rendezvous`
-//! passes memory between processes; `regions` knows registered buffers; `plan` says what an operation moves, and
+//! `flag`, `rounds` and `mail` are the protocols, over plain words; `area` says where those lie; `parts` and `rendezvous`
+//! lay it out and pass it between processes; `regions` knows registered buffers; `plan` says what an operation moves, and
 //! `eager`, `direct`, `staged`, `cross` are the four ways to move it; `choice` chooses between them; `group` is a rank's
 //! end; `kernels` are the loops; `open` joins, allocates and splits.
 
@@ -17,6 +17,7 @@ mod kernels;
 mod mail;
 mod near;
 mod open;
+mod parts;
 mod plan;
 mod regions;
 mod rendezvous;
@@ -54,8 +55,8 @@ impl Backend for Shm {
     }
 
     fn group_bytes(&self, ranks: u32) -> u64 {
-        let control = area::Area::bytes(0, ranks as usize);
-        control.next_multiple_of(if control >= device::HUGE_PAGE { device::HUGE_PAGE } else { device::PAGE }) as u64
+        let parts = parts::Parts::of(&[0], area::Order::of(ranks as usize, false).bytes);
+        parts.map_or(u64::MAX, |parts| parts.bytes())
     }
 
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -53,21 +54,19 @@ impl Arena {
         if crate::available_memory().is_some_and(|available| len as u64 > available) {
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
-        let file = memfd(len)?;
-        let mapping;
-        if huge {
-            // One small page in each huge one, and then the collapse, which fills the rest with zeros: half the work of
-            // filling small pages first and copying them.
-            for offset in (0..len).step_by(HUGE_PAGE) {
-                allocate(file.as_fd(), offset, PAGE)?;
-            }
-            mapping = SharedMapping::of(file.as_fd())?;
-            mapping.collapse();
-            allocate(file.as_fd(), 0, len)?;
-        } else {
-            allocate(file.as_fd(), 0, len)?;
-            mapping = SharedMapping::of(file.as_fd())?;
-        }
+        let arena = Self::reserve(len)?;
+        arena.mapping.provide(arena.file(), 0..len, len)?;
+        Ok(arena)
+    }
+
+    /// The same without pages, which each process that maps it gives to its part ([`SharedMapping::provide`]) before anybody
+    /// touches it.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn reserve(len: usize) -> io::Result<Self> {
+        let file = memfd(len.next_multiple_of(PAGE))?;
+        let mapping = SharedMapping::of(file.as_fd())?;
         Ok(Self { file, mapping })
     }
 
@@ -162,6 +161,28 @@ impl SharedMapping {
         self.len == 0
     }
 
+    /// Puts zeroed pages behind whole pages of the file that this maps: huge ones behind its first `huge` bytes, if
+    /// these are whole huge pages and the kernel lets it. They lie near the core of the calling thread. Small ones are filled
+    /// with zeros when they are first touched, huge ones at once.
+    ///
+    /// # Errors
+    /// When the system has not so many.
+    pub fn provide(&self, file: BorrowedFd<'_>, range: Range<usize>, huge: usize) -> io::Result<()> {
+        if range.end > self.len {
+            return Err(io::Error::from_raw_os_error(libc::EFBIG));
+        }
+        let hot = range.start..range.start + huge.min(range.len());
+        if [hot.start, hot.end].iter().all(|at| at.is_multiple_of(HUGE_PAGE)) && !hot.is_empty() {
+            // One small page in each huge one, and then the collapse, which fills the rest with zeros: half the work of
+            // filling small pages first and copying them.
+            for offset in hot.clone().step_by(HUGE_PAGE) {
+                allocate(file, offset, PAGE)?;
+            }
+            self.collapse(&hot);
+        }
+        allocate(file, range.start, range.len())
+    }
+
     /// Maps every page now, so that no timed access takes a page fault. Advice: a kernel that cannot leaves it to the
     /// first access.
     pub fn populate(&self) {
@@ -182,11 +203,12 @@ impl SharedMapping {
 
     /// Asks for huge pages at once: the usual settings for shared memory (`never`, `advise`) leave small pages there.
     /// Advice: small pages are slower (4-9%) and just as right.
-    fn collapse(&self) {
-        // SAFETY: the range is this mapping; neither advice changes its content.
+    fn collapse(&self, range: &Range<usize>) {
+        // SAFETY: the range lies in this mapping, as `provide` has checked; neither advice changes its content.
         unsafe {
-            libc::madvise(self.base.as_ptr().cast(), self.len, libc::MADV_HUGEPAGE);
-            libc::madvise(self.base.as_ptr().cast(), self.len, MADV_COLLAPSE);
+            let begin = self.base.as_ptr().add(range.start).cast();
+            libc::madvise(begin, range.len(), libc::MADV_HUGEPAGE);
+            libc::madvise(begin, range.len(), MADV_COLLAPSE);
         }
     }
 }
@@ -274,6 +296,26 @@ mod tests {
             // SAFETY: inside the mapping, which only this test uses.
             assert_eq!(unsafe { mapping.base().add(offset).read() }, 0);
         }
+    }
+
+    #[test]
+    fn each_part_of_a_reserved_arena_gets_pages_of_its_own() {
+        let arena = Arena::reserve(6 << 20).unwrap();
+        let blocks = || {
+            // SAFETY: `stat` is plain data that the call fills; the arena owns the descriptor.
+            unsafe {
+                let mut stat: libc::stat = std::mem::zeroed();
+                assert_eq!(libc::fstat(arena.file().as_raw_fd(), &raw mut stat), 0);
+                stat.st_blocks as usize * 512
+            }
+        };
+        assert_eq!(blocks(), 0, "nothing is allocated");
+        let mapping = SharedMapping::of(arena.file()).unwrap();
+        mapping.provide(arena.file(), 2 << 20..4 << 20, 2 << 20).unwrap();
+        assert_eq!(blocks(), 2 << 20);
+        mapping.provide(arena.file(), 8192..16384, 0).unwrap();
+        assert_eq!(blocks(), (2 << 20) + 8192);
+        assert!(mapping.provide(arena.file(), 4 << 20..8 << 20, 0).is_err(), "beyond its end");
     }
 
     #[test]

@@ -142,6 +142,15 @@ impl Slice {
         inside.then(|| Slice { region: self.region.clone(), offset: self.offset + offset, len })
     }
 
+    /// Moves this part to another place of its region; false, and nothing done, where it does not lie inside there.
+    pub fn move_to(&mut self, offset: usize) -> bool {
+        let inside = offset.checked_add(self.len).is_some_and(|end| end <= self.region.len);
+        if inside {
+            self.offset = offset;
+        }
+        inside
+    }
+
     /// Whether the two share a byte.
     pub fn overlaps(&self, other: &Slice) -> bool {
         let (a, b) = (self.ptr() as usize, other.ptr() as usize);
@@ -236,6 +245,14 @@ mod tests {
                 unsafe { region.base().add(mapped - 1).write(1) };
             }
         }
+    }
+
+    #[test]
+    fn a_part_moves_only_within_its_region() {
+        let region = Region::host(100).unwrap();
+        let mut part = region.slice(10, 40).unwrap();
+        assert!(part.move_to(60) && !part.move_to(61) && !part.move_to(usize::MAX));
+        assert_eq!((part.offset(), part.len()), (60, 40));
     }
 
     #[test]

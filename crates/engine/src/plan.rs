@@ -3,8 +3,11 @@
 //! Buffers of a step are placed greedily by size, largest first, each at the lowest place that no buffer alive at the
 //! same time holds (Pisarchyk and Lee, arXiv 2001.03288, "greedy by size").
 
+mod occupancy;
+
 use std::collections::BTreeMap;
 
+use self::occupancy::Occupancy;
 use crate::buffer::{Category, Lifetime};
 use crate::program::{Instruction, Program};
 
@@ -81,27 +84,15 @@ fn stretch(program: &Program, lives: &[Option<(usize, usize)>], places: &mut [Pl
     };
     let mut order: Vec<usize> = (0..program.buffers.len()).filter(of_step).collect();
     order.sort_by_key(|id| (std::cmp::Reverse(program.buffers[*id].bytes()), *id));
-    // (first, last, begin, end) of what is placed.
-    let mut placed: Vec<(usize, usize, usize, usize)> = Vec::new();
+    let moments = order.iter().filter_map(|id| lives[*id]).flat_map(|(first, last)| [first, last]).collect();
+    let mut occupancy = Occupancy::new(moments);
     let mut end = persistent;
     for id in order {
-        let (first, last) = lives[id].unwrap_or((0, 0));
+        let life = lives[id].unwrap_or((0, 0));
         let bytes = aligned(program.buffers[id].bytes());
-        let mut rivals: Vec<(usize, usize)> = placed
-            .iter()
-            .filter(|(from, to, _, _)| *from <= last && first <= *to)
-            .map(|(_, _, begin, end)| (*begin, *end))
-            .collect();
-        rivals.sort_unstable();
-        let mut at = persistent;
-        for (begin, stop) in rivals {
-            if at + bytes <= begin {
-                break;
-            }
-            at = at.max(stop);
-        }
+        let at = occupancy.lowest(persistent, bytes, life);
+        occupancy.take(at, at + bytes, life);
         places[id].offset = at;
-        placed.push((first, last, at, at + bytes));
         end = end.max(at + bytes);
     }
     end

@@ -9,7 +9,9 @@ use trace::Clock;
 
 use crate::connection::{Connection, Lost};
 use crate::control::{FromRank, Nonce, ToRank};
+use crate::interrupt;
 use crate::member::Member;
+use crate::placement::host_name;
 use crate::poll::{Interest, PollSet};
 use crate::status::StatusPage;
 
@@ -46,6 +48,11 @@ impl Post {
     /// One that has proved itself.
     pub(crate) fn new(pid: u32, host: String, connection: Connection) -> Self {
         Self { pid, host, connection, lost: None, clock: ClockReadings::default(), asked: 0 }
+    }
+
+    /// "this host", "on node-b".
+    pub(crate) fn place(&self) -> String {
+        if self.host == host_name() { "this host".to_owned() } else { format!("on {}", self.host) }
     }
 
     /// Reads its host's clock anew. What it says beside that goes to `heard`.
@@ -157,7 +164,7 @@ impl Away {
                 post.lost = heard.err();
             }
             for message in self.inbox.drain(..) {
-                take(message, &self.world, member, page, *number);
+                take(message, &self.world, member, page, post);
             }
             // Of a rank of this host the kernel tells.
             if let Some(lost) = post.lost.as_ref().filter(|_| *abroad) {
@@ -179,7 +186,7 @@ impl Away {
             let index = known.unwrap_or_else(|| {
                 post.read_clock(&mut self.inbox);
                 for message in self.inbox.drain(..) {
-                    take(message, &self.world, member, page, *number);
+                    take(message, &self.world, member, page, post);
                 }
                 clocks.hosts.push(HostClock { host: post.host.clone(), fit: post.clock.fit() });
                 clocks.hosts.len() - 1
@@ -204,13 +211,14 @@ impl Away {
 }
 
 /// One message of a post. What is told of an earlier world is late, and does not count.
-fn take(message: FromRank, of: &Nonce, member: &mut Member, page: &StatusPage, rank: u32) {
+fn take(message: FromRank, of: &Nonce, member: &mut Member, page: &StatusPage, post: &Post) {
     match message {
         FromRank::Shows { world, words, stopped } if world == *of => {
-            page.slot(rank).mirror(words);
+            page.slot(member.rank()).mirror(words);
             member.tell_stopped(stopped);
         }
         FromRank::Ended { world, pid, exit } if world == *of => member.tell_end(pid, exit),
+        FromRank::LauncherEnded(title) => interrupt::stop(crate::adopted::launcher_ended(&title, &post.place())),
         _ => {}
     }
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use crate::output::Output;
 use crate::poll::{Interest, PollSet};
 use crate::process::{Exit, Process};
+use crate::verdict::signal_name;
 
 /// After a launcher has ended: so long ranks that it started have to show what they died of.
 const SETTLING: Duration = Duration::from_millis(200);
@@ -80,6 +81,11 @@ impl Launcher {
         self.process.known_exit().is_some()
     }
 
+    /// Whether a signal ended it.
+    pub(crate) fn was_killed(&self) -> bool {
+        matches!(self.process.known_exit(), Some(Exit::Signal(_)))
+    }
+
     /// When its end, if it has ended, counts as news.
     pub(crate) fn settled(&self) -> Option<Instant> {
         self.ended_at.map(|at| at + SETTLING)
@@ -89,11 +95,11 @@ impl Launcher {
     pub(crate) fn ending(&self) -> String {
         let how = match self.process.known_exit() {
             Some(Exit::Code(code)) => format!("ended with code {code}"),
-            Some(Exit::Signal(signal)) => format!("died of signal {signal}"),
+            Some(Exit::Signal(signal)) => format!("died of signal {signal} ({})", signal_name(signal)),
             Some(Exit::Unknown) | None => "ended".to_owned(),
         };
         let words = self.last_words().map_or(String::new(), |words| format!("; {words}"));
-        format!("{} {how} while ranks were needed{words}", self.name)
+        format!("{} (pid {}, this host) {how} while ranks were needed{words}", self.name, self.pid())
     }
 
     /// "mpirun says: ...", in the lines that tell of an end where there are any; None where it said nothing.

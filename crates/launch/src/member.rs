@@ -113,6 +113,11 @@ impl Member {
         Self { host: Some(host), ..Self::launched(rank) }
     }
 
+    /// Which rank it is.
+    pub(crate) fn rank(&self) -> u32 {
+        self.rank
+    }
+
     /// Its process number; zero while it is not known.
     pub(crate) fn pid(&self) -> u32 {
         self.process.as_ref().map_or(self.told.pid, Process::pid)
@@ -208,7 +213,11 @@ impl Member {
     fn take(&mut self, message: FromRank) {
         let unasked = self.answer.is_some() || self.exchange.is_some();
         match message {
-            FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } | FromRank::Clock { .. } => {
+            FromRank::Here(_)
+            | FromRank::Shows { .. }
+            | FromRank::Ended { .. }
+            | FromRank::Clock { .. }
+            | FromRank::LauncherEnded(_) => {
                 self.lost = Some(Lost::Broken("it sent what only the process that keeps it may".to_owned()));
             }
             _ if unasked => self.lost = Some(Lost::Broken("it sent what it was not asked for".to_owned())),

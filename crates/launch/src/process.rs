@@ -122,7 +122,8 @@ impl Process {
         self.signal(libc::SIGTERM);
     }
 
-    fn signal(&self, signal: libc::c_int) {
+    /// Sends it a signal; to one that has ended there is nothing to send.
+    pub(crate) fn signal(&self, signal: libc::c_int) {
         let none: *const libc::siginfo_t = std::ptr::null();
         // SAFETY: a plain system call on an open pidfd.
         unsafe {

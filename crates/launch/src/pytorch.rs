@@ -111,6 +111,9 @@ pub(crate) fn become_python(
     let mut command = Command::new(&path);
     command.arg("-c").arg(BOOT).arg(argument(rank, invitation.as_raw_fd(), status.as_raw_fd()));
     command.arg(package.as_raw_fd().to_string());
+    // What `-P` says, for what this Python starts, too. Pythons before 3.11 know neither, and would refuse the option: the
+    // first lines of the boot file do the same.
+    command.env(SAFE_PATH, "1");
     // gloo would take the address that the host's own name stands for, which is loopback on many.
     if let Some(interface) = across.and_then(reach::toward)
         && environment(GLOO_INTERFACE).is_none()
@@ -119,6 +122,9 @@ pub(crate) fn become_python(
     }
     failed(&format!("starting {}", path.display()), command.exec())
 }
+
+/// Keeps Python from looking for modules in the working folder.
+const SAFE_PATH: &str = "PYTHONSAFEPATH";
 
 /// By which interface gloo reaches other hosts.
 const GLOO_INTERFACE: &str = "GLOO_SOCKET_IFNAME";

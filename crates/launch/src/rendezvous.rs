@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
 use crate::control::{
-    Answer, Challenge, Decoder, Hello, MAX_HANDSHAKE, Nonce, PROTOCOL, Role, Secret, ToRank, encode, read, write,
+    Answer, Challenge, Decoder, Distrust, Hello, MAX_HANDSHAKE, Nonce, PROTOCOL, Role, Secret, ToRank, encode, read,
+    write,
 };
 use crate::poll::{Interest, PollSet};
 use crate::reach::notice_silence;
@@ -24,12 +25,17 @@ pub(crate) const HANDSHAKE_LIMIT: Duration = Duration::from_secs(2);
 /// Connections taken at once before those that are there get their turn: a flood must not starve them.
 const TAKEN_AT_ONCE: usize = 16;
 
+/// Peers with another secret of which is told.
+const STRANGERS: usize = 16;
+
 /// The listening socket of one world, and the peers that have not proved themselves yet.
 pub(crate) struct Rendezvous {
     listener: TcpListener,
     secret: Secret,
     joined: Vec<bool>,
     pending: VecDeque<Pending>,
+    /// What peers with another secret said of themselves, which proves nothing.
+    strangers: Vec<Hello>,
     /// Where the listener and the pending peers stand in the current wait.
     first: usize,
 }
@@ -74,7 +80,8 @@ impl Rendezvous {
         if unsafe { libc::listen(listener.as_raw_fd(), 4096) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { listener, secret, joined: vec![false; size as usize], pending: VecDeque::new(), first: 0 })
+        let (joined, pending, strangers) = (vec![false; size as usize], VecDeque::new(), Vec::new());
+        Ok(Self { listener, secret, joined, pending, strangers, first: 0 })
     }
 
     /// Where ranks connect to.
@@ -88,6 +95,18 @@ impl Rendezvous {
     /// Whether every rank has joined.
     pub(crate) fn is_complete(&self) -> bool {
         self.joined.iter().all(|joined| *joined)
+    }
+
+    /// Peers that came with another secret, by what they said of themselves: the first of each rank.
+    pub(crate) fn strangers(&self) -> &[Hello] {
+        &self.strangers
+    }
+
+    fn remember(&mut self, hello: Hello) {
+        let known = self.strangers.iter().any(|stranger| stranger.rank == hello.rank);
+        if !known && self.strangers.len() < STRANGERS && (hello.rank as usize) < self.joined.len() {
+            self.strangers.push(hello);
+        }
     }
 
     /// Peers that may be on their way to prove themselves at once.
@@ -195,8 +214,13 @@ impl Rendezvous {
         match pending.stage {
             Stage::Hello => self.challenge(pending, bytes).map_or(Turn::Dropped, Turn::Waits),
             Stage::Answer { hello, bytes: presented, nonce } => {
-                let Ok(answer) = read::<Answer>(&bytes) else { return Turn::Dropped };
-                if !self.secret.verifies(&answer.proof, Role::Rank, &presented, &nonce) {
+                let answer = read::<Answer>(&bytes).ok();
+                let distrusted = || read::<Distrust>(&bytes).is_ok_and(|word| word.another_secret);
+                let proved = |answer: &Answer| self.secret.verifies(&answer.proof, Role::Rank, &presented, &nonce);
+                if !answer.as_ref().is_some_and(proved) {
+                    if answer.is_some() || distrusted() {
+                        self.remember(hello);
+                    }
                     return Turn::Dropped;
                 }
                 let session = self.secret.session(Role::Coordinator, &presented, &nonce);

@@ -142,6 +142,9 @@ impl ProcessWorld {
             if let Some(signal) = interrupt::requested() {
                 return Err(self.end(Occasion::Interrupted(signal)));
             }
+            if let Some(why) = interrupt::stopped() {
+                return Err(self.end_for(why));
+            }
             if let Some(how) = self.launcher_is_gone() {
                 return Err(self.end_for(how));
             }
@@ -190,9 +193,13 @@ impl ProcessWorld {
         Ok(())
     }
 
-    /// How the launcher ended, if it has, and no rank's end explains it.
+    /// How the launcher ended, if it has, and no rank's end explains it. One that a signal ended needs no explanation:
+    /// its ranks end because of it, and not the other way round.
     fn launcher_is_gone(&self) -> Option<String> {
         let launcher = self.launcher.as_ref()?;
+        if launcher.was_killed() {
+            return Some(launcher.ending());
+        }
         let explained = self.members.iter().any(|member| member.has_ended() || member.is_lost());
         let settled = launcher.settled().is_some_and(|settled| Instant::now() >= settled);
         (settled && !explained).then(|| launcher.ending())
@@ -343,8 +350,13 @@ impl World for ProcessWorld {
             return Err(verdict.clone());
         }
         match command {
-            Command::Prepare(case) => self.bytes = case.whole("bytes").map(Bytes),
-            Command::Finish | Command::Sample(_) | Command::Check | Command::Probe(_) | Command::Clocks(_) => {}
+            Command::Prepare { case, .. } => self.bytes = case.whole("bytes").map(Bytes),
+            Command::Observe
+            | Command::Finish
+            | Command::Sample(_)
+            | Command::Check
+            | Command::Probe(_)
+            | Command::Clocks(_) => {}
         }
         self.begin(Phase::Command(name(command)));
         let payload = match write(&ToRank::Command(Box::new(command.clone()))) {
@@ -387,11 +399,12 @@ impl Drop for ProcessWorld {
 /// A command's name in messages.
 const fn name(command: &Command) -> &'static str {
     match command {
-        Command::Prepare(_) => "prepare",
+        Command::Prepare { .. } => "prepare",
         Command::Sample(_) => "sample",
         Command::Check => "check",
         Command::Probe(_) => "probe",
         Command::Clocks(_) => "clocks",
+        Command::Observe => "observe",
         Command::Finish => "finish",
     }
 }

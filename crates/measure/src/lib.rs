@@ -1,9 +1,10 @@
 //! Sampling: how a case becomes numbers that can be defended. The loop lives in the coordinator; ranks only obey.
 //!
-//! `world` is the contract between the coordinator and its ranks, `timing` the rank's timed loops, `case` the
-//! coordinator's loop, `result` what it makes of the samples; `canary` and `straggler` doubt them; `clock` compares the
+//! `world` is the contract between the coordinator and its ranks, `timing` the rank's timed loops, `case` a case over its
+//! trials, `visit` one of them, `result` what the coordinator makes of them; `canary` and `straggler` doubt them; `clock` compares the
 //! clocks of hosts. Never starts a process (`launch`), never knows what an operation is (`suite`).
 
+mod barrier;
 mod canary;
 mod case;
 mod clock;
@@ -13,15 +14,19 @@ mod settings;
 mod straggler;
 mod timing;
 mod topology;
+mod trial;
+mod visit;
 mod world;
 
+pub use barrier::{Early, Exits};
 pub use canary::{Canary, SystemCounters};
-pub use case::{Launch, Progress, launch_case};
+pub use case::{CaseRun, Progress, Round, Sampling, StopReason, align};
 pub use clock::{ClockDoubt, ClockFit, ClockReadings, Clocks, HostClock, LARGEST_DRIFT, RoundTrip, apart_ns};
-pub use result::{Circumstances, case_line, limit_s};
+pub use result::{Circumstances, case_line, conclude, limit_share};
 pub use settings::{MAX_SAMPLES, Settings};
 pub use straggler::{Straggler, straggler};
 pub use timing::{AgreedStart, Taken, Timed, take};
+pub use trial::{LimitTime, Trial};
 pub use world::{
     Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Samples, Starter, Verdict, VerdictKind,
     World, WorldSpec, WrongReport,

@@ -38,6 +38,11 @@ pub fn processors(numbers: &[u32]) -> Vec<Processor> {
     topology::processors(Path::new("/sys/devices/system/cpu"), numbers)
 }
 
+/// Bytes of the last-level caches that these processors have, each counted once; None where the system does not tell.
+pub fn last_level_bytes(numbers: &[u32]) -> Option<u64> {
+    topology::last_level_bytes(Path::new("/sys/devices/system/cpu"), numbers)
+}
+
 /// Bytes that can be allocated now: what the kernel calls available, within the container's limit.
 pub fn available_memory() -> Option<u64> {
     let free = meminfo("MemAvailable")?;

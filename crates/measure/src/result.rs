@@ -1,11 +1,12 @@
-//! From what launches gave to the case line: times, intervals, wrong elements, doubts.
+//! From what trials gave to the case line: times, intervals, wrong elements, doubts.
 
-use record::{Case, CaseLine, Caveat, TimeSummary, WrongElement};
-use stats::{StopReason, hierarchical_interval, median, median_interval, quantile, sorted};
+use record::{CaseLine, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
+use serde_json::Value;
+use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
 
 use crate::straggler::{Straggler, straggler};
-use crate::{Launch, Settings};
+use crate::{CaseRun, Trial, barrier};
 
 /// Wrong elements that a case line names.
 const TOLD: usize = 16;
@@ -15,10 +16,16 @@ const STARTS_APART: f64 = 0.1;
 const CLEARLY: f64 = 0.1;
 /// A drift of less than this over the case is nobody's concern.
 const DRIFT: f64 = 0.05;
-/// Samples that a drift is looked for in, at least: fewer cannot tell a trend from correlated noise.
+/// Samples of a single trial that a drift is looked for in, at least: fewer cannot tell a trend from correlated noise.
 const DRIFT_SAMPLES: usize = 100;
+/// Six trials are to span so many seconds.
+const SPAN_S: f64 = 8.0;
+/// A mean that differs from the median by more than this share is told.
+const MEAN_DIFFERS: f64 = 0.2;
+/// A share of the limit that may lie beyond this is none.
+const BEYOND_LIMIT: f64 = 1.05;
 
-/// What is known of the run beside its launches.
+/// What is known of the run beside its trials.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// More ranks than cores.
@@ -27,39 +34,35 @@ pub struct Circumstances {
     pub simulated: bool,
     /// A container or a virtual machine takes processor time or clocks away in ways that times show.
     pub virtualised: bool,
-    /// Seed of the bootstrap.
-    pub seed: u64,
+    /// Whether further trials may follow.
+    pub open: bool,
 }
 
-/// The case line of these launches, without the benchmark's own metrics. `limit_s` comes beside it, for those.
-pub fn case_line(case: &Case, settings: &Settings, launches: &[Launch], about: Circumstances) -> CaseLine {
-    let mut line = CaseLine::unmeasured(case, Status::Ok, "");
+/// The case line of these trials, without the benchmark's own metrics and without what only the whole run tells
+/// ([`conclude`]).
+pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
+    let trials = &run.trials;
+    let mut line = CaseLine::unmeasured(&run.case, Status::Ok, "");
     line.reason = None;
     line.simulated = about.simulated;
-    let series: Vec<Vec<f64>> = launches.iter().map(Launch::series).collect();
-    line.time_s = time_summary(&series, about.seed);
-    line.samples = Some(series.iter().map(|launch| launch.len() as u64).sum());
-    line.calls_per_sample = launches.last().map(|launch| u64::from(launch.calls));
-    line.launches = Some(launches.len() as u32);
-    line.per_rank_median_s = Some(per_rank(launches));
-    if let [_, _, ..] = series.as_slice() {
-        line.per_launch_median_s = series.iter().map(|launch| median(launch)).collect();
-    }
-    line.clocks = launches.last().map(|launch| launch.clocks.clone()).unwrap_or_default();
-    let apart = launches.iter().filter_map(|launch| launch.starts_apart_ns).reduce(f64::max);
+    let series: Vec<Vec<f64>> = trials.iter().map(Trial::series).collect();
+    let interval = !run.settings.quick && !run.settings.exact;
+    line.time_s = time_summary(&series, interval);
+    line.samples = Some(series.iter().map(|trial| trial.len() as u64).sum());
+    line.calls_per_sample = trials.last().map(|trial| u64::from(trial.calls));
+    line.trials = Some(trials.len() as u32);
+    line.span_s = trials.last().map(|trial| trial.span_s);
+    line.worlds = worlds(trials);
+    line.per_rank_median_s = Some(per_rank(trials));
+    let measured = trials.iter().zip(&series).filter(|(_, series)| !series.is_empty());
+    (line.trial_round, line.trial_median_s) = measured.map(|(trial, series)| (trial.round, median(series))).unzip();
+    line.limit = limit(run);
+    line.clocks = trials.last().map(|trial| trial.clocks.clone()).unwrap_or_default();
+    let apart = trials.iter().filter_map(|trial| trial.starts_apart_ns).reduce(f64::max);
     line.starts_apart_s = apart.map(|ns| ns / 1e9);
-    set_wrong(case, &mut line, launches);
-    // Where ranks may run ahead of each other, or wait for a core, being last means nothing.
-    let tells = case.word::<Collective>("op").is_some_and(Collective::synchronises) && !about.oversubscribed;
-    let late = |launch: &Launch| {
-        straggler(&launch.arrivals).filter(|slow| launch.arrivals_apart_ns < CLEARLY * slow.wait_s * 1e9)
-    };
-    let slow = launches.iter().find_map(late).filter(|_| tells);
-    line.caveats = caveats(case, settings, launches, &series, slow.as_ref(), about);
-    let vague = line.starts_apart_s.zip(line.time_s.as_ref());
-    if vague.is_some_and(|(apart, time)| apart > STARTS_APART * time.median) {
-        line.caveats.push(Caveat::StartsApart);
-    }
+    set_wrong(run, &mut line);
+    let slow = slow_rank(run, about);
+    line.caveats = caveats(run, &line, &series, slow.as_ref(), about);
     if let Some(slow) = slow.filter(|_| line.reason.is_none()) {
         line.metrics.insert("slow_rank".to_owned(), slow.rank.0.into());
         line.metrics.insert("slow_rank_wait_s".to_owned(), slow.wait_s.into());
@@ -67,46 +70,96 @@ pub fn case_line(case: &Case, settings: &Settings, launches: &[Launch], about: C
     line
 }
 
-/// Seconds of the bare memory traffic: the median of the launches', as the time is. Were it the fastest of all, one launch that
-/// met the machine at its quickest would make every other look slow, and the share would fall with the number of launches.
-pub fn limit_s(launches: &[Launch]) -> Option<f64> {
-    let limits: Vec<f64> = launches.iter().filter_map(|launch| launch.limit_s).collect();
-    (!limits.is_empty()).then(|| median(&limits))
+/// Adds to a line what only the whole run tells: the interval of what an equal run soon after shows. `correlation` is
+/// that of neighbouring trials, pooled over the run's cases.
+pub fn conclude(line: &mut CaseLine, correlation: Option<f64>) {
+    let again = correlation.and_then(|correlation| stats::again_interval(&line.trial_median_s, correlation));
+    if let Some(time) = line.time_s.as_mut().filter(|time| time.ci95.is_some()) {
+        // A case whose trials all took the same has a point either way.
+        time.ci95_again = again.or_else(|| time.ci95.filter(|[low, high]| low == high));
+    }
 }
 
-/// Times over all launches. The interval is that of the series of one launch, or of the bootstrap over several.
-fn time_summary(launches: &[Vec<f64>], seed: u64) -> Option<TimeSummary> {
-    let all = sorted(&launches.concat());
+fn worlds(trials: &[Trial]) -> Option<WorldUse> {
+    // The first trial's ranks are new in any case.
+    let later = trials.get(1..).filter(|later| !later.is_empty()).unwrap_or(trials);
+    let fresh = later.iter().filter(|trial| trial.fresh).count();
+    match fresh {
+        _ if trials.is_empty() => None,
+        0 => Some(WorldUse::Kept),
+        all if all == later.len() => Some(WorldUse::Fresh),
+        _ => Some(WorldUse::Mixed),
+    }
+}
+
+/// Times over all trials: each counts once, whatever the number of its samples.
+fn time_summary(trials: &[Vec<f64>], interval: bool) -> Option<TimeSummary> {
+    let all = sorted(&trials.concat());
     let (min, max) = (*all.first()?, *all.last()?);
-    let several = launches.len() > 1;
-    // With several launches the headline is the median of launch medians: each launch counts once.
-    let center = if several {
-        median(&launches.iter().filter(|launch| !launch.is_empty()).map(|launch| median(launch)).collect::<Vec<_>>())
-    } else {
-        quantile(&all, 0.5)
-    };
-    let interval = if several { hierarchical_interval(launches, seed) } else { median_interval(&launches[0]) };
-    // From six samples on, the smallest and the largest enclose the median with 1 - 2^-5 = 96.9% if independent.
-    let ci95 = interval.map_or([min, max], |interval| [interval.low, interval.high]);
+    let filled = || trials.iter().filter(|trial| !trial.is_empty());
+    let medians: Vec<f64> = filled().map(|trial| median(trial)).collect();
+    let means = filled().map(|trial| trial.iter().sum::<f64>() / trial.len() as f64);
+    let mean = means.sum::<f64>() / medians.len() as f64;
+    let ci95 = sign_interval(&medians).filter(|_| interval);
     let at = |p| quantile(&all, p);
-    Some(TimeSummary { median: center, ci95, p05: at(0.05), p50: at(0.5), p95: at(0.95), p99: at(0.99), min, max })
+    let (p05, p50, p95, p99) = (at(0.05), at(0.5), at(0.95), at(0.99));
+    Some(TimeSummary { median: median(&medians), ci95, ci95_again: None, mean, p05, p50, p95, p99, min, max })
 }
 
-/// Median of each rank's own samples, over all launches.
-fn per_rank(launches: &[Launch]) -> Vec<f64> {
-    let ranks = launches.iter().map(|launch| launch.samples.len()).max().unwrap_or(0);
+/// The limit by the loop that was fastest over its trials, and its share of the case's time in the same trials.
+fn limit(run: &CaseRun) -> Option<Limit> {
+    let timed = |variant: &str| -> (Vec<f64>, Vec<f64>) {
+        let of = |trial: &Trial| {
+            let time = trial.limits.iter().find(|limit| limit.variant == variant)?;
+            Some((time.seconds, trial.median()?))
+        };
+        run.trials.iter().filter_map(of).unzip()
+    };
+    let variants: Vec<&str> = run.trials.iter().flat_map(|trial| &trial.limits).map(|l| l.variant.as_str()).collect();
+    let best = variants.into_iter().min_by(|a, b| median(&timed(a).0).total_cmp(&median(&timed(b).0)))?;
+    let (limits, times) = timed(best);
+    let share = stats::paired_ratio(&limits, &times)?;
+    Some(Limit {
+        variant: best.to_owned(),
+        time_s: median(&limits),
+        ci95: sign_interval(&limits),
+        share: share.mid,
+        share_ci95: share.ends,
+    })
+}
+
+/// Whether a share of the limit can be told: not where it may lie well beyond the limit.
+fn is_share(limit: &Limit) -> bool {
+    limit.share_ci95.map_or(limit.share, |[_, high]| high) <= BEYOND_LIMIT
+}
+
+/// Median of each rank's own samples, over all trials.
+fn per_rank(trials: &[Trial]) -> Vec<f64> {
+    let ranks = trials.iter().map(|trial| trial.samples.len()).max().unwrap_or(0);
     let own = |rank: usize| {
-        let samples = launches.iter().flat_map(move |launch| {
-            let calls = f64::from(launch.calls.max(1));
-            launch.samples.get(rank).into_iter().flatten().map(move |ns| *ns as f64 / 1e9 / calls)
+        let samples = trials.iter().flat_map(move |trial| {
+            let calls = f64::from(trial.calls.max(1));
+            trial.samples.get(rank).into_iter().flatten().map(move |ns| *ns as f64 / 1e9 / calls)
         });
         samples.collect::<Vec<f64>>()
     };
     (0..ranks).map(own).filter(|samples| !samples.is_empty()).map(|samples| median(&samples)).collect()
 }
 
-fn set_wrong(case: &Case, line: &mut CaseLine, launches: &[Launch]) {
-    let reports = || launches.iter().flat_map(|launch| &launch.wrong);
+/// The rank that others wait for, by the arrivals of all trials.
+fn slow_rank(run: &CaseRun, about: Circumstances) -> Option<Straggler> {
+    // Where ranks may run ahead of each other, or wait for a core, being last means nothing.
+    let tells = run.case.word::<Collective>("op").is_some_and(Collective::synchronises) && !about.oversubscribed;
+    let looks: Vec<&[Vec<f64>]> = run.trials.iter().map(|trial| trial.arrivals.as_slice()).collect();
+    let apart = run.trials.iter().map(|trial| trial.arrivals_apart_ns).fold(0.0, f64::max);
+    straggler(&looks).filter(|slow| tells && apart < CLEARLY * slow.wait_s * 1e9)
+}
+
+fn set_wrong(run: &CaseRun, line: &mut CaseLine) {
+    if run.case.word("op") == Some(Collective::Barrier) {
+        return set_early(line, &barrier::together(run.trials.iter().map(|trial| &trial.exits)));
+    }
+    let reports = || run.trials.iter().flat_map(|trial| &trial.wrong);
     let count: u64 = reports().map(|report| report.count).sum();
     let mut first: Vec<WrongElement> = reports().flat_map(|report| report.first.iter().cloned()).collect();
     // The earliest evidence, before one rank's wrong element has spread to the others in later calls.
@@ -114,8 +167,7 @@ fn set_wrong(case: &Case, line: &mut CaseLine, launches: &[Launch]) {
     first.sort_by_key(|wrong| (wrong.rank, wrong.index));
     first.dedup();
     line.wrong = Some(count);
-    // A barrier alone leaves nothing to compare.
-    if reports().all(|report| report.compared == 0) && case.word("op") != Some(Collective::Barrier) {
+    if reports().all(|report| report.compared == 0) {
         line.status = Status::Failed;
         line.reason = Some("the check compared no element: nothing is known of the data".to_owned());
     }
@@ -124,6 +176,16 @@ fn set_wrong(case: &Case, line: &mut CaseLine, launches: &[Launch]) {
         line.reason = Some(about_wrong(count, &first, earliest.as_ref()));
     }
     line.wrong_elements = spread(first);
+}
+
+/// Of a barrier: no rank may leave before the last has entered. Where nothing could be compared, nothing is said.
+fn set_early(line: &mut CaseLine, exits: &barrier::Exits) {
+    line.wrong = exits.wrong();
+    if let Some(reason) = exits.reason() {
+        line.status = Status::Failed;
+        line.reason = Some(reason);
+        line.wrong_elements = exits.elements();
+    }
 }
 
 /// How many, on which ranks, and the earliest of them.
@@ -157,14 +219,13 @@ fn spread(first: Vec<WrongElement>) -> Vec<WrongElement> {
 }
 
 fn caveats(
-    case: &Case,
-    settings: &Settings,
-    launches: &[Launch],
+    run: &CaseRun,
+    line: &CaseLine,
     series: &[Vec<f64>],
     slow: Option<&Straggler>,
     about: Circumstances,
 ) -> Vec<Caveat> {
-    let mut found = case.caveats.clone();
+    let mut found = run.case.caveats.clone();
     let mut add = |condition: bool, caveat: Caveat| {
         if condition && !found.contains(&caveat) {
             found.push(caveat);
@@ -173,30 +234,69 @@ fn caveats(
     add(about.simulated, Caveat::Simulated);
     add(about.oversubscribed, Caveat::Oversubscribed);
     add(about.virtualised, Caveat::Virtualised);
-    add(case.number("pace_bandwidth").is_some(), Caveat::Paced);
-    let imprecise = |launch: &Launch| launch.stopped.is_some_and(|reason| reason != StopReason::Precise);
-    // Who asked to sample for the whole time did not ask for a precision.
-    add(!settings.soaks() && launches.iter().any(imprecise), Caveat::Imprecise);
-    add(launches.iter().any(|launch| !launch.steady), Caveat::Unsteady);
-    add(series.iter().any(|series| drifts(series)), Caveat::Drift);
-    add(launches.iter().any(|launch| launch.missed_starts > 0), Caveat::MissedStart);
+    add(run.case.number("pace_bandwidth").is_some(), Caveat::Paced);
+    let (short, wide, skewed) = (is_short(run, line), is_wide(run, line), is_skewed(line));
+    add(run.settings.quick, Caveat::QuickLook);
+    add(short && about.open, Caveat::Preliminary);
+    add(short && !about.open, Caveat::ShortSpan);
+    add(wide, Caveat::CiAboveTarget);
+    add(skewed, Caveat::MeanDiffers);
+    add(line.limit.as_ref().is_some_and(|limit| !is_share(limit)), Caveat::LimitNotFound);
+    // Most of the trials: one that met the machine at a bad moment is no doubt about all.
+    let judged: Vec<bool> = run.trials.iter().filter_map(|trial| trial.steady).collect();
+    let unsettled = judged.iter().filter(|steady| !**steady).count();
+    add(2 * unsettled > judged.len(), Caveat::WarmUpNotConverged);
+    add(drifts(series, &line.trial_median_s), Caveat::Drift);
+    add(run.trials.iter().any(|trial| trial.missed_starts > 0), Caveat::MissedStart);
     add(slow.is_some(), Caveat::SlowRank);
-    for launch in launches {
-        if let Some((before, after)) = &launch.canaries {
-            for doubt in before.doubts(after, launch.wall_s, case.ranks(), about.oversubscribed) {
+    for trial in &run.trials {
+        if let Some((before, after)) = &trial.canaries {
+            for doubt in before.doubts(after, trial.wall_s, run.case.ranks(), about.oversubscribed) {
                 add(true, doubt);
             }
         }
     }
     add(series.iter().any(|series| quantised(series)), Caveat::ClockResolution);
+    let vague = line.starts_apart_s.zip(line.time_s.as_ref());
+    add(vague.is_some_and(|(apart, time)| apart > STARTS_APART * time.median), Caveat::StartsApart);
     found
 }
 
-fn drifts(series: &[f64]) -> bool {
-    series.len() >= DRIFT_SAMPLES && stats::drift(series).is_some_and(|drift| drift.change.abs() >= DRIFT)
+/// Whether the trials say little of a machine that changes within seconds. A user who asked for one trial, or for a quick
+/// look, knows; and what is computed does not change.
+fn is_short(run: &CaseRun, line: &CaseLine) -> bool {
+    let asked = run.settings.quick || run.settings.exact || run.simulated || run.settings.trials == Some(1);
+    !asked && (run.trials.len() < stats::FEWEST_TRIALS || line.span_s.is_some_and(|span| span < SPAN_S))
+}
+
+/// Whether the printed interval is wider than the target. Who asked to sample for the whole time set no target.
+fn is_wide(run: &CaseRun, line: &CaseLine) -> bool {
+    let time = line.time_s.as_ref();
+    let width = time.and_then(|time| Some(stats::relative_half_width(time.ci95?, time.median)));
+    run.settings.target > 0.0 && width.is_some_and(|width| width > run.settings.target)
+}
+
+fn is_skewed(line: &CaseLine) -> bool {
+    line.time_s.as_ref().is_some_and(|time| (time.mean - time.median).abs() > MEAN_DIFFERS * time.median)
+}
+
+/// By the trend of trial medians; by that of samples where there is one trial.
+fn drifts(series: &[Vec<f64>], medians: &[f64]) -> bool {
+    let drift = match series {
+        [one] if one.len() >= DRIFT_SAMPLES => stats::drift(one),
+        [_] => None,
+        _ => stats::trial_drift(medians),
+    };
+    drift.is_some_and(|drift| drift.change.abs() >= DRIFT)
 }
 
 /// Whether some sample took no time at all: the clock does not resolve it.
 fn quantised(series: &[f64]) -> bool {
     series.contains(&0.0)
+}
+
+/// The share of the limit as a metric's value; None where none was found.
+pub fn limit_share(limit: Option<&Limit>) -> Option<Value> {
+    let limit = limit.filter(|limit| is_share(limit))?;
+    serde_json::Number::from_f64(limit.share).map(Value::Number)
 }

@@ -3,69 +3,99 @@
 use std::time::Duration;
 
 use record::Case;
-use stats::StopRule;
+use stats::MOST_TRIALS;
 use terms::Mode;
 
-/// At most this many samples are kept of a case and launch.
+/// At most this many samples are kept of a case, over all of its trials.
 pub const MAX_SAMPLES: usize = 10_000;
+
+/// Trials of a quick look.
+const QUICK_TRIALS: u32 = 3;
 
 /// How long, how often, how precisely.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// How calls are timed.
     pub mode: Mode,
-    /// When to stop, unless `iters` says.
-    pub rule: StopRule,
-    /// Sampling time, in seconds.
+    /// Half width of the printed interval to reach, relative to the median; 0: sample for the whole time.
+    pub target: f64,
+    /// Sampling time over all trials, in seconds.
     pub max_seconds: f64,
-    /// A fixed number of warm-up samples.
+    /// A fixed number of trials.
+    pub trials: Option<u32>,
+    /// Three trials without spacing and without an interval: for a look.
+    pub quick: bool,
+    /// Trials begin at least so many seconds apart.
+    pub spacing: Duration,
+    /// A fixed number of warm-up samples in each trial.
     pub warmup: Option<u32>,
-    /// A fixed number of samples.
+    /// A fixed number of samples in each trial.
     pub iters: Option<u32>,
-    /// Time for everything beside sampling.
+    /// Time of one trial for everything beside sampling.
     pub timeout: Duration,
     /// Whether to measure the machine's limit.
     pub limits: bool,
     /// Whether entry and exit times of operations are wanted whatever they cost: the plan asked for profiling.
     pub traced: bool,
+    /// Whether times are computed and the same in every trial.
+    pub exact: bool,
 }
 
 impl Settings {
     /// The settings of a case; what it does not say is as the fields' declared defaults have it.
     pub fn of(case: &Case) -> Self {
-        let rule = StopRule::default();
         let count = |name: &str| case.whole(name).and_then(|count| u32::try_from(count).ok());
         let seconds = |name: &str, otherwise: f64| case.number(name).unwrap_or(otherwise);
         // A day bounds what the user can ask for, so that durations cannot overflow.
-        let timeout = Duration::from_secs_f64(seconds("timeout", 120.0).clamp(0.001, 86_400.0));
+        let duration = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0));
         // So many steps and no others: a warm-up would train, too.
         let steps = count("steps");
-        let target = case.number("target_precision").unwrap_or(rule.target);
+        let quick = case.flag("quick");
         Self {
             mode: case.word("mode").unwrap_or(Mode::Streaming),
-            rule: StopRule {
-                target,
-                // A constant series is within 0%, too; still the user asked to sample for the whole time.
-                min_effective: if target == 0.0 { f64::INFINITY } else { rule.min_effective },
-                max_samples: MAX_SAMPLES,
-                ..rule
-            },
+            target: case.number("target_precision").unwrap_or(0.02),
             max_seconds: seconds("max_seconds", 5.0).clamp(0.0, 7.0 * 86_400.0),
+            trials: if quick { Some(QUICK_TRIALS) } else { count("trials") },
+            quick,
+            spacing: if quick { Duration::ZERO } else { duration(seconds("spacing", 1.6)) },
             warmup: count("warmup").or(steps.map(|_| 0)),
             iters: steps.or_else(|| count("iters")),
-            timeout,
+            timeout: duration(seconds("timeout", 120.0).max(0.001)),
             limits: case.value("limits").and_then(serde_json::Value::as_bool).unwrap_or(true),
             traced: false,
+            exact: false,
         }
     }
 
-    /// When the whole case has failed.
+    /// When a trial has failed.
     pub fn deadline(&self) -> Duration {
         self.timeout + Duration::from_secs_f64(self.max_seconds)
     }
 
     /// Whether the user asked to sample for the whole time: no precision is ever enough.
     pub fn soaks(&self) -> bool {
-        self.rule.target == 0.0 && self.iters.is_none()
+        self.target == 0.0 && self.iters.is_none() && self.trials.is_none()
+    }
+
+    /// Trials that a case makes at most.
+    pub fn most_trials(&self) -> usize {
+        match self.trials {
+            Some(trials) => trials as usize,
+            // What is computed is the same each time.
+            None if self.exact => 1,
+            None => MOST_TRIALS,
+        }
+    }
+
+    /// Seconds that the samples of one trial take.
+    pub fn trial_seconds(&self) -> f64 {
+        // Trials of a look are as short as those of a measurement.
+        let trials = if self.quick { MOST_TRIALS } else { self.most_trials() };
+        self.max_seconds / trials as f64
+    }
+
+    /// Samples that one trial keeps at most.
+    pub fn trial_samples(&self) -> u32 {
+        (MAX_SAMPLES / self.most_trials()).max(1) as u32
     }
 }

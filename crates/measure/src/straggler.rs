@@ -26,27 +26,35 @@ pub struct Straggler {
     pub cost: f64,
 }
 
-/// The straggler among ranks whose entries and exits are `arrivals[rank] = [begin, end, begin, end, ...]` in ns.
-/// None when nobody is slow, and when ranks recorded different numbers of operations or fewer than eight.
-pub fn straggler(arrivals: &[Vec<f64>]) -> Option<Straggler> {
-    let operations = arrivals.first()?.len() / 2;
-    let ranks = arrivals.len();
-    if ranks < 2 || operations < 8 || arrivals.iter().any(|rank| rank.len() != 2 * operations) {
+/// The straggler among ranks whose entries and exits are `looks[i][rank] = [begin, end, begin, end, ...]` in ns, one look
+/// after the other. None when nobody is slow, and where ranks recorded different numbers of operations or fewer than
+/// eight: such looks do not count.
+pub fn straggler(looks: &[&[Vec<f64>]]) -> Option<Straggler> {
+    let ranks = looks.iter().map(|look| look.len()).max()?;
+    let operations = |look: &&&[Vec<f64>]| look.first().map_or(0, |times| times.len() / 2);
+    let usable = |look: &&&[Vec<f64>]| {
+        look.len() == ranks && operations(look) >= 8 && look.iter().all(|rank| rank.len() == 2 * operations(look))
+    };
+    let looks: Vec<&&[Vec<f64>]> = looks.iter().filter(usable).collect();
+    if ranks < 2 || looks.is_empty() {
         return None;
     }
-    // The first operation follows a meeting of the harness and says nothing about arriving.
-    let instances = 1..operations;
-    let count = instances.len() as f64;
     let (mut last, mut waits): (Vec<f64>, Vec<Vec<f64>>) = (vec![0.0; ranks], vec![Vec::new(); ranks]);
-    for i in instances {
-        let begin = |rank: &usize| -> f64 { arrivals[*rank][2 * i] };
-        let latest = (0..ranks).max_by(|a, b| begin(a).total_cmp(&begin(b)))?;
-        let others = (0..ranks).filter(|rank| *rank != latest).map(|rank| begin(&rank)).fold(f64::MIN, f64::max);
-        last[latest] += 1.0;
-        // The wait that would vanish if this rank came no later than the one before it.
-        waits[latest].push(begin(&latest) - others);
+    let (mut count, mut span) = (0.0, 0.0);
+    for look in looks {
+        let operations = operations(&look);
+        // The first operation follows a meeting of the harness and says nothing about arriving.
+        for i in 1..operations {
+            let begin = |rank: &usize| -> f64 { look[*rank][2 * i] };
+            let latest = (0..ranks).max_by(|a, b| begin(a).total_cmp(&begin(b)))?;
+            let others = (0..ranks).filter(|rank| *rank != latest).map(|rank| begin(&rank)).fold(f64::MIN, f64::max);
+            last[latest] += 1.0;
+            count += 1.0;
+            // The wait that would vanish if this rank came no later than the one before it.
+            waits[latest].push(begin(&latest) - others);
+        }
+        span += (0..ranks).map(|rank| look[rank][2 * operations - 1] - look[rank][2]).fold(0.0, f64::max);
     }
-    let span = (0..ranks).map(|rank| arrivals[rank][2 * operations - 1] - arrivals[rank][2]).fold(0.0, f64::max);
     let suspect = (0..ranks).max_by(|a, b| last[*a].total_cmp(&last[*b]))?;
     if waits[suspect].is_empty() {
         return None;
@@ -65,7 +73,13 @@ pub fn straggler(arrivals: &[Vec<f64>]) -> Option<Straggler> {
 
 /// P(X >= k) of a binomial with `n` trials of probability `p`, summed in logarithms.
 fn binomial_tail(n: u64, k: u64, p: f64) -> f64 {
-    let log_factorial = |m: u64| (1..=m).map(|i| (i as f64).ln()).sum::<f64>();
+    let log_factorials: Vec<f64> = std::iter::once(0.0)
+        .chain((1..=n).scan(0.0, |sum, i| {
+            *sum += (i as f64).ln();
+            Some(*sum)
+        }))
+        .collect();
+    let log_factorial = |m: u64| log_factorials[m as usize];
     let term = |i: u64| {
         let choose = log_factorial(n) - log_factorial(i) - log_factorial(n - i);
         (choose + i as f64 * p.ln() + (n - i) as f64 * (1.0 - p).ln()).exp()
@@ -93,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_late_rank_is_named() {
-        let found = straggler(&arrivals(4, |rank, _| if rank == 2 { 5_000.0 } else { 100.0 })).unwrap();
+        let found = straggler(&[&arrivals(4, |rank, _| if rank == 2 { 5_000.0 } else { 100.0 })]).unwrap();
         assert_eq!(found.rank, Rank(2));
         assert!((0.2..0.3).contains(&found.cost), "{found:?}");
         assert_eq!(found.last_share, 1.0);
@@ -101,9 +115,9 @@ mod tests {
 
     #[test]
     fn rotating_lateness_and_small_lateness_are_nobodys() {
-        assert_eq!(straggler(&arrivals(4, |rank, i| if i % 4 == rank { 5_000.0 } else { 0.0 })), None);
-        assert_eq!(straggler(&arrivals(2, |rank, _| 300.0 * rank as f64)), None);
-        assert_eq!(straggler(&[vec![0.0; 128], vec![0.0; 126]]), None);
+        assert_eq!(straggler(&[&arrivals(4, |rank, i| if i % 4 == rank { 5_000.0 } else { 0.0 })]), None);
+        assert_eq!(straggler(&[&arrivals(2, |rank, _| 300.0 * rank as f64)]), None);
+        assert_eq!(straggler(&[&[vec![0.0; 128], vec![0.0; 126]]]), None);
     }
 
     #[test]

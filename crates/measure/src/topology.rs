@@ -1,5 +1,6 @@
 //! Where processors are, and what leads to other hosts, from files of /sys; what they do not tell is absent.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -16,6 +17,19 @@ pub(crate) fn processors(folder: &Path, numbers: &[u32]) -> Vec<Processor> {
         Processor { number: *number, socket: whole(&own.join("topology/physical_package_id")), numa_node }
     };
     numbers.iter().map(place).collect()
+}
+
+/// Bytes of the highest caches of these processors, below `/sys/devices/system/cpu`: one that several share counts once.
+pub(crate) fn last_level_bytes(folder: &Path, numbers: &[u32]) -> Option<u64> {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for number in numbers {
+        let cache = folder.join(format!("cpu{number}/cache"));
+        let indices = names(&cache).into_iter().filter(|name| name.starts_with("index")).map(|name| cache.join(name));
+        let highest = indices.max_by_key(|index| whole::<u32>(&index.join("level")))?;
+        let kib: u64 = text(&highest.join("size")).strip_suffix('K')?.parse().ok()?;
+        found.insert(text(&highest.join("shared_cpu_list")), kib * 1024);
+    }
+    (!found.is_empty()).then(|| found.values().sum())
 }
 
 /// Interfaces that are up and lead out, and active ports of InfiniBand, below `/sys/class`. Bridges, and what is plugged
@@ -71,6 +85,29 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
+    }
+
+    #[test]
+    fn last_level_caches_count_once() {
+        let root = tempfile::tempdir().unwrap();
+        for (cpu, shared) in [(0, "0-1"), (1, "0-1"), (2, "2-3")] {
+            let at = |file: &str| format!("cpu{cpu}/cache/{file}");
+            write(
+                root.path(),
+                &[
+                    (&at("index2/level"), "2"),
+                    (&at("index2/size"), "1024K"),
+                    (&at("index2/shared_cpu_list"), &cpu.to_string()),
+                    (&at("index3/level"), "3"),
+                    (&at("index3/size"), "32768K"),
+                    (&at("index3/shared_cpu_list"), shared),
+                ],
+            );
+        }
+        let bytes = |numbers: &[u32]| last_level_bytes(root.path(), numbers);
+        assert_eq!((bytes(&[0, 1]), bytes(&[0, 1, 2])), (Some(32 << 20), Some(64 << 20)));
+        // A processor that the system says nothing of, and none.
+        assert_eq!((bytes(&[0, 7]), bytes(&[])), (None, None));
     }
 
     #[test]

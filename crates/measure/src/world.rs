@@ -14,8 +14,13 @@ use crate::{ClockFit, Clocks};
 /// What the coordinator asks all ranks of a world to do. Every rank gets the same commands in the same order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Command {
-    /// Allocate, fill and check once: be ready to sample this case. Ends the case before.
-    Prepare(Box<Case>),
+    /// Allocate and fill: be ready to sample this case. Ends the case before.
+    Prepare {
+        /// The case.
+        case: Box<Case>,
+        /// Whether calls are checked before any is sampled.
+        check: bool,
+    },
     /// Take samples.
     Sample(SampleRequest),
     /// Check what was sampled last.
@@ -25,6 +30,8 @@ pub enum Command {
     /// How the clock of each rank runs against that of rank 0, by rank; None where it is the same. From now on the instants
     /// that rank 0 tells are translated so. Sent only where ranks are on several hosts. Answered by no numbers.
     Clocks(Vec<Option<ClockFit>>),
+    /// Tell what was seen so far, and keep the case prepared. Answered as [`Command::Finish`] is.
+    Observe,
     /// End the case: free its memory and tell what was seen.
     Finish,
 }
@@ -46,12 +53,21 @@ pub enum Probe {
     /// Barrier latency: `samples` medians of short barrier bursts, in ns, and this rank's /proc counters
     /// (see [`Reply::Numbers`] in `measure::canary`).
     Canary,
-    /// The limit of this machine for the prepared case: time in ns of one call's memory traffic, for each variant.
-    Limit,
+    /// The limit of this machine for the prepared case: times in ns of one call's memory traffic by this variant, one a
+    /// round; zero on a rank that moves nothing.
+    Limit {
+        /// Of [`Ready::limits`].
+        variant: u32,
+        /// How many times.
+        rounds: u32,
+    },
     /// `operations` calls with their entry and exit times, in ns of the host's clock: [begin, end, begin, end, ...].
     Arrivals {
         /// How many.
         operations: u32,
+        /// How late ranks enter, one after the other: rank `k % ranks` waits so long before operation `k`.
+        #[serde(default)]
+        stagger_ns: u64,
     },
     /// The harness's own cost a sample and a call, in ns: [sample, call].
     Overhead,
@@ -71,7 +87,7 @@ pub enum Reply {
     Checked(WrongReport),
     /// To `Probe`, and to `Clocks`.
     Numbers(Vec<f64>),
-    /// To `Finish`.
+    /// To `Observe` and `Finish`.
     Finished(Observed),
     /// The rank could not do it.
     Failed(Failure),
@@ -93,6 +109,10 @@ pub struct Ready {
     /// and no call is made beside warm-up and samples.
     #[serde(default)]
     pub steps: bool,
+    /// Names of the variants of the bare memory traffic that limits are measured with, the same on all ranks; none: there is no
+    /// limit.
+    #[serde(default)]
+    pub limits: Vec<String>,
     /// Which path the backend takes.
     pub path: String,
     /// What the check before the first sample found.
@@ -211,8 +231,8 @@ pub trait World {
     ///
     /// # Errors
     /// As [`World::command`].
-    fn prepare(&mut self, case: &Case, limit: Duration) -> Result<Vec<Ready>, Verdict> {
-        let replies = self.command(&Command::Prepare(Box::new(case.clone())), limit)?;
+    fn prepare(&mut self, case: &Case, check: bool, limit: Duration) -> Result<Vec<Ready>, Verdict> {
+        let replies = self.command(&Command::Prepare { case: Box::new(case.clone()), check }, limit)?;
         collect(replies, |reply| if let Reply::Ready(ready) = reply { Some(ready) } else { None })
     }
 
@@ -249,6 +269,15 @@ pub trait World {
     /// Compares the clocks of the hosts that ranks are on; not while ranks are at a command. None: they have one clock.
     fn clocks(&mut self) -> Option<Clocks> {
         None
+    }
+
+    /// What the ranks saw so far; the case stays prepared.
+    ///
+    /// # Errors
+    /// As [`World::command`].
+    fn observe(&mut self, limit: Duration) -> Result<Vec<Observed>, Verdict> {
+        let replies = self.command(&Command::Observe, limit)?;
+        collect(replies, |reply| if let Reply::Finished(observed) = reply { Some(observed) } else { None })
     }
 
     /// Ends the case.

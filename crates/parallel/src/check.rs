@@ -4,6 +4,7 @@ use model::{Input, Layer, Split};
 
 use crate::build::stages;
 use crate::recipe::{Recipe, Refusal, Schedule};
+use crate::schedule::{self, Dimensions};
 
 fn refuse(field: &'static str, message: String, hint: impl Into<String>) -> Result<(), Refusal> {
     Err(Refusal { field, message, hint: hint.into() })
@@ -15,6 +16,7 @@ fn refuse(field: &'static str, message: String, hint: impl Into<String>) -> Resu
 /// The first thing that does not fit.
 pub fn check(recipe: &Recipe) -> Result<(), Refusal> {
     numbers(recipe)?;
+    size(recipe)?;
     data(recipe)?;
     if recipe.mesh.tensor > 1 {
         tensor(recipe)?;
@@ -48,6 +50,29 @@ fn numbers(recipe: &Recipe) -> Result<(), Refusal> {
         return refuse("sharded", format!("there is no sharding {}", recipe.sharded), "0 to 3");
     }
     Ok(())
+}
+
+/// Layer passes of a step: layers of the model, each for every micro-batch of a replica. A program lists each several
+/// times, so that this many take some 300 MB and a second or two to plan.
+pub(crate) const MOST_PASSES: usize = 1 << 18;
+
+/// Refuses a step that is too long to be written as a program, before any of it is.
+fn size(recipe: &Recipe) -> Result<(), Refusal> {
+    let layers: usize = recipe.model.blocks.iter().map(|block| block.nodes.len()).sum();
+    let most = recipe.micro_batches.iter().copied().max().unwrap_or(0);
+    let passes = most.saturating_mul(layers);
+    if passes <= MOST_PASSES {
+        return Ok(());
+    }
+    let message = format!(
+        "{most} micro-batches x {layers} layers of {} = {passes} layer passes a step; at most {MOST_PASSES} are planned",
+        recipe.model.name
+    );
+    refuse(
+        "micro_batches",
+        message,
+        format!("at most {} micro-batches, each of more samples", MOST_PASSES / layers.max(1)),
+    )
 }
 
 fn data(recipe: &Recipe) -> Result<(), Refusal> {
@@ -131,5 +156,14 @@ fn pipeline(recipe: &Recipe) -> Result<(), Refusal> {
         let message = format!("interleaved: {count} micro-batches are not a multiple of {pipeline} stages");
         return refuse("micro_batches", message, format!("for example {pipeline}"));
     }
-    Ok(())
+    let fits =
+        |micros: &usize| schedule::fits(recipe.schedule, Dimensions { stages: pipeline, chunks, micros: *micros });
+    match recipe.micro_batches.iter().find(|micros| !fits(micros)) {
+        Some(micros) => refuse(
+            "schedule",
+            format!("{} does not fit {pipeline} stages of {chunks} chunks and {micros} micro-batches", recipe.schedule),
+            "another schedule, or a number of micro-batches that the number of stages divides",
+        ),
+        None => Ok(()),
+    }
 }

@@ -146,6 +146,12 @@ fn play(of: Dimensions, orders: &[Vec<Pass>]) -> Option<Vec<Vec<(u64, u64)>>> {
     }
 }
 
+/// Whether the orders of all stages fit together.
+pub(crate) fn fits(schedule: Schedule, of: Dimensions) -> bool {
+    let orders: Vec<Vec<Pass>> = (0..of.stages).map(|stage| order(schedule, of, stage)).collect();
+    of.stages == 1 || play(of, &orders).is_some()
+}
+
 /// Everything that `stage` does, in order. None when the schedule does not fit these numbers.
 pub(crate) fn events(schedule: Schedule, of: Dimensions, stage: usize) -> Option<Vec<Event>> {
     let orders: Vec<Vec<Pass>> = (0..of.stages).map(|stage| order(schedule, of, stage)).collect();

@@ -275,15 +275,17 @@ fn measured(peer: &Peer, wanted: &Wanted, record: &Path) -> Result<(Vec<f64>, Ve
     let bytes: Vec<String> = wanted.bytes.iter().map(u64::to_string).collect();
     let mut command = Command::new(env!("CARGO_BIN_EXE_rankmark"));
     command.args(["comm", "all_reduce", "--ranks", &wanted.ranks]).args(&peer.flags);
-    command.args(["--bytes", &bytes.join(","), "--limits", "false", "--target-precision", "0.1%"]);
+    command.args(["--bytes", &bytes.join(","), "--limits", "false", "--trials", "1"]);
     command.args(["--max-seconds", &format!("{}s", wanted.seconds), "--output-dir"]).arg(record).arg("--quiet");
     text(&mut command)?;
     let lines = std::fs::read_to_string(record.join("cases.jsonl")).map_err(|error| error.to_string())?;
-    let case = |line: &str| {
-        let line: Value = serde_json::from_str(line).ok()?;
-        Some((line.pointer("/time_s/median")?.as_f64()? * 1e9, line.get("calls_per_sample")?.as_u64()?))
+    let cases: Vec<Value> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    // By size, because cases stand in the order in which they ended, which is random.
+    let case = |bytes: &u64| {
+        let case = cases.iter().find(|case| case.get("bytes").and_then(Value::as_u64) == Some(*bytes))?;
+        Some((case.pointer("/time_s/median")?.as_f64()? * 1e9, case.get("calls_per_sample")?.as_u64()?))
     };
-    let (times, calls): (Vec<f64>, Vec<u64>) = lines.lines().filter_map(case).unzip();
+    let (times, calls): (Vec<f64>, Vec<u64>) = wanted.bytes.iter().filter_map(case).unzip();
     if times.len() == wanted.bytes.len() {
         Ok((times, calls))
     } else {

@@ -61,22 +61,37 @@ pub(crate) fn post(adoption: &Adoption, arguments: &[OsString]) -> ExitCode {
 pub(crate) fn gather(adoption: Adoption) -> Result<Lobby, Failure> {
     launch::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
-    Lobby::gather(adoption, crate::session::search_path()).map_err(|verdict| refusal(&verdict))
+    launch::adopted::end_with_launcher()
+        .map_err(|error| Failure::new("the launcher cannot be watched", Some(error.to_string()), None))?;
+    Lobby::gather(adoption, crate::session::search_path())
+        .map_err(|verdict| Failure { code: crate::session::signal_code().unwrap_or(2), ..refusal(&verdict) })
 }
 
-/// Skips what a launcher's ranks cannot do, before anything is measured of it: each launch of a case is a new world.
-pub(crate) fn skip_impossible(plan: &mut record::Plan, launcher: &str) {
-    for case in &mut plan.cases {
-        // PyTorch's MPI, too.
-        let launched = case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched);
-        let launches = case.whole("launches").unwrap_or(1);
-        if launched && launches > 1 && case.skip.is_none() {
-            case.skip = Some(format!(
-                "{launcher} started these ranks, which can initialise MPI once, and {launches} launches need it {launches} \
-                 times"
-            ));
-        }
+/// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect MPI.
+pub(crate) fn default_backend(
+    lobby: Option<&Lobby>,
+    pairs: &[(String, String)],
+    overrides: &[(String, String)],
+) -> Option<String> {
+    let lobby = lobby?;
+    let is_choice = |(name, _): &(String, String)| matches!(terms::normalize(name).as_str(), "backend" | "runtime");
+    if pairs.iter().chain(overrides).any(is_choice) {
+        return None;
     }
+    let (launcher, size, hosts) = (lobby.launcher(), lobby.size(), lobby.hosts().len());
+    let other = if lobby.has_mpi() {
+        "`--backend mpi` measures the MPI library."
+    } else {
+        "`--runtime pytorch` measures PyTorch with gloo."
+    };
+    Some(match hosts {
+        1 => {
+            format!("the {size} ranks that {launcher} started use shared memory (backend shm, the default). {other}")
+        }
+        _ => format!(
+            "{launcher} started {size} ranks on {hosts} hosts, which the default backend shm does not connect. {other}"
+        ),
+    })
 }
 
 fn refusal(verdict: &Verdict) -> Failure {

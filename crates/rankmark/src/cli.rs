@@ -171,6 +171,7 @@ fn gen_job() -> Command {
                 .value_parser(value_parser!(std::path::PathBuf)),
         )
         .arg(flag("force", "replace a FILE that is there").requires("output"))
+        .arg(crate::commands::trust::option())
         .arg(json());
     let mut seen: Vec<&'static str> = Vec::new();
     TARGETS.iter().flat_map(|target| target.options).fold(command, |command, choice| {
@@ -200,10 +201,12 @@ fn validate() -> Command {
         .after_help(
             "States: ready; slow, works and costs performance; misconfigured, is there and does not work; missing.\n\n\
              Exit status: 0 all that was asked for can run; 1 something is misconfigured, no backend that measures is \
-             ready, the Python of --python lacks torch, or a case of --plan would be skipped; 2 it could not look.",
+             ready, the Python of --python lacks torch, or a case of --plan would be skipped; 2 it could not look. Cases \
+             that were not looked at change nothing.",
         )
         .arg(file("plan", "PLAN", "also say which cases of this plan would run here, and why others would not"))
         .arg(file("python", "PATH", "the Python whose PyTorch is looked at (default: the first python3 on PATH)"))
+        .arg(crate::commands::trust::option().requires("plan"))
         .arg(
             Arg::new("quick")
                 .long("quick")
@@ -238,6 +241,14 @@ fn with_common(command: Command) -> Command {
                 .action(ArgAction::Append)
                 .help("set a field of every case; repeats"),
         )
+        .arg(
+            Arg::new("budget")
+                .long("budget")
+                .value_name("TIME")
+                .value_parser(value_parser!(terms::Seconds))
+                .help("end the whole run after this long, with the trials that it has made by then")
+                .help_heading("Output"),
+        )
         .arg(directory("output-dir", "where the record goes (default: results/TIME-EXPERIMENT)"))
         .arg(
             directory("resume", "go on with this record: what is done stays, the rest runs")
@@ -265,6 +276,8 @@ fn option(field: &'static Field) -> Arg {
     let arg = Arg::new(field.name).help(help(field)).value_name(value_name(field)).action(ArgAction::Append);
     // Hyphens and underscores are the same in names.
     let arg = if long == field.name { arg } else { arg.alias(field.name) };
+    let synonyms = record::SYNONYMS.iter().filter(|(_, name)| *name == field.name);
+    let arg = synonyms.fold(arg, |arg, (other, _)| arg.alias(*other));
     let arg = arg.long(long).allow_hyphen_values(false);
     match field.kind {
         Kind::Bool => arg.num_args(0..=1).default_missing_value("true"),

@@ -21,6 +21,8 @@ use session::Entry;
 
 fn main() -> ExitCode {
     let begun = Instant::now();
+    // Refused only where the kernel knows no such signal.
+    let _ = launch::interrupt::outlive_file_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if launch::is_rank(&arguments) {
         return session::rank(&arguments);
@@ -65,7 +67,7 @@ fn told(ended: Result<u8, Failure>) -> u8 {
 fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
     let matches = match cli::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => return terminal::usage(&error),
+        Err(error) => return terminal::usage(error),
     };
     match matches.subcommand() {
         Some(("run", of)) => commands::run::run(of, entry),

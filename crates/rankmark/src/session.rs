@@ -5,14 +5,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::ArgMatches;
 use comm::Readiness;
 use launch::adopted::Lobby;
 use launch::survey::Torch;
 use measure::{Starter, machine};
-use record::{BackendState, CaseLine, Machine, Plan, RunFile, Store, Tool};
+use record::{BackendState, CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool};
 use suite::{Host, Setup, Spread};
 use terms::Status;
 
@@ -97,9 +97,6 @@ struct Record {
 pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u8, Failure> {
     if let Some(plan) = &mut plan {
         suite::complete(plan);
-        if let Some(lobby) = request.entry.lobby {
-            crate::adopted::skip_impossible(plan, lobby.launcher());
-        }
     }
     launch::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
@@ -109,8 +106,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     };
     let plan = record.file.plan.clone();
     let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), request.entry.begun, &plan);
-    screen.header(&record.file, record.store.directory(), record.done.len());
-    screen.notes(plan.notes.iter().chain(&record.store.notes).chain(&record.notes));
+    let notes: Vec<String> = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned().collect();
+    screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
     let (mut own, mut adopted) = (starter(), request.entry.lobby);
     let starter: &mut dyn Starter = match &mut adopted {
@@ -132,12 +129,29 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         file: &mut record.file,
         host,
         observer: &mut screen,
+        seed: order_seed(),
+        deadline: budget(request.matches)?.map(|budget| request.entry.begun + budget),
         interrupted,
     })?;
     record.store.write_run(&record.file)?;
     let directory = record.store.directory().to_owned();
     drop(record.store);
-    finish(&plan, &directory, &mut screen)
+    finish(&directory, &mut screen)
+}
+
+/// A seed of the run's own for the order of cases: two runs are not to share an accident of it.
+fn order_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    // JSON's numbers are exact up to 2^53.
+    (now.as_nanos() as u64) & ((1 << 53) - 1)
+}
+
+/// How long the whole run may take.
+fn budget(matches: &ArgMatches) -> Result<Option<Duration>, Failure> {
+    let Some(seconds) = matches.get_one::<terms::Seconds>("budget") else { return Ok(None) };
+    let budget = Duration::try_from_secs_f64(seconds.0).ok().filter(|budget| !budget.is_zero());
+    let wrong = || Failure::new(format!("`--budget {seconds}` leaves no time"), None, Some("for example --budget 60s"));
+    budget.map(Some).ok_or_else(wrong)
 }
 
 /// How a launcher's ranks are spread over hosts, where they are on several.
@@ -151,26 +165,36 @@ fn spread(lobby: &Lobby) -> Option<Spread> {
 
 /// Why the run is to end, in the words that worlds use.
 pub(crate) fn interrupted() -> Option<String> {
-    launch::interrupt::requested().map(|signal| format!("interrupted by {}", launch::interrupt::name(signal)))
+    launch::interrupt::why()
+}
+
+/// The exit code of a program that a signal ended, where one has come: 130 after Ctrl-C.
+pub(crate) fn signal_code() -> Option<u8> {
+    launch::interrupt::requested().and_then(|signal| u8::try_from(128 + signal).ok())
 }
 
 /// Report, last words, exit code: all from the record, as anybody else would read it.
-fn finish(plan: &Plan, directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
+fn finish(directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
     let run = report::Run::read(directory)?;
     let written = report::write(&run, directory)?;
     screen.end(&run, &written);
-    let incomplete = run.cases.iter().any(|line| is_incomplete(plan, line));
+    screen.notes(run.damaged.iter().map(|line| format!("{line}; it is left out")).collect::<Vec<_>>().iter());
+    let incomplete = run.cases.iter().any(is_incomplete);
     if incomplete {
-        let rerun = format!("the run ended between launches: `rankmark run --resume {}`", directory.display());
+        let rerun = format!("the run ended between trials: `{}`", run.resume_command());
         screen.notes([rerun].iter());
     }
-    Ok(exit_code(&run.cases, incomplete))
+    if let Some(error) = screen.json_lost() {
+        let hint = format!("the record in {} is whole; `rankmark report {0}` reads it", directory.display());
+        return Err(crate::terminal::unwritten(error, Some(&hint)));
+    }
+    let cut_short = incomplete || run.cases.iter().any(|line| line.status == Status::NotRun);
+    Ok(signal_code().filter(|_| cut_short).unwrap_or_else(|| exit_code(&run.cases, incomplete)))
 }
 
-/// Whether a case is ok and lacks launches: the run ended between them.
-fn is_incomplete(plan: &Plan, line: &CaseLine) -> bool {
-    let wanted = plan.cases.iter().find(|case| case.id == line.id).and_then(|case| case.whole("launches"));
-    line.status == Status::Ok && u64::from(line.launches.unwrap_or(0)) < wanted.unwrap_or(1)
+/// Whether a case is ok and lacks trials: the run ended between them.
+fn is_incomplete(line: &CaseLine) -> bool {
+    line.status == Status::Ok && line.caveats.contains(&Caveat::Preliminary)
 }
 
 /// 2: every case skipped. 1: any failed, not run or not run often enough, or a gate missed. 0 otherwise.
@@ -198,13 +222,15 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &suite::abouts());
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
-    if request.entry.lobby.is_some() {
+    if let Some(lobby) = request.entry.lobby {
         arguments = launch::adopted::coordinator_arguments(&arguments);
+        file.launcher = lobby.command(&arguments);
     }
     let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
     file.command_line = record::command_line(arguments);
     file.environment = record::environment(variables());
     file.backends = backends(&file.plan, request.entry.lobby);
+    file.started_by = request.entry.lobby.map(|lobby| lobby.launcher().to_owned());
     file.placement = placement::of(&file.plan, &file.machine, request.entry.lobby);
     if let Some([own, others @ ..]) = request.entry.lobby.map(Lobby::hosts)
         && !others.is_empty()
@@ -219,7 +245,7 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
 
 fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
     let (store, mut resumed) = Store::resume(directory)?;
-    for line in resumed.cases.iter().filter(|line| is_incomplete(&resumed.file.plan, line)) {
+    for line in resumed.cases.iter().filter(|line| is_incomplete(line)) {
         resumed.done.remove(&line.id);
     }
     if let Some(plan) = plan {
@@ -232,7 +258,9 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
             ));
         }
     }
-    Ok(Record { store, file: resumed.file, done: resumed.done, before: resumed.cases, notes: resumed.notes })
+    let again = |line| format!("{line}; it is left out, and a case without another line runs again");
+    let notes = resumed.damaged.iter().map(again).chain(resumed.notes).collect();
+    Ok(Record { store, file: resumed.file, done: resumed.done, before: resumed.cases, notes })
 }
 
 /// The environment as text; what is no text is no variable that a record may keep.

@@ -7,10 +7,20 @@ terms::named! {
         SizeRounded = "size_rounded",
         /// More ranks than cores: times include waiting for a core.
         Oversubscribed = "oversubscribed",
-        /// The budget ended before the interval was within the target.
-        Imprecise = "imprecise",
+        /// The printed interval is wider than the target.
+        CiAboveTarget = "ci_above_target",
+        /// Fewer than six trials so far, or six that do not span eight seconds yet.
+        Preliminary = "preliminary",
+        /// The run ended before trials spanned eight seconds.
+        ShortSpan = "short_span",
+        /// A quick look: three trials right after one another, without an interval.
+        QuickLook = "quick_look",
+        /// The mean is far from the median.
+        MeanDiffers = "mean_differs",
+        /// No loop was found that is as fast as the operation itself.
+        LimitNotFound = "limit_not_found",
         /// Warm-up ended by its budget, not because times had become steady.
-        Unsteady = "unsteady",
+        WarmUpNotConverged = "warm_up_not_converged",
         /// Times drifted during the case.
         Drift = "drift",
         /// The machine's noise (barrier latency, steal time, clock) moved between before and after.
@@ -53,8 +63,17 @@ impl Caveat {
             Self::Oversubscribed => {
                 "more ranks than cores: times include waiting for a core, and say nothing about the transport"
             }
-            Self::Imprecise => "the time budget ended before the 95% interval was within the target",
-            Self::Unsteady => "warm-up ended by its budget, before times had become steady",
+            Self::CiAboveTarget => "the printed 95% interval is wider than the target",
+            Self::Preliminary => "fewer than six trials, or less than eight seconds between the first and the last",
+            Self::ShortSpan => {
+                "trials span less than eight seconds, or are fewer than six: a machine that changes within seconds is not seen"
+            }
+            Self::QuickLook => "a quick look: three trials right after one another, without an interval",
+            Self::MeanDiffers => "the mean is more than 20% off the median: a part of the calls takes much longer",
+            Self::LimitNotFound => {
+                "the operation is faster than every loop that its limit was measured by: no share of a limit is shown"
+            }
+            Self::WarmUpNotConverged => "warm-up ended by its budget, before times had become steady",
             Self::Drift => "times drifted during the case: the median depends on how long it ran",
             Self::Noisy => "barrier latency moved between before and after the case: something else ran here",
             Self::StolenTime => "the hypervisor took the processor away during the case",

@@ -43,10 +43,47 @@ const SINGLE: [&str; 15] = [
     "SLURM_CPUS_PER_TASK",
 ];
 
-/// The variables that a record may keep: those of the allow-list whose names do not smell like a secret.
+/// What launchers tell the processes of one job within these families: its keys, addresses, folders and numbers. Nothing
+/// of that holds for another job.
+const OF_ONE_JOB: [&str; 12] = [
+    "OMPI_MCA_orte_",
+    "OMPI_MCA_prte_",
+    "OMPI_MCA_ess",
+    "OMPI_MCA_pmix",
+    "OMPI_MCA_initial_wdir",
+    "OMPI_MCA_mpi_oversubscribe",
+    "OMPI_MCA_shmem_RUNTIME_QUERY_hint",
+    "I_MPI_HYDRA_UUID",
+    "I_MPI_JOB_",
+    "I_MPI_MPIRUN",
+    "MPICH_INTERFACE_HOSTNAME",
+    "NCCL_COMM_ID",
+];
+
+/// Variables by which a launcher or a batch system describes the job: worth keeping, and wrong for any other job.
+const DESCRIBES_A_JOB: [&str; 7] = [
+    "SLURM_",
+    "WORLD_SIZE",
+    "LOCAL_WORLD_SIZE",
+    "RANKMARK_WORLD_SIZE",
+    "RANKMARK_LOCAL_WORLD_SIZE",
+    "RANKMARK_JOB",
+    "RANKMARK_COORDINATOR",
+];
+
+/// The variables that a record may keep: those of the allow-list that are no job's own and whose names do not look like a
+/// secret.
 pub fn environment(variables: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
-    let allowed = |name: &str| SINGLE.contains(&name) || FAMILIES.iter().any(|family| name.starts_with(family));
-    variables.into_iter().filter(|(name, _)| allowed(name) && !smells_like_secret(name)).collect()
+    let begins = |name: &str, with: &[&str]| with.iter().any(|word| name.starts_with(word));
+    let allowed = |name: &str| SINGLE.contains(&name) || begins(name, &FAMILIES);
+    let kept = |name: &str| allowed(name) && !begins(name, &OF_ONE_JOB) && !smells_like_secret(name);
+    variables.into_iter().filter(|(name, _)| kept(name)).collect()
+}
+
+/// Whether a variable of a record's environment belongs to the job that it was taken in: a command that repeats the run
+/// must not set it.
+pub fn is_of_its_job(name: &str) -> bool {
+    DESCRIBES_A_JOB.iter().chain(&OF_ONE_JOB).any(|word| name.starts_with(word))
 }
 
 /// Whether a variable's name says that its value is secret. Errs on the side of silence: `UCX_IB_PKEY` (a partition
@@ -54,8 +91,10 @@ pub fn environment(variables: impl IntoIterator<Item = (String, String)>) -> BTr
 pub fn smells_like_secret(name: &str) -> bool {
     name.to_ascii_uppercase().split(|c: char| !c.is_ascii_alphanumeric()).any(|part| {
         let keyed = (part.ends_with("KEY") || part.ends_with("KEYS")) && part != "PKEY";
-        let named = ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "PASSPHRASE"].iter().any(|word| part.contains(word));
-        keyed || named || matches!(part, "PASS" | "AUTH" | "COOKIE")
+        const WORDS: [&str; 8] =
+            ["TOKEN", "SECRET", "PASSW", "CREDENTIAL", "PASSPHRASE", "COOKIE", "NONCE", "PRECONDITION"];
+        let named = WORDS.iter().any(|word| part.contains(word));
+        keyed || named || matches!(part, "PASS" | "AUTH" | "JWT")
     })
 }
 
@@ -85,7 +124,27 @@ mod tests {
             ("UCX_TLS", true),
             ("UCX_IB_PKEY", true),
             ("OMPI_MCA_btl", true),
+            ("OMPI_MCA_btl_tcp_if_include", true),
+            ("OMPI_MCA_mpi_show_handle_leaks", true),
+            ("OMPI_MCA_pml", true),
+            ("OMPI_MCA_orte_precondition_transports", false),
+            ("OMPI_MCA_prte_precondition_transports", false),
+            ("OMPI_MCA_opal_precondition_transports", false),
+            ("OMPI_MCA_orte_hnp_uri", false),
+            ("OMPI_MCA_ess_base_jobid", false),
+            ("OMPI_MCA_ess", false),
+            ("OMPI_MCA_pmix", false),
+            ("OMPI_MCA_initial_wdir", false),
             ("OMPI_COMM_WORLD_RANK", false),
+            ("PMIX_SECURITY_MODE", false),
+            ("PMIX_SERVER_URI41", false),
+            ("PMI_AUTH_COOKIE", false),
+            ("MPICH_AUTHCOOKIE", false),
+            ("UCX_NONCE", false),
+            ("I_MPI_HYDRA_UUID", false),
+            ("I_MPI_PIN", true),
+            ("I_MPI_MPIRUN", false),
+            ("RANKMARK_INTERFACE", true),
             ("RANKMARK_SECRET", false),
             ("RANKMARK_APIKEY", false),
             ("RANKMARK_LOG", true),
@@ -98,6 +157,16 @@ mod tests {
         let kept = environment(given.iter().map(|(name, _)| ((*name).to_owned(), "1".to_owned())));
         for (name, expected) in given {
             assert_eq!(kept.contains_key(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_describes_a_job_is_known_as_such() {
+        for name in ["SLURM_JOB_ID", "SLURM_NTASKS", "WORLD_SIZE", "RANKMARK_WORLD_SIZE", "RANKMARK_JOB"] {
+            assert!(is_of_its_job(name), "{name}");
+        }
+        for name in ["NCCL_DEBUG", "OMPI_MCA_btl", "RANKMARK_INTERFACE", "CUDA_VISIBLE_DEVICES"] {
+            assert!(!is_of_its_job(name), "{name}");
         }
     }
 

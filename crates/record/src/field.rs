@@ -118,9 +118,14 @@ impl About {
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&'static Field> {
         let wanted = terms::normalize(name);
+        let synonym = SYNONYMS.iter().find(|(other, _)| *other == wanted);
+        let wanted = synonym.map_or(wanted.as_str(), |(_, name)| *name);
         self.all_fields().find(|field| field.name == wanted)
     }
 }
+
+/// Other spellings of fields.
+pub const SYNONYMS: &[(&str, &str)] = &[("launches", "trials")];
 
 /// Keys of a case that are no fields.
 const RESERVED: [&str; 2] = ["benchmark", "zip"];

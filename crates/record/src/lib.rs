@@ -7,6 +7,7 @@ mod case;
 mod caveat;
 mod environment;
 mod field;
+pub mod file;
 mod json;
 mod line;
 mod machine;
@@ -17,13 +18,16 @@ pub mod store;
 
 pub use case::Case;
 pub use caveat::Caveat;
-pub use environment::{command_line, environment, smells_like_secret};
-pub use field::{About, Better, Field, Kind, Metric, Problem, Shown};
+pub use environment::{command_line, environment, is_of_its_job, smells_like_secret};
+pub use field::{About, Better, Field, Kind, Metric, Problem, SYNONYMS, Shown};
 pub use json::to_json;
-pub use line::{CaseLine, HostClock, SCHEMA, TimeSummary, WrongElement};
+pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
 pub use plan::{Plan, PlanError, PlanErrors};
-pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, HarnessCost, Placement, RunFile, Tool};
+pub use run_file::{
+    BackendState, Declared, DeclaredField, DeclaredMetric, HarnessCost, Placement, Rounds, RunFile, Tool,
+};
 pub use store::{
-    CaseSamples, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, read_run, read_samples,
+    CaseSamples, DamagedLine, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, line_text,
+    read_results, read_run, read_samples,
 };

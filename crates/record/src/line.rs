@@ -7,12 +7,19 @@ use terms::{Mode, Status};
 use crate::{Case, Caveat};
 
 /// Times of a case in seconds; percentiles are of samples.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TimeSummary {
-    /// Median of the samples (each the maximum over ranks).
+    /// Median of the medians of trials (of a sample, the maximum over ranks).
     pub median: f64,
-    /// 95% interval of the median.
-    pub ci95: [f64; 2],
+    /// 95% interval of the median over this run's own span; absent below six trials.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+    /// 95% interval of what an equal run soon after shows; absent where the trials are too few or too correlated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95_again: Option<[f64; 2]>,
+    /// Mean of the means of trials.
+    #[serde(default)]
+    pub mean: f64,
     /// 5th percentile.
     pub p05: f64,
     /// 50th percentile.
@@ -38,6 +45,42 @@ pub struct WrongElement {
     pub expected: String,
     /// What it is.
     pub got: String,
+}
+
+impl TimeSummary {
+    /// Low and high end of the printed interval; the median itself where there is none.
+    pub fn ends(&self) -> [f64; 2] {
+        self.ci95.unwrap_or([self.median; 2])
+    }
+}
+
+/// The machine's limit for a case: the time of the memory traffic that a call cannot avoid.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Limit {
+    /// The loop that was fastest.
+    pub variant: String,
+    /// Median of its trials, in seconds of one call.
+    pub time_s: f64,
+    /// 95% interval of that; absent below six trials that measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
+    /// Its time over the case's, trial by trial: the median of these.
+    pub share: f64,
+    /// 95% interval of the share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_ci95: Option<[f64; 2]>,
+}
+
+terms::named! {
+    /// In which rank processes the trials of a case ran.
+    pub enum WorldUse("use of worlds") {
+        /// Started for each round.
+        Fresh = "fresh",
+        /// The same through the run, because starting them is expensive.
+        Kept = "kept",
+        /// Some trials in those of the trial before, some in others.
+        Mixed = "mixed",
+    }
 }
 
 /// How the clock of a host ran against that of rank 0's host during a case.
@@ -101,25 +144,36 @@ pub struct CaseLine {
     /// S, as asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_requested: Option<u64>,
-    /// Samples kept, over all launches.
+    /// Samples kept, over all trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
     /// Calls that one sample's time was divided by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls_per_sample: Option<u64>,
-    /// Launches of the world.
+    /// Trials: visits to the case, each with one median.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub launches: Option<u32>,
+    pub trials: Option<u32>,
+    /// Seconds from the begin of the first trial to the end of the last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span_s: Option<f64>,
+    /// In which rank processes they ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worlds: Option<WorldUse>,
     /// Times of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_s: Option<TimeSummary>,
     /// Median of each rank's own samples, in rank order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_rank_median_s: Option<Vec<f64>>,
-    /// Median of the samples of each launch, in their order, where there were several: cases of one run that were launched
-    /// together are compared launch by launch.
+    /// Median of the samples of each trial, in their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub per_launch_median_s: Vec<f64>,
+    pub trial_median_s: Vec<f64>,
+    /// The round of the run that each trial belongs to: cases of one run are compared round by round.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub trial_round: Vec<u32>,
+    /// The machine's limit, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<Limit>,
     /// Clocks of the other hosts; empty where ranks were on one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clocks: Vec<HostClock>,
@@ -170,10 +224,14 @@ impl CaseLine {
             bytes_requested: case.bytes_requested.or_else(|| case.whole("bytes")),
             samples: None,
             calls_per_sample: None,
-            launches: None,
+            trials: None,
+            span_s: None,
+            worlds: None,
             time_s: None,
             per_rank_median_s: None,
-            per_launch_median_s: Vec::new(),
+            trial_median_s: Vec::new(),
+            trial_round: Vec::new(),
+            limit: None,
             clocks: Vec::new(),
             starts_apart_s: None,
             metrics: Map::new(),
@@ -183,6 +241,15 @@ impl CaseLine {
             caveats: case.caveats.clone(),
             simulated: false,
         }
+    }
+
+    /// The medians of trials of this case and of another of the same run, of the rounds that both took part in.
+    pub fn paired_trials(&self, other: &Self) -> (Vec<f64>, Vec<f64>) {
+        let medians = |line: &Self| -> std::collections::BTreeMap<u32, f64> {
+            line.trial_round.iter().copied().zip(line.trial_median_s.iter().copied()).collect()
+        };
+        let theirs = medians(other);
+        medians(self).into_iter().filter_map(|(round, own)| Some((own, *theirs.get(&round)?))).unzip()
     }
 
     /// A metric's value, if it is a number.

@@ -88,8 +88,8 @@ pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, St
         )
     };
     let mut bytes = Vec::new();
-    // One byte more than is taken, so that a pipe or a device that never ends is noticed.
-    let file = std::fs::File::open(path).map_err(unreadable)?;
+    // One byte more than is taken, so that a file of /proc, which says no size, is noticed when it is too large.
+    let file = crate::file::open_named(path).map_err(unreadable)?;
     file.take(limits::BYTES as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if bytes.len() > limits::BYTES {
         return Err(too_large(&name));

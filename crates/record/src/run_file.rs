@@ -19,6 +19,9 @@ pub struct RunFile {
     pub started: String,
     /// The command as typed, through [`crate::command_line`].
     pub command_line: Vec<String>,
+    /// The words of the launcher that started ranks and this command with them (`mpirun`, `-n`, `4`); empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub launcher: Vec<String>,
     /// The coordinator's machine.
     pub machine: Machine,
     /// All machines that held ranks, where they are not just the coordinator's.
@@ -33,6 +36,9 @@ pub struct RunFile {
     /// The backends, and whether they could run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub backends: Vec<BackendState>,
+    /// Who started the ranks (mpirun, srun, torchrun, ...), where this program did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_by: Option<String>,
     /// Environment variables on the allow-list, through [`crate::environment`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
@@ -43,8 +49,24 @@ pub struct RunFile {
     /// The harness's own cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harness: Option<HarnessCost>,
+    /// The rounds that the run made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<Rounds>,
     /// Whether any case is computed rather than measured.
     pub simulated: bool,
+}
+
+/// The rounds of a run: each visits every open case once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rounds {
+    /// Seed of the order of cases within rounds.
+    pub seed: u64,
+    /// How many were made.
+    pub made: u32,
+    /// Lag-1 rank correlation of trials, pooled over the cases, plus half its standard error: what `ci95_again` is
+    /// widened by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<f64>,
 }
 
 /// The program that wrote a record.
@@ -180,15 +202,18 @@ impl RunFile {
             experiment: plan.experiment.clone(),
             started: started.to_string(),
             command_line: Vec::new(),
+            launcher: Vec::new(),
             machine,
             hosts: Vec::new(),
             placement: Vec::new(),
             versions: BTreeMap::new(),
             backends: Vec::new(),
+            started_by: None,
             environment: BTreeMap::new(),
             benchmarks: used.map(|about| Declared::of(about)).collect(),
             plan,
             harness: None,
+            rounds: None,
             simulated: false,
         }
     }

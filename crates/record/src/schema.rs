@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::plan::limits;
-use crate::{About, Caveat, Field, Kind, SCHEMA, Shown};
+use crate::{About, Caveat, Field, Kind, SCHEMA, Shown, WorldUse};
 use terms::{Mode, Named, Status};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -174,9 +174,12 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
     let number = json!({"type": "number"});
     let count = json!({"type": "integer", "minimum": 0});
     let text = json!({"type": "string"});
-    let percentiles = ["median", "p05", "p50", "p95", "p99", "min", "max"];
+    let percentiles = ["median", "mean", "p05", "p50", "p95", "p99", "min", "max"];
     let mut time: Map<String, Value> = percentiles.iter().map(|name| ((*name).to_owned(), number.clone())).collect();
-    time.insert("ci95".to_owned(), json!({"type": "array", "items": number, "minItems": 2, "maxItems": 2}));
+    let required_times: Vec<String> = time.keys().cloned().collect();
+    let interval = json!({"type": "array", "items": number, "minItems": 2, "maxItems": 2});
+    time.insert("ci95".to_owned(), interval.clone());
+    time.insert("ci95_again".to_owned(), interval.clone());
     let mut properties = json!({
         "schema": {"const": SCHEMA},
         "id": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
@@ -196,10 +199,8 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "bytes_requested": count,
         "samples": count,
         "calls_per_sample": count,
-        "launches": count,
-        "time_s": {"type": "object", "required": time.keys().collect::<Vec<_>>(), "properties": time},
+        "time_s": {"type": "object", "required": required_times, "properties": time},
         "per_rank_median_s": {"type": "array", "items": number},
-        "per_launch_median_s": {"type": "array", "items": number},
         "clocks": {"type": "array", "items": {
             "description": "clocks of the other hosts against that of rank 0's",
             "type": "object",
@@ -225,6 +226,19 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "gates_missed": {"type": "array", "items": text},
         "caveats": {"type": "array", "items": {"enum": Caveat::names()}},
         "simulated": {"type": "boolean"},
+        "crc32": checksum(),
+    });
+    properties["trials"] = count.clone();
+    properties["span_s"] = number.clone();
+    properties["worlds"] = json!({"enum": WorldUse::names()});
+    properties["trial_median_s"] = json!({"type": "array", "items": number});
+    properties["trial_round"] = json!({"type": "array", "items": count});
+    properties["limit"] = json!({
+        "description": "time of the memory traffic that a call cannot avoid, and its share of the call's time",
+        "type": "object",
+        "required": ["variant", "time_s", "share"],
+        "additionalProperties": false,
+        "properties": {"variant": text, "time_s": number, "ci95": interval, "share": number, "share_ci95": interval},
     });
     for metric in benchmarks.iter().flat_map(|about| about.metrics) {
         // A metric may be a number, a list, or an object of numbers; never null, since absent ones are omitted.
@@ -253,18 +267,33 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
 fn sample_line() -> Value {
     json!({
         "type": "object",
-        "required": ["id", "launch", "calls", "ns"],
+        "required": ["id", "trial", "calls", "ns"],
         "additionalProperties": false,
         "properties": {
             "id": {"type": "string", "pattern": "^[0-9a-f]{12}$"},
-            "launch": {"type": "integer", "minimum": 0},
+            "trial": {"type": "integer", "minimum": 0},
+            "round": {"type": "integer", "minimum": 0},
+            "begun_s": {"description": "seconds since 1970", "type": "number"},
+            "after": {"description": "the case that was visited before", "type": "string"},
+            "fresh": {"description": "whether ranks were started for this round", "type": "boolean"},
             "calls": {"type": "integer", "minimum": 0},
             "ns": {
                 "description": "[rank][sample], nanoseconds of all calls of a sample",
                 "type": "array",
                 "items": {"type": "array", "items": {"type": "integer", "minimum": 0}},
             },
+            "crc32": checksum(),
         },
+    })
+}
+
+/// The last member of a line.
+fn checksum() -> Value {
+    json!({
+        "description": "CRC-32 (IEEE 802.3, as zlib) of the line without this member and its comma; records of earlier \
+                        versions have none",
+        "type": "string",
+        "pattern": "^[0-9a-f]{8}$",
     })
 }
 
@@ -285,11 +314,13 @@ fn run() -> Value {
             "experiment": {"type": "string"},
             "started": {"type": "string", "format": "date-time"},
             "command_line": {"type": "array", "items": {"type": "string"}},
+            "launcher": {"type": "array", "items": {"type": "string"}},
             "machine": {"type": "object"},
             "hosts": objects,
             "placement": objects,
             "versions": texts,
             "backends": objects,
+            "started_by": {"type": "string"},
             "environment": texts,
             "plan": {
                 "type": "object",
@@ -301,6 +332,15 @@ fn run() -> Value {
             },
             "benchmarks": objects,
             "harness": {"type": "object", "properties": {"sample_ns": {"type": "number"}, "call_ns": {"type": "number"}}},
+            "rounds": {
+                "type": "object",
+                "required": ["seed", "made"],
+                "properties": {
+                    "seed": {"type": "integer", "minimum": 0},
+                    "made": {"type": "integer", "minimum": 0},
+                    "correlation": {"type": "number"},
+                },
+            },
             "simulated": {"type": "boolean"},
         },
     })

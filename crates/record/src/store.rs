@@ -2,21 +2,26 @@
 //!
 //! Every case is on disk before the next begins, so that a crash loses at most the case in flight. What is there is
 //! never overwritten: a directory that holds a run is refused unless that run is resumed, and a record that cannot be
-//! read is refused rather than repaired, except for a last line that a crash cut short.
+//! read is refused rather than repaired, except for a last line that a crash cut short. Lines that their checksum shows
+//! to be damaged are left out and named.
 
 mod append;
+mod checksum;
+mod damage;
 mod directory;
 mod error;
 mod lines;
 mod lock;
 mod read;
+mod results;
 mod samples;
 
-pub use append::Store;
+pub use append::{Store, line_text};
+pub use damage::DamagedLine;
 pub use directory::{directory_name, fresh_directory};
 pub use error::StoreError;
 pub use lines::{CaseLines, read_case_lines};
-pub use read::{Resumed, Run, read_run, read_run_file};
+pub use read::{Resumed, Run, read_results, read_run, read_run_file};
 pub use samples::{CaseSamples, SampleLines, read_samples};
 
 /// The run file's name.

@@ -15,6 +15,9 @@ fn main() -> Result<(), report::Error> {
         ("study", data::study()),
         ("hostile", data::hostile()),
         ("soak", data::soak(0.03)),
+        ("peers", data::peers()),
+        ("scaled", data::scaled()),
+        ("held", data::held()),
     ];
     for (name, run) in runs {
         report::write(&run, &dir.join(name))?;

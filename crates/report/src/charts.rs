@@ -1,10 +1,12 @@
 //! Which charts a run has, and what is in them.
 
+use std::collections::HashMap;
+
 use crate::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 use crate::escape::file_stem;
 use crate::number::bytes;
 use crate::study::{Configuration, Estimate, Measured, Operation, banner, timed};
-use crate::{Run, drift, training};
+use crate::{Run, drift, origin, training_charts};
 
 /// A chart and the stem of its files' names.
 #[derive(Clone, Debug)]
@@ -41,15 +43,19 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<Named> {
     if let Some(size) = compared_size(operation) {
         add("backends", by_ranks(operation, Some(size), time));
     }
-    for configuration in &operation.configurations {
-        for point in &configuration.points {
-            if let Some(samples) = drift::series(run, point.case) {
-                let spec = drift::chart(operation, &configuration.label, configuration.style, point.case, samples);
-                add(&format!("drift-{}", file_stem(&point.case.id)), Some(spec));
-            }
-        }
+    for drift::Long { configuration, point, samples } in drift::charted(run, operation) {
+        let spec = drift::chart(operation, &configuration.label, configuration.style, point.case, samples);
+        add(&format!("drift-{}", file_stem(&point.case.id)), Some(spec));
     }
-    charts.extend(training::charts(operation));
+    let own = training_charts::charts(operation);
+    if !own.is_empty() {
+        // Times of weak and of strong scaling do not belong on one axis.
+        charts.retain(|chart| chart.stem != format!("{stem}-ranks") && chart.stem != format!("{stem}-backends"));
+    }
+    charts.extend(own);
+    for chart in &mut charts {
+        chart.spec.origin = origin::lines(run, operation);
+    }
     charts
 }
 
@@ -92,7 +98,7 @@ fn against_bytes(operation: &Operation, measure: Measure) -> Option<ChartSpec> {
         x: Axis { title: "bytes".to_owned(), quantity: Quantity::Bytes, scale: Scale::Log },
         y: Axis { title: measure.title.to_owned(), quantity: measure.quantity, scale: Scale::Log },
         series,
-        references: Vec::new(),
+        ..ChartSpec::default()
     })
 }
 
@@ -124,14 +130,16 @@ fn with_limits(mut spec: ChartSpec, operation: &Operation) -> ChartSpec {
 }
 
 fn span(references: &[Reference]) -> Vec<Reference> {
-    let mut ends: Vec<[f64; 3]> = Vec::new();
-    for [x, y] in references.iter().flat_map(|reference| &reference.points) {
-        match ends.iter_mut().find(|[at, _, _]| at == x) {
-            Some([_, low, high]) => (*low, *high) = (low.min(*y), high.max(*y)),
-            None => ends.push([*x, *y, *y]),
-        }
-    }
+    let mut ends: Vec<[f64; 3]> =
+        references.iter().flat_map(|reference| &reference.points).map(|[x, y]| [*x, *y, *y]).collect();
     ends.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    ends.dedup_by(|next, kept| {
+        let same = next[0] == kept[0];
+        if same {
+            (kept[1], kept[2]) = (kept[1].min(next[1]), kept[2].max(next[2]));
+        }
+        same
+    });
     let line = |label: &str, which: usize| Reference {
         label: label.to_owned(),
         style: None,
@@ -143,7 +151,7 @@ fn span(references: &[Reference]) -> Vec<Reference> {
 /// One size (or an operation without sizes) against ranks. None unless at least two rank counts or two series have it.
 fn by_ranks(operation: &Operation, size: Option<u64>, measure: Measure) -> Option<ChartSpec> {
     let mut series: Vec<Series> = Vec::new();
-    let mut keys: Vec<(&str, &[(String, String)])> = Vec::new();
+    let mut keys = HashMap::new();
     // Colours that no configuration has: a line over several rank counts is none of them.
     let styles = operation.configurations.iter().map(|configuration| configuration.style + 1).max().unwrap_or(0);
     for configuration in &operation.configurations {
@@ -153,13 +161,13 @@ fn by_ranks(operation: &Operation, size: Option<u64>, measure: Measure) -> Optio
         };
         let Some(estimate) = measured.and_then(measure.of) else { continue };
         let key = (configuration.backend.as_str(), configuration.others.as_slice());
-        let at = keys.iter().position(|known| *known == key).unwrap_or_else(|| {
-            keys.push(key);
+        let next = keys.len();
+        let at = *keys.entry(key).or_insert_with(|| {
             let variant = &configuration.variant;
             let apart = if variant.is_empty() { "" } else { ", " };
             let label = format!("{}{apart}{variant}", configuration.backend);
-            series.push(Series { label, style: styles + keys.len() - 1, points: Vec::new() });
-            keys.len() - 1
+            series.push(Series { label, style: styles + next, points: Vec::new() });
+            next
         });
         series[at].points.push(point(f64::from(configuration.ranks), estimate));
     }
@@ -181,7 +189,7 @@ fn by_ranks(operation: &Operation, size: Option<u64>, measure: Measure) -> Optio
         x: Axis { title: "ranks".to_owned(), quantity: Quantity::Count, scale: Scale::Steps },
         y: Axis { title: measure.title.to_owned(), quantity: measure.quantity, scale },
         series,
-        references: Vec::new(),
+        ..ChartSpec::default()
     })
 }
 
@@ -192,7 +200,8 @@ fn compared_size(operation: &Operation) -> Option<u64> {
         let backends: std::collections::BTreeSet<&str> = with.map(|c| c.backend.as_str()).collect();
         backends.len() > 1
     };
-    let sizes = operation.points().filter_map(|point| point.bytes).filter(several);
+    let sizes: std::collections::BTreeSet<u64> = operation.points().filter_map(|point| point.bytes).collect();
+    let sizes = sizes.into_iter().filter(several);
     let distance = |size: &u64| (*size as f64 / COMPARED as f64).ln().abs();
     sizes.min_by(|a, b| distance(a).total_cmp(&distance(b)).then(a.cmp(b)))
 }

@@ -4,7 +4,9 @@
 //! (`time_s.median`), lists are joined by spaces. Parameters are columns of their own; one that the case line
 //! repeats on top (`ranks`) is not repeated here.
 
-use serde_json::{Map, Value};
+use std::collections::HashMap;
+
+use serde_json::Value;
 
 use crate::escape;
 use crate::{Artifact, Error, Format, Run};
@@ -28,7 +30,7 @@ impl Format for Csv {
 }
 
 /// Columns that stand first, where they occur, so that a reader sees what was measured before how.
-const FIRST: [&str; 18] = [
+const FIRST: [&str; 20] = [
     "id",
     "benchmark",
     "op",
@@ -43,6 +45,8 @@ const FIRST: [&str; 18] = [
     "time_s.median",
     "time_s.ci95_low",
     "time_s.ci95_high",
+    "time_s.ci95_again_low",
+    "time_s.ci95_again_high",
     "algbw_gbs",
     "busbw_gbs",
     "limit_share",
@@ -50,56 +54,99 @@ const FIRST: [&str; 18] = [
 ];
 
 fn table(run: &Run) -> String {
-    let rows: Vec<Map<String, Value>> = run.cases.iter().map(row).collect();
-    let mut columns: Vec<String> = FIRST.iter().map(|name| (*name).to_owned()).collect();
-    columns.retain(|name| rows.iter().any(|row| row.contains_key(name)));
-    for name in rows.iter().flat_map(Map::keys) {
-        if !columns.contains(name) {
-            columns.push(name.clone());
-        }
-    }
-    let mut text = line(columns.iter().map(|name| escape::csv(name)));
-    for row in &rows {
-        text += &line(columns.iter().map(|name| row.get(name).map(cell).unwrap_or_default()));
-    }
-    text
+    let mut table = Table::default();
+    run.cases.iter().for_each(|case| table.add(case));
+    table.text()
 }
 
-fn line(cells: impl Iterator<Item = String>) -> String {
-    cells.collect::<Vec<_>>().join(",") + "\n"
+/// Rows as text, whose columns get their order once all are known. Flat rows as values would take more memory than the
+/// record.
+#[derive(Default)]
+struct Table {
+    /// In the order in which they occur.
+    columns: Vec<String>,
+    /// The column of each name.
+    places: HashMap<String, usize>,
+    /// All cells, as they are written.
+    cells: String,
+    /// Of each cell its column and its bytes.
+    lengths: Vec<(u32, u32)>,
+    /// How many cells there are once each row is done.
+    rows: Vec<usize>,
 }
 
-/// The case line as flat names and values.
-fn row(case: &record::CaseLine) -> Map<String, Value> {
-    // A case line is plain data with text keys, so this conversion has no way to fail.
-    let Ok(Value::Object(line)) = serde_json::to_value(case) else { return Map::new() };
-    let mut row = Map::new();
-    for (name, value) in line.iter().filter(|(name, _)| *name != "parameters") {
-        flatten(&mut row, name, value);
+impl Table {
+    /// The case line as a row of flat names and values.
+    fn add(&mut self, case: &record::CaseLine) {
+        // A case line is plain data with text keys, so this conversion has no way to fail.
+        let Ok(Value::Object(line)) = serde_json::to_value(case) else { return };
+        for (name, value) in line.iter().filter(|(name, _)| *name != "parameters") {
+            self.flatten(name, value);
+        }
+        for (name, value) in &case.parameters {
+            match line.get(name) {
+                Some(repeated) if repeated == value => {}
+                Some(_) => self.flatten(&format!("parameters.{name}"), value),
+                None => self.flatten(name, value),
+            }
+        }
+        self.rows.push(self.lengths.len());
     }
-    for (name, value) in &case.parameters {
-        match line.get(name) {
-            Some(repeated) if repeated == value => {}
-            Some(_) => flatten(&mut row, &format!("parameters.{name}"), value),
-            None => flatten(&mut row, name, value),
+
+    fn flatten(&mut self, name: &str, value: &Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.iter().for_each(|(field, value)| self.flatten(&format!("{name}.{field}"), value));
+            }
+            Value::Array(ends) if is_interval(name) && ends.len() == 2 => {
+                self.cell(&format!("{name}_low"), &ends[0]);
+                self.cell(&format!("{name}_high"), &ends[1]);
+            }
+            other => self.cell(name, other),
         }
     }
-    row
+
+    fn cell(&mut self, name: &str, value: &Value) {
+        let column = self.places.get(name).copied().unwrap_or_else(|| {
+            self.columns.push(name.to_owned());
+            self.places.insert(name.to_owned(), self.columns.len() - 1);
+            self.columns.len() - 1
+        });
+        let cell = cell(value);
+        self.cells += &cell;
+        // A case line is at most 16 MiB, so neither number can be larger.
+        self.lengths.push((column as u32, cell.len() as u32));
+    }
+
+    fn text(&self) -> String {
+        let mut order: Vec<usize> = (0..self.columns.len()).collect();
+        let first = |name: &String| FIRST.iter().position(|first| first == name).unwrap_or(FIRST.len());
+        order.sort_by_key(|column| first(&self.columns[*column]));
+        let mut text = String::with_capacity(self.cells.len() + self.rows.len() * (self.columns.len() + 1));
+        line(&mut text, order.iter().map(|column| escape::csv(&self.columns[*column])));
+        let (mut row, mut begin, mut next) = (vec![""; self.columns.len()], 0, 0);
+        for cells in &self.rows {
+            row.fill("");
+            for (column, length) in &self.lengths[next..*cells] {
+                let end = begin + *length as usize;
+                row[*column as usize] = &self.cells[begin..end];
+                begin = end;
+            }
+            next = *cells;
+            line(&mut text, order.iter().map(|column| row[*column]));
+        }
+        text
+    }
 }
 
-fn flatten(row: &mut Map<String, Value>, name: &str, value: &Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.iter().for_each(|(field, value)| flatten(row, &format!("{name}.{field}"), value))
+fn line(text: &mut String, cells: impl Iterator<Item = impl AsRef<str>>) {
+    for (index, cell) in cells.enumerate() {
+        if index > 0 {
+            text.push(',');
         }
-        Value::Array(ends) if name.ends_with("ci95") && ends.len() == 2 => {
-            row.insert(format!("{name}_low"), ends[0].clone());
-            row.insert(format!("{name}_high"), ends[1].clone());
-        }
-        other => {
-            row.insert(name.to_owned(), other.clone());
-        }
+        text.push_str(cell.as_ref());
     }
+    text.push('\n');
 }
 
 fn cell(value: &Value) -> String {
@@ -111,4 +158,8 @@ fn cell(value: &Value) -> String {
         }
         other => escape::csv(&other.to_string()),
     }
+}
+/// Whether a field holds the two ends of an interval, which get a column each.
+fn is_interval(name: &str) -> bool {
+    name.ends_with("ci95") || name.ends_with("ci95_again")
 }

@@ -5,10 +5,14 @@ use record::{CaseLine, Caveat};
 use crate::Run;
 use crate::chart::{Axis, ChartSpec, Point, Quantity, Scale, Series};
 use crate::number::{count, percent, seconds};
-use crate::study::{Operation, banner, timed};
+use crate::study::{Configuration, Measured, Operation, banner, timed};
 
 /// A case is long when it sampled for this many seconds.
 const LONG: f64 = 30.0;
+/// Cases of an operation that are drawn over time: a plan may have thousands of long ones.
+pub(crate) const CHARTS: usize = 12;
+/// Sentences about them.
+const SAID: usize = 3;
 /// Windows of a drift chart.
 const WINDOWS: usize = 60;
 /// Samples in a window, at least: fewer have no interval of their median.
@@ -30,20 +34,41 @@ pub(crate) fn series<'r>(run: &'r Run, case: &CaseLine) -> Option<&'r [f64]> {
 }
 
 /// One sentence for each long case.
-pub(crate) fn sentences(run: &Run) -> Vec<String> {
-    let mut all = Vec::new();
-    for operation in crate::study::operations(run) {
-        for configuration in &operation.configurations {
-            for point in &configuration.points {
-                let Some(samples) = series(run, point.case) else { continue };
-                let size = point.bytes.map(|size| format!(" of {}", crate::number::bytes(size))).unwrap_or_default();
-                let what = format!("{}{size} with {}", operation.name, configuration.label);
-                all.push(sentence(&what, samples));
-            }
-        }
-    }
-    all.truncate(3);
-    all
+pub(crate) fn sentences(run: &Run, operations: &[Operation]) -> Vec<String> {
+    let of = |operation: &Operation| charted(run, operation).map(|case| said(operation, &case)).take(SAID).collect();
+    operations.iter().flat_map::<Vec<String>, _>(of).take(SAID).collect()
+}
+
+/// A long case, and what its sentence and chart need.
+pub(crate) struct Long<'o> {
+    pub(crate) configuration: &'o Configuration<'o>,
+    pub(crate) point: &'o Measured<'o>,
+    pub(crate) samples: &'o [f64],
+}
+
+/// The cases of an operation that are drawn over time.
+pub(crate) fn charted<'o>(run: &'o Run, operation: &'o Operation<'o>) -> impl Iterator<Item = Long<'o>> {
+    let points = operation.configurations.iter().flat_map(|c| c.points.iter().map(move |point| (c, point)));
+    let long = points
+        .filter_map(|(configuration, point)| Some(Long { configuration, point, samples: series(run, point.case)? }));
+    long.take(CHARTS)
+}
+
+/// What is said where charts leave cases out.
+pub(crate) fn left_out(run: &Run, operation: &Operation) -> Option<String> {
+    let long = operation.points().filter(|point| is_long(point.case)).count();
+    (long > CHARTS).then(|| {
+        let drawn = charted(run, operation).count();
+        format!(
+            "{drawn} of {} are drawn over time; the record has the samples of all.",
+            count(long, "long case", "long cases")
+        )
+    })
+}
+
+fn said(operation: &Operation, long: &Long) -> String {
+    let size = long.point.bytes.map(|size| format!(" of {}", crate::number::bytes(size))).unwrap_or_default();
+    sentence(&format!("{}{size} with {}", operation.name, long.configuration.label), long.samples)
 }
 
 /// Whether the time moved: steadily, by the test of `stats::drift`, or else from one level to another, by the intervals
@@ -97,6 +122,6 @@ pub(crate) fn chart(operation: &Operation, label: &str, style: usize, case: &Cas
         x: Axis { title: "time spent in samples".to_owned(), quantity: Quantity::Seconds, scale: Scale::FromZero },
         y: Axis { title: timed(operation).to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
         series: vec![Series { label: label.to_owned(), style, points }],
-        references: Vec::new(),
+        ..ChartSpec::default()
     }
 }

@@ -42,6 +42,9 @@ impl Error {
     /// What to do about it.
     pub fn hint(&self) -> &str {
         match self {
+            Self::Write { source, .. } if source.kind() == std::io::ErrorKind::InvalidInput => {
+                "the record itself is complete: put a plain file or folder there, then `rankmark report DIR` writes it again"
+            }
             Self::Write { .. } => {
                 "the record itself is complete: free space or permissions, then `rankmark report DIR` writes it again"
             }

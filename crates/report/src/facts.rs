@@ -104,7 +104,7 @@ pub(crate) fn saturation(configuration: &Configuration) -> Option<Saturation> {
         return None;
     }
     let reaches = |busbw: &Estimate| {
-        let telling = busbw.relative_half_width() <= TELLING;
+        let telling = busbw.relative_half_width().is_some_and(|width| width <= TELLING);
         busbw.mid >= NEAR * peak.mid || (telling && busbw.high >= NEAR * peak.mid)
     };
     let at = sizes.iter().position(|(_, busbw)| reaches(busbw))?;
@@ -120,7 +120,7 @@ pub(crate) fn saturation(configuration: &Configuration) -> Option<Saturation> {
 pub(crate) fn decline(configuration: &Configuration) -> Option<(u64, Estimate)> {
     let (at, peak, _) = peak(configuration)?;
     let (bytes, last) = configuration.sized().rev().find_map(|(bytes, point)| Some((bytes, point.busbw?)))?;
-    (bytes > at && last.high < peak.low && last.mid < NEAR * peak.mid).then_some((bytes, last))
+    (bytes > at && peak.known && last.is_below(peak.low) && last.mid < NEAR * peak.mid).then_some((bytes, last))
 }
 
 /// How near the limit it comes.

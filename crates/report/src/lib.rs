@@ -7,6 +7,7 @@
 pub mod chart;
 mod charts;
 mod csv;
+mod damage;
 mod drift;
 mod error;
 mod escape;
@@ -15,6 +16,7 @@ mod format;
 mod links;
 mod markdown;
 mod number;
+mod origin;
 mod peers;
 mod pictures;
 mod placement;
@@ -23,6 +25,7 @@ mod sentences;
 mod study;
 mod table;
 mod training;
+mod training_charts;
 mod write;
 
 pub use error::Error;

@@ -77,11 +77,11 @@ fn kind(case: &CaseLine) -> String {
 
 fn slow(size: u64, ways: &[Way]) -> Option<String> {
     let quickest = ways.iter().min_by(|a, b| a.point.time.mid.total_cmp(&b.point.time.mid))?;
-    let ratio = |way: &Way| way.point.time.over(&quickest.point.time);
-    let slow: Vec<&Way> = ways.iter().filter(|way| way.peer != quickest.peer && ratio(way).low > SLOW).collect();
+    let ratio = |way: &Way| crate::study::ratio(way.point, quickest.point);
+    let slow: Vec<&Way> = ways.iter().filter(|way| way.peer != quickest.peer && ratio(way).exceeds(SLOW)).collect();
     let said = |way: &&Way| {
         let ratio = ratio(way);
-        format!("{} ({} to {}) as long with {}", factor(ratio.mid), factor(ratio.low), factor(ratio.high), way.name())
+        format!("{}{} as long with {}", factor(ratio.mid), ratio.range(factor), way.name())
     };
     let mut parts: Vec<String> = slow.iter().take(NAMED).map(said).collect();
     if slow.len() > NAMED {

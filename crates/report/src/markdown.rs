@@ -1,18 +1,20 @@
 //! `report.md`: summary, pictures, tables, doubts and method, fit for a pull request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 
 use crate::charts::{self, Named};
+use crate::damage;
+use crate::drift;
 use crate::escape::{code, markdown as escaped, one_line, shell};
 use crate::facts::{self, Saturation};
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::peers;
 use crate::placement;
 use crate::sentences;
-use crate::study::{Configuration, Measured, Operation, banner, operation, operations};
+use crate::study::{Configuration, Measured, Operation, banner, cache, operation, operations};
 use crate::table::{Align, Table};
 use crate::training;
 use crate::{Artifact, Error, Format, Run};
@@ -39,10 +41,12 @@ fn page(run: &Run) -> String {
     let operations = operations(run);
     let several = operations.len() > sentences::FEW_OPERATIONS;
     let mut page = head(run);
-    page += &section("What the data show", &bullets(&sentences::sentences(run)));
+    page += &section("What the data show", &bullets(&sentences::about(run, &operations)));
     for operation in &operations {
         let words = if several { bullets(&sentences::of_operation(operation)) } else { String::new() };
-        let pictures = pictures(&charts::of_operation(run, operation));
+        let pictures =
+            [pictures(&charts::of_operation(run, operation)), drift::left_out(run, operation).unwrap_or_default()];
+        let pictures = pictures.join("\n\n").trim_end().to_owned();
         let own = training::is_training(operation) || training::is_memory(operation);
         let results = if own { training::results(operation) } else { results(operation) };
         let parts = [escaped(&operation.constants), words, pictures, peers::results(operation), results];
@@ -51,6 +55,7 @@ fn page(run: &Run) -> String {
     }
     page += &section("Summary by configuration", &summary(&operations));
     page += &section("Cases that need attention", &without_result(run));
+    page += &section("Damaged lines", &damage::list(run));
     page += &section("Caveats", &caveats(run));
     page += &section("Placement", &placement::text(run));
     page += &section("Method", &method(run));
@@ -69,7 +74,7 @@ fn bullets(sentences: &[String]) -> String {
 fn head(run: &Run) -> String {
     let title = if run.title.trim().is_empty() { "Report".to_owned() } else { escaped(&run.title) };
     let mut text = format!("# {title}\n");
-    if let Some(warning) = banner(run.cases.iter()) {
+    for warning in damage::banner(run).into_iter().chain(banner(run.cases.iter())) {
         text += &format!("\n> **{}**\n", escaped(&warning));
     }
     let mut facts = vec![("Status", status(run))];
@@ -170,7 +175,7 @@ fn result(operation: &Operation, configuration: &Configuration, case: &CaseLine,
         escaped(&operation.name),
         of(case.dtype.as_deref().map(escaped)),
         of(point.map(|point| seconds(point.time.mid))),
-        of(point.map(|point| percent(point.time.relative_half_width()))),
+        of(point.and_then(|point| point.time.relative_half_width()).map(percent)),
         of(point.and_then(|point| Some(three_digits(point.algbw?.mid)))),
         of(point.and_then(|point| Some(three_digits(point.busbw?.mid)))),
         of(point.and_then(|point| Some(percent(point.limit_share?)))),
@@ -250,13 +255,15 @@ const NAMED: usize = 3;
 /// Failed, skipped and not run, with reasons, and how to run just these.
 fn without_result(run: &Run) -> String {
     let mut groups: Vec<(Status, String, Vec<&CaseLine>)> = Vec::new();
+    let mut places: HashMap<(&str, String), usize> = HashMap::new();
     for case in run.cases.iter().filter(|case| case.status != Status::Ok) {
         let reason = case.reason.as_deref().map(one_line).filter(|reason| !reason.is_empty());
         let reason = reason.unwrap_or_else(|| "no reason was recorded".to_owned());
-        match groups.iter_mut().find(|(status, known, _)| *status == case.status && *known == reason) {
-            Some((_, _, cases)) => cases.push(case),
-            None => groups.push((case.status, reason, vec![case])),
+        let place = *places.entry((case.status.name(), reason.clone())).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push((case.status, reason, Vec::new()));
         }
+        groups[place].2.push(case);
     }
     let mut text = String::new();
     for (status, reason, cases) in &groups {
@@ -278,8 +285,7 @@ fn without_result(run: &Run) -> String {
         text += &format!("* **gate missed** {}: {}\n", described(case), escaped(&case.gates_missed.join("; ")));
     }
     if !groups.is_empty() {
-        let command = format!("rankmark run --resume {}", shell(&run.directory.display().to_string()));
-        text += &format!("\nRun just these again: {}\n", code(&command));
+        text += &format!("\nRun just these again: {}\n", code(&run.resume_command()));
     }
     text
 }
@@ -312,14 +318,14 @@ fn method(run: &Run) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "A sample's time is the maximum over ranks; the time of a case is the median of its samples. Nothing is dropped \
-         as an outlier. ±95% is half the width of the 95% interval of the median, relative to it; the interval \
-         accounts for the correlation of successive samples.",
+        "A sample's time is the maximum over ranks. A trial is one visit to a case; it gives one median. The time of a \
+         case is the median of these. Nothing is dropped as an outlier.",
     );
-    if measured.iter().any(|case| case.launches.unwrap_or(1) > 1) {
-        text += " Where a case was launched several times, launches are resampled before samples (hierarchical \
-                 bootstrap), so the interval covers the difference between launches. A ratio to a peer is then the \
-                 median of those launch by launch.";
+    if measured.iter().any(|case| case.time_s.as_ref().is_some_and(|time| time.ci95.is_some())) {
+        text += " ±95% is half the width of the 95% interval of that median over the span of the run's trials, relative \
+                 to it: the sign interval, which assumes no distribution. Another run may differ by more; `ci95_again` \
+                 in the record is the interval of what an equal run soon after shows. A ratio of two cases is the median \
+                 of the ratios of their trials round by round.";
     }
     let modes: Vec<String> = terms::Mode::ALL
         .iter()
@@ -335,6 +341,12 @@ fn method(run: &Run) -> String {
         })
         .collect();
     text += &format!(" Mode {}.", list(&modes));
+    if measured.iter().any(|case| cache(case) == Some("cache-warm")) {
+        text += " `cache-warm`: calls repeat on the same buffers, so what fits into the caches is read from there.";
+    }
+    if measured.iter().any(|case| cache(case) == Some("cache-cold")) {
+        text += " `cache-cold`: each call uses other buffers, of more than the last cache in all.";
+    }
     if measured.iter().any(|case| case.metric("busbw_gbs").is_some()) {
         text += " algbw = bytes / time and busbw = algbw x a factor of operation and ranks, both in GB/s (1e9 bytes a \
                  second), as nccl-tests define them.";
@@ -344,7 +356,13 @@ fn method(run: &Run) -> String {
                  measured beside each case at the same working set and ranks.";
     }
     if measured.iter().any(|case| case.wrong.is_some()) {
-        text += " `wrong` counts wrong elements over all ranks, checked before and after timing.";
+        text += " `wrong` counts wrong elements over all ranks. Every element is compared before the first sample, after \
+                 the last one, and after some calls in between, outside the timed part: as many as take 3% of the time. A \
+                 wrong result that a later call overwrites before the next comparison is not seen.";
+    }
+    if measured.iter().any(|case| operation(case) == "barrier") {
+        text += " Of a barrier, `wrong` counts exits of a rank before the last rank entered; each rank comes late on \
+                 purpose in some. `-`: clocks could not tell.";
     }
     if let Some(cost) = run.harness {
         let (sample, call) = (seconds(cost.sample_ns / 1e9), seconds(cost.call_ns / 1e9));
@@ -357,7 +375,9 @@ fn again(run: &Run) -> String {
     if run.command.trim().is_empty() {
         return String::new();
     }
-    let variables = run.environment.iter().map(|(name, value)| format!("{}={} ", shell(name), shell(value)));
+    // What a launcher told its processes holds for that job only.
+    let repeated = run.environment.iter().filter(|(name, _)| !record::is_of_its_job(name));
+    let variables = repeated.map(|(name, value)| format!("{}={} ", shell(name), shell(value)));
     let line = format!("{}{}", variables.collect::<String>(), run.command);
     // Inside a fence only the fence itself is markup.
     format!("```sh\n{}\n```", one_line(&line).replace("```", "` ` `"))

@@ -1,9 +1,14 @@
 //! Our shared memory beside other engines in the same run: how much longer the best of them takes, size by size; and our
 //! training beside theirs, where what is trained is the same.
 
+mod alike;
+
+use std::collections::HashMap;
+
+use self::alike::Alike;
 use crate::escape::markdown as escaped;
 use crate::number::{NONE, bytes, factor, seconds};
-use crate::study::{Configuration, Estimate, Measured, Operation};
+use crate::study::{Configuration, Estimate, Measured, Operation, ratio};
 use crate::table::{Align, Table};
 
 /// What is held against the others.
@@ -14,12 +19,13 @@ const NO_PEERS: [&str; 2] = ["reference", "sim"];
 /// What must be equal for times to be comparable, where both say it.
 const SAME: [&str; 6] = ["dtype", "reduce", "in_place", "touch", "mode", "root"];
 
-/// What must be equal also where only one says it: several operations in flight are no peer of one that is waited for, and
-/// ranks on one host none of ranks on several.
-const SAME_OR_ABSENT: [&str; 3] = ["call", "in_flight", "hosts"];
+/// What must be equal also where only one says it: several operations in flight are no peer of one that is waited for,
+/// ranks on one host none of ranks on several, and calls on cold buffers none of calls on warm ones.
+const SAME_OR_ABSENT: [&str; 6] = ["call", "in_flight", "hosts", "cache", "direction", "peer"];
 
-/// Of the bootstrap: a report says the same whenever it is written.
-const SEED: u64 = 1;
+/// What should be equal, too. Where a peer cannot be so (an MPI library has no registered buffers), the comparison says
+/// what differs.
+const SAID: [&str; 2] = ["buffers", "bind"];
 
 /// How training is done, and not what is trained: may differ between ours and a peer's.
 const HOW: [&str; 6] = ["python", "bind", "gradient_as_bucket_view", "static_graph", "compile", "bucket"];
@@ -31,64 +37,54 @@ struct Pair<'o> {
     peer: &'o Configuration<'o>,
     theirs: &'o Measured<'o>,
     ratio: Estimate,
+    /// What differs beside the backend: `buffers registered / private`.
+    differs: Vec<String>,
 }
 
-/// Their time over ours, launch by launch; None unless both were launched as often, and several times.
-fn launch_by_launch<'o>(theirs: &'o Measured, ours: &'o Measured) -> Option<[&'o [f64]; 2]> {
-    let (a, b) = (&theirs.case.per_launch_median_s, &ours.case.per_launch_median_s);
-    let usable = |medians: &[f64]| medians.iter().all(|median| median.is_finite() && *median > 0.0);
-    (a.len() > 1 && a.len() == b.len() && usable(a) && usable(b)).then_some([a, b])
-}
-
-/// Without an interval, which costs a bootstrap.
-fn center(theirs: &Measured, ours: &Measured) -> f64 {
-    match launch_by_launch(theirs, ours) {
-        Some([a, b]) => stats::median(&a.iter().zip(b).map(|(a, b)| a / b).collect::<Vec<_>>()),
-        None => theirs.time.mid / ours.time.mid,
-    }
-}
-
-fn ratio(theirs: &Measured, ours: &Measured) -> Estimate {
-    match launch_by_launch(theirs, ours).and_then(|[a, b]| stats::paired_ratio_interval(a, b, SEED)) {
-        Some(ratio) => Estimate { mid: ratio.ratio, low: ratio.interval.low, high: ratio.interval.high },
-        None => theirs.time.over(&ours.time),
-    }
-}
-
-fn comparable(a: &Configuration, b: &Configuration, training: bool) -> bool {
-    if training {
-        let what = |c: &Configuration| -> Vec<(String, String)> {
-            c.others.iter().filter(|(name, _)| !HOW.contains(&name.as_str())).cloned().collect()
-        };
-        return a.ranks == b.ranks && what(a) == what(b);
-    }
-    let of = |c: &Configuration, name: &str| c.others.iter().find(|(field, _)| field == name).map(|(_, v)| v.clone());
-    a.ranks == b.ranks
-        && SAME.iter().all(|name| of(a, name).zip(of(b, name)).is_none_or(|(of_a, of_b)| of_a == of_b))
-        && SAME_OR_ABSENT.iter().all(|name| of(a, name) == of(b, name))
+/// What differs of [`SAID`], ours first.
+fn differences(ours: &Configuration, peer: &Configuration) -> Vec<String> {
+    let of = |c: &Configuration, name: &str| {
+        let found = c.others.iter().find(|(field, _)| field == name);
+        found.map_or_else(|| "default".to_owned(), |(_, value)| value.clone())
+    };
+    let differs = |name: &&str| {
+        let (own, theirs) = (of(ours, name), of(peer, name));
+        (own != theirs).then(|| format!("{name} {own} / {theirs}"))
+    };
+    SAID.iter().filter_map(differs).collect()
 }
 
 fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
-    let is_peer = |c: &&Configuration| c.backend != OURS && !NO_PEERS.contains(&c.backend.as_str());
+    let is_peer = |c: &Configuration| c.backend != OURS && !NO_PEERS.contains(&c.backend.as_str());
+    let alike = Alike::of(operation, is_peer);
     let training = crate::training::is_training(operation);
     let mut pairs = Vec::new();
     for configuration in operation.configurations.iter().filter(|configuration| configuration.backend == OURS) {
+        let peers = alike.with(configuration);
         for ours in &configuration.points {
-            let comparable = |peer: &&Configuration| comparable(configuration, peer, training);
-            let peers = operation.configurations.iter().filter(is_peer).filter(comparable);
-            let same = |peer: &'o Configuration<'o>| {
-                let theirs = peer.points.iter().find(|theirs| theirs.bytes == ours.bytes)?;
-                Some((peer, theirs, center(theirs, ours)))
+            let pair = |peer: &&'o Configuration<'o>| {
+                let theirs = peer.of_size(ours.bytes)?;
+                let differs = if training { Vec::new() } else { differences(configuration, peer) };
+                Some((*peer, theirs, differs, ratio(theirs, ours)))
             };
-            let best = peers.filter_map(same).min_by(|(.., a), (.., b)| a.total_cmp(b));
-            let pair = |(peer, theirs, _): (&'o Configuration<'o>, &'o Measured<'o>, f64)| Pair {
+            let all: Vec<_> = peers.iter().filter_map(pair).collect();
+            // A peer that is there in a form more like ours is not held against us in one less like it.
+            let mut closest: HashMap<&str, usize> = HashMap::new();
+            for (peer, _, differs, _) in &all {
+                let least = closest.entry(peer.backend.as_str()).or_insert(usize::MAX);
+                *least = (*least).min(differs.len());
+            }
+            let candidates =
+                all.into_iter().filter(|(peer, _, differs, _)| differs.len() == closest[peer.backend.as_str()]);
+            let best = candidates.min_by(|(.., a), (.., b)| a.mid.total_cmp(&b.mid));
+            pairs.extend(best.map(|(peer, theirs, differs, ratio)| Pair {
                 configuration,
                 ours,
                 peer,
                 theirs,
-                ratio: ratio(theirs, ours),
-            };
-            pairs.extend(best.map(pair));
+                ratio,
+                differs,
+            }));
         }
     }
     pairs.sort_by_key(|pair| (pair.configuration.ranks, pair.ours.bytes));
@@ -107,6 +103,7 @@ pub(crate) fn results(operation: &Operation) -> String {
         ("its time", Right),
         ("its time / ours", Right),
         ("95%", Right),
+        ("differs (ours / peer)", Left),
     ]);
     for pair in pairs(operation) {
         let ratio = &pair.ratio;
@@ -118,7 +115,8 @@ pub(crate) fn results(operation: &Operation) -> String {
             escaped(&name(pair.peer)),
             seconds(pair.theirs.time.mid),
             factor(ratio.mid),
-            format!("{} to {}", factor(ratio.low), factor(ratio.high)),
+            if ratio.known { format!("{} to {}", factor(ratio.low), factor(ratio.high)) } else { NONE.to_owned() },
+            if pair.differs.is_empty() { NONE.to_owned() } else { escaped(&pair.differs.join(", ")) },
         ]);
     }
     if table.is_empty() {
@@ -141,17 +139,24 @@ pub(crate) fn sentence(operation: &Operation) -> Option<String> {
     let at = |pair: &Pair| {
         let size = pair.ours.bytes.map_or_else(String::new, |size| format!(" at {}", bytes(size)));
         let with = crate::study::ranks(pair.configuration.ranks);
-        format!("{}{size} with {with} ({})", factor(pair.ratio.mid), pair.peer.backend)
+        let ratio = &pair.ratio;
+        format!("{}{}{size} with {with} ({})", factor(ratio.mid), ratio.range(factor), pair.peer.backend)
     };
-    let longer = pairs.iter().filter(|pair| pair.ratio.low > 1.0).count();
-    let shorter = pairs.iter().filter(|pair| pair.ratio.high < 1.0).count();
+    let longer = pairs.iter().filter(|pair| pair.ratio.exceeds(1.0)).count();
+    let shorter = pairs.iter().filter(|pair| pair.ratio.is_below(1.0)).count();
     let held = match pairs.len() {
         1 => at(least),
         _ => format!("from {} to {}", at(least), at(most)),
     };
+    let differs: std::collections::BTreeSet<&String> = pairs.iter().flat_map(|pair| &pair.differs).collect();
+    let differs: Vec<&str> = differs.into_iter().map(String::as_str).collect();
+    let differs = match differs.as_slice() {
+        [] => String::new(),
+        some => format!(" Not equal between ours and the peer: {}.", some.join(", ")),
+    };
     Some(format!(
         "The best peer's {} takes {held} as long as ours: longer in {longer} of {}, shorter in {shorter}, too close to tell \
-         in {}.",
+         in {}.{differs}",
         operation.name,
         crate::number::count(pairs.len(), "pair", "pairs"),
         pairs.len() - longer - shorter,

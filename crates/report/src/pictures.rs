@@ -1,5 +1,9 @@
 //! `charts/*.svg` and `charts/*.png`: every chart of the run, both from the same scene.
 
+use std::num::NonZero;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use crate::study::operations;
 use crate::{Artifact, Error, Format, Run, charts};
 
@@ -39,6 +43,28 @@ impl Format for Png {
     }
 }
 
-fn each(run: &Run, file: impl Fn(charts::Named) -> Result<Artifact, Error>) -> Result<Vec<Artifact>, Error> {
-    operations(run).iter().flat_map(|operation| charts::of_operation(run, operation)).map(file).collect()
+/// One file a chart, in the order of the charts; as many at once as there are processors.
+fn each(run: &Run, file: impl Fn(&charts::Named) -> Result<Artifact, Error> + Sync) -> Result<Vec<Artifact>, Error> {
+    let operations = operations(run);
+    let charts: Vec<charts::Named> =
+        operations.iter().flat_map(|operation| charts::of_operation(run, operation)).collect();
+    let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(charts.len());
+    let next = AtomicUsize::new(0);
+    let draw = || {
+        let mut drawn = Vec::new();
+        while let Some((place, chart)) = Some(next.fetch_add(1, Relaxed)).and_then(|at| Some((at, charts.get(at)?))) {
+            drawn.push((place, file(chart)));
+        }
+        drawn
+    };
+    let mut files = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(draw)).collect();
+        let mut files = draw();
+        for other in others {
+            files.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        files
+    });
+    files.sort_by_key(|(place, _)| *place);
+    files.into_iter().map(|(_, file)| file).collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
-use record::{CaseLine, CaseSamples, HarnessCost, Machine, Placement};
+use record::{BackendState, CaseLine, CaseSamples, DamagedLine, HarnessCost, Machine, Placement};
 use terms::Bytes;
 
 use crate::{Error, drift, escape};
@@ -20,18 +20,26 @@ pub struct Run {
     pub machine: String,
     /// Cores that ranks could use, when known.
     pub cores: Option<u32>,
-    /// The exact command line, as a shell reads it.
+    /// The exact command line, with its launcher's, as a shell reads it.
     pub command: String,
+    /// The launcher's part of it; empty without one.
+    pub launcher: String,
     /// Environment variables that the record kept.
     pub environment: BTreeMap<String, String>,
     /// The record's directory, for `--resume`.
     pub directory: PathBuf,
     /// What wrote the record ("rankmark 0.1.0").
     pub program: String,
+    /// The backends that its cases ask for, as they were found.
+    pub backends: Vec<BackendState>,
+    /// Who started the ranks, where this program did not.
+    pub started_by: Option<String>,
     /// What measuring itself costs, when it was measured.
     pub harness: Option<HarnessCost>,
     /// What a reader of the record should know of its state.
     pub notes: Vec<String>,
+    /// Lines of the record that are damaged, and so left out.
+    pub damaged: Vec<DamagedLine>,
     /// Where ranks ran, one entry a kind of world.
     pub placement: Vec<Placement>,
     /// The machines that held ranks, where there were several.
@@ -49,49 +57,64 @@ impl Run {
     /// # Errors
     /// When there is no record, or it cannot be read.
     pub fn read(directory: &Path) -> Result<Self, Error> {
-        let mut run = Self::of(record::read_run(directory)?, directory);
+        let mut run = Self::of(record::read_results(directory)?, directory);
         let long: Vec<String> =
             run.cases.iter().filter(|case| drift::is_long(case)).map(|case| case.id.clone()).collect();
-        if long.is_empty() {
+        // Not `exists`, which says no of a link that leads nowhere.
+        if directory.join(SAMPLES_FILE).symlink_metadata().is_err() {
+            if !long.is_empty() {
+                run.notes.push(format!("{SAMPLES_FILE} is missing: drift cannot be shown"));
+            }
             return Ok(run);
         }
-        if !directory.join(SAMPLES_FILE).exists() {
-            run.notes.push(format!("{SAMPLES_FILE} is missing: drift cannot be shown"));
-            return Ok(run);
-        }
+        // Read also where no case needs it: what is damaged is to be known.
         let mut lines = record::read_samples(directory)?;
         run.notes.append(&mut lines.notes);
+        run.damaged.append(&mut lines.damaged);
         for id in long {
-            let launches = lines.of(&id)?;
-            run.samples.insert(id, launches.iter().flat_map(call_times).collect());
+            let trials = lines.of(&id)?;
+            run.samples.insert(id, trials.iter().flat_map(call_times).collect());
         }
         Ok(run)
     }
 
     /// The same of a record that was read already, without samples.
     pub fn of(record: record::Run, directory: &Path) -> Self {
-        let record::Run { file, cases, notes } = record;
+        let record::Run { file, cases, damaged, notes } = record;
         let cores = match file.machine.allowed_cpus.len() {
             0 => file.machine.cores,
             allowed => u32::try_from(allowed).ok(),
         };
-        let words: Vec<String> = file.command_line.iter().map(|word| escape::shell(word)).collect();
+        let line = |words: &[String]| words.iter().map(|word| escape::shell(word)).collect::<Vec<_>>().join(" ");
+        let (launcher, own) = (line(&file.launcher), line(&file.command_line));
         Self {
             title: file.experiment,
             started: to_the_second(&file.started),
             machine: machine_line(&file.machine),
             cores,
-            command: words.join(" "),
+            command: if launcher.is_empty() || own.is_empty() { own } else { format!("{launcher} {own}") },
+            launcher,
             environment: file.environment,
             directory: directory.to_owned(),
             program: format!("{} {}", file.tool.name, file.tool.version),
+            backends: file.backends,
+            started_by: file.started_by,
             harness: file.harness,
             notes,
+            damaged,
             placement: file.placement,
             hosts: file.hosts,
             cases,
             samples: BTreeMap::new(),
         }
+    }
+}
+
+impl Run {
+    /// The command that runs what is missing in this record, under the launcher that the record was taken under.
+    pub fn resume_command(&self) -> String {
+        let own = format!("rankmark run --resume {}", escape::shell(&self.directory.display().to_string()));
+        if self.launcher.is_empty() { own } else { format!("{} {own}", self.launcher) }
     }
 }
 
@@ -103,11 +126,11 @@ fn to_the_second(time: &str) -> String {
     }
 }
 
-/// Seconds of one call in each sample of a launch: the maximum over ranks, over the calls of a sample.
-fn call_times(launch: &CaseSamples) -> Vec<f64> {
-    let number = launch.ns.iter().map(Vec::len).min().unwrap_or(0);
-    let slowest = |sample: usize| launch.ns.iter().map(|rank| rank[sample]).max().unwrap_or(0);
-    (0..number).map(|sample| slowest(sample) as f64 / launch.calls.max(1) as f64 / 1e9).collect()
+/// Seconds of one call in each sample of a trial: the maximum over ranks, over the calls of a sample.
+fn call_times(trial: &CaseSamples) -> Vec<f64> {
+    let number = trial.ns.iter().map(Vec::len).min().unwrap_or(0);
+    let slowest = |sample: usize| trial.ns.iter().map(|rank| rank[sample]).max().unwrap_or(0);
+    (0..number).map(|sample| slowest(sample) as f64 / trial.calls.max(1) as f64 / 1e9).collect()
 }
 
 /// A machine in a line: what limits a measurement there. What is not known is left out.
@@ -143,8 +166,8 @@ mod tests {
     #[test]
     fn a_sample_is_its_slowest_rank_over_its_calls() {
         let ns = vec![vec![2_000, 9_000], vec![4_000, 3_000]];
-        let launch = CaseSamples { id: "x".into(), launch: 0, calls: 2, ns };
-        assert_eq!(call_times(&launch), [2e-6, 4.5e-6]);
+        let trial = CaseSamples { calls: 2, ns, ..CaseSamples::default() };
+        assert_eq!(call_times(&trial), [2e-6, 4.5e-6]);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Words for what the data show, each computed and each with a premise: without it the sentence does not appear.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
+use std::hash::Hash;
 
 use record::{CaseLine, Caveat};
 use terms::Status;
@@ -22,22 +23,26 @@ pub(crate) const FEW_OPERATIONS: usize = 2;
 
 /// What the run shows, as plain text, the most important first: at most a dozen sentences, however large the run.
 pub fn sentences(run: &Run) -> Vec<String> {
-    let operations = operations(run);
-    let mut all = of_run(run);
-    for operation in &operations {
+    about(run, &operations(run))
+}
+
+/// The same of a run's operations.
+pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
+    let mut all = of_run(run, operations);
+    for operation in operations {
         let own = of_operation(operation);
         let shown = if operations.len() <= FEW_OPERATIONS { own.len() } else { 1 };
         all.extend(own.into_iter().take(shown));
     }
-    all.extend(drift::sentences(run));
+    all.extend(drift::sentences(run, operations));
     all.iter().map(|sentence| one_line(sentence)).collect()
 }
 
 /// What holds for the whole run: cases that went wrong, gates, oversubscription, slow ways between ranks.
-pub(crate) fn of_run(run: &Run) -> Vec<String> {
+fn of_run(run: &Run, operations: &[Operation]) -> Vec<String> {
     let one = [wrong(run), unmeasured(run), gates(run), oversubscription(run)];
     let mut all: Vec<String> = one.into_iter().flatten().collect();
-    all.extend(operations(run).iter().flat_map(|operation| links::sentences(operation, run)));
+    all.extend(operations.iter().flat_map(|operation| links::sentences(operation, run)));
     all
 }
 
@@ -100,11 +105,11 @@ fn oversubscription(run: &Run) -> Option<String> {
 /// `28.9 GB/s (28.1 to 29.3)`.
 fn rated(busbw: Estimate) -> String {
     let number = crate::number::three_digits;
-    format!("{} busbw ({} to {})", bandwidth(busbw.mid), number(busbw.low), number(busbw.high))
+    format!("{} busbw{}", bandwidth(busbw.mid), busbw.range(number))
 }
 
 fn timed(time: Estimate) -> String {
-    format!("{} ({} to {})", seconds(time.mid), seconds(time.low), seconds(time.high))
+    format!("{}{}", seconds(time.mid), time.range(seconds))
 }
 
 /// The best bandwidth and where it is reached; times, for an operation without bytes.
@@ -214,17 +219,27 @@ fn common_sizes<'c>(a: &'c Configuration, b: &'c Configuration) -> Vec<(u64, &'c
     }
 }
 
+/// Configurations of equal keys, groups in the order of their first.
+fn grouped<'o, K: Hash + Eq>(
+    configurations: impl Iterator<Item = &'o Configuration<'o>>,
+    key: impl Fn(&'o Configuration<'o>) -> K,
+) -> Vec<Vec<&'o Configuration<'o>>> {
+    let mut places: HashMap<K, usize> = HashMap::new();
+    let mut groups: Vec<Vec<&Configuration>> = Vec::new();
+    for configuration in configurations {
+        let place = *places.entry(key(configuration)).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[place].push(configuration);
+    }
+    groups
+}
+
 /// How much longer more ranks take at equal bytes: fewest against most ranks of otherwise equal configurations.
 fn effect_of_ranks(operation: &Operation) -> Vec<String> {
-    let mut groups: Vec<Vec<&Configuration>> = Vec::new();
-    for configuration in operation.configurations.iter().filter(|c| !c.points.is_empty()) {
-        let same =
-            |g: &&mut Vec<&Configuration>| g[0].backend == configuration.backend && g[0].others == configuration.others;
-        match groups.iter_mut().find(same) {
-            Some(group) => group.push(configuration),
-            None => groups.push(vec![configuration]),
-        }
-    }
+    let measured = operation.configurations.iter().filter(|c| !c.points.is_empty());
+    let mut groups = grouped(measured, |c| (c.backend.as_str(), c.others.as_slice()));
     let mut sentences = Vec::new();
     for group in &mut groups {
         group.sort_by_key(|configuration| configuration.ranks);
@@ -243,13 +258,12 @@ fn ranks_apart(few: &Configuration, many: &Configuration) -> Vec<String> {
     let (mut told, mut untold) = (Vec::new(), Vec::new());
     let few_ranks = ranks(few.ranks);
     for (size, fewer, more) in common_sizes(few, many) {
-        if more.time.overlaps(&fewer.time) {
-            untold.push(bytes(size));
-        } else {
-            let ratio = more.time.over(&fewer.time);
-            let (low, high) = (factor(ratio.low), factor(ratio.high));
+        let ratio = crate::study::ratio(more, fewer);
+        if ratio.exceeds(1.0) || ratio.is_below(1.0) {
             let than = if told.is_empty() { format!(" as long as {few_ranks}") } else { String::new() };
-            told.push(format!("{} ({low} to {high}){than} at {}", factor(ratio.mid), bytes(size)));
+            told.push(format!("{}{}{than} at {}", factor(ratio.mid), ratio.range(factor), bytes(size)));
+        } else {
+            untold.push(bytes(size));
         }
     }
     let doubted = many.oversubscribed() || few.oversubscribed();
@@ -260,10 +274,7 @@ fn ranks_apart(few: &Configuration, many: &Configuration) -> Vec<String> {
     }
     if !untold.is_empty() {
         let at = list(&untold);
-        sentences.push(format!(
-            "Whether {} take longer than {few_ranks} at {at}: cannot tell, the intervals overlap.",
-            many.label
-        ));
+        sentences.push(format!("Whether {} take longer than {few_ranks} at {at}: cannot tell.", many.label));
     }
     sentences
 }
@@ -271,12 +282,11 @@ fn ranks_apart(few: &Configuration, many: &Configuration) -> Vec<String> {
 /// The fastest backend against the slowest, at the largest size that both have with equal ranks.
 fn backends(operation: &Operation) -> Option<String> {
     let mut best: Option<(u64, &Configuration, &Configuration, &Measured, &Measured)> = None;
-    let all = &operation.configurations;
-    for (index, a) in all.iter().enumerate() {
-        for b in &all[index + 1..] {
-            if a.backend == b.backend || a.ranks != b.ranks || a.others != b.others {
-                continue;
-            }
+    // Of equal ranks and fields, one a backend.
+    let alike = grouped(operation.configurations.iter(), |c| (c.ranks, c.others.as_slice()));
+    let pairs = alike.iter().flat_map(|all| all.iter().enumerate().map(|(index, a)| (a, &all[index + 1..])));
+    for (a, others) in pairs {
+        for b in others {
             let Some(&(size, of_a, of_b)) = common_sizes(a, b).first() else { continue };
             let apart = |x: &Measured, y: &Measured| (x.time.mid / y.time.mid).ln().abs();
             let further = best.is_none_or(|(other, _, _, x, y)| (size, apart(of_a, of_b)) > (other, apart(x, y)));
@@ -289,20 +299,22 @@ fn backends(operation: &Operation) -> Option<String> {
     let (fast, slow, of_fast, of_slow) =
         if of_a.time.mid <= of_b.time.mid { (a, b, of_a, of_b) } else { (b, a, of_b, of_a) };
     let at = format!("At {} with {}", bytes(size), ranks(fast.ranks));
-    if of_fast.time.overlaps(&of_slow.time) {
+    let ratio = crate::study::ratio(of_slow, of_fast);
+    if !ratio.exceeds(1.0) {
         return Some(format!(
-            "{at}, which of {} and {} is faster: cannot tell (the intervals overlap).",
-            fast.backend, slow.backend
+            "{at}, which of {} and {} is faster: cannot tell ({}{}).",
+            fast.backend,
+            slow.backend,
+            factor(ratio.mid),
+            ratio.range(factor)
         ));
     }
-    let ratio = of_slow.time.over(&of_fast.time);
     let doubt = if of_fast.has(Caveat::Oversubscribed) { "; both wait for cores" } else { "" };
     Some(format!(
-        "{at}, {} takes {} ({} to {}) the time of {}{doubt}.",
+        "{at}, {} takes {}{} the time of {}{doubt}.",
         slow.backend,
         factor(ratio.mid),
-        factor(ratio.low),
-        factor(ratio.high),
+        ratio.range(factor),
         fast.backend
     ))
 }

@@ -3,7 +3,8 @@
 //! A configuration is everything that a case's parameters say, except the size. Only measured, right cases become
 //! points: no bandwidth is shown without `wrong` 0.
 
-use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap};
 
 use record::{CaseLine, Caveat};
 use serde_json::Value;
@@ -12,32 +13,59 @@ use terms::Status;
 use crate::Run;
 use crate::escape::file_stem;
 
-/// A value with its 95% interval.
+/// A value with its 95% interval, where there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) mid: f64,
+    /// Ends of the interval; equal to `mid` where there is none.
     pub(crate) low: f64,
     pub(crate) high: f64,
+    /// Whether there is an interval: fewer than six trials have none.
+    pub(crate) known: bool,
 }
 
 impl Estimate {
+    /// A value, and the ends of its interval where it has one.
+    pub(crate) fn new(mid: f64, ends: Option<[f64; 2]>) -> Self {
+        let [low, high] = ends.unwrap_or([mid; 2]);
+        Self { mid, low, high, known: ends.is_some() }
+    }
+
     /// Half the interval's width, relative to the value.
-    pub(crate) fn relative_half_width(&self) -> f64 {
-        (self.high - self.low) / 2.0 / self.mid
+    pub(crate) fn relative_half_width(&self) -> Option<f64> {
+        self.known.then(|| (self.high - self.low) / 2.0 / self.mid)
     }
 
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        self.low <= other.high && other.low <= self.high
+    /// ` (28.1 to 29.3)`, or nothing where there is no interval.
+    pub(crate) fn range(&self, show: impl Fn(f64) -> String) -> String {
+        if self.known { format!(" ({} to {})", show(self.low), show(self.high)) } else { String::new() }
     }
 
-    /// This estimate over another, with the interval of the ratio recovered from the two intervals: on logarithms the
-    /// distances to the ends add in quadrature (MOVER; Zou and Donner, Statistics in Medicine 27, 2008).
-    pub(crate) fn over(&self, other: &Self) -> Self {
-        let mid = self.mid / other.mid;
-        let distance = |near: f64, far: f64| (near.ln().powi(2) + far.ln().powi(2)).sqrt();
-        let down = distance(self.mid / self.low, other.high / other.mid);
-        let up = distance(self.high / self.mid, other.mid / other.low);
-        Self { mid, low: mid * (-down).exp(), high: mid * up.exp() }
+    /// Whether the whole interval lies above this value.
+    pub(crate) fn exceeds(&self, value: f64) -> bool {
+        self.known && self.low > value
+    }
+
+    /// Whether the whole interval lies below this value.
+    pub(crate) fn is_below(&self, value: f64) -> bool {
+        self.known && self.high < value
+    }
+}
+
+/// The time of one case over that of another of the run: by their trials of the same rounds, which what the machine does
+/// to both does not widen. Where they share no round, by what an equal run of each would show.
+pub(crate) fn ratio(a: &Measured, b: &Measured) -> Estimate {
+    let (of_a, of_b) = a.case.paired_trials(b.case);
+    let apart = || {
+        let run = |of: &Measured| {
+            let again = of.case.time_s.as_ref().and_then(|time| time.ci95_again);
+            stats::RunMedian { median: of.time.mid, again }
+        };
+        stats::run_ratio(run(a), run(b))
+    };
+    match stats::paired_ratio(&of_a, &of_b).or_else(apart) {
+        Some(ratio) => Estimate::new(ratio.mid, ratio.ends),
+        None => Estimate::new(a.time.mid / b.time.mid, None),
     }
 }
 
@@ -57,19 +85,19 @@ impl<'a> Measured<'a> {
     /// None when the case was not measured or is wrong.
     pub(crate) fn of(case: &'a CaseLine) -> Option<Self> {
         let time = case.time_s.as_ref().filter(|_| case.status == Status::Ok && case.wrong.unwrap_or(0) == 0)?;
-        let [low, high] = time.ci95;
         let usable = |value: f64| value.is_finite() && value > 0.0;
         if !usable(time.median) {
             return None;
         }
         // An end that is no positive number bounds nothing: the estimate then has no width to that side.
-        let low = if usable(low) { low.min(time.median) } else { time.median };
-        let high = if usable(high) { high.max(time.median) } else { time.median };
-        let time = Estimate { mid: time.median, low, high };
+        let end = |end: f64| if usable(end) { end } else { time.median };
+        let ends = time.ci95.map(|[low, high]| [end(low).min(time.median), end(high).max(time.median)]);
+        let time = Estimate::new(time.median, ends);
         // Bandwidth is work over time, so its interval is the time's, turned over.
         let rate = |name: &str| {
             let mid = case.metric(name).filter(|value| usable(*value))?;
-            Some(Estimate { mid, low: mid * time.mid / time.high, high: mid * time.mid / time.low })
+            let ends = time.known.then(|| [mid * time.mid / time.high, mid * time.mid / time.low]);
+            Some(Estimate::new(mid, ends))
         };
         Some(Self {
             bytes: case.bytes.filter(|bytes| *bytes > 0),
@@ -110,10 +138,16 @@ pub(crate) struct Configuration<'a> {
     pub(crate) points: Vec<Measured<'a>>,
 }
 
-impl Configuration<'_> {
+impl<'a> Configuration<'a> {
     /// The point at exactly this size.
-    pub(crate) fn at(&self, bytes: u64) -> Option<&Measured<'_>> {
-        self.points.iter().find(|point| point.bytes == Some(bytes))
+    pub(crate) fn at(&self, bytes: u64) -> Option<&Measured<'a>> {
+        self.of_size(Some(bytes))
+    }
+
+    /// The point at exactly this size, or without a size.
+    pub(crate) fn of_size(&self, bytes: Option<u64>) -> Option<&Measured<'a>> {
+        let first = self.points.partition_point(|point| point.bytes < bytes);
+        self.points.get(first).filter(|point| point.bytes == bytes)
     }
 
     /// Points with a size, ascending.
@@ -178,7 +212,8 @@ pub(crate) fn timed(operation: &Operation) -> &'static str {
 
 /// Everything but operation, size, ranks and backend, in the order of the record.
 fn others(case: &CaseLine) -> Vec<(String, String)> {
-    const APART: [&str; 9] = ["op", "bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "seed"];
+    const APART: [&str; 10] =
+        ["op", "bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "cache", "seed"];
     let mut fields = vec![("device".to_owned(), case.device.clone())];
     fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
     // Those that its data pass between; of one host nothing is said unless others are near by.
@@ -189,16 +224,25 @@ fn others(case: &CaseLine) -> Vec<(String, String)> {
     let parameters = case.parameters.iter().filter(|(name, _)| told(name.as_str()));
     fields.extend(parameters.map(|(name, value)| (name.clone(), plain(value))));
     fields.push(("mode".to_owned(), case.mode.to_string()));
+    fields.extend(cache(case).map(|cache| ("cache".to_owned(), cache.to_owned())));
     // A seed chooses the inputs; it tells configurations apart only where a plan varies it.
     fields.extend(case.parameters.get("seed").map(|seed| ("seed".to_owned(), plain(seed))));
     fields
+}
+
+/// Whether calls find their data in the caches: back to back on the same buffers they do, as far as these hold it. None
+/// where calls are not back to back, or have no buffers.
+pub(crate) fn cache(case: &CaseLine) -> Option<&'static str> {
+    let repeats = case.mode == terms::Mode::Streaming && case.bytes.is_some();
+    let cold = case.parameters.get("cache").and_then(Value::as_str) == Some("cold");
+    repeats.then_some(if cold { "cache-cold" } else { "cache-warm" })
 }
 
 /// What is said of ranks on one host where others are on several.
 const WITHIN: &str = "within a host";
 
 /// How a field is written in labels: a word stands for itself, a switch by its name, a number with its name.
-fn written(name: &str, value: &str) -> String {
+pub(crate) fn written(name: &str, value: &str) -> String {
     match value {
         "true" if name == "mpi_tuned" => "tuned".to_owned(),
         "false" if name == "mpi_tuned" => "untuned".to_owned(),
@@ -207,6 +251,10 @@ fn written(name: &str, value: &str) -> String {
         "false" => format!("no {}", name.replace('_', " ")),
         "1" if name == "hosts" => WITHIN.to_owned(),
         _ if name == "hosts" => format!("across {value} hosts"),
+        _ if name == "limit" => {
+            let limit = value.parse().map_or_else(|_| value.to_owned(), crate::number::bytes);
+            format!("limit {limit} a rank")
+        }
         _ if name == "in_flight" => format!("{value} in flight"),
         _ if value.parse::<f64>().is_ok() || ["root", "bind"].contains(&name) => format!("{name} {value}"),
         _ => value.to_owned(),
@@ -216,15 +264,16 @@ fn written(name: &str, value: &str) -> String {
 /// The run's operations, in order of first appearance.
 pub(crate) fn operations(run: &Run) -> Vec<Operation<'_>> {
     let mut operations: Vec<Operation> = Vec::new();
+    let mut places: HashMap<&str, (usize, Places)> = HashMap::new();
     for case in &run.cases {
         let name = operation(case);
-        let at = operations.iter().position(|operation| operation.name == name).unwrap_or_else(|| {
+        let (at, places) = places.entry(name).or_insert_with(|| {
             let stem = stem(name, &operations);
             let name = name.to_owned();
             operations.push(Operation { name, stem, constants: String::new(), configurations: Vec::new() });
-            operations.len() - 1
+            (operations.len() - 1, Places::new())
         });
-        put(&mut operations[at].configurations, case);
+        put(&mut operations[*at].configurations, places, case);
     }
     for configuration in operations.iter_mut().flat_map(|operation| &mut operation.configurations) {
         configuration.points = configuration.cases.iter().filter_map(|case| Measured::of(case)).collect();
@@ -242,21 +291,26 @@ fn stem(name: &str, others: &[Operation]) -> String {
     std::iter::once(plain.clone()).chain(numbered).find(|stem| !taken(stem)).unwrap_or(plain)
 }
 
-fn put<'a>(configurations: &mut Vec<Configuration<'a>>, case: &'a CaseLine) {
-    let (backend, others) = (backend(case), others(case));
-    let same = |c: &&mut Configuration| c.ranks == case.ranks && c.backend == backend && c.others == others;
-    match configurations.iter_mut().find(same) {
-        Some(configuration) => configuration.cases.push(case),
-        None => configurations.push(Configuration {
-            label: String::new(),
-            variant: String::new(),
-            style: 0,
-            ranks: case.ranks,
-            backend,
-            others,
-            cases: vec![case],
-            points: Vec::new(),
-        }),
+/// Where the configuration of these ranks, this backend and these other fields stands.
+type Places = HashMap<(u32, String, Vec<(String, String)>), usize>;
+
+fn put<'a>(configurations: &mut Vec<Configuration<'a>>, places: &mut Places, case: &'a CaseLine) {
+    match places.entry((case.ranks, backend(case), others(case))) {
+        Entry::Occupied(at) => configurations[*at.get()].cases.push(case),
+        Entry::Vacant(place) => {
+            let (ranks, backend, others) = place.key().clone();
+            place.insert(configurations.len());
+            configurations.push(Configuration {
+                label: String::new(),
+                variant: String::new(),
+                style: 0,
+                ranks,
+                backend,
+                others,
+                cases: vec![case],
+                points: Vec::new(),
+            });
+        }
     }
 }
 
@@ -281,7 +335,7 @@ fn varying_in(operation: &Operation) -> BTreeSet<String> {
 /// the same configuration has the same label, and so the same colour, in every chart.
 fn label(operations: &mut [Operation]) {
     let varying: BTreeSet<String> = operations.iter().flat_map(varying_in).collect();
-    let mut labels: Vec<String> = Vec::new();
+    let mut labels: HashMap<String, usize> = HashMap::new();
     for operation in operations {
         let everywhere = |name: &str| operation.configurations.iter().all(|c| value_of(&c.others, name).is_some());
         let constant = |c: &Configuration| {
@@ -301,11 +355,8 @@ fn label(operations: &mut [Operation]) {
             let parts = [backend.unwrap_or_default(), ranks(configuration.ranks), configuration.variant.clone()];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             configuration.label = parts.join(", ");
-            let known = labels.iter().position(|label| *label == configuration.label);
-            configuration.style = known.unwrap_or_else(|| {
-                labels.push(configuration.label.clone());
-                labels.len() - 1
-            });
+            let next = labels.len();
+            configuration.style = *labels.entry(configuration.label.clone()).or_insert(next);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What training and memory cases say: tables of their own, sentences, and efficiency against the ideal.
+//! What training and memory cases say: tables of their own, and sentences.
 //!
 //! Efficiency, hidden share and memory stand in the case lines; nothing is computed here that needs samples.
 
@@ -6,11 +6,9 @@ use record::CaseLine;
 use serde_json::Value;
 use terms::Status;
 
-use crate::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
-use crate::charts::Named;
 use crate::escape::markdown as escaped;
 use crate::number::{NONE, bytes, factor, list, percent, seconds, three_digits};
-use crate::study::{Configuration, Measured, Operation, backend, banner, ranks};
+use crate::study::{Configuration, Measured, Operation, backend, ranks};
 use crate::table::{Align, Table};
 
 /// Whether an operation's cases are of training.
@@ -28,7 +26,7 @@ fn is_of(operation: &Operation, benchmark: &str) -> bool {
 }
 
 /// A number inside of a metric.
-fn inner(case: &CaseLine, path: &[&str]) -> Option<f64> {
+pub(crate) fn inner(case: &CaseLine, path: &[&str]) -> Option<f64> {
     lookup(case, path)?.as_f64()
 }
 
@@ -37,11 +35,11 @@ fn lookup<'c>(case: &'c CaseLine, path: &[&str]) -> Option<&'c Value> {
     rest.iter().try_fold(case.metrics.get(*first)?, |value, name| value.get(name))
 }
 
-fn parameter<'c>(case: &'c CaseLine, name: &str) -> Option<&'c Value> {
+pub(crate) fn parameter<'c>(case: &'c CaseLine, name: &str) -> Option<&'c Value> {
     case.parameters.get(name)
 }
 
-fn word<'c>(case: &'c CaseLine, name: &str) -> &'c str {
+pub(crate) fn word<'c>(case: &'c CaseLine, name: &str) -> &'c str {
     parameter(case, name).and_then(Value::as_str).unwrap_or_default()
 }
 
@@ -49,14 +47,15 @@ fn word<'c>(case: &'c CaseLine, name: &str) -> &'c str {
 fn efficiency(case: &CaseLine) -> Option<String> {
     let about = case.metrics.get("scaling")?;
     let number = |value: Option<&Value>| value.and_then(Value::as_f64);
-    let ends = about.get("ci95")?.as_array()?;
-    let (low, high) = (number(ends.first())?, number(ends.get(1))?);
+    let ends = about.get("ci95").and_then(Value::as_array);
+    let ends = ends.and_then(|ends| Some([number(ends.first())?, number(ends.get(1))?]));
+    let range = ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", percent(low), percent(high)));
     let word = about.get("word").and_then(Value::as_str).map_or(String::new(), |word| format!(", {word}"));
-    Some(format!("{} ({} to {}){word}", percent(number(about.get("efficiency"))?), percent(low), percent(high)))
+    Some(format!("{}{range}{word}", percent(number(about.get("efficiency"))?)))
 }
 
 /// Measured, right cases, in the order of the run.
-fn measured<'o>(operation: &'o Operation) -> Vec<(&'o Configuration<'o>, &'o CaseLine)> {
+pub(crate) fn measured<'o>(operation: &'o Operation) -> Vec<(&'o Configuration<'o>, &'o CaseLine)> {
     let of = |c: &'o Configuration<'o>| c.points.iter().map(move |point| (c, point.case));
     operation.configurations.iter().flat_map(of).collect()
 }
@@ -111,7 +110,7 @@ fn training_results(operation: &Operation) -> String {
             by(operation, configuration),
             variant(configuration),
             of(time.map(|time| seconds(time.mid))),
-            of(time.map(|time| percent(time.relative_half_width()))),
+            of(time.and_then(|time| time.relative_half_width()).map(percent)),
             of(case.metric("samples_per_s").map(three_digits)),
             of(case.metric("tokens_per_s").map(three_digits)),
             of(inner(case, &["mfu", "headline"]).map(percent)),
@@ -178,6 +177,7 @@ fn memory_results(operation: &Operation) -> String {
         ("communication", Right),
         ("rest", Right),
         ("predicted", Right),
+        ("process (measured)", Right),
         ("measured", Right),
         ("difference", Right),
         ("limit a rank", Right),
@@ -198,18 +198,43 @@ fn memory_results(operation: &Operation) -> String {
             held(&["optimizer"]),
             held(&["activations"]),
             held(&["communication", "groups"]),
-            held(&["input", "read_ahead", "scalars", "scratch", "process"]),
-            held(&["total"]),
+            held(&REST),
+            of(predicted_total(case).map(|all| bytes(all as u64))),
+            of(process(case).map(|all| bytes(all as u64))),
             of(inner(case, &["memory", "measured", "total"]).map(|all| bytes(all as u64))),
-            of(inner(case, &["memory", "difference"]).map(percent)),
+            of(difference(case).map(percent)),
             of(parameter(case, "limit").and_then(Value::as_u64).map(bytes)),
         ]);
     }
     if table.is_empty() {
         return String::new();
     }
-    let table = table.without_empty(NONE, &["measured", "difference", "limit a rank"]);
-    format!("{}\nBytes of all ranks together; `rest` is input, scratch and the processes themselves.", table.markdown())
+    let table = table.without_empty(NONE, &["process (measured)", "measured", "difference", "limit a rank"]);
+    format!(
+        "{}\nBytes of all ranks together. `rest` is input, scalars and scratch. `process (measured)` is what the processes \
+         held before the case: no plan predicts it. `difference` compares `predicted` with `measured` less the processes.",
+        table.markdown()
+    )
+}
+
+/// What a case predicts beside what has a column of its own.
+pub(crate) const REST: [&str; 4] = ["input", "read_ahead", "scalars", "scratch"];
+
+/// What the processes held before the case. Older records have it among what was predicted.
+pub(crate) fn process(case: &CaseLine) -> Option<f64> {
+    inner(case, &["memory", "measured", "process"]).or_else(|| inner(case, &["memory", "predicted", "process"]))
+}
+
+/// What was predicted of the case alone.
+pub(crate) fn predicted_total(case: &CaseLine) -> Option<f64> {
+    let older = inner(case, &["memory", "predicted", "process"]).unwrap_or(0.0);
+    inner(case, &["memory", "predicted", "total"]).map(|total| total - older)
+}
+
+/// How far what was predicted is from what was measured, both of the case alone.
+pub(crate) fn difference(case: &CaseLine) -> Option<f64> {
+    let measured = inner(case, &["memory", "measured", "total"])? - process(case)?;
+    predicted_total(case).filter(|_| measured > 0.0).map(|predicted| (predicted - measured) / measured)
 }
 
 /// What the cases of an operation show, the most important first.
@@ -233,7 +258,7 @@ fn communicates(case: &CaseLine) -> bool {
 }
 
 /// Whether this program trained.
-fn is_ours(case: &CaseLine) -> bool {
+pub(crate) fn is_ours(case: &CaseLine) -> bool {
     case.runtime == "native" || case.runtime.is_empty()
 }
 
@@ -261,7 +286,7 @@ fn throughput(cases: &[&CaseLine]) -> Option<String> {
         .map_or(String::new(), |share| format!(", with {} of its products as bf16 on AMX", percent(share)));
     let mfu = inner(best, &["mfu", "headline"])
         .map_or(String::new(), |share| format!(", {} of the peak that its cores reach{how}", percent(share)));
-    let interval = format!("{} ({} to {})", seconds(time.mid), seconds(time.low), seconds(time.high));
+    let interval = format!("{}{}", seconds(time.mid), time.range(seconds));
     let rate = three_digits(best.metric("samples_per_s")?);
     Some(format!("Training {} reaches {rate} samples/s{tokens}: {interval} a step{mfu}.", label(best)))
 }
@@ -314,16 +339,17 @@ fn longest_phase(cases: &[&CaseLine]) -> Option<String> {
 
 /// What holds the most, and how right the plan was.
 fn fullest(cases: &[&CaseLine]) -> Option<String> {
-    let total = |case: &CaseLine| inner(case, &["memory", "predicted", "total"]).unwrap_or(0.0);
+    let total = |case: &CaseLine| predicted_total(case).unwrap_or(0.0);
     let case = cases.iter().max_by(|a, b| total(a).total_cmp(&total(b)))?;
     let parts = ["parameters", "gradients", "optimizer", "activations"];
     let named: Vec<String> = parts
         .iter()
         .filter_map(|name| Some(format!("{} {name}", bytes(inner(case, &["memory", "predicted", name])? as u64))))
         .collect();
-    let measured = inner(case, &["memory", "measured", "total"]).zip(inner(case, &["memory", "difference"]));
-    let measured = measured.map_or(String::new(), |(held, off)| {
-        format!(", {} measured (the plan is off by {})", bytes(held as u64), percent(off))
+    let measured = inner(case, &["memory", "measured", "total"]).zip(process(case)).zip(difference(case));
+    let measured = measured.map_or(String::new(), |((held, process), off)| {
+        let (held, process) = (bytes((held - process) as u64), bytes(process as u64));
+        format!(" by the plan, {held} measured ({} off) beside {process} of the processes", percent(off))
     });
     let batch = parameter(case, "batch").map_or(String::new(), |batch| format!(" at batch {batch}"));
     let all = bytes(total(case) as u64);
@@ -345,48 +371,4 @@ fn largest(operation: &Operation) -> Option<String> {
         (None, None) => return None,
     };
     Some(format!("The largest batch of {} under {limit} a rank is {}: {why}.", label(best), batch(best)))
-}
-
-/// Efficiency against ranks, with the ideal: where at least one case was held against fewer ranks.
-pub(crate) fn charts(operation: &Operation) -> Vec<Named> {
-    let mut series: Vec<Series> = Vec::new();
-    let mut cases = Vec::new();
-    for (configuration, case) in measured(operation) {
-        let Some(about) = case.metrics.get("scaling") else { continue };
-        let number = |value: Option<&Value>| value.and_then(Value::as_f64).map(|share| 100.0 * share);
-        let ends = about.get("ci95").and_then(Value::as_array);
-        let point = number(about.get("efficiency")).zip(ends).and_then(|(y, ends)| {
-            Some(Point { x: f64::from(case.ranks), y, low: number(ends.first())?, high: number(ends.get(1))? })
-        });
-        let Some(point) = point else { continue };
-        let kind = about.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let by = if is_ours(case) { String::new() } else { format!(", {}", configuration.backend) };
-        let label = format!("{}, {}{by} ({kind})", word(case, "model"), word(case, "strategy"));
-        cases.push(case);
-        match series.iter_mut().find(|known| known.label == label) {
-            Some(known) => known.points.push(point),
-            None => series.push(Series { label, style: configuration.style, points: vec![point] }),
-        }
-    }
-    if series.is_empty() {
-        return Vec::new();
-    }
-    series.iter_mut().for_each(|one| one.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
-    let ends = series.iter().flat_map(|one| &one.points).map(|point| point.x);
-    let (first, last) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
-    let spec = ChartSpec {
-        title: format!("{}: scaling efficiency against ranks", operation.name),
-        subtitle: operation.constants.clone(),
-        banner: banner(cases.into_iter()),
-        note: "Points: throughput per rank over that of the base; bars: 95% intervals of the ratio.".to_owned(),
-        x: Axis { title: "ranks".to_owned(), quantity: Quantity::Count, scale: Scale::Steps },
-        y: Axis { title: "efficiency, %".to_owned(), quantity: Quantity::Count, scale: Scale::FromZero },
-        series,
-        references: vec![Reference {
-            label: "ideal".to_owned(),
-            style: None,
-            points: vec![[first, 100.0], [last, 100.0]],
-        }],
-    };
-    vec![Named { stem: format!("{}-efficiency", operation.stem), spec }]
 }

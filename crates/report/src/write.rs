@@ -1,7 +1,6 @@
 //! The report on disk: each file appears whole or not at all.
 
-use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::{Error, FORMATS, Format, Run};
@@ -39,7 +38,7 @@ pub fn write_formats(run: &Run, dir: &Path, formats: &[&dyn Format]) -> Result<V
     for format in formats {
         for artifact in format.render(run)? {
             let path = dir.join(&artifact.path);
-            replace(&path, &artifact.content).map_err(|source| Error::Write { path: path.clone(), source })?;
+            replace(dir, &artifact).map_err(|source| Error::Write { path: path.clone(), source })?;
             written.push(path);
         }
     }
@@ -47,18 +46,8 @@ pub fn write_formats(run: &Run, dir: &Path, formats: &[&dyn Format]) -> Result<V
 }
 
 /// Writes beside the target and renames, so that a reader, or a full disk, never meets half a file.
-fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
-        return Err(io::Error::from(io::ErrorKind::InvalidFilename));
-    };
-    fs::create_dir_all(folder)?;
-    let beside = folder.join(format!(".{}.{}.part", name.to_string_lossy(), std::process::id()));
-    let put = || {
-        let mut file = fs::File::create(&beside)?;
-        file.write_all(content)?;
-        // Without this a crash soon after the rename could leave an empty file in the place of the old one.
-        file.sync_all()?;
-        fs::rename(&beside, path)
-    };
-    put().inspect_err(|_| drop(fs::remove_file(&beside)))
+fn replace(dir: &Path, artifact: &Artifact) -> io::Result<()> {
+    let name = artifact.path.file_name().unwrap_or_default().to_string_lossy();
+    let beside = format!(".{name}.{}.part", std::process::id());
+    record::file::replace(dir, &artifact.path, &beside, &artifact.content)
 }

@@ -85,14 +85,34 @@ pub fn trend(series: &[f64]) -> Option<Drift> {
         return None;
     }
     let medians: Vec<f64> = series[series.len() - size * BLOCKS..].chunks_exact(size).map(median).collect();
-    let slope = theil_sen(&medians);
-    let detrended: Vec<f64> = medians.iter().zip(0..).map(|(m, block)| m - slope * f64::from(block)).collect();
-    let blocks = BLOCKS as f64;
-    // Two parameters were fitted, so the bias is that of an autoregression around a line, -(2 + 4 r) / n (Kendall 1954).
-    let r = ((autocorrelation(&detrended, 1) + 2.0 / blocks) / (1.0 - 4.0 / blocks)).clamp(0.0, 0.95);
-    let inflation = 1.0 + 2.0 * (1..BLOCKS).map(|k| (1.0 - k as f64 / blocks) * r.powi(k as i32)).sum::<f64>();
-    let test = corrected_kendall(&medians, inflation);
+    let (slope, test) = slope_and_test(&medians);
     let change = slope * (series.len() - 1) as f64 / size as f64 / median(series).abs();
     // A median of 0 has no relative change.
     change.is_finite().then_some(Drift { change, tau: test.tau, p_value: test.p_value })
+}
+
+/// The fewest trials of which a trend can be told from chance at this strictness.
+const TRIALS: usize = 13;
+
+/// A significant trend of trial medians in order of time; None under 13 trials.
+pub fn trial_drift(medians: &[f64]) -> Option<Drift> {
+    if medians.len() < TRIALS {
+        return None;
+    }
+    let (slope, test) = slope_and_test(medians);
+    let change = slope * (medians.len() - 1) as f64 / median(medians).abs();
+    let found = change.is_finite().then_some(Drift { change, tau: test.tau, p_value: test.p_value });
+    found.filter(|trend| trend.p_value < SIGNIFICANT)
+}
+
+/// The slope of values in order of time, and the test of it that their own correlation does not deceive.
+fn slope_and_test(medians: &[f64]) -> (f64, Kendall) {
+    let slope = theil_sen(medians);
+    let detrended: Vec<f64> = medians.iter().zip(0..).map(|(m, block)| m - slope * f64::from(block)).collect();
+    let blocks = medians.len() as f64;
+    // Two parameters were fitted, so the bias is that of an autoregression around a line, -(2 + 4 r) / n (Kendall 1954).
+    let r = ((autocorrelation(&detrended, 1) + 2.0 / blocks) / (1.0 - 4.0 / blocks)).clamp(0.0, 0.95);
+    let lags = 1..medians.len();
+    let inflation = 1.0 + 2.0 * lags.map(|k| (1.0 - k as f64 / blocks) * r.powi(k as i32)).sum::<f64>();
+    (slope, corrected_kendall(medians, inflation))
 }

@@ -1,4 +1,5 @@
-//! The 95% interval of the median of one correlated, stationary series.
+//! The 95% interval of the median of one correlated, stationary series of samples: for charts of one long series. What a
+//! case's line says rests on trials (`trials`).
 //!
 //! The number of samples below the true median has mean n/2 and variance n F / 4, F being the dependence's inflation.
 //! So the order statistics at ranks `(n+1)/2 +- t sqrt(n F) / 2` bracket the true median with 95%: for F = 1 this is the
@@ -17,10 +18,6 @@ pub enum Method {
     Autoregression,
     /// Order statistics, widened by batch means, because these showed more dependence than the autoregression explains.
     BatchMeans,
-    /// Bootstrap over samples within one launch.
-    Bootstrap,
-    /// Bootstrap over launches, resampled whole.
-    HierarchicalBootstrap,
 }
 
 impl Method {
@@ -29,8 +26,6 @@ impl Method {
         match self {
             Method::Autoregression => "autoregression",
             Method::BatchMeans => "batch_means",
-            Method::Bootstrap => "bootstrap",
-            Method::HierarchicalBootstrap => "hierarchical_bootstrap",
         }
     }
 }
@@ -42,7 +37,7 @@ pub struct Interval {
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// The number of independent samples that would give the same precision (of launches, for several launches).
+    /// The number of independent samples that would give the same precision.
     pub effective_samples: f64,
     /// How it came about.
     pub method: Method,
@@ -60,16 +55,16 @@ impl Interval {
     }
 }
 
-/// The law of the median's rank in one series: what intervals, stopping and bootstrap share.
-pub(crate) struct RankLaw {
-    pub(crate) sorted: Vec<f64>,
-    pub(crate) inflation: f64,
-    pub(crate) degrees: f64,
-    pub(crate) method: Method,
+/// The law of the median's rank in one series.
+struct RankLaw {
+    sorted: Vec<f64>,
+    inflation: f64,
+    degrees: f64,
+    method: Method,
 }
 
 impl RankLaw {
-    pub(crate) fn of(series: &[f64]) -> RankLaw {
+    fn of(series: &[f64]) -> RankLaw {
         let order = ascending(series);
         let model = of_order(&order);
         let sorted: Vec<f64> = order.iter().map(|(x, _)| *x).collect();
@@ -78,25 +73,21 @@ impl RankLaw {
     }
 
     /// The rank of the median.
-    pub(crate) fn center(&self) -> f64 {
+    fn center(&self) -> f64 {
         0.5 * (self.sorted.len() + 1) as f64
     }
 
     /// The standard deviation of the rank of the true median.
-    pub(crate) fn sd(&self) -> f64 {
+    fn sd(&self) -> f64 {
         0.5 * (self.sorted.len() as f64 * self.inflation).sqrt()
     }
 
     /// Half the width of the interval, in ranks.
-    pub(crate) fn reach(&self) -> f64 {
+    fn reach(&self) -> f64 {
         student_quantile(0.975, self.degrees) * self.sd()
     }
 
-    pub(crate) fn median(&self) -> f64 {
-        at_rank(&self.sorted, self.center())
-    }
-
-    pub(crate) fn interval(&self) -> Option<Interval> {
+    fn interval(&self) -> Option<Interval> {
         let (center, reach) = (self.center(), self.reach());
         if center - reach < 1.0 {
             return None;

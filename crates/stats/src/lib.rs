@@ -1,4 +1,4 @@
-//! Medians, intervals, stopping, bootstrap and tests for series of timings: pure functions of their arguments.
+//! Medians, intervals over trials and over samples, ratios and tests for series of timings: pure functions of their arguments.
 //!
 //! Timings are positive, skewed to the right, correlated from one sample to the next and sometimes quantised by a
 //! clock, so everything here rests on ranks: no outlier is dropped and no distribution is assumed. There are no clocks,
@@ -10,23 +10,23 @@
 
 #![forbid(unsafe_code)]
 
-mod bootstrap;
-pub mod coverage;
 mod dependence;
 mod distribution;
 mod drift;
 mod interval;
 mod quantile;
-mod stop;
+pub mod samples;
+pub mod simulation;
+mod trials;
 mod warm_up;
 
-pub use bootstrap::{
-    RatioInterval, hierarchical_interval, hierarchical_ratio_interval, paired_ratio_interval, ratio_interval,
-};
 pub use dependence::{Dependence, autocorrelation, dependence, effective_samples};
 pub use distribution::{normal_cdf, normal_quantile, student_quantile};
-pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend};
+pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
 pub use interval::{Interval, Method, median_interval};
 pub use quantile::{Summary, median, quantile, sorted, summary};
-pub use stop::{Decision, StopReason, StopRule};
+pub use trials::{
+    FEWEST_TRIALS, LOOKS, MOST_TRIALS, Ratio, RunMedian, again_interval, paired_ratio, pooled_correlation,
+    relative_half_width, run_ratio, sign_interval,
+};
 pub use warm_up::{steady, warm_up_end};

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use comm::{Abort, Communicator, Options};
-use measure::{Failure, Launch, WrongReport};
-use record::{About, Case, CaseLine, TimeSummary};
+use measure::{Failure, Trial, WrongReport};
+use record::{About, Case, CaseLine, Limit, TimeSummary};
 use serde_json::{Map, Value};
 use trace::{Clock, Hook};
 
@@ -37,12 +37,13 @@ pub trait Benchmark: Sync {
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value>;
 
     /// Why a measured case has failed, beside wrong elements: what only all ranks together show.
-    fn fault(&self, _case: &Case, _launches: &[Launch]) -> Option<String> {
+    fn fault(&self, _case: &Case, _trials: &[Trial]) -> Option<String> {
         None
     }
 
-    /// Metrics of a case that need cases which ended before it: the efficiency against fewer ranks, say.
-    fn relations(&self, _done: &Done<'_>, _before: &[Done<'_>]) -> Map<String, Value> {
+    /// Metrics of a case that need other cases of the run: the efficiency against fewer ranks, say. `all` are the run's
+    /// lines that are ok, this one among them. Asked once, when the run is over.
+    fn relations(&self, _line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {
         Map::new()
     }
 
@@ -58,29 +59,14 @@ pub trait Study {
     fn next(&mut self, done: &[CaseLine]) -> Vec<Case>;
 }
 
-/// What a case's launches gave.
+/// What a case's trials gave.
 pub struct Measured<'a> {
     /// Seconds of one call.
     pub times: &'a TimeSummary,
-    /// Seconds at the machine's limit, where there is one.
-    pub limit_s: Option<f64>,
+    /// The machine's limit, where it was measured.
+    pub limit: Option<&'a Limit>,
     /// All of them.
-    pub launches: &'a [Launch],
-}
-
-/// A case that has ended.
-pub struct Done<'a> {
-    /// Its line.
-    pub line: &'a CaseLine,
-    /// What its launches gave; empty where it ended in an earlier run.
-    pub launches: &'a [Launch],
-}
-
-impl Done<'_> {
-    /// Seconds of its calls, `[launch][sample]`.
-    pub fn series(&self) -> Vec<Vec<f64>> {
-        self.launches.iter().map(Launch::series).collect()
-    }
+    pub trials: &'a [Trial],
 }
 
 /// Bytes and arithmetic of one call.
@@ -95,6 +81,8 @@ pub struct Work {
     pub messages: u32,
     /// Calls in a row after which results are still exact; `u64::MAX` for any number.
     pub max_calls: u64,
+    /// Copies of the buffers that calls rotate through: a check from fresh inputs calls once for each. Zero counts as one.
+    pub copies: u64,
     /// Whether calls are steps of one series, see [`measure::Ready::steps`].
     pub steps: bool,
 }
@@ -122,9 +110,18 @@ pub trait Prepared {
     /// Which path the backend takes.
     fn path(&self, comm: &dyn Communicator) -> String;
 
-    /// Runs variant `variant` of the work's bare memory traffic once on this rank, and gives the bytes that it read and
-    /// wrote; None when there is no such variant. Leaves the buffers' contents undefined: a refill follows.
-    fn limit(&mut self, variant: usize) -> Option<u64>;
+    /// Names of the variants of the work's bare memory traffic, the same on all ranks; none: there is no limit to hold the
+    /// case against.
+    fn limits(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Runs a variant of the work's bare memory traffic once on this rank, and gives the bytes that it stands for; None
+    /// where this rank has none. `round` counts what all ranks do together: where ranks must not move data at once, it
+    /// tells who does. Leaves the buffers' contents undefined: a refill follows.
+    fn limit(&mut self, _variant: usize, _round: u32) -> Option<u64> {
+        None
+    }
 
     /// What it noted on this rank since it began, for the benchmark's metrics.
     fn details(&mut self) -> Map<String, Value> {

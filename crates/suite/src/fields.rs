@@ -138,6 +138,23 @@ pub const WORLD: &[Field] = &[
     world("noise_correlation", Kind::Ratio, None, "sim: correlation of neighbouring times, below 100%"),
 ];
 
+/// Trials.
+pub(crate) const TRIALS: Field = field(
+    "trials",
+    Kind::Whole(1, 1000),
+    None,
+    "fixed number of trials: visits to a case, spread over the run (default: 6 to 42, until target_precision; also \
+     spelled launches)",
+);
+
+/// Time between trials.
+pub(crate) const SPACING: Field =
+    field("spacing", Kind::Seconds, Some("1.6s"), "trials of a case begin at least this far apart");
+
+/// A look instead of a measurement.
+pub(crate) const QUICK: Field =
+    field("quick", Kind::Bool, Some("false"), "three trials right after one another: a look, without intervals");
+
 /// How a case is sampled, and what is expected of it. Not part of its identity, except for injected faults.
 pub const SAMPLING: &[Field] = &[
     Field {
@@ -153,12 +170,14 @@ pub const SAMPLING: &[Field] = &[
         "target_precision",
         Kind::Ratio,
         Some("2%"),
-        "sample until the 95% interval of the median is within this share",
+        "make trials until the 95% interval of their median is within this share",
     ),
-    field("max_seconds", Kind::Seconds, Some("5s"), "stop sampling a case after this long, with a caveat"),
-    field("warmup", Kind::Whole(0, 10_000), None, "fixed number of warm-up samples, instead of until steady"),
-    field("iters", Kind::Whole(6, 10_000), None, "fixed number of samples (six at least, for an interval)"),
-    field("launches", Kind::Whole(1, 1000), Some("1"), "start the ranks anew this often, in random case order"),
+    field("max_seconds", Kind::Seconds, Some("5s"), "sampling time of a case over all of its trials"),
+    TRIALS,
+    SPACING,
+    QUICK,
+    field("warmup", Kind::Whole(0, 10_000), None, "fixed number of warm-up samples a trial, instead of until steady"),
+    field("iters", Kind::Whole(1, 10_000), None, "fixed number of samples a trial"),
     field("timeout", Kind::Seconds, Some("120s"), "a case that takes this long beyond its max_seconds has failed"),
     field("limits", Kind::Bool, Some("true"), "measure the machine's limit beside the case"),
     field("expect", Kind::Texts, None, "a gate such as 'busbw_gbs>=12': missed, the run exits 1; repeats"),
@@ -170,10 +189,23 @@ fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<Stri
 
 /// Checks what every benchmark takes.
 pub(crate) fn check(case: &mut Case, about: &About) -> Result<(), Problem> {
+    check_environment(case)?;
     check_injections(case)?;
     check_link(case)?;
     check_nccl(case)?;
     case.texts("expect").iter().try_for_each(|text| Gate::parse(text, about).map(drop))
+}
+
+/// Variables of the ranks' environment: each a name and a value.
+fn check_environment(case: &Case) -> Result<(), Problem> {
+    for entry in case.texts("env") {
+        if entry.find('=').is_none_or(|end| end == 0) || entry.contains('\0') {
+            let shown: String = entry.chars().take(64).collect();
+            let message = format!("`env` takes NAME=value, not `{}`", shown.escape_debug());
+            return Err(problem("env", message, "for example `--env NCCL_DEBUG=INFO`, or `env: [NCCL_DEBUG=INFO]`"));
+        }
+    }
+    Ok(())
 }
 
 fn check_injections(case: &mut Case) -> Result<(), Problem> {
@@ -266,6 +298,19 @@ mod tests {
     /// What NCCL may choose from: algorithms, protocols.
     fn choices(cases: &[Case]) -> Vec<[&str; 2]> {
         cases.iter().map(|case| CHOICES.map(|choice| case.text(choice.field).unwrap_or_default())).collect()
+    }
+
+    #[test]
+    fn an_environment_is_names_with_values() {
+        let kept = |entry: &str| cases(entry).map(|cases| cases[0].texts("env"));
+        assert_eq!(kept("env: [A_1=x=y, _B=]"), Ok(vec!["A_1=x=y".to_owned(), "_B=".to_owned()]));
+        for wrong in ["NOEQUALS", "=value"] {
+            let why = kept(&format!("env: [A=1, {wrong}]")).unwrap_err();
+            assert!(why.contains(&format!("`env` takes NAME=value, not `{wrong}`")), "{why}");
+            assert!(why.contains("--env NCCL_DEBUG=INFO"), "{why}");
+        }
+        let why = kept("env: [PMIX_SECURITY_KEY=x]").unwrap_err();
+        assert!(why.contains("would put a secret into the record"), "{why}");
     }
 
     #[test]

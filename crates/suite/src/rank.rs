@@ -1,5 +1,8 @@
 //! The rank's side of any benchmark: obeys the coordinator's commands.
 
+mod limit;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use comm::{
@@ -16,6 +19,7 @@ use terms::{Bandwidth, Collective, Direction, Dtype, Reduce, Seconds, Space};
 use trace::{Hook, Injection, Ring, StatusSlot};
 
 use crate::collective::failure;
+use crate::midway::{Midway, add};
 use crate::{Prepared, RankContext, Work, benchmark};
 
 /// How far ahead an agreed start lies, at least: well above the time that telling it takes in memory.
@@ -48,7 +52,17 @@ struct Current {
     calls: u64,
     /// Calls that a check looks at from fresh inputs.
     checks: u32,
+    /// Copies of the buffers that calls rotate through.
+    copies: u64,
+    midway: Midway,
+    /// Why a comparison in the middle could not be made.
+    failed: Option<Failure>,
     missed_starts: u64,
+    /// Passes of a round of the limit probe, by variant, and rounds so far: the same on all ranks.
+    passes: BTreeMap<u32, u32>,
+    rounds: u32,
+    /// Calls of the last sample.
+    sampled: u32,
 }
 
 impl RankWork {
@@ -76,7 +90,7 @@ impl RankWork {
         Ok(Self { context, barrier, start, start_ahead_ns: None, own_clock: None, current: None })
     }
 
-    fn prepare(&mut self, case: &Case) -> Result<Ready, Failure> {
+    fn prepare(&mut self, case: &Case, check: bool) -> Result<Ready, Failure> {
         self.current = None;
         let injections: Result<Vec<Injection>, String> = case.texts("inject").iter().map(|text| text.parse()).collect();
         let benchmark = benchmark(&case.benchmark)
@@ -86,14 +100,29 @@ impl RankWork {
         let work = prepared.work();
         // Of the case, not of this rank's share: all ranks must call equally often.
         // Of steps none is made beside those that are sampled.
-        let small = case.whole("bytes").unwrap_or(0) <= CHECKED_TWICE;
+        let copies = work.copies.max(1);
+        let small = case.whole("bytes").unwrap_or(0) <= CHECKED_TWICE && copies == 1;
         let checks = if work.steps { 0 } else { 1 + u32::from(small) };
         let path = prepared.path(&*self.context.comm);
-        self.current = Some(Current { prepared, max_calls: work.max_calls, calls: 0, checks, missed_starts: 0 });
-        let wrong = self.check()?;
+        let limits = prepared.limits();
+        let (max_calls, passes) = (work.max_calls, BTreeMap::new());
+        self.current = Some(Current {
+            prepared,
+            max_calls,
+            calls: 0,
+            checks,
+            copies,
+            midway: Midway::default(),
+            failed: None,
+            missed_starts: 0,
+            passes,
+            rounds: 0,
+            sampled: 1,
+        });
+        let wrong = if check { self.check()? } else { WrongReport::default() };
         let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
         let Work { traffic_bytes, flops, messages, steps, .. } = work;
-        Ok(Ready { traffic_bytes, flops, max_calls, messages, steps, path, wrong })
+        Ok(Ready { traffic_bytes, flops, max_calls, messages, steps, path, wrong, limits })
     }
 
     fn sample(&mut self, request: SampleRequest) -> Result<Vec<u64>, Failure> {
@@ -101,28 +130,31 @@ impl RankWork {
         let taken = take(&clock, &mut self.running()?, request)?;
         if let Some(current) = &mut self.current {
             current.missed_starts += taken.missed_starts;
+            current.sampled = request.calls;
+            if let Some(failed) = current.failed.take() {
+                return Err(failed);
+            }
         }
         Ok(taken.ns)
     }
 
-    /// Checks what the last calls left; then, from fresh inputs and outputs, what one call does: a call that did
-    /// nothing would leave the right result of the call before it.
+    /// Checks what the last calls left; then, from fresh inputs and outputs, what one call does (one in each copy of the
+    /// buffers): a call that did nothing would leave the right result of the call before it.
     fn check(&mut self) -> Result<WrongReport, Failure> {
         let mut running = self.running()?;
-        let mut report = WrongReport::default();
+        let mut report = running.current.midway.take();
         if running.current.calls > 0 {
             running.synchronise()?;
-            report = running.compare()?;
+            add(&mut report, running.compare()?);
         }
         for _ in 0..running.current.checks {
             running.refill();
             running.synchronise()?;
-            running.call()?;
+            for _ in 0..running.current.copies {
+                running.call()?;
+            }
             running.synchronise()?;
-            let fresh = running.compare()?;
-            report.count += fresh.count;
-            report.compared += fresh.compared;
-            report.first.extend(fresh.first);
+            add(&mut report, running.compare()?);
         }
         if running.current.checks > 0 {
             running.refill();
@@ -133,8 +165,8 @@ impl RankWork {
     fn probe(&mut self, probe: Probe) -> Result<Vec<f64>, Failure> {
         match probe {
             Probe::Canary => self.canary(),
-            Probe::Limit => self.limit(),
-            Probe::Arrivals { operations } => self.arrivals(operations),
+            Probe::Limit { variant, rounds } => self.limit(variant, rounds),
+            Probe::Arrivals { operations, stagger_ns } => self.arrivals(operations, stagger_ns),
             Probe::Overhead => Ok(self.overhead()),
             Probe::Begin => {
                 self.running()?.refill();
@@ -169,43 +201,18 @@ impl RankWork {
         tell(&mut self.context, &self.start, word).map_err(failure)
     }
 
-    /// Times of the case's bare memory traffic in ns: rounds of one variant after the other, the same rounds on all ranks,
-    /// each from one meeting of all to the next. A rank whose core another has first begins late and sees less than the
-    /// round took, so only the slowest rank of each round tells its time.
-    fn limit(&mut self) -> Result<Vec<f64>, Failure> {
-        const VARIANTS: usize = 3;
-        const ROUNDS: usize = 5;
-        // Enough repetitions that the closing barrier is small beside them.
-        const BYTES_A_ROUND: u64 = 4 << 20;
-        let clock = self.context.clock.clone();
-        let mut running = self.running()?;
-        let traffic = running.current.prepared.work().traffic_bytes;
-        let shares = BYTES_A_ROUND.checked_div(traffic).unwrap_or(1).clamp(1, 1000);
-        // Ranks with other traffic, or none (a ping_pong's bystanders), must still meet the same number of times.
-        let mut times = Vec::with_capacity(VARIANTS * ROUNDS);
-        for variant in 0..VARIANTS {
-            for _ in 0..ROUNDS {
-                running.synchronise()?;
-                let begin = clock.now_ns();
-                let moved: u64 = (0..shares).filter_map(|_| running.current.prepared.limit(variant)).sum();
-                running.synchronise()?;
-                let elapsed = (clock.now_ns() - begin) as f64;
-                times.push(if moved > 0 { elapsed * traffic as f64 / moved as f64 } else { 0.0 });
-            }
-        }
-        running.refill();
-        running.synchronise()?;
-        Ok(times)
-    }
-
-    fn arrivals(&mut self, operations: u32) -> Result<Vec<f64>, Failure> {
+    fn arrivals(&mut self, operations: u32, stagger_ns: u64) -> Result<Vec<f64>, Failure> {
+        let (clock, rank, ranks) = (self.context.clock.clone(), self.context.rank, self.context.ranks);
         self.context.hook.record_into(Some(Ring::new(operations as usize)));
         let mut running = self.running()?;
         let mut left = operations;
         while left > 0 {
             let batch = running.make_room(left);
             running.synchronise()?;
-            for _ in 0..batch {
+            for operation in operations - left..operations - left + batch {
+                if stagger_ns > 0 && operation % ranks == rank {
+                    pause(&clock, stagger_ns);
+                }
                 running.call()?;
             }
             left -= batch;
@@ -244,15 +251,20 @@ impl RankWork {
         vec![stats::median(&empty), stats::median(&bursts)]
     }
 
-    fn finish(&mut self) -> Observed {
-        let mut current = self.current.take();
-        let details = current.as_mut().map(|current| current.prepared.details()).unwrap_or_default();
+    fn observe(&mut self) -> Observed {
+        let details = self.current.as_mut().map(|current| current.prepared.details()).unwrap_or_default();
         Observed {
             peak_bytes: peak_bytes(),
             operations: self.context.hook.count(),
-            missed_starts: current.map_or(0, |current| current.missed_starts),
+            missed_starts: self.current.as_ref().map_or(0, |current| current.missed_starts),
             details,
         }
+    }
+
+    fn finish(&mut self) -> Observed {
+        let observed = self.observe();
+        self.current = None;
+        observed
     }
 
     fn running(&mut self) -> Result<Running<'_>, Failure> {
@@ -271,11 +283,12 @@ impl RankWork {
 impl RankSide for RankWork {
     fn obey(&mut self, command: &Command) -> Reply {
         let reply = match command {
-            Command::Prepare(case) => self.prepare(case).map(Reply::Ready),
+            Command::Prepare { case, check } => self.prepare(case, *check).map(Reply::Ready),
             Command::Sample(request) => self.sample(*request).map(Reply::Samples),
             Command::Check => self.check().map(Reply::Checked),
             Command::Probe(probe) => self.probe(*probe).map(Reply::Numbers),
             Command::Clocks(clocks) => self.take_clock(clocks).map(Reply::Numbers),
+            Command::Observe => Ok(Reply::Finished(self.observe())),
             Command::Finish => Ok(Reply::Finished(self.finish())),
         };
         reply.unwrap_or_else(Reply::Failed)
@@ -295,7 +308,27 @@ struct Running<'a> {
 impl Running<'_> {
     fn refill(&mut self) {
         self.current.prepared.refill();
+        self.current.midway.refilled(self.current.calls);
         self.current.calls = 0;
+    }
+
+    /// Compares what the batch that has just ended left, and refills, so that what is right then is not right at the next
+    /// comparison. Collective.
+    fn look_midway(&mut self) -> Result<(), Failure> {
+        let clock = self.context.clock.clone();
+        let begun_ns = clock.now_ns();
+        let found = self.compare()?;
+        self.current.midway.found(found);
+        self.refill();
+        let mut next = None;
+        if !clock.is_fake() {
+            // The rank that compares the longest counts.
+            self.synchronise()?;
+            let calls = self.current.midway.until_next(begun_ns, clock.now_ns());
+            next = Some(tell(self.context, self.start, calls).map_err(failure)?);
+        }
+        self.current.midway.begin(next, clock.now_ns());
+        Ok(())
     }
 
     /// What the calls since the last refill left, against what they must have left.
@@ -314,6 +347,17 @@ impl Running<'_> {
             *round = (self.context.clock.now_ns() - begin) as f64;
         }
         Ok(START_AHEAD_NS.max((START_MARGIN * stats::median(&rounds)) as u64))
+    }
+}
+
+/// Lets so many ns pass without giving the core up: a rank that sleeps would come late by much more.
+fn pause(clock: &trace::Clock, ns: u64) {
+    let until = clock.now_ns() + ns;
+    if clock.is_fake() {
+        clock.advance_to(until);
+    }
+    while clock.now_ns() < until {
+        std::hint::spin_loop();
     }
 }
 
@@ -361,6 +405,12 @@ impl Timed for Running<'_> {
 
     fn make_room(&mut self, wanted: u32) -> u32 {
         let mut room = self.current.max_calls.saturating_sub(self.current.calls);
+        // What grows is compared at its end, before the refill; what stays the same after any call.
+        let at_end = room == 0 || self.current.max_calls == u64::MAX;
+        if at_end && self.current.checks > 0 && self.current.midway.due(self.current.calls) {
+            self.current.failed = self.look_midway().err();
+            room = self.current.max_calls.saturating_sub(self.current.calls);
+        }
         if room == 0 {
             self.refill();
             room = self.current.max_calls;

@@ -87,7 +87,7 @@ pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), Probl
 
 #[cfg(test)]
 #[path = "../../../tests/skip.rs"]
-mod skip;
+pub(crate) mod skip;
 
 /// What `script` of the Python package's tests says of `wanted`; None, listed as skipped, where there is no Python, or
 /// where the script says (exit code 3, and why) that it lacks something.

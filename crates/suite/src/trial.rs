@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use measure::{Circumstances, Settings, Starter, Verdict, World, WorldSpec, case_line, launch_case};
+use measure::{CaseRun, Circumstances, Round, Settings, Starter, Verdict, World, WorldSpec, case_line};
 use record::{Case, CaseLine};
 use terms::Status;
 
@@ -22,20 +22,21 @@ pub fn trial(
     if let Err(reason) = admission::admit(case, host) {
         return CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Skipped, reason) };
     }
-    let settings = Settings::of(case);
-    let mut launch = || -> Result<_, Verdict> {
+    let settings = Settings { trials: Some(1), ..Settings::of(case) };
+    let mut run = CaseRun::new(case, settings, simulated);
+    let mut visit = || -> Result<(), Verdict> {
         let spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
         let mut world: Box<dyn World> = match admission::is_in_process(case) {
             true => Box::new(ThreadWorld::start(&spec, limit, interrupted)?),
             false => starter.start(&spec)?,
         };
-        launch_case(&mut *world, case, &settings, simulated, &mut |_, _| ())
+        run.visit(&mut *world, Round { fresh: true, ..Round::default() }, &mut |_, _| ())
     };
-    match launch() {
-        Ok(launch) => {
+    match visit() {
+        Ok(()) => {
             let oversubscribed = !simulated && admission::cores_wanted(case.ranks(), &case.world) > host.cores;
-            let about = Circumstances { oversubscribed, simulated, virtualised: host.virtualised, seed: 1 };
-            case_line(case, &settings, &[launch], about)
+            let about = Circumstances { oversubscribed, simulated, virtualised: host.virtualised, open: false };
+            case_line(&run, about)
         }
         Err(verdict) => CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Failed, verdict.message) },
     }

@@ -16,4 +16,4 @@ pub use collective::{Collective, Reduce};
 pub use dtype::Dtype;
 pub use name::{Named, nearest, normalize};
 pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};
-pub use words::{Bind, BufferKind, Direction, Mode, Rank, Runtime, Space, Status, Traffic, UnknownName};
+pub use words::{Bind, BufferKind, Cache, Direction, Mode, Rank, Runtime, Space, Status, Traffic, UnknownName};

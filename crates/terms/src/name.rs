@@ -27,7 +27,7 @@ pub fn normalize(text: &str) -> String {
 }
 
 /// The candidate nearest to `word` by edit distance, if it is near enough to be what was meant
-/// (at most a third of the word, at least one edit).
+/// (at most a third of the word, at least one edit, and less than half of the longer of the two).
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalize(word);
     // A hostile file may hold a megabyte-long key: no suggestion can be near it.
@@ -35,11 +35,15 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         return None;
     }
     let limit = (word.chars().count() / 3).max(1);
+    // Of one or two letters an edit leaves next to nothing: `x` is no slip of `y`.
+    let near = |(distance, candidate): &(usize, &str)| {
+        *distance <= limit && 2 * distance < word.chars().count().max(candidate.chars().count())
+    };
     candidates
         .into_iter()
         .map(|candidate| (edit_distance(&word, &normalize(candidate)), candidate))
+        .filter(near)
         .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= limit)
         .map(|(_, candidate)| candidate)
 }
 
@@ -122,6 +126,9 @@ mod tests {
         assert_eq!(nearest("allreduce", ops), Some("all_reduce"));
         assert_eq!(nearest("brodacast", ops), Some("broadcast"));
         assert_eq!(nearest("pipeline", ops), None);
+        let short = ["op", "dp", "i64"];
+        assert_eq!((nearest("opp", short), nearest("i4", short)), (Some("op"), Some("i64")));
+        assert_eq!((nearest("x", ["y"]), nearest("ab", ["db"]), nearest("xp", short)), (None, None, None));
         assert_eq!(nearest(&"a".repeat(100_000), ops), None);
     }
 }

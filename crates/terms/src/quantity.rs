@@ -29,19 +29,38 @@ pub struct ParseQuantityError {
     kind: &'static str,
     text: String,
     form: &'static str,
+    /// It is a number of bytes, and no 64 bits hold it.
+    too_large: bool,
+}
+
+impl ParseQuantityError {
+    fn new(kind: &'static str, text: &str, form: &'static str) -> Self {
+        Self { kind, text: text.to_owned(), form, too_large: false }
+    }
 }
 
 impl fmt::Display for ParseQuantityError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown: String = self.text.chars().take(64).collect();
+        if self.too_large {
+            return write!(f, "`{shown}` is too large: 16EiB (2^64 bytes) and more cannot be counted");
+        }
         write!(f, "`{shown}` is not {} (write it like {})", self.kind, self.form)
     }
 }
 
 impl std::error::Error for ParseQuantityError {}
 
-const BINARY: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-const DECIMAL: [(u64, &str); 4] = [(1_000_000_000_000, "TB"), (1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "KB")];
+const BINARY: [(u64, &str); 6] =
+    [(1 << 60, "EiB"), (1 << 50, "PiB"), (1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+const DECIMAL: [(u64, &str); 6] = [
+    (1_000_000_000_000_000_000, "EB"),
+    (1_000_000_000_000_000, "PB"),
+    (1_000_000_000_000, "TB"),
+    (1_000_000_000, "GB"),
+    (1_000_000, "MB"),
+    (1_000, "KB"),
+];
 
 /// `64KiB`, `100MB`, `1023`: the largest unit that divides the number, binary first; reads back to the same number.
 impl fmt::Display for Bytes {
@@ -96,17 +115,12 @@ impl FromStr for Bytes {
     type Err = ParseQuantityError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error =
-            || ParseQuantityError { kind: "a number of bytes", text: text.to_owned(), form: "64KiB, 100MB or 4096" };
-        // Whole numbers without a unit never pass through a float: every u64 is exact.
-        if let Ok(exact) = text.trim().replace('_', "").parse::<u64>() {
-            return Ok(Self(exact));
-        }
+        let error = || ParseQuantityError::new("a number of bytes", text, "64KiB, 100MB or 4096");
+        let large = || ParseQuantityError { too_large: true, ..error() };
         let (number, unit) = split_unit(text).ok_or_else(error)?;
         let lower = unit.to_ascii_lowercase();
         let factor = match lower.as_str() {
             "" | "b" => 1,
-            "k" | "m" | "g" | "t" => return Err(error()),
             _ => BINARY
                 .iter()
                 .chain(&DECIMAL)
@@ -114,9 +128,18 @@ impl FromStr for Bytes {
                 .map(|(factor, _)| *factor)
                 .ok_or_else(error)?,
         };
+        // Whole numbers never pass through a float: every u64 is exact.
+        let digits = text.trim().trim_end_matches(|c: char| !c.is_ascii_digit()).replace('_', "");
+        if let Ok(exact) = digits.parse::<u128>() {
+            let bytes = exact.checked_mul(factor.into()).and_then(|bytes| u64::try_from(bytes).ok());
+            return bytes.map(Self).ok_or_else(large);
+        }
         let bytes = number * factor as f64;
-        let whole = bytes.fract() == 0.0 && (0.0..18_446_744_073_709_551_616.0).contains(&bytes);
-        whole.then_some(Self(bytes as u64)).ok_or_else(error)
+        match bytes {
+            _ if bytes >= 18_446_744_073_709_551_616.0 => Err(large()),
+            _ if bytes >= 0.0 && bytes.fract() == 0.0 => Ok(Self(bytes as u64)),
+            _ => Err(error()),
+        }
     }
 }
 
@@ -148,7 +171,7 @@ impl FromStr for Seconds {
     type Err = ParseQuantityError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || ParseQuantityError { kind: "a duration", text: text.to_owned(), form: "5us, 20ms, 60s or 2min" };
+        let error = || ParseQuantityError::new("a duration", text, "5us, 20ms, 60s or 2min");
         let (number, unit) = split_unit(text).ok_or_else(error)?;
         // Divisions, because 5 / 1e6 is the f64 nearest to 5e-6 and 5 * 1e-6 is not.
         let seconds = match unit {
@@ -179,8 +202,7 @@ impl FromStr for Bandwidth {
     type Err = ParseQuantityError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error =
-            || ParseQuantityError { kind: "a bandwidth", text: text.to_owned(), form: "10GB/s, 800MiB/s or 100Gbit/s" };
+        let error = || ParseQuantityError::new("a bandwidth", text, "10GB/s, 800MiB/s or 100Gbit/s");
         if let Some(bits) = text.trim().strip_suffix("bit/s") {
             let (number, prefix) = split_unit(bits).ok_or_else(error)?;
             let factor = match prefix {
@@ -189,6 +211,8 @@ impl FromStr for Bandwidth {
                 "M" => 1e6,
                 "G" => 1e9,
                 "T" => 1e12,
+                "P" => 1e15,
+                "E" => 1e18,
                 _ => return Err(error()),
             };
             return (number > 0.0).then_some(Self(number * factor / 8.0)).ok_or_else(error);
@@ -211,7 +235,7 @@ impl FromStr for Ratio {
     type Err = ParseQuantityError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let error = || ParseQuantityError { kind: "a share", text: text.to_owned(), form: "2% or 0.02" };
+        let error = || ParseQuantityError::new("a share", text, "2% or 0.02");
         let (number, unit) = split_unit(text).ok_or_else(error)?;
         let value = match unit {
             "%" => number / 100.0,
@@ -232,12 +256,38 @@ mod tests {
             assert_eq!(text.parse::<Bytes>().unwrap(), Bytes(value), "{text}");
         }
         assert_eq!("18446744073709551615".parse::<Bytes>().unwrap(), Bytes(u64::MAX));
-        for wrong in ["", "64K", "1.3", "-1", "1e30GB", "KiB", "nan", "64 KiB x"] {
+        for wrong in ["", "64K", "1.3", "-1", "-1KiB", "1e30GB", "KiB", "nan", "64 KiB x", "1P", "1E", "1ZiB"] {
             assert!(wrong.parse::<Bytes>().is_err(), "{wrong}");
         }
         for value in [0, 1, 1000, 1024, 1023, 1 << 30, 100_000_000, 1_048_577] {
             assert_eq!(Bytes(value).to_string().parse::<Bytes>().unwrap(), Bytes(value));
         }
+    }
+
+    #[test]
+    fn bytes_have_every_prefix_up_to_exa_and_no_more_than_64_bits() {
+        for (power, prefix) in (1_u32..).zip(["K", "M", "G", "T", "P", "E"]) {
+            let (binary, decimal) = (1024_u64.pow(power), 1000_u64.pow(power));
+            for (text, value) in [
+                (format!("1{prefix}iB"), binary),
+                (format!("1.5{prefix}iB"), binary + binary / 2),
+                (format!("3 {}ib", prefix.to_lowercase()), 3 * binary),
+                (format!("1{prefix}B"), decimal),
+            ] {
+                assert_eq!(text.parse::<Bytes>(), Ok(Bytes(value)), "{text}");
+            }
+            assert_eq!(Bytes(binary).to_string(), format!("1{prefix}iB"));
+            assert_eq!(Bytes(decimal).to_string().parse::<Bytes>(), Ok(Bytes(decimal)));
+        }
+        assert_eq!("18446744073709551615B".parse::<Bytes>(), Ok(Bytes(u64::MAX)), "exact with a unit, too");
+        assert_eq!("9007199254740993KiB".parse::<Bytes>(), Ok(Bytes(9_007_199_254_740_993 << 10)));
+        for large in ["16EiB", "18446744073709551616", "18014398509481984KiB", "19EB", "1e19EiB", "16.5EiB"] {
+            let why = large.parse::<Bytes>().unwrap_err().to_string();
+            assert!(why.contains("is too large"), "{why}");
+        }
+        assert_eq!(Bytes(3 << 50).about(), "3.00 PiB");
+        assert_eq!("1PB/s".parse::<Bandwidth>().unwrap(), Bandwidth(1e15));
+        assert_eq!("2Ebit/s".parse::<Bandwidth>().unwrap(), Bandwidth(2.5e17));
     }
 
     #[test]

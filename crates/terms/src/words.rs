@@ -90,6 +90,16 @@ named! {
 }
 
 named! {
+    /// What the caches hold of a call's buffers when it begins.
+    pub enum Cache("cache state") {
+        /// What calls before it left: all use the same buffers.
+        Warm = "warm",
+        /// Nothing: calls rotate through copies that no cache holds.
+        Cold = "cold",
+    }
+}
+
+named! {
     /// How ranks are pinned to cores.
     pub enum Bind("binding") {
         /// Rank r on allowed core r modulo their number.

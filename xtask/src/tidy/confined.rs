@@ -48,10 +48,16 @@ static RULES: &[Rule] = &[
             "libc::setenv",
         ],
         crates: &[("rankmark", "what the user set is read in one place and handed down")],
-        files: &[(
-            "crates/launch/src/starter.rs",
-            "argument 0 only: ranks keep the name under which `ps` shows the coordinator",
-        )],
+        files: &[
+            (
+                "crates/launch/src/starter.rs",
+                "argument 0 only: ranks keep the name under which `ps` shows the coordinator",
+            ),
+            (
+                "crates/launch/src/rank/exhaustion.rs",
+                "RUST_BACKTRACE only: a rank without memory would hang in its own lock",
+            ),
+        ],
     },
     Rule {
         act: "is unsafe",
@@ -86,10 +92,7 @@ static RULES: &[Rule] = &[
             "File::create_new",
             "OpenOptions",
         ],
-        crates: &[
-            ("record", "the record is the only way from a run to anything else"),
-            ("report", "reports and exports, made from a record"),
-        ],
+        crates: &[("record", "the record is the only way from a run to anything else; reports go through its `file`")],
         files: &[
             ("crates/suite/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
             ("crates/launch/src/descriptor.rs", "opens its coordinator's nameless memory: /proc only"),

@@ -1,10 +1,10 @@
-//! What lies where in a rank's control area: the arena that each rank gives for flags, descriptors and slots.
+//! What lies where in a rank's control area: its part of the arena for flags, headers and slots.
 //!
 //! Only offsets and pointer arithmetic; what is written there belongs to the protocols.
 
 use std::sync::Arc;
 
-use device::{PAGE, SharedMapping, skew};
+use device::{PAGE, SharedMapping};
 
 use super::flag::{AtomicU32, Flag, Word};
 use super::rounds::RING;
@@ -28,11 +28,40 @@ pub(crate) const MAIL_SLOT: usize = 256 << 10;
 /// Bytes that travel in a header line, beside the flag.
 pub(crate) const INLINE: usize = LINE - 16;
 
+/// Where slots lie, from the area's base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Order {
+    large: usize,
+    mail: usize,
+    small: usize,
+    /// Bytes of the area's beginning that hold what most calls touch.
+    pub(crate) hot: usize,
+    /// Bytes of the area.
+    pub(crate) bytes: usize,
+}
+
+impl Order {
+    /// Of the areas of `size` ranks. Where many share a core, the slots of small calls come first: with the flags they lie in
+    /// one huge page, and the rest need none.
+    pub(crate) fn of(size: usize, crowded: bool) -> Self {
+        let slots = slots_at(size);
+        let ring = (RING * SMALL_APART).next_multiple_of(PAGE);
+        let bytes = slots + 2 * SLOT + 4 * MAIL_SLOT + ring;
+        if crowded {
+            let large = slots + ring;
+            return Self { large, mail: large + 2 * SLOT, small: slots, hot: large, bytes };
+        }
+        let mail = slots + 2 * SLOT;
+        Self { large: slots, mail, small: mail + 4 * MAIL_SLOT, hot: bytes, bytes }
+    }
+}
+
 /// One rank's control area, as this rank maps it.
 #[derive(Clone, Debug)]
 pub(crate) struct Area {
     base: *mut u8,
     size: usize,
+    order: Order,
     /// Keeps the pages mapped.
     _mapping: Arc<SharedMapping>,
 }
@@ -41,23 +70,24 @@ pub(crate) struct Area {
 unsafe impl Send for Area {}
 
 impl Area {
-    /// Bytes that the area of a rank takes, skew included.
-    pub(crate) fn bytes(rank: u32, size: usize) -> usize {
-        skew(rank) + slots_at(size) + 2 * SLOT + 4 * MAIL_SLOT + RING * SMALL_APART
-    }
-
-    /// The area of `rank` among `size`; None if the mapping is too small for one.
-    pub(crate) fn new(mapping: Arc<SharedMapping>, rank: u32, size: usize) -> Option<Self> {
-        if mapping.len() < Self::bytes(rank, size) {
+    /// The area that begins there, of a rank among `size`; None if the mapping ends before it does.
+    pub(crate) fn new(mapping: Arc<SharedMapping>, begin: usize, size: usize, order: Order) -> Option<Self> {
+        if mapping.len() < begin.checked_add(order.bytes)? {
             return None;
         }
-        // SAFETY: the skew lies inside, as just checked.
-        let base = unsafe { mapping.base().add(skew(rank)) };
-        Some(Self { base, size, _mapping: mapping })
+        // SAFETY: inside, as just checked.
+        let base = unsafe { mapping.base().add(begin) };
+        Some(Self { base, size, order, _mapping: mapping })
+    }
+
+    /// Which mapping it lies in.
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn mapping(&self) -> *const SharedMapping {
+        Arc::as_ptr(&self._mapping)
     }
 
     fn at(&self, offset: usize) -> *mut u8 {
-        // SAFETY: every offset below comes from this module's arithmetic, which `bytes` covers.
+        // SAFETY: every offset below comes from this module's arithmetic, which `Order::bytes` covers.
         unsafe { self.base.add(offset) }
     }
 
@@ -104,23 +134,42 @@ impl Area {
 
     /// The slot of collective rounds whose places are of one parity: [`SLOT`] bytes.
     pub(crate) fn slot(&self, place: usize) -> *mut u8 {
-        self.at(slots_at(self.size) + (place & 1) * SLOT)
+        self.at(self.order.large + (place & 1) * SLOT)
     }
 
     /// The small slot of collective rounds of one place: [`SMALL_SLOT`] bytes.
     pub(crate) fn small_slot(&self, place: usize) -> *mut u8 {
         debug_assert!(place < RING);
-        self.at(slots_at(self.size) + 2 * SLOT + 4 * MAIL_SLOT + place * SMALL_APART)
+        self.at(self.order.small + place * SMALL_APART)
     }
 
     /// A slot for messages: [`MAIL_SLOT`] bytes.
     pub(crate) fn mail_slot(&self, direction: usize, parity: usize) -> *mut u8 {
         debug_assert!(direction < 2 && parity < 2);
-        self.at(slots_at(self.size) + 2 * SLOT + (direction * 2 + parity) * MAIL_SLOT)
+        self.at(self.order.mail + (direction * 2 + parity) * MAIL_SLOT)
     }
 }
 
 /// Where slots begin, from the area's base.
 fn slots_at(size: usize) -> usize {
     (RING * APART + size * 2 * PAIR).next_multiple_of(PAGE)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_overlap_in_neither_order() {
+        for (size, crowded) in [(2, false), (256, false), (256, true), (1024, true)] {
+            let order = Order::of(size, crowded);
+            let ring = RING * SMALL_APART;
+            let mut pieces = [(order.large, 2 * SLOT), (order.mail, 4 * MAIL_SLOT), (order.small, ring)];
+            pieces.sort_unstable();
+            assert!(pieces[0].0 >= slots_at(size), "{size}: flags come first");
+            assert!(pieces.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{size}: {pieces:?}");
+            assert!(pieces[2].0 + pieces[2].1 <= order.bytes && order.hot <= order.bytes);
+            assert!(!crowded || order.small + ring <= order.hot && order.hot < order.bytes / 2);
+        }
+    }
 }

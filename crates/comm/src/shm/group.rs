@@ -15,7 +15,7 @@ use super::flag::{Futex, Looks, Patience};
 use super::kernels::{self, Isa};
 use super::mail::Mail;
 use super::plan::{Plan, describe};
-use super::regions::Registry;
+use super::regions::{self, Registry};
 use super::rendezvous::Star;
 use super::rounds::{AHEAD, RING, Rounds};
 use crate::{Abort, Call, Communicator, Counts, Error, Result, Shape, Ticket, Wait};
@@ -420,6 +420,11 @@ impl Communicator for Group {
         // Everything ran inside `start`, so that every order asked for is established.
         ticket.done = true;
         Ok(true)
+    }
+
+    fn peer_view(&self, region: &Arc<Region>, peer: u32) -> Option<Arc<Region>> {
+        let views = self.registry.of(&region.whole(), &self.members)?;
+        regions::view(&views, *self.members.get(peer as usize)?)
     }
 
     fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {

@@ -1,22 +1,32 @@
 //! Joining, allocating, splitting: everything collective that is not an operation.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use device::{Arena, Region, SharedMapping, available_memory, skew};
+use device::{Arena, HUGE_PAGE, Region, SharedMapping, available_memory};
 use terms::{Bytes, Space};
 
-use super::area::Area;
+use super::area::{Area, Order};
 use super::cross::Cross;
 use super::flag::Looks;
 use super::group::{Group, Parts, Until};
+use super::parts::Parts as Layout;
 use super::regions::{Key, Registry, Views, region};
 use super::rendezvous::{Invitation, Star, Token, connect, token};
 use crate::{Abort, Bootstrap, Capabilities, Error, Options, Progress, Result, Shape};
 
 /// Changes with every change of what lies in shared memory.
-const LAYOUT: u32 = 5;
+const LAYOUT: u32 = 6;
 /// More ranks than the signature of a call has bits for.
 const MOST_RANKS: u32 = 1 << 10;
+
+/// What ranks tell each other while a group opens: its memory is there; peers' private memory can be reached.
+const MAPPED: u8 = 1;
+const REACHED: u8 = 2;
+
+/// Ranks on a core up to which whole control areas have huge pages. Of more the areas take longer to fill with zeros than all
+/// else that starts them (256 ranks: 1.5 GiB): then only what most calls touch has.
+const CROWD: usize = 8;
 
 /// What each rank tells all others through the bootstrap. Plain bytes: `LAYOUT`, then the fields in order.
 struct Card {
@@ -30,11 +40,13 @@ struct Card {
     apart: u8,
     /// Whether its private memory may have huge pages: 1 or 0.
     huge: u8,
+    /// The names of processes: equal where process numbers mean the same. Zero: not known.
+    names: u64,
     /// Where `token` lies in the rank's memory: what the probe of cross-memory access reads.
     secret: u64,
 }
 
-const CARD: usize = 4 + 16 + 16 + 36 + 4 + 4 + 1 + 1 + 8;
+const CARD: usize = 4 + 16 + 16 + 36 + 4 + 4 + 1 + 1 + 8 + 8;
 
 impl Card {
     fn to_bytes(&self) -> Vec<u8> {
@@ -45,6 +57,7 @@ impl Card {
         bytes.extend_from_slice(&self.process.to_le_bytes());
         bytes.extend_from_slice(&self.core.to_le_bytes());
         bytes.extend([self.apart, self.huge]);
+        bytes.extend_from_slice(&self.names.to_le_bytes());
         bytes.extend_from_slice(&self.secret.to_le_bytes());
         bytes
     }
@@ -60,6 +73,7 @@ impl Card {
         let (process, rest) = rest.split_first_chunk()?;
         let (core, rest) = rest.split_first_chunk()?;
         let ([apart, huge], rest) = rest.split_first_chunk()?;
+        let (names, rest) = rest.split_first_chunk()?;
         let secret = u64::from_le_bytes(rest.try_into().ok()?);
         Some(Self {
             token: *token,
@@ -69,6 +83,7 @@ impl Card {
             core: i32::from_le_bytes(*core),
             apart: *apart,
             huge: *huge,
+            names: u64::from_le_bytes(*names),
             secret,
         })
     }
@@ -81,6 +96,12 @@ fn boot_id() -> [u8; 36] {
     let len = text.len().min(id.len());
     id[..len].copy_from_slice(&text[..len]);
     id
+}
+
+/// Names the table of process numbers that this process sees.
+fn process_names() -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self/ns/pid").map_or(0, |names| names.ino())
 }
 
 /// Opens the communicator of the whole world. Collective.
@@ -101,36 +122,38 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         // On shared cores looks last as long as switching takes (see `Patience`), whatever a pause does.
         apart: u8::from(!options.oversubscribed && Looks::of_this_processor() == Looks::Apart),
         huge: u8::from(device::private_huge_pages()),
+        names: process_names(),
         secret: (&raw const *secret) as u64,
     };
     let cards = cards(&bootstrap.all_gather(&card.to_bytes())?)?;
     allow_tracing();
     let tokens: Vec<Token> = cards.iter().map(|card| card.token).collect();
     let star = join(invitation, place.rank, &tokens, &cards[0].name, abort)?;
-    let parts = Parts {
+    let huge = cards.iter().all(|card| card.huge == 1);
+    let cross = Cross::new(cards.iter().map(|card| card.process).collect(), huge);
+    let secrets: Vec<(u64, Token)> = cards.iter().map(|card| (card.secret, card.token)).collect();
+    let same_names = cards.iter().all(|card| card.names != 0 && card.names == cards[0].names);
+    let reached = if cross.works(place.rank as usize, &secrets, same_names) { REACHED } else { 0 };
+    let crowd = cards.iter().filter(|other| other.core == card.core).count();
+    let order =
+        Order::of(place.size as usize, options.oversubscribed && is_crowded(cards.iter().map(|card| card.core)));
+    let (areas, all) = areas(&star, (place.rank, place.size), order, reached, abort)?;
+    // All have tried: until then everybody's secret must stay where it is.
+    drop(secret);
+    let mut group = Group::new(Parts {
         shape: shape(place.rank, place.size),
         members: (0..place.size).collect(),
-        areas: areas(&star, place.rank, place.size, abort)?,
+        areas,
         registry: Arc::default(),
         star,
         abort: abort.clone(),
         oversubscribed: options.oversubscribed,
         // All look alike: a rank that was interrupted while it looked at its pauses would be a slow one ever after.
         looks: if cards.iter().all(|card| card.apart == 1) { Looks::Apart } else { Looks::Tight },
-        crowd: cards.iter().filter(|other| other.core == card.core).count(),
+        crowd,
         cores: cards.iter().map(|card| u32::try_from(card.core).ok()).collect(),
-        cross: None,
-    };
-    let mut group = Group::new(parts);
-    let huge = cards.iter().all(|card| card.huge == 1);
-    let cross = Cross::new(cards.iter().map(|card| card.process).collect(), huge);
-    let secrets: Vec<(u64, Token)> = cards.iter().map(|card| (card.secret, card.token)).collect();
-    let works = cross.works(&secrets);
-    // Until all agree, everybody's secret must stay where it is.
-    if group.agree(works)? {
-        group.cross = Some(cross);
-    }
-    drop(secret);
+        cross: (all & REACHED != 0).then_some(cross),
+    });
     group.near = group.find_near()?;
     Ok(group)
 }
@@ -183,24 +206,59 @@ fn shape(rank: u32, size: u32) -> Shape {
     Shape { rank, size, capabilities: Capabilities { progress: Progress::Caller, peer_view: true } }
 }
 
-/// Makes this rank's control area and maps everybody's.
-fn areas(star: &Star, rank: u32, size: u32, abort: &Abort) -> Result<Vec<Area>> {
-    let bytes = Area::bytes(rank, size as usize);
-    let arena = create(bytes, bytes as u64 * u64::from(size), "control areas")?;
-    let mappings = exchange(star, rank as usize, size as usize, arena, abort)?;
-    let area = |(rank, mapping): (u32, Arc<SharedMapping>)| {
-        let small = || Error::Mismatch(format!("rank {rank} gave too small a control area"));
-        Area::new(mapping, rank, size as usize).ok_or_else(small)
-    };
-    (0..).zip(mappings).map(area).collect()
+/// Whether more than [`CROWD`] ranks of a group are bound to one core, or are not bound: all ranks must find the same.
+fn is_crowded<T: Ord>(cores: impl Iterator<Item = T>) -> bool {
+    let mut ranks = std::collections::BTreeMap::new();
+    cores.for_each(|core| *ranks.entry(core).or_insert(0) += 1);
+    ranks.values().any(|ranks| *ranks > CROWD)
 }
 
-fn create(bytes: usize, wanted: u64, what: &str) -> Result<Arena> {
+/// Makes and maps everybody's control areas. Returns them, and which of the `told` bits all ranks told.
+fn areas(star: &Star, (rank, size): (u32, u32), order: Order, told: u8, abort: &Abort) -> Result<(Vec<Area>, u8)> {
+    let members: Vec<u32> = (0..size).collect();
+    let what = "control areas";
+    let layout = Layout::of(&members, order.bytes).ok_or_else(|| out_of_memory(what, u64::MAX))?;
+    let mapped = share(star, rank as usize, (&layout, order.hot), what, abort)?;
+    let all = star.agree(told | if mapped.is_ok() { MAPPED } else { 0 }, abort)?;
+    let mapping = mapped?;
+    if all & MAPPED == 0 {
+        return Err(out_of_memory(what, layout.bytes()));
+    }
+    let area = |part: &super::parts::Part| {
+        let small = || Error::Mismatch("rank 0 gave too little memory for control areas".to_owned());
+        Area::new(mapping.clone(), part.begin, size as usize, order).ok_or_else(small)
+    };
+    Ok((layout.parts.iter().map(area).collect::<Result<_>>()?, all))
+}
+
+/// Rank 0 makes one file for all and passes it on; every rank maps it and gives pages to its own part. Nobody may touch
+/// another's part before all have agreed that they have theirs. The first `hot` bytes of a part have huge pages if it has any. Collective: peers are lost in the outer error, and memory
+/// is lacking in the inner one.
+fn share(
+    star: &Star,
+    rank: usize,
+    (layout, hot): (&Layout, usize),
+    what: &str,
+    abort: &Abort,
+) -> Result<Result<Arc<SharedMapping>>> {
     let failed = |source: std::io::Error| match source.raw_os_error() {
-        Some(libc::ENOMEM | libc::ENOSPC) => out_of_memory(what, wanted),
+        Some(libc::ENOMEM | libc::ENOSPC) => out_of_memory(what, layout.bytes()),
         _ => Error::System { what: format!("allocate {what}"), source },
     };
-    Arena::create(bytes).map_err(failed)
+    let own = (rank == 0).then(|| Arena::reserve(layout.len));
+    let passed = star.pass(own.as_ref().and_then(|own| own.as_ref().ok()).map(Arena::file), abort)?;
+    let part = layout.parts[rank].clone();
+    let huge = (part.begin + hot).next_multiple_of(HUGE_PAGE) - part.pages.start;
+    let provide = |file: std::os::fd::BorrowedFd<'_>| {
+        let mapping = SharedMapping::of(file)?;
+        mapping.provide(file, part.pages, huge)?;
+        Ok(mapping)
+    };
+    Ok(match (own, passed) {
+        (Some(own), _) => own.and_then(|own| provide(own.file())).map_err(failed),
+        (None, Some(file)) => provide(file.as_fd()).map_err(failed),
+        (None, None) => Err(out_of_memory(what, layout.bytes())),
+    })
 }
 
 fn out_of_memory(what: &str, wanted: u64) -> Error {
@@ -209,17 +267,6 @@ fn out_of_memory(what: &str, wanted: u64) -> Error {
         wanted: Bytes(wanted),
         available: Bytes(available_memory().unwrap_or(0)),
     }
-}
-
-/// Passes this rank's arena to all and maps theirs.
-fn exchange(star: &Star, rank: usize, size: usize, arena: Arena, abort: &Abort) -> Result<Vec<Arc<SharedMapping>>> {
-    let mut mappings = Vec::with_capacity(size);
-    star.share(rank, size, arena.file(), abort, |peer, file| {
-        let failed = |source| Error::System { what: format!("map shared memory of rank {peer}"), source };
-        mappings.push(SharedMapping::of(file).map_err(failed)?);
-        Ok(())
-    })?;
-    Ok(mappings)
 }
 
 /// What ranks tell each other before they allocate.
@@ -250,20 +297,15 @@ impl Group {
         Ok((0..self.ranks()).map(|rank| self.told(rank, place)).collect())
     }
 
-    /// Whether all ranks say yes.
-    fn agree(&mut self, yes: bool) -> Result<bool> {
-        Ok(self.gather(u8::from(yes))?.iter().all(|yes| *yes == 1))
-    }
-
     pub(super) fn allocate(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
         self.ready()?;
         let Space::Host = space;
         self.forget_prepared();
-        let world = self.members[self.rank()];
-        let total = skew(world) as u64 + bytes as u64;
-        // All ranks allocate at once, on one host.
-        let wanted = total.saturating_mul(self.ranks() as u64);
-        let fits = available_memory().is_none_or(|available| wanted <= available);
+        let what = format!("{} ranks x {} of shared buffers", self.ranks(), Bytes(bytes as u64));
+        let layout = Layout::of(&self.members, bytes);
+        // All ranks allocate at once, on one host: rank 0 looks for all.
+        let wanted = layout.as_ref().map_or(u64::MAX, Layout::bytes);
+        let fits = self.rank() > 0 || available_memory().is_none_or(|available| wanted <= available);
         let key = Key::from_le_bytes(*token()?.first_chunk().unwrap_or(&[1; 4]));
         let wishes = self.gather(Wish { bytes: bytes as u64, key, fits, dropped: self.registry.dropped() })?;
         if let Some(rank) = wishes.iter().position(|wish| wish.bytes != bytes as u64) {
@@ -273,32 +315,24 @@ impl Group {
         let everywhere =
             wishes.iter().fold([u8::MAX; 32], |all, wish| std::array::from_fn(|i| all[i] & wish.dropped[i]));
         self.registry.forget(&everywhere);
-        let what = format!("{} ranks x {} of shared buffers", self.ranks(), Bytes(bytes as u64));
-        if wishes.iter().any(|wish| !wish.fits) {
-            return Err(out_of_memory(&what, wanted));
-        }
         let key = wishes[0].key;
-        let arena = create(total as usize, wanted, &what);
-        let verdicts = self.gather((arena.is_ok(), self.registry.is_free(key)))?;
-        if verdicts.iter().any(|(made, _)| !made) {
-            arena?;
+        let Some(layout) = layout.filter(|_| wishes[0].fits) else { return Err(out_of_memory(&what, wanted)) };
+        let mapped = share(&self.star, self.rank(), (&layout, bytes), &what, &self.abort)?;
+        let told = self.gather((mapped.is_ok(), self.registry.is_free(key)))?;
+        let mapping = mapped?;
+        if told.iter().any(|(mapped, _)| !mapped) {
             return Err(out_of_memory(&what, wanted));
         }
-        if verdicts.iter().any(|(_, free)| !free) {
+        if told.iter().any(|(_, free)| !free) {
             // One in four thousand millions: draw another key.
             return self.allocate(bytes, space);
         }
-        let mappings = exchange(&self.star, self.rank(), self.ranks(), arena?, &self.abort);
-        if !self.agree(mappings.is_ok())? {
-            mappings?;
-            return Err(Error::Mismatch(format!("a peer could not map {what}")));
-        }
-        let mappings = mappings?;
-        mappings.iter().for_each(|mapping| mapping.populate());
+        mapping.populate();
         let small = || Error::Mismatch("a peer gave too small an allocation".to_owned());
-        let views = Arc::new(Views::new(key, bytes, &self.members, mappings).ok_or_else(small)?);
+        let views = Views::new(key, bytes, &self.members, mapping, &layout).ok_or_else(small)?;
+        let views = Arc::new(views);
         self.registry.add(views.clone());
-        region(&views, world).ok_or_else(small)
+        region(&views, self.members[self.rank()]).ok_or_else(small)
     }
 
     pub(super) fn part(&mut self, color: Option<u32>, key: u32) -> Result<Option<Group>> {
@@ -317,17 +351,19 @@ impl Group {
         let tokens: Vec<Token> = members.iter().map(|member| cards[*member as usize].0).collect();
         let star = join(invitation, rank, &tokens, &cards[members[0] as usize].1, &self.abort)?;
         let size = members.len() as u32;
+        let cores: Vec<Option<u32>> = members.iter().map(|member| self.cores[*member as usize]).collect();
+        let order = Order::of(size as usize, self.oversubscribed && is_crowded(cores.iter().copied()));
         let processes = |cross: &Cross| cross.of(&members);
         let mut group = Group::new(Parts {
             shape: shape(rank, size),
-            areas: areas(&star, rank, size, &self.abort)?,
+            areas: areas(&star, (rank, size), order, 0, &self.abort)?.0,
             registry: Arc::new(Registry::below(&self.registry)),
             star,
             abort: self.abort.clone(),
             oversubscribed: self.oversubscribed,
             looks: self.rounds.looks(),
             crowd: self.crowd,
-            cores: members.iter().map(|member| self.cores[*member as usize]).collect(),
+            cores,
             cross: self.cross.as_ref().map(processes),
             members: members.iter().map(|member| self.members[*member as usize]).collect(),
         });

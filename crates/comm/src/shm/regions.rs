@@ -7,7 +7,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use device::{Region, SharedMapping, Slice, skew};
+use device::{Region, SharedMapping, Slice};
+
+use super::parts::Parts;
 
 /// Names an allocation among ranks. Zero: memory of the rank's own.
 pub(crate) type Key = u32;
@@ -18,42 +20,43 @@ pub(crate) struct Views {
     pub(crate) key: Key,
     /// Usable bytes of each part.
     len: usize,
-    /// By rank of the world that all communicators of a family descend from; None for ranks outside the allocation.
-    parts: Vec<Option<Part>>,
+    /// All parts.
+    mapping: Arc<SharedMapping>,
+    /// Where each rank's data begins, by rank of the world that all communicators of a family descend from; None for ranks
+    /// outside the allocation.
+    begins: Vec<Option<usize>>,
     /// This rank dropped its region.
     dropped: AtomicBool,
 }
 
-#[derive(Debug)]
-struct Part {
-    mapping: Arc<SharedMapping>,
-    /// Where the data begins.
-    begin: usize,
-}
-
 impl Views {
-    /// `mappings[i]` is the arena of world rank `members[i]`. None if one is too small.
-    pub(crate) fn new(key: Key, len: usize, members: &[u32], mappings: Vec<Arc<SharedMapping>>) -> Option<Self> {
-        let mut parts = Vec::new();
-        for (member, mapping) in members.iter().zip(mappings) {
-            let begin = skew(*member);
-            if mapping.len() < begin.checked_add(len)? {
+    /// `parts[i]` is that of world rank `members[i]`. None if the mapping does not hold them.
+    pub(crate) fn new(
+        key: Key,
+        len: usize,
+        members: &[u32],
+        mapping: Arc<SharedMapping>,
+        parts: &Parts,
+    ) -> Option<Self> {
+        let mut begins = Vec::new();
+        for (member, part) in members.iter().zip(&parts.parts) {
+            if mapping.len() < part.begin.checked_add(len)? {
                 return None;
             }
             let index = *member as usize;
-            if parts.len() <= index {
-                parts.resize_with(index + 1, || None);
+            if begins.len() <= index {
+                begins.resize(index + 1, None);
             }
-            parts[index] = Some(Part { mapping, begin });
+            begins[index] = Some(part.begin);
         }
-        Some(Self { key, len, parts, dropped: AtomicBool::new(false) })
+        Some(Self { key, len, mapping, begins, dropped: AtomicBool::new(false) })
     }
 
     /// First byte of a world rank's part.
     pub(crate) fn base(&self, member: u32) -> Option<*mut u8> {
-        let part = self.parts.get(member as usize)?.as_ref()?;
+        let begin = *self.begins.get(member as usize)?.as_ref()?;
         // SAFETY: `begin` lies inside the mapping, as checked by `new`.
-        Some(unsafe { part.mapping.base().add(part.begin) })
+        Some(unsafe { self.mapping.base().add(begin) })
     }
 
     /// `len` bytes from `offset` of a world rank's part; None if they do not lie inside. The offset comes from a peer.
@@ -77,8 +80,8 @@ struct Registered {
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        if let Some(Some(part)) = self.views.parts.get(self.own as usize) {
-            part.mapping.release(part.begin, self.views.len);
+        if let Some(Some(begin)) = self.views.begins.get(self.own as usize) {
+            self.views.mapping.release(*begin, self.views.len);
         }
         self.views.dropped.store(true, Ordering::Release);
     }
@@ -90,6 +93,13 @@ pub(crate) fn region(views: &Arc<Views>, own: u32) -> Option<Arc<Region>> {
     let owner = Box::new(Registered { views: views.clone(), own });
     // SAFETY: the views keep the mapping, and the region owns the views.
     Some(Arc::new(unsafe { Region::from_raw(base, views.len, terms::Space::Host, owner) }))
+}
+
+/// A member's part, to look at: no allocation of this rank's own, so that no call takes it for registered memory.
+pub(super) fn view(views: &Arc<Views>, member: u32) -> Option<Arc<Region>> {
+    let base = std::ptr::NonNull::new(views.base(member)?)?;
+    // SAFETY: the views keep the mapping, and the region owns the views.
+    Some(Arc::new(unsafe { Region::from_raw(base, views.len, terms::Space::Host, Box::new(views.clone())) }))
 }
 
 /// The allocations that a communicator can look up: its own, and those of the communicators that it was split from.

@@ -1,7 +1,7 @@
-//! How ranks pass descriptors of shared memory to each other: every rank is connected to rank 0 over an abstract Unix
-//! socket, and rank 0 hands on what it gets. Used when a communicator opens and when it allocates, never in between.
+//! How rank 0 passes descriptors of shared memory to its peers: every rank is connected to it over an abstract Unix socket.
+//! Used when a communicator opens and when it allocates, never in between.
 //!
-//! A star and not a mesh: n descriptors in rank 0 and one in the others, instead of n each. Peers must know the token
+//! A star and not a mesh: n connections in rank 0 and one in the others, instead of n each. Peers must know the token
 //! that their rank gathered through the bootstrap and must run under the same user.
 
 use std::io;
@@ -193,73 +193,86 @@ pub(crate) fn connect(name: &Token, rank: u32, own: &Token, hubs: &Token, abort:
 }
 
 impl Star {
-    /// Gives every rank's descriptor to every rank, one at a time and in rank order, so that no process ever holds more
-    /// than two of them. Collective.
+    /// Gives rank 0's descriptor to every other rank: one message each. `own`: that descriptor on rank 0, or None where it
+    /// could not be made, which all hear then. Returns what arrived; on rank 0 nothing does. Collective.
     ///
     /// # Errors
-    /// A lost peer, or whatever `take` returned.
-    pub(crate) fn share(
-        &self,
-        rank: usize,
-        size: usize,
-        own: BorrowedFd<'_>,
-        abort: &Abort,
-        mut take: impl FnMut(usize, BorrowedFd<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let gone = |rank: usize| move |_: io::Error| Error::PeerGone(terms::Rank(rank as u32));
-        if let Self::Spoke(hub) = self {
-            send(hub, own).map_err(gone(0))?;
-        }
-        for origin in 0..size {
-            let from = match self {
-                _ if origin == rank => None,
-                Self::Hub(peers) => Some((&peers[origin - 1], origin)),
-                Self::Spoke(hub) => Some((hub, 0)),
-            };
-            let received = match from {
-                Some((stream, sender)) => {
-                    readable(stream, sender, abort)?;
-                    Some(receive(stream).map_err(gone(sender))?)
-                }
-                None => None,
-            };
-            let file = received.as_ref().map_or(own, AsFd::as_fd);
-            if let Self::Hub(peers) = self {
+    /// A lost peer.
+    pub(crate) fn pass(&self, own: Option<BorrowedFd<'_>>, abort: &Abort) -> Result<Option<OwnedFd>> {
+        match self {
+            Self::Hub(peers) => {
                 for (peer, stream) in (1..).zip(peers) {
-                    if peer != origin {
-                        send(stream, file).map_err(gone(peer))?;
-                    }
+                    send(stream, own).map_err(gone(peer))?;
                 }
+                Ok(None)
             }
-            take(origin, file)?;
+            Self::Spoke(hub) => {
+                readable(hub, 0, abort)?;
+                receive(hub).map_err(gone(0))
+            }
         }
-        Ok(())
     }
+
+    /// The bits that all ranks set. Two messages a rank, and no shared memory. Collective.
+    ///
+    /// # Errors
+    /// A lost peer.
+    pub(crate) fn agree(&self, bits: u8, abort: &Abort) -> Result<u8> {
+        use io::{Read, Write};
+        let (mut byte, mut all) = ([bits], bits);
+        match self {
+            Self::Hub(peers) => {
+                for (peer, mut stream) in (1..).zip(peers) {
+                    readable(stream, peer as usize, abort)?;
+                    stream.read_exact(&mut byte).map_err(gone(peer))?;
+                    all &= byte[0];
+                }
+                for (peer, mut stream) in (1..).zip(peers) {
+                    stream.write_all(&[all]).map_err(gone(peer))?;
+                }
+                Ok(all)
+            }
+            Self::Spoke(hub) => {
+                let mut stream = hub;
+                stream.write_all(&byte).map_err(gone(0))?;
+                readable(hub, 0, abort)?;
+                stream.read_exact(&mut byte).map_err(gone(0))?;
+                Ok(byte[0])
+            }
+        }
+    }
+}
+
+/// The error for a rank that hung up.
+fn gone(rank: u32) -> impl Fn(io::Error) -> Error {
+    move |_| Error::PeerGone(terms::Rank(rank))
 }
 
 /// Room for one descriptor in a control message, aligned as its header wants.
 #[repr(C, align(8))]
 struct Control([u8; 32]);
 
-/// Sends one descriptor with one byte.
-fn send(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result<()> {
-    let mut byte = [1u8];
+/// Sends one byte: 1 with a descriptor, 0 without.
+fn send(stream: &UnixStream, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut byte = [u8::from(file.is_some())];
     let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
     let mut control = Control([0; 32]);
     // SAFETY: `msghdr` is plain data, for which zeros are valid.
     let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
-    message.msg_control = (&raw mut control.0).cast();
-    // SAFETY: arithmetic only; the control buffer above is aligned and larger than the space of one descriptor, so the
-    // first header and its data lie inside it.
-    unsafe {
-        message.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as usize;
-        let header = libc::CMSG_FIRSTHDR(&raw const message);
-        (*header).cmsg_level = libc::SOL_SOCKET;
-        (*header).cmsg_type = libc::SCM_RIGHTS;
-        (*header).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
-        libc::CMSG_DATA(header).cast::<i32>().write_unaligned(file.as_raw_fd());
+    if let Some(file) = file {
+        // SAFETY: arithmetic only; the control buffer above is aligned and larger than the space of one descriptor, so the
+        // first header and its data lie inside it.
+        unsafe {
+            message.msg_control = (&raw mut control.0).cast();
+            message.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as usize;
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            (*header).cmsg_level = libc::SOL_SOCKET;
+            (*header).cmsg_type = libc::SCM_RIGHTS;
+            (*header).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+            libc::CMSG_DATA(header).cast::<i32>().write_unaligned(file.as_raw_fd());
+        }
     }
     loop {
         // SAFETY: every pointer of the message points to a live local.
@@ -274,8 +287,8 @@ fn send(stream: &UnixStream, file: BorrowedFd<'_>) -> io::Result<()> {
     }
 }
 
-/// Receives one descriptor.
-fn receive(stream: &UnixStream) -> io::Result<OwnedFd> {
+/// Receives what [`send`] sends.
+fn receive(stream: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut byte = [0u8];
     let mut part = libc::iovec { iov_base: byte.as_mut_ptr().cast(), iov_len: 1 };
     let mut control = Control([0; 32]);
@@ -299,15 +312,66 @@ fn receive(stream: &UnixStream) -> io::Result<OwnedFd> {
     // and then holds one descriptor that is now ours.
     unsafe {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
+        if got == 1 && byte[0] == 0 && header.is_null() {
+            return Ok(None);
+        }
         let right = got == 1
             && !header.is_null()
             && (*header).cmsg_level == libc::SOL_SOCKET
             && (*header).cmsg_type == libc::SCM_RIGHTS
             && (*header).cmsg_len == libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
         if right {
-            Ok(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<i32>().read_unaligned()))
+            Ok(Some(OwnedFd::from_raw_fd(libc::CMSG_DATA(header).cast::<i32>().read_unaligned())))
         } else {
             Err(io::Error::from(io::ErrorKind::UnexpectedEof))
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    /// Descriptors that pass grow with the ranks and not with their square: one message to each peer.
+    #[test]
+    fn each_peer_is_sent_one_descriptor() {
+        for peers in [1, 4, 16] {
+            let pairs: Vec<_> = (0..peers).map(|_| UnixStream::pair().unwrap()).collect();
+            let (own, theirs): (Vec<_>, Vec<_>) = pairs.into_iter().unzip();
+            let hub = Star::Hub(own);
+            let file = std::fs::File::open("/proc/self/exe").unwrap();
+            hub.pass(Some(file.as_fd()), &Abort::default()).unwrap();
+            for stream in &theirs {
+                assert!(receive(stream).unwrap().is_some());
+                stream.set_nonblocking(true).unwrap();
+                let more = (&*stream).read(&mut [0]).unwrap_err();
+                assert_eq!(more.kind(), io::ErrorKind::WouldBlock, "one message a peer");
+            }
+            hub.pass(None, &Abort::default()).unwrap();
+            theirs.iter().for_each(|stream| assert!(receive(stream).unwrap().is_none(), "there is no file"));
+        }
+    }
+
+    #[test]
+    fn all_hear_what_all_agree_on() {
+        let (one, other) = (UnixStream::pair().unwrap(), UnixStream::pair().unwrap());
+        let hub = Star::Hub(vec![one.0, other.0]);
+        let spokes = [(one.1, 0b11), (other.1, 0b10)];
+        let heard = std::thread::scope(|scope| {
+            let spokes = spokes
+                .map(|(stream, bits)| scope.spawn(move || Star::Spoke(stream).agree(bits, &Abort::default()).unwrap()));
+            let own = hub.agree(0b11, &Abort::default()).unwrap();
+            [own].into_iter().chain(spokes.map(|spoke| spoke.join().unwrap())).collect::<Vec<_>>()
+        });
+        assert_eq!(heard, [0b10; 3]);
+    }
+
+    #[test]
+    fn a_peer_that_hung_up_is_named() {
+        let (own, theirs) = UnixStream::pair().unwrap();
+        drop(theirs);
+        let lost = Star::Hub(vec![own]).agree(1, &Abort::default());
+        assert!(matches!(lost, Err(Error::PeerGone(terms::Rank(1)))), "{lost:?}");
     }
 }

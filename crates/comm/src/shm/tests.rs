@@ -438,3 +438,38 @@ fn sixty_four_ranks() {
         }
     });
 }
+
+/// Mappings grow with the ranks and not with their square: each rank maps one file for a group and one for each allocation,
+/// and so do the ranks of a part of it.
+#[test]
+fn all_areas_of_a_group_lie_in_one_mapping() {
+    let one = |group: &Group| {
+        let first = group.areas[0].mapping();
+        group.areas.len() == group.ranks() && group.areas.iter().all(|area| std::ptr::eq(area.mapping(), first))
+    };
+    let seen = run_groups(12, &shared_cores(), |group| {
+        let part = group.part(Some(group.rank() as u32 % 2), 0).unwrap().unwrap();
+        (one(group), one(&part), std::ptr::eq(group.areas[0].mapping(), part.areas[0].mapping()))
+    });
+    assert_eq!(seen, [(true, true, false); 12]);
+}
+
+/// Ranks that are threads of one core's binding, or of none, are a crowd: slots of small calls come first there.
+#[test]
+fn many_ranks_on_a_core_give_the_same_results() {
+    let sums = run(20, &shared_cores(), |comm| {
+        let region = comm.alloc(256 << 10, Space::Host).unwrap();
+        let rank = comm.shape().rank;
+        [8, 4096, 256 << 10].map(|bytes| {
+            let slice = region.slice(0, bytes).unwrap();
+            (0..bytes as u64 / 4).for_each(|index| write(&slice, Dtype::F32, index, value(rank, index)));
+            let (op, dtype, reduce) = (Collective::AllReduce, Dtype::F32, Reduce::Sum);
+            let (input, output, direction) = (slice.clone(), slice.clone(), Direction::OneWay);
+            comm.run(&Call { op, input, output, dtype, reduce, peer: 0, direction, counts: None }).unwrap();
+            let last = bytes as u64 / 4 - 1;
+            let expected = |index: u64| (0..20).map(|rank| value(rank, index)).sum::<u64>() as f64;
+            read(&slice, Dtype::F32, 0) == expected(0) && read(&slice, Dtype::F32, last) == expected(last)
+        })
+    });
+    assert_eq!(sums, [[true; 3]; 20]);
+}

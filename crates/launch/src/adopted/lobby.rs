@@ -1,6 +1,7 @@
 //! The coordinator's end: gathers the posts of its launcher, has them start ranks, and lets them go with the exit code.
 
 use std::cell::Cell;
+use std::ffi::OsString;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -13,13 +14,13 @@ use serde_json::{Map, Value};
 use terms::Rank;
 
 use crate::away::{Post, Posts, locked};
-use crate::control::{Away, FromRank, Here, Nonce, Secret, ToRank};
+use crate::control::{Away, FromRank, Hello, Here, Nonce, Secret, ToRank};
 use crate::descriptor::path_of;
 use crate::interrupt;
 use crate::invitation::Invitation;
 use crate::mpi::{Extras, lacking};
 use crate::opening::Opening;
-use crate::placement::{CoreMask, allowed_cores, host_name};
+use crate::placement::{CoreMask, allowed_cores};
 use crate::poll::{Interest, PollSet};
 use crate::pytorch;
 use crate::rank::{Seat, launched_argument};
@@ -28,7 +29,7 @@ use crate::starter::{Wishes, check_descriptors, not_started};
 use crate::world::ProcessWorld;
 
 use super::hosts::{RankHost, cores_for, group, layout};
-use super::{Adoption, no_mpi, refused};
+use super::{Adoption, command, launcher_ended, no_mpi, refused};
 
 /// How long the ranks of a world have to come up.
 const STARTING: Duration = Duration::from_secs(60);
@@ -98,6 +99,17 @@ impl Lobby {
         self.adoption.launcher()
     }
 
+    /// The launcher's words before this program's own command line, as [`std::env::args_os`] gives that one; empty where no
+    /// command starts ranks.
+    pub fn command(&self, own: &[OsString]) -> Vec<String> {
+        command::words(self.adoption.adapter.seat, self.adoption.size, self.hosts.len(), own)
+    }
+
+    /// Whether this launcher's ranks can be those of MPI.
+    pub fn has_mpi(&self) -> bool {
+        !matches!(self.adoption.adapter.seat, Seat::Torchrun | Seat::Kubernetes)
+    }
+
     /// The MPI library that ranks of this launcher use: the one that is asked for, else the first that belongs to it.
     ///
     /// # Errors
@@ -110,7 +122,7 @@ impl Lobby {
             Seat::Slurm => true,
             Seat::Torchrun | Seat::Kubernetes => false,
         };
-        if matches!(self.adoption.adapter.seat, Seat::Torchrun | Seat::Kubernetes) {
+        if !self.has_mpi() {
             return Err(no_mpi(launcher));
         }
         if asked.is_some() {
@@ -185,7 +197,7 @@ impl Lobby {
     fn start_python(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
         pytorch::check(spec, &self.search)?;
         if spec.fields.get("backend").and_then(Value::as_str) == Some("mpi") {
-            if matches!(self.adoption.adapter.seat, Seat::Torchrun | Seat::Kubernetes) {
+            if !self.has_mpi() {
                 return Err(lacking(no_mpi(self.launcher())));
             }
             self.initialise_once()?;
@@ -280,8 +292,7 @@ fn not_listening(address: SocketAddr, error: &io::Error) -> String {
 }
 
 fn gone(post: &Post, rank: u32, launcher: &str) -> Verdict {
-    let host = if post.host == host_name() { "this host".to_owned() } else { format!("on {}", post.host) };
-    let pid = post.pid;
+    let (pid, host) = (post.pid, post.place());
     let message = format!(
         "the process that {launcher} started as rank {rank} (pid {pid}, {host}) is gone, and only its launcher could \
          start another"
@@ -312,8 +323,11 @@ fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption) -> Result<Vec<(Pos
             let message = format!("interrupted by {}", interrupt::name(signal));
             return Err(Verdict { kind: VerdictKind::Interrupted, ..refused(message, None) });
         }
+        if let Some(why) = interrupt::stopped() {
+            return Err(refused(why, None));
+        }
         if now >= deadline {
-            return Err(absent(&arrivals, adoption));
+            return Err(absent(&arrivals, adoption, rendezvous.strangers()));
         }
         polls.clear();
         if let Some(alarm) = interrupt::descriptor() {
@@ -361,15 +375,23 @@ impl Arrival {
         let Some(post) = &mut self.post else { return };
         post.lost = post.connection.receive(inbox).err();
         for message in inbox.drain(..) {
-            if let FromRank::Here(here) = message {
-                self.here = Some(*here);
+            match message {
+                FromRank::Here(here) => self.here = Some(*here),
+                FromRank::LauncherEnded(title) => interrupt::stop(launcher_ended(&title, &post.place())),
+                _ => {}
             }
         }
     }
 }
 
-/// Who never arrived.
-fn absent(arrivals: &[Arrival], adoption: &Adoption) -> Verdict {
+/// What a peer that proved nothing said of itself, as far as a line can hold it.
+fn introduced(stranger: &Hello) -> String {
+    let host: String = stranger.host.chars().filter(|c| c.is_ascii_graphic()).take(64).collect();
+    format!("rank {} (pid {}, on {host})", stranger.rank, stranger.pid)
+}
+
+/// Who never arrived, and who came with another secret.
+fn absent(arrivals: &[Arrival], adoption: &Adoption, strangers: &[Hello]) -> Verdict {
     let missing = arrivals.iter().zip(0..).filter(|(arrival, _)| arrival.here.is_none());
     let ranks: Vec<Rank> = missing.map(|(_, rank)| Rank(rank)).collect();
     let shown: Vec<String> = ranks.iter().take(8).map(|Rank(rank)| rank.to_string()).collect();
@@ -382,6 +404,12 @@ fn absent(arrivals: &[Arrival], adoption: &Adoption) -> Verdict {
         adoption.launcher(),
         adoption.size
     );
+    let refused_ranks: Vec<String> =
+        strangers.iter().filter(|stranger| ranks.contains(&Rank(stranger.rank))).map(introduced).collect();
+    let message = match refused_ranks.as_slice() {
+        [] => message,
+        some => format!("{message}; {} came with another secret, or for another job", some.join(", ")),
+    };
     let same = "all ranks must run this same command, as one user";
     let hint = if adoption.several {
         format!("{same}; {}", adoption.meeting.demands())

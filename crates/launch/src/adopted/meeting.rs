@@ -2,7 +2,6 @@
 //! (`notice`), or at an address that all of them were told, with a secret that all were given in a file. The second is
 //! for hosts that share no folder, the pods of a Kubernetes Job above all.
 
-use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::unix::fs::PermissionsExt;
@@ -186,7 +185,7 @@ fn resolve(place: &str) -> Result<Vec<SocketAddr>, String> {
 fn given(path: &Path) -> Result<Secret, String> {
     let told = |why: String| format!("{SECRET_FILE} is {}: {why}", path.display());
     let read = || -> std::io::Result<(u32, Vec<u8>)> {
-        let file = File::open(path)?;
+        let file = record::file::open_named(path)?;
         let (mode, mut bytes) = (file.metadata()?.permissions().mode(), Vec::new());
         file.take(LONGEST + 1).read_to_end(&mut bytes)?;
         Ok((mode, bytes))

@@ -13,6 +13,8 @@
 //! Ranks of the coordinator's host open its memory; those of others open that of their post, which makes there what was
 //! told to it, tells what its status page shows, and how its rank ended.
 
+mod above;
+mod command;
 mod hosts;
 mod kept;
 mod lobby;
@@ -22,13 +24,14 @@ mod post;
 
 use std::cell::Cell;
 use std::ffi::OsString;
+use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use measure::{Verdict, VerdictKind};
 
 use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE, Seat, WORLD_SIZE, number};
-use crate::{Environment, Variables, reach};
+use crate::{Environment, Variables, interrupt, reach};
 
 pub use hosts::RankHost;
 pub use lobby::Lobby;
@@ -215,6 +218,20 @@ fn unannounced(variable: Variables<'_>, parent: Option<notice::Ancestor>) -> Opt
         parent.name, parent.pid
     );
     Some(refused(message, hint()))
+}
+
+/// Ends the run of this coordinator when its launcher ends. The process of rank 0, which started it, asks it to end by
+/// itself.
+///
+/// # Errors
+/// When the system has no thread left.
+pub fn end_with_launcher() -> io::Result<()> {
+    above::tell_end(above::launchers(1), |title| interrupt::stop(launcher_ended(title, "this host")))
+}
+
+/// Why a run ends with its launcher. `host`: "this host", "on node-b".
+pub(crate) fn launcher_ended(title: &str, host: &str) -> String {
+    format!("the launcher's process {title}, {host}, ended while its ranks were needed")
 }
 
 /// Why a launcher's ranks cannot use MPI.

@@ -197,15 +197,18 @@ pub(super) fn parent() -> Option<Ancestor> {
 
 /// The nearest process above this one whose name is wanted.
 pub(super) fn ancestor(wanted: &dyn Fn(&str) -> bool) -> Option<Ancestor> {
-    let (mut above, _) = stat(OsStr::new("self"))?;
-    while above > 1 {
-        let (next, found) = stat(OsStr::new(&above.to_string()))?;
-        if wanted(&found.name) {
-            return Some(found);
-        }
-        above = next;
-    }
-    None
+    ancestors().into_iter().find(|found| wanted(&found.name))
+}
+
+/// The processes above this one, the one that started it first; without the first of the host or container.
+pub(super) fn ancestors() -> Vec<Ancestor> {
+    let mut above = stat(OsStr::new("self")).map(|(above, _)| above);
+    let next = || {
+        let (next, found) = stat(OsStr::new(&above.filter(|pid| *pid > 1)?.to_string()))?;
+        above = Some(next);
+        Some(found)
+    };
+    std::iter::from_fn(next).collect()
 }
 
 /// The number of its parent, and itself, from /proc/PID/stat.

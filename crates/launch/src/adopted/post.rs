@@ -23,6 +23,7 @@ use crate::reach::having;
 use crate::starter::{keep_children, own_name};
 
 use super::Adoption;
+use super::above::{launchers, tell_end};
 use super::kept::Kept;
 use super::meeting::Meeting;
 
@@ -49,6 +50,7 @@ pub fn coordinator_arguments(arguments: &[OsString]) -> Vec<OsString> {
 pub fn serve(adoption: &Adoption, arguments: &[OsString]) -> Result<u8, Departure> {
     interrupt::install().map_err(Departure::System)?;
     keep_children().map_err(Departure::System)?;
+    tell_end(launchers(0), |title| interrupt::stop(title.to_owned())).map_err(Departure::System)?;
     let mut coordinator = if adoption.rank == 0 { Some(start_coordinator(arguments)?) } else { None };
     if let Some(child) = &coordinator {
         forward_signals(child.id()).map_err(Departure::System)?;
@@ -91,7 +93,7 @@ fn forward_signals(coordinator: u32) -> io::Result<()> {
     let process = Process::watch(coordinator)?;
     let wait = move || {
         let mut polls = PollSet::default();
-        while interrupt::requested().is_none() {
+        while interrupt::why().is_none() {
             polls.clear();
             let Some(alarm) = interrupt::descriptor() else { return };
             polls.add(alarm, Interest::Read);
@@ -100,7 +102,10 @@ fn forward_signals(coordinator: u32) -> io::Result<()> {
                 return;
             }
         }
-        process.ask_to_end();
+        // Of its launcher's end the coordinator knows by itself.
+        if let Some(signal) = interrupt::requested() {
+            process.signal(signal);
+        }
     };
     std::thread::Builder::new().name("signals".to_owned()).stack_size(128 << 10).spawn(wait).map(drop)
 }
@@ -117,7 +122,10 @@ pub(super) fn arrive(
     loop {
         // That of rank 0 has passed it on, and waits for its coordinator.
         if let (Some(signal), None) = (interrupt::requested(), &coordinator) {
-            return Err(Departure::Interrupted(interrupt::name(signal)));
+            return Err(Departure::Interrupted(signal));
+        }
+        if let (Some(title), None) = (interrupt::stopped(), &coordinator) {
+            return Err(Departure::LauncherEnded(title));
         }
         let why = match adoption.meeting.find(adoption) {
             Err(why) => nobody(adoption, why),
@@ -189,9 +197,9 @@ fn here(coordinator: &TcpStream) -> Result<Here, Departure> {
 /// Starts ranks until the run is over. `run` is the run's secret.
 fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<u8, Departure> {
     let stream = channel.stream()?;
-    let mut kept: Option<Kept> = None;
+    let (mut kept, mut told): (Option<Kept>, bool) = (None, false);
     loop {
-        let message = next(channel, &stream, &mut kept);
+        let message = next(channel, &stream, &mut kept, &mut told);
         match message {
             Ok(ToRank::Serve { world, argument, environment }) => {
                 // That of the world before has left, or is killed now.
@@ -221,27 +229,48 @@ fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<
 }
 
 /// The coordinator's next order; what it asks of the clock is answered at once.
-fn next(channel: &mut RankChannel, stream: &TcpStream, kept: &mut Option<Kept>) -> Result<ToRank, Departure> {
+fn next(
+    channel: &mut RankChannel,
+    stream: &TcpStream,
+    kept: &mut Option<Kept>,
+    told: &mut bool,
+) -> Result<ToRank, Departure> {
     loop {
-        match hear(channel, stream, kept)? {
+        match hear(channel, stream, kept, told)? {
             ToRank::Clock(number) => channel.send(&FromRank::Clock { number, at_ns: Clock::default().now_ns() })?,
             order => return Ok(order),
         }
     }
 }
 
-/// The coordinator's next message; until then it is told of the rank.
-fn hear(channel: &mut RankChannel, stream: &TcpStream, kept: &mut Option<Kept>) -> Result<ToRank, Departure> {
+/// The coordinator's next message; until then it is told of the rank, and `told` once of the launcher's end.
+fn hear(
+    channel: &mut RankChannel,
+    stream: &TcpStream,
+    kept: &mut Option<Kept>,
+    told: &mut bool,
+) -> Result<ToRank, Departure> {
     let mut polls = PollSet::default();
     loop {
         if let Some(message) = channel.arrived()? {
             return Ok(message);
+        }
+        if let Some(title) = interrupt::stopped().filter(|_| !*told) {
+            *told = true;
+            channel.send(&FromRank::LauncherEnded(title))?;
+            // Told first: the coordinator is to know why.
+            if let Some(rank) = kept {
+                rank.end();
+            }
         }
         if let Some(rank) = kept {
             rank.tell(channel)?;
         }
         polls.clear();
         let coordinator = polls.add(stream.as_fd(), Interest::Read);
+        if let Some(alarm) = interrupt::descriptor().filter(|_| interrupt::why().is_none()) {
+            polls.add(alarm, Interest::Read);
+        }
         let again = kept.as_ref().and_then(|rank| rank.register(&mut polls));
         polls.wait(again).map_err(Departure::System)?;
         if polls.happened(coordinator) {

@@ -236,6 +236,21 @@ fn who_was_given_another_secret_is_not_let_in() {
 }
 
 #[test]
+fn a_coordinator_says_who_came_with_another_secret() {
+    let folder = tempfile::tempdir().unwrap();
+    let [own, other] = [("own", b'a'), ("other", b'b')].map(|(name, first)| secret(folder.path(), name, first, 0o600));
+    let place = free_place();
+    let lobby = gathering(told(&place, &own, 0, 3), SHORT * 4);
+    let first = arrive(&told(&place, &own, 0, 3), None, Duration::from_secs(20)).unwrap();
+    let why = arrive(&told(&place, &other, 1, 3), None, SHORT).err().expect("refused").to_string();
+    assert!(why.contains("has another secret"), "{why}");
+    let why = lobby.join().unwrap().err().expect("rank 1 and 2 never arrive").message;
+    let named = format!("; rank 1 (pid {}, on {}) came with another secret", std::process::id(), host_name());
+    assert!(why.contains("ranks 1, 2 never arrived") && why.contains(&named), "{why}");
+    drop(first);
+}
+
+#[test]
 fn a_secret_that_all_can_read_or_guess_is_none() {
     let folder = tempfile::tempdir().unwrap();
     // Whichever process it is: none waits for others in vain.
@@ -251,6 +266,10 @@ fn a_secret_that_all_can_read_or_guess_is_none() {
     std::fs::write(&short, "x".repeat(5000)).unwrap();
     assert!(why(&short).contains("from 32 to 4096 bytes"));
     assert!(why(&folder.path().join("none")).contains("No such file"));
+    // At a pipe whoever opens it would wait for ever.
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(why(&pipe).contains("it is a named pipe (FIFO), not a plain file"), "{}", why(&pipe));
 }
 
 #[test]

@@ -50,6 +50,15 @@ pub struct Answer {
     pub proof: Proof,
 }
 
+/// Instead of an [`Answer`]: the coordinator's proof is wrong to this rank, which leaves. Not sealed, since the two have
+/// different secrets: it changes what the coordinator says and nothing that it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distrust {
+    /// Whether it is because of the proof.
+    pub another_secret: bool,
+}
+
 /// From the coordinator to a rank, sealed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToRank {
@@ -146,6 +155,8 @@ pub enum FromRank {
         /// CLOCK_MONOTONIC_RAW.
         at_ns: u64,
     },
+    /// Of the same, on any host: this process of its launcher ("`orted` (pid 4711)") has ended.
+    LauncherEnded(String),
     /// Of a process that a launcher of others started: its rank of this world has ended.
     Ended {
         /// The world.

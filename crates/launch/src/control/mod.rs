@@ -6,7 +6,7 @@
 //! ```text
 //! rank         hello      {version, rank, size, pid, host, nonce}
 //! coordinator  challenge  {nonce, proof that it knows the secret}
-//! rank         answer     {proof that it knows the secret}
+//! rank         answer     {proof that it knows the secret}, or that it has another secret, and leaves
 //! coordinator  welcome, or why not                                   from here on every frame is sealed
 //! ```
 //!
@@ -23,4 +23,6 @@ mod message;
 pub use crate::process::Exit;
 pub use auth::{Forged, Nonce, Opener, Proof, Role, Sealer, Secret, Session};
 pub use frame::{Decoder, FrameTooLong, MAX_FRAME, MAX_HANDSHAKE, encode};
-pub use message::{Answer, Away, Challenge, FromRank, Hello, Here, Hex, PROTOCOL, ToRank, Unreadable, read, write};
+pub use message::{
+    Answer, Away, Challenge, Distrust, FromRank, Hello, Here, Hex, PROTOCOL, ToRank, Unreadable, read, write,
+};

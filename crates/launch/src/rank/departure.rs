@@ -4,6 +4,7 @@ use std::any::Any;
 use std::io;
 
 use crate::control::FrameTooLong;
+use crate::verdict::signal_name;
 
 /// Why a rank left otherwise than asked.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +43,11 @@ pub enum Departure {
     #[error("the coordinator is gone")]
     Lost,
     /// Ended by a signal while it waited for its coordinator.
-    #[error("interrupted by {0} before its coordinator was there")]
-    Interrupted(String),
+    #[error("interrupted by {} before its coordinator was there", signal_name(*.0))]
+    Interrupted(i32),
+    /// Its launcher ended while it waited for its coordinator.
+    #[error("{}", crate::adopted::launcher_ended(.0, "this host"))]
+    LauncherEnded(String),
     /// The coordinator sent something that it should not.
     #[error("the control channel is broken: {0}")]
     Protocol(String),
@@ -79,9 +83,10 @@ impl Departure {
             Self::Lost | Self::CoordinatorDied(_) => ORPHANED,
             Self::Panicked(_) => PANICKED,
             // As a run that was interrupted.
-            Self::Interrupted(_) => 1,
+            Self::Interrupted(signal) => 128 + *signal,
             Self::Unreachable { .. }
             | Self::NoCoordinator { .. }
+            | Self::LauncherEnded(_)
             | Self::Impostor(_)
             | Self::Refused(_)
             | Self::Protocol(_)

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use crate::control::{
-    Answer, Challenge, Decoder, Hello, MAX_HANDSHAKE, Nonce, PROTOCOL, Role, ToRank, encode, read, write,
+    Answer, Challenge, Decoder, Distrust, Hello, MAX_HANDSHAKE, Nonce, PROTOCOL, Role, ToRank, encode, read, write,
 };
 use crate::invitation::Invitation;
 use crate::reach::notice_silence;
@@ -61,6 +61,9 @@ fn attempt(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel
     let frame = next_frame(&mut stream, &mut decoder)?;
     let challenge: Challenge = read(&frame).map_err(|error| Departure::Protocol(error.to_string()))?;
     if !secret.verifies(&challenge.proof, Role::Coordinator, &presented, &challenge.nonce) {
+        // Whoever set up this job wrongly looks at the coordinator's end first. A word that does not arrive changes nothing.
+        let word = write(&Distrust { another_secret: true }).map_err(|error| Departure::Protocol(error.to_string()))?;
+        let _ = stream.write_all(&encode(&word)?);
         return Err(Departure::Impostor(address));
     }
     let proof = secret.proof(Role::Rank, &presented, &challenge.nonce);

@@ -3,6 +3,7 @@
 mod bootstrap;
 mod channel;
 mod departure;
+mod exhaustion;
 mod guardian;
 mod join;
 mod seat;
@@ -106,6 +107,8 @@ pub fn rank_main(
         pytorch::become_python(rank, [&memory[0], &memory[1]], &invitation.spec, across, environment)
     });
     drop(memory);
+    // Not before: Python gets the environment as it is.
+    exhaustion::end_at_once();
     let slot = MappedSlot::new(Arc::new(page), rank);
     let slot: Arc<dyn AsRef<StatusSlot> + Send + Sync> = Arc::new(slot);
     let host = host_name();

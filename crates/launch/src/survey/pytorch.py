@@ -1,7 +1,11 @@
 """Says what this Python's PyTorch can do: one line on standard output, behind whatever importing it prints."""
 
-import json
 import sys
+
+# `python -c` looks for modules in the working folder first: a file there must not stand in for torch or json.
+sys.path[:] = [folder for folder in sys.path if folder]
+
+import json  # noqa: E402
 
 
 def about():

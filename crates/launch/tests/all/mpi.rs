@@ -114,9 +114,9 @@ fn a_killed_launcher_is_named() {
         let launcher = world.launcher_pid().unwrap();
         signal(launcher, 9);
         let verdict = verdict_on(&mut world, "spin");
-        // Ranks may notice that their launcher is gone, and leave, before its end is looked at.
-        let about = ["died of signal 9", "ended"].iter().any(|word| verdict.message.contains(word));
-        assert!(verdict.kind == VerdictKind::Died && about, "{verdict}");
+        // Also where ranks notice that their launcher is gone, and leave, before its end is looked at.
+        let named = format!("(pid {launcher}, this host) died of signal 9 (SIGKILL) while ranks were needed");
+        assert!(verdict.kind == VerdictKind::Died && verdict.message.contains(&named), "{verdict}");
     });
 }
 
@@ -142,8 +142,9 @@ fn a_launcher_that_fails_is_quoted() {
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let verdict = starter().start_processes(&spec(2, fields(&library.to_string_lossy(), json!({})))).err().unwrap();
     assert_eq!(verdict.kind, VerdictKind::NotStarted);
-    let said = format!("{} ended with code 3 while ranks were needed", program.canonicalize().unwrap().display());
-    assert!(verdict.message.contains(&said), "{verdict}");
+    let said = format!("{} (pid ", program.canonicalize().unwrap().display());
+    let how = ", this host) ended with code 3 while ranks were needed";
+    assert!(verdict.message.contains(&said) && verdict.message.contains(how), "{verdict}");
     assert!(verdict.message.contains("there are not enough slots"), "{verdict}");
 }
 
@@ -154,5 +155,5 @@ fn a_library_that_is_none_is_lacking() {
     assert!(verdict.message.contains("libc.so.6 lacks MPI_"), "{verdict}");
     // Other backends are started as ever.
     let mut world = measure::Starter::start(&mut starter, &spec(1, json!({"backend": "shm"}))).unwrap();
-    world.command(&measure::Command::Prepare(Box::new(case("echo", json!({})))), LONG).unwrap();
+    world.command(&measure::Command::Prepare { case: Box::new(case("echo", json!({}))), check: true }, LONG).unwrap();
 }

@@ -53,7 +53,7 @@ pub(crate) fn act_within(
     parameters: Value,
     limit: Duration,
 ) -> Result<Vec<String>, Verdict> {
-    let replies = world.command(&Command::Prepare(Box::new(case(what, parameters))), limit)?;
+    let replies = world.command(&Command::Prepare { case: Box::new(case(what, parameters)), check: true }, limit)?;
     Ok(replies.into_iter().map(|reply| if let Reply::Ready(ready) = reply { ready.path } else { panic!() }).collect())
 }
 

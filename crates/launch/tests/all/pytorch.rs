@@ -72,6 +72,7 @@ fn from_rank() -> Vec<FromRank> {
             FromRank::Started(_) | FromRank::Reply(_) | FromRank::Gather(_) => {}
             // Of the same.
             FromRank::Here(_) | FromRank::Shows { .. } | FromRank::Ended { .. } | FromRank::Clock { .. } => {}
+            FromRank::LauncherEnded(_) => {}
         }
     }
     all
@@ -79,27 +80,30 @@ fn from_rank() -> Vec<FromRank> {
 
 fn commands() -> Vec<Command> {
     let all = vec![
-        Command::Prepare(Box::new(case("x", json!({})))),
+        Command::Prepare { case: Box::new(case("x", json!({}))), check: true },
         Command::Sample(SampleRequest { mode: Mode::Streaming, samples: 1, calls: 1 }),
         Command::Check,
         Command::Probe(Probe::Canary),
         Command::Clocks(vec![None]),
+        Command::Observe,
         Command::Finish,
     ];
     for command in &all {
         match command {
-            Command::Prepare(_) | Command::Sample(_) | Command::Check => {}
-            Command::Probe(_) | Command::Clocks(_) | Command::Finish => {}
+            Command::Prepare { .. } | Command::Sample(_) | Command::Check => {}
+            Command::Probe(_) | Command::Clocks(_) | Command::Observe | Command::Finish => {}
         }
     }
     all
 }
 
 fn probes() -> Vec<Probe> {
-    let all = vec![Probe::Canary, Probe::Limit, Probe::Arrivals { operations: 1 }, Probe::Overhead, Probe::Begin];
+    let limit = Probe::Limit { variant: 0, rounds: 1 };
+    let arrivals = Probe::Arrivals { operations: 1, stagger_ns: 0 };
+    let all = vec![Probe::Canary, limit, arrivals, Probe::Overhead, Probe::Begin];
     for probe in &all {
         match probe {
-            Probe::Canary | Probe::Limit | Probe::Arrivals { .. } | Probe::Overhead | Probe::Begin => {}
+            Probe::Canary | Probe::Limit { .. } | Probe::Arrivals { .. } | Probe::Overhead | Probe::Begin => {}
         }
     }
     all

@@ -43,7 +43,7 @@ fn exit() -> ! {
 impl RankSide for Side {
     fn obey(&mut self, command: &Command) -> Reply {
         match command {
-            Command::Prepare(case) => {
+            Command::Prepare { case, .. } => {
                 self.case = Some((**case).clone());
                 self.hook.begin_case(&[]);
                 self.act().map_or_else(Reply::Failed, |path| Reply::Ready(Ready { path, ..Ready::default() }))
@@ -60,7 +60,9 @@ impl RankSide for Side {
             Command::Probe(Probe::Canary) => Reply::Numbers(vec![f64::NAN]),
             Command::Clocks(_) => Reply::Numbers(Vec::new()),
             Command::Probe(_) => Reply::Numbers(vec![0.1 + 0.2, f64::from(self.context.rank)]),
-            Command::Finish => Reply::Finished(Observed { operations: self.hook.count(), ..Default::default() }),
+            Command::Observe | Command::Finish => {
+                Reply::Finished(Observed { operations: self.hook.count(), ..Default::default() })
+            }
         }
     }
 }

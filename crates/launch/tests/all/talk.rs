@@ -25,7 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
 fn every_command_is_answered_in_rank_order() {
     let mut world = LocalStarter::new().start(&spec(4, json!({}))).unwrap();
     let case = crate::play::case("echo", json!({}));
-    let paths: Vec<_> = world.prepare(&case, LONG).unwrap().into_iter().map(|ready| ready.path).collect();
+    let paths: Vec<_> = world.prepare(&case, true, LONG).unwrap().into_iter().map(|ready| ready.path).collect();
     assert_eq!(paths, ["0 of 4", "1 of 4", "2 of 4", "3 of 4"]);
     let request = SampleRequest { mode: Mode::Streaming, samples: 5, calls: 1 };
     assert_eq!(world.sample(request, LONG).unwrap(), vec![vec![0, 1, 2, 3, 4]; 4]);

@@ -1,12 +1,12 @@
 //! What a line doubts: wrong elements, canaries, slow ranks, drifts, missed starts; and that nothing healthy is doubted.
 
-use measure::{Circumstances, ClockDoubt, ClockFit, Clocks, Command, HostClock, Launch, VerdictKind, WrongReport};
+use measure::{Circumstances, ClockDoubt, ClockFit, Clocks, Command, HostClock, VerdictKind, WrongReport};
 use record::Caveat;
 use serde_json::json;
-use stats::coverage::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Series, Situation};
 use terms::Status;
 
-use crate::scripted::{REAL, Scripted, case, element, line};
+use crate::scripted::{One, REAL, Scripted, case, element, line};
 
 fn quick() -> record::Case {
     case(3, json!({"warmup": 0, "iters": 6}))
@@ -16,8 +16,8 @@ fn quick() -> record::Case {
 fn wrong_elements_fail_the_case_and_are_named() {
     let mut world = Scripted::new(3, |_, _, _| 30_000);
     world.wrong[1] = WrongReport { count: 2, compared: 10, first: vec![element(1, 9), element(1, 4)] };
-    let launch = world.launch(&quick());
-    let line = line(&quick(), &[launch]);
+    let trial = world.trial(&quick());
+    let line = line(&trial);
     assert_eq!((line.status, line.wrong), (Status::Failed, Some(2)));
     assert_eq!(line.reason.as_deref(), Some("2 wrong elements on rank 1: element 9 should be 3 and is 4"));
     // The reason tells of the earliest seen, the list is in order.
@@ -31,8 +31,8 @@ fn every_rank_with_wrong_elements_is_named_however_many_there_are() {
         let first: Vec<_> = (0..16).map(|index| element(rank, index)).collect();
         world.wrong[rank as usize] = WrongReport { count: 1000, compared: 1000, first };
     }
-    let launch = world.launch(&quick());
-    let line = line(&quick(), &[launch]);
+    let trial = world.trial(&quick());
+    let line = line(&trial);
     let reason = line.reason.unwrap();
     assert!(reason.starts_with("2000 wrong elements on ranks 0, 2: element 0 "), "{reason}");
     assert_eq!(line.wrong_elements.len(), 16);
@@ -43,34 +43,33 @@ fn every_rank_with_wrong_elements_is_named_however_many_there_are() {
 fn wrong_elements_before_the_first_sample_count() {
     let mut world = Scripted::new(3, |_, _, _| 30_000);
     world.ready.wrong = WrongReport { count: 1, compared: 1, first: vec![element(0, 0)] };
-    let launch = world.launch(&quick());
+    let trial = world.trial(&quick());
     // Every rank says the same here.
-    assert_eq!((launch.wrong_count(), line(&quick(), &[launch]).status), (3, Status::Failed));
+    assert_eq!((trial.wrong_count(), line(&trial).status), (3, Status::Failed));
 }
 
 #[test]
 fn a_check_that_compared_nothing_proves_nothing() {
     let mut world = Scripted::new(3, |_, _, _| 30_000);
     world.wrong = vec![WrongReport::default(); 3];
-    let launch = world.launch(&quick());
-    let unchecked = line(&quick(), &[launch]);
+    let trial = world.trial(&quick());
+    let unchecked = line(&trial);
     assert_eq!(unchecked.status, Status::Failed);
     assert_eq!(unchecked.reason.as_deref(), Some("the check compared no element: nothing is known of the data"));
     // A barrier moves nothing: there is nothing to compare.
     let mut barrier = quick();
     barrier.parameters.insert("op".to_owned(), json!("barrier"));
-    let launch = world.launch(&barrier);
-    assert_eq!(line(&barrier, &[launch]).status, Status::Ok);
+    let trial = world.trial(&barrier);
+    assert_eq!(line(&trial).status, Status::Ok);
 }
 
 fn canaried(before: [f64; 3], after: [f64; 3], about: Circumstances) -> Vec<Caveat> {
     let mut world = Scripted::new(3, |_, _, _| 30_000);
     world.canaries = [before.to_vec(), after.to_vec()];
-    let launch = world.launch_real(&quick());
+    let trial = world.trial_real(&quick());
     // What this very machine does while the test runs is not the test's.
     let mine = |caveat: &Caveat| !matches!(caveat, Caveat::StolenTime | Caveat::Throttled);
-    let settings = measure::Settings::of(&quick());
-    measure::case_line(&quick(), &settings, &[launch], about).caveats.into_iter().filter(mine).collect()
+    measure::case_line(&trial.0, about).caveats.into_iter().filter(mine).collect()
 }
 
 #[test]
@@ -99,16 +98,16 @@ fn arrivals(late: f64) -> Vec<Vec<f64>> {
 fn a_slow_rank_is_named_with_what_it_costs() {
     let mut world = Scripted::new(3, |_, _, _| 30_000);
     world.arrivals = arrivals(4_000.0);
-    let launch = world.launch(&quick());
-    let slow = line(&quick(), std::slice::from_ref(&launch));
+    let trial = world.trial(&quick());
+    let slow = line(&trial);
     assert_eq!(slow.caveats, [Caveat::SlowRank]);
     assert_eq!((&slow.metrics["slow_rank"], slow.metric("slow_rank_wait_s")), (&json!(1), Some(4e-6)));
     let shared = Circumstances { oversubscribed: true, ..REAL };
-    let line = measure::case_line(&quick(), &measure::Settings::of(&quick()), &[launch], shared);
+    let line = measure::case_line(&trial.0, shared);
     assert_eq!(line.caveats, [Caveat::Oversubscribed], "ranks that share cores are late by turns");
     world.arrivals = arrivals(400.0);
-    let launch = world.launch(&quick());
-    assert_eq!(crate::scripted::line(&quick(), &[launch]).caveats, []);
+    let trial = world.trial(&quick());
+    assert_eq!(crate::scripted::line(&trial).caveats, []);
 }
 
 #[test]
@@ -118,10 +117,10 @@ fn arrivals_are_asked_for_only_where_they_mean_something() {
         case.parameters.insert("op".to_owned(), json!(op));
         let mut world = Scripted::new(2, |_, _, _| 30_000);
         world.arrivals = arrivals(4_000.0);
-        let launch = world.launch(&case);
-        assert_eq!(!launch.arrivals.is_empty(), asked, "{op}");
+        let trial = world.trial(&case);
+        assert_eq!(!trial.arrivals.is_empty(), asked, "{op}");
     }
-    let alone = Scripted::new(1, |_, _, _| 30_000).launch(&quick());
+    let alone = Scripted::new(1, |_, _, _| 30_000).trial(&quick());
     assert!(alone.arrivals.is_empty(), "one rank waits for nobody");
 }
 
@@ -129,8 +128,8 @@ fn arrivals_are_asked_for_only_where_they_mean_something() {
 fn a_missed_start_is_told() {
     let mut world = Scripted::new(3, |_, _, _| 30_000);
     world.missed_starts = vec![0, 2, 1];
-    let launch = world.launch(&quick());
-    assert_eq!((launch.missed_starts, line(&quick(), &[launch]).caveats), (2, vec![Caveat::MissedStart]));
+    let trial = world.trial(&quick());
+    assert_eq!((trial.missed_starts, line(&trial).caveats), (2, vec![Caveat::MissedStart]));
 }
 
 #[test]
@@ -138,14 +137,14 @@ fn caveats_of_the_plan_and_of_the_pace_are_kept() {
     let mut case = quick();
     case.caveats = vec![Caveat::SizeRounded];
     case.settings.insert("pace_bandwidth".to_owned(), json!(1e9));
-    let launch = Scripted::new(3, |_, _, _| 30_000).launch(&case);
+    let trial = Scripted::new(3, |_, _, _| 30_000).trial(&case);
     let about = Circumstances { simulated: true, ..REAL };
-    let line = measure::case_line(&case, &measure::Settings::of(&case), &[launch], about);
+    let line = measure::case_line(&trial.0, about);
     assert_eq!((line.caveats, line.simulated), (vec![Caveat::SizeRounded, Caveat::Simulated, Caveat::Paced], true));
 }
 
-/// A launch of `samples` samples around 100 us, with correlated noise of 5%, each changed by `change`.
-fn series(phi: f64, seed: u64, samples: usize, change: fn(f64) -> f64) -> Launch {
+/// A trial of `samples` samples around 100 us, with correlated noise of 5%, each changed by `change`.
+fn series(phi: f64, seed: u64, samples: usize, change: fn(f64) -> f64) -> One {
     let mut series = Series::new(Situation { phi, marginal: Marginal::Lognormal, noise: 0.05 }, seed);
     series.extend(samples + 3);
     let values = series.samples;
@@ -153,22 +152,21 @@ fn series(phi: f64, seed: u64, samples: usize, change: fn(f64) -> f64) -> Launch
         let at = sample as f64 / samples as f64;
         (1e5 * values[sample as usize] * change(at)) as u64
     };
-    Scripted::new(2, times).launch(&case(2, json!({"warmup": 0, "iters": samples})))
+    Scripted::new(2, times).trial(&case(2, json!({"warmup": 0, "iters": samples})))
 }
 
 #[test]
 fn drifts_are_told_and_healthy_series_are_not_doubted() {
-    let fixed = |samples: usize| case(2, json!({"warmup": 0, "iters": samples}));
     for phi in [0.0, 0.5, 0.8] {
         let drifting = series(phi, 7, 2_000, |at| 1.0 + 0.2 * at);
-        assert_eq!(line(&fixed(2_000), &[drifting]).caveats, [Caveat::Drift], "phi {phi}");
+        assert_eq!(line(&drifting).caveats, [Caveat::Drift], "phi {phi}");
         // Two percent over the case are nobody's concern, certain as they are.
         let faint = series(phi, 7, 2_000, |at| 1.0 + 0.02 * at);
-        assert_eq!(line(&fixed(2_000), &[faint]).caveats, [], "phi {phi}");
+        assert_eq!(line(&faint).caveats, [], "phi {phi}");
         for seed in 0..100 {
             for samples in [200, 1_000] {
                 let healthy = series(phi, seed, samples, |_| 1.0);
-                assert_eq!(line(&fixed(samples), &[healthy]).caveats, [], "phi {phi} seed {seed} samples {samples}");
+                assert_eq!(line(&healthy).caveats, [], "phi {phi} seed {seed} samples {samples}");
             }
         }
     }
@@ -193,8 +191,8 @@ fn over_hosts(seen: Vec<Clocks>) -> record::CaseLine {
     world.arrivals = arrivals(4_000.0);
     world.arrivals[1].iter_mut().for_each(|time| *time += 5e9);
     world.clocks = seen;
-    let launch = world.launch(&quick());
-    line(&quick(), &[launch])
+    let trial = world.trial(&quick());
+    line(&trial)
 }
 
 #[test]
@@ -221,8 +219,8 @@ fn isolated_starts_are_translated_and_doubted() {
     let run = |seen: Vec<Clocks>| {
         let mut world = Scripted::new(3, |_, _, _| 30_000);
         world.clocks = seen;
-        let launch = world.launch_told(&case, true).0;
-        (launch.map(|launch| line(&case, &[launch])), world.commands)
+        let trial = world.trial_told(&case, true).0;
+        (trial.map(|trial| line(&trial)), world.commands)
     };
     let (known, commands) = run(vec![clocks(2_900.0)]);
     let known = known.unwrap();

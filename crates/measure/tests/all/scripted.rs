@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use measure::{
-    Circumstances, Clocks, Command, Launch, Observed, Probe, Ready, Reply, SampleRequest, Settings, Verdict, World,
-    WrongReport, launch_case,
+    CaseRun, Circumstances, Clocks, Command, Observed, Probe, Ready, Reply, Round, SampleRequest, Settings, Trial,
+    Verdict, World, WrongReport,
 };
 use record::{Case, CaseLine, WrongElement};
 use serde_json::{Map, Value, json};
@@ -14,6 +14,18 @@ type Times = Box<dyn FnMut(usize, u64, u32) -> u64>;
 
 /// Says how a command fails, if it does.
 type Fails = Box<dyn FnMut(&Command) -> Option<Verdict>>;
+
+/// A case after one trial.
+#[derive(Debug)]
+pub(crate) struct One(pub(crate) CaseRun);
+
+impl std::ops::Deref for One {
+    type Target = Trial;
+
+    fn deref(&self) -> &Trial {
+        &self.0.trials[0]
+    }
+}
 
 pub(crate) struct Scripted {
     pub(crate) ranks: usize,
@@ -43,7 +55,7 @@ impl Scripted {
         Self {
             ranks,
             times: Box::new(times),
-            ready: Ready::default(),
+            ready: Ready { limits: vec!["plain".to_owned()], ..Ready::default() },
             wrong: vec![WrongReport { compared: 10, ..WrongReport::default() }; ranks],
             canaries: [vec![200.0, 0.0, 0.0], vec![210.0, 0.0, 0.0]],
             limits: vec![Vec::new(); ranks],
@@ -66,27 +78,40 @@ impl Scripted {
         self.commands.iter().filter_map(request).collect()
     }
 
-    /// Runs the case once, measured, with every progress that was told.
-    pub(crate) fn launch_told(&mut self, case: &Case, simulated: bool) -> (Result<Launch, Verdict>, Vec<(f64, f64)>) {
+    /// One trial of the case, with every progress that was told.
+    pub(crate) fn trial_told(&mut self, case: &Case, simulated: bool) -> (Result<One, Verdict>, Vec<(f64, f64)>) {
         let mut told = Vec::new();
-        let settings = Settings::of(case);
-        let launch = launch_case(self, case, &settings, simulated, &mut |at, most| told.push((at, most)));
-        (launch, told)
+        let mut run = CaseRun::new(case, Settings { trials: Some(1), ..Settings::of(case) }, simulated);
+        let made = run.visit(self, Round { fresh: true, ..Round::default() }, &mut |at, most| told.push((at, most)));
+        (made.map(|()| One(run)), told)
     }
 
-    /// Runs the case once in simulated time.
-    pub(crate) fn launch(&mut self, case: &Case) -> Launch {
-        self.launch_told(case, true).0.expect("no verdict")
+    /// One trial of the case in simulated time.
+    pub(crate) fn trial(&mut self, case: &Case) -> One {
+        self.trial_told(case, true).0.expect("no verdict")
     }
 
-    /// Runs the case once as if times were real: canaries and limits are asked for.
-    pub(crate) fn launch_real(&mut self, case: &Case) -> Launch {
-        self.launch_told(case, false).0.expect("no verdict")
+    /// One trial of the case as if times were real: canaries and limits are asked for.
+    pub(crate) fn trial_real(&mut self, case: &Case) -> One {
+        self.trial_told(case, false).0.expect("no verdict")
+    }
+
+    /// All trials that the case wants, in simulated time.
+    pub(crate) fn trials(&mut self, case: &Case) -> CaseRun {
+        let mut run = CaseRun::new(case, Settings::of(case), true);
+        run.settings.exact = false;
+        for number in 0.. {
+            run.visit(self, Round { number, fresh: true, ..Round::default() }, &mut |_, _| ()).expect("no verdict");
+            if run.stop().is_some() {
+                break;
+            }
+        }
+        run
     }
 
     fn answer(&mut self, rank: usize, command: &Command) -> Reply {
         match command {
-            Command::Prepare(_) => Reply::Ready(self.ready.clone()),
+            Command::Prepare { .. } => Reply::Ready(self.ready.clone()),
             Command::Sample(request) => {
                 let first = self.sample;
                 let sample = |i| (self.times)(rank, first + u64::from(i), request.calls);
@@ -94,11 +119,11 @@ impl Scripted {
             }
             Command::Check => Reply::Checked(self.wrong[rank].clone()),
             Command::Probe(Probe::Canary) => Reply::Numbers(self.canaries[self.canaries_asked.min(1)].clone()),
-            Command::Probe(Probe::Limit) => Reply::Numbers(self.limits[rank].clone()),
+            Command::Probe(Probe::Limit { .. }) => Reply::Numbers(self.limits[rank].clone()),
             Command::Probe(Probe::Arrivals { .. }) => Reply::Numbers(self.arrivals[rank].clone()),
             Command::Probe(Probe::Overhead) => Reply::Numbers(vec![20.0, 1.0]),
             Command::Probe(Probe::Begin) | Command::Clocks(_) => Reply::Numbers(Vec::new()),
-            Command::Finish => {
+            Command::Observe | Command::Finish => {
                 Reply::Finished(Observed { missed_starts: self.missed_starts[rank], ..Observed::default() })
             }
         }
@@ -144,10 +169,10 @@ pub(crate) fn case(ranks: usize, settings: Value) -> Case {
 
 /// Circumstances of a quiet, real machine.
 pub(crate) const REAL: Circumstances =
-    Circumstances { oversubscribed: false, simulated: false, virtualised: false, seed: 1 };
+    Circumstances { oversubscribed: false, simulated: false, virtualised: false, open: false };
 
-pub(crate) fn line(case: &Case, launches: &[Launch]) -> CaseLine {
-    measure::case_line(case, &Settings::of(case), launches, REAL)
+pub(crate) fn line(one: &One) -> CaseLine {
+    measure::case_line(&one.0, REAL)
 }
 
 pub(crate) fn element(rank: u32, index: u64) -> WrongElement {

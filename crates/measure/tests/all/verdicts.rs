@@ -15,7 +15,7 @@ fn the_first_failure_ends_the_case_wherever_it_comes() {
     let settings = json!({"warmup": 1, "iters": 6});
     let commands = {
         let mut world = Scripted::new(2, |_, _, _| 30_000);
-        world.launch_real(&case(2, settings.clone()));
+        world.trial_real(&case(2, settings.clone()));
         world.commands.len()
     };
     for at in 0..commands {
@@ -25,7 +25,7 @@ fn the_first_failure_ends_the_case_wherever_it_comes() {
             count += 1;
             (count == at + 1).then(|| verdict.clone())
         });
-        let result = world.launch_told(&case(2, settings.clone()), false).0;
+        let result = world.trial_told(&case(2, settings.clone()), false).0;
         assert_eq!(result.unwrap_err(), died, "command {at}");
         assert_eq!(world.commands.len(), at + 1, "nothing is asked of a world that is gone");
     }
@@ -47,11 +47,11 @@ impl World for Confused {
 #[test]
 fn a_rank_that_answers_something_else_is_named() {
     let case: Case = case(2, json!({}));
-    let settings = measure::Settings::of(&case);
     // Another reply; one sample too few.
     for answer in [Reply::Numbers(vec![1.0]), Reply::Samples(vec![30_000; 2])] {
-        let launch = measure::launch_case(&mut Confused(answer), &case, &settings, true, &mut |_, _| {});
-        let verdict = launch.unwrap_err();
+        let mut run = measure::CaseRun::new(&case, measure::Settings::of(&case), true);
+        let made = run.visit(&mut Confused(answer), measure::Round::default(), &mut |_, _| {});
+        let verdict = made.unwrap_err();
         assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Died, &[Rank(1)][..]));
     }
 }

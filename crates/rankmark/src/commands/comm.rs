@@ -4,7 +4,7 @@ use clap::ArgMatches;
 use measure::machine;
 
 use crate::session::{Entry, Request, measure};
-use crate::{Failure, cli};
+use crate::{Failure, adopted, cli, terminal};
 
 /// What is measured when no size is given: from latency to bandwidth.
 const SIZES: &str = "1KiB..64MiB*4";
@@ -20,5 +20,8 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
     let overrides = cli::overrides(matches)?;
     cli::default_ranks(&mut pairs, &overrides, entry.lobby);
     let plan = record::plan::from_flags(abouts[0], &pairs, &overrides)?;
+    if let Some(note) = adopted::default_backend(entry.lobby, &pairs, &overrides) {
+        terminal::note_first(matches, &note);
+    }
     measure(&Request { matches, machine: machine::detect(), entry }, Some(plan))
 }

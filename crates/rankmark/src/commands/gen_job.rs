@@ -10,8 +10,9 @@ use launch::job::{Job, TARGETS, Target, srun_mpi};
 use record::{Case, Plan};
 use serde_json::json;
 
+use crate::commands::trust;
 use crate::commands::validate::plan::{self, Outlook};
-use crate::{Failure, adopted, terminal};
+use crate::{Failure, terminal};
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let named = matches.get_one::<String>("for");
@@ -19,12 +20,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let target = target.ok_or_else(|| Failure::new("there is no such launcher", None, None))?;
     let options = options(matches, target)?;
     let path = matches.get_one::<std::path::PathBuf>("plan").map_or(Path::new(""), std::path::PathBuf::as_path);
-    let (file, mut plan) = plan::load(path)?;
+    let (file, plan) = plan::load(path)?;
     let ranks = ranks(matches, &plan)?;
     let nodes = nodes(&options, ranks, target)?;
-    if ranks > 1 {
-        adopted::skip_impossible(&mut plan, target.launcher);
-    }
     let (outlook, running) = outlook(file, &plan, (ranks, nodes), target);
     if running.is_empty() {
         let why = outlook.skipped.first().map(|first| format!("{}: {}", first.name, first.reason));
@@ -47,7 +45,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     job.notes = notes(&job, &outlook, target);
     if target.takes("mpi") && ranks > 1 {
-        choose_mpi(&running, &mut job);
+        choose_mpi(&running, &mut job, matches.get_flag("trust-plan"));
     }
     let text = target.text(&job).map_err(|problem| Failure::new(problem.what, None, problem.hint.as_deref()))?;
     deliver(matches, target, &job, &outlook, &text)
@@ -167,9 +165,15 @@ fn cores(running: &[&Case], ranks: u32) -> usize {
 }
 
 /// How srun must start ranks of the plan's MPI library, as it is here.
-fn choose_mpi(running: &[&Case], job: &mut Job) {
+fn choose_mpi(running: &[&Case], job: &mut Job, trusted: bool) {
     let Some(case) = running.iter().find(|case| is_launched(case)) else { return };
     if job.options.iter().any(|(name, _)| *name == "mpi") {
+        return;
+    }
+    if let Some(why) = trust::refusal(case, None, |_| false).filter(|_| !trusted) {
+        job.notes.push(format!(
+            "not looked at: {why}; without it, `gen-job --mpi pmix` or `pmi2` says how srun is to start its ranks"
+        ));
         return;
     }
     let found = match case.text("mpi_library") {
@@ -223,7 +227,7 @@ fn deliver(matches: &ArgMatches, target: &Target, job: &Job, outlook: &Outlook, 
             "notes": job.notes,
             "text": text,
         });
-        return terminal::print(&format!("{object}\n"));
+        return terminal::print_json(&format!("{object}\n"));
     }
     let notes: String = job.notes.iter().map(|note| format!("{note}\n")).collect();
     match output {

@@ -73,7 +73,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         };
         let all: serde_json::Map<String, Value> =
             sections.map(|(name, list)| (name.to_owned(), entries(list))).collect();
-        return terminal::print(&format!("{}\n", Value::Object(all)));
+        return terminal::print_json(&format!("{}\n", Value::Object(all)));
     }
     let mut text = String::new();
     for (name, entries) in sections {

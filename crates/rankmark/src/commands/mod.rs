@@ -9,4 +9,5 @@ pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod train;
+pub(crate) mod trust;
 pub(crate) mod validate;

@@ -18,6 +18,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         None => report::FORMATS.to_vec(),
     };
     let written = report::write_formats(&run, directory, &formats)?;
+    let damaged: Vec<String> = run.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
+    terminal::remark(&damaged.concat());
     let lines: Vec<String> = written.iter().map(|path| format!("{}\n", path.display())).collect();
     terminal::print(&lines.concat())
 }

@@ -14,7 +14,7 @@ use suite::Host;
 
 use crate::Failure;
 use crate::terminal;
-use plan::Outlook;
+use plan::{Outlook, Trust};
 
 /// Everything that is shown.
 struct Findings {
@@ -55,14 +55,17 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let usable = checked.iter().any(|row| row.state == State::Ready && measures(&row.name));
     let rows = merged(rows, checked);
     let findings = Findings {
-        outlook: plan.map(|(file, plan)| plan::outlook(file, &plan, &host, &rows)),
+        outlook: plan.map(|(file, plan)| {
+            let trust = Trust { whole: matches.get_flag("trust-plan"), python: request.python.as_deref() };
+            plan::outlook(file, &plan, &host, &rows, &trust)
+        }),
         rows,
         left_out,
         benchmarks: suite::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
     };
     let code = u8::from(!findings.is_fine());
     if matches.get_flag("json") {
-        terminal::print(&format!("{}\n", findings.json(code)))?;
+        terminal::print_json(&format!("{}\n", findings.json(code)))?;
     } else {
         terminal::print(&page::text(&findings, terminal::width()))?;
     }
@@ -101,6 +104,7 @@ impl Findings {
         });
         if let Some(outlook) = &self.outlook {
             all["plan"] = outlook.json();
+            all["plan"]["not_looked_at"] = outlook.not_looked_at.iter().map(plan::Skipped::json).collect();
         }
         all["exit"] = code.into();
         all

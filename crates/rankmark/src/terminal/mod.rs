@@ -1,6 +1,7 @@
 //! What a person sees: a table that grows, a line of progress, a last paragraph. Data goes to standard output; with
 //! `--json` that is JSON lines, and the text goes to standard error.
 
+mod live;
 mod screen;
 mod table;
 mod text;
@@ -36,9 +37,39 @@ pub(crate) fn last_words(departure: &launch::Departure) {
 }
 
 /// Help and version go to standard output with code 0, wrong usage to standard error with code 2.
-pub(crate) fn usage(error: &clap::Error) -> Result<u8, Failure> {
+pub(crate) fn usage(mut error: clap::Error) -> Result<u8, Failure> {
+    keep_near(&mut error);
     let _ = error.print();
     Ok(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// Leaves of the names that clap suggests the one that may have been meant: it takes `schema` to be near `benchmak`.
+fn keep_near(error: &mut clap::Error) {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    if matches!(error.kind(), ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand) {
+        // That `-- --option` would be a value is true, and never meant here.
+        error.remove(ContextKind::Suggested);
+    }
+    for (given, suggested) in [
+        (ContextKind::InvalidArg, ContextKind::SuggestedArg),
+        (ContextKind::InvalidSubcommand, ContextKind::SuggestedSubcommand),
+        (ContextKind::InvalidValue, ContextKind::SuggestedValue),
+    ] {
+        let Some(ContextValue::String(word)) = error.get(given).cloned() else { continue };
+        let candidates = match error.remove(suggested) {
+            Some(ContextValue::String(one)) => vec![one],
+            Some(ContextValue::Strings(several)) => several,
+            _ => continue,
+        };
+        let bare = |name: &str| name.trim_start_matches('-').to_owned();
+        let (word, names) = (bare(&word), candidates.iter().map(|name| bare(name)).collect::<Vec<_>>());
+        let begun = |name: &&str| word.len() > 2 && name.starts_with(&word);
+        let names = || names.iter().map(String::as_str);
+        let near = terms::nearest(&word, names()).or_else(|| names().find(begun));
+        if let Some(index) = near.and_then(|near| names().position(|name| name == near)) {
+            error.insert(suggested, ContextValue::String(candidates[index].clone()));
+        }
+    }
 }
 
 /// Whether a stream is a terminal that somebody looks at. One without a size is not: Open MPI's mpirun gives its ranks such a one
@@ -63,12 +94,34 @@ pub(crate) fn width() -> usize {
 
 /// Prints a text that is the whole output of a command. A reader that went away has seen enough.
 pub(crate) fn print(text: &str) -> Result<u8, Failure> {
-    let mut out = anstream::stdout().lock();
-    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    match written {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new("standard output cannot be written", Some(error.to_string()), None))
-        }
+    match written(text) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&error, None)),
         _ => Ok(0),
+    }
+}
+
+/// Prints JSON that is the whole output of a command. A program reads it: half of it is an error, whatever the cause.
+pub(crate) fn print_json(text: &str) -> Result<u8, Failure> {
+    written(text).map_err(|error| unwritten(&error, None)).map(|()| 0)
+}
+
+fn written(text: &str) -> io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// What is said when standard output takes no more.
+pub(crate) fn unwritten(error: &io::Error, hint: Option<&str>) -> Failure {
+    Failure::new("standard output cannot be written", Some(error.to_string()), hint)
+}
+
+/// Says, before anything else of a measuring command, what its user may not expect; where its text goes.
+pub(crate) fn note_first(matches: &clap::ArgMatches, text: &str) {
+    let line = format!("note: {text}\n");
+    // A stream that cannot be written is found out by what comes after.
+    match (matches.get_flag("quiet"), matches.get_flag("json")) {
+        (true, _) => {}
+        (false, true) => remark(&line),
+        (false, false) => _ = written(&line),
     }
 }

@@ -4,9 +4,10 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use record::{Case, CaseLine, Plan, RunFile};
+use record::{Case, CaseLine, Caveat, Plan, RunFile};
 use terms::{Bytes, Seconds, Status};
 
+use super::live::{Live, Rows, bar};
 use super::text::wrap;
 use super::{is_watched, table};
 
@@ -38,63 +39,58 @@ pub(crate) struct Screen {
     verbosity: Verbosity,
     json: bool,
     out: Out,
-    /// Somebody is watching a terminal: one line is rewritten to show progress.
-    live: bool,
-    /// The reader went away.
+    /// Somebody is watching a terminal: rows improve in place as trials come in.
+    live: Option<Live>,
+    /// The reader of the text went away.
     closed: bool,
-    progress_shown: bool,
-    heading: String,
+    /// Why case lines can no longer be printed.
+    json_lost: Option<io::Error>,
     process_begun: Instant,
     /// From the process's start to the first sample that is kept.
     first_sample: Option<Duration>,
     begun: Instant,
-    drawn: Instant,
     now: Option<Now>,
+    rows: Rows,
+    /// Cases that need further trials.
+    open: usize,
     total: usize,
-    ended: usize,
-    /// Times that each case is launched; above 1 in random order, so that rows wait for the end.
-    launches: u64,
-    /// The last launch that was told of.
-    launch: u32,
-    /// The plan's cases, in its order.
-    order: Vec<String>,
+    last_round_told: Instant,
 }
 
-/// The case that runs.
+/// The case that is visited.
 struct Now {
     label: String,
     number: usize,
     total: usize,
+    round: u32,
 }
 
 /// A paragraph, not a page: the report has them all.
 const SENTENCES: usize = 4;
-const BAR: usize = 24;
-const REDRAW: Duration = Duration::from_millis(100);
+/// A pipe hears of rounds no more often than this.
+const TOLD: Duration = Duration::from_secs(5);
 
 impl Screen {
     pub(crate) fn new(verbosity: Verbosity, json: bool, process_begun: Instant, plan: &Plan) -> Self {
         let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
         let terminal = if json { is_watched(io::stderr()) } else { is_watched(io::stdout()) };
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let live = terminal && !dumb && verbosity != Verbosity::Quiet;
         Self {
             verbosity,
             json,
             out,
-            live: terminal && !dumb && verbosity != Verbosity::Quiet,
+            live: live.then(Live::default),
             closed: false,
-            progress_shown: false,
-            heading: String::new(),
+            json_lost: None,
             process_begun,
             first_sample: None,
             begun: Instant::now(),
-            drawn: Instant::now(),
             now: None,
+            rows: Rows::of(plan),
+            open: plan.cases.len(),
             total: plan.cases.len(),
-            ended: 0,
-            launches: plan.cases.iter().filter_map(|case| case.whole("launches")).max().unwrap_or(1),
-            launch: 0,
-            order: plan.cases.iter().map(|case| case.id.clone()).collect(),
+            last_round_told: Instant::now(),
         }
     }
 
@@ -107,32 +103,28 @@ impl Screen {
         self.closed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
     }
 
+    /// A line that stays, above whatever improves in place.
     fn line(&mut self, text: &str) {
-        self.clear_progress();
-        self.write(&format!("{text}\n"));
+        let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
+        self.write(&format!("{cleared}{text}\n"));
     }
 
-    fn clear_progress(&mut self) {
-        if std::mem::take(&mut self.progress_shown) {
-            self.write("\r\u{1b}[K");
-        }
+    /// Why not all case lines were printed, where they were to be.
+    pub(crate) fn json_lost(&self) -> Option<&io::Error> {
+        self.json_lost.as_ref()
     }
 
     /// What runs, where it is kept, on what machine.
-    pub(crate) fn header(&mut self, file: &RunFile, directory: &Path, done: usize) {
+    pub(crate) fn header(&mut self, file: &RunFile, directory: &Path, done: usize, notes: &[String]) {
         let cases = file.plan.cases.len();
-        let left = cases - done;
-        let seconds = |case: &Case| Some(case.number("max_seconds")? * case.whole("launches").unwrap_or(1) as f64);
-        let seconds: f64 = file.plan.cases.iter().filter_map(seconds).sum();
-        let known = if done > 0 { format!(" ({done} done before, {left} left)") } else { String::new() };
+        self.open = cases - done;
+        let known = if done > 0 { format!(" ({done} done before, {} left)", cases - done) } else { String::new() };
         let word = if cases == 1 { "case" } else { "cases" };
-        // Where steps are counted, nobody knows yet how long they take.
-        let sampling =
-            if seconds > 0.0 { format!(", at most {} of sampling", minutes(seconds)) } else { String::new() };
         self.line(&format!(
-            "\u{1b}[1mrankmark {}\u{1b}[0m   plan {}, {cases} {word}{known}{sampling}   record {}",
+            "\u{1b}[1mrankmark {}\u{1b}[0m   plan {}, {cases} {word}{known}{}   record {}",
             file.tool.version,
             file.experiment,
+            sampling(&file.plan),
             directory.display()
         ));
         self.line(&format!("machine  {}", report::machine_line(&file.machine)));
@@ -148,6 +140,7 @@ impl Screen {
                 "\u{1b}[1;33mSIMULATED\u{1b}[0m  times of backend `sim` are computed by a model and never measured",
             );
         }
+        self.notes(notes.iter());
     }
 
     pub(crate) fn notes<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
@@ -156,77 +149,47 @@ impl Screen {
 
     /// A case that an earlier run has done.
     pub(crate) fn known(&mut self, line: &CaseLine) {
-        self.row_or_later(line);
-    }
-
-    /// A row now, unless further launches change it, and come in an order of their own.
-    fn row_or_later(&mut self, line: &CaseLine) {
-        if self.launches == 1 {
-            self.row(line);
-        }
-    }
-
-    /// The rows that waited, in the plan's order, those of one heading together.
-    fn waiting_rows(&mut self, run: &report::Run) {
-        if self.launches == 1 {
-            return;
-        }
-        let lines = |id: &String| run.cases.iter().find(|line| line.id == *id);
-        let headed: Vec<(String, &CaseLine)> =
-            self.order.iter().filter_map(lines).map(|line| (table::heading(line), line)).collect();
-        let mut rows: Vec<usize> = (0..headed.len()).collect();
-        rows.sort_by_key(|row| headed.iter().position(|(heading, _)| *heading == headed[*row].0));
-        rows.into_iter().for_each(|row| self.row(headed[row].1));
-    }
-
-    fn row(&mut self, line: &CaseLine) {
-        let heading = table::heading(line);
-        if heading != self.heading {
-            self.line(&format!("\n\u{1b}[1m{heading}\u{1b}[0m"));
-            self.line(&format!("\u{1b}[2m{}\u{1b}[0m", table::titles(line)));
-            let units = table::units(line);
-            if !units.is_empty() {
-                self.line(&format!("\u{1b}[2m{units}\u{1b}[0m"));
-            }
-            self.heading = heading;
-        }
-        let row = table::row(line);
-        let row = if line.status == Status::Failed { format!("\u{1b}[31m{row}\u{1b}[0m") } else { row };
-        self.line(&row);
-        if self.verbosity == Verbosity::Verbose {
-            for caveat in &line.caveats {
-                self.line(&format!("    {caveat}: {}", caveat.explanation()));
-            }
-        }
+        self.rows.put(line);
     }
 
     fn failed(&mut self, line: &CaseLine) {
         let Some(reason) = &line.reason else { return };
-        let number = self.now.as_ref().map_or(0, |now| now.number);
-        let total = self.now.as_ref().map_or(self.total, |now| now.total);
+        let (number, total) = self.now.as_ref().map_or((0, self.total), |now| (now.number, now.total));
         self.line(&format!("case {number}/{total} {}: {reason}", line.status));
     }
 
-    fn draw_progress(&mut self, share_of_case: f64) {
-        let Some(now) = &self.now else { return };
-        if !self.live || self.closed {
+    /// Draws the table so far and the line of progress, where somebody watches.
+    fn draw(&mut self, share_of_case: f64, whatever: bool) {
+        let (Some(live), false) = (self.live.as_mut().filter(|live| whatever || live.is_due()), self.closed) else {
             return;
-        }
-        let done = (now.number as f64 - 1.0 + share_of_case.clamp(0.0, 1.0)) / now.total.max(1) as f64;
-        let filled = (done * BAR as f64) as usize;
-        let bar = format!("{}{}{}", "=".repeat(filled), ">", " ".repeat(BAR.saturating_sub(filled + 1)));
-        let left = self.begun.elapsed().as_secs_f64() * (1.0 / done.max(1e-3) - 1.0);
-        let left = if done > 0.02 { format!("{} left", minutes(left)) } else { String::new() };
-        let text = format!("\r\u{1b}[K  [{bar}]  {}/{}   {}   {left}", now.number, now.total, now.label);
+        };
+        let progress = self.now.as_ref().map(|now| {
+            let done = (now.number as f64 - 1.0 + share_of_case.clamp(0.0, 1.0)) / now.total.max(1) as f64;
+            let since = minutes(self.begun.elapsed().as_secs_f64());
+            let Now { label, number, total, round } = now;
+            let round = round + 1;
+            format!("  [{}]  round {round}: {number}/{total}   {label}   {} open   {since}", bar(done), self.open)
+        });
+        let text = live.draw(&self.rows.table(), progress.as_deref());
         self.write(&text);
-        self.progress_shown = true;
-        self.drawn = Instant::now();
     }
 
     /// What the run says, what went wrong, where the report is.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf]) {
-        self.clear_progress();
-        self.waiting_rows(run);
+        let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
+        self.write(&cleared);
+        self.live = None;
+        run.cases.iter().for_each(|line| self.rows.put(line));
+        for row in self.rows.table() {
+            self.line(&row);
+        }
+        if self.verbosity == Verbosity::Verbose {
+            self.explain(run);
+        }
+        if let Some(claim) = claim(run) {
+            self.line("");
+            self.line(&wrap(&claim, 100));
+        }
         let sentences = report::sentences(run);
         let (shown, more) = sentences.split_at(sentences.len().min(SENTENCES));
         if !shown.is_empty() {
@@ -234,6 +197,38 @@ impl Screen {
             let more = if more.is_empty() { String::new() } else { format!(" ({} more in the report)", more.len()) };
             self.line(&wrap(&format!("{}{more}", shown.join(" ")), 100));
         }
+        self.unwell(run);
+        self.line("");
+        if let Some(harness) = run.harness {
+            let start = self.first_sample.map_or(String::new(), |time| {
+                format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
+            });
+            let costs = format!("{:.0} ns a sample, {:.1} ns a call", harness.sample_ns, harness.call_ns);
+            self.line(&format!("overhead {costs}{start}"));
+        }
+        if let Some((first, rest)) = written.split_first() {
+            let rest: Vec<String> = rest
+                .iter()
+                .filter(|path| path.extension().is_some_and(|kind| kind == "csv"))
+                .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
+                .collect();
+            let also = if rest.is_empty() { String::new() } else { format!(" (also {}, charts/)", rest.join(", ")) };
+            self.line(&format!("report   {}{also}", first.display()));
+        }
+    }
+
+    /// Each caveat of this run once, in full.
+    fn explain(&mut self, run: &report::Run) {
+        let mut caveats: Vec<Caveat> = run.cases.iter().flat_map(|line| line.caveats.iter().copied()).collect();
+        let mut seen = std::collections::HashSet::new();
+        caveats.retain(|caveat| seen.insert(*caveat));
+        for caveat in caveats {
+            self.line(&format!("    {caveat}: {}", caveat.explanation()));
+        }
+    }
+
+    /// Cases that gave no number, and gates that were missed.
+    fn unwell(&mut self, run: &report::Run) {
         let unwell: Vec<&CaseLine> = run.cases.iter().filter(|line| line.status != Status::Ok).collect();
         let missed: Vec<&CaseLine> = run.cases.iter().filter(|line| !line.gates_missed.is_empty()).collect();
         if !unwell.is_empty() || !missed.is_empty() {
@@ -248,60 +243,76 @@ impl Screen {
         if !unwell.is_empty() {
             let ok = run.cases.len() - unwell.len();
             self.line(&format!("{ok} ok, {}", counts(&unwell)));
-            self.line(&format!("rerun just these: rankmark run --resume {}", run.directory.display()));
-        }
-        self.line("");
-        if let Some(harness) = run.harness {
-            let start = self.first_sample.map_or(String::new(), |time| {
-                format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
-            });
-            let costs = format!("{:.0} ns a sample, {:.1} ns a call", harness.sample_ns, harness.call_ns);
-            self.line(&format!("harness  {costs}{start}"));
-        }
-        if let Some((first, rest)) = written.split_first() {
-            let rest: Vec<String> = rest
-                .iter()
-                .filter(|path| path.extension().is_some_and(|kind| kind == "csv"))
-                .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
-                .collect();
-            let also = if rest.is_empty() { String::new() } else { format!(" (also {}, charts/)", rest.join(", ")) };
-            self.line(&format!("report   {}{also}", first.display()));
+            self.line(&format!("rerun just these: {}", run.resume_command()));
         }
     }
 }
 
+/// How long the run samples, in words; empty where steps are counted and nobody knows yet how long they take.
+fn sampling(plan: &Plan) -> String {
+    if !plan.cases.is_empty() && plan.cases.iter().all(|case| case.flag("quick")) {
+        return ", a quick look without intervals".to_owned();
+    }
+    let seconds: f64 = plan.cases.iter().filter_map(|case| case.number("max_seconds")).sum();
+    if seconds > 0.0 { format!(", at most {} of sampling", minutes(seconds)) } else { String::new() }
+}
+
+/// What the printed intervals are intervals of.
+fn claim(run: &report::Run) -> Option<String> {
+    let timed = run.cases.iter().filter(|line| line.time_s.as_ref().is_some_and(|time| time.ci95.is_some()));
+    let spans: Vec<f64> = timed.filter_map(|line| line.span_s).collect();
+    let least = spans.iter().copied().reduce(f64::min)?;
+    let most = spans.iter().copied().reduce(f64::max)?;
+    let span = match (minutes(least), minutes(most)) {
+        (least, most) if least == most => most,
+        (least, most) => format!("{least} to {most}"),
+    };
+    Some(format!(
+        "±95% is the interval of the median over the {span} that a case's trials span; another run may differ by more."
+    ))
+}
+
 impl suite::Observer for Screen {
-    fn begins(&mut self, case: &Case, number: usize, total: usize, launch: u32) {
+    fn begins(&mut self, case: &Case, number: usize, total: usize, round: u32) {
         let size = case.whole("bytes").map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-        let again = if launch > 0 { format!("  launch {}", launch + 1) } else { String::new() };
         let op = case.text("op").or_else(|| case.text("model")).unwrap_or(&case.benchmark);
-        let label = format!("{op}{size} x {}{again}", case.ranks());
-        if !self.live && launch > self.launch {
-            self.line(&format!("launch {} of {}", launch + 1, self.launches));
-        }
-        self.launch = launch;
-        self.now = Some(Now { label, number, total });
-        self.draw_progress(0.0);
+        let label = format!("{op}{size} x {}", case.ranks());
+        self.now = Some(Now { label, number, total, round });
+        self.draw(0.0, false);
     }
 
     fn progress(&mut self, elapsed_s: f64, max_s: f64) {
         self.first_sample.get_or_insert_with(|| self.process_begun.elapsed());
-        if self.drawn.elapsed() >= REDRAW {
-            self.draw_progress(if max_s > 0.0 { elapsed_s / max_s } else { 0.0 });
+        self.draw(if max_s > 0.0 { elapsed_s / max_s } else { 0.0 }, false);
+    }
+
+    fn updates(&mut self, line: &CaseLine) {
+        self.rows.put(line);
+        // Cases that an end has cut off are listed once, at the end.
+        if !matches!(line.status, Status::Ok | Status::NotRun) {
+            self.failed(line);
+        }
+        self.draw(1.0, false);
+    }
+
+    fn rounds(&mut self, made: u32, open: usize) {
+        self.open = open;
+        if self.live.is_some() {
+            self.draw(1.0, true);
+        } else if open > 0 && self.last_round_told.elapsed() >= TOLD {
+            self.last_round_told = Instant::now();
+            let since = minutes(self.begun.elapsed().as_secs_f64());
+            self.line(&format!("round {made} made after {since}, {open} of {} cases open", self.total));
         }
     }
 
     fn ends(&mut self, line: &CaseLine) {
-        self.ended += 1;
-        if self.json && !self.closed {
+        self.rows.put(line);
+        if self.json && self.json_lost.is_none() {
             // A line that does not serialise would have failed on its way to the disk.
-            let text = record::to_json(line).unwrap_or_default();
+            let text = record::line_text(line).unwrap_or_default();
             let mut out = io::stdout().lock();
-            self.closed = writeln!(out, "{text}").and_then(|()| out.flush()).is_err();
-        }
-        self.row_or_later(line);
-        if line.status != Status::Ok {
-            self.failed(line);
+            self.json_lost = writeln!(out, "{text}").and_then(|()| out.flush()).err();
         }
     }
 }

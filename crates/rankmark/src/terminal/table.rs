@@ -1,6 +1,6 @@
 //! Rows of the live table: one case a row, one heading for each kind of case.
 
-use record::CaseLine;
+use record::{CaseLine, Caveat};
 use serde_json::Value;
 use terms::{Bytes, Dtype, Seconds, Status};
 
@@ -23,7 +23,7 @@ const OPERATIONS: &[Column] = &[
     Column { title: "±95%", width: 6, cell: interval },
     Column { title: "algbw", width: 7, cell: |line| metric(line, "algbw_gbs") },
     Column { title: "busbw", width: 7, cell: |line| metric(line, "busbw_gbs") },
-    Column { title: "limit", width: 6, cell: |line| line.metric("limit_share").map_or("-".into(), share) },
+    Column { title: "limit", width: 6, cell: limit },
     Column { title: "wrong", width: 5, cell: |line| line.wrong.map_or("-".into(), |wrong| wrong.to_string()) },
 ];
 
@@ -50,12 +50,9 @@ const MEMORY: &[Column] = &[
     Column { title: "optimizer", width: 9, cell: |line| predicted(line, &["optimizer"]) },
     Column { title: "activations", width: 11, cell: |line| predicted(line, &["activations"]) },
     Column { title: "buffers", width: 9, cell: |line| predicted(line, &["communication", "groups"]) },
-    Column {
-        title: "rest",
-        width: 9,
-        cell: |line| predicted(line, &["input", "read_ahead", "scalars", "scratch", "process"]),
-    },
+    Column { title: "rest", width: 9, cell: |line| predicted(line, &["input", "read_ahead", "scalars", "scratch"]) },
     Column { title: "predicted", width: 9, cell: |line| predicted(line, &["total"]) },
+    Column { title: "process (measured)", width: 18, cell: process },
     Column { title: "measured", width: 9, cell: measured },
     Column { title: "difference", width: 10, cell: difference },
     Column { title: "wrong", width: 5, cell: |line| line.wrong.map_or("-".into(), |wrong| wrong.to_string()) },
@@ -113,6 +110,11 @@ fn measured(line: &CaseLine) -> String {
     inner(line, &["memory", "measured", "total"]).map_or("-".into(), |bytes| Bytes(bytes as u64).about())
 }
 
+/// What the processes held before the case, which no plan predicts.
+fn process(line: &CaseLine) -> String {
+    inner(line, &["memory", "measured", "process"]).map_or("-".into(), |bytes| Bytes(bytes as u64).about())
+}
+
 fn difference(line: &CaseLine) -> String {
     let signed = |value: f64| format!("{}{}", if value < 0.0 { "" } else { "+" }, share(value));
     inner(line, &["memory", "difference"]).map_or("-".into(), signed)
@@ -135,9 +137,14 @@ fn time(line: &CaseLine) -> String {
     line.time_s.as_ref().map_or("-".into(), |times| Seconds(times.median).to_string())
 }
 
+fn limit(line: &CaseLine) -> String {
+    line.metric("limit_share").map_or("-".into(), share)
+}
+
 fn interval(line: &CaseLine) -> String {
-    let half = |times: &record::TimeSummary| (times.ci95[1] - times.ci95[0]) / 2.0 / times.median;
-    line.time_s.as_ref().filter(|times| times.median > 0.0).map_or("-".into(), |times| share(half(times)))
+    let half = |times: &record::TimeSummary| Some(stats::relative_half_width(times.ci95?, times.median));
+    let times = line.time_s.as_ref().filter(|times| times.median > 0.0);
+    times.and_then(half).map_or("-".into(), share)
 }
 
 fn metric(line: &CaseLine, name: &str) -> String {
@@ -167,6 +174,10 @@ pub(super) fn heading(line: &CaseLine) -> String {
     parts.extend(word("buffers").map(|kind| format!("{kind} buffers")));
     if line.mode != terms::Mode::Streaming {
         parts.push(line.mode.to_string());
+    } else if line.bytes.is_some() {
+        // Back to back on the same buffers: what fits into the caches is read from there.
+        let cold = word("cache") == Some("cold");
+        parts.push(if cold { "cache-cold" } else { "cache-warm" }.to_owned());
     }
     parts.extend(line.pair_hosts.or(line.hosts).map(|hosts| match hosts {
         1 => "within a host".to_owned(),
@@ -175,7 +186,7 @@ pub(super) fn heading(line: &CaseLine) -> String {
     for (name, value) in &line.parameters {
         let common = [
             "op", "ranks", "runtime", "backend", "device", "dtype", "reduce", "bytes", "in_place", "buffers", "mode",
-            "seed",
+            "cache", "seed",
         ];
         let unset = name == "touch" && value == &Value::Bool(false);
         let unset = unset || training && SHOWN.contains(&name.as_str());
@@ -195,6 +206,14 @@ pub(super) fn titles(line: &CaseLine) -> String {
     let titles: Vec<String> =
         columns(line).iter().map(|column| format!("{:>1$}", column.title, column.width)).collect();
     titles.join("  ")
+}
+
+/// A caveat in the words of a table.
+fn words(caveat: Caveat) -> String {
+    match caveat {
+        Caveat::CiAboveTarget => "CI above target".to_owned(),
+        other => other.to_string().replace('_', " "),
+    }
 }
 
 /// The units under the titles.
@@ -219,10 +238,27 @@ pub(super) fn row(line: &CaseLine) -> String {
     if !line.gates_missed.is_empty() {
         remarks.push("GATE".to_owned());
     }
-    remarks.extend(line.caveats.iter().map(ToString::to_string));
-    if let Some(rank) = line.metrics.get("slow_rank").and_then(Value::as_u64) {
-        remarks.push(format!("(rank {rank})"));
-    }
-    cells.push(remarks.join(" "));
+    let caveat = |caveat: &Caveat| match (caveat, line.metrics.get("slow_rank").and_then(Value::as_u64)) {
+        (Caveat::SlowRank, Some(rank)) => format!("slow rank {rank}"),
+        _ => words(*caveat),
+    };
+    remarks.push(line.caveats.iter().map(caveat).collect::<Vec<_>>().join(", "));
+    cells.push(remarks.join("  "));
     cells.join("  ").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_say_whether_caches_are_warm() {
+        let case = record::plan::from_flags(crate::cli::collective()[0], &[], &[]).unwrap().cases.remove(0);
+        let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
+        assert!(heading(&line).contains("  cache-warm"), "{}", heading(&line));
+        line.parameters.insert("cache".into(), "cold".into());
+        assert!(heading(&line).contains("  cache-cold") && !heading(&line).contains("cache="), "{}", heading(&line));
+        line.mode = terms::Mode::Isolated;
+        assert!(!heading(&line).contains("cache-"), "{}", heading(&line));
+    }
 }

@@ -46,7 +46,7 @@ fn a_directory_in_use_is_refused() {
     // Reading needs no lock, and disturbs nobody.
     place.run("report out").exits(0);
     live.signal(libc::SIGTERM);
-    live.wait().exits(1);
+    live.wait().exits(143);
     place.run("report out").exits(0);
 }
 
@@ -100,6 +100,39 @@ fn as_nobody<'a>(mut starting: crate::place::Starting<'a>, place: &Place) -> Opt
     }
     starting.command.uid(NOBODY).gid(NOBODY);
     Some(starting)
+}
+
+#[test]
+fn a_limit_on_file_sizes_is_an_error_and_no_death() {
+    let place = Place::new();
+    let limited = |limit: u64, record: &str, arguments: &str| {
+        let mut starting = place.command(arguments).argument("--output-dir").argument(record);
+        use std::os::unix::process::CommandExt;
+        // SAFETY: a system call between fork and exec, on a value of its own.
+        unsafe {
+            starting.command.pre_exec(move || {
+                let limit = libc::rlimit { rlim_cur: limit, rlim_max: limit };
+                if libc::setrlimit(libc::RLIMIT_FSIZE, &limit) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            })
+        };
+        starting.run().exits(2)
+    };
+    // Not even `run.json` fits: there is no record to go on with.
+    let ended = limited(1024, "start", SHORT);
+    for part in ["error: cannot write start/run.json", "cause: File too large", "hint:  raise the limit on file sizes"]
+    {
+        assert!(ended.err.contains(part), "{part}: {}", ended.err);
+    }
+    assert!(!ended.err.contains("--resume"), "{}", ended.err);
+    // Some cases fit.
+    let ended =
+        limited(48 << 10, "later", "comm all_reduce --backend sim --bytes 64,128,256,512,1KiB,2KiB --iters 2000");
+    assert!(ended.err.contains("cause: File too large") && ended.err.contains("--resume"), "{}", ended.err);
+    place.run("run --resume later").exits(0);
+    assert_eq!(statuses(&place.cases("later")), [6, 0, 0, 0]);
 }
 
 #[test]

@@ -73,18 +73,19 @@ fn an_orderly_end_leaves_nothing() {
 }
 
 #[test]
-fn a_coordinator_killed_between_launches_goes_on() {
+fn a_coordinator_killed_between_trials_goes_on() {
     let place = Place::new();
-    let arguments = "comm all_reduce --bytes 1KiB,2KiB --launches 3 --max-seconds 0.3s --target-precision 0";
+    let arguments =
+        "comm all_reduce --bytes 1KiB,2KiB --trials 3 --spacing 0.2s --max-seconds 0.3s --target-precision 0";
     let mut live = place.start(&format!("{arguments} --limits false --output-dir out"));
     live.await_lines(&place.path("out/cases.jsonl"), 3);
     live.child.kill().unwrap();
     assert_eq!(live.child.wait().unwrap().signal(), Some(libc::SIGKILL));
     drop(live);
-    assert!(place.cases("out").iter().any(|line| line["launches"] != 3), "it was killed in the middle");
+    assert!(place.cases("out").iter().any(|line| line["trials"] != 3), "it was killed in the middle");
     place.run("run --resume out").exits(0);
     for line in place.cases("out") {
-        assert_eq!((line["status"].as_str(), line["launches"].as_u64()), (Some("ok"), Some(3)), "{line}");
+        assert_eq!((line["status"].as_str(), line["trials"].as_u64()), (Some("ok"), Some(3)), "{line}");
     }
     place.run("report out").exits(0);
 }

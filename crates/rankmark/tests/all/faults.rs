@@ -52,6 +52,36 @@ fn failures(operations: &[&str], fault: &str) -> Vec<(String, String)> {
 }
 
 #[test]
+fn a_rank_without_memory_ends_at_once() {
+    use std::os::unix::process::CommandExt;
+    // From no room for a backtrace to some.
+    for room in [110 << 20, 125 << 20, 140 << 20, 150 << 20] {
+        let place = Place::new();
+        let arguments = "train --model gpt2-mini --batch 64 --ranks 2 --steps 1 --timeout 60s --output-dir out";
+        let mut starting = place.command(arguments);
+        starting.command.env("RUST_BACKTRACE", "1");
+        // SAFETY: a system call between fork and exec, on a value of its own.
+        unsafe {
+            starting.command.pre_exec(move || {
+                let limit = libc::rlimit { rlim_cur: room, rlim_max: room };
+                if libc::setrlimit(libc::RLIMIT_AS, &limit) < 0 {
+                    return Err(std::io::Error::last_os_error());
+                }
+                Ok(())
+            })
+        };
+        let ended = starting.run();
+        assert!(ended.took < Duration::from_secs(30), "{room}: {:?}", ended.took);
+        let cases = place.cases("out");
+        // Where the first allocation is refused the rank says so itself, and the case is skipped.
+        let [ok, failed, skipped, not_run] = statuses(&cases);
+        assert_eq!((ok, failed + skipped, not_run), (0, 1, 0), "{room}: {ended:?}");
+        let why = reason(&cases[0]);
+        assert!(why.contains("memory") && !why.contains("no answer"), "{room}: {why}");
+    }
+}
+
+#[test]
 fn a_rank_killed_in_any_operation() {
     for (op, reason) in failures(&OPERATIONS, "kill:rank=1,at=5") {
         assert!(reason.starts_with("rank 1 (pid "), "{op}: {reason}");

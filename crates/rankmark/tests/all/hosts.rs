@@ -248,8 +248,8 @@ fn a_slow_link_shows_at_its_host() {
     assert!((1..4).all(|rank| rank == slowest || medians[rank] < 0.5 * medians[slowest]), "{medians:?}");
     // And each way by itself is told in words.
     let place = Place::new();
-    let ways =
-        "comm ping_pong --backend mpi --peer 1,2,3 --bytes 256KiB --iters 6 --warmup 1 --limits false --output-dir r";
+    let ways = "comm ping_pong --backend mpi --peer 1,2,3 --bytes 256KiB --iters 6 --warmup 1 --trials 6 --spacing 0s \
+         --limits false --output-dir r";
     let ended = hosts.command(&place, &[1, 1, 1, 1], ways).run().exits(0);
     let said = format!("{} {}", ended.out, ended.err).split_whitespace().collect::<Vec<_>>().join(" ");
     let slow = placed(&place).iter().position(|host| host == "h1").unwrap();
@@ -326,7 +326,7 @@ fn the_script_of_torchrun_runs_on_two_hosts() {
     let Some(hosts) = Hosts::new(test, 2) else { return };
     let (place, python) = (Place::new(), torchrun.with_file_name("python"));
     let plan = format!(
-        "experiment: two\ndefaults: {{bytes: 64KiB, iters: 6, warmup: 1, limits: false, ranks: 2}}\ncases:\n  \
+        "experiment: two\ndefaults: {{bytes: 64KiB, iters: 6, warmup: 1, trials: 1, limits: false, ranks: 2}}\ncases:\n  \
          - {{benchmark: collective, op: all_reduce, backend: gloo, python: {}}}\n  \
          - {{benchmark: collective, op: all_reduce, backend: shm}}\n",
         python.display()

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: a quick end, a valid record, and a resume that finishes it.
+//! Ctrl-C, SIGTERM and SIGHUP: a quick end, a valid record, and a resume that finishes it.
 
 use std::fs::File;
 use std::io::Read;
@@ -26,7 +26,11 @@ cases:
 ";
 
 fn name(signal: i32) -> &'static str {
-    if signal == libc::SIGINT { "SIGINT" } else { "SIGTERM" }
+    match signal {
+        libc::SIGINT => "SIGINT",
+        libc::SIGHUP => "SIGHUP",
+        _ => "SIGTERM",
+    }
 }
 
 /// The record is whole, says what did not run and why, and can be finished. Tells how many cases did not run.
@@ -40,7 +44,7 @@ fn check(place: &Place, out: &str, signal: i32, ended: Ended) -> usize {
         assert_eq!(reason(line), format!("interrupted by {}", name(signal)), "{told}");
         assert!(line.get("time_s").is_none(), "{line}");
     }
-    ended.exits(if not_run > 0 { 1 } else { 0 });
+    ended.exits(if not_run > 0 { 128 + signal } else { 0 });
     place.run(&format!("report {out}")).exits(0);
     place.run(&format!("run --resume {out} --quiet")).exits(0);
     assert!(place.read(&format!("{out}/cases.jsonl")).starts_with(&before), "what was there stays");
@@ -62,7 +66,7 @@ fn interrupt(place: &Place, out: &str, signal: i32, cases: usize, pause: Duratio
     assert!(since.elapsed() < QUICKLY, "{:?} after {}", since.elapsed(), name(signal));
     if !place.path(out).join("run.json").exists() {
         // Before there was a record: as any program ends.
-        assert!(ended.status.signal() == Some(signal) || ended.status.code() == Some(1), "{ended:?}");
+        assert!(ended.status.signal() == Some(signal) || ended.status.code() == Some(128 + signal), "{ended:?}");
         return 0;
     }
     check(place, out, signal, ended)
@@ -80,7 +84,7 @@ fn at_random_moments() {
     let mut random = StdRng::seed_from_u64(5);
     let mut cut_short = 0;
     for number in 0..count {
-        let signal = if number % 2 == 0 { libc::SIGINT } else { libc::SIGTERM };
+        let signal = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP][number % 3];
         let (cases, pause) = (random.random_range(0..10), random.random_range(Duration::ZERO..took / 10));
         cut_short += usize::from(interrupt(&place, &format!("out{number}"), signal, cases, pause) > 0);
     }
@@ -96,10 +100,34 @@ fn in_the_middle_of_a_long_case() {
     std::thread::sleep(Duration::from_millis(300));
     live.signal(libc::SIGINT);
     let since = Instant::now();
-    let ended = live.wait().exits(1);
+    let ended = live.wait().exits(130);
     assert!(since.elapsed() < QUICKLY, "{:?}", since.elapsed());
     assert_eq!(statuses(&json_lines(&ended.out)), [0, 0, 0, 10]);
     assert!(ended.err.contains("10 not_run") && ended.err.contains("--resume out"), "{}", ended.err);
+    let listed = ended.err.lines().filter(|line| line.contains("interrupted by SIGINT")).count();
+    assert_eq!(listed, 10, "each case once: {}", ended.err);
+    assert!(!ended.err.contains("case 1/10"), "{}", ended.err);
+}
+
+#[test]
+fn a_hang_up_that_is_ignored_stays_ignored() {
+    let place = Place::new();
+    let mut starting =
+        place.command("comm all_reduce --bytes 1KiB,2KiB --max-seconds 1s --target-precision 0 --output-dir out");
+    use std::os::unix::process::CommandExt;
+    // As nohup does.
+    // SAFETY: a system call between fork and exec.
+    unsafe {
+        starting.command.pre_exec(|| {
+            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+            Ok(())
+        })
+    };
+    let live = starting.start();
+    live.await_lines(&place.path("out/cases.jsonl"), 1);
+    live.signal(libc::SIGHUP);
+    live.wait().exits(0);
+    assert_eq!(statuses(&place.cases("out")), [2, 0, 0, 0]);
 }
 
 #[test]
@@ -109,23 +137,24 @@ fn a_simulated_run_is_interrupted_too() {
     let live = place.start(&format!("{arguments} --iters 5000 --seed 1,2,3,4,5,6,7,8 --ranks 2 --output-dir out"));
     live.await_lines(&place.path("out/cases.jsonl"), 1);
     live.signal(libc::SIGINT);
-    live.wait_for(QUICKLY).exits(1);
+    live.wait_for(QUICKLY).exits(130);
     let [ok, failed, skipped, not_run] = statuses(&place.cases("out"));
     assert_eq!((ok + not_run, failed, skipped), (16, 0, 0));
     assert!(not_run > 0);
 }
 
 #[test]
-fn between_launches() {
+fn between_trials() {
     let place = Place::new();
-    let arguments = "comm all_reduce --bytes 1KiB,2KiB --launches 4 --max-seconds 0.3s --target-precision 0";
+    let arguments =
+        "comm all_reduce --bytes 1KiB,2KiB --trials 4 --spacing 0.5s --max-seconds 0.3s --target-precision 0";
     let live = place.start(&format!("{arguments} --limits false --output-dir out"));
     live.await_lines(&place.path("out/cases.jsonl"), 3);
     live.signal(libc::SIGINT);
-    let ended = live.wait_for(QUICKLY).exits(1);
-    assert!(ended.out.contains("between launches") && ended.out.contains("--resume out"), "{}", ended.out);
+    let ended = live.wait_for(QUICKLY).exits(130);
+    assert!(ended.out.contains("between trials") && ended.out.contains("--resume out"), "{}", ended.out);
     place.run("run --resume out").exits(0);
-    assert!(place.cases("out").iter().all(|line| line["launches"] == 4 && line["status"] == "ok"));
+    assert!(place.cases("out").iter().all(|line| line["trials"] == 4 && line["status"] == "ok"));
 }
 
 /// A pipe that holds a page: reading end, writing end.
@@ -153,7 +182,6 @@ fn a_second_signal_ends_at_once() {
     let written = || place.read("out/cases.jsonl").len();
     assert!(wait_until(Duration::from_secs(60), || place.path("out/cases.jsonl").exists() && written() > 4096));
     std::thread::sleep(Duration::from_millis(200));
-    assert_eq!(live.ranks().len(), 2, "its world lives");
     live.signal(libc::SIGINT);
     std::thread::sleep(Duration::from_millis(500));
     assert!(!live.has_ended(), "the first lets it end in order, which it cannot");
@@ -179,6 +207,6 @@ fn a_terminal_signals_the_whole_group() {
     live.await_ranks(2);
     // SAFETY: a plain call; the group was made for this child, which has not been waited for.
     assert_eq!(unsafe { libc::kill(-(live.pid() as libc::pid_t), libc::SIGINT) }, 0);
-    let ended = live.wait_for(QUICKLY).exits(1);
+    let ended = live.wait_for(QUICKLY).exits(130);
     assert_eq!(statuses(&place.cases("out")), [0, 0, 0, 10], "{}", ended.out);
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::place::{Place, reason, statuses};
 use crate::skip;
 
-const PLAN: &str = "experiment: tiny\ndefaults: {bytes: 1KiB, iters: 6, warmup: 1, limits: false}\ncases:\n  \
+const PLAN: &str = "experiment: tiny\ndefaults: {bytes: 1KiB, iters: 6, warmup: 1, trials: 1, limits: false}\ncases:\n  \
     - {benchmark: collective, op: all_reduce, ranks: [1, 2]}\n  - {benchmark: collective, op: all_gather, ranks: 2}\n";
 
 /// The names of a plan that a shell, a directive or YAML could take for something else.

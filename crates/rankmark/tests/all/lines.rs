@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::place::{Place, json_lines};
 
 /// Every key that a line may have, in order; true: every ok line of an all_reduce has it.
-const KEYS: [(&str, bool); 29] = [
+const KEYS: [(&str, bool); 35] = [
     ("schema", true),
     ("id", true),
     ("benchmark", true),
@@ -22,12 +22,17 @@ const KEYS: [(&str, bool); 29] = [
     ("bytes_requested", true),
     ("samples", true),
     ("calls_per_sample", true),
-    ("launches", true),
+    ("trials", true),
+    ("span_s", true),
+    ("worlds", true),
     ("time_s", true),
     ("per_rank_median_s", true),
+    ("trial_median_s", true),
+    ("trial_round", true),
+    // Below 64 KiB over all ranks there is no limit to speak of.
+    ("limit", false),
     ("algbw_gbs", true),
     ("busbw_gbs", true),
-    // Below 64 KiB over all ranks there is no limit to speak of.
     ("limit_share", false),
     ("slow_rank", false),
     ("slow_rank_wait_s", false),
@@ -36,6 +41,7 @@ const KEYS: [(&str, bool); 29] = [
     ("gates_missed", false),
     ("caveats", true),
     ("simulated", true),
+    ("crc32", true),
 ];
 
 const PARAMETERS: [&str; 11] =
@@ -55,15 +61,13 @@ fn check_keys(line: &Value) {
     assert!(places.is_sorted(), "{found:?}");
     assert_eq!(keys(&line["parameters"])[..11], PARAMETERS);
     assert_eq!(keys(&line["parameters"])[11..], ["seed"]);
-    assert_eq!(keys(&line["time_s"]), ["median", "ci95", "p05", "p50", "p95", "p99", "min", "max"]);
+    assert_eq!(keys(&line["time_s"]), ["median", "mean", "p05", "p50", "p95", "p99", "min", "max"]);
 }
 
 fn check_numbers(line: &Value) {
     let number = |key: &str| line["time_s"][key].as_f64().unwrap();
     let order = ["min", "p05", "p50", "p95", "p99", "max"].map(number);
     assert!(order.is_sorted() && order[0] > 0.0, "{line}");
-    let interval = [0, 1].map(|end| line["time_s"]["ci95"][end].as_f64().unwrap());
-    assert!(interval[0] <= number("median") && number("median") <= interval[1], "{line}");
     let (ranks, bytes) = (line["ranks"].as_f64().unwrap(), line["bytes"].as_f64().unwrap());
     let algbw = bytes / number("median") / 1e9;
     let factor = 2.0 * (ranks - 1.0) / ranks;
@@ -88,8 +92,13 @@ fn case_lines_are_as_designed() {
         check_keys(line);
         check_numbers(line);
     }
-    assert!(lines.iter().filter(|line| line["bytes"] == 1 << 20).all(|line| line["limit_share"].is_f64()));
-    assert_eq!(ended.out, place.read("out/cases.jsonl"), "the same lines as in the record");
+    assert!(lines.iter().filter(|line| line["bytes"] == 1 << 20).all(|line| line["limit"]["share"].is_f64()));
+    let sorted = |text: &str| {
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(sorted(&ended.out), sorted(&place.read("out/cases.jsonl")), "the same lines as in the record");
     // The text is where it does not disturb.
     assert!(ended.err.contains("all_reduce") && ended.err.contains("report   out/report.md"), "{}", ended.err);
 }
@@ -112,14 +121,58 @@ fn the_identity_of_a_case_depends_on_what_it_is_only() {
 }
 
 #[test]
-fn launches_in_random_order_end_in_tables() {
+fn cases_in_random_order_end_in_tables() {
     let place = Place::new();
-    let arguments = "comm all_reduce,all_gather --backend shm --buffers registered,private --bytes 1KiB,2KiB --launches 3 \
-                     --iters 6 --warmup 1 --limits false --output-dir r";
+    let arguments = "comm all_reduce,all_gather --backend shm --buffers registered,private --bytes 1KiB,2KiB --trials 3 \
+                     --spacing 0s --iters 6 --warmup 1 --limits false --output-dir r";
     let said = place.run(arguments).exits(0).out;
     let lines: Vec<&str> = said.lines().collect();
     let headings = lines.iter().filter(|line| line.starts_with("collective ")).count();
     let rows = lines.iter().filter(|line| line.trim_start().starts_with(['1', '2']) && line.contains("f32")).count();
     assert_eq!((headings, rows), (4, 8), "{said}");
-    assert!(lines.contains(&"launch 2 of 3") && lines.contains(&"launch 3 of 3"), "{said}");
+    assert!(lines.iter().all(|line| !line.contains("f32") || line.contains("short span")), "{said}");
+}
+
+#[test]
+fn six_trials_have_an_interval_and_say_of_what() {
+    let place = Place::new();
+    let arguments = "comm all_reduce --bytes 1KiB --trials 6 --spacing 0s --max-seconds 0.1s --json --output-dir r";
+    let ended = place.run(arguments).exits(0);
+    let line = &json_lines(&ended.out)[0];
+    let ends = [0, 1].map(|end| line["time_s"]["ci95"][end].as_f64().unwrap());
+    let median = line["time_s"]["median"].as_f64().unwrap();
+    assert!(ends[0] <= median && median <= ends[1], "{line}");
+    assert_eq!((line["trials"].as_u64(), line["trial_median_s"].as_array().map(Vec::len)), (Some(6), Some(6)));
+    assert!(ended.err.contains("that a case's trials span"), "{}", ended.err);
+    let file: Value = serde_json::from_str(&place.read("r/run.json")).unwrap();
+    assert_eq!((file["rounds"]["made"].as_u64(), file["rounds"]["seed"].is_u64()), (Some(6), true));
+}
+
+#[test]
+fn trials_are_spread_over_the_run() {
+    let place = Place::new();
+    place.run("comm all_reduce --bytes 1KiB --trials 3 --max-seconds 0.1s --output-dir r").exits(0);
+    let begun: Vec<f64> =
+        json_lines(&place.read("r/samples.jsonl")).iter().map(|s| s["begun_s"].as_f64().unwrap()).collect();
+    assert!(begun.windows(2).all(|pair| pair[1] - pair[0] >= 1.5), "{begun:?}");
+}
+
+#[test]
+fn a_quick_look_says_what_it_is() {
+    let place = Place::new();
+    let ended = place.run("comm all_reduce --bytes 1KiB --max-seconds 0.1s --quick --output-dir r").exits(0);
+    let line = &place.cases("r")[0];
+    assert_eq!((line["trials"].as_u64(), line["time_s"].get("ci95")), (Some(3), None));
+    assert!(ended.out.contains("a quick look without intervals") && ended.out.contains("quick look"), "{}", ended.out);
+}
+
+#[test]
+fn a_budget_ends_the_run_with_what_it_has() {
+    let place = Place::new();
+    let arguments = "comm all_reduce --bytes 1KiB,2KiB --trials 20 --max-seconds 0.2s --budget 3s --output-dir r";
+    place.run(arguments).exits(0);
+    for line in place.cases("r") {
+        assert!(line["trials"].as_u64().is_some_and(|trials| (1..=3).contains(&trials)), "{line}");
+        assert!(line["caveats"].as_array().unwrap().iter().any(|caveat| caveat == "short_span"), "{line}");
+    }
 }

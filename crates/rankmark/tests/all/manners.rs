@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::place::Place;
 use crate::skip;
 
-const SHORT: &str = "comm all_reduce --bytes 1KiB,64KiB --max-seconds 0.02s --output-dir out";
+const SHORT: &str = "comm all_reduce --bytes 1KiB,64KiB --trials 1 --max-seconds 0.02s --output-dir out";
 const ESCAPE: char = '\u{1b}';
 
 #[test]
@@ -103,13 +103,26 @@ fn a_reader_that_leaves_is_no_error() {
         let (line, err, _) = one_line(&Place::new(), arguments);
         assert!(!line.is_empty() && err.is_empty(), "{arguments}: {err}");
     }
-    for arguments in [SHORT.to_owned(), format!("{SHORT} --json")] {
-        let place = Place::new();
-        let (line, err, code) = one_line(&place, &arguments);
-        assert!(!line.is_empty() && !err.contains("panicked") && !err.contains("error"), "{err}");
-        // What was to be measured is measured all the same: the record is what counts.
-        assert_eq!((code, place.cases("out").len()), (Some(0), 2));
-    }
+    let place = Place::new();
+    let (line, err, code) = one_line(&place, SHORT);
+    assert!(!line.is_empty() && !err.contains("panicked") && !err.contains("error"), "{err}");
+    assert_eq!((code, place.cases("out").len()), (Some(0), 2));
+}
+
+#[test]
+fn json_that_is_not_read_to_its_end_is_an_error() {
+    let place = Place::new();
+    let mut starting = place.command(&format!("{SHORT} --json"));
+    starting.command.stdout(Stdio::piped());
+    let mut live = starting.start();
+    drop(live.child.stdout.take());
+    let ended = live.wait_for(Duration::from_secs(60));
+    let (err, code) = (ended.err, ended.status.code());
+    assert!(err.contains("error: standard output cannot be written"), "{err}");
+    assert!(err.contains("cause: Broken pipe") && err.contains("the record in out is whole"), "{err}");
+    // What was to be measured is measured all the same: the record is what counts.
+    assert_eq!((code, place.cases("out").len()), (Some(2), 2));
+    place.run("report out").exits(0);
 }
 
 #[test]
@@ -119,6 +132,33 @@ fn standard_output_that_is_full_is_an_error() {
     starting.command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
     let ended = starting.run().exits(2);
     assert!(ended.err.contains("standard output cannot be written"), "{}", ended.err);
+    let mut starting = place.command(&format!("{SHORT} --json"));
+    starting.command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+    let ended = starting.run().exits(2);
+    assert!(ended.err.contains("standard output cannot be written\ncause: No space left on device"), "{}", ended.err);
+    assert_eq!(crate::place::statuses(&place.cases("out")), [2, 0, 0, 0]);
+}
+
+#[test]
+fn words_far_from_all_others_get_no_suggestion() {
+    let place = Place::new();
+    let tip = |arguments: &str| {
+        let err = place.run(arguments).exits(2).err;
+        err.lines().filter(|line| line.contains("tip:") || line.contains("did you mean")).collect::<String>()
+    };
+    for far in ["comparison", "comm all_reduce --frobnicate", "compare", "xyz", "comm all_reduce --backend x"] {
+        assert_eq!(tip(far), "", "{far}");
+    }
+    for (slip, meant) in [
+        ("benchmak", "'benchmark'"),
+        ("comm all_reduce --rnaks 2", "'--ranks'"),
+        ("comm all_reduce --output out", "'--output-dir'"),
+        ("gen-config sook", "'soak'"),
+        ("comm alreduce", "`all_reduce`"),
+    ] {
+        let tip = tip(slip);
+        assert!(tip.contains(meant) && !tip.contains("some similar"), "{slip}: {tip}");
+    }
 }
 
 #[test]

@@ -60,7 +60,8 @@ impl Place {
         names
     }
 
-    /// The program with these arguments (separated by spaces), not yet started.
+    /// The program with these arguments (separated by spaces), not yet started. Cases make one trial unless the arguments
+    /// say otherwise: six of them span eight seconds.
     pub(crate) fn command(&self, arguments: &str) -> Starting<'_> {
         self.starting(Command::new(env!("CARGO_BIN_EXE_rankmark")), arguments)
     }
@@ -81,7 +82,11 @@ impl Place {
     fn starting(&self, mut command: Command, arguments: &str) -> Starting<'_> {
         let number = STARTS.fetch_add(1, Ordering::Relaxed);
         let marker = format!("{}-{number}", std::process::id());
-        command.args(arguments.split_whitespace()).current_dir(self.0.path()).stdin(Stdio::null());
+        command
+            .args(arguments.split_whitespace())
+            .args(one_trial(arguments))
+            .current_dir(self.0.path())
+            .stdin(Stdio::null());
         command.env(MARKER, &marker).env("TMPDIR", self.temporary());
         for name in UNSET {
             command.env_remove(name);
@@ -100,7 +105,8 @@ impl Place {
         self.start(arguments).wait()
     }
 
-    /// The latest line of each case of a record, in the order in which cases first appear.
+    /// The latest line of each case of a record, in the order of its plan: they are visited in random order. Those of
+    /// searches follow.
     pub(crate) fn cases(&self, record: &str) -> Vec<Value> {
         let mut lines: Vec<Value> = Vec::new();
         for line in json_lines(&self.read(&format!("{record}/cases.jsonl"))) {
@@ -109,6 +115,11 @@ impl Place {
                 None => lines.push(line),
             }
         }
+        let file = std::fs::read_to_string(self.path(&format!("{record}/run.json"))).unwrap_or_default();
+        let file: Value = serde_json::from_str(&file).unwrap_or_default();
+        let plan: Vec<&Value> =
+            file["plan"]["cases"].as_array().into_iter().flatten().map(|case| &case["id"]).collect();
+        lines.sort_by_key(|line| plan.iter().position(|id| **id == line["id"]).unwrap_or(usize::MAX));
         lines
     }
 
@@ -261,4 +272,13 @@ impl Ended {
         words.iter().for_each(|word| assert!(ended.err.contains(word), "`{word}` is missing in: {}", ended.err));
         ended
     }
+}
+
+/// What makes a measuring command make one trial of each case, where its arguments do not say how many.
+fn one_trial(arguments: &str) -> &'static [&'static str] {
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let measures = words.iter().any(|word| ["run", "comm", "train"].contains(word)) && words[0] != "help";
+    let says = ["--trials", "--launches", "--quick", "--resume", "trials=", "--help"];
+    let given = words.iter().any(|word| says.iter().any(|name| word.starts_with(name)));
+    if measures && !given { &["--trials", "1"] } else { &[] }
 }

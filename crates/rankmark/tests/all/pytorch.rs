@@ -193,7 +193,7 @@ fn validate_says_what_a_plan_lacks() {
     let place = Place::new();
     let case = "{benchmark: collective, op: all_reduce, bytes: 4KiB, runtime: pytorch, python: ./no-python}";
     place.write("plan.yaml", format!("experiment: e\ncases:\n  - {case}\n"));
-    let told = place.run("validate --quick --json --plan plan.yaml").exits(1);
+    let told = place.run("validate --quick --json --plan plan.yaml --trust-plan").exits(1);
     let told: serde_json::Value = serde_json::from_str(&told.out).unwrap();
     let why = told["plan"]["skipped"][0]["reason"].as_str().unwrap_or_default();
     assert!(why.contains("`pytorch/gloo` is not ready: ./no-python is no program that can be run"), "{told:#}");
@@ -394,4 +394,42 @@ fn compiling_is_done_or_said_to_be_impossible() {
     let cases = place.cases("r");
     assert_eq!(statuses(&cases), [0, 0, 1, 0], "{cases:#?}");
     assert!(reason(&cases[0]).contains("cannot compile here"), "{}", reason(&cases[0]));
+}
+
+/// As much of torch as `validate` and a run ask for before ranks start. No rank can work with it.
+const FAKE_TORCH: &str = "import sys, types
+with open('safe', 'a') as file:
+    file.write(f'{getattr(sys.flags, \"safe_path\", True)} ')
+__version__ = '9.9.9'
+version = types.SimpleNamespace(cuda=None, hip=None)
+cuda = types.SimpleNamespace(is_available=lambda: False)
+distributed = types.SimpleNamespace(is_available=lambda: True, is_gloo_available=lambda: True)
+";
+
+#[test]
+fn modules_of_the_working_folder_are_not_imported() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        return skip::skip("modules of the working folder", "no python3");
+    }
+    let place = Place::new();
+    let planted = ["json", "torch", "socket", "struct", "hmac", "traceback"];
+    for name in planted {
+        place.write(&format!("{name}.py"), format!("open('imported-{name}', 'w').close()\n"));
+    }
+    std::fs::create_dir_all(place.path("packages/torch")).unwrap();
+    place.write("packages/torch/__init__.py", FAKE_TORCH);
+    let mut starting = place.command(&format!("comm all_reduce --runtime pytorch --ranks 2 --bytes 1KiB {FIXED}"));
+    starting.command.env("PYTHONPATH", place.path("packages"));
+    let ended = starting.run();
+    let names = place.names();
+    assert!(names.iter().all(|name| !name.starts_with("imported-")), "{names:?} {ended:?}");
+    // The ranks' Python came as far as torch, the one of the packages.
+    assert!(reason(&place.cases("r")[0]).contains("has no PyTorch: "), "{:?}", place.cases("r"));
+    ended.exits(2);
+    // Once in the look at it before the run, and once in each rank; from Python 3.11 on ranks start as by `-P`.
+    assert_eq!(place.read("safe").matches("True").count(), 2, "{}", place.read("safe"));
+    let mut starting = place.command("validate --quick --python python3");
+    starting.command.env("PYTHONPATH", place.path("packages"));
+    drop(starting.run());
+    assert!(place.names().iter().all(|name| !name.starts_with("imported-")), "{:?}", place.names());
 }

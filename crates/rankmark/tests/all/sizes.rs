@@ -11,6 +11,17 @@ fn lines(arguments: &str, code: i32) -> Vec<Value> {
 }
 
 #[test]
+fn sizes_have_every_prefix_and_environments_a_value() {
+    let place = Place::new();
+    let huge = place.run("comm all_reduce --ranks 2 --bytes 1PiB,2EB --output-dir out").exits(2);
+    assert_eq!(statuses(&place.cases("out")), [0, 0, 2, 0], "{}", huge.out);
+    assert!(reason(&place.cases("out")[0]).contains("not enough memory"), "{}", huge.out);
+    place.run("comm all_reduce --bytes 16EiB").refuses(&["`16EiB` is too large"]);
+    place.run("comm all_reduce --env NOEQUALS").refuses(&["`env` takes NAME=value, not `NOEQUALS`", "NCCL_DEBUG=INFO"]);
+    assert_eq!(place.names(), ["out"], "what is refused makes nothing");
+}
+
+#[test]
 fn sizes_without_a_whole_element_are_skipped() {
     // One by one: what remains of each is the same case.
     for requested in [0, 1, 3] {

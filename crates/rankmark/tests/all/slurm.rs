@@ -7,7 +7,7 @@ use crate::skip;
 
 const CLUSTER: &str = include_str!("slurm/cluster.sh");
 const PROGRAMS: [&str; 8] = ["slurmctld", "slurmd", "srun", "sbatch", "munged", "ip", "unshare", "mount"];
-const FIXED: &str = "--bytes 4KiB --iters 6 --warmup 1 --limits false";
+const FIXED: &str = "--bytes 4KiB --iters 6 --warmup 1 --trials 1 --limits false";
 
 /// A job that is cancelled while it measures. Its code is Slurm's.
 const CANCELLED: &str = "\
@@ -69,7 +69,7 @@ fn srun_starts_ranks() {
         return skip::skip("the program under srun", &why);
     }
     let place = Place::new();
-    place.write("plan.yaml", "experiment: tiny\ncases:\n  - {benchmark: collective, op: [all_reduce, all_gather], ranks: [2, 3], bytes: 1KiB, iters: 6, warmup: 1, limits: false}\n");
+    place.write("plan.yaml", "experiment: tiny\ncases:\n  - {benchmark: collective, op: [all_reduce, all_gather], ranks: [2, 3], bytes: 1KiB, iters: 6, warmup: 1, trials: 1, limits: false}\n");
     let script = format!(
         "srun --overcommit -n 4 \"$rankmark\" comm all_reduce --ranks 4 {FIXED} --output-dir four; echo four $?\n\
          srun --overcommit -n 2 \"$rankmark\" run plan.yaml --output-dir plan; echo plan $?\n\
@@ -152,9 +152,9 @@ fn sbatch_takes_the_file_of_gen_job() {
         return skip::skip("gen-job for a real Slurm", &why);
     }
     let place = Place::new();
-    let plan = "experiment: tiny\ncases:\n  - {benchmark: collective, op: all_reduce, ranks: [1, 2], bytes: 1KiB, iters: 6, \
+    let plan = "experiment: tiny\ncases:\n  - {benchmark: collective, op: all_reduce, ranks: [1, 2], bytes: 1KiB, iters: 6, trials: 1, \
                 warmup: 1, limits: false}\n  - {benchmark: collective, op: all_gather, ranks: 2, bytes: 1KiB, iters: 6, \
-                warmup: 1, limits: false, expect: 'busbw_gbs>=1000000'}\n";
+                trials: 1, warmup: 1, limits: false, expect: 'busbw_gbs>=1000000'}\n";
     place.write("a plan's.yaml", plan);
     let script = "set -e\n\
         \"$rankmark\" gen-job --for slurm \"a plan's.yaml\" --time 5 --partition all --output job.sh\n\

@@ -45,7 +45,8 @@ fn case_lines_are_as_designed() {
     assert!(ended.err.contains("efficiency") && ended.err.contains("samples/s"), "{}", ended.err);
     let report = place.read("out/report.md");
     assert!(report.contains("weak-scaling efficiency") && report.contains("exposed communication"), "{report}");
-    assert!(place.path("out/charts/training-efficiency.svg").exists());
+    assert!(place.path("out/charts/training-efficiency-weak.svg").exists());
+    assert!(place.path("out/charts/training-throughput-weak.svg").exists());
 }
 
 #[test]

@@ -21,13 +21,13 @@ fn compiler(what: &str) -> Option<&'static str> {
 }
 
 /// What the tests put where `validate` looks.
-struct Bench {
-    place: Place,
+pub(crate) struct Bench {
+    pub(crate) place: Place,
     compiler: &'static str,
 }
 
 impl Bench {
-    fn new(what: &str) -> Option<Self> {
+    pub(crate) fn new(what: &str) -> Option<Self> {
         let compiler = compiler(what)?;
         let place = Place::new();
         for folder in ["lib", "bin"] {
@@ -36,7 +36,7 @@ impl Bench {
         Some(Self { place, compiler })
     }
 
-    fn library(&self, name: &str, source: &str) -> PathBuf {
+    pub(crate) fn library(&self, name: &str, source: &str) -> PathBuf {
         self.place.write("source.c", source);
         let library = self.place.path("lib").join(name);
         let source = self.place.path("source.c");

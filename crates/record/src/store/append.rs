@@ -4,8 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::checksum;
 use super::lock::Lock;
 use super::{CASES_FILE, CaseSamples, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER};
+use crate::file::{self, Folder};
 use crate::{CaseLine, RunFile, to_json};
 
 /// A live record. Holds the directory's lock until dropped.
@@ -25,6 +27,10 @@ impl Store {
     /// # Errors
     /// When the directory holds a record already, is in use by a live run, or cannot be written.
     pub fn create(directory: &Path, run: &RunFile) -> Result<Self, StoreError> {
+        Self::begin(directory, run).map_err(StoreError::at_start)
+    }
+
+    fn begin(directory: &Path, run: &RunFile) -> Result<Self, StoreError> {
         std::fs::create_dir_all(directory).map_err(|error| StoreError::io("cannot create", directory, &error))?;
         let mut notes = Vec::new();
         let lock = Lock::take(directory, &mut notes)?;
@@ -63,20 +69,12 @@ impl Store {
     /// When it cannot be written; the one before stays.
     pub fn write_run(&self, run: &RunFile) -> Result<(), StoreError> {
         let path = self.directory.join(RUN_FILE);
-        let temporary = self.directory.join("run.json.new");
         let written = serde_json::to_vec_pretty(run).map_err(io::Error::other).and_then(|mut text| {
             text.push(b'\n');
-            let mut file = File::create(&temporary)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, &path)?;
+            file::replace(&self.directory, Path::new(RUN_FILE), "run.json.new", &text)?;
             File::open(&self.directory)?.sync_all()
         });
-        written.map_err(|error| {
-            // Nothing more can be done about a temporary file that cannot be removed; it is overwritten next time.
-            let _ = std::fs::remove_file(&temporary);
-            StoreError::io("cannot write", &path, &error)
-        })
+        written.map_err(|error| StoreError::io("cannot write", &path, &error))
     }
 
     /// Writes a file of the folder `trace`. `name` is a file's name and no path.
@@ -90,15 +88,17 @@ impl Store {
     ) -> Result<(), StoreError> {
         let folder = self.directory.join(TRACE_FOLDER);
         let path = folder.join(name);
-        let written = std::fs::create_dir_all(&folder).and_then(|()| {
-            let mut file = io::BufWriter::new(File::create(&path)?);
+        let written = Folder::make(&folder).and_then(|held| {
+            let mut options = OpenOptions::new();
+            let file = file::open_inside_by(&held.path(name), options.write(true).create(true).truncate(true))?;
+            let mut file = io::BufWriter::new(file);
             write(&mut file)?;
             file.flush()
         });
         written.map_err(|error| StoreError::io("cannot write", &path, &error))
     }
 
-    /// Appends a case, and its samples first, one entry a launch. It is on disk when this returns.
+    /// Appends a case, and its samples first, one entry a trial. It is on disk when this returns.
     ///
     /// # Errors
     /// When it cannot be written (a full disk): both files are then as before. Also when the line would not read back
@@ -106,8 +106,10 @@ impl Store {
     pub fn append(&mut self, line: &CaseLine, samples: &[CaseSamples]) -> Result<(), StoreError> {
         let text = readable(line)?;
         let mut block = Vec::new();
-        for launch in samples {
-            serde_json::to_writer(&mut block, launch).map_err(|error| unwritable(&line.id, error.to_string()))?;
+        for trial in samples {
+            let begin = block.len();
+            serde_json::to_writer(&mut block, trial).map_err(|error| unwritable(&line.id, error.to_string()))?;
+            checksum::seal(&mut block, begin);
             block.push(b'\n');
         }
         let before = self.samples.length;
@@ -119,15 +121,27 @@ impl Store {
     }
 }
 
+/// The text of a case line as `cases.jsonl` has it, with its checksum.
+///
+/// # Errors
+/// When the line cannot be JSON.
+pub fn line_text(line: &CaseLine) -> serde_json::Result<String> {
+    let mut text = to_json(line)?.into_bytes();
+    checksum::seal(&mut text, 0);
+    String::from_utf8(text).map_err(serde::ser::Error::custom)
+}
+
 /// The line's text, if it reads back as the same line.
 fn readable(line: &CaseLine) -> Result<Vec<u8>, StoreError> {
-    let mut text = to_json(line).map_err(|error| unwritable(&line.id, error.to_string()))?;
+    let text = to_json(line).map_err(|error| unwritable(&line.id, error.to_string()))?;
     let back = serde_json::from_str::<CaseLine>(&text).map_err(|error| unwritable(&line.id, error.to_string()))?;
     if back != *line || line.metrics.values().any(serde_json::Value::is_null) {
         return Err(unwritable(&line.id, "it holds a number that JSON lacks (NaN or infinity)".to_owned()));
     }
-    text.push('\n');
-    Ok(text.into_bytes())
+    let mut text = text.into_bytes();
+    checksum::seal(&mut text, 0);
+    text.push(b'\n');
+    Ok(text)
 }
 
 fn unwritable(id: &str, cause: String) -> StoreError {
@@ -145,7 +159,8 @@ struct Lines {
 impl Lines {
     fn open(path: PathBuf) -> Result<Self, StoreError> {
         let failed = |error: &io::Error| StoreError::io("cannot write", &path, error);
-        let file = OpenOptions::new().append(true).create(true).open(&path).map_err(|error| failed(&error))?;
+        let opened = file::open_inside_by(&path, OpenOptions::new().append(true).create(true));
+        let file = opened.map_err(|error| failed(&error))?;
         let length = file.metadata().map_err(|error| failed(&error))?.len();
         Ok(Self { path, file, length })
     }

@@ -16,14 +16,14 @@ pub fn directory_name(started: jiff::Timestamp, experiment: &str) -> String {
 /// # Errors
 /// When it cannot be created.
 pub fn fresh_directory(root: &Path, started: jiff::Timestamp, experiment: &str) -> Result<PathBuf, StoreError> {
-    std::fs::create_dir_all(root).map_err(|error| StoreError::io("cannot create", root, &error))?;
+    std::fs::create_dir_all(root).map_err(|error| StoreError::io("cannot create", root, &error).at_start())?;
     let name = directory_name(started, experiment);
     let mut path = root.join(&name);
     for number in 2..10_000 {
         match std::fs::create_dir(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => path = root.join(format!("{name}-{number}")),
-            Err(error) => return Err(StoreError::io("cannot create", &path, &error)),
+            Err(error) => return Err(StoreError::io("cannot create", &path, &error).at_start()),
         }
     }
     Err(StoreError::new(format!("{} holds ten thousand runs of this second", root.display())))

@@ -13,6 +13,8 @@ pub struct StoreError {
     pub cause: Option<String>,
     /// What to do.
     pub hint: Option<String>,
+    /// What the system refused, where it did.
+    pub(super) refused: Option<io::ErrorKind>,
 }
 
 impl fmt::Display for StoreError {
@@ -32,7 +34,7 @@ impl std::error::Error for StoreError {}
 
 impl StoreError {
     pub(super) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), cause: None, hint: None }
+        Self { what: what.into(), cause: None, hint: None, refused: None }
     }
 
     pub(super) fn cause(mut self, cause: impl Into<String>) -> Self {
@@ -57,6 +59,9 @@ impl StoreError {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Some("choose another place with `--output-dir DIR`")
             }
+            io::ErrorKind::InvalidInput => {
+                Some("put a plain file in its place, or choose another place with `--output-dir DIR`")
+            }
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
                 Some("a file stands in the way; choose another place with `--output-dir DIR`")
             }
@@ -66,6 +71,19 @@ impl StoreError {
             what: format!("{what} {}", path.display()),
             cause: Some(error.to_string()),
             hint: hint.map(str::to_owned),
+            refused: Some(error.kind()),
         }
+    }
+
+    /// The same of a record that is to begin: nothing is there yet that `--resume` could go on with.
+    pub(super) fn at_start(self) -> Self {
+        let hint = match self.refused {
+            Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+                "free some space, or choose another place with `--output-dir DIR`"
+            }
+            Some(io::ErrorKind::FileTooLarge) => "raise the limit on file sizes (`ulimit -f`)",
+            _ => return self,
+        };
+        self.hint(hint)
     }
 }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
-use super::{StoreError, limits};
+use super::checksum::Checker;
+use super::{DamagedLine, StoreError, limits};
 use crate::{CaseLine, SCHEMA};
 
 /// One line as read.
@@ -40,6 +41,8 @@ pub struct CaseLines {
     pub whole_bytes: u64,
     /// Whether the last line is whole but for its line break.
     pub break_missing: bool,
+    /// Lines that are damaged, and so left out.
+    pub damaged: Vec<DamagedLine>,
     /// What the user should know.
     pub notes: Vec<String>,
 }
@@ -47,11 +50,12 @@ pub struct CaseLines {
 /// Reads case lines; a later line of a case stands for the earlier ones. `name` is for messages.
 ///
 /// # Errors
-/// A line that is not a case line, with its number; only a last line without a line break may be, since that is what a
-/// crash leaves: it is left out, with a note.
+/// A line whose checksum is right and which is no case line of this version, with its number. A damaged line is left out
+/// and named; so is, with a note, a last line without a line break, which is what a crash leaves.
 pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, StoreError> {
     let mut found = CaseLines::default();
     let mut places: HashMap<String, usize> = HashMap::new();
+    let mut checker = Checker::default();
     for number in 1.. {
         if number > limits::CASE_LINES || found.whole_bytes > limits::CASES {
             let (lines, mib) = (limits::CASE_LINES, limits::CASES >> 20);
@@ -62,23 +66,27 @@ pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, 
         let parsed = match line {
             None => break,
             Some(Line::TooLong) => return Err(corrupt(name, number, "the line is too long")),
-            Some(Line::Whole(bytes)) => {
+            Some(Line::Whole(mut bytes)) => {
                 found.whole_bytes += bytes.len() as u64 + 1;
-                case_line(&bytes).map_err(|cause| corrupt(name, number, &cause))?
+                match case_line(&mut bytes, &mut checker) {
+                    Ok(line) => line,
+                    Err(Fault::Other(cause)) => return Err(corrupt(name, number, &cause)),
+                    Err(Fault::Damaged(cause)) => {
+                        found.damaged.push(DamagedLine::new(name, number, &bytes, cause));
+                        continue;
+                    }
+                }
             }
-            Some(Line::Unfinished(bytes)) => match case_line(&bytes) {
-                Ok(line) => {
-                    found.whole_bytes += bytes.len() as u64;
-                    found.break_missing = true;
-                    line
-                }
-                Err(_) => {
-                    found
-                        .notes
-                        .push(format!("{name}: the last line was cut short and is left out ({} bytes)", bytes.len()));
+            Some(Line::Unfinished(mut bytes)) => {
+                let length = bytes.len() as u64;
+                let Ok(line) = case_line(&mut bytes, &mut checker) else {
+                    found.notes.push(format!("{name}: the last line was cut short and is left out ({length} bytes)"));
                     break;
-                }
-            },
+                };
+                found.whole_bytes += length;
+                found.break_missing = true;
+                line
+            }
         };
         match places.get(&parsed.id) {
             Some(place) => found.lines[*place] = parsed,
@@ -91,12 +99,30 @@ pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, 
     Ok(found)
 }
 
-fn case_line(bytes: &[u8]) -> Result<CaseLine, String> {
-    let line: CaseLine = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    match line.schema {
-        SCHEMA => Ok(line),
-        other => Err(format!("schema {other}; this program reads {SCHEMA}")),
+/// Why a line is no case line.
+enum Fault {
+    /// It is not what was written.
+    Damaged(String),
+    /// It is what somebody else wrote.
+    Other(String),
+}
+
+/// Checks and reads a line.
+fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<CaseLine, Fault> {
+    let sealed = checker.open(bytes).map_err(|why| Fault::Damaged(why.to_owned()))?;
+    // The version first: another version's form may differ in everything else.
+    #[derive(serde::Deserialize)]
+    struct Version {
+        schema: u32,
     }
+    match serde_json::from_slice::<Version>(bytes) {
+        Ok(Version { schema }) if schema != SCHEMA => {
+            return Err(Fault::Other(format!("schema {schema}; this program reads {SCHEMA}")));
+        }
+        _ => {}
+    }
+    let fault = if sealed { Fault::Other } else { Fault::Damaged };
+    serde_json::from_slice(bytes).map_err(|error| fault(error.to_string()))
 }
 
 /// The refusal of a line that nobody but a person can judge.

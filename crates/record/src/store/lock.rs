@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::{LOCK_FILE, StoreError};
+use crate::file::open_inside_by;
 
 /// Held while a run is live; dropping it removes the file.
 #[derive(Debug)]
@@ -24,13 +25,9 @@ impl Lock {
         let path = directory.join(LOCK_FILE);
         loop {
             let failed = |error: &io::Error| StoreError::io("cannot write", &path, error);
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)
-                .map_err(|error| failed(&error))?;
+            let mut options = OpenOptions::new();
+            options.read(true).write(true).create(true).truncate(false);
+            let mut file = open_inside_by(&path, &mut options).map_err(|error| failed(&error))?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(in_use(directory, &mut file)),

@@ -9,7 +9,9 @@ use terms::Status;
 
 use super::lines::{CaseLines, read_case_lines};
 use super::lock::Lock;
-use super::{CASES_FILE, RUN_FILE, SAMPLES_FILE, Store, StoreError, limits};
+use super::results::bare_run_file;
+use super::{CASES_FILE, DamagedLine, RUN_FILE, SAMPLES_FILE, Store, StoreError, limits};
+use crate::file::{open_inside, open_inside_by};
 use crate::{CaseLine, RunFile, SCHEMA};
 
 /// A record.
@@ -19,6 +21,8 @@ pub struct Run {
     pub file: RunFile,
     /// The latest line of each case: those of the plan in its order, then others in the order of the file.
     pub cases: Vec<CaseLine>,
+    /// Lines of `cases.jsonl` that are damaged, and so left out.
+    pub damaged: Vec<DamagedLine>,
     /// What the user should know: a last line that was cut short.
     pub notes: Vec<String>,
 }
@@ -32,6 +36,8 @@ pub struct Resumed {
     pub done: HashSet<String>,
     /// The latest line of each case, as in [`Run::cases`].
     pub cases: Vec<CaseLine>,
+    /// Lines of `cases.jsonl` that are damaged: left out, so that their cases run again.
+    pub damaged: Vec<DamagedLine>,
     /// What the user should know.
     pub notes: Vec<String>,
 }
@@ -41,15 +47,30 @@ pub struct Resumed {
 /// # Errors
 /// When there is no record, or it cannot be read.
 pub fn read_run(directory: &Path) -> Result<Run, StoreError> {
+    read_run_by(directory, run_file)
+}
+
+/// The same for whoever wants results only: of the plan's cases it has the identities, in their order.
+///
+/// # Errors
+/// As [`read_run`].
+pub fn read_results(directory: &Path) -> Result<Run, StoreError> {
+    read_run_by(directory, bare_run_file)
+}
+
+fn read_run_by(
+    directory: &Path,
+    run_file: impl FnOnce(&Path) -> Result<RunFile, StoreError>,
+) -> Result<Run, StoreError> {
     let file = run_file(directory)?;
     let found = case_lines(directory)?;
     let cases = in_plan_order(&file, found.lines);
-    Ok(Run { file, cases, notes: found.notes })
+    Ok(Run { file, cases, damaged: found.damaged, notes: found.notes })
 }
 
 impl Store {
-    /// Goes on with a record. A last line that a crash cut short is cut off, with a note; anything else that cannot be
-    /// read is refused, and nothing is changed.
+    /// Goes on with a record. A last line that a crash cut short is cut off, with a note; damaged lines stay and count for
+    /// nothing; anything else that cannot be read is refused, and nothing is changed.
     ///
     /// # Errors
     /// When there is no record, it cannot be read or written, or it is in use by a live run.
@@ -66,7 +87,7 @@ impl Store {
         let done = found.lines.iter().filter(|line| line.status == Status::Ok).map(|line| line.id.clone()).collect();
         let cases = in_plan_order(&file, found.lines);
         let store = Self::reopen(directory, lock, Vec::new())?;
-        Ok((store, Resumed { file, done, cases, notes }))
+        Ok((store, Resumed { file, done, cases, damaged: found.damaged, notes }))
     }
 }
 
@@ -93,9 +114,17 @@ pub fn read_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreError> {
 }
 
 fn run_file(directory: &Path) -> Result<RunFile, StoreError> {
+    run_file_by(directory, read_run_file)
+}
+
+/// `read_text` gets the file's text and its name.
+pub(super) fn run_file_by(
+    directory: &Path,
+    read_text: impl FnOnce(&[u8], &str) -> Result<RunFile, StoreError>,
+) -> Result<RunFile, StoreError> {
     let path = directory.join(RUN_FILE);
     let mut text = Vec::new();
-    let read = File::open(&path).and_then(|file| file.take(limits::RUN + 1).read_to_end(&mut text));
+    let read = open_inside(&path).and_then(|file| file.take(limits::RUN + 1).read_to_end(&mut text));
     read.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => StoreError::new(format!("{} holds no record", directory.display()))
             .cause(format!("there is no {RUN_FILE} in it")),
@@ -104,15 +133,19 @@ fn run_file(directory: &Path) -> Result<RunFile, StoreError> {
     if text.len() as u64 > limits::RUN {
         return Err(StoreError::new(format!("{} is larger than {} MiB", path.display(), limits::RUN >> 20)));
     }
-    read_run_file(&text, &path.display().to_string())
+    read_text(&text, &path.display().to_string())
 }
 
 fn case_lines(directory: &Path) -> Result<CaseLines, StoreError> {
     let path = directory.join(CASES_FILE);
-    match File::open(&path) {
+    match open_inside(&path) {
         Ok(file) => read_case_lines(BufReader::new(file), &path.display().to_string()),
-        // A crash between the run file and the first case, on a file system that reorders them.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(CaseLines::default()),
+        // A run makes it before the run file: it was there.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(StoreError::new(format!("the record {} lacks its {CASES_FILE}", directory.display()))
+                .cause(format!("there is a {RUN_FILE} in it and no {CASES_FILE}, which holds the results of its cases"))
+                .hint("copy it from where the record was written, or start a new record with `--output-dir DIR`"))
+        }
         Err(error) => Err(StoreError::io("cannot read", &path, &error)),
     }
 }
@@ -127,7 +160,7 @@ fn in_plan_order(file: &RunFile, mut cases: Vec<CaseLine>) -> Vec<CaseLine> {
 /// Cuts off what a crash left, or adds the line break that is missing.
 fn mend_cases(path: &Path, found: &CaseLines) -> Result<(), StoreError> {
     let mend = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new().append(true).create(true).open(path)?;
+        let mut file = open_inside_by(path, OpenOptions::new().append(true).create(true))?;
         if file.metadata()?.len() > found.whole_bytes {
             file.set_len(found.whole_bytes)?;
         }
@@ -142,7 +175,8 @@ fn mend_cases(path: &Path, found: &CaseLines) -> Result<(), StoreError> {
 /// Cuts off an unfinished last line of samples; its case never got its line, so it runs again.
 fn mend_samples(path: &Path) -> Result<Option<String>, StoreError> {
     let mend = || -> std::io::Result<Option<String>> {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut options = OpenOptions::new();
+        let mut file = open_inside_by(path, options.read(true).write(true).create(true).truncate(false))?;
         let length = file.metadata()?.len();
         let whole = last_break(&mut file, length)?;
         if whole == length {

@@ -1,4 +1,4 @@
-//! `samples.jsonl`: every sample of every rank, one line a launch of a case.
+//! `samples.jsonl`: every sample of every rank, one line a trial of a case.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -7,16 +7,31 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::checksum::Checker;
 use super::lines::{Line, corrupt, next_line};
-use super::{SAMPLES_FILE, StoreError, limits};
+use super::{DamagedLine, SAMPLES_FILE, StoreError, limits};
+use crate::file::open_inside;
 
-/// The samples of one launch of a case.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The samples of one trial of a case.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CaseSamples {
     /// The case's identity.
     pub id: String,
-    /// Which launch of it, from 0.
-    pub launch: u32,
+    /// Which trial of it, from 0. A case that a resumed run takes up begins at 0 again.
+    #[serde(alias = "launch")]
+    pub trial: u32,
+    /// Which round of the run, from 0.
+    #[serde(default)]
+    pub round: u32,
+    /// When it began, in seconds since 1970.
+    #[serde(default)]
+    pub begun_s: f64,
+    /// The case that was visited before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<String>,
+    /// Whether its ranks were started for this round.
+    #[serde(default)]
+    pub fresh: bool,
     /// Calls in each sample.
     pub calls: u64,
     /// `[rank][sample]`: nanoseconds of a sample, all its calls together.
@@ -28,6 +43,8 @@ pub struct SampleLines {
     file: BufReader<File>,
     /// Where the lines of each case begin.
     places: HashMap<String, Vec<u64>>,
+    /// Lines that are damaged: their samples are left out.
+    pub damaged: Vec<DamagedLine>,
     /// What the user should know.
     pub notes: Vec<String>,
 }
@@ -36,24 +53,26 @@ pub struct SampleLines {
 #[derive(Deserialize)]
 struct Head {
     id: String,
-    launch: u32,
+    #[serde(alias = "launch")]
+    trial: u32,
 }
 
 /// Opens the samples of a record.
 ///
 /// # Errors
-/// When the file cannot be read, or a line other than an unfinished last one is not a sample line.
+/// When the file cannot be read, or a line whose checksum is right is not a sample line.
 pub fn read_samples(directory: &Path) -> Result<SampleLines, StoreError> {
     let path = directory.join(SAMPLES_FILE);
     let failed = |error: &std::io::Error| StoreError::io("cannot read", &path, error);
-    let mut file = BufReader::new(File::open(&path).map_err(|error| failed(&error))?);
+    let mut file = BufReader::new(open_inside(&path).map_err(|error| failed(&error))?);
     let mut places: HashMap<String, Vec<u64>> = HashMap::new();
     let mut last: HashMap<String, u32> = HashMap::new();
-    let mut notes = Vec::new();
+    let (mut notes, mut damaged) = (Vec::new(), Vec::new());
+    let mut checker = Checker::default();
     let mut begin = 0;
     for number in 1.. {
         let line = next_line(&mut file, limits::SAMPLE_LINE).map_err(|error| failed(&error))?;
-        let bytes = match line {
+        let mut bytes = match line {
             None => break,
             Some(Line::TooLong) => return Err(corrupt(SAMPLES_FILE, number, "the line is too long")),
             Some(Line::Unfinished(bytes)) => {
@@ -65,21 +84,31 @@ pub fn read_samples(directory: &Path) -> Result<SampleLines, StoreError> {
             }
             Some(Line::Whole(bytes)) => bytes,
         };
-        let head: Head =
-            serde_json::from_slice(&bytes).map_err(|error| corrupt(SAMPLES_FILE, number, &error.to_string()))?;
+        let place = begin;
+        begin += bytes.len() as u64 + 1;
+        let sealed = checker.open(&mut bytes);
+        let head = match (sealed, serde_json::from_slice::<Head>(&bytes)) {
+            (Ok(_), Ok(head)) => head,
+            (Ok(true), Err(error)) => return Err(corrupt(SAMPLES_FILE, number, &error.to_string())),
+            (sealed, parsed) => {
+                let cause =
+                    sealed.err().map_or_else(|| parsed.err().map(|e| e.to_string()), |why| Some(why.to_owned()));
+                damaged.push(DamagedLine::new(SAMPLES_FILE, number, &bytes, cause.unwrap_or_default()));
+                continue;
+            }
+        };
         let lines = places.entry(head.id.clone()).or_default();
-        // Launches of a case are appended in order, so one that is not larger begins a later attempt at the case.
-        if last.insert(head.id, head.launch).is_some_and(|before| head.launch <= before) {
+        // Trials of a case are appended in order, so one that is not larger begins a later attempt at the case.
+        if last.insert(head.id, head.trial).is_some_and(|before| head.trial <= before) {
             lines.clear();
         }
-        lines.push(begin);
-        begin += bytes.len() as u64 + 1;
+        lines.push(place);
     }
-    Ok(SampleLines { file, places, notes })
+    Ok(SampleLines { file, places, damaged, notes })
 }
 
 impl SampleLines {
-    /// The samples of a case, one entry a launch; empty where it took none. Of a case that was tried again, the last
+    /// The samples of a case, one entry a trial; empty where it took none. Of a case that was tried again, the last
     /// attempt.
     ///
     /// # Errors

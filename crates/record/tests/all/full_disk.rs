@@ -55,9 +55,9 @@ fn a_full_disk_loses_no_finished_case() {
     let id = |index: usize| run.plan.cases[index].id.clone();
     let samples = |index: usize, count: usize| CaseSamples {
         id: id(index),
-        launch: 0,
         calls: 1,
         ns: vec![vec![1_000_000_000_000; count]],
+        ..CaseSamples::default()
     };
     let line = |index: usize| {
         let mut line = CaseLine::unmeasured(&run.plan.cases[index], Status::Ok, "");
@@ -102,6 +102,8 @@ fn a_disk_that_is_full_from_the_start() {
     fs::write(disk.path().join("filler"), vec![0; 12 << 10]).unwrap();
     let said = message(Store::create(&disk.path().join("run"), &run_file()));
     assert!(said.contains("cannot write") && said.contains("No space left on device"), "{said}");
+    assert!(!said.contains("--resume"), "there is nothing to go on with: {said}");
+    assert!(said.contains("hint:  free some space, or choose another place with `--output-dir DIR`"), "{said}");
     // It never became a record, so the next try starts anew.
     fs::remove_file(disk.path().join("filler")).unwrap();
     assert!(!disk.path().join("run/run.json").exists());

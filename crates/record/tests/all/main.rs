@@ -1,10 +1,12 @@
 //! Tests of the record: plans, their errors, the store, the schemas.
 
+mod damage;
 mod expansion;
 mod flags;
 mod full_disk;
 mod hostile;
 mod line;
+mod links;
 mod plan_errors;
 mod regressions;
 mod schema;

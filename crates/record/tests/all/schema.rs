@@ -72,8 +72,16 @@ fn what_is_written_is_valid() {
     assert_eq!(faults(&schema, &line), Vec::<String>::new());
     let run = serde_json::to_value(crate::store::run_file()).unwrap();
     assert_eq!(faults(&schema, &run), Vec::<String>::new());
-    let samples = serde_json::to_value(crate::store::samples("0123456789ab", 0)).unwrap();
+    let mut samples = serde_json::to_value(crate::store::samples("0123456789ab", 0)).unwrap();
+    assert_eq!(faults(&schema, &samples), Vec::<String>::new(), "as older versions wrote it");
+    samples["crc32"] = json!("0123abcd");
     assert_eq!(faults(&schema, &samples), Vec::<String>::new());
+    samples["crc32"] = json!("0123ABC");
+    assert!(!faults(&schema, &samples).is_empty());
+    let read: CaseLine = serde_json::from_value(line.clone()).unwrap();
+    let sealed: Value = serde_json::from_str(&record::line_text(&read).unwrap()).unwrap();
+    assert!(sealed["crc32"].is_string());
+    assert_eq!(faults(&schema, &sealed), Vec::<String>::new());
 
     let mut over_hosts: CaseLine = serde_json::from_value(line.clone()).unwrap();
     let (host, why) = ("b".to_owned(), None);

@@ -27,11 +27,17 @@ pub(crate) fn run_file() -> RunFile {
 }
 
 pub(crate) fn samples(id: &str, launch: u32) -> CaseSamples {
-    CaseSamples { id: id.to_owned(), launch, calls: 2, ns: vec![vec![1500, 1501], vec![1600, u64::MAX]] }
+    CaseSamples {
+        id: id.to_owned(),
+        trial: launch,
+        calls: 2,
+        ns: vec![vec![1500, 1501], vec![1600, u64::MAX]],
+        ..CaseSamples::default()
+    }
 }
 
 /// A line of a case of the plan.
-fn line(run: &RunFile, index: usize, status: Status) -> CaseLine {
+pub(crate) fn line(run: &RunFile, index: usize, status: Status) -> CaseLine {
     let mut line = CaseLine::unmeasured(&run.plan.cases[index], status, "because");
     if status == Status::Ok {
         line.reason = None;
@@ -40,7 +46,7 @@ fn line(run: &RunFile, index: usize, status: Status) -> CaseLine {
     line
 }
 
-fn write(directory: &Path, cases: &[(usize, Status)]) -> RunFile {
+pub(crate) fn write(directory: &Path, cases: &[(usize, Status)]) -> RunFile {
     let run = run_file();
     let mut store = Store::create(directory, &run).unwrap();
     for (index, status) in cases {
@@ -51,7 +57,7 @@ fn write(directory: &Path, cases: &[(usize, Status)]) -> RunFile {
     run
 }
 
-fn message<T>(result: Result<T, StoreError>) -> String {
+pub(crate) fn message<T>(result: Result<T, StoreError>) -> String {
     result.err().expect("it must be refused").to_string()
 }
 
@@ -76,10 +82,10 @@ fn what_is_written_is_read() {
     assert_eq!(names, [CASES_FILE, RUN_FILE, SAMPLES_FILE]);
     let text = fs::read_to_string(directory.join(SAMPLES_FILE)).unwrap();
     let first = format!(
-        r#"{{"id":"{}","launch":0,"calls":2,"ns":[[1500,1501],[1600,18446744073709551615]]}}"#,
+        r#"{{"id":"{}","trial":0,"round":0,"begun_s":0.0,"fresh":false,"calls":2,"ns":[[1500,1501],[1600,18446744073709551615]],"crc32":""#,
         run.plan.cases[2].id
     );
-    assert_eq!(text.lines().next(), Some(first.as_str()));
+    assert!(text.starts_with(&first), "{text}");
 }
 
 #[test]
@@ -189,20 +195,24 @@ fn samples_cut_short_are_mended() {
 }
 
 #[test]
-fn damage_in_the_middle_is_refused_and_left_alone() {
+fn lines_of_another_version_are_refused_and_left_alone() {
     let root = tempfile::tempdir().unwrap();
     write(root.path(), &[(0, Status::Ok), (1, Status::Ok), (2, Status::Ok)]);
     let path = root.path().join(CASES_FILE);
     let whole = fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let shown = path.display();
+    // What the checksum vouches for was written so, by somebody else.
+    let sealed = |text: &str| {
+        let sum = crc32fast::hash(text.as_bytes());
+        format!("{},\"crc32\":\"{sum:08x}\"}}", text.strip_suffix('}').unwrap())
+    };
+    let second = &lines[1][..lines[1].rfind(",\"crc32\"").unwrap()];
     for (middle, cause) in [
-        ("{\"schema\":1", "EOF while parsing an object at line 1 column 11"),
-        ("", "EOF while parsing a value at line 1 column 0"),
-        ("\0\0\0", "expected value at line 1 column 1"),
-        (&lines[1].replace("\"schema\":1", "\"schema\":2"), "schema 2; this program reads 1"),
+        (r#"{"schema":1}"#.to_owned(), "missing field `id` at line 1 column 12"),
+        (format!("{second}}}").replace("\"schema\":1", "\"schema\":2"), "schema 2; this program reads 1"),
     ] {
-        let damaged = format!("{}\n{middle}\n{}\n", lines[0], lines[2]);
+        let damaged = format!("{}\n{}\n{}\n", lines[0], sealed(&middle), lines[2]);
         fs::write(&path, &damaged).unwrap();
         let expected = format!(
             "{shown}:2: not a line of this record\ncause: {cause}\nhint:  nothing was changed; take that line out, or \

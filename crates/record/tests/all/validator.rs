@@ -85,10 +85,11 @@ fn is(value: &Value, name: &Value) -> bool {
     }
 }
 
-/// The two patterns that our schemas hold.
+/// The patterns that our schemas hold.
 fn matches(pattern: &str, text: &str) -> bool {
     match pattern {
         "^[0-9a-f]{12}$" => text.len() == 12 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
+        "^[0-9a-f]{8}$" => text.len() == 8 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')),
         "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" => {
             (1..=64).contains(&text.len())
                 && text.starts_with(|first: char| first.is_ascii_alphanumeric())

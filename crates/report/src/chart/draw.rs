@@ -1,11 +1,13 @@
 //! Lays a [`ChartSpec`] out: title, axes, bands, lines, markers, and a label at each line's end, or all below.
 
 use super::axis::{self, text};
+use super::bounds::bounded;
 use super::font::{self, Weight};
 use super::labels::spread;
 use super::scale::{Extent, Mapped};
 use super::scene::{Anchor, Box2, Item, Paint, Pen, Scene, Text};
 use super::spec::{ChartSpec, Point, Scale, Series};
+use super::stack;
 use super::style::{self, INK, QUIET, WARNING, WARNING_INK};
 
 const WIDTH: f64 = 900.0;
@@ -33,10 +35,15 @@ struct EndLabel {
 enum Sample {
     Marker(usize),
     Dashes([u8; 3]),
+    /// A part of a bar.
+    Square(usize),
+    Stroke(Pen),
 }
 
 /// Lays the chart out.
 pub(crate) fn draw(spec: &ChartSpec) -> Scene {
+    let (spec, left_out) = bounded(spec);
+    let spec = &*spec;
     let mut items = Vec::new();
     let top = header(&mut items, spec);
     let names = names(spec);
@@ -45,6 +52,7 @@ pub(crate) fn draw(spec: &ChartSpec) -> Scene {
     let right = if beside { WIDTH - MARGIN - widest - SAMPLE - 24.0 } else { WIDTH - MARGIN - 24.0 };
     let (plot, x, y) = frame(spec, top, right);
     axis::draw(&mut items, &plot, &x, &y);
+    stack::draw(&mut items, spec, &x, &y);
     references(&mut items, spec, &x, &y);
     let dodged = |index: usize| dodge(spec, index);
     for (index, series) in spec.series.iter().enumerate() {
@@ -55,6 +63,10 @@ pub(crate) fn draw(spec: &ChartSpec) -> Scene {
     }
     let labels = end_labels(spec, &names, &x, &y);
     let mut bottom = footer(&mut items, spec, &plot);
+    if let Some(left_out) = left_out {
+        bottom += LABEL_GAP;
+        items.push(Item::Text(text(left_out, [MARGIN, bottom - 4.0], Anchor::Start, NOTE_SIZE, INK)));
+    }
     if beside {
         beside_the_plot(&mut items, &labels, &plot);
     } else {
@@ -104,6 +116,7 @@ fn extents(spec: &ChartSpec) -> (Extent, Extent) {
         x.values.push(*at);
         y.values.push(*limit);
     }
+    stack::extend(spec, &mut x, &mut y);
     (x, y)
 }
 
@@ -190,7 +203,10 @@ fn names(spec: &ChartSpec) -> Vec<String> {
     let references = spec.references.iter().map(|reference| &reference.label);
     let room = WIDTH - 2.0 * MARGIN - SAMPLE;
     let fit = |label: &String| font::fit(&crate::escape::one_line(label), TEXT_SIZE, Weight::Regular, room);
-    series.chain(references).map(fit).collect()
+    // As they lie over each other.
+    let stacks = spec.stacks.iter().rev().map(|stack| &stack.label);
+    let marks = spec.marks.iter().map(|mark| &mark.label);
+    series.chain(references).chain(stacks).chain(marks).map(fit).collect()
 }
 
 fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec<EndLabel> {
@@ -208,6 +224,16 @@ fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec
         let rgb = reference_colour(reference.style);
         let ink = reference.style.map_or(QUIET, style::text_colour);
         labels.push((name, ink, Sample::Dashes(rgb), end));
+    }
+    for (index, part) in spec.stacks.iter().enumerate().rev() {
+        let Some(name) = names.next() else { continue };
+        let end = stack::end(spec, index, x, y);
+        labels.push((name, style::text_colour(part.style), Sample::Square(part.style), end));
+    }
+    for mark in &spec.marks {
+        let Some(name) = names.next() else { continue };
+        let pen = stack::pen(mark);
+        labels.push((name, pen.paint.rgb, Sample::Stroke(pen), stack::mark_end(spec, mark, x, y)));
     }
     let corner = [x.range[1], y.range[1]];
     let label = |(name, rgb, sample, end): (&String, _, _, Option<_>)| EndLabel {
@@ -227,6 +253,12 @@ fn label(items: &mut Vec<Item>, label: &EndLabel, left: f64, middle: f64) {
             points: vec![[left, middle], [left + 13.0, middle]],
             pen: Pen { paint: Paint::solid(rgb), width: 1.3, dash: Some([5.0, 3.0]) },
         },
+        Sample::Square(style) => {
+            let (right, top, bottom) = (left + 11.0, middle - 5.5, middle + 5.5);
+            let points = vec![[left, top], [right, top], [right, bottom], [left, bottom]];
+            Item::Polygon { points, fill: Some(Paint::solid(style::colour(style))), pen: None }
+        }
+        Sample::Stroke(pen) => Item::Line { points: vec![[left, middle], [left + 13.0, middle]], pen },
     });
     let at = [left + SAMPLE, middle + 0.36 * TEXT_SIZE];
     items.push(Item::Text(text(label.content.clone(), at, Anchor::Start, TEXT_SIZE, label.rgb)));
@@ -270,10 +302,32 @@ fn footer(items: &mut Vec<Item>, spec: &ChartSpec, plot: &Box2) -> f64 {
     let title = font::fit(&spec.x.title, TEXT_SIZE, Weight::Bold, room);
     let title_text = text(title, [(plot.left + plot.right) / 2.0, y], Anchor::Middle, TEXT_SIZE, INK);
     items.push(Item::Text(Text { weight: Weight::Bold, ..title_text }));
-    if !spec.note.is_empty() {
-        y += 24.0;
-        let note = font::fit(&spec.note, NOTE_SIZE, Weight::Regular, room);
-        items.push(Item::Text(text(note, [MARGIN, y], Anchor::Start, NOTE_SIZE, QUIET)));
+    let note = wrapped(spec.note.split(' '), " ", room);
+    let origin = wrapped(spec.origin.iter().map(String::as_str), " · ", room);
+    for (index, line) in note.iter().chain(&origin).enumerate() {
+        y += if index == 0 { 24.0 } else { 16.0 };
+        items.push(Item::Text(text(line.clone(), [MARGIN, y], Anchor::Start, NOTE_SIZE, QUIET)));
     }
     y + 4.0
+}
+
+/// Parts in lines as wide as there is room. A part that is wider alone is cut between its words, and only a word that is
+/// wider alone ends in an ellipsis.
+fn wrapped<'p>(parts: impl Iterator<Item = &'p str>, between: &str, room: f64) -> Vec<String> {
+    let width = |line: &str| font::width(&crate::escape::one_line(line), NOTE_SIZE, Weight::Regular);
+    let mut lines: Vec<String> = Vec::new();
+    let mut add = |part: &str, between: &str| match lines.last_mut() {
+        Some(line) if width(&format!("{line}{between}{part}")) <= room => *line += &format!("{between}{part}"),
+        _ => lines.push(part.to_owned()),
+    };
+    for part in parts.filter(|part| !part.is_empty()) {
+        if width(part) <= room {
+            add(part, between);
+            continue;
+        }
+        for (index, word) in part.split(' ').enumerate() {
+            add(word, if index == 0 { between } else { " " });
+        }
+    }
+    lines.iter().map(|line| font::fit(&crate::escape::one_line(line), NOTE_SIZE, Weight::Regular, room)).collect()
 }

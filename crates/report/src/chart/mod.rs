@@ -4,6 +4,7 @@
 //! kept apart by arithmetic and tests can check it. Knows nothing of benchmarks: what to draw is decided in `charts`.
 
 mod axis;
+mod bounds;
 mod draw;
 mod font;
 mod labels;
@@ -11,11 +12,12 @@ mod png;
 mod scale;
 mod scene;
 mod spec;
+mod stack;
 mod style;
 mod svg;
 
 pub use scene::{Box2, Scene};
-pub use spec::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
+pub use spec::{Axis, ChartSpec, Mark, Point, Quantity, Reference, Scale, Series, Stack};
 
 use crate::Error;
 

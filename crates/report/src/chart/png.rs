@@ -16,7 +16,7 @@ pub(crate) fn write(scene: &Scene, scale: u32) -> Result<Vec<u8>, Error> {
     let mut encoder = png::Encoder::new(&mut file, canvas.width, canvas.height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(png::Compression::High);
+    encoder.set_compression(png::Compression::Balanced);
     // Flat colours repeat whole rows: prediction from neighbours only hides that.
     encoder.set_filter(png::Filter::NoFilter);
     // 96 units an inch, in pixels a metre: viewers then show it at the size of the SVG.

@@ -135,6 +135,9 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
 }
 
 fn linear_ticks(low: f64, high: f64, most: usize, quantity: Quantity) -> Vec<Tick> {
+    if quantity == Quantity::Bytes {
+        return byte_ticks(low, high, most);
+    }
     let rough = (high - low) / most as f64;
     let magnitude = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * magnitude).into_iter().find(|step| *step >= rough);
@@ -145,6 +148,15 @@ fn linear_ticks(low: f64, high: f64, most: usize, quantity: Quantity) -> Vec<Tic
     (first..=last)
         .map(|index| Tick { value: value(index), label: stepped(quantity, value(index), step, largest) })
         .collect()
+}
+
+/// Steps of one, two, four or eight of a binary unit, and the like of its parts and multiples.
+fn byte_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
+    let rough = ((high - low) / most as f64).max(1.0);
+    let step = 2f64.powi(rough.log2().ceil() as i32);
+    let (first, last) = ((low / step).ceil() as i64, (high / step + 1e-9).floor() as i64);
+    let tick = |index: i64| Tick { value: index as f64 * step, label: number::bytes((index as f64 * step) as u64) };
+    (first..=last).map(tick).collect()
 }
 
 /// A linear tick's text: as many decimals as its step needs, all ticks in one unit.

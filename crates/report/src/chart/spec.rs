@@ -1,7 +1,7 @@
 //! What a chart shows, without how it is drawn.
 
 /// A chart.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ChartSpec {
     /// What is shown (`all_reduce: time against bytes`).
     pub title: String,
@@ -11,6 +11,8 @@ pub struct ChartSpec {
     pub banner: Option<String>,
     /// How to read it, below the axis.
     pub note: String,
+    /// Where the numbers come from, below the note, a line each: machine, date, software, launcher, trials.
+    pub origin: Vec<String>,
     /// Across.
     pub x: Axis,
     /// Up.
@@ -19,10 +21,36 @@ pub struct ChartSpec {
     pub series: Vec<Series>,
     /// What limits it.
     pub references: Vec<Reference>,
+    /// Parts of a whole, in bars from zero: the first at the bottom.
+    pub stacks: Vec<Stack>,
+    /// Marks across the bars.
+    pub marks: Vec<Mark>,
+}
+
+/// What a whole bar is held against.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mark {
+    /// Its label.
+    pub label: String,
+    /// What it may be at most, rather than what was measured.
+    pub limit: bool,
+    /// `[x, y]`, ascending in x.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// One part of every bar.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stack {
+    /// Its label.
+    pub label: String,
+    /// Which colour.
+    pub style: usize,
+    /// `[x, height]`, ascending in x.
+    pub bars: Vec<[f64; 2]>,
 }
 
 /// An axis.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Axis {
     /// What it shows; the unit stands on the ticks or, for a quantity without a unit of its own, in the title.
     pub title: String,
@@ -33,7 +61,7 @@ pub struct Axis {
 }
 
 /// What the values of an axis are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Quantity {
     /// Bytes; ticks are powers of two.
     Bytes,
@@ -42,15 +70,17 @@ pub enum Quantity {
     /// GB/s (1e9 bytes a second).
     Bandwidth,
     /// A whole number, such as ranks.
+    #[default]
     Count,
 }
 
 /// How the values of an axis are spread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
     /// Logarithmic; values that are not positive cannot be shown and are left out.
     Log,
     /// Linear from zero.
+    #[default]
     FromZero,
     /// Linear around the data.
     Linear,

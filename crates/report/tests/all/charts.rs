@@ -16,6 +16,8 @@ fn runs() -> Vec<(&'static str, Run)> {
         ("hostile", data::hostile()),
         ("soak", data::soak(0.03)),
         ("peers", data::peers()),
+        ("scaled", data::scaled()),
+        ("held", data::held()),
     ]
 }
 
@@ -34,6 +36,7 @@ fn spec(series: Vec<Series>, references: Vec<Reference>) -> ChartSpec {
         y: Axis { title: "busbw, GB/s".into(), quantity: Quantity::Bandwidth, scale: Scale::Log },
         series,
         references,
+        ..ChartSpec::default()
     }
 }
 
@@ -244,4 +247,100 @@ fn training_on_more_ranks_is_one_line() {
     assert!(!chart.contains("x1x1"), "a mesh that follows from the ranks is in no label");
     let chart = ranks(vec![line(4, "hybrid", "2x2x1"), line(4, "hybrid", "1x2x2")]);
     assert!(chart.contains("1x2x2") && chart.contains("2x2x1"), "here it tells them apart");
+}
+
+fn svg(run: &Run, name: &str) -> String {
+    let found = files("svg", run).into_iter().find(|(path, _)| path.ends_with(name));
+    String::from_utf8(found.unwrap_or_else(|| panic!("no {name}")).1).unwrap()
+}
+
+#[test]
+fn every_chart_says_where_its_numbers_come_from() {
+    for (name, mut run) in runs().into_iter().filter(|(name, _)| *name != "hostile") {
+        run.cases.iter_mut().for_each(|case| case.trials = Some(6));
+        for (path, content) in files("svg", &run) {
+            let text = String::from_utf8(content).unwrap();
+            for wanted in ["2 cores, invented", "2026-11-20T10:15:00Z", "backend: ", "launcher: ", "6 trials a case"] {
+                assert!(text.contains(wanted), "{name}, {path}: no `{wanted}`");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_long_origin_is_wrapped_and_not_cut() {
+    let mut run = data::one_point();
+    run.machine = "128 cores of a processor with a long name, ".repeat(8);
+    let chart = svg(&run, "all_reduce-time.svg");
+    assert!(!chart.contains('\u{2026}') && chart.matches("128 cores").count() >= 7, "{chart}");
+    assert!(chart.contains("6 trials a case"));
+}
+
+#[test]
+fn libraries_are_named_with_version_and_launcher() {
+    let peers = svg(&data::peers(), "all_reduce-time.svg");
+    assert!(peers.contains("mpi (Open MPI v4.1.6, libmpi.so.40)"), "{peers}");
+    assert!(peers.contains("launcher: /usr/bin/mpirun; rankmark"), "{peers}");
+    // The other MPI library was not looked at: nothing is said of it that is true of the first.
+    assert!(peers.contains("mpi (version not recorded)") && peers.contains("pytorch/gloo (torch 2.9.1)"), "{peers}");
+    // The launcher of the whole run started all ranks.
+    let mut run = data::one_point();
+    run.started_by = Some("srun".into());
+    let one = svg(&run, "all_reduce-time.svg");
+    assert!(one.contains("launcher: srun") && one.contains("shm (0.1.0)"), "{one}");
+}
+
+#[test]
+fn weak_and_strong_scaling_have_a_chart_each() {
+    for what in ["throughput", "efficiency"] {
+        let of = |kind: &str| svg(&data::scaled(), &format!("training-{what}-{kind}.svg"));
+        let (weak, strong) = (of("weak"), of("strong"));
+        assert!(weak.contains("weak scaling") && !weak.contains("strong"), "{what}");
+        assert!(strong.contains("strong scaling") && !strong.contains("weak"), "{what}");
+        let mixed = files("svg", &data::scaled()).into_iter().find(|(path, _)| path.ends_with("training-ranks.svg"));
+        assert!(mixed.is_none(), "times of both on one axis");
+        for chart in [weak, strong] {
+            // One line a strategy, each beginning at one rank.
+            assert_eq!(chart.matches(">gpt2_small, data<").count(), 1, "{what}");
+            assert_eq!(chart.matches(">gpt2_small, tensor<").count(), 1, "{what}");
+        }
+    }
+}
+
+#[test]
+fn memory_is_drawn_in_bytes_with_what_was_measured_and_the_limit() {
+    let run = data::held();
+    let chart = svg(&run, "memory-bytes.svg");
+    for label in ["parameters", "gradients", "optimizer", "activations", "communication", "rest", "process (measured)"]
+    {
+        assert!(chart.contains(&format!(">{label}<")), "{label}");
+    }
+    assert!(chart.contains(">measured<") && chart.contains(">limit, all ranks<"));
+    assert!(chart.contains(">4 GiB<") || chart.contains(">8 GiB<"), "bytes stand on the axis");
+    // What cannot be drawn is said.
+    let mut many = run.clone();
+    many.cases = (0..30)
+        .map(|number| {
+            let mut case = run.cases[0].clone();
+            case.id = format!("case-{number}");
+            case.parameters.insert("batch".into(), serde_json::json!(number + 1));
+            case
+        })
+        .collect();
+    assert!(svg(&many, "memory-bytes.svg").contains("6 more cases are in the table and not drawn."));
+}
+
+#[test]
+fn headings_say_whether_caches_are_warm() {
+    let mut run = data::study();
+    let page =
+        |run: &Run| String::from_utf8(format("markdown").unwrap().render(run).unwrap()[0].content.clone()).unwrap();
+    assert!(page(&run).contains("streaming, cache-warm"), "{}", page(&run));
+    assert!(svg(&run, "all_reduce-busbw.svg").contains("cache-warm"));
+    for case in &mut run.cases {
+        case.parameters.insert("cache".into(), serde_json::json!("cold"));
+    }
+    assert!(page(&run).contains("streaming, cache-cold") && !page(&run).contains("cache-warm"));
+    run.cases.iter_mut().for_each(|case| case.mode = terms::Mode::Isolated);
+    assert!(!page(&run).contains("cache-"), "one call at a time repeats on nothing");
 }

@@ -65,10 +65,14 @@ impl Invented {
             bytes_requested: (self.bytes > 0).then_some(self.bytes),
             samples: Some(640),
             calls_per_sample: Some(2),
-            launches: Some(1),
+            trials: Some(6),
+            span_s: Some(8.4),
+            worlds: Some(record::WorldUse::Fresh),
             time_s: Some(TimeSummary {
                 median: time,
-                ci95: [time * (1.0 - self.half_width), time * (1.0 + self.half_width)],
+                ci95: Some([time * (1.0 - self.half_width), time * (1.0 + self.half_width)]),
+                ci95_again: Some([time * (1.0 - self.half_width), time * (1.0 + self.half_width)]),
+                mean: time,
                 p05: time * 0.9,
                 p50: time,
                 p95: time * 1.2,
@@ -77,7 +81,9 @@ impl Invented {
                 max: time * 2.0,
             }),
             per_rank_median_s: Some(vec![time; self.ranks as usize]),
-            per_launch_median_s: Vec::new(),
+            trial_median_s: Vec::new(),
+            trial_round: Vec::new(),
+            limit: None,
             clocks: Vec::new(),
             starts_apart_s: None,
             metrics,
@@ -90,6 +96,18 @@ impl Invented {
     }
 }
 
+fn backend(name: &str, version: &str, library: Option<&str>, launcher: Option<&str>) -> record::BackendState {
+    record::BackendState {
+        name: name.into(),
+        ready: true,
+        version: Some(version.into()),
+        path: library.map(|library| format!("/usr/lib/{library}")),
+        library: library.map(str::to_owned),
+        launcher: launcher.map(str::to_owned),
+        why: None,
+    }
+}
+
 /// A run of these cases on an invented machine.
 pub(crate) fn run(cases: Vec<CaseLine>) -> Run {
     Run {
@@ -97,6 +115,11 @@ pub(crate) fn run(cases: Vec<CaseLine>) -> Run {
         started: "2026-11-20T10:15:00Z".into(),
         machine: "2 cores, invented".into(),
         cores: Some(2),
+        backends: vec![
+            backend("shm", "0.1.0", None, None),
+            backend("mpi", "Open MPI v4.1.6", Some("libmpi.so.40"), Some("/usr/bin/mpirun")),
+            backend("pytorch/gloo", "torch 2.9.1", Some("/opt/torch/bin/python"), None),
+        ],
         command: "rankmark run examples/sweep.yaml".into(),
         directory: "results/sweep".into(),
         program: "rankmark 0.1.0".into(),
@@ -208,7 +231,8 @@ pub(crate) fn huge_bands() -> Run {
     for (index, case) in run.cases.iter_mut().enumerate() {
         let time = case.time_s.as_mut().unwrap();
         if index % 3 == 0 {
-            time.ci95 = [time.median / 50.0, time.median * 1000.0];
+            time.ci95 = Some([time.median / 50.0, time.median * 1000.0]);
+            time.ci95_again = time.ci95;
         }
     }
     run
@@ -254,6 +278,60 @@ pub(crate) fn hostile() -> Run {
     run.cases[2].reason = Some(HOSTILE.into());
     run.cases[2].gates_missed = vec![HOSTILE.into()];
     run
+}
+
+/// A case of training or memory, of 2 samples a rank or 8 of all together.
+fn trained(benchmark: &str, strategy: &str, ranks: u32, samples: u32, scaling: Option<(&str, f64)>) -> CaseLine {
+    let time = 0.1 * f64::from(samples) / f64::from(ranks) * (1.0 + 0.1 * f64::from(ranks.ilog2()));
+    let mut line = Invented::new(ranks, 0, time).line();
+    line.benchmark = benchmark.to_owned();
+    line.id = format!("{benchmark}-{strategy}-{ranks}-{samples}");
+    let parameters = json!({
+        "model": "gpt2_small", "ranks": ranks, "strategy": strategy, "mesh": format!("{ranks}x1x1"),
+        "backend": "shm", "device": "cpu", "precision": "f32", "global_batch": samples
+    });
+    line.parameters = parameters.as_object().cloned().unwrap();
+    line.metrics.insert("samples_per_s".into(), json!(f64::from(samples) / time));
+    if let Some((kind, efficiency)) = scaling {
+        let ends = [efficiency - 0.02, efficiency + 0.02];
+        line.metrics.insert("scaling".into(), json!({"kind": kind, "efficiency": efficiency, "ci95": ends}));
+    }
+    line
+}
+
+/// Two strategies on up to 4 ranks, in weak and in strong scaling.
+pub(crate) fn scaled() -> Run {
+    let mut cases = vec![trained("training", "data", 1, 2, None), trained("training", "data", 1, 8, None)];
+    for strategy in ["data", "tensor"] {
+        for (ranks, efficiency) in [(2, 0.93), (4, 0.81)] {
+            cases.push(trained("training", strategy, ranks, 2 * ranks, Some(("weak", efficiency))));
+            cases.push(trained("training", strategy, ranks, 8, Some(("strong", efficiency - 0.1))));
+        }
+    }
+    run(cases)
+}
+
+/// What training holds on 1, 2 and 4 ranks, under a limit of 3 GiB a rank.
+pub(crate) fn held() -> Run {
+    let case = |ranks: u32| {
+        let mut line = trained("memory", "data", ranks, 8, None);
+        let mib = |number: u64| number << 20;
+        let many = u64::from(ranks);
+        let predicted = json!({
+            "parameters": mib(475) * many, "gradients": mib(475) * many, "optimizer": mib(950) * many,
+            "activations": mib(600), "communication": mib(50) * (many - 1), "input": mib(1), "scalars": mib(1),
+            "scratch": mib(20) * many, "read_ahead": mib(1), "groups": mib(1),
+            "total": mib(475 + 475 + 950 + 20) * many + mib(604) + mib(50) * (many - 1)
+        });
+        let case = predicted["total"].as_u64().unwrap() * 102 / 100;
+        let process = mib(30) * many;
+        let measured = json!({"total": case + process, "process": process, "case": case});
+        line.metrics
+            .insert("memory".into(), json!({"predicted": predicted, "measured": measured, "difference": -0.0196}));
+        line.parameters.insert("limit".into(), json!(3u64 << 30));
+        line
+    };
+    run([1, 2, 4].map(case).into())
 }
 
 /// A long case whose time rises by `rise` over its samples.

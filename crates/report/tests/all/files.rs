@@ -52,3 +52,33 @@ fn formats_have_names_and_words() {
     let written = write_formats(&data::study(), folder.path(), &[format("CSV").unwrap()]).unwrap();
     assert_eq!(written, [folder.path().join("cases.csv")]);
 }
+
+#[test]
+fn nothing_is_written_through_a_link() {
+    let picture = format("svg").unwrap().render(&data::study()).unwrap()[0].path.to_str().unwrap().to_owned();
+    let part = format!(".report.md.{}.part", std::process::id());
+    for name in ["report.md", "cases.csv", "charts", &picture, &part] {
+        let folder = tempfile::tempdir().unwrap();
+        let (dir, outside) = (folder.path().join("record"), folder.path().join("outside"));
+        std::fs::create_dir_all(dir.join("charts")).unwrap();
+        // A file for a file, a folder for the folder.
+        if name == "charts" {
+            std::fs::remove_dir(dir.join("charts")).unwrap();
+            std::fs::create_dir(&outside).unwrap();
+        } else {
+            std::fs::write(&outside, "mine").unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, dir.join(name)).unwrap();
+        let error = write(&data::study(), &dir).expect_err(name);
+        let cause = error.cause().unwrap();
+        assert_eq!(cause, "it is a symbolic link, and links inside a record are not followed", "{name}");
+        let named = if name == part { "report.md" } else { name };
+        assert!(error.to_string().contains(named) && error.hint().contains("put a plain file"), "{error}");
+        if outside.is_file() {
+            assert_eq!(std::fs::read_to_string(&outside).unwrap(), "mine", "{name}");
+        } else {
+            assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "{name}");
+        }
+        assert!(dir.join(name).is_symlink(), "{name}: it is not ours to remove");
+    }
+}

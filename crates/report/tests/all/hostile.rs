@@ -96,7 +96,8 @@ fn numbers_that_are_none_are_never_shown() {
         let time = run.cases[index].time_s.as_mut().unwrap();
         time.median = value;
         let time = run.cases[index + 5].time_s.as_mut().unwrap();
-        time.ci95 = [value, value];
+        time.ci95 = Some([value, value]);
+        time.ci95_again = time.ci95;
         run.cases[index + 10].metrics.insert("busbw_gbs".into(), json!(value));
         run.cases[index + 15].metrics.insert("limit_share".into(), json!(if value.is_nan() { 1e308 } else { value }));
     }

@@ -6,5 +6,7 @@ mod files;
 mod golden;
 mod hostile;
 mod hosts;
+mod large;
+mod many;
 mod record_on_disk;
 mod words;

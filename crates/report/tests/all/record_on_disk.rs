@@ -26,11 +26,20 @@ fn record(directory: &Path) {
     // 10 calls a sample; one sample in three of rank 1 is the slower one.
     let ns =
         (0..2).map(|rank| (0..400u64).map(|i| 10_000_000 + 5_000 * i + 1_000 * rank * (i % 3)).collect()).collect();
-    let samples = CaseSamples { id: long.id.clone(), launch: 0, calls: 10, ns };
+    let samples = CaseSamples { id: long.id.clone(), trial: 0, calls: 10, ns, ..CaseSamples::default() };
     store.append(&long, &[samples]).unwrap();
     let short = Invented::new(4, 1 << 20, 1e-3).line();
     store
-        .append(&short, &[CaseSamples { id: short.id.clone(), launch: 0, calls: 1, ns: vec![vec![5; 3]; 4] }])
+        .append(
+            &short,
+            &[CaseSamples {
+                id: short.id.clone(),
+                trial: 0,
+                calls: 1,
+                ns: vec![vec![5; 3]; 4],
+                ..CaseSamples::default()
+            }],
+        )
         .unwrap();
 }
 
@@ -81,4 +90,36 @@ fn only_long_cases_have_drift() {
     short.cases[0].calls_per_sample = Some(1);
     short.cases[0].samples = Some(100);
     assert!(!drifts(&short));
+}
+
+#[test]
+fn damaged_lines_are_a_banner_and_a_list() {
+    let folder = tempfile::tempdir().unwrap();
+    record(folder.path());
+    assert!(!written(folder.path()).contains("DAMAGED"));
+    let change = |file: &str, from: &str, to: &str| {
+        let path = folder.path().join(file);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text.replacen(from, to, 1)).unwrap();
+    };
+    // Of the second case, which needs no samples, and of its line.
+    change("samples.jsonl", "[5,5,5]", "[5,6,5]");
+    let second = record::read_run(folder.path()).unwrap().cases[1].id.clone();
+    let markdown = written(folder.path());
+    let banner = "> **DAMAGED RECORD: 1 line of it is damaged and is left out, so cases or samples may be missing**";
+    assert!(markdown.contains(banner), "{markdown}");
+    change("cases.jsonl", "\"ranks\":4", "\"ranks\":3");
+    let markdown = written(folder.path());
+    assert!(markdown.contains("> **DAMAGED RECORD: 2 lines of it are damaged and are left out"), "{markdown}");
+    assert!(markdown.contains("1 case: 1 ok"), "{markdown}");
+    for file in ["cases", "samples"] {
+        let named = format!("* {file}.jsonl:2 (case {second}): its checksum does not match");
+        assert!(markdown.contains(&named), "{named} is not in {markdown}");
+    }
+}
+
+/// The Markdown of a record's report.
+fn written(directory: &Path) -> String {
+    report::write(&Run::read(directory).unwrap(), directory).unwrap();
+    std::fs::read_to_string(directory.join("report.md")).unwrap()
 }

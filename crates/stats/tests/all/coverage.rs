@@ -1,71 +1,79 @@
-//! 95% intervals hold the true median in 93 to 97% of 2,000 runs, with the stop rule running.
+//! Intervals hold what they claim, with the stop rule running, on simulated runs of known truth.
 
-use stats::coverage::{Marginal, NOISES, PHIS, Series, Situation, simulate};
-use stats::{StopRule, median_interval};
+use stats::simulation::{Achieved, Path, Situation, simulate};
 
-/// What 2,000 runs tell: the standard error of 95% is 0.5%, so these bounds are four of them wide.
-const RUNS: usize = 2_000;
+/// Cases simulated in a situation: the standard error of 95% is then 0.8%, and cases of one run are correlated.
+const RUNS: usize = 120;
+
+/// Cases of a run.
+const CASES: usize = 12;
+
+fn at(path: Path, spikes: f64, target: f64, fewest: usize) -> Achieved {
+    simulate(&Situation { path, spikes, cases: CASES, target, fewest }, RUNS, 1)
+}
+
+/// Every path that the printed interval is to hold on.
+fn paths() -> Vec<Path> {
+    let correlated = [0.0, 0.15, 0.3, 0.5, 0.7].map(Path::Correlated);
+    let regimes = [0.3, 1.0, 4.0, 20.0].map(Path::Regimes);
+    [correlated.as_slice(), regimes.as_slice(), &[Path::Drift(1.0), Path::Drift(3.0)]].concat()
+}
 
 #[test]
-fn intervals_cover_the_median_with_the_stop_rule_running() {
-    let mut table = String::new();
-    let mut failed = 0;
-    for phi in PHIS {
-        for marginal in [Marginal::Normal, Marginal::Lognormal] {
-            for noise in NOISES {
-                // The noisiest series never get precise; ending these at 4,000 samples instead of 10,000 halves the time.
-                let most = if noise == NOISES[3] { 4_000 } else { StopRule::default().max_samples };
-                let rule = StopRule { max_samples: most, ..StopRule::default() };
-                let got = simulate(Situation { phi, marginal, noise }, &rule, RUNS, 1);
-                let fine = (0.93..=0.97).contains(&got.coverage);
-                failed += usize::from(!fine);
-                table += &format!("{phi} {marginal:?} {noise}: {:?}{}\n", got, if fine { "" } else { "  <--" });
+fn the_printed_interval_holds_the_median_of_the_run_s_own_span() {
+    let mut missed = Vec::new();
+    for path in paths() {
+        for spikes in [0.0, 0.05] {
+            // Half widths that stop most cases early, late, and never.
+            for target in [0.06, 0.03, 0.0] {
+                let got = at(path, spikes, target, 6);
+                if got.own_span < 0.93 {
+                    missed.push(format!("{path:?} spikes {spikes} target {target}: {got:?}"));
+                }
             }
         }
     }
-    assert!(failed == 0, "{failed} situations outside 93 to 97%:\n{table}");
+    assert!(missed.is_empty(), "below 93%:\n{}", missed.join("\n"));
 }
 
 #[test]
-fn the_noise_levels_reach_every_way_to_stop() {
-    let at =
-        |noise| simulate(Situation { phi: 0.0, marginal: Marginal::Lognormal, noise }, &StopRule::default(), 50, 1);
-    assert!(at(NOISES[0]).samples < 1.2 * StopRule::default().min_samples as f64);
-    assert!(at(NOISES[1]).precise == 1.0 && at(NOISES[1]).samples < 300.0, "a few hundred samples are typical");
-    assert!(at(NOISES[3]).precise == 0.0 && at(NOISES[3]).samples == StopRule::default().max_samples as f64);
-}
-
-/// The share of `RUNS` fixed series whose interval holds the true median 1, samples being changed by `change`.
-fn fixed(phi: f64, samples: usize, change: impl Fn(usize, f64) -> f64) -> f64 {
-    let covers = |run: &u64| {
-        let mut series = Series::new(Situation { phi, marginal: Marginal::Lognormal, noise: 0.1 }, *run);
-        series.extend(samples);
-        let changed: Vec<f64> = series.samples.iter().enumerate().map(|(index, x)| change(index, *x)).collect();
-        median_interval(&changed).is_some_and(|interval| interval.contains(1.0))
-    };
-    (0..RUNS as u64).filter(covers).count() as f64 / RUNS as f64
+fn the_stop_rule_stops_early_late_and_never() {
+    let trials = |target: f64| at(Path::Correlated(0.3), 0.05, target, 6).trials;
+    assert!(trials(0.06) < 15.0 && trials(0.0) == 42.0, "{} {}", trials(0.06), trials(0.0));
+    assert!((12.0..40.0).contains(&trials(0.03)), "{}", trials(0.03));
 }
 
 #[test]
-fn fixed_counts_cover_too() {
-    // `--iters`: no stop rule. What the rule's caution costs here is a little over-coverage.
-    for phi in PHIS {
-        for samples in [100, 1_000] {
-            let coverage = fixed(phi, samples, |_, x| x);
-            assert!((0.93..=0.97).contains(&coverage), "phi {phi}, {samples} samples: {coverage}");
+fn the_interval_for_comparisons_holds_the_long_run_median() {
+    let mut missed = Vec::new();
+    // From 13 trials on for correlations to 0.7, from 9 on to 0.5, and for regimes no longer than the spacing of trials.
+    let claims = [(13, 0.7), (9, 0.5)];
+    for (fewest, most) in claims {
+        for correlation in [0.0, 0.15, 0.3, 0.5, 0.7] {
+            if correlation <= most {
+                check(Path::Correlated(correlation), fewest, &mut missed);
+            }
+        }
+        check(Path::Regimes(0.3), fewest, &mut missed);
+        check(Path::Regimes(1.0), fewest, &mut missed);
+    }
+    assert!(missed.is_empty(), "below 93%, or too wide:\n{}", missed.join("\n"));
+}
+
+fn check(path: Path, fewest: usize, missed: &mut Vec<String>) {
+    for target in [0.04, 0.0] {
+        let got = at(path, 0.05, target, fewest);
+        if got.long_run < 0.93 || got.width > 1.5 {
+            missed.push(format!("{path:?} from {fewest} trials, target {target}: {got:?}"));
         }
     }
 }
 
 #[test]
-fn spikes_and_ticks_do_not_break_coverage() {
-    // Every 17th sample 20 times slower: the median of the mixture is a little above 1, at the 8.5/16 quantile.
-    let shift = (0.1 * stats::normal_quantile(8.5 / 16.0)).exp();
-    for phi in [0.0, 0.5] {
-        let spikes = fixed(phi, 400, |index, x| if index % 17 == 16 { 20.0 * x } else { x / shift });
-        assert!((0.93..=0.98).contains(&spikes), "spikes, phi {phi}: {spikes}");
-        // A clock with ticks of 5%: ties are many, and a tie at the median is within the interval.
-        let ticks = fixed(phi, 400, |_, x| (x * 20.0).round() / 20.0);
-        assert!(ticks >= 0.95, "ticks, phi {phi}: {ticks}");
-    }
+fn without_widening_the_long_run_median_is_missed() {
+    // What the correlation is for: the printed interval claims less, and here holds less.
+    let got = at(Path::Correlated(0.7), 0.05, 0.0, 13);
+    assert!(got.long_run > 0.93);
+    let regimes = at(Path::Regimes(20.0), 0.05, 0.0, 13);
+    assert!(regimes.long_run < 0.8, "no single run sees past regimes that outlast it: {regimes:?}");
 }

@@ -2,6 +2,6 @@
 #![allow(missing_docs, reason = "tests are read, not documented")]
 
 mod coverage;
-mod launches;
 mod properties;
+mod replay;
 mod series;

@@ -1,8 +1,10 @@
 //! What holds for every series of positive timings.
 
 use proptest::prelude::*;
-use stats::{Decision, StopReason, StopRule};
-use stats::{drift, hierarchical_interval, median, median_interval, quantile, ratio_interval, steady, summary};
+use stats::{
+    again_interval, drift, median, median_interval, paired_ratio, pooled_correlation, quantile, sign_interval,
+};
+use stats::{steady, summary};
 
 fn timings() -> impl Strategy<Value = Vec<f64>> {
     let spiky = prop_oneof![8 => 1e-6..2e-6, 1 => 1e-6..1e-3];
@@ -29,14 +31,14 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_ever_nan(a in timings(), b in timings(), seed in any::<u64>()) {
+    fn nothing_is_ever_nan(a in timings(), b in timings()) {
         let mut numbers = Vec::new();
         let interval = |i: stats::Interval| [i.low, i.high, i.effective_samples];
         numbers.extend(median_interval(&a).map(interval).into_iter().flatten());
-        numbers.extend(hierarchical_interval(&[a.clone(), b.clone()], seed).map(interval).into_iter().flatten());
-        if let Some(got) = ratio_interval(&a, &b, seed) {
-            prop_assert!(got.interval.contains(got.ratio));
-            numbers.extend(interval(got.interval));
+        if let Some(ratio) = paired_ratio(&a, &b) {
+            let ends = ratio.ends.unwrap_or([ratio.mid; 2]);
+            prop_assert!(ends[0] <= ratio.mid && ratio.mid <= ends[1]);
+            numbers.extend([ratio.mid, ends[0], ends[1]]);
         }
         numbers.extend(drift(&a).into_iter().flat_map(|d| [d.change, d.tau, d.p_value]));
         numbers.extend(summary(&a).into_iter().flat_map(|s| [s.median, s.p05, s.p99, s.min, s.max, s.mean, s.sd]));
@@ -46,19 +48,15 @@ proptest! {
     }
 
     #[test]
-    fn the_stop_rule_ends_and_keeps_its_promises(series in timings(), elapsed in 0.0..2.0) {
-        let rule = StopRule { max_samples: 250, ..StopRule::default() };
-        match rule.look(&series, elapsed, 1.0) {
-            (Decision::Continue { more }, _) => {
-                prop_assert!(more >= 1 && series.len() + more <= 250 && elapsed < 1.0);
-            }
-            (Decision::Stop(StopReason::Precise), interval) => {
-                let interval = interval.expect("precise without an interval");
-                prop_assert!(interval.relative_half_width(median(&series)) <= rule.target);
-                prop_assert_eq!(Some(interval), median_interval(&series));
-            }
-            (Decision::Stop(StopReason::Budget), _) => prop_assert!(elapsed >= 1.0),
-            (Decision::Stop(StopReason::MaxSamples), _) => prop_assert!(series.len() >= 250),
+    fn intervals_over_trials_nest(trials in timings(), correlation in 0.0..1.0) {
+        let printed = sign_interval(&trials);
+        prop_assert_eq!(printed.is_some(), trials.len() >= 6);
+        if let Some(([low, high], [wide_low, wide_high])) = printed.zip(again_interval(&trials, correlation)) {
+            let median = median(&trials);
+            prop_assert!(wide_low <= low && low <= median && median <= high && high <= wide_high);
+        }
+        if let Some(pooled) = pooled_correlation([trials.as_slice(), trials.as_slice()]) {
+            prop_assert!((0.0..=0.9).contains(&pooled));
         }
     }
 }
@@ -70,14 +68,13 @@ fn few_samples_have_no_interval() {
         let series: Vec<f64> = (0..n).map(|i| 1.0 + f64::from(i)).collect();
         assert_eq!(median_interval(&series), None, "{n} samples cannot bound a median at 95%");
     }
-    assert!(ratio_interval(&[1.0, 2.0], &[1.0, 2.0], 1).is_none());
 }
 
 #[test]
 fn a_constant_series_has_a_point() {
     let interval = median_interval(&[3.0; 100]).expect("100 samples suffice");
     assert_eq!((interval.low, interval.high), (3.0, 3.0));
-    assert_eq!(StopRule::default().decide(&[3.0; 100], 0.1, 1.0), Decision::Stop(StopReason::Precise));
+    assert_eq!(sign_interval(&[3.0; 6]), Some([3.0, 3.0]));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Warm-up, drift and dependence: each both finds what is there and is silent where nothing is.
 
-use stats::coverage::{Marginal, Series, Situation};
+use stats::samples::{Marginal, Series, Situation};
 use stats::{
     Method, dependence, drift, effective_samples, kendall, median_interval, steady, theil_sen, trend, warm_up_end,
 };
@@ -89,4 +89,19 @@ fn kendall_and_theil_sen_match_hand_counts() {
     // Slopes 1, 1.5, 2/3, 2, 0.5, -1: median (2/3 + 1) / 2.
     assert!((theil_sen(&[1.0, 2.0, 4.0, 3.0]) - 5.0 / 6.0).abs() < 1e-12);
     assert_eq!(kendall(&[1.0, 1.0]).p_value, 1.0);
+}
+
+#[test]
+fn drift_over_trials_is_found_and_rarely_imagined() {
+    let trials = |phi: f64, seed: u64, count: usize, change: f64| -> Vec<f64> {
+        let values = series(phi, 0.03, count, seed);
+        values.iter().enumerate().map(|(i, x)| x * (1.0 + change * i as f64 / count as f64)).collect()
+    };
+    for phi in [0.0, 0.5] {
+        let raised = (0..1_000).filter(|seed| stats::trial_drift(&trials(phi, *seed, 28, 0.0)).is_some()).count();
+        assert!(raised <= 2, "phi {phi}: {raised} of 1,000");
+    }
+    let found = (0..100).filter(|seed| stats::trial_drift(&trials(0.0, *seed, 28, 0.3)).is_some()).count();
+    assert!(found >= 95, "{found} of 100");
+    assert_eq!(stats::trial_drift(&trials(0.0, 1, 12, 3.0)), None, "12 trials are too few");
 }

@@ -3,10 +3,10 @@
 use comm::blocks;
 use record::{About, Better, Case, Caveat, Field, Kind, Metric, Problem, Shown};
 use serde_json::Value;
-use terms::{BufferKind, Collective, Direction, Dtype, Named, Reduce, Traffic};
+use terms::{BufferKind, Cache, Collective, Direction, Dtype, Named, Reduce, Traffic};
 
 use super::pattern::Pattern;
-use super::{torch, uneven};
+use super::{copies, torch, uneven};
 use crate::admission::is_pytorch;
 use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, RUNTIME, SAMPLING, SEED, WORLD, how};
 use crate::runtime;
@@ -49,6 +49,21 @@ const FIELDS: &[Field] = &[
         None,
         "registered: memory that peers reach (the default); private: ordinary memory (PyTorch's)",
     )),
+    extra(
+        "cache",
+        Kind::Word(Cache::names),
+        None,
+        "warm: all calls use the same buffers (the default); cold: calls rotate through copies that no cache holds",
+    ),
+    Field {
+        shown: Shown::Setting,
+        ..parameter(
+            copies::COLD_BYTES,
+            Kind::Bytes,
+            None,
+            "for cache=cold: bytes that the copies of all ranks exceed together (twice the last-level caches)",
+        )
+    },
     parameter("touch", Kind::Bool, Some("false"), "rewrite the buffers before each call, outside its time"),
     MODE,
     SEED,
@@ -78,7 +93,7 @@ static METRICS: &[Metric] = &[
 /// Which parameters mean something in which operation.
 fn concerns(op: Collective, field: &str) -> bool {
     match field {
-        "dtype" | "bytes" | "buffers" | "touch" | "in_place" => op != Collective::Barrier,
+        "dtype" | "bytes" | "buffers" | "touch" | "in_place" | "cache" => op != Collective::Barrier,
         "reduce" => op.reduces(),
         "root" => op.has_root(),
         "peer" => op == Collective::PingPong,
@@ -107,7 +122,9 @@ fn check(case: &mut Case) -> Result<(), Problem> {
     check_in_place(case, op)?;
     crate::fields::check(case, &ABOUT)?;
     uneven::resolve(case)?;
+    copies::resolve(case, op)?;
     round_size(case, op);
+    copies::check(case)?;
     runtime::check(case, &torch::fields())?;
     torch::check(case, op);
     if op != Collective::Barrier {

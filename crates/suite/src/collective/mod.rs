@@ -1,10 +1,15 @@
 //! The benchmark `collective`: one operation of a communicator, on checked data.
 
 mod about;
+mod bare;
+mod copies;
+mod loops;
 mod number;
 mod pattern;
 mod prepared;
 mod segments;
+mod share;
+mod streams;
 mod torch;
 mod traffic;
 mod uneven;
@@ -15,7 +20,8 @@ use record::{About, Case};
 use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Direction, Dtype, Reduce, Seconds};
 
-use crate::{Benchmark, Measured, Prepared, RankContext};
+use crate::{Benchmark, Host, Measured, Prepared, RankContext};
+use streams::{Place, Side};
 
 pub(crate) use prepared::failure;
 
@@ -39,6 +45,16 @@ pub(crate) struct Parameters {
     /// Operations of a call, each on buffers of its own.
     in_flight: u64,
     counts: Option<Counts>,
+    /// Bytes that all copies of all ranks' buffers exceed; None: there is one copy.
+    cold_bytes: Option<u64>,
+}
+
+/// Where a byte of a buffer lies among all ranks' regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    rank: u32,
+    region: Side,
+    offset: usize,
 }
 
 impl Parameters {
@@ -59,6 +75,7 @@ impl Parameters {
             seed: case.whole("seed").unwrap_or(1),
             in_flight: case.whole("in_flight").unwrap_or(1),
             counts: uneven::of_case(case).map_err(Failure::new)?,
+            cold_bytes: case.whole(copies::COLD_BYTES),
         })
     }
 
@@ -79,6 +96,40 @@ impl Parameters {
         let lengths = (0..self.ranks).map(|rank| self.lengths(rank));
         lengths.fold((0, 0), |most, each| (most.0.max(each.0), most.1.max(each.1)))
     }
+
+    /// Bytes of the input's and the output's region of a rank; in place both are the first one, and the second is empty.
+    fn region_lengths(&self, rank: u32) -> (usize, usize) {
+        let (input, output) = match self.buffers {
+            BufferKind::Private => self.lengths(rank),
+            BufferKind::Registered => self.registered_lengths(),
+        };
+        if self.in_place { (input.max(output), 0) } else { (input, output) }
+    }
+
+    /// Where a rank's input and output begin in their regions.
+    fn begins(&self, rank: u32) -> (usize, usize) {
+        let (input, output) = self.lengths(rank);
+        let own_block = (self.bytes / u64::from(self.ranks)) as usize * rank as usize;
+        // Rooted: only the root has both ends, and only there is one inside the other.
+        if !self.in_place || input == 0 || output == 0 {
+            return (0, 0);
+        }
+        match self.op {
+            Collective::AllGather | Collective::Gather => (own_block, 0),
+            Collective::ReduceScatter | Collective::Scatter => (0, own_block),
+            _ => (0, 0),
+        }
+    }
+
+    fn place(&self, place: Place) -> Spot {
+        let (input, output) = self.begins(place.rank);
+        let (region, begin) = match place.side {
+            Side::Input => (Side::Input, input),
+            Side::Output if self.in_place => (Side::Input, output),
+            Side::Output => (Side::Output, output),
+        };
+        Spot { rank: place.rank, region, offset: begin + place.offset }
+    }
 }
 
 impl Benchmark for CollectiveBenchmark {
@@ -88,16 +139,20 @@ impl Benchmark for CollectiveBenchmark {
 
     fn memory(&self, case: &Case) -> u64 {
         let Ok(parameters) = Parameters::of(case) else { return 0 };
-        let held = |(input, output): (usize, usize)| {
-            if parameters.in_place { input.max(output) as u64 } else { (input as u64).saturating_add(output as u64) }
+        let held = |rank: u32| {
+            let (input, output) = parameters.region_lengths(rank);
+            let bytes = |len: usize| parameters.region(len).map_or(u64::MAX, |bytes| bytes as u64);
+            bytes(input).saturating_add(bytes(output))
         };
         let of_one = match parameters.buffers {
-            BufferKind::Private => {
-                (0..parameters.ranks).map(|rank| held(parameters.lengths(rank))).fold(0, u64::saturating_add)
-            }
-            BufferKind::Registered => held(parameters.registered_lengths()).saturating_mul(u64::from(parameters.ranks)),
+            BufferKind::Private => (0..parameters.ranks).map(held).fold(0, u64::saturating_add),
+            BufferKind::Registered => held(0).saturating_mul(u64::from(parameters.ranks)),
         };
         of_one.saturating_mul(parameters.in_flight)
+    }
+
+    fn admit(&self, case: &Case, host: &Host) -> Result<(), String> {
+        copies::admit(case, host)
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
@@ -105,7 +160,7 @@ impl Benchmark for CollectiveBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (median_s, limit_s) = (measured.times.median, measured.limit_s);
+        let median_s = measured.times.median;
         let mut metrics = Map::new();
         let Ok(parameters) = Parameters::of(case) else { return metrics };
         let (bytes, time) = (Bytes(parameters.bytes), Seconds(median_s));
@@ -116,7 +171,9 @@ impl Benchmark for CollectiveBenchmark {
         };
         put("algbw_gbs", parameters.op.algbw_gbs(bytes, time));
         put("busbw_gbs", parameters.op.busbw_gbs(bytes, parameters.ranks, time));
-        put("limit_share", limit_s.filter(|_| median_s > 0.0).map(|limit| limit / median_s));
+        if let Some(share) = measure::limit_share(measured.limit) {
+            metrics.insert("limit_share".to_owned(), share);
+        }
         metrics
     }
 }

@@ -8,14 +8,19 @@ use measure::{Failure, WrongReport};
 use terms::{BufferKind, Collective, Reduce, Space};
 
 use super::Parameters;
+use super::bare::Bare;
 use super::pattern::{PERIOD, Pattern, Table};
 use super::segments::{Moves, Segment, compare, fill};
-use super::traffic::{Share, run_copy, run_share, share};
+use super::streams::share_of;
+use super::traffic::Share;
 use crate::{Prepared, RankContext, Work};
 
 /// Elements that a refill displaces the inputs by. Prime to the period, so that no two refills in a row of thousands
 /// give the same; not near a power of two, which blocks often are.
 const SHIFT: u64 = 1409;
+
+/// The same from one copy of the buffers to the next: a call that used another copy's would be seen.
+const BESIDE: u64 = 3001;
 
 struct PreparedCollective {
     parameters: Parameters,
@@ -30,6 +35,43 @@ struct PreparedCollective {
     /// left before it is not right after it. All ranks refill in the same places.
     shift: u64,
     share: Share,
+    copies: Copies,
+    bare: Bare,
+    /// What a reduction leaves after so many calls: comparisons in the middle ask for the same again and again.
+    reduced: Option<(u64, Arc<Table>)>,
+}
+
+/// The copies of the buffers that calls rotate through. `call` names those of one of them.
+struct Copies {
+    count: u64,
+    /// The next call's.
+    next: u64,
+    /// Where input and output begin in the first copy, and bytes from one copy to the next.
+    begins: [usize; 2],
+    steps: [usize; 2],
+}
+
+impl Copies {
+    /// The next copy, which is then used.
+    #[inline]
+    fn advance(&mut self) -> u64 {
+        let copy = self.next;
+        self.next = if copy + 1 == self.count { 0 } else { copy + 1 };
+        copy
+    }
+
+    /// Has the call use this copy.
+    #[inline]
+    fn select(&self, call: &mut Call, copy: u64) {
+        let offset = |side: usize| self.begins[side] + self.steps[side] * copy as usize;
+        let moved = call.input.move_to(offset(0)) && call.output.move_to(offset(1));
+        debug_assert!(moved, "copies lie in their regions");
+    }
+
+    /// Calls that used a copy, of so many since the last refill.
+    fn calls_of(&self, copy: u64, calls: u64) -> u64 {
+        calls / self.count + u64::from(copy < calls % self.count)
+    }
 }
 
 /// Allocates and fills. Collective.
@@ -42,8 +84,12 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
     let own = tables.get(if op.reduces() { 0 } else { context.rank as usize }).cloned();
     let inputs = own.into_iter().map(|table| Segment { offset: 0, len: input.len(), table, phase: 0 }).collect();
     let counts = parameters.counts.clone();
-    let sent = counts.as_ref().map_or(0, |counts| counts.sent(context.rank) * dtype.bytes());
-    let share = share(op, parameters.bytes, context.rank, ranks, parameters.peer, sent, in_place);
+    let share = share_of(&parameters, context.rank);
+    let (region_lengths, both) = (parameters.region_lengths(context.rank), parameters.in_place);
+    let steps =
+        [region_lengths.0, if both { region_lengths.0 } else { region_lengths.1 }].map(|len| parameters.step(len));
+    let copies = Copies { count: parameters.copies(), next: 0, begins: [input.offset(), output.offset()], steps };
+    let bare = Bare::new(&parameters, context.rank, &*context.comm, [input.region(), output.region()], steps);
     let call = Call {
         op,
         input,
@@ -55,7 +101,19 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         counts: counts.map(Arc::new),
     };
     let rank = context.rank;
-    let mut prepared = PreparedCollective { parameters, rank, pattern, call, inputs, tables, shift: 0, share };
+    let mut prepared = PreparedCollective {
+        parameters,
+        rank,
+        pattern,
+        call,
+        inputs,
+        tables,
+        shift: 0,
+        share,
+        copies,
+        bare,
+        reduced: None,
+    };
     prepared.refill();
     Ok(Box::new(prepared))
 }
@@ -69,11 +127,11 @@ fn input_tables(pattern: &Pattern, parameters: &Parameters, rank: u32) -> Vec<Ar
 /// This rank's input and output, as the operation's layout has them.
 fn allocate(parameters: &Parameters, context: &mut RankContext) -> Result<(Slice, Slice), Failure> {
     let (input, output) = parameters.lengths(context.rank);
-    let (all_input, all_output) = match parameters.buffers {
-        BufferKind::Private => (input, output),
-        BufferKind::Registered => parameters.registered_lengths(),
-    };
+    let (input_begin, output_begin) = parameters.begins(context.rank);
+    let (input_region, output_region) = parameters.region_lengths(context.rank);
     let mut region = |bytes: usize| -> Result<Arc<Region>, Failure> {
+        let too_much = || Failure::lacking("all copies of a buffer are more bytes than there are addresses");
+        let bytes = parameters.region(bytes).ok_or_else(too_much)?;
         match parameters.buffers {
             BufferKind::Registered => context.comm.alloc(bytes, Space::Host).map_err(failure),
             BufferKind::Private => Region::host(bytes).map_err(|error| Failure::lacking(error.to_string())),
@@ -82,20 +140,9 @@ fn allocate(parameters: &Parameters, context: &mut RankContext) -> Result<(Slice
     let cut = |region: &Arc<Region>, offset: usize, len: usize| {
         region.slice(offset, len).ok_or_else(|| Failure::new("a buffer is smaller than its layout"))
     };
-    if !parameters.in_place {
-        let (from, to) = (region(all_input)?, region(all_output)?);
-        return Ok((cut(&from, 0, input)?, cut(&to, 0, output)?));
-    }
-    let one = region(all_input.max(all_output))?;
-    let own_block = (parameters.bytes / u64::from(parameters.ranks)) as usize * context.rank as usize;
-    // Rooted: only the root has both ends, and only there is one inside the other.
-    let both = input > 0 && output > 0;
-    let (input_at, output_at) = match parameters.op {
-        Collective::AllGather | Collective::Gather if both => (own_block, 0),
-        Collective::ReduceScatter | Collective::Scatter if both => (0, own_block),
-        _ => (0, 0),
-    };
-    Ok((cut(&one, input_at, input)?, cut(&one, output_at, output)?))
+    let from = region(input_region)?;
+    let to = if parameters.in_place { from.clone() } else { region(output_region)? };
+    Ok((cut(&from, input_begin, input)?, cut(&to, output_begin, output)?))
 }
 
 /// A communicator's error, as the coordinator is told.
@@ -109,16 +156,32 @@ pub(crate) fn failure(error: comm::Error) -> Failure {
 }
 
 impl PreparedCollective {
+    /// What a reduction leaves at each element after `calls` calls.
+    fn reduced(&mut self, calls: u64) -> Arc<Table> {
+        // Only sums in place differ from call to call.
+        let grows = self.parameters.in_place && self.parameters.reduce == Reduce::Sum;
+        let calls = if grows { calls } else { calls.min(1) };
+        if let Some((_, table)) = self.reduced.as_ref().filter(|(known, _)| *known == calls) {
+            return table.clone();
+        }
+        let table = Arc::new(self.pattern.reduced(calls, self.rank));
+        self.reduced = Some((calls, table.clone()));
+        table
+    }
+
     /// What the output must hold after `calls` calls.
-    fn expected(&self, calls: u64) -> Vec<Segment> {
+    fn expected(&mut self, calls: u64) -> Vec<Segment> {
         let Parameters { op, ranks, direction, peer, in_place, .. } = self.parameters;
         let output = self.call.output.len();
         if op.reduces() {
             let gets = output > 0 && (op != Collective::Reduce || self.rank == peer);
             let block = self.parameters.count() / u64::from(ranks);
             let phase = if op == Collective::ReduceScatter { block * u64::from(self.rank) } else { 0 };
-            let table = || Arc::new(self.pattern.reduced(calls, self.rank));
-            return gets.then(|| Segment { offset: 0, len: output, table: table(), phase }).into_iter().collect();
+            return if gets {
+                vec![Segment { offset: 0, len: output, table: self.reduced(calls), phase }]
+            } else {
+                Vec::new()
+            };
         }
         // Two exchanges in place bring everything back.
         if op == Collective::AllToAll && in_place && calls.is_multiple_of(2) {
@@ -137,10 +200,19 @@ impl PreparedCollective {
         moves.output(|from| self.tables[from as usize].clone())
     }
 
-    /// These stretches as the last refill displaced them.
-    fn shifted(&self, mut segments: Vec<Segment>) -> Vec<Segment> {
-        segments.iter_mut().for_each(|segment| segment.phase += self.shift);
+    /// These stretches as the last refill displaced them in this copy of the buffers.
+    fn shifted(&self, mut segments: Vec<Segment>, copy: u64) -> Vec<Segment> {
+        let displaced = (self.shift + copy * BESIDE) % PERIOD as u64;
+        segments.iter_mut().for_each(|segment| segment.phase += displaced);
         segments
+    }
+
+    /// Compares a buffer of this copy; indices go on from one copy to the next.
+    fn compare(&self, buffer: &Slice, expected: Vec<Segment>, copy: u64, report: &mut WrongReport) {
+        let (dtype, told) = (self.parameters.dtype, report.first.len());
+        compare(buffer, &self.shifted(expected, copy), dtype, self.rank, report);
+        let before = copy * (buffer.len() as u64 / dtype.bytes());
+        report.first[told..].iter_mut().for_each(|wrong| wrong.index += before);
     }
 
     /// Whether the inputs must still be what they were: they do unless the operation works in them.
@@ -151,25 +223,49 @@ impl PreparedCollective {
 
 impl Prepared for PreparedCollective {
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        if self.copies.count > 1 {
+            let copy = self.copies.advance();
+            self.copies.select(&mut self.call, copy);
+        }
         comm.run(&self.call).map_err(failure)
     }
 
     fn refill(&mut self) {
-        // The output first: in place, the input lies in it. A byte pattern that no expected element has would be
-        // ideal; 0xA5 is in none of the sums' and differs from most of the rest, and the check counts every element.
-        let output = &self.call.output;
-        // SAFETY: the slice lies inside its region, and no operation is in flight.
-        unsafe { std::ptr::write_bytes(output.ptr(), 0xA5, output.len()) };
         self.shift = (self.shift + SHIFT) % PERIOD as u64;
-        fill(&self.call.input, &self.shifted(self.inputs.clone()));
+        for copy in 0..self.copies.count {
+            self.copies.select(&mut self.call, copy);
+            // The output first: in place, the input lies in it. A byte pattern that no expected element has would be
+            // ideal; 0xA5 is in none of the sums' and differs from most of the rest, and the check counts every element.
+            let output = &self.call.output;
+            // SAFETY: the slice lies inside its region, and no operation is in flight.
+            unsafe { std::ptr::write_bytes(output.ptr(), 0xA5, output.len()) };
+            fill(&self.call.input, &self.shifted(self.inputs.clone(), copy));
+        }
+        self.copies.next = 0;
+        self.copies.select(&mut self.call, 0);
     }
 
     fn check(&mut self, _comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
-        let (dtype, mut report) = (self.parameters.dtype, WrongReport::default());
-        compare(&self.call.output, &self.shifted(self.expected(calls)), dtype, self.rank, &mut report);
-        if self.inputs_stay() {
-            compare(&self.call.input, &self.shifted(self.inputs.clone()), dtype, self.rank, &mut report);
+        let mut report = WrongReport::default();
+        // Copies were used equally often, or once more: what must come out is computed for the two.
+        let mut known: Vec<(u64, Vec<Segment>)> = Vec::with_capacity(2);
+        for copy in 0..self.copies.count {
+            let own = self.copies.calls_of(copy, calls);
+            self.copies.select(&mut self.call, copy);
+            if own > 0 {
+                if known.iter().all(|(calls, _)| *calls != own) {
+                    known.push((own, self.expected(own)));
+                }
+                let expected =
+                    known.iter().find(|(calls, _)| *calls == own).map_or_else(Vec::new, |(_, all)| all.clone());
+                self.compare(&self.call.output, expected, copy, &mut report);
+            }
+            if own == 0 || self.inputs_stay() {
+                self.compare(&self.call.input, self.inputs.clone(), copy, &mut report);
+            }
         }
+        let next = self.copies.next;
+        self.copies.select(&mut self.call, next);
         Ok(report)
     }
 
@@ -182,7 +278,8 @@ impl Prepared for PreparedCollective {
             traffic_bytes: self.share.traffic(),
             flops: (adds + divides) as f64,
             messages: if op == Collective::PingPong { 2 } else { 1 },
-            max_calls: if touch { 1 } else { self.pattern.max_calls() },
+            max_calls: if touch { 1 } else { self.pattern.max_calls().saturating_mul(self.copies.count) },
+            copies: self.copies.count,
             steps: false,
         }
     }
@@ -191,18 +288,12 @@ impl Prepared for PreparedCollective {
         comm.path(&self.call).to_owned()
     }
 
-    fn limit(&mut self, variant: usize) -> Option<u64> {
-        if self.share.traffic() == 0 {
-            return None;
-        }
-        let (input, output) = (&self.call.input, &self.call.output);
-        match variant {
-            0 | 1 => run_share(&self.share, input, output, variant == 1).then(|| self.share.traffic()),
-            2 => {
-                let half = (self.share.traffic() / 2) as usize;
-                Some(2 * run_copy(half, input, output) as u64)
-            }
-            _ => None,
-        }
+    fn limits(&self) -> Vec<String> {
+        self.bare.variants.iter().map(|variant| variant.name.clone()).collect()
+    }
+
+    fn limit(&mut self, variant: usize, round: u32) -> Option<u64> {
+        let copy = self.copies.advance();
+        self.bare.run(variant, round, copy as usize)
     }
 }

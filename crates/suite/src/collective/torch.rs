@@ -240,7 +240,15 @@ mod tests {
         let mut ours = Vec::new();
         for op in [Collective::AllReduce, Collective::Reduce, Collective::ReduceScatter, Collective::Broadcast] {
             for (dtype, reduce) in Dtype::ALL.iter().flat_map(|dtype| Reduce::ALL.iter().map(move |by| (*dtype, *by))) {
-                for (ranks, in_place) in [(1, true), (2, true), (3, true), (6, true), (12, true), (5, false)] {
+                for (ranks, in_place) in
+                    [(1, true), (2, true), (3, true), (12, true), (24, true), (100, true), (5, false), (300, false)]
+                {
+                    // Many ranks take long in Python: only where types have no room for all of them.
+                    let narrow =
+                        matches!(dtype, Dtype::U8 | Dtype::Bf16) && matches!(reduce, Reduce::Sum | Reduce::Avg);
+                    if ranks > 24 && !(narrow && op == Collective::AllReduce) {
+                        continue;
+                    }
                     if let Some(pattern) = Pattern::new(op, dtype, reduce, ranks, in_place, 5) {
                         wanted.push(serde_json::json!([op.name(), dtype.name(), reduce.name(), ranks, in_place]));
                         ours.push((pattern, dtype, ranks));

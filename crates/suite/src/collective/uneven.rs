@@ -3,6 +3,9 @@
 //! Whatever the pattern, the heaviest rank sends or receives S bytes. A file holds ranks x ranks weights, row = sender,
 //! separated by white space or commas; they are scaled.
 
+use std::io::Read;
+use std::path::Path;
+
 use comm::Counts;
 use record::{Case, Problem};
 use serde_json::Value;
@@ -38,11 +41,12 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
 /// The weights of a file and the beginning of its SHA-256.
 fn read(path: &str, ranks: u32) -> Result<(Vec<u64>, String), Problem> {
     let unreadable = |error: std::io::Error| problem(format!("{path}: {error}"), "give a readable text file");
-    let about = std::fs::metadata(path).map_err(unreadable)?;
-    if !about.is_file() || about.len() > MAX_FILE {
-        return Err(problem(format!("{path} is no file of at most {MAX_FILE} bytes"), "give a file of weights"));
+    let file = record::file::open_named(Path::new(path)).map_err(unreadable)?;
+    let mut text = String::new();
+    file.take(MAX_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(problem(format!("{path} has more than {MAX_FILE} bytes"), "give a file of weights"));
     }
-    let text = std::fs::read_to_string(path).map_err(unreadable)?;
     let weights = parse(&text, ranks).map_err(|message| {
         problem(format!("{path}: {message}"), "a row for each sender, a weight for each receiver")
     })?;
@@ -107,6 +111,22 @@ mod tests {
         let weights = Counts::new(3, vec![4, 2, 1, 4, 2, 1, 4, 2, 1]).unwrap();
         let counts = scale(&weights, 1200).unwrap();
         assert_eq!((counts.widest(), counts.received(0), counts.received(2)), (1200, 1200, 300));
+    }
+
+    #[test]
+    fn only_plain_files_hold_weights() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for (path, what) in [(pipe.to_str().unwrap(), "a named pipe (FIFO)"), ("/dev/zero", "a device")] {
+            let problem = read(path, 2).unwrap_err();
+            assert_eq!(problem.message, format!("{path}: it is {what}, not a plain file"));
+        }
+        let file = folder.path().join("weights");
+        std::fs::write(&file, "1 2\n3 4").unwrap();
+        assert_eq!(read(file.to_str().unwrap(), 2).unwrap().0, [1, 2, 3, 4]);
+        std::fs::write(&file, vec![b' '; MAX_FILE as usize + 1]).unwrap();
+        assert!(read(file.to_str().unwrap(), 2).unwrap_err().message.contains("has more than"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use parallel::{Balance, Schedule};
 use record::{Better, Field, Kind, Metric, Shown};
 use terms::Named;
 
-use crate::fields::{ANY_BACKEND, DEVICE, SEED, how};
+use crate::fields::{ANY_BACKEND, DEVICE, QUICK, SEED, SPACING, TRIALS, how};
 
 terms::named! {
     /// How ranks divide the work.
@@ -171,8 +171,6 @@ const WARMUP: Field = setting(
     None,
     "fixed number of warm-up steps, forgotten before the first that counts",
 );
-const LAUNCHES: Field =
-    setting("launches", Kind::Whole(1, 1000), Some("1"), "start the ranks anew this often, in random case order");
 const TIMEOUT: Field =
     setting("timeout", Kind::Seconds, Some("600s"), "a case that takes this long beyond its max_seconds has failed");
 const EXPECT: Field =
@@ -181,7 +179,7 @@ const STEPS: Field = setting(
     "steps",
     Kind::Whole(1, 10_000),
     None,
-    "exactly so many steps from the initial parameters, all of them timed",
+    "exactly so many steps a trial, the first from the initial parameters, all of them timed",
 );
 
 /// How training is sampled: a sample is a step.
@@ -192,16 +190,13 @@ pub(super) const SAMPLING: &[Field] = &[
         "target_precision",
         Kind::Ratio,
         Some("2%"),
-        "step until the 95% interval of the median is within this share",
+        "make trials until the 95% interval of their median is within this share",
     ),
-    setting(
-        "max_seconds",
-        Kind::Seconds,
-        Some("10s"),
-        "stop after this long (but not before six steps), with a caveat",
-    ),
+    setting("max_seconds", Kind::Seconds, Some("10s"), "time of a case's steps over all of its trials (six at least)"),
     WARMUP,
-    LAUNCHES,
+    TRIALS,
+    SPACING,
+    QUICK,
     TIMEOUT,
     EXPECT,
 ];
@@ -212,7 +207,9 @@ pub(super) const MEMORY: &[Field] = &[
     extra("limit", Kind::Bytes, None, "memory that a rank may hold; one that needs more is out of memory"),
     setting("find_max_batch", Kind::Bool, Some("false"), "search for the largest batch that fits, and run it"),
     Field { default: Some("2"), ..STEPS },
-    LAUNCHES,
+    // What a rank holds does not differ from trial to trial.
+    Field { default: Some("1"), ..TRIALS },
+    SPACING,
     TIMEOUT,
     EXPECT,
 ];

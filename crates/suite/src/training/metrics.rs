@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use engine::Multiplier;
-use measure::Launch;
+use measure::Trial;
 
 use crate::Measured;
 use model::Convention;
@@ -13,11 +13,17 @@ use super::notes::Notes;
 use super::predict;
 use super::resolve::Task;
 
-/// What the ranks of the last launch noted; None where one of them noted nothing.
-pub(super) fn notes(launches: &[Launch]) -> Option<Vec<Notes>> {
-    let last = launches.last()?;
-    let notes: Vec<Notes> = last.details.iter().filter_map(Notes::read).collect();
-    (!notes.is_empty() && notes.len() == last.details.len()).then_some(notes)
+/// What the ranks noted up to this trial; None where one of them noted nothing.
+pub(super) fn notes(trial: Option<&Trial>) -> Option<Vec<Notes>> {
+    let details = &trial?.details;
+    let notes: Vec<Notes> = details.iter().filter_map(Notes::read).collect();
+    (!notes.is_empty() && notes.len() == details.len()).then_some(notes)
+}
+
+/// Losses of the first trial: later ones go on from where it ended.
+fn first_losses(measured: &Measured<'_>) -> Value {
+    let first = notes(measured.trials.first());
+    first.map_or(Value::Null, |notes| notes[0].losses().map(number).collect())
 }
 
 /// The task as the ranks have balanced it.
@@ -48,7 +54,7 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
     put(&mut metrics, "phases_s", phases(notes));
     put_rates(&mut metrics, task, median_s, notes.len());
     put(&mut metrics, "mfu", mfu(task, median_s, notes));
-    put(&mut metrics, "loss", notes[0].losses().map(number).collect());
+    put(&mut metrics, "loss", first_losses(measured));
     if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
         put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
         put(&mut metrics, "traffic", predict::traffic(&outlines));
@@ -66,7 +72,7 @@ pub(super) fn of_memory(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -
         put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
     }
     put(&mut metrics, "step_s", json!(measured.times));
-    put(&mut metrics, "loss", notes[0].losses().map(number).collect());
+    put(&mut metrics, "loss", first_losses(measured));
     metrics
 }
 
@@ -87,9 +93,15 @@ fn put_rates(metrics: &mut Map<String, Value>, task: &Task, median_s: f64, ranks
 ///
 /// A rank in a collective waits for the others before anything is transferred; what the rank that waited least spent is
 /// the transfer, and what others spent beyond it is waiting (definitions: stalls and stragglers), here over a whole step.
+/// Who waits least may differ from step to step, so the minimum over ranks is that of each step, and then the median over
+/// steps counts: the minimum of the ranks' medians would take waiting for transfer.
 fn phases(notes: &[Notes]) -> Value {
-    let told: Option<Vec<f64>> = notes.iter().map(|rank| rank.phases.communication).collect();
-    let transfer = told.map(|all| all.into_iter().fold(f64::INFINITY, f64::min));
+    let transfers = transfers(notes);
+    let transfer = transfers.as_ref().map(|all| stats::median(all));
+    let waits = |rank: &Notes| {
+        let all = transfers.as_ref()?.iter().zip(&rank.communication_s).map(|(transfer, own)| own - transfer);
+        Some(stats::median(&all.collect::<Vec<_>>()))
+    };
     let of = |rank: &Notes| {
         let own = &rank.phases;
         [
@@ -97,7 +109,7 @@ fn phases(notes: &[Notes]) -> Value {
             ("forward", Some(own.forward)),
             ("backward", Some(own.backward)),
             ("communication", transfer),
-            ("wait", own.communication.zip(transfer).map(|(own, transfer)| own - transfer)),
+            ("wait", waits(rank)),
             ("optimizer", Some(own.optimizer)),
         ]
     };
@@ -113,6 +125,14 @@ fn phases(notes: &[Notes]) -> Value {
     }
     all.insert("per_rank".to_owned(), Value::Object(ranks));
     Value::Object(all)
+}
+
+/// Seconds of transfer in each step: what the rank spent that waited least in it. None where a rank cannot tell.
+fn transfers(notes: &[Notes]) -> Option<Vec<f64>> {
+    let steps = notes.iter().map(|rank| rank.communication_s.len()).min()?;
+    let told = steps > 0 && notes.iter().all(|rank| rank.phases.communication.is_some());
+    let least = |step: usize| notes.iter().map(|rank| rank.communication_s[step]).fold(f64::INFINITY, f64::min);
+    told.then(|| (0..steps).map(least).collect())
 }
 
 /// Shares of the peak that all ranks' cores reached together.
@@ -166,22 +186,25 @@ fn multiplied(notes: &[Notes]) -> Value {
 }
 
 /// Predicted by category and measured, in bytes over all ranks. `process` is what ranks held before anything of the case
-/// was there (program, libraries, harness): measured, because no plan knows it.
+/// was there (program, libraries, harness): no plan knows it, so it is measured, is no part of what was predicted, and is
+/// taken off what was measured before the two are compared.
 fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Value {
     let process: u64 = notes.iter().map(|rank| rank.base_bytes).sum();
     let measured: u64 = notes.iter().map(|rank| rank.held_bytes).sum();
     let mut memory = Map::new();
     if measured > 0 {
         let per_rank: Value = notes.iter().map(|rank| rank.held_bytes).collect();
-        memory.insert("measured".to_owned(), json!({"total": measured, "per_rank": per_rank}));
+        let case = measured.saturating_sub(process);
+        let all = json!({"total": measured, "process": process, "case": case, "per_rank": per_rank});
+        memory.insert("measured".to_owned(), all);
     }
     let Some(mut predicted) = predicted else { return Value::Object(memory) };
-    predicted.insert("process".to_owned(), process.into());
     let total: u64 = predicted.values().filter_map(Value::as_u64).sum();
     predicted.insert("total".to_owned(), total.into());
     memory.shift_insert(0, "predicted".to_owned(), Value::Object(predicted));
-    if measured > 0 {
-        memory.insert("difference".to_owned(), number((total as f64 - measured as f64) / measured as f64));
+    if measured > process {
+        let case = (measured - process) as f64;
+        memory.insert("difference".to_owned(), number((total as f64 - case) / case));
     }
     Value::Object(memory)
 }
@@ -213,4 +236,49 @@ pub(super) fn disagreement(notes: &[Notes]) -> Option<String> {
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::notes::Phases;
+    use super::*;
+
+    fn rank(communication: &[f64]) -> Notes {
+        let phases = Phases { forward: 1.0, communication: Some(stats::median(communication)), ..Phases::default() };
+        Notes { phases, communication_s: communication.to_vec(), ..Notes::default() }
+    }
+
+    #[test]
+    fn communication_is_the_least_of_each_step() {
+        // Transfer takes 1.7 ms; in each step another of three ranks is last, and the others wait 6 ms for it.
+        let (transfer, wait) = (1.7e-3, 7.7e-3);
+        let of =
+            |own: usize| -> Vec<f64> { (0..9).map(|step| if step % 3 == own { transfer } else { wait }).collect() };
+        let told = phases(&[rank(&of(0)), rank(&of(1)), rank(&of(2))]);
+        assert_eq!(told["communication"], 1.7e-3);
+        // Each rank's median is a step in which it waited.
+        assert!((told["wait"].as_f64().unwrap() - 6e-3).abs() < 1e-12, "{told}");
+        assert_eq!(told["per_rank"]["communication"], json!([transfer, transfer, transfer]));
+    }
+
+    #[test]
+    fn communication_that_a_rank_cannot_tell_is_left_out() {
+        let silent = Notes { phases: Phases { communication: None, ..Phases::default() }, ..Notes::default() };
+        let told = phases(&[rank(&[1.0]), silent]);
+        assert_eq!((told.get("communication"), told.get("wait")), (None, None));
+    }
+
+    #[test]
+    fn the_process_is_no_part_of_what_was_predicted() {
+        let predicted: Map<String, Value> =
+            [("parameters".to_owned(), json!(600)), ("activations".to_owned(), json!(300))].into_iter().collect();
+        let held = |base_bytes, held_bytes| Notes { base_bytes, held_bytes, ..Notes::default() };
+        let told = memory(Some(predicted), &[held(5_000, 5_500), held(5_000, 5_500)]);
+        assert_eq!(told["predicted"]["total"], 900);
+        assert_eq!(told["predicted"].get("process"), None);
+        assert_eq!(told["measured"]["process"], 10_000);
+        assert_eq!((&told["measured"]["total"], &told["measured"]["case"]), (&json!(11_000), &json!(1_000)));
+        // 900 bytes of 1,000, and not 10,900 of 11,000.
+        assert_eq!(told["difference"], -0.1);
+    }
 }

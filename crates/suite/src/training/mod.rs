@@ -19,13 +19,13 @@ mod scaling;
 mod search;
 mod torch;
 
-use measure::{Failure, Launch};
-use record::{About, Case, Plan, Problem};
+use measure::{Failure, Trial};
+use record::{About, Case, CaseLine, Plan, Problem};
 use serde_json::{Map, Value};
 
 use self::prepared::Wanted;
 use self::resolve::{Task, problem};
-use crate::{Benchmark, Done, Host, Measured, Prepared, RankContext, Study};
+use crate::{Benchmark, Host, Measured, Prepared, RankContext, Study};
 
 pub use self::catalog::{ModelLine, models};
 
@@ -98,13 +98,8 @@ fn task(case: &Case) -> Result<Task, Failure> {
     Task::of(case).map_err(|problem| Failure::new(problem.message))
 }
 
-fn held(case: &Case) -> u64 {
-    let Ok(task) = Task::of(case) else { return 0 };
-    predict::outlines(&task).map_or(0, |outlines| predict::bytes(&task, &outlines))
-}
-
-fn fault(launches: &[Launch]) -> Option<String> {
-    match metrics::notes(launches) {
+fn fault(trials: &[Trial]) -> Option<String> {
+    match metrics::notes(trials.last()) {
         Some(notes) => metrics::disagreement(&notes),
         None => Some("ranks noted nothing of their steps".to_owned()),
     }
@@ -116,7 +111,7 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
-        held(case)
+        predict::held(case)
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
@@ -124,16 +119,18 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.launches)) else { return Map::new() };
+        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
+            return Map::new();
+        };
         metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !crate::is_pytorch(case))
     }
 
-    fn fault(&self, _case: &Case, launches: &[Launch]) -> Option<String> {
-        fault(launches)
+    fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
+        fault(trials)
     }
 
-    fn relations(&self, done: &Done<'_>, before: &[Done<'_>]) -> Map<String, Value> {
-        scaling::relations(done, before)
+    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        scaling::relations(line, all)
     }
 }
 
@@ -143,7 +140,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
-        held(case)
+        predict::held(case)
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
@@ -151,20 +148,22 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.launches)) else { return Map::new() };
+        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
+            return Map::new();
+        };
         metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
     }
 
-    fn fault(&self, _case: &Case, launches: &[Launch]) -> Option<String> {
-        fault(launches)
+    fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
+        fault(trials)
     }
 
     fn study(&self, cases: &[&Case], host: &Host) -> Option<Box<dyn Study>> {
         Some(Box::new(search::MaxBatch::of(cases, host)?))
     }
 
-    fn relations(&self, done: &Done<'_>, _before: &[Done<'_>]) -> Map<String, Value> {
-        let largest = search::largest(done.line);
+    fn relations(&self, line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {
+        let largest = search::largest(line);
         largest.map(|batch| ("max_batch".to_owned(), Value::from(batch))).into_iter().collect()
     }
 }

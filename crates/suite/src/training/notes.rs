@@ -45,6 +45,9 @@ pub(super) struct Notes {
     /// Global mean loss of each step, as bits: JSON's decimal numbers need not come back as they went.
     pub(super) loss_bits: Vec<u64>,
     pub(super) phases: Phases,
+    /// Seconds of communication in each step; empty where a rank cannot tell it.
+    #[serde(default)]
+    pub(super) communication_s: Vec<f64>,
     /// Processor time of the steps, all threads.
     pub(super) cpu_s: f64,
     /// Threads of the process.

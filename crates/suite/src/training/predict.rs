@@ -1,10 +1,11 @@
 //! What a case will take, before anything is allocated: from the programs of its ranks.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 
 use engine::Category;
 use parallel::{Coordinate, Outline, Refusal, outline};
-use record::Problem;
+use record::{Case, Problem};
 use serde_json::{Map, Value, json};
 
 use super::data;
@@ -29,16 +30,43 @@ pub(super) fn outlines(task: &Task) -> Result<Vec<Outline>, Refusal> {
     Ok(all)
 }
 
+/// What a case's parameters are called that no byte depends on.
+const WEIGHTLESS: [&str; 4] = ["seed", "learning_rate", "weight_decay", "python"];
+/// Sums that are kept.
+const KEPT: usize = 1 << 15;
+
+/// Bytes of all ranks of a checked case; 0 where no program can be built of it. Plans ask again for every launch, and vary
+/// what does not matter here: each sum is built once.
+pub(super) fn held(case: &Case) -> u64 {
+    static KNOWN: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+    let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let told = case.parameters.iter().filter(|(name, _)| !WEIGHTLESS.contains(&name.as_str()));
+    let key: String = told.map(|(name, value)| format!("{name}={value}\n")).collect();
+    if let Some(bytes) = known().get(&key) {
+        return *bytes;
+    }
+    let Ok(task) = Task::of(case) else { return 0 };
+    let held = outlines(&task).map_or(0, |outlines| bytes(&task, &outlines));
+    let mut known = known();
+    if known.len() >= KEPT {
+        known.clear();
+    }
+    known.insert(key, held);
+    held
+}
+
 /// Whether a program can be built of it.
 ///
 /// # Errors
 /// What does not fit, with the arithmetic.
 pub(super) fn check(task: &Task) -> Result<(), Problem> {
-    let Refusal { field, message, hint } = match outline(&task.recipe, 0, task.threads) {
-        Ok(_) => return Ok(()),
-        Err(refusal) => refusal,
-    };
-    Err(problem(field, message, hint))
+    parallel::check(&task.recipe).map_err(|refusal| refused(task, refusal))
+}
+
+/// A refusal at the field that the user wrote.
+fn refused(task: &Task, Refusal { field, message, hint }: Refusal) -> Problem {
+    let field = if field == "micro_batches" && task.accumulates { "accumulate" } else { field };
+    problem(field, message, hint)
 }
 
 /// Whether replicas may train on different numbers of micro-batches: what balancing by measured speed comes to.
@@ -50,7 +78,7 @@ pub(super) fn check_uneven(task: &Task) -> Result<(), Problem> {
     if let [first, .., last] = &mut recipe.micro_batches[..] {
         (*first, *last) = (*first - 1, *last + 1);
     }
-    parallel::check(&recipe).map_err(|Refusal { field, message, hint }| problem(field, message, hint))
+    parallel::check(&recipe).map_err(|refusal| refused(task, refusal))
 }
 
 /// Bytes that a rank holds: its program, its groups, and the samples that are read ahead of it.

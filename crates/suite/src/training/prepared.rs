@@ -6,6 +6,7 @@ use measure::{Failure, WrongReport};
 use parallel::{Agreement, Error, Recipe, StepReport, Trainer};
 use record::WrongElement;
 use serde_json::{Map, Value};
+use terms::Dtype;
 
 use super::exchange::Exchange;
 use super::notes::{Notes, Phases};
@@ -32,8 +33,25 @@ struct PreparedTraining {
     /// Processor time when the case began anew.
     cpu_begin_ns: u64,
     limit: Option<u64>,
+    peaks: Option<Peaks>,
     // Last, so that memory is given back before the bound is lifted.
     _bound: Option<Bound>,
+}
+
+/// The cores' peak, measured again beside each trial: clocks and other tenants change between trials.
+struct Peaks {
+    kind: (Dtype, Multiplier),
+    first: usize,
+    cores: Vec<u32>,
+    seen: Vec<f64>,
+}
+
+impl Peaks {
+    /// Operations a second: the median of all measurements, this one among them.
+    fn again(&mut self, threads: usize) -> f64 {
+        self.seen.push(peak::measure(self.kind, threads, self.first, &self.cores).0);
+        stats::median(&self.seen)
+    }
 }
 
 /// Steps that are kept without allocating.
@@ -45,12 +63,14 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     let bound = limit::apply(&task, wanted.limit, &mut exchange, context)?;
     let multiplier = multiplier(&task, &mut exchange, context)?;
     let mut notes = Notes::default();
+    let mut peaks = None;
     if wanted.peak {
         let first = context.index as usize * task.threads;
         // All ranks at once: cores that share a clock or a cache show it.
         let kind = (task.recipe.precision, multiplier);
         let (flops, source) = peak::measure(kind, task.threads, first, &context.cores);
         (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
+        peaks = Some(Peaks { kind, first, cores: context.cores.clone(), seen: vec![flops] });
         let cores = cores_of(context.index as usize, task.threads, &context.cores);
         exchange.gather(&mut *context.comm, 0.0)?;
         notes.gemm_flops = product_rate(&task, &cores, &mut exchange, context)?;
@@ -69,6 +89,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         notes,
         cpu_begin_ns: process::cpu_ns(),
         limit: wanted.limit,
+        peaks,
         _bound: bound,
     }))
 }
@@ -169,6 +190,9 @@ impl Prepared for PreparedTraining {
         if let Some(limit) = self.limit.filter(|limit| self.notes.held_bytes > *limit) {
             return Err(Failure::new(limit::exceeded(self.rank, self.notes.held_bytes, limit)));
         }
+        if let Some(peaks) = &mut self.peaks {
+            self.notes.peak_flops = peaks.again(self.task.threads);
+        }
         // Without communication replicas go ways of their own, as asked.
         let agreement = match self.task.recipe.communicate {
             true => self.trainer.agreement(comm).map_err(|error| Failure::new(error.to_string()))?,
@@ -185,20 +209,17 @@ impl Prepared for PreparedTraining {
     fn work(&self) -> Work {
         let outline = parallel::outline(&self.task.recipe, self.rank as usize, self.task.threads);
         let flops = outline.map_or(0.0, |outline| outline.flops);
-        Work { traffic_bytes: 0, flops, messages: 1, max_calls: u64::MAX, steps: true }
+        Work { traffic_bytes: 0, flops, messages: 1, max_calls: u64::MAX, copies: 1, steps: true }
     }
 
     fn path(&self, _comm: &dyn Communicator) -> String {
         String::new()
     }
 
-    fn limit(&mut self, _variant: usize) -> Option<u64> {
-        None
-    }
-
     fn details(&mut self) -> Map<String, Value> {
         self.notes.loss_bits = self.steps.iter().map(|step| step.loss.to_bits()).collect();
         self.notes.phases = Phases::of(&self.steps);
+        self.notes.communication_s = self.steps.iter().map(|step| step.communication_s).collect();
         self.notes.write()
     }
 }

@@ -26,6 +26,8 @@ pub(super) struct Task {
     pub(super) balance: Balance,
     pub(super) origin: Origin,
     pub(super) backend: String,
+    /// Whether most of its micro-batches come from `accumulate`.
+    pub(super) accumulates: bool,
 }
 
 impl Task {
@@ -38,6 +40,7 @@ impl Task {
         let switch = |name: &str, otherwise: bool| case.value(name).and_then(Value::as_bool).unwrap_or(otherwise);
         let mesh = mesh(case)?;
         let model = model(case)?;
+        let accumulates = count("accumulate", 1) > count("micro_batches", 1);
         let micro_batches = count("micro_batches", 1) * count("accumulate", 1);
         let recipe = Recipe {
             mesh,
@@ -66,6 +69,7 @@ impl Task {
             balance: case.word("balance").unwrap_or(Balance::Layers),
             origin: Origin::of(case, &recipe.model.input),
             backend: case.text("backend").unwrap_or_default().to_owned(),
+            accumulates,
             recipe,
         })
     }

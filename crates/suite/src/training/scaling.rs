@@ -1,45 +1,27 @@
 //! What only several cases tell: the efficiency of more ranks, and the share of communication that overlap hides.
 //! Formulas: definitions.md (Training).
 
-use record::{CaseLine, TimeSummary};
+use record::CaseLine;
 use serde_json::{Map, Value, json};
+use stats::Ratio;
 
 use super::metrics::number;
-use crate::Done;
 
-/// What a ratio of two medians is, with its 95% interval.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Ratio {
-    mid: f64,
-    low: f64,
-    high: f64,
+/// The time of `a` over that of `b`, by their trials of the same rounds. Without a common round (one of them was measured
+/// by the run that this one goes on with), by what an equal run of each would show.
+fn ratio(a: &CaseLine, b: &CaseLine) -> Option<Ratio> {
+    let (of_a, of_b) = a.paired_trials(b);
+    stats::paired_ratio(&of_a, &of_b).or_else(|| {
+        let run = |line: &CaseLine| {
+            let time = line.time_s.as_ref()?;
+            Some(stats::RunMedian { median: time.median, again: time.ci95_again })
+        };
+        stats::run_ratio(run(a)?, run(b)?)
+    })
 }
 
-impl Ratio {
-    fn times(self, factor: f64) -> Self {
-        Self { mid: self.mid * factor, low: self.low * factor, high: self.high * factor }
-    }
-}
-
-/// The median of `a` over that of `b`: by bootstrap where the samples are there, over launches where both have several;
-/// else from the two intervals, whose distances on logarithms add in quadrature (Zou and Donner, Statistics in Medicine
-/// 27, 2008).
-fn ratio(a: &Done<'_>, b: &Done<'_>) -> Option<Ratio> {
-    const SEED: u64 = 1;
-    let (of_a, of_b) = (a.series(), b.series());
-    let bootstrap = match (of_a.as_slice(), of_b.as_slice()) {
-        ([one], [other]) => stats::ratio_interval(one, other, SEED),
-        _ => stats::hierarchical_ratio_interval(&of_a, &of_b, SEED),
-    };
-    if let Some(found) = bootstrap {
-        return Some(Ratio { mid: found.ratio, low: found.interval.low, high: found.interval.high });
-    }
-    let (a, b) = (a.line.time_s.as_ref()?, b.line.time_s.as_ref()?);
-    let ends = |time: &TimeSummary| [time.median / time.ci95[0], time.ci95[1] / time.median].map(f64::ln);
-    let ([a_low, a_high], [b_low, b_high]) = (ends(a), ends(b));
-    let mid = a.median / b.median;
-    let found = Ratio { mid, low: mid * (-a_low.hypot(b_high)).exp(), high: mid * a_high.hypot(b_low).exp() };
-    (found.low.is_finite() && found.high.is_finite()).then_some(found)
+fn times(ratio: Ratio, factor: f64) -> Ratio {
+    Ratio { mid: ratio.mid * factor, ends: ratio.ends.map(|ends| ends.map(|end| end * factor)) }
 }
 
 /// Whether two cases are the same but for these parameters.
@@ -85,28 +67,28 @@ fn global_batch(line: &CaseLine) -> Option<f64> {
 }
 
 /// The case with the fewest ranks that this one can be held against.
-fn base<'d, 'a>(done: &Done<'_>, before: &'d [Done<'a>]) -> Option<&'d Done<'a>> {
-    let comparable = |other: &&Done<'_>| {
+fn base<'a>(line: &CaseLine, all: &[&'a CaseLine]) -> Option<&'a CaseLine> {
+    let comparable = |other: &&CaseLine| {
         // One rank divides nothing: it is the base of every strategy.
-        let apart: Vec<&str> = match other.line.ranks {
+        let apart: Vec<&str> = match other.ranks {
             1 => SCALED.iter().copied().chain(["strategy"]).collect(),
             _ => SCALED.to_vec(),
         };
-        other.line.ranks < done.line.ranks && communicates(other.line) && alike(other.line, done.line, &apart)
+        other.ranks < line.ranks && communicates(other) && alike(other, line, &apart)
     };
-    before.iter().filter(comparable).min_by_key(|other| other.line.ranks)
+    all.iter().copied().filter(comparable).min_by_key(|other| other.ranks)
 }
 
-/// What this case says beside those before it.
-pub(super) fn relations(done: &Done<'_>, before: &[Done<'_>]) -> Map<String, Value> {
+/// What this case says beside the others of its run.
+pub(super) fn relations(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
     let mut found = Map::new();
     // What does not communicate trains nothing together: it has a time, and no efficiency.
-    let base = base(done, before).filter(|_| communicates(done.line));
-    if let Some((efficiency, about)) = base.and_then(|base| scaling(done, base)) {
+    let base = base(line, all).filter(|_| communicates(line));
+    if let Some((efficiency, about)) = base.and_then(|base| scaling(line, base)) {
         found.insert("efficiency".to_owned(), number(efficiency));
         found.insert("scaling".to_owned(), about);
     }
-    if let Some(hidden) = hidden(done, before) {
+    if let Some(hidden) = hidden(line, all) {
         found.insert("hidden".to_owned(), hidden);
     }
     found
@@ -114,26 +96,29 @@ pub(super) fn relations(done: &Done<'_>, before: &[Done<'_>]) -> Map<String, Val
 
 /// Weak: each rank has as many samples as before, E = T(n) / (n T(n0) / n0). Strong: all ranks together have,
 /// E = t(n0) n0 / (n t(n)). Anything else compares nothing.
-fn scaling(done: &Done<'_>, base: &Done<'_>) -> Option<(f64, Value)> {
-    let (n, n0) = (f64::from(done.line.ranks), f64::from(base.line.ranks));
-    let (batch, batch0) = (global_batch(done.line)?, global_batch(base.line)?);
+fn scaling(line: &CaseLine, base: &CaseLine) -> Option<(f64, Value)> {
+    let (n, n0) = (f64::from(line.ranks), f64::from(base.ranks));
+    let (batch, batch0) = (global_batch(line)?, global_batch(base)?);
     let kind = match () {
         () if batch == batch0 => "strong",
         () if batch * n0 == batch0 * n => "weak",
         () => return None,
     };
     // Throughput per rank over that of the base, which is what both formulas come to.
-    let efficiency = ratio(base, done)?.times(batch / batch0 * n0 / n);
+    let efficiency = times(ratio(base, line)?, batch / batch0 * n0 / n);
     let mut about = json!({
         "kind": kind,
-        "base_ranks": base.line.ranks,
+        "base_ranks": base.ranks,
         "efficiency": number(efficiency.mid),
-        "ci95": [number(efficiency.low), number(efficiency.high)],
     });
-    if let Some(word) = word(efficiency.mid) {
-        about["word"] = word.into();
+    if let Some([low, high]) = efficiency.ends {
+        about["ci95"] = json!([number(low), number(high)]);
+        // A word is a promise: the low end must deserve it.
+        if let Some(word) = word(low) {
+            about["word"] = word.into();
+        }
     }
-    if let Some(fma) = fma_scaling(done.line, base.line) {
+    if let Some(fma) = fma_scaling(line, base) {
         about["fma_scaling"] = number(fma);
         about["normalised"] = number(efficiency.mid / fma);
     }
@@ -158,32 +143,55 @@ fn fma_scaling(line: &CaseLine, base: &CaseLine) -> Option<f64> {
 
 /// `hidden = (t_off - t_on) / (t_off - t_nocomm)`: of the time that communication costs without overlap, the share that
 /// overlap takes away. By times, because a communication thread that takes the core looks overlapped in spans.
-fn hidden(done: &Done<'_>, before: &[Done<'_>]) -> Option<Value> {
-    if flag(done.line, "overlap") != Some(true) || !communicates(done.line) {
+fn hidden(line: &CaseLine, all: &[&CaseLine]) -> Option<Value> {
+    if flag(line, "overlap") != Some(true) || !communicates(line) {
         return None;
     }
-    let alike = |other: &&Done<'_>| alike(other.line, done.line, &["overlap", "communicate"]);
-    let off = |other: &&Done<'_>| flag(other.line, "overlap") == Some(false) && communicates(other.line);
-    let off = before.iter().filter(alike).find(off)?;
-    let without = before.iter().filter(alike).find(|other| !communicates(other.line))?;
-    let median = |done: &Done<'_>| done.line.time_s.as_ref().map(|time| time.median);
-    let (t_on, t_off, t_nocomm) = (median(done)?, median(off)?, median(without)?);
+    let alike = |other: &&&CaseLine| alike(other, line, &["overlap", "communicate"]);
+    let off = |other: &&&CaseLine| flag(other, "overlap") == Some(false) && communicates(other);
+    let off = all.iter().filter(alike).find(off)?;
+    let without = all.iter().filter(alike).find(|other| !communicates(other))?;
+    let median = |line: &CaseLine| line.time_s.as_ref().map(|time| time.median);
+    let (t_on, t_off, t_nocomm) = (median(line)?, median(off)?, median(without)?);
     let mut about = json!({
         "off_s": number(t_off),
         "on_s": number(t_on),
         "nocomm_s": number(t_nocomm),
-        "compute_slowdown": compute(done.line).zip(compute(off.line)).map_or(Value::Null, |(on, off)| number(on / off)),
+        "compute_slowdown": compute(line).zip(compute(off)).map_or(Value::Null, |(on, off)| number(on / off)),
     });
     if about["compute_slowdown"].is_null() {
         about.as_object_mut()?.remove("compute_slowdown");
     }
     // Only where communication clearly costs something is there a share of it: else the quotient is noise over noise.
     let cost = ratio(off, without)?;
-    match cost.low > 1.0 && t_off > t_nocomm {
-        true => about["share"] = number((t_off - t_on) / (t_off - t_nocomm)),
-        false => about["nothing_to_hide"] = true.into(),
+    let costs = cost.ends.is_some_and(|[low, _]| low > 1.0);
+    match hidden_by_round(line, off, without).filter(|_| costs) {
+        Some((share, ends)) => {
+            about["share"] = number(share);
+            if let Some([low, high]) = ends {
+                about["ci95"] = json!([number(low), number(high)]);
+            }
+        }
+        None if cost.ends.is_some() => about["nothing_to_hide"] = true.into(),
+        // Too few trials to tell whether communication costs anything.
+        None => {}
     }
     Some(about)
+}
+
+/// The overlapped share of each round that all three cases took part in: the median, and its interval.
+fn hidden_by_round(on: &CaseLine, off: &CaseLine, without: &CaseLine) -> Option<(f64, Option<[f64; 2]>)> {
+    let at = |line: &CaseLine, round: u32| {
+        let place = line.trial_round.iter().position(|known| *known == round)?;
+        line.trial_median_s.get(place).copied()
+    };
+    let share = |round: &u32| {
+        let (on, off, without) = (at(on, *round)?, at(off, *round)?, at(without, *round)?);
+        let share = (off - on) / (off - without);
+        share.is_finite().then_some(share)
+    };
+    let shares: Vec<f64> = on.trial_round.iter().filter_map(share).collect();
+    (!shares.is_empty()).then(|| (stats::median(&shares), stats::sign_interval(&shares)))
 }
 
 /// Seconds of forward and backward pass of the slowest rank.

@@ -60,31 +60,31 @@ fn case(backend: &str) -> record::Case {
     plans::case(&flags.into_iter().chain([("warmup", "0")]).collect::<Vec<_>>()).expect("a case")
 }
 
-fn late(backend: &'static str, late: Duration, in_time: u32) -> (measure::Launch, record::CaseLine) {
+fn late(backend: &'static str, late: Duration, in_time: u32) -> (measure::Trial, record::CaseLine) {
     let wrap: Wrap = Arc::new(move |rank, inner| {
         let late = if rank == 1 { late } else { Duration::ZERO };
         if late.is_zero() { inner } else { Box::new(Late { inner, late, in_time }) }
     });
-    Wrapped::start(backend, 2, wrap).launch(&case(backend))
+    Wrapped::start(backend, 2, wrap).trial(&case(backend))
 }
 
 #[test]
 fn a_rank_that_misses_the_start_is_told() {
     // Nine tellings are timed before the first start: then comes the lateness.
-    let (launch, line) = late("sim", Duration::from_millis(2), 9);
-    assert_eq!((launch.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (20, true));
-    let (launch, line) = late("sim", Duration::from_millis(2), 9 + 19);
-    assert_eq!((launch.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (1, true));
-    let (launch, line) = late("sim", Duration::from_micros(10), 9);
-    assert_eq!((launch.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (0, false));
-    let (launch, line) = late("shm", Duration::from_millis(100), 9 + 17);
-    assert!(launch.missed_starts >= 3 && line.caveats.contains(&Caveat::MissedStart), "{line:?}");
+    let (trial, line) = late("sim", Duration::from_millis(2), 9);
+    assert_eq!((trial.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (20, true));
+    let (trial, line) = late("sim", Duration::from_millis(2), 9 + 19);
+    assert_eq!((trial.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (1, true));
+    let (trial, line) = late("sim", Duration::from_micros(10), 9);
+    assert_eq!((trial.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (0, false));
+    let (trial, line) = late("shm", Duration::from_millis(100), 9 + 17);
+    assert!(trial.missed_starts >= 3 && line.caveats.contains(&Caveat::MissedStart), "{line:?}");
 }
 
 #[test]
 fn ranks_that_always_learn_late_are_given_the_time() {
-    let (launch, line) = late("sim", Duration::from_millis(2), 0);
-    assert_eq!((launch.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (0, false));
+    let (trial, line) = late("sim", Duration::from_millis(2), 0);
+    assert_eq!((trial.missed_starts, line.caveats.contains(&Caveat::MissedStart)), (0, false));
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn each_rank_starts_by_its_own_clock() {
     // Both have one clock: who is told that rank 1's is ahead has it start as much later, and rank 0 wait for it.
     world.clocks =
         Some(Clocks { hosts: vec![HostClock { host: "b".to_owned(), fit: Ok(fit) }], of: vec![None, Some(0)] });
-    let (launch, line) = world.launch(&case("shm"));
-    let least = launch.samples[0].iter().min().expect("samples");
+    let (trial, line) = world.trial(&case("shm"));
+    let least = trial.samples[0].iter().min().expect("samples");
     assert!(*least >= AHEAD_NS as u64, "rank 0 had its result {least} ns after its start");
     assert_eq!(line.starts_apart_s, Some(1e-5));
     assert!(!line.caveats.contains(&Caveat::StartsApart), "{line:?}");

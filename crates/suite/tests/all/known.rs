@@ -35,7 +35,7 @@ fn medians_are_those_of_the_formula_for_every_operation() {
         let expected = (exact.0 * 1e9).round() / 1e9 / messages;
         let time = line.time_s.as_ref().unwrap();
         let near = |value: f64| (value / expected - 1.0).abs() < 1e-12;
-        let values = [time.median, time.ci95[0], time.ci95[1], time.p05, time.p99, time.min, time.max];
+        let values = [time.median, time.mean, time.p05, time.p99, time.min, time.max];
         assert!(values.into_iter().all(near), "{op} {} ranks: {time:?}, not {expected}", line.ranks);
         // In a broadcast, say, a rank that waits for nobody may be done earlier; none is later.
         let ranks = line.per_rank_median_s.as_ref().unwrap();
@@ -47,10 +47,11 @@ fn medians_are_those_of_the_formula_for_every_operation() {
 }
 
 #[test]
-fn without_noise_the_stop_rule_stops_at_its_first_look() {
+fn without_noise_there_is_one_trial_and_no_interval() {
     let outcome = run(&plan("op: all_reduce, backend: sim, ranks: [2, 4], bytes: [4, 60KB]"));
     for line in &outcome.lines {
-        assert_eq!((line.samples, line.caveats.as_slice()), (Some(60), &[Caveat::Simulated][..]));
+        assert_eq!((line.trials, line.caveats.as_slice()), (Some(1), &[Caveat::Simulated][..]));
+        assert_eq!(line.time_s.as_ref().unwrap().ci95, None);
     }
 }
 
@@ -83,7 +84,9 @@ fn noise_leaves_the_median_where_it_was() {
         let time = line.time_s.as_ref().unwrap();
         // The target is 2%; four times that is beyond chance.
         assert!((time.median / truth - 1.0).abs() < 0.04, "{time:?}, not {truth}");
-        assert!(time.ci95[0] < time.median && time.median < time.ci95[1] && time.p95 / time.p05 > 1.2);
+        let [low, high] = time.ci95.expect("six trials or more");
+        assert!(low < time.median && time.median < high && time.p95 / time.p05 > 1.1, "{line:?}");
+        assert!(line.trials.is_some_and(|trials| stats::LOOKS.contains(&(trials as usize))), "{:?}", line.trials);
         assert_eq!(line.caveats, [Caveat::Simulated]);
     }
 }

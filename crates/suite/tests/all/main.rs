@@ -3,11 +3,11 @@
 mod injections;
 mod isolated;
 mod known;
-mod launches;
+mod living;
 mod matrix;
 mod mutants;
-mod parked;
 mod plans;
+mod rounds;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod threads;

@@ -2,11 +2,12 @@
 //! element at fault. What is proven is the check, on a backend that is right.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use comm::{Call, Communicator, Result, Shape, Ticket, Wait};
 use device::{Queue, Region, Slice};
 use measure::{Settings, World, WrongReport};
-use terms::{Collective, Space};
+use terms::{Collective, Dtype, Named, Reduce, Space, Status};
 use trace::Clock;
 
 use crate::plans;
@@ -150,7 +151,7 @@ const OPS: [&str; 11] = [
 /// What the check before the first sample finds on each rank.
 fn first_check(world: &mut Wrapped, case: &record::Case) -> Vec<WrongReport> {
     let limit = Settings::of(case).deadline();
-    let found = world.prepare(case, limit).expect("no verdict").into_iter().map(|ready| ready.wrong).collect();
+    let found = world.prepare(case, true, limit).expect("no verdict").into_iter().map(|ready| ready.wrong).collect();
     world.finish(limit).expect("no verdict");
     found
 }
@@ -242,11 +243,31 @@ fn calls_that_do_nothing_are_caught() {
     }
 }
 
+/// Every call of cold buffers uses another copy, and every copy is looked at.
+#[test]
+fn a_fault_in_each_copy_of_cold_buffers_is_caught() {
+    let wrap: Wrap = Arc::new(|rank, inner| {
+        let fault = Fault::FlipBit(5);
+        Box::new(Mutant { inner, fault, here: rank == 1, calls: 0, before: Vec::new() })
+    });
+    let mut world = Wrapped::start("reference", 2, wrap);
+    // Whole lines of both ranks: 8,064 bytes in place, 12,160 where the input lies beside.
+    for (op, in_place, copies) in [("all_reduce", "true", 13), ("all_gather", "false", 9)] {
+        let flags = [("op", op), ("in-place", in_place), ("dtype", "i32"), ("backend", "reference"), ("bytes", "4000")];
+        let more = [("cache", "cold"), ("cold_bytes", "100KB"), ("warmup", "0"), ("iters", "6")];
+        let case = plans::case(&[&flags[..], &more].concat()).expect("a case");
+        let found = first_check(&mut world, &case);
+        assert_eq!((found[0].count, found[1].count), (0, copies), "{op}: {found:?}");
+        let indices: Vec<u64> = found[1].first.iter().map(|wrong| wrong.index).collect();
+        assert!(indices.iter().enumerate().all(|(copy, index)| *index == 1000 * copy as u64 + 5), "{indices:?}");
+    }
+}
+
 #[test]
 fn a_skipped_call_among_the_timed_ones_is_caught_where_values_grow() {
     // The checks' own calls are the 1st and 2nd, and then the last two of the case.
     let mut world = mutant(3, 0, Fault::Skip(7));
-    let (_, line) = world.launch(&case("all_reduce", "f32", true, &[]).expect("a case"));
+    let (_, line) = world.trial(&case("all_reduce", "f32", true, &[]).expect("a case"));
     assert!(line.wrong.is_some_and(|wrong| wrong > 10_000), "{line:?}");
     assert_eq!(line.status, terms::Status::Failed);
     assert!(line.reason.expect("why").contains("wrong elements on ranks 0, 1, 2: element 0 "));
@@ -288,11 +309,178 @@ fn a_fault_in_the_timed_calls_alone_reaches_the_line() {
         Box::new(Late(Mutant { inner, fault, here: rank == 2, calls: 0, before: Vec::new() }))
     });
     let mut world = Wrapped::start("sim", 3, wrap);
-    let (launch, line) = world.launch(&case("all_gather", "i32", false, &[]).expect("a case"));
-    assert!(launch.wrong[..3].iter().all(|report| report.count == 0));
-    // After the timed calls, and in two fresh checks.
-    assert_eq!(line.wrong, Some(3));
+    let (trial, line) = world.trial(&case("all_gather", "i32", false, &[]).expect("a case"));
+    assert!(trial.wrong[..3].iter().all(|report| report.count == 0));
+    // Among the timed calls and after them, and in two fresh checks.
+    let wrong = line.wrong.unwrap_or(0);
+    assert!(wrong > 3, "{wrong}");
     assert!(line.wrong_elements.iter().all(|wrong| (wrong.rank, wrong.index) == (2, 4242)));
     let reason = line.reason.expect("why");
-    assert!(reason.starts_with("3 wrong elements on rank 2: element 4242 should be "), "{reason}");
+    assert!(reason.starts_with(&format!("{wrong} wrong elements on rank 2: element 4242 should be ")), "{reason}");
+}
+
+/// A communicator whose calls are run by something else.
+struct Instead<F> {
+    inner: Box<dyn Communicator>,
+    run: F,
+}
+
+impl<F: FnMut(&mut dyn Communicator, &Call) -> Result<()> + Send> Communicator for Instead<F> {
+    fn shape(&self) -> &Shape {
+        self.inner.shape()
+    }
+    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
+        self.inner.alloc(bytes, space)
+    }
+    fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
+        self.inner.start(group, after)
+    }
+    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
+        self.inner.finish(ticket, how)
+    }
+    fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
+        self.inner.split(color, key)
+    }
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+    fn run(&mut self, call: &Call) -> Result<()> {
+        (self.run)(&mut *self.inner, call)
+    }
+}
+
+/// What leaves every result of this reduction as it is, in place of an element.
+fn neutral(call: &Call) -> Vec<u8> {
+    let (low, high) = match call.dtype {
+        Dtype::F32 => (f32::MIN.to_ne_bytes().to_vec(), f32::MAX.to_ne_bytes().to_vec()),
+        Dtype::F64 => (f64::MIN.to_ne_bytes().to_vec(), f64::MAX.to_ne_bytes().to_vec()),
+        // The infinities; both are 16 bits with the sign first.
+        Dtype::F16 => (0xfc00u16.to_ne_bytes().to_vec(), 0x7c00u16.to_ne_bytes().to_vec()),
+        Dtype::Bf16 => (0xff80u16.to_ne_bytes().to_vec(), 0x7f80u16.to_ne_bytes().to_vec()),
+        Dtype::I32 => (i32::MIN.to_ne_bytes().to_vec(), i32::MAX.to_ne_bytes().to_vec()),
+        Dtype::I64 => (i64::MIN.to_ne_bytes().to_vec(), i64::MAX.to_ne_bytes().to_vec()),
+        Dtype::U8 => (vec![0], vec![255]),
+    };
+    match (call.reduce, call.dtype) {
+        (Reduce::Max, _) => low,
+        (Reduce::Min, _) => high,
+        (Reduce::Sum | Reduce::Avg, dtype) => vec![0; dtype.bytes() as usize],
+        (Reduce::Prod, Dtype::F32) => 1f32.to_ne_bytes().to_vec(),
+        (Reduce::Prod, Dtype::F64) => 1f64.to_ne_bytes().to_vec(),
+        (Reduce::Prod, Dtype::F16) => 0x3c00u16.to_ne_bytes().to_vec(),
+        (Reduce::Prod, Dtype::Bf16) => 0x3f80u16.to_ne_bytes().to_vec(),
+        (Reduce::Prod, Dtype::I32) => 1i32.to_ne_bytes().to_vec(),
+        (Reduce::Prod, Dtype::I64) => 1i64.to_ne_bytes().to_vec(),
+        (Reduce::Prod, Dtype::U8) => vec![1],
+    }
+}
+
+/// A world that leaves the rank of this number out of its reductions; all take part while there is none of this number.
+fn omitting(ranks: u32, omitted: &Arc<AtomicU64>) -> Wrapped {
+    let omitted = omitted.clone();
+    let wrap: Wrap = Arc::new(move |own, inner| {
+        let omitted = omitted.clone();
+        let run = move |inner: &mut dyn Communicator, call: &Call| {
+            if !call.op.reduces() || omitted.load(Ordering::Relaxed) != u64::from(own) {
+                return inner.run(call);
+            }
+            let input = bytes(&call.input);
+            write(&call.input, &neutral(call).repeat(input.len() / call.dtype.bytes() as usize));
+            let result = inner.run(call);
+            if !call.is_in_place() {
+                write(&call.input, &input);
+            }
+            result
+        };
+        Box::new(Instead { inner, run })
+    });
+    Wrapped::start("sim", ranks, wrap)
+}
+
+#[test]
+fn a_rank_that_is_left_out_of_a_reduction_is_caught() {
+    // How patterns show it for every number of ranks is tested beside them; this is the way of a fault to the report.
+    for (ranks, all) in [(2, true), (5, true), (17, false), (64, false)] {
+        let omitted = Arc::new(AtomicU64::new(u64::MAX));
+        let mut world = omitting(ranks, &omitted);
+        let count = ranks.to_string();
+        for dtype in Dtype::ALL.iter().filter(|dtype| all || [Dtype::Bf16, Dtype::U8].contains(*dtype)) {
+            for reduce in Reduce::ALL.iter().filter(|reduce| all || **reduce == Reduce::Sum) {
+                for in_place in if all { &[false, true][..] } else { &[true] } {
+                    let (dtype, reduce, place) = (dtype.to_string(), reduce.to_string(), in_place.to_string());
+                    let flags = [
+                        ("op", "all_reduce"),
+                        ("dtype", &*dtype),
+                        ("reduce", &*reduce),
+                        ("in-place", &*place),
+                        ("backend", "sim"),
+                        ("ranks", &*count),
+                        // Few elements: where ranks took part in rotation, some would not be seen.
+                        ("bytes", "64"),
+                    ];
+                    let Ok(case) = plans::case(&flags) else { continue };
+                    let mut wrong = |rank: u64| {
+                        omitted.store(rank, Ordering::Relaxed);
+                        first_check(&mut world, &case).iter().map(|report| report.count).sum::<u64>()
+                    };
+                    let what = format!("{ranks} ranks, {dtype} {reduce}, in place {in_place}");
+                    assert_eq!(wrong(u64::MAX), 0, "{what}");
+                    let ranks = u64::from(ranks);
+                    let out = if all { (0..ranks).collect() } else { vec![0, ranks / 2, ranks - 1] };
+                    for rank in out {
+                        assert!(wrong(rank) > 0, "{what}: rank {rank} was left out, unseen");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A world in threads with barriers of its own, which wait for every rank but those that are `ignored`.
+fn barriers(ranks: u32, ignored: &'static [u32]) -> Wrapped {
+    let entered: Arc<Vec<AtomicU64>> = Arc::new((0..ranks).map(|_| AtomicU64::new(0)).collect());
+    let wrap: Wrap = Arc::new(move |own, inner| {
+        let entered = entered.clone();
+        let run = move |inner: &mut dyn Communicator, call: &Call| {
+            // The harness's own barriers have another type.
+            if call.op != Collective::Barrier || call.dtype == Dtype::I64 {
+                return inner.run(call);
+            }
+            let mine = entered[own as usize].fetch_add(1, Ordering::AcqRel) + 1;
+            for rank in (0..ranks).filter(|rank| !ignored.contains(rank)) {
+                while entered[rank as usize].load(Ordering::Acquire) < mine {
+                    std::thread::yield_now();
+                }
+            }
+            Ok(())
+        };
+        Box::new(Instead { inner, run })
+    });
+    Wrapped::start("shm", ranks, wrap)
+}
+
+#[test]
+fn a_barrier_that_lets_ranks_through_early_fails() {
+    let flags = [("op", "barrier"), ("backend", "shm"), ("ranks", "3"), ("warmup", "0"), ("iters", "6")];
+    let case = plans::case(&flags).expect("a case");
+    let (_, right) = barriers(3, &[]).trial(&case);
+    assert_eq!((right.status, right.wrong), (Status::Ok, Some(0)), "{right:?}");
+    for ignored in [&[0][..], &[1], &[2], &[0, 1, 2]] {
+        let (_, line) = barriers(3, ignored).trial(&case);
+        assert_eq!(line.status, Status::Failed, "{ignored:?} ignored: {line:?}");
+        assert!(line.wrong.is_some_and(|wrong| wrong >= 8), "{ignored:?} ignored: {line:?}");
+        let reason = line.reason.as_deref().unwrap_or_default();
+        assert!(reason.contains("left barrier") && reason.contains("entered it"), "{reason}");
+        assert!(line.wrong_elements.iter().all(|wrong| wrong.rank < 3), "{line:?}");
+    }
+}
+
+#[test]
+fn barriers_of_every_backend_in_threads_are_compared() {
+    for backend in ["sim", "shm", "reference"] {
+        let flags = [("op", "barrier"), ("backend", backend), ("ranks", "3"), ("warmup", "0"), ("iters", "6")];
+        let (trial, line) = Wrapped::shared(backend, 3).trial(&plans::case(&flags).expect("a case"));
+        assert_eq!((line.status, line.wrong), (Status::Ok, Some(0)), "{backend}: {line:?}");
+        assert!(trial.exits.compared >= 3 * 6, "{backend}: {:?}", trial.exits.compared);
+    }
 }

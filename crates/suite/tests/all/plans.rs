@@ -15,9 +15,11 @@ pub(crate) fn case(flags: &[(&str, &str)]) -> Result<Case, PlanErrors> {
     Ok(plan.cases.remove(0))
 }
 
-/// The cases of a plan of one entry.
+/// The cases of a plan of one entry: one trial each, unless the entry says more or asks for noise, whose interval takes several: six span eight seconds.
 pub(crate) fn plan(entry: &str) -> Plan {
-    let text = format!("experiment: test\ncases:\n  - {{benchmark: collective, {entry}}}\n");
+    let says = ["trials:", "launches:", "noise:"].iter().any(|name| entry.contains(name));
+    let one = if says { "" } else { "trials: 1, " };
+    let text = format!("experiment: test\ncases:\n  - {{benchmark: collective, {one}{entry}}}\n");
     record::plan::read(&text, "test.yaml", &suite::abouts(), &[]).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
@@ -38,7 +40,7 @@ pub(crate) struct Outcome {
     pub(crate) written: Vec<CaseLine>,
     /// `samples.jsonl`.
     pub(crate) samples: Vec<CaseSamples>,
-    /// Identity and launch, as cases began.
+    /// Identity and round, as cases were visited.
     pub(crate) order: Vec<(String, u32)>,
 }
 
@@ -46,12 +48,14 @@ pub(crate) struct Outcome {
 struct Order(Vec<(String, u32)>);
 
 impl Observer for Order {
-    fn begins(&mut self, case: &Case, _number: usize, _total: usize, launch: u32) {
-        self.0.push((case.id.clone(), launch));
+    fn begins(&mut self, case: &Case, _number: usize, _total: usize, round: u32) {
+        self.0.push((case.id.clone(), round));
     }
     fn progress(&mut self, elapsed_s: f64, max_s: f64) {
         assert!(elapsed_s >= 0.0 && max_s >= 0.0);
     }
+    fn updates(&mut self, _line: &CaseLine) {}
+    fn rounds(&mut self, _made: u32, _open: usize) {}
     fn ends(&mut self, line: &CaseLine) {
         assert!(self.0.iter().any(|(id, _)| *id == line.id) || line.reason.is_some());
     }
@@ -81,6 +85,8 @@ pub(crate) fn run_with(plan: &Plan, starter: &mut dyn Starter, host: Host) -> Ou
         file: &mut file,
         host,
         observer: &mut order,
+        seed: 1,
+        deadline: None,
         interrupted: || None,
     })
     .expect("the record can be written");

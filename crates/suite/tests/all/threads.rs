@@ -25,7 +25,7 @@ fn a_case_past_its_deadline_ends_with_its_world() {
             ("inject", "delay:rank=1,time=100ms"),
             ("bytes", "4KiB"),
         ]);
-        world.prepare(&case, Duration::from_secs(20)).expect("two calls");
+        world.prepare(&case, true, Duration::from_secs(20)).expect("two calls");
         let request = SampleRequest { mode: Mode::Streaming, samples: 1_000, calls: 1 };
         let verdict = world.sample(request, Duration::from_millis(150)).expect_err("too late");
         assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Hung, &[Rank(0), Rank(1)][..]));
@@ -42,6 +42,6 @@ fn a_world_without_a_case_refuses_and_lives() {
     let verdict = world.check(limit).expect_err("no case");
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Refused, &[Rank(0), Rank(1)][..]));
     assert_eq!(verdict.message, "ranks 0, 1: no case is prepared");
-    world.prepare(&case, limit).expect("it lives");
+    world.prepare(&case, true, limit).expect("it lives");
     assert!(world.command(&Command::Probe(Probe::Overhead), limit).is_ok());
 }

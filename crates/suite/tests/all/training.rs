@@ -7,7 +7,8 @@ use terms::Status;
 use crate::plans;
 
 fn plan(benchmark: &str, entry: &str) -> Result<Plan, String> {
-    let text = format!("experiment: test\ncases:\n  - {{benchmark: {benchmark}, {entry}}}\n");
+    // Six trials span eight seconds; what is tested here shows in one.
+    let text = format!("experiment: test\ncases:\n  - {{benchmark: {benchmark}, trials: 1, {entry}}}\n");
     let mut plan =
         record::plan::read(&text, "test.yaml", &suite::abouts(), &[]).map_err(|errors| errors.to_string())?;
     suite::complete(&mut plan);

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use comm::{Abort, Bootstrap, Communicator, Observed, Options};
-use measure::{Clocks, Command, Launch, RankSide, Reply, Settings, Verdict, VerdictKind, World, launch_case};
+use measure::{CaseRun, Clocks, Command, RankSide, Reply, Round, Settings, Trial, Verdict, VerdictKind, World};
 use record::{Case, CaseLine};
 use suite::{RankContext, RankWork};
 use trace::{Hook, OwnSlot};
@@ -70,14 +70,15 @@ impl Wrapped {
     }
 
     /// Runs the case once, and gives what came of it with its line.
-    pub(crate) fn launch(&mut self, case: &Case) -> (Launch, CaseLine) {
-        let (settings, simulated) = (Settings::of(case), suite::is_simulated(case));
-        let launch = launch_case(self, case, &settings, simulated, &mut |_, _| {}).unwrap_or_else(|verdict| {
+    pub(crate) fn trial(&mut self, case: &Case) -> (Trial, CaseLine) {
+        let simulated = suite::is_simulated(case);
+        let mut run = CaseRun::new(case, Settings { trials: Some(1), ..Settings::of(case) }, simulated);
+        run.visit(self, Round::default(), &mut |_, _| {}).unwrap_or_else(|verdict| {
             panic!("{}: {verdict}", serde_json::to_string(&case.parameters).unwrap_or_default())
         });
-        let about = measure::Circumstances { oversubscribed: false, simulated, virtualised: false, seed: 1 };
-        let line = measure::case_line(case, &settings, std::slice::from_ref(&launch), about);
-        (launch, line)
+        let about = measure::Circumstances { oversubscribed: false, simulated, virtualised: false, open: false };
+        let line = measure::case_line(&run, about);
+        (run.trials.remove(0), line)
     }
 }
 

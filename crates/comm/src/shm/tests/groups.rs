@@ -1,11 +1,13 @@
 //! Groups as such: side by side and within each other, ranks that disagree, aborts, memory that comes and goes.
 
+use std::sync::Arc;
+
 use device::Region;
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::{Case, cases, check, read, run, shared_cores, write};
 use crate::shm::Shm;
-use crate::{Abort, Backend, Call, Error, Options, threads};
+use crate::{Abort, Backend, Call, Communicator, Error, Options, threads};
 
 #[test]
 fn groups_work_side_by_side() {
@@ -32,6 +34,38 @@ fn groups_work_side_by_side() {
         let mut inner = part.split(Some(0), rank).unwrap().unwrap();
         let ranks = inner.shape().size;
         cases(Collective::AllReduce, ranks, 10_000).iter().for_each(|case| check(&mut *inner, case));
+    });
+}
+
+fn meet(communicator: &mut dyn Communicator, region: &Arc<Region>) {
+    let none = region.slice(0, 0).unwrap();
+    let (op, dtype, reduce) = (Collective::Barrier, Dtype::I32, Reduce::Sum);
+    let (input, output, direction) = (none.clone(), none, Direction::OneWay);
+    communicator.run(&Call { op, input, output, dtype, reduce, peer: 0, direction, counts: None }).unwrap();
+}
+
+/// Every rank sees every rank's part, in the numbering of its own group, and a view is no buffer of an allocation.
+#[test]
+fn ranks_see_the_parts_of_their_peers() {
+    run(3, &shared_cores(), |communicator| {
+        let region = communicator.alloc(4096, Space::Host).unwrap();
+        let rank = communicator.shape().rank;
+        write(&region.whole(), Dtype::I32, 7, u64::from(rank) + 40);
+        meet(communicator, &region);
+        for peer in 0..3 {
+            let view = communicator.peer_view(&region, peer).unwrap();
+            assert_eq!((view.len(), read(&view.whole(), Dtype::I32, 7)), (4096, f64::from(peer) + 40.0));
+            assert!(communicator.peer_view(&view, peer).is_none());
+        }
+        assert!(communicator.peer_view(&region, 3).is_none());
+        assert!(communicator.peer_view(&Region::host(4096).unwrap(), 0).is_none());
+        // Ranks 2 and 0, in this order.
+        let mut part = communicator.split((rank != 1).then_some(0), 9 - rank).unwrap();
+        if let Some(part) = &mut part {
+            let first = part.peer_view(&region, 0).unwrap();
+            assert_eq!(read(&first.whole(), Dtype::I32, 7), 42.0);
+        }
+        meet(communicator, &region);
     });
 }
 

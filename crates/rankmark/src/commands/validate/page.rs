@@ -3,7 +3,7 @@
 use launch::survey::{Finding, State};
 
 use super::Findings;
-use super::plan::Outlook;
+use super::plan::{Outlook, by_reason};
 use crate::terminal::wrap;
 
 const BOLD: &str = "\u{1b}[1m";
@@ -103,12 +103,14 @@ fn folded(rows: &[Finding]) -> Vec<Finding> {
 
 fn plan(outlook: &Outlook, width: usize, text: &mut String) {
     text.push_str(&format!("{BOLD}plan{PLAIN}  {}\n", outlook.file));
-    let runs = outlook.cases - outlook.skipped.len();
+    let runs = outlook.runs();
     let (colour, mark) = mark(if outlook.skipped.is_empty() { State::Ready } else { State::Misconfigured });
     text.push_str(&format!("  {colour}{mark}{PLAIN} {runs} of {} would run here\n", number(outlook.cases, "case")));
-    for (reason, names) in outlook.by_reason() {
+    let skipped = outlook.by_reason().into_iter().map(|reason| ("skipped", reason));
+    let not_looked_at = by_reason(&outlook.not_looked_at).into_iter().map(|reason| ("not looked at", reason));
+    for (what, (reason, names)) in skipped.chain(not_looked_at) {
         let count = number(names.len(), "case");
-        let reason = wrap(&format!("{count} skipped: {reason}"), width.saturating_sub(4)).replace('\n', "\n    ");
+        let reason = wrap(&format!("{count} {what}: {reason}"), width.saturating_sub(4)).replace('\n', "\n    ");
         text.push_str(&format!("    {reason}\n"));
         for name in names.iter().take(NAMED) {
             text.push_str(&format!("      {DIM}{name}{PLAIN}\n"));

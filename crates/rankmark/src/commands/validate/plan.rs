@@ -10,6 +10,7 @@ use terms::Bytes;
 
 use super::backends;
 use crate::Failure;
+use crate::commands::trust;
 
 /// What would happen.
 pub(crate) struct Outlook {
@@ -18,6 +19,16 @@ pub(crate) struct Outlook {
     pub(crate) cases: usize,
     /// Those that would not run: each case's identity and name, and the reason.
     pub(crate) skipped: Vec<Skipped>,
+    /// Those of which nothing can be said without running what the plan names.
+    pub(crate) not_looked_at: Vec<Skipped>,
+}
+
+/// What may be run to say more of a plan.
+pub(super) struct Trust<'a> {
+    /// Whatever the plan names.
+    pub(super) whole: bool,
+    /// This Python, which the user named.
+    pub(super) python: Option<&'a Path>,
 }
 
 pub(crate) struct Skipped {
@@ -34,8 +45,16 @@ pub(crate) fn load(file: &Path) -> Result<(String, Plan), Failure> {
 }
 
 /// Asks for each case whether it would run. A backend that gives wrong answers runs nothing.
-pub(super) fn outlook(file: String, plan: &Plan, host: &Host, rows: &[Finding]) -> Outlook {
-    let torches = crate::session::torch_states(plan);
+pub(super) fn outlook(file: String, plan: &Plan, host: &Host, rows: &[Finding], trust: &Trust<'_>) -> Outlook {
+    let found = |library: &str| rows.iter().any(|row| row.library.as_deref() == Some(Path::new(library)));
+    let refusal = |case: &Case| {
+        // A case that is skipped whatever this machine has needs no look.
+        if trust.whole || case.skip.is_some() { None } else { trust::refusal(case, trust.python, found) }
+    };
+    let not_looked_at = list(plan, refusal);
+    let mut looked_at = plan.clone();
+    looked_at.cases.retain(|case| refusal(case).is_none());
+    let torches = crate::session::torch_states(&looked_at);
     let reason = |case: &Case| {
         if let Err(reason) = suite::admit(case, host) {
             return Some(reason);
@@ -50,7 +69,7 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, rows: &[Finding]) 
             State::Ready | State::Slow => None,
         }
     };
-    Outlook::of(file, plan, reason)
+    Outlook { cases: plan.cases.len(), not_looked_at, ..Outlook::of(file, &looked_at, reason) }
 }
 
 /// What was found of the library that the case names; else of its backend.
@@ -88,33 +107,50 @@ fn name(case: &Case) -> String {
 
 impl Outlook {
     /// Asks for each case, in the plan's order, why it would not run; None: it would.
-    pub(crate) fn of(file: String, plan: &Plan, mut reason: impl FnMut(&Case) -> Option<String>) -> Self {
-        let skipped = plan
-            .cases
-            .iter()
-            .filter_map(|case| reason(case).map(|reason| Skipped { id: case.id.clone(), name: name(case), reason }));
-        Self { file, cases: plan.cases.len(), skipped: skipped.collect() }
+    pub(crate) fn of(file: String, plan: &Plan, reason: impl FnMut(&Case) -> Option<String>) -> Self {
+        Self { file, cases: plan.cases.len(), skipped: list(plan, reason), not_looked_at: Vec::new() }
     }
 
-    /// Reasons in the order in which they first occur, with the names of their cases.
+    /// Cases that would run.
+    pub(crate) fn runs(&self) -> usize {
+        self.cases - self.skipped.len() - self.not_looked_at.len()
+    }
+
+    /// Reasons of cases that would not run, see [`by_reason`].
     pub(crate) fn by_reason(&self) -> Vec<(&str, Vec<&str>)> {
-        let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
-        for skipped in &self.skipped {
-            match reasons.iter_mut().find(|(reason, _)| *reason == skipped.reason) {
-                Some((_, names)) => names.push(&skipped.name),
-                None => reasons.push((&skipped.reason, vec![&skipped.name])),
-            }
-        }
-        reasons
+        by_reason(&self.skipped)
     }
 
     pub(crate) fn json(&self) -> Value {
-        let skipped = |skipped: &Skipped| json!({ "id": skipped.id, "case": skipped.name, "reason": skipped.reason });
         json!({
             "file": self.file,
             "cases": self.cases,
-            "run": self.cases - self.skipped.len(),
-            "skipped": self.skipped.iter().map(skipped).collect::<Vec<_>>(),
+            "run": self.runs(),
+            "skipped": self.skipped.iter().map(Skipped::json).collect::<Vec<_>>(),
         })
     }
+}
+
+impl Skipped {
+    pub(super) fn json(&self) -> Value {
+        json!({ "id": self.id, "case": self.name, "reason": self.reason })
+    }
+}
+
+/// Cases for which there is a reason, in the plan's order.
+fn list(plan: &Plan, mut reason: impl FnMut(&Case) -> Option<String>) -> Vec<Skipped> {
+    let one = |case: &Case| reason(case).map(|reason| Skipped { id: case.id.clone(), name: name(case), reason });
+    plan.cases.iter().filter_map(one).collect()
+}
+
+/// Reasons in the order in which they first occur, with the names of their cases.
+pub(super) fn by_reason(cases: &[Skipped]) -> Vec<(&str, Vec<&str>)> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for case in cases {
+        match reasons.iter_mut().find(|(reason, _)| *reason == case.reason) {
+            Some((_, names)) => names.push(&case.name),
+            None => reasons.push((&case.reason, vec![&case.name])),
+        }
+    }
+    reasons
 }

@@ -108,11 +108,8 @@ enum Depth {
 
 /// Maps a file.
 fn map(path: &Path) -> Result<Mmap, String> {
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let file = record::file::open_named(path).map_err(|error| error.to_string())?;
     let about = file.metadata().map_err(|error| error.to_string())?;
-    if !about.is_file() {
-        return Err("it is no file".to_owned());
-    }
     if about.len() == 0 {
         return Err("it is empty: 0 bytes".to_owned());
     }

@@ -125,7 +125,7 @@ fn hostile_files_are_refused_with_numbers() {
     let missing = Origin::File { path: "/nowhere/at/all".into(), kind: DataKind::U16 };
     assert!(missing.check(&TEXTS).unwrap_err().message.starts_with("/nowhere/at/all: "));
     let directory = Origin::File { path: "/tmp".into(), kind: DataKind::U16 };
-    assert!(directory.check(&TEXTS).unwrap_err().message.contains("no file"));
+    assert!(directory.check(&TEXTS).unwrap_err().message.contains("it is a folder, not a plain file"));
     assert!(refused(&[0; 64], DataKind::Images, TEXTS).contains("takes tokens"));
     assert!(refused(&[0; 64], DataKind::U16, PICTURES).contains("takes images"));
     let vectors = Input::Vector { features: 3, classes: 2 };
@@ -178,4 +178,21 @@ fn a_token_past_the_vocabulary_is_noticed_when_it_is_read_too() {
     let (mut to, mut targets) = ([0; 4], [0; 4]);
     let said = samples.tokens(1, &mut to, &mut targets).unwrap_err();
     assert!(said.contains("sample 1: token 60 at place 6"), "{said}");
+}
+
+#[test]
+fn only_plain_files_are_mapped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipe, socket) = (folder.path().join("pipe"), folder.path().join("socket"));
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for (path, what) in [
+        (pipe, "a named pipe (FIFO)"),
+        (socket, "a socket"),
+        ("/dev/zero".into(), "a device"),
+        (folder.path().to_owned(), "a folder"),
+    ] {
+        let told = Origin::File { path: path.clone(), kind: DataKind::U16 }.check(&TEXTS).unwrap_err().message;
+        assert_eq!(told, format!("{}: it is {what}, not a plain file", path.display()));
+    }
 }

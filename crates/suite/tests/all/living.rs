@@ -1,4 +1,4 @@
-//! Worlds that stay alive while rivals have their turns: that die meanwhile, or whose memory others need.
+//! Worlds that stay alive while other cases are visited: that die meanwhile, or whose memory others need.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,8 +10,9 @@ use terms::{Rank, Status};
 
 use crate::plans::{HOST, plan, run_with};
 
-/// Two rivals, of two sizes each: they take turns in two worlds.
-const RIVALS: &str = "op: all_reduce, backend: [reference, shm], ranks: 2, bytes: [1KB, 2KB], launches: 2, iters: 6";
+/// Two implementations of two workloads: they alternate in two worlds.
+const PAIRS: &str =
+    "op: all_reduce, backend: [reference, shm], ranks: 2, bytes: [1KB, 2KB], trials: 2, spacing: 0s, iters: 6";
 
 thread_local! {
     /// Worlds that the starter of this test has alive.
@@ -65,9 +66,9 @@ impl Starter for Mortals {
 #[test]
 fn a_world_that_dies_while_others_run_is_started_again() {
     let mut starter = Mortals { first_lives_for: Some(1), ..Mortals::default() };
-    let outcome = run_with(&plan(RIVALS), &mut starter, HOST);
-    assert_eq!((starter.started, starter.most_alive), (2 * 2 + 1, 2), "two a launch, and one again");
-    assert!(outcome.lines.iter().all(|line| (line.status, line.launches) == (Status::Ok, Some(2))));
+    let outcome = run_with(&plan(PAIRS), &mut starter, HOST);
+    assert_eq!((starter.started, starter.most_alive), (2 * 2 + 1, 2), "two a round, and one again");
+    assert!(outcome.lines.iter().all(|line| (line.status, line.trials) == (Status::Ok, Some(2))));
     let again: Vec<_> = outcome.lines.iter().filter(|line| line.caveats.contains(&Caveat::Restarted)).collect();
     assert_eq!(again.len(), 1);
     let reason = again[0].reason.as_deref();
@@ -79,8 +80,35 @@ fn a_world_gives_way_to_cases_that_lack_its_memory() {
     let free = || Some(if ALIVE.get() > 0 { 0 } else { u64::MAX });
     let mut starter = Mortals::default();
     // One size, so that no case follows another in its own world, whose memory would lack it, too.
-    let plan = plan(&RIVALS.replace("[1KB, 2KB]", "1KB"));
+    let plan = plan(&PAIRS.replace("[1KB, 2KB]", "1KB"));
     let outcome = run_with(&plan, &mut starter, Host { available_memory: free, ..HOST });
-    assert!(outcome.lines.iter().all(|line| (line.status, line.launches) == (Status::Ok, Some(2))));
+    assert!(outcome.lines.iter().all(|line| (line.status, line.trials) == (Status::Ok, Some(2))));
     assert_eq!((outcome.lines.len(), starter.started, starter.most_alive), (2, 4, 1));
+}
+
+#[test]
+fn trainers_stay_prepared_from_round_to_round() {
+    let text = "experiment: test\ncases:\n  - {benchmark: training, model: mlp, layers: 1, width: 8, features: 4, \
+                classes: 2, batch: [2, 4], steps: 2, optimizer: sgd, trials: 3, spacing: 0s}\n";
+    let plan = record::plan::read(text, "test.yaml", &suite::abouts(), &[]).unwrap();
+    let mut starter = Mortals::default();
+    let outcome = run_with(&plan, &mut starter, HOST);
+    assert_eq!((starter.started, starter.most_alive), (2, 2), "a world each, for the whole run");
+    for line in &outcome.lines {
+        assert_eq!((line.status, line.trials, line.samples), (Status::Ok, Some(3), Some(6)), "{:?}", line.reason);
+        assert_eq!(line.worlds, Some(record::WorldUse::Kept));
+        assert_eq!(line.metrics["loss"].as_array().unwrap().len(), 2, "the losses of the first trial");
+    }
+}
+
+#[test]
+fn trainers_that_memory_does_not_admit_are_prepared_again() {
+    let text = "experiment: test\ncases:\n  - {benchmark: training, model: mlp, layers: 1, width: 8, features: 4, \
+                classes: 2, batch: [2, 4], steps: 2, optimizer: sgd, trials: 3, spacing: 0s}\n";
+    let plan = record::plan::read(text, "test.yaml", &suite::abouts(), &[]).unwrap();
+    let free = || Some(if ALIVE.get() > 0 { 0 } else { u64::MAX });
+    let mut starter = Mortals::default();
+    let outcome = run_with(&plan, &mut starter, Host { available_memory: free, ..HOST });
+    assert_eq!(starter.most_alive, 1);
+    assert!(outcome.lines.iter().all(|line| (line.status, line.trials) == (Status::Ok, Some(3))));
 }

@@ -1,0 +1,126 @@
+//! Where each rank's part lies in the one file that all ranks of a group map: arithmetic only.
+//!
+//! One file and not one a rank: of n ranks each would map n files, and rank 0 would pass n x n descriptors. Each rank gives
+//! pages to its own part, so that they are near its core on machines with several memory nodes.
+
+use std::ops::Range;
+
+use device::{HUGE_PAGE, PAGE, skew};
+
+/// Parts of at least this many bytes have huge pages of their own; shorter ones lie close together.
+const HUGE_FROM: usize = 5 << 18;
+
+/// One rank's part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// The bytes of the file that need pages.
+    pub(crate) pages: Range<usize>,
+    /// Where the rank's data begins.
+    pub(crate) begin: usize,
+}
+
+/// All ranks' parts.
+#[derive(Clone, Debug)]
+pub(crate) struct Parts {
+    pub(crate) parts: Vec<Part>,
+    /// Bytes of the file.
+    pub(crate) len: usize,
+}
+
+impl Parts {
+    /// A part of `bytes` for each of these members, in their order. None where that is more than an address can tell.
+    pub(crate) fn of(members: &[u32], bytes: usize) -> Option<Self> {
+        // Far from both ends of what arithmetic below can hold.
+        if bytes.checked_mul(2 * members.len().max(1))? > isize::MAX as usize / 2 {
+            return None;
+        }
+        let (mut parts, mut end) = (Vec::with_capacity(members.len()), 0);
+        for member in members {
+            let part =
+                if bytes < HUGE_FROM { close(*member, bytes, &mut end) } else { apart(*member, bytes, &mut end) };
+            parts.push(part);
+        }
+        Some(Self { parts, len: end.max(PAGE) })
+    }
+
+    /// Bytes that have pages once all ranks have given theirs.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.pages.len() as u64).sum()
+    }
+}
+
+/// On huge pages of its own, with the skew of the rank before its data.
+fn apart(member: u32, bytes: usize, end: &mut usize) -> Part {
+    let begin = *end + skew(member);
+    let pages = *end..(begin + bytes).next_multiple_of(HUGE_PAGE);
+    *end = pages.end;
+    Part { pages, begin }
+}
+
+/// Close to the part before it. An odd number of pages from part to part: the distance of no two ranks is then a multiple of
+/// 2^28 bytes, or of any other power of two pages that fewer ranks would fill (see [`skew`]). Two pages between them keep
+/// prefetching of one rank's lines from another's.
+fn close(member: u32, bytes: usize, end: &mut usize) -> Part {
+    let begin = *end + skew(member) % PAGE;
+    let pages = *end..(begin + bytes.max(1)).next_multiple_of(PAGE);
+    // Alike for all ranks, wherever in its first page a rank begins.
+    let longest = (PAGE / 2 + bytes.max(1)).div_ceil(PAGE);
+    *end += ((longest + 2) | 1) * PAGE;
+    Part { pages, begin }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn parts(ranks: u32, bytes: usize) -> Parts {
+        Parts::of(&(0..ranks).collect::<Vec<_>>(), bytes).unwrap()
+    }
+
+    #[test]
+    fn parts_hold_their_bytes_and_share_no_page() {
+        for bytes in [0, 1, 64, 2048, 4096, 5000, 1 << 20, HUGE_FROM, 2 << 20, (64 << 20) + 3] {
+            for ranks in [1, 2, 9, 64, 1024] {
+                let all = parts(ranks, bytes);
+                let mut end = 0;
+                for part in &all.parts {
+                    assert!(part.pages.start >= end, "{bytes} x {ranks}: {part:?} begins before {end}");
+                    assert!(part.pages.contains(&part.begin) && part.begin + bytes <= part.pages.end);
+                    let granule = if bytes < HUGE_FROM { PAGE } else { HUGE_PAGE };
+                    assert!(part.pages.start % granule == 0 && part.pages.end % granule == 0, "{bytes}: {part:?}");
+                    end = part.pages.end;
+                }
+                assert!(all.len >= end.max(PAGE) && all.bytes() as usize <= all.len);
+            }
+        }
+    }
+
+    /// Ranks' data an exact multiple of a power of two pages apart meets in few sets of a cache (see [`skew`]).
+    #[test]
+    fn no_two_ranks_data_lie_a_multiple_of_2_28_apart() {
+        for bytes in [1, 4096, 64 << 10, 1 << 20, 2 << 20, 6 << 20, 64 << 20, 1 << 28] {
+            let all = parts(61, bytes).parts;
+            for (i, one) in all.iter().enumerate() {
+                for other in &all[..i] {
+                    assert_ne!((one.begin - other.begin) % (1 << 28), 0, "{bytes}: {one:?} {other:?}");
+                }
+            }
+        }
+        let close = parts(1024, 64).parts;
+        let sets: std::collections::BTreeSet<_> = close.iter().map(|part| part.begin / PAGE % 1024).collect();
+        assert_eq!(sets.len(), 1024, "every set of 1,024 pages is used once");
+    }
+
+    #[test]
+    fn what_no_address_can_tell_is_refused() {
+        assert!(Parts::of(&[0, 1], usize::MAX).is_none() && Parts::of(&[0, 1], usize::MAX / 2).is_none());
+        assert!(Parts::of(&[0, 1], 1 << 46).is_some());
+    }
+
+    /// Bytes in use grow with the ranks and not with their square.
+    #[test]
+    fn small_parts_take_a_page_each() {
+        assert_eq!(parts(256, 64).bytes(), 256 * PAGE as u64);
+        assert_eq!(parts(256, 64).len / PAGE, 256 * 3);
+    }
+}

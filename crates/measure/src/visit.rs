@@ -1,0 +1,454 @@
+//! One visit to a case: warm up, sample, check what was sampled, and look at the machine before and after.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use terms::{Collective, Mode};
+use trace::Clock;
+
+use crate::barrier;
+use crate::canary::{Canary, SystemCounters};
+use crate::case::{CaseRun, Progress, Round, Sampling, messages};
+use crate::trial::{LimitTime, Trial, slowest};
+use crate::{ClockFit, Command, Probe, SampleRequest, Samples, Settings, Verdict, VerdictKind, World, apart_ns};
+
+/// A sample lasts at least this long, and at least as long as this many clock readings.
+const SAMPLE_NS: f64 = 20_000.0;
+const CLOCK_READINGS: f64 = 1000.0;
+/// ... and as this many barriers.
+const BARRIERS: f64 = 50.0;
+/// Samples of this share of that are long enough not to be calibrated again.
+const ENOUGH: f64 = 0.8;
+/// An upper bound of one clock reading on machines that are fit to measure; slower clocks only cost longer samples.
+const CLOCK_READING_NS: f64 = 25.0;
+/// Calls in a sample, at most: a bound on the time that a mistaken calibration can cost.
+const MAX_CALLS: u32 = 1_000_000;
+/// Samples asked for at once last about this long, so that progress is seen and a budget is kept.
+const CHUNK_SECONDS: f64 = 0.1;
+/// Where calls are so long, one sample is a trial's whole observation; else a median needs a few.
+const LONG_CALL_S: f64 = 0.01;
+const FEW: u32 = 3;
+/// Operations recorded with their entry times, to see who arrives last.
+const ARRIVALS: u32 = 64;
+/// Barriers of which exits are compared, at least.
+const FEWEST_EXITS: u32 = 6;
+/// Limits are measured for cases that move at least this much, over all ranks: below, there is no bandwidth to speak of.
+const LIMIT_FROM_BYTES: u64 = 64 << 10;
+/// Limits, noise, arrivals and checks take at most this share of what samples take.
+const BESIDE: f64 = 0.5;
+/// Share of the case's time that the first look at arrivals may take; of a trial's time, and in the first one of the case's,
+/// that warming up may take.
+const FIRST_LOOK: f64 = 0.1;
+const WARM_UP: f64 = 0.25;
+const FIRST_WARM_UP: f64 = 0.1;
+
+/// A visit that goes on.
+pub(crate) struct Visit<'a> {
+    run: &'a mut CaseRun,
+    settings: Settings,
+    world: &'a mut dyn World,
+    round: Round,
+    begun: Instant,
+    /// How each rank's clock runs against that of rank 0, by rank; None where all have one clock, or it is not known.
+    fits: Option<Vec<Option<ClockFit>>>,
+    trial: Trial,
+}
+
+impl<'a> Visit<'a> {
+    pub(crate) fn new(run: &'a mut CaseRun, world: &'a mut dyn World, round: Round, begun: Instant) -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let trial = Trial { round: round.number, fresh: round.fresh, begun_s: since.as_secs_f64(), ..Trial::default() };
+        Self { settings: run.settings.clone(), run, world, round, begun, fits: None, trial }
+    }
+
+    fn is_first(&self) -> bool {
+        self.run.trials.is_empty()
+    }
+
+    /// Time until the trial's deadline.
+    fn left(&self) -> Duration {
+        self.settings.deadline().saturating_sub(self.begun.elapsed())
+    }
+
+    /// Whether something beside the samples may be looked at in this trial: the first trial looks at everything but what
+    /// takes longer than its samples, later ones while looks have taken less than their share.
+    fn may_look(&self) -> bool {
+        self.settings.traced || self.run.simulated || self.run.beside_s <= BESIDE * self.run.sampling_s
+    }
+
+    /// Runs a look beside the samples, and books its time.
+    fn beside<T>(&mut self, look: impl FnOnce(&mut Self) -> Result<T, Verdict>) -> Result<T, Verdict> {
+        let begun = Instant::now();
+        let found = look(self);
+        self.run.beside_s += begun.elapsed().as_secs_f64();
+        found
+    }
+
+    /// Whether calls are steps of one series.
+    fn in_steps(&self) -> bool {
+        self.trial.ready.iter().any(|ready| ready.steps)
+    }
+}
+
+/// Visits the case once.
+pub(crate) fn visit(mut visit: Visit<'_>, progress: Progress<'_>) -> Result<Trial, Verdict> {
+    visit.prepare()?;
+    visit.compare_clocks()?;
+    visit.fix_sampling()?;
+    visit.begin()?;
+    visit.sample_all(progress)?;
+    visit.compare_clocks()?;
+    visit.look_beside()?;
+    visit.end()?;
+    Ok(visit.trial)
+}
+
+impl Visit<'_> {
+    fn prepare(&mut self) -> Result<(), Verdict> {
+        if self.round.prepared {
+            self.trial.ready = self.run.ready.clone();
+            // What was found wrong then belongs to the trial of then.
+            self.trial.ready.iter_mut().for_each(|ready| ready.wrong = crate::WrongReport::default());
+            return Ok(());
+        }
+        let check = self.is_first() || self.may_look();
+        let left = self.left();
+        let ready = self.world.prepare(&self.run.case, check, left)?;
+        self.trial.wrong.extend(ready.iter().map(|ready| ready.wrong.clone()));
+        self.trial.ready.clone_from(&ready);
+        self.run.ready = ready;
+        Ok(())
+    }
+
+    /// Calls and samples: found out by the first trial, the same ever after. Warms up, and looks at the machine.
+    fn fix_sampling(&mut self) -> Result<(), Verdict> {
+        let Some(fixed) = self.run.sampling else {
+            self.trial.calls = self.calibrate(1, sample_ns())?;
+            let warm = self.warm_up(FIRST_WARM_UP * self.settings.max_seconds.max(0.1))?;
+            let before = self.beside(Self::look_at_machine)?;
+            let least = self.lengthen(&warm, before.as_ref())?;
+            self.trial.canaries = before.map(|before| (before, Canary::default()));
+            self.trial.calls = self.filling(least, &warm)?;
+            let samples = self.settings.iters.unwrap_or(0);
+            self.run.sampling = Some(Sampling { calls: self.trial.calls, samples, least_calls: least });
+            return Ok(());
+        };
+        self.trial.calls = fixed.calls;
+        if !self.round.prepared {
+            self.warm_up(WARM_UP * self.settings.trial_seconds())?;
+        } else if self.settings.warmup.is_none() {
+            // Others had the caches meanwhile.
+            self.take(1, fixed.calls)?;
+        }
+        if self.may_look() {
+            let before = self.beside(Self::look_at_machine)?;
+            self.trial.canaries = before.map(|before| (before, Canary::default()));
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, samples: u32, calls: u32) -> Result<Samples, Verdict> {
+        let request = SampleRequest { mode: self.settings.mode, samples, calls };
+        if self.settings.mode == Mode::Isolated {
+            self.compare_clocks()?;
+        }
+        let fits = self.fits.clone().filter(|_| self.settings.mode == Mode::Isolated);
+        if let Some(fits) = &fits {
+            self.world.command(&Command::Clocks(fits.clone()), self.left())?;
+        }
+        let taken = self.world.sample(request, self.left())?;
+        if let Some(fits) = fits {
+            // What was told before the samples is the less certain the longer they took.
+            let apart = apart_ns(&fits, Clock::default().now_ns());
+            self.trial.starts_apart_ns = Some(self.trial.starts_apart_ns.map_or(apart, |known| known.max(apart)));
+        }
+        Ok(taken)
+    }
+
+    /// Compares the clocks of hosts, where ranks are on several. An isolated case cannot go on without knowing them.
+    fn compare_clocks(&mut self) -> Result<(), Verdict> {
+        let Some(clocks) = self.world.clocks() else { return Ok(()) };
+        // A doubt within the trial is not forgotten.
+        if self.trial.clocks.iter().all(|clock| clock.why.is_none()) {
+            self.trial.clocks = clocks.recorded();
+        }
+        let fits = clocks.fits();
+        self.fits = fits.clone().ok();
+        match fits {
+            Err(why) if self.settings.mode == Mode::Isolated => {
+                let message = format!("`mode: isolated` needs to know how the clocks of all hosts run: {why}");
+                Err(Verdict { kind: VerdictKind::Lacking, ranks: Vec::new(), message, hint: None })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The number of calls, from `calls` on, that makes a sample last `wanted` ns.
+    fn calibrate(&mut self, calls: u32, wanted: f64) -> Result<u32, Verdict> {
+        if self.settings.mode == Mode::Isolated || self.in_steps() {
+            return Ok(1);
+        }
+        let most = self.most_calls();
+        let mut calls = calls.max(1);
+        loop {
+            let taken = slowest(&self.take(3, calls)?);
+            let each = stats::median(&taken) / f64::from(calls);
+            // A computed time of zero stays zero, however often it is called.
+            let timeless = self.run.simulated && each == 0.0;
+            if each * f64::from(calls) >= wanted || calls >= most || timeless {
+                return Ok(calls);
+            }
+            // A little more than predicted, and at most a hundredfold: the first calls are slower than the rest.
+            let predicted = (1.1 * wanted / each.max(0.01)).ceil().min(f64::from(calls) * 100.0);
+            calls = (predicted as u32).clamp(calls + 1, most);
+        }
+    }
+
+    /// Steps are sampled from the first one on: what warm-up trained is forgotten, and so is how well its starts agreed.
+    fn begin(&mut self) -> Result<(), Verdict> {
+        self.trial.starts_apart_ns = None;
+        if self.in_steps() && !self.round.prepared {
+            self.world.probe(Probe::Begin, self.left())?;
+        }
+        Ok(())
+    }
+
+    /// More calls a sample where those of warm-up were too short: because calls are quicker now that they are warm (a
+    /// library connects in its first ones), or because ranks leave the barrier before a sample at different times, which
+    /// is part of every sample. Many barriers long, it hardly shows; one call of 64 KiB a sample took 3% too long with
+    /// MPI. But several such samples must fit into a trial.
+    fn lengthen(&mut self, warm: &[f64], canary: Option<&Canary>) -> Result<u32, Verdict> {
+        let barriers = canary.map_or(0.0, |canary| BARRIERS * canary.barrier_ns);
+        let most = (self.settings.max_seconds / 100.0).min(self.settings.trial_seconds() / 5.0) * 1e9;
+        let wanted = sample_ns().max(barriers.min(most));
+        if !warm.is_empty() && stats::median(warm) < ENOUGH * wanted {
+            return self.calibrate(self.trial.calls, wanted);
+        }
+        Ok(self.trial.calls)
+    }
+
+    /// Calls with which a trial's samples last as long as the trial, which then sees more of the machine than a short look.
+    /// Who fixed the number of samples did not ask for longer ones, and computed times see no machine.
+    fn filling(&mut self, least: u32, warm: &[f64]) -> Result<u32, Verdict> {
+        let fixed = self.settings.mode == Mode::Isolated || self.in_steps() || self.settings.iters.is_some();
+        if fixed || (self.run.simulated && !self.settings.soaks()) {
+            return Ok(least);
+        }
+        let fill = self.settings.trial_seconds() * 1e9 / f64::from(self.settings.trial_samples());
+        if warm.is_empty() {
+            return self.calibrate(least, fill);
+        }
+        let each = stats::median(warm) / f64::from(self.trial.calls);
+        let most = self.most_calls().max(least);
+        Ok(if each > 0.0 { ((fill / each) as u32).clamp(least, most) } else { least })
+    }
+
+    /// Calls of a sample, at most.
+    fn most_calls(&self) -> u32 {
+        if self.settings.trial_seconds() > 1.0 { u32::MAX / 2 } else { MAX_CALLS }
+    }
+
+    /// Until times are steady, or as often as was asked for. Nanoseconds of the last samples.
+    fn warm_up(&mut self, budget: f64) -> Result<Vec<f64>, Verdict> {
+        let calls = self.trial.calls;
+        if let Some(samples) = self.settings.warmup {
+            return if samples > 0 { Ok(slowest(&self.take(samples, calls)?)) } else { Ok(Vec::new()) };
+        }
+        // At least one group, whatever it costs.
+        let (mut series, mut spent) = (Vec::new(), 0.0);
+        loop {
+            let group = slowest(&self.take(if series.is_empty() { 1 } else { 8 }, calls)?);
+            spent += group.iter().sum::<f64>() / 1e9;
+            series.extend(group);
+            // Only what is recent counts: a long cold start must not be dragged along.
+            let recent = &series[series.len().saturating_sub(64)..];
+            let steady = stats::steady(recent);
+            if steady || spent >= budget || series.len() >= 512 {
+                // Fewer than 16 samples cannot tell.
+                self.trial.steady = (recent.len() >= 16).then_some(steady);
+                return Ok(recent.to_vec());
+            }
+        }
+    }
+
+    fn sample_all(&mut self, progress: Progress<'_>) -> Result<(), Verdict> {
+        let begun = Instant::now();
+        let fixed = self.run.sampling.map_or(0, |sampling| sampling.samples);
+        let most = if fixed > 0 { fixed } else { self.settings.trial_samples() };
+        while self.trial.samples.first().map_or(0, Vec::len) < most as usize {
+            progress(self.run.sampling_s + self.elapsed(begun), self.settings.max_seconds);
+            let known = slowest(&self.trial.samples);
+            let taken = known.len() as u32;
+            let each = if known.is_empty() { f64::INFINITY } else { stats::median(&known) / 1e9 };
+            // The first trial finds out how many samples its time holds.
+            if fixed == 0 && taken >= fewest(each) && self.elapsed(begun) >= self.settings.trial_seconds() {
+                break;
+            }
+            let chunk = ((CHUNK_SECONDS.min(self.settings.trial_seconds() / 2.0) / each) as u32).clamp(1, most - taken);
+            let calls = self.trial.calls;
+            let samples = self.take(chunk, calls)?;
+            self.trial.samples.resize(samples.len(), Vec::new());
+            self.trial.samples.iter_mut().zip(samples).for_each(|(all, taken)| all.extend(taken));
+        }
+        let samples = self.trial.samples.first().map_or(0, Vec::len) as u32;
+        if let Some(sampling) = self.run.sampling.as_mut().filter(|_| fixed == 0) {
+            sampling.samples = samples.max(1);
+        }
+        self.trial.sampling_s = self.elapsed(begun);
+        self.run.sampling_s += self.trial.sampling_s;
+        progress(self.run.sampling_s, self.settings.max_seconds);
+        Ok(())
+    }
+
+    /// Seconds of sampling. Simulated time passes only in samples; real time passes between them, too.
+    fn elapsed(&self, begun: Instant) -> f64 {
+        if self.run.simulated {
+            slowest(&self.trial.samples).iter().sum::<f64>() / 1e9
+        } else {
+            begun.elapsed().as_secs_f64()
+        }
+    }
+
+    /// Checks, limits, noise and arrivals, as far as their share of the time allows. What was sampled is checked in the
+    /// first trial whatever it takes.
+    fn look_beside(&mut self) -> Result<(), Verdict> {
+        if self.is_first() || self.may_look() {
+            let checked = self.beside(|visit| visit.world.check(visit.left()))?;
+            self.trial.wrong.extend(checked);
+        }
+        self.beside(Self::look_at_limits)?;
+        let after = match self.trial.canaries {
+            Some(_) => self.beside(Self::look_at_machine)?,
+            None => None,
+        };
+        self.trial.canaries = self.trial.canaries.take().zip(after).map(|((before, _), after)| (before, after));
+        self.beside(Self::look_at_arrivals)
+    }
+
+    fn end(&mut self) -> Result<(), Verdict> {
+        let left = self.left();
+        let observed = if self.round.keep { self.world.observe(left)? } else { self.world.finish(left)? };
+        self.trial.missed_starts = observed.iter().map(|rank| rank.missed_starts).max().unwrap_or(0);
+        self.trial.peak_bytes = observed.iter().map(|rank| rank.peak_bytes).max().unwrap_or(0);
+        self.trial.details = observed.into_iter().map(|rank| rank.details).collect();
+        self.trial.calls = self.trial.calls.saturating_mul(messages(self.run));
+        self.trial.wall_s = self.begun.elapsed().as_secs_f64();
+        Ok(())
+    }
+
+    /// Times of the case's limit: of each round the slowest rank counts, the median over rounds. All variants where there
+    /// is time for them, else one after the other over the trials.
+    fn look_at_limits(&mut self) -> Result<(), Verdict> {
+        let variants = self.trial.ready.first().map(|ready| ready.limits.clone()).unwrap_or_default();
+        let traffic: u64 = self.trial.ready.iter().map(|ready| ready.traffic_bytes).sum();
+        if !self.settings.limits
+            || self.run.simulated
+            || self.in_steps()
+            || traffic < LIMIT_FROM_BYTES
+            || variants.is_empty()
+        {
+            return Ok(());
+        }
+        let spent = self.run.beside_s;
+        let begun = Instant::now();
+        for _ in 0..variants.len() {
+            let share = BESIDE * self.run.sampling_s - spent - begun.elapsed().as_secs_f64();
+            // One variant in the first trial whatever it takes, so that every case has one.
+            if share <= 0.0 && !(self.is_first() && self.trial.limits.is_empty()) {
+                break;
+            }
+            let variant = self.run.next_limit % variants.len();
+            self.run.next_limit += 1;
+            let call_s = self.trial.median().unwrap_or(0.0);
+            let rounds = if call_s > LONG_CALL_S { 1 } else { 3 };
+            let probe = Probe::Limit { variant: variant as u32, rounds };
+            let ranks = self.world.probe(probe, self.left())?;
+            let rounds = ranks.iter().map(Vec::len).min().unwrap_or(0);
+            let slowest = |round: usize| ranks.iter().map(|rank| rank[round]).fold(0.0, f64::max);
+            let times: Vec<f64> = (0..rounds).map(slowest).filter(|ns| *ns > 0.0).collect();
+            if !times.is_empty() {
+                let seconds = stats::median(&times) / 1e9;
+                self.trial.limits.push(LimitTime { variant: variants[variant].clone(), seconds });
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_machine(&mut self) -> Result<Option<Canary>, Verdict> {
+        if self.run.simulated {
+            return Ok(None);
+        }
+        let ranks = self.world.probe(Probe::Canary, self.left())?;
+        Ok(Some(Canary::new(&ranks, SystemCounters::read())))
+    }
+
+    fn look_at_arrivals(&mut self) -> Result<(), Verdict> {
+        if self.in_steps() {
+            return Ok(());
+        }
+        // Where ranks may run ahead of each other (a broadcast's root), being last means nothing. And not for calls that
+        // take long: the look would cost more than the case.
+        let alone = self.trial.samples.len() < 2;
+        let synchronises = !alone && self.run.case.word::<Collective>("op").is_some_and(Collective::synchronises);
+        let seconds = self.trial.median().unwrap_or(f64::INFINITY) * f64::from(ARRIVALS);
+        let share = BESIDE * self.run.sampling_s - self.run.beside_s;
+        // In the first trial a part of what the whole case samples, whatever the looks before took.
+        let first = if self.is_first() { FIRST_LOOK * self.settings.max_seconds.max(0.1) } else { 0.0 };
+        let quick = seconds <= share.max(first);
+        if self.settings.traced || (synchronises && quick) {
+            self.trial.arrivals = self.arrivals(ARRIVALS, 0)?;
+        }
+        // What a barrier promises is its check: made in the first trial whatever it takes.
+        let is_barrier = self.run.case.word("op") == Some(Collective::Barrier);
+        if is_barrier && !alone && (self.is_first() || quick) {
+            self.look_at_exits(seconds)?;
+        }
+        Ok(())
+    }
+
+    /// Whether barriers keep their promise, of at least as many as let each rank come last; fewer where `seconds`, the
+    /// time of [`ARRIVALS`] of them, is more than the case's own.
+    fn look_at_exits(&mut self, seconds: f64) -> Result<(), Verdict> {
+        let ranks = self.trial.samples.len() as u32;
+        let within = f64::from(ARRIVALS) * self.settings.max_seconds.max(0.1) / seconds.max(1e-9);
+        let operations = ARRIVALS.max(ranks).min(within as u32).max(FEWEST_EXITS);
+        let recorded = self.arrivals(operations, barrier::STAGGER_NS)?;
+        self.trial.exits = barrier::judge(&recorded, self.trial.arrivals_apart_ns);
+        Ok(())
+    }
+
+    /// Entries and exits of so many operations on rank 0's clock; none where clocks are not known.
+    fn arrivals(&mut self, operations: u32, stagger_ns: u64) -> Result<Vec<Vec<f64>>, Verdict> {
+        let recorded = self.world.probe(Probe::Arrivals { operations, stagger_ns }, self.left())?;
+        self.on_one_clock(recorded)
+    }
+
+    /// These times by rank 0's clock, with what they may be off. None of them where clocks are not known.
+    fn on_one_clock(&mut self, mut arrivals: Vec<Vec<f64>>) -> Result<Vec<Vec<f64>>, Verdict> {
+        let begin = arrivals.first().and_then(|own| own.first()).copied();
+        // Between the look before and this one, which they lie in, clocks are known best.
+        self.compare_clocks()?;
+        if self.trial.clocks.is_empty() {
+            return Ok(arrivals);
+        }
+        let Some(fits) = &self.fits else { return Ok(vec![Vec::new(); arrivals.len()]) };
+        for (times, fit) in arrivals.iter_mut().zip(fits) {
+            let Some(fit) = fit else { continue };
+            times.iter_mut().for_each(|time| *time = fit.here(*time as u64) as f64);
+        }
+        // Of rank 0, whose clock it is, and which the others are in an operation with.
+        let end = arrivals.first().and_then(|own| own.last()).copied();
+        let at = [begin, end].into_iter().flatten().map(|at| apart_ns(fits, at as u64));
+        self.trial.arrivals_apart_ns = at.fold(0.0, f64::max);
+        Ok(arrivals)
+    }
+}
+
+/// Nanoseconds that a sample lasts at least.
+fn sample_ns() -> f64 {
+    SAMPLE_NS.max(CLOCK_READINGS * CLOCK_READING_NS)
+}
+
+/// Samples that a trial has at least, where one takes so long.
+fn fewest(sample_s: f64) -> u32 {
+    if sample_s > LONG_CALL_S { 1 } else { FEW }
+}

@@ -1,0 +1,61 @@
+//! What a plan names that runs code when it is looked at: a Python and an MPI library. Without `--trust-plan` neither is
+//! touched, so that a plan of somebody else can be checked.
+
+use std::path::Path;
+
+use record::Case;
+
+/// The Python that a plan may name without being asked: it is looked at anyway.
+const USUAL_PYTHON: &str = "python3";
+
+/// Why the case is not looked at; None where it names nothing that must not be. `known` holds of an MPI library that the
+/// survey of this machine found by itself.
+pub(crate) fn refusal(case: &Case, python: Option<&Path>, known: impl Fn(&str) -> bool) -> Option<String> {
+    if suite::is_pytorch(case) {
+        let named = case.text("python")?;
+        let own = named == USUAL_PYTHON || python == Some(Path::new(named));
+        return (!own).then(|| format!("the plan names the Python `{named}`, {HINT} runs it"));
+    }
+    let library = case.text("mpi_library").filter(|library| !known(library))?;
+    Some(format!("the plan names the MPI library `{library}`, {HINT} loads it"))
+}
+
+const HINT: &str = "which could be any code; `--trust-plan`";
+
+/// The option.
+pub(crate) fn option() -> clap::Arg {
+    clap::Arg::new("trust-plan")
+        .long("trust-plan")
+        .action(clap::ArgAction::SetTrue)
+        .help("run the Python and load the MPI library that the plan names (docs/security.md)")
+}
+
+#[cfg(test)]
+mod tests {
+    use record::Kind;
+
+    /// Fields that take any text and neither name a file nor reach another program as code. A new field belongs here, or
+    /// into docs/security.md.
+    const HARMLESS: [&str; 5] = ["inject", "expect", "nccl_algo", "nccl_proto", "mesh"];
+
+    #[test]
+    fn every_field_that_names_code_or_files_is_in_the_page_about_security() {
+        let page = include_str!("../../../../docs/security.md");
+        let abouts = suite::abouts();
+        let texts = abouts.iter().flat_map(|about| about.all_fields());
+        let texts: Vec<&str> = texts
+            .filter(|field| matches!(field.kind, Kind::Text | Kind::Texts) && !HARMLESS.contains(&field.name))
+            .map(|field| field.name)
+            .collect();
+        for name in ["python", "mpi_library", "env"] {
+            assert!(texts.contains(&name), "{name}");
+        }
+        // `data_mmap` is written `data: {mmap: FILE}`.
+        let group = |name: &str| name.split_once('_').map(|(group, member)| format!("`{group}: {{{member}: "));
+        let told = |name: &str| {
+            page.contains(&format!("`{name}`")) || group(name).is_some_and(|written| page.contains(&written))
+        };
+        let missing: Vec<&str> = texts.into_iter().filter(|name| !told(name)).collect();
+        assert!(missing.is_empty(), "docs/security.md does not say what {missing:?} may do");
+    }
+}

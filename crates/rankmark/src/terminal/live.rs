@@ -1,0 +1,156 @@
+//! The table of a run while it improves: rows in the plan's order, drawn again in place on a terminal.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use record::{CaseLine, Plan};
+use terms::Status;
+
+use super::table;
+
+/// Drawn no more often than this.
+const REDRAW: Duration = Duration::from_millis(150);
+const BAR: usize = 24;
+
+/// The latest line of each case, in the plan's order; those of searches follow.
+pub(super) struct Rows {
+    places: HashMap<String, usize>,
+    lines: Vec<Option<CaseLine>>,
+}
+
+impl Rows {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let places: HashMap<String, usize> =
+            plan.cases.iter().enumerate().map(|(place, case)| (case.id.clone(), place)).collect();
+        Self { lines: vec![None; plan.cases.len()], places }
+    }
+
+    pub(super) fn put(&mut self, line: &CaseLine) {
+        let end = self.lines.len();
+        let place = *self.places.entry(line.id.clone()).or_insert(end);
+        if place == end {
+            self.lines.push(None);
+        }
+        self.lines[place] = Some(line.clone());
+    }
+
+    /// All rows so far, those of one heading together under it.
+    pub(super) fn table(&self) -> Vec<String> {
+        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut groups: Vec<(String, Vec<&CaseLine>)> = Vec::new();
+        // What was not run is listed with its reason below the table.
+        for line in self.lines.iter().flatten().filter(|line| line.status != Status::NotRun) {
+            let heading = table::heading(line);
+            let place = *places.entry(heading.clone()).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push((heading, Vec::new()));
+            }
+            groups[place].1.push(line);
+        }
+        let mut text = Vec::new();
+        for (heading, lines) in &groups {
+            text.push(String::new());
+            text.push(format!("\u{1b}[1m{heading}\u{1b}[0m"));
+            text.push(format!("\u{1b}[2m{}\u{1b}[0m", table::titles(lines[0])));
+            let units = table::units(lines[0]);
+            if !units.is_empty() {
+                text.push(format!("\u{1b}[2m{units}\u{1b}[0m"));
+            }
+            text.extend(lines.iter().map(|line| {
+                let row = table::row(line);
+                if line.status == Status::Failed { format!("\u{1b}[31m{row}\u{1b}[0m") } else { row }
+            }));
+        }
+        text
+    }
+}
+
+/// What stands on the terminal and is to be drawn again.
+#[derive(Default)]
+pub(super) struct Live {
+    /// Lines that were drawn, the cursor being at the end of the last.
+    drawn: usize,
+    at: Option<Instant>,
+}
+
+impl Live {
+    pub(super) fn is_due(&self) -> bool {
+        self.at.is_none_or(|at| at.elapsed() >= REDRAW)
+    }
+
+    /// What takes away the lines that were drawn.
+    pub(super) fn clear(&mut self) -> String {
+        match std::mem::take(&mut self.drawn) {
+            0 => String::new(),
+            1 => "\r\u{1b}[J".to_owned(),
+            lines => format!("\r\u{1b}[{}A\u{1b}[J", lines - 1),
+        }
+    }
+
+    /// What draws these rows and the line of progress in place of those before: the last rows that the terminal has room
+    /// for, since a line that has left the screen cannot be drawn again.
+    pub(super) fn draw(&mut self, rows: &[String], progress: Option<&str>) -> String {
+        let (columns, height) = terminal_size::terminal_size()
+            .map_or((100, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+        let room = height.saturating_sub(3).max(4);
+        let left_out = rows.len().saturating_sub(room);
+        let mut lines: Vec<String> = Vec::new();
+        if left_out > 0 {
+            lines.push(format!("  ... {left_out} lines above are in the table at the end"));
+        }
+        lines.extend(rows.iter().skip(left_out).map(|row| cut(row, columns)));
+        lines.extend(progress.map(|progress| cut(progress, columns)));
+        let text = format!("{}{}", self.clear(), lines.join("\n"));
+        (self.drawn, self.at) = (lines.len(), Some(Instant::now()));
+        text
+    }
+}
+
+/// A row that fits the terminal: a wrapped one would be two lines, and drawn in the wrong place. Escape sequences take no
+/// columns.
+fn cut(row: &str, columns: usize) -> String {
+    let (mut text, mut used, mut escape) = (String::new(), 0, false);
+    for symbol in row.chars() {
+        escape |= symbol == '\u{1b}';
+        if escape {
+            escape = !symbol.is_ascii_alphabetic();
+            text.push(symbol);
+        } else if used + 1 < columns {
+            used += 1;
+            text.push(symbol);
+        }
+    }
+    text
+}
+
+/// How much of the round is done.
+pub(super) fn bar(done: f64) -> String {
+    let filled = ((done.clamp(0.0, 1.0) * BAR as f64) as usize).min(BAR - 1);
+    format!("{}>{}", "=".repeat(filled), " ".repeat(BAR - filled - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_cut_at_the_edge_and_keep_their_colours() {
+        assert_eq!(cut("\u{1b}[1mabcdef\u{1b}[0m", 4), "\u{1b}[1mabc\u{1b}[0m");
+        assert_eq!(cut("abc", 80), "abc");
+    }
+
+    #[test]
+    fn what_was_drawn_is_taken_away_line_by_line() {
+        let mut live = Live::default();
+        assert_eq!(live.clear(), "");
+        let rows = ["a".to_owned(), "b".to_owned()];
+        assert_eq!(live.draw(&rows, Some("p")), "a\nb\np");
+        assert!(live.draw(&rows, None).starts_with("\r\u{1b}[2A\u{1b}[Ja"));
+        assert_eq!(live.clear(), "\r\u{1b}[1A\u{1b}[J");
+    }
+
+    #[test]
+    fn the_bar_is_never_longer_than_its_place() {
+        assert!([0.0, 0.5, 1.0, 7.0].iter().all(|done| bar(*done).len() == BAR));
+    }
+}

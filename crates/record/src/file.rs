@@ -1,0 +1,141 @@
+//! Opening files: only plain ones, and inside a record never through a link.
+//!
+//! A FIFO blocks whoever opens it until somebody writes, and a device may never end: both are refused by name. A link in
+//! a record could lead a report, or a run that goes on, to any file of this user.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Opens a file that the user names, for reading. Links are followed: the user chose the path.
+///
+/// # Errors
+/// When it cannot be opened, or is no plain file.
+pub fn open_named(path: &Path) -> io::Result<File> {
+    plain(&fs::metadata(path)?)?;
+    // Another file may have taken its place since: O_NONBLOCK keeps a FIFO from blocking, and does nothing to a file.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    plain(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Opens a file of a record for reading.
+///
+/// # Errors
+/// When it cannot be opened, is a link, or is no plain file.
+pub fn open_inside(path: &Path) -> io::Result<File> {
+    open_inside_by(path, OpenOptions::new().read(true))
+}
+
+/// Opens a file of a record by these options.
+///
+/// # Errors
+/// As [`open_inside`].
+pub fn open_inside_by(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) => {}
+        Ok(found) => plain(&found)?,
+    }
+    // What was looked at may be another file by now, so the kernel is told, too.
+    let opened = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = opened.map_err(|error| if error.raw_os_error() == Some(libc::ELOOP) { link() } else { error })?;
+    plain(&file.metadata()?)?;
+    Ok(file)
+}
+
+/// Writes a file of a record, whole or not at all: under the name `beside` first. `relative` is below `directory`; folders
+/// are made.
+///
+/// # Errors
+/// When it cannot be written; when it, the file beside it, or a folder on the way is a link.
+pub fn replace(directory: &Path, relative: &Path, beside: &str, content: &[u8]) -> io::Result<()> {
+    let invalid = || io::Error::from(io::ErrorKind::InvalidFilename);
+    let name = relative.file_name().ok_or_else(invalid)?;
+    fs::create_dir_all(directory)?;
+    let folder = match relative.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        Some(parent) => Some(Folder::make(&directory.join(parent))?),
+        None => None,
+    };
+    let place = |name: &Path| folder.as_ref().map_or_else(|| directory.join(name), |folder| folder.path(name));
+    let (path, beside) = (place(Path::new(name)), place(Path::new(beside)));
+    // Renaming would replace a link and not follow it; one that somebody put there is still not ours to remove.
+    refuse_unless_plain(&path)?;
+    if refuse_unless_plain(&beside)? {
+        // Left by a run that was killed. Not opened: it may have become another name of a file that matters.
+        fs::remove_file(&beside)?;
+    }
+    let put = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
+        file.write_all(content)?;
+        // Without this a crash soon after the rename could leave an empty file in the place of the old one.
+        file.sync_all()?;
+        fs::rename(&beside, &path)
+    };
+    put().inspect_err(|_| drop(fs::remove_file(&beside)))
+}
+
+/// Whether it is there.
+fn refuse_unless_plain(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+        Ok(found) => plain(&found).map(|()| true),
+    }
+}
+
+/// A folder inside a record, held open: a link that is put in its place later changes nothing.
+#[derive(Debug)]
+pub struct Folder(File);
+
+impl Folder {
+    /// Makes the folder where it is not there yet.
+    ///
+    /// # Errors
+    /// When it cannot be made, is a link, or is no folder.
+    pub fn make(path: &Path) -> io::Result<Self> {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        if fs::symlink_metadata(path)?.is_symlink() {
+            return Err(link());
+        }
+        OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(path).map(Self)
+    }
+
+    /// The path of a file in it, by its descriptor.
+    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
+        Path::new("/proc/self/fd").join(self.0.as_raw_fd().to_string()).join(name)
+    }
+}
+
+/// Refuses what is no plain file.
+fn plain(found: &Metadata) -> io::Result<()> {
+    let kind = found.file_type();
+    if kind.is_file() {
+        return Ok(());
+    }
+    if kind.is_symlink() {
+        return Err(link());
+    }
+    let kinds = [
+        (kind.is_dir(), "a folder"),
+        (kind.is_fifo(), "a named pipe (FIFO)"),
+        (kind.is_socket(), "a socket"),
+        (kind.is_char_device() || kind.is_block_device(), "a device"),
+    ];
+    let what = kinds.iter().find(|(is, _)| *is).map_or("something else", |(_, what)| what);
+    Err(refusal(format!("it is {what}, not a plain file")))
+}
+
+fn link() -> io::Error {
+    refusal("it is a symbolic link, and links inside a record are not followed".to_owned())
+}
+
+/// [`io::ErrorKind::InvalidInput`] tells these refusals from what the system says.
+fn refusal(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}

@@ -1,0 +1,96 @@
+//! How much one picture shows: beyond, lines hide each other and drawing takes minutes. What is left out is said.
+
+use std::borrow::Cow;
+
+use super::spec::ChartSpec;
+use crate::number::{count, thousands};
+
+/// Series, and limits, of a picture.
+const LINES: usize = 40;
+/// Points of a line: more than two pixels of the plot have no place of their own.
+const POINTS: usize = 400;
+
+/// The chart as far as it is drawn, and what is left out of it.
+pub(super) fn bounded(spec: &ChartSpec) -> (Cow<'_, ChartSpec>, Option<String>) {
+    let longest = spec.series.iter().map(|series| series.points.len());
+    let longest = longest.chain(spec.references.iter().map(|line| line.points.len())).max().unwrap_or(0);
+    let (series, references) = (spec.series.len(), spec.references.len());
+    if series <= LINES && references <= LINES && longest <= POINTS {
+        return (Cow::Borrowed(spec), None);
+    }
+    let mut drawn = spec.clone();
+    drawn.series.truncate(LINES);
+    let shown = |style: Option<usize>| style.is_none_or(|style| drawn.series.iter().any(|one| one.style == style));
+    drawn.references.retain(|line| shown(line.style));
+    drawn.references.truncate(LINES);
+    drawn.series.iter_mut().for_each(|one| thin(&mut one.points));
+    drawn.references.iter_mut().for_each(|line| thin(&mut line.points));
+    let mut parts = Vec::new();
+    if series > LINES {
+        parts.push(format!("the first {LINES} of {}", count(series, "series", "series")));
+    }
+    if references > drawn.references.len() {
+        parts.push(format!("{} of {}", drawn.references.len(), count(references, "limit", "limits")));
+    }
+    if longest > POINTS {
+        parts.push(format!("{POINTS} of up to {} points a line", thousands(longest as i64)));
+    }
+    let left_out = format!("Drawn: {}. All values are in cases.csv.", parts.join(", "));
+    (Cow::Owned(drawn), Some(left_out))
+}
+
+/// Keeps points at equal distances in their order, the first and the last among them.
+fn thin<P: Clone>(points: &mut Vec<P>) {
+    let last = points.len().saturating_sub(1);
+    if last >= POINTS {
+        *points = (0..POINTS).map(|index| points[index * last / (POINTS - 1)].clone()).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chart::{Axis, Point, Quantity, Reference, Scale, Series};
+
+    fn chart(series: usize, points: usize) -> ChartSpec {
+        let axis = || Axis { title: String::new(), quantity: Quantity::Count, scale: Scale::Linear };
+        let point = |x: usize| Point { x: x as f64, y: 1.0, low: 1.0, high: 1.0 };
+        let one = |style| Series { label: format!("s{style}"), style, points: (0..points).map(point).collect() };
+        let limit =
+            |style| Reference { label: String::new(), style: Some(style), points: vec![[0.0, 1.0], [1.0, 1.0]] };
+        ChartSpec {
+            title: String::new(),
+            subtitle: String::new(),
+            banner: None,
+            note: String::new(),
+            x: axis(),
+            y: axis(),
+            series: (0..series).map(one).collect(),
+            references: (0..series).map(limit).collect(),
+            ..ChartSpec::default()
+        }
+    }
+
+    #[test]
+    fn what_fits_is_drawn_as_it_is() {
+        let spec = chart(LINES, POINTS);
+        let (drawn, left_out) = bounded(&spec);
+        assert_eq!((&*drawn, left_out), (&spec, None));
+    }
+
+    #[test]
+    fn what_is_left_out_is_said() {
+        let spec = chart(1_234, 10_001);
+        let (drawn, left_out) = bounded(&spec);
+        assert_eq!((drawn.series.len(), drawn.references.len()), (LINES, LINES));
+        let points = &drawn.series[0].points;
+        assert_eq!((points.len(), points[0].x, points[POINTS - 1].x), (POINTS, 0.0, 10_000.0));
+        assert!(points.is_sorted_by(|a, b| a.x < b.x));
+        let said = left_out.unwrap();
+        let expected = "Drawn: the first 40 of 1,234 series, 40 of 1,234 limits, 400 of up to 10,001 points a line. \
+                        All values are in cases.csv.";
+        assert_eq!(said, expected);
+        let texts: Vec<String> = super::super::draw::draw(&spec).texts().into_iter().map(|(text, _)| text).collect();
+        assert!(texts.contains(&said), "the picture says it, too: {texts:?}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Where the numbers of a chart come from, in a few words below it: a picture is passed on without its page.
+
+use std::collections::BTreeSet;
+
+use record::{BackendState, CaseLine};
+
+use crate::Run;
+use crate::study::{Operation, backend};
+
+/// What stands below the charts of an operation.
+pub(crate) fn lines(run: &Run, operation: &Operation) -> Vec<String> {
+    let all = operation.configurations.iter().flat_map(|configuration| &configuration.cases).copied();
+    let cases: Vec<&CaseLine> = all.filter(|case| case.time_s.is_some()).collect();
+    let names = |of: &dyn Fn(&CaseLine) -> String| cases.iter().map(|case| of(case)).collect::<BTreeSet<String>>();
+    let software = names(&|case| software(run, case));
+    let launchers = join(&names(&|case| launcher(run, case)));
+    let mut parts = vec![run.machine.clone(), run.started.clone()];
+    parts.extend(software.iter().map(|software| labelled("backend", software)));
+    parts.extend([labelled("launcher", &launchers), trials_of(&cases)]);
+    parts.into_iter().filter(|part| !part.is_empty()).collect()
+}
+
+fn labelled(label: &str, value: &str) -> String {
+    if value.is_empty() { String::new() } else { format!("{label}: {value}") }
+}
+
+fn join(names: &BTreeSet<String>) -> String {
+    names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join("; ")
+}
+
+/// The state of a case's backend with the library that the case names.
+fn state<'r>(run: &'r Run, case: &CaseLine) -> Option<&'r BackendState> {
+    let name = backend(case);
+    let named = |field: &str| case.parameters.get(field).and_then(serde_json::Value::as_str);
+    let library = named("mpi_library").or_else(|| named("python"));
+    // Another library of the same backend is not the one that ran.
+    run.backends.iter().find(|state| state.name == name && (library.is_none() || state.library.as_deref() == library))
+}
+
+/// `mpi (Open MPI v4.1.4, libmpi.so.40)`.
+fn software(run: &Run, case: &CaseLine) -> String {
+    let name = backend(case);
+    let known = state(run, case);
+    let version = known.and_then(|state| state.version.clone()).filter(|version| !version.is_empty());
+    let version = version.unwrap_or_else(|| "version not recorded".to_owned());
+    let file = |path: &String| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let library = known.filter(|state| !state.name.contains('/')).and_then(|state| state.path.as_ref().map(file));
+    let parts: Vec<String> = [Some(version), library].into_iter().flatten().filter(|part| !part.is_empty()).collect();
+    if parts.is_empty() || name.is_empty() { name } else { format!("{name} ({})", parts.join(", ")) }
+}
+
+/// Who started the ranks: the launcher of the whole run, that of the backend's library, or this program.
+fn launcher(run: &Run, case: &CaseLine) -> String {
+    let of_backend = || state(run, case)?.launcher.clone();
+    let own = || "rankmark".to_owned();
+    run.started_by.clone().or_else(of_backend).unwrap_or_else(own)
+}
+
+/// Trials of a case.
+pub(crate) fn trials(case: &CaseLine) -> u32 {
+    case.trials.unwrap_or(1)
+}
+
+fn trials_of(cases: &[&CaseLine]) -> String {
+    let numbers: BTreeSet<u32> = cases.iter().map(|case| trials(case)).collect();
+    match (numbers.first(), numbers.last()) {
+        (Some(1), Some(1)) => "1 trial a case".to_owned(),
+        (Some(fewest), Some(most)) if fewest == most => format!("{most} trials a case"),
+        (Some(fewest), Some(most)) => format!("{fewest} to {most} trials a case"),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,42 @@
+//! Reports of many cases: their time grows with the cases.
+
+use report::{Run, format};
+use serde_json::json;
+
+use crate::many;
+
+/// As many configurations of one operation, of two backends, each measured at one size.
+fn scattered(configurations: usize) -> Run {
+    let mut run = many::run(configurations);
+    for (index, case) in run.cases.iter_mut().enumerate() {
+        case.benchmark = "collective".to_owned();
+        case.backend = ["shm", "mpi"][index % 2].to_owned();
+        for (name, value) in [("op", json!("all_reduce")), ("in_flight", json!(index / 2))] {
+            case.parameters.insert(name.to_owned(), value);
+        }
+    }
+    run
+}
+
+/// Processor time of this thread, which other processes do not change, in nanoseconds.
+fn processor_ns() -> u64 {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    told.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+fn cost(configurations: usize) -> u64 {
+    let run = scattered(configurations);
+    let begin = processor_ns();
+    for name in ["markdown", "csv"] {
+        assert!(!format(name).unwrap().render(&run).unwrap().is_empty());
+    }
+    processor_ns() - begin
+}
+
+#[test]
+fn time_grows_with_configurations_and_not_with_their_square() {
+    // Also draws what is drawn once for all.
+    let few = cost(500).min(cost(500));
+    let many = cost(4_000);
+    assert!(many < 24 * few, "8 times as many configurations take {many} ns instead of {few} ns");
+}

@@ -1,0 +1,227 @@
+//! How far the printed intervals hold on this machine: equal runs of one plan, each interval held against the other runs.
+//!
+//! Not part of CI: it takes about fifteen minutes and measures the machine, not the code. docs/method.md shows a table.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use stats::RunMedian;
+
+/// Runs of the proof.
+const RUNS: usize = 40;
+
+/// What `cargo xtask coverage` was asked for.
+pub(crate) struct Options {
+    runs: usize,
+    /// Folder of the records; those that are there are taken, so that a proof can go on.
+    folder: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `coverage`.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
+        let mut options = Self { runs: RUNS, folder: None };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
+            match *word {
+                "--runs" => {
+                    let runs = value()?;
+                    options.runs =
+                        runs.parse().ok().filter(|runs| *runs >= 4).ok_or("--runs takes a number from 4 on")?;
+                }
+                "--records" => options.folder = Some(PathBuf::from(value()?)),
+                other => return Err(format!("unknown option `{other}`; valid options: --runs N, --records DIR")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// One case of one run.
+struct Seen {
+    name: String,
+    run: RunMedian,
+    printed: Option<[f64; 2]>,
+}
+
+/// Runs the plan and prints the table. False where a run failed.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-coverage"));
+    match measure(root, options.runs, &folder) {
+        Ok(runs) => {
+            print!("{}", table(&runs));
+            true
+        }
+        Err(why) => {
+            eprintln!("error: {why}");
+            false
+        }
+    }
+}
+
+fn measure(root: &Path, runs: usize, folder: &Path) -> Result<Vec<Vec<Seen>>, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut all = Vec::new();
+    for number in 0..runs {
+        let record = folder.join(format!("run-{number:02}"));
+        if !record.join("report.md").exists() {
+            // What a run that was ended left is no equal run.
+            if record.exists() {
+                std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
+            }
+            let mut command = Command::new(&cargo);
+            command.current_dir(root).args(["run", "--quiet", "--release", "-p", "rankmark", "--", "run"]);
+            command.args(["examples/coverage.yaml", "--quiet", "--output-dir"]).arg(&record);
+            let ended = command.status().map_err(|error| error.to_string())?;
+            if !ended.success() {
+                return Err(format!("run {number} ended with {ended}; its record is {}", record.display()));
+            }
+            eprintln!("run {} of {runs}", number + 1);
+        }
+        all.push(read(&record)?);
+    }
+    Ok(all)
+}
+
+/// The last line of each case of a record.
+fn read(record: &Path) -> Result<Vec<Seen>, String> {
+    let path = record.join("cases.jsonl");
+    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut seen: Vec<(String, Seen)> = Vec::new();
+    for line in text.lines() {
+        let line: Value = serde_json::from_str(line).map_err(|error| format!("{}: {error}", path.display()))?;
+        let Some(median) = line["time_s"]["median"].as_f64() else { continue };
+        let ends = |name: &str| {
+            let ends = line["time_s"].get(name)?.as_array()?;
+            Some([ends.first()?.as_f64()?, ends.get(1)?.as_f64()?])
+        };
+        let id = line["id"].as_str().unwrap_or_default().to_owned();
+        let one =
+            Seen { name: name(&line), run: RunMedian { median, again: ends("ci95_again") }, printed: ends("ci95") };
+        match seen.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, known)) => *known = one,
+            None => seen.push((id, one)),
+        }
+    }
+    seen.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(seen.into_iter().map(|(_, one)| one).collect())
+}
+
+fn name(line: &Value) -> String {
+    let text = |name: &str| line["parameters"][name].as_str().unwrap_or_default().to_owned();
+    let bytes = line["bytes"].as_u64().map_or(String::new(), |bytes| match bytes {
+        b if b >= 1 << 20 => format!(" {} MiB", b >> 20),
+        b => format!(" {} KiB", b >> 10),
+    });
+    let private = if text("buffers") == "private" { ", private" } else { "" };
+    let what = if text("op").is_empty() { text("model") } else { text("op") };
+    format!("{what}{bytes}, {} ranks{private}", line["ranks"])
+}
+
+/// How one case fared over all runs.
+struct Fared {
+    printed: f64,
+    again: f64,
+    without: f64,
+    excluded: f64,
+    all_excluded: f64,
+    /// Mean half width of each interval, and 1.96 standard deviations of run medians, relative to their median.
+    widths: [f64; 2],
+    spread: f64,
+}
+
+fn fared(runs: &[&Seen]) -> Fared {
+    let medians: Vec<f64> = runs.iter().map(|seen| seen.run.median).collect();
+    let others = |own: usize| {
+        let rest: Vec<f64> = medians.iter().enumerate().filter(|(at, _)| *at != own).map(|(_, m)| *m).collect();
+        stats::median(&rest)
+    };
+    let holds = |ends: Option<[f64; 2]>, truth: f64| ends.is_some_and(|[low, high]| low <= truth && truth <= high);
+    let count = |of: &dyn Fn(usize) -> bool| (0..runs.len()).filter(|at| of(*at)).count() as f64;
+    let known = count(&|at| runs[at].run.again.is_some());
+    let excludes = |a: &Seen, b: &Seen| {
+        let ends = stats::run_ratio(a.run, b.run).and_then(|ratio| ratio.ends);
+        ends.map(|[low, high]| low > 1.0 || high < 1.0)
+    };
+    let share = |told: Vec<Option<bool>>| {
+        let told: Vec<bool> = told.into_iter().flatten().collect();
+        told.iter().filter(|excluded| **excluded).count() as f64 / told.len().max(1) as f64
+    };
+    let disjoint = runs.chunks_exact(2).map(|pair| excludes(pair[0], pair[1])).collect();
+    let pairs = (0..runs.len()).flat_map(|a| (a + 1..runs.len()).map(move |b| (a, b)));
+    let all = pairs.map(|(a, b)| excludes(runs[a], runs[b])).collect();
+    let middle = stats::median(&medians);
+    let width = |of: &dyn Fn(&Seen) -> Option<[f64; 2]>| {
+        let widths: Vec<f64> =
+            runs.iter().filter_map(|seen| Some(stats::relative_half_width(of(seen)?, middle))).collect();
+        widths.iter().sum::<f64>() / widths.len().max(1) as f64
+    };
+    let mean = medians.iter().sum::<f64>() / medians.len() as f64;
+    let variance = medians.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (medians.len() as f64 - 1.0);
+    Fared {
+        printed: count(&|at| holds(runs[at].printed, others(at))) / runs.len() as f64,
+        again: count(&|at| holds(runs[at].run.again, others(at))) / known.max(1.0),
+        without: 1.0 - known / runs.len() as f64,
+        excluded: share(disjoint),
+        all_excluded: share(all),
+        widths: [width(&|seen| seen.printed), width(&|seen| seen.run.again)],
+        spread: 1.96 * variance.sqrt() / middle,
+    }
+}
+
+fn table(runs: &[Vec<Seen>]) -> String {
+    let mut text = format!(
+        "{} equal runs of examples/coverage.yaml\n\n\
+         | case | `ci95` holds the other runs' median | `ci95_again` holds it | has none | ratio excludes 1: disjoint pairs | \
+         all pairs | mean half width `ci95` | `ci95_again` | 1.96 sd of run medians |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+        runs.len()
+    );
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    let fine = |share: f64| format!("{:.1} %", 100.0 * share);
+    for place in 0..runs.first().map_or(0, Vec::len) {
+        let of: Vec<&Seen> = runs.iter().filter_map(|run| run.get(place)).collect();
+        let fared = fared(&of);
+        let cells = [
+            of[0].name.clone(),
+            percent(fared.printed),
+            percent(fared.again),
+            percent(fared.without),
+            percent(fared.excluded),
+            percent(fared.all_excluded),
+            fine(fared.widths[0]),
+            fine(fared.widths[1]),
+            fine(fared.spread),
+        ];
+        text += &format!("| {} |\n", cells.join(" | "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(median: f64, half: f64) -> Seen {
+        let ends = Some([median * (1.0 - half), median * (1.0 + half)]);
+        Seen { name: "x".to_owned(), run: RunMedian { median, again: ends }, printed: ends }
+    }
+
+    #[test]
+    fn intervals_that_are_too_narrow_are_seen() {
+        let medians = [1.0, 1.1, 0.9, 1.05, 0.95, 1.1, 0.9, 1.0];
+        let of = |half: f64| {
+            let runs: Vec<Seen> = medians.iter().map(|median| seen(*median, half)).collect();
+            fared(&runs.iter().collect::<Vec<_>>())
+        };
+        let (narrow, wide) = (of(0.01), of(0.2));
+        assert!(narrow.printed < 0.5 && narrow.excluded > 0.5, "{} {}", narrow.printed, narrow.excluded);
+        assert_eq!((wide.printed, wide.again, wide.excluded, wide.without), (1.0, 1.0, 0.0, 0.0));
+        assert!(wide.widths[0] > wide.spread, "{} {}", wide.widths[0], wide.spread);
+    }
+}
