@@ -293,7 +293,7 @@ impl Running<'_> {
         let fresh = place.world.is_none() || place.fresh;
         let world = match place.world {
             Some(world) => world,
-            none => none.insert(self.start(case)?),
+            none => none.insert(self.start(case).map_err(|verdict| after_death(place.died, verdict))?),
         };
         let round = Round { number: self.round, fresh, prepared: place.prepared, keep: place.keep };
         let observer = &mut self.setup.observer;
@@ -371,7 +371,12 @@ impl Running<'_> {
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }
-        let status = if verdict.kind == VerdictKind::Lacking { Status::Skipped } else { Status::Failed };
+        let lacking = verdict.kind == VerdictKind::Lacking;
+        if lacking && !run.trials.is_empty() {
+            // As where admission refuses: the machine has changed since, the measurement has not.
+            return self.measured(&run, false, Vec::new()).map(drop);
+        }
+        let status = if lacking { Status::Skipped } else { Status::Failed };
         let trial = match run.trials.len() {
             0 => String::new(),
             made => format!("trial {}: ", made + 1),
@@ -422,6 +427,14 @@ impl Running<'_> {
         self.lines = lines;
         Ok(())
     }
+}
+
+/// Why a case cannot go on whose world died while others were visited and cannot be started again: the death is the cause,
+/// what the start lacks is only what came of it.
+fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
+    let Some(died) = died.filter(|_| verdict.kind != VerdictKind::Interrupted) else { return verdict };
+    let message = format!("{died}; its world cannot be started again: {}", verdict.message);
+    Verdict { kind: VerdictKind::Died, message, ..verdict }
 }
 
 /// What each line says beside the others: `before` are those of a run that this one goes on with.

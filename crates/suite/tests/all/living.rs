@@ -48,18 +48,28 @@ impl Drop for Mortal {
 #[derive(Default)]
 struct Mortals {
     first_lives_for: Option<u32>,
+    /// Whether there can be one world only, as under an external launcher.
+    once: bool,
     started: usize,
     most_alive: usize,
 }
 
 impl Starter for Mortals {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
+        if self.once && self.started > 0 {
+            let message = "an earlier case initialised MPI".to_owned();
+            return Err(Verdict { kind: VerdictKind::Lacking, ranks: Vec::new(), message, hint: None });
+        }
         let world = ThreadWorld::start(spec, Duration::from_secs(60), || None)?;
         let cases_left = self.first_lives_for.filter(|_| self.started == 0);
         self.started += 1;
         ALIVE.set(ALIVE.get() + 1);
         self.most_alive = self.most_alive.max(ALIVE.get());
         Ok(Box::new(Mortal { world, cases_left }))
+    }
+
+    fn several(&self) -> bool {
+        !self.once
     }
 }
 
@@ -73,6 +83,21 @@ fn a_world_that_dies_while_others_run_is_started_again() {
     assert_eq!(again.len(), 1);
     let reason = again[0].reason.as_deref();
     assert_eq!(reason, Some("while other cases ran, rank 1 was killed by signal 9; started again"));
+}
+
+#[test]
+fn a_world_that_cannot_be_started_again_costs_its_case_and_the_death_is_named() {
+    let mut starter = Mortals { first_lives_for: Some(3), once: true, ..Mortals::default() };
+    let text = "op: all_reduce, backend: shm, ranks: 2, bytes: [1KB, 2KB], trials: 3, spacing: 0s, iters: 6";
+    let outcome = run_with(&plan(text), &mut starter, HOST);
+    let told: Vec<_> = outcome.lines.iter().map(|line| line.reason.as_deref().unwrap_or("")).collect();
+    let named = |reason: &&&str| reason.contains("rank 1 was killed by signal 9; its world cannot be started again");
+    assert_eq!(told.iter().filter(named).count(), 1, "{told:?}");
+    let failed = outcome.lines.iter().find(|line| line.status == Status::Failed).unwrap();
+    assert!(failed.reason.as_deref().unwrap().starts_with("trial 2: rank 1 was killed"), "{told:?}");
+    // The other one keeps what was measured before.
+    let other = outcome.lines.iter().find(|line| line.status == Status::Ok).unwrap();
+    assert!(other.trials.unwrap() >= 1, "{told:?}");
 }
 
 #[test]
