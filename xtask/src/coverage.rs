@@ -8,12 +8,16 @@ use std::process::Command;
 use serde_json::Value;
 use stats::RunMedian;
 
+use crate::cases;
+
 /// Runs of the proof.
 const RUNS: usize = 40;
 
 /// What `cargo xtask coverage` was asked for.
 pub(crate) struct Options {
     runs: usize,
+    /// The first of them that counts: a machine that changed in between is two machines.
+    first: usize,
     /// Folder of the records; those that are there are taken, so that a proof can go on.
     folder: Option<PathBuf>,
 }
@@ -24,7 +28,7 @@ impl Options {
     /// # Errors
     /// What is wrong with them.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
-        let mut options = Self { runs: RUNS, folder: None };
+        let mut options = Self { runs: RUNS, first: 0, folder: None };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
@@ -34,8 +38,13 @@ impl Options {
                     options.runs =
                         runs.parse().ok().filter(|runs| *runs >= 4).ok_or("--runs takes a number from 4 on")?;
                 }
+                "--from" => {
+                    options.first = value()?.parse().map_err(|_| "--from takes the number of a run")?;
+                }
                 "--records" => options.folder = Some(PathBuf::from(value()?)),
-                other => return Err(format!("unknown option `{other}`; valid options: --runs N, --records DIR")),
+                other => {
+                    return Err(format!("unknown option `{other}`; valid options: --runs N, --from N, --records DIR"));
+                }
             }
         }
         Ok(options)
@@ -52,7 +61,7 @@ struct Seen {
 /// Runs the plan and prints the table. False where a run failed.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-coverage"));
-    match measure(root, options.runs, &folder) {
+    match measure(root, options.first..options.first + options.runs, &folder) {
         Ok(runs) => {
             print!("{}", table(&runs));
             true
@@ -64,10 +73,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     }
 }
 
-fn measure(root: &Path, runs: usize, folder: &Path) -> Result<Vec<Vec<Seen>>, String> {
+fn measure(root: &Path, runs: std::ops::Range<usize>, folder: &Path) -> Result<Vec<Vec<Seen>>, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut all = Vec::new();
-    for number in 0..runs {
+    let end = runs.end;
+    for number in runs {
         let record = folder.join(format!("run-{number:02}"));
         if !record.join("report.md").exists() {
             // What a run that was ended left is no equal run.
@@ -81,43 +91,26 @@ fn measure(root: &Path, runs: usize, folder: &Path) -> Result<Vec<Vec<Seen>>, St
             if !ended.success() {
                 return Err(format!("run {number} ended with {ended}; its record is {}", record.display()));
             }
-            eprintln!("run {} of {runs}", number + 1);
+            eprintln!("run {} of {end}", number + 1);
         }
         all.push(read(&record)?);
     }
     Ok(all)
 }
 
-/// The last line of each case of a record.
+/// Each case of a record that was measured.
 fn read(record: &Path) -> Result<Vec<Seen>, String> {
-    let path = record.join("cases.jsonl");
-    let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut seen: Vec<(String, Seen)> = Vec::new();
-    for line in text.lines() {
-        let line: Value = serde_json::from_str(line).map_err(|error| format!("{}: {error}", path.display()))?;
-        let Some(median) = line["time_s"]["median"].as_f64() else { continue };
-        let ends = |name: &str| {
-            let ends = line["time_s"].get(name)?.as_array()?;
-            Some([ends.first()?.as_f64()?, ends.get(1)?.as_f64()?])
-        };
-        let id = line["id"].as_str().unwrap_or_default().to_owned();
-        let one =
-            Seen { name: name(&line), run: RunMedian { median, again: ends("ci95_again") }, printed: ends("ci95") };
-        match seen.iter_mut().find(|(known, _)| *known == id) {
-            Some((_, known)) => *known = one,
-            None => seen.push((id, one)),
-        }
-    }
-    seen.sort_by(|(a, _), (b, _)| a.cmp(b));
-    Ok(seen.into_iter().map(|(_, one)| one).collect())
+    let seen = |line: &Value| {
+        let time = &line["time_s"];
+        let run = RunMedian { median: time["median"].as_f64()?, again: cases::ends(time, "ci95_again") };
+        Some(Seen { name: name(line), run, printed: cases::ends(time, "ci95") })
+    };
+    Ok(cases::read(record)?.iter().filter_map(seen).collect())
 }
 
 fn name(line: &Value) -> String {
     let text = |name: &str| line["parameters"][name].as_str().unwrap_or_default().to_owned();
-    let bytes = line["bytes"].as_u64().map_or(String::new(), |bytes| match bytes {
-        b if b >= 1 << 20 => format!(" {} MiB", b >> 20),
-        b => format!(" {} KiB", b >> 10),
-    });
+    let bytes = line["bytes"].as_u64().map_or(String::new(), |bytes| format!(" {}", cases::bytes(bytes)));
     let private = if text("buffers") == "private" { ", private" } else { "" };
     let what = if text("op").is_empty() { text("model") } else { text("op") };
     format!("{what}{bytes}, {} ranks{private}", line["ranks"])
@@ -130,8 +123,9 @@ struct Fared {
     without: f64,
     excluded: f64,
     all_excluded: f64,
-    /// Mean half width of each interval, and 1.96 standard deviations of run medians, relative to their median.
-    widths: [f64; 2],
+    /// Mean half width of each interval, the median half width of the second, and 1.96 standard deviations of run
+    /// medians, all relative to the median of runs.
+    widths: [f64; 3],
     spread: f64,
 }
 
@@ -156,11 +150,11 @@ fn fared(runs: &[&Seen]) -> Fared {
     let pairs = (0..runs.len()).flat_map(|a| (a + 1..runs.len()).map(move |b| (a, b)));
     let all = pairs.map(|(a, b)| excludes(runs[a], runs[b])).collect();
     let middle = stats::median(&medians);
-    let width = |of: &dyn Fn(&Seen) -> Option<[f64; 2]>| {
-        let widths: Vec<f64> =
-            runs.iter().filter_map(|seen| Some(stats::relative_half_width(of(seen)?, middle))).collect();
-        widths.iter().sum::<f64>() / widths.len().max(1) as f64
+    let halves = |of: &dyn Fn(&Seen) -> Option<[f64; 2]>| -> Vec<f64> {
+        runs.iter().filter_map(|seen| Some(stats::relative_half_width(of(seen)?, middle))).collect()
     };
+    let average = |widths: &[f64]| widths.iter().sum::<f64>() / widths.len().max(1) as f64;
+    let (printed, again) = (halves(&|seen| seen.printed), halves(&|seen| seen.run.again));
     let mean = medians.iter().sum::<f64>() / medians.len() as f64;
     let variance = medians.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (medians.len() as f64 - 1.0);
     Fared {
@@ -169,7 +163,7 @@ fn fared(runs: &[&Seen]) -> Fared {
         without: 1.0 - known / runs.len() as f64,
         excluded: share(disjoint),
         all_excluded: share(all),
-        widths: [width(&|seen| seen.printed), width(&|seen| seen.run.again)],
+        widths: [average(&printed), average(&again), stats::median(&again)],
         spread: 1.96 * variance.sqrt() / middle,
     }
 }
@@ -178,8 +172,8 @@ fn table(runs: &[Vec<Seen>]) -> String {
     let mut text = format!(
         "{} equal runs of examples/coverage.yaml\n\n\
          | case | `ci95` holds the other runs' median | `ci95_again` holds it | has none | ratio excludes 1: disjoint pairs | \
-         all pairs | mean half width `ci95` | `ci95_again` | 1.96 sd of run medians |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+         all pairs | mean half width `ci95` | `ci95_again` | its median half width | 1.96 sd of run medians |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
         runs.len()
     );
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
@@ -196,6 +190,7 @@ fn table(runs: &[Vec<Seen>]) -> String {
             percent(fared.all_excluded),
             fine(fared.widths[0]),
             fine(fared.widths[1]),
+            fine(fared.widths[2]),
             fine(fared.spread),
         ];
         text += &format!("| {} |\n", cells.join(" | "));

@@ -2,12 +2,14 @@
 //!
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
 //! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
-//! is the proof of the intervals on a real machine.
+//! is the proof of the intervals on a real machine; `figures` writes docs/performance.md. Both read `cases`.
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 
+mod cases;
 mod counts;
 mod coverage;
+mod figures;
 mod install;
 mod ledger;
 mod python;
@@ -31,8 +33,11 @@ usage: cargo xtask COMMAND
         --no-install  never installs the small optional parts that tests use
         --package     only this crate (clippy, docs, tests); may be repeated
   tidy  crate edges, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
-  coverage [--runs N] [--records DIR]
-        equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md)
+  coverage [--runs N] [--from N] [--records DIR]
+        equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md);
+        --from leaves out earlier ones
+  figures [--python PATH] [--records DIR]
+        runs every command of docs/performance.md and writes that page; PATH is a Python with torch
 
 The last line of `test` is `N passed, N failed, N skipped`. Exit code 0: nothing failed; 1: something did; 2: wrong usage.";
 
@@ -48,6 +53,10 @@ fn main() -> ExitCode {
         ["tidy"] => passed(tidy::run(&root)),
         ["coverage", options @ ..] => match coverage::Options::read(options) {
             Ok(options) => passed(coverage::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["figures", options @ ..] => match figures::Options::read(options) {
+            Ok(options) => passed(figures::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),
         },
         ["help" | "--help" | "-h"] => {

@@ -1,0 +1,148 @@
+//! `cargo xtask figures`: runs what docs/performance.md shows, and writes that page: every table with its command, the
+//! machine and the date. A figure that no command here makes does not stand on the page.
+
+mod bounds;
+mod compared;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::cases;
+
+/// The page.
+const PAGE: &str = "docs/performance.md";
+
+/// What `cargo xtask figures` was asked for.
+pub(crate) struct Options {
+    /// A Python with torch, for gloo and PyTorch.
+    python: Option<String>,
+    /// Folder of the records; those that are complete are taken, so that a page can go on.
+    folder: PathBuf,
+}
+
+impl Options {
+    /// Reads the words after `figures`.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
+        let mut options = Self { python: None, folder: std::env::temp_dir().join("rankmark-figures") };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
+            match *word {
+                "--python" => options.python = Some((*value()?).to_owned()),
+                "--records" => options.folder = PathBuf::from(value()?),
+                other => return Err(format!("unknown option `{other}`; valid options: --python PATH, --records DIR")),
+            }
+        }
+        Ok(options)
+    }
+}
+
+/// Runs everything and writes the page. False where something failed.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    match page(root, options).and_then(|text| std::fs::write(root.join(PAGE), text).map_err(|why| why.to_string())) {
+        Ok(()) => {
+            println!("{PAGE}");
+            true
+        }
+        Err(why) => {
+            eprintln!("error: {why}");
+            false
+        }
+    }
+}
+
+fn page(root: &Path, options: &Options) -> Result<String, String> {
+    let cargo = Cargo { root, program: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()) };
+    cargo.build()?;
+    let collectives = record(&cargo, options, "collectives")?;
+    let training = record(&cargo, options, "training")?;
+    let about = about(&collectives)?;
+    let mut text = String::from("# Performance\n\n");
+    text += "How fast is Rankmark itself, and how does it compare with the libraries that it measures? `cargo xtask figures\n\
+             --python PATH` runs every command of this page and writes it. A ratio compares trials of the same round, and\n\
+             stands with its 95% interval ([method.md](method.md)). Read ratios, not absolute times: the machine is shared.\n\n";
+    let _ = writeln!(text, "{}\n", machine(&about));
+    text += "## Collectives\n\n`rankmark run examples/figures/collectives.yaml --set python=PATH`\n\n\
+             `limit` is the share of the memory limit. `peer / shm` is the time of another library over that of `shm`:\n\
+             above 1, `shm` is faster. With 4 ranks, ranks outnumber the cores of a machine of two.\n\n";
+    text += &compared::collectives(&cases::read(&collectives)?);
+    text += "\n## Training\n\n`rankmark run examples/figures/training.yaml --set python=PATH`\n\n\
+             One thread a rank, a batch of 2 a rank. `PyTorch / native` is the step time of PyTorch over that of the\n\
+             built-in engine.\n\n";
+    text += &compared::training(&cases::read(&training)?);
+    text += "\n## Rankmark's own cost\n\n";
+    text += &bounds::table(&cargo, &about, &options.folder)?;
+    Ok(text)
+}
+
+/// Runs the repository's programs, built for release.
+struct Cargo<'r> {
+    root: &'r Path,
+    program: std::ffi::OsString,
+}
+
+impl Cargo<'_> {
+    /// Everything that is timed later, so that no build is.
+    fn build(&self) -> Result<(), String> {
+        self.ends_well(&["build", "--quiet", "--release", "-p", "rankmark"])?;
+        self.ends_well(&["build", "--quiet", "--release", "-p", "report", "--example", "large"])
+    }
+
+    /// Runs `rankmark` with these words.
+    fn rankmark(&self, words: &[&str]) -> Result<(), String> {
+        self.ends_well(&[&["run", "--quiet", "--release", "-p", "rankmark", "--"], words].concat())
+    }
+
+    fn ends_well(&self, words: &[&str]) -> Result<(), String> {
+        let mut command = Command::new(&self.program);
+        command.current_dir(self.root).args(words).stdout(std::process::Stdio::null());
+        let ended = command.status().map_err(|error| error.to_string())?;
+        if ended.success() { Ok(()) } else { Err(format!("`cargo {}` ended with {ended}", words.join(" "))) }
+    }
+}
+
+/// The record of a plan, run unless it is there.
+fn record(cargo: &Cargo<'_>, options: &Options, name: &str) -> Result<PathBuf, String> {
+    let record = options.folder.join(name);
+    if !record.join("report.md").exists() {
+        if record.exists() {
+            std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
+        }
+        let (plan, place) = (format!("examples/figures/{name}.yaml"), record.display().to_string());
+        let python = options.python.as_ref().map(|python| format!("python={python}"));
+        let mut words = vec!["run", &plan, "--quiet", "--output-dir", &place];
+        words.extend(python.iter().flat_map(|python| ["--set", python.as_str()]));
+        eprintln!("{plan}");
+        cargo.rankmark(&words)?;
+    }
+    Ok(record)
+}
+
+fn about(record: &Path) -> Result<Value, String> {
+    let path = record.join("run.json");
+    let failed = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+    let text = std::fs::read_to_string(&path).map_err(|error| failed(&error))?;
+    serde_json::from_str(&text).map_err(|error| failed(&error))
+}
+
+fn machine(about: &Value) -> String {
+    let machine = &about["machine"];
+    let text = |of: &Value| of.as_str().unwrap_or_default().to_owned();
+    let memory = machine["memory_bytes"].as_u64().map_or(String::new(), |bytes| format!(", {} GiB", bytes >> 30));
+    let day = text(&about["started"]);
+    format!(
+        "Machine: {} with {} cores{memory}, Linux {}{}. Rankmark {}, {}.",
+        text(&machine["cpu_model"]),
+        machine["cores"],
+        text(&machine["kernel"]),
+        machine["hypervisor"].as_str().map_or(String::new(), |name| format!(", a virtual machine ({name})")),
+        text(&about["tool"]["version"]),
+        day.split('T').next().unwrap_or_default()
+    )
+}
