@@ -197,7 +197,7 @@ fn validate() -> Command {
             .help(help)
     };
     Command::new("validate")
-        .about("What this machine has and lacks, what that costs, and what mends it")
+        .about("What this machine has, what is slow or missing, the impact, and how to fix it")
         .after_help(
             "States: ready; slow, works and costs performance; misconfigured, is there and does not work; missing.\n\n\
              Exit status: 0 all that was asked for can run; 1 something is misconfigured, no backend that measures is \

@@ -1,4 +1,4 @@
-//! `rankmark validate`: what this machine can run, what it cannot, what that costs, and the command that mends it.
+//! `rankmark validate`: what this machine can run, what it cannot, the impact, and the command that fixes it.
 
 mod backends;
 mod page;
@@ -90,7 +90,7 @@ impl Findings {
         let row = |row: &Finding| {
             let mut value =
                 json!({ "group": row.group, "name": row.name, "state": row.state.word(), "found": row.found });
-            let optional = [("costs", &row.costs), ("mend", &row.mend)];
+            let optional = [("impact", &row.costs), ("fix", &row.mend)];
             for (name, text) in optional.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
                 value[name] = text.as_str().into();
             }

@@ -34,8 +34,8 @@ impl Rows {
         self.lines[place] = Some(line.clone());
     }
 
-    /// All rows so far, those of one heading together under it.
-    pub(super) fn table(&self) -> Vec<String> {
+    /// All rows so far in so many columns, those of one heading together under it.
+    pub(super) fn table(&self, width: usize) -> Vec<String> {
         let mut places: HashMap<String, usize> = HashMap::new();
         let mut groups: Vec<(String, Vec<&CaseLine>)> = Vec::new();
         // What was not run is listed with its reason below the table.
@@ -47,21 +47,7 @@ impl Rows {
             }
             groups[place].1.push(line);
         }
-        let mut text = Vec::new();
-        for (heading, lines) in &groups {
-            text.push(String::new());
-            text.push(format!("\u{1b}[1m{heading}\u{1b}[0m"));
-            text.push(format!("\u{1b}[2m{}\u{1b}[0m", table::titles(lines[0])));
-            let units = table::units(lines[0]);
-            if !units.is_empty() {
-                text.push(format!("\u{1b}[2m{units}\u{1b}[0m"));
-            }
-            text.extend(lines.iter().map(|line| {
-                let row = table::row(line);
-                if line.status == Status::Failed { format!("\u{1b}[31m{row}\u{1b}[0m") } else { row }
-            }));
-        }
-        text
+        groups.iter().flat_map(|(heading, lines)| table::group(heading, lines, width)).collect()
     }
 }
 

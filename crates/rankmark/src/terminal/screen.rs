@@ -1,6 +1,6 @@
 //! The screen of a measuring command: it watches the run.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use terms::{Bytes, Seconds, Status};
 
 use super::live::{Live, Rows, bar};
 use super::text::wrap;
-use super::{is_watched, table};
+use super::{is_watched, table, width};
 
 /// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +170,7 @@ impl Screen {
             let round = round + 1;
             format!("  [{}]  round {round}: {number}/{total}   {label}   {} open   {since}", bar(done), self.open)
         });
-        let text = live.draw(&self.rows.table(), progress.as_deref());
+        let text = live.draw(&self.rows.table(width()), progress.as_deref());
         self.write(&text);
     }
 
@@ -180,7 +180,7 @@ impl Screen {
         self.write(&cleared);
         self.live = None;
         run.cases.iter().for_each(|line| self.rows.put(line));
-        for row in self.rows.table() {
+        for row in self.rows.table(table_width()) {
             self.line(&row);
         }
         if self.verbosity == Verbosity::Verbose {
@@ -188,14 +188,14 @@ impl Screen {
         }
         if let Some(claim) = claim(run) {
             self.line("");
-            self.line(&wrap(&claim, 100));
+            self.line(&wrap(&claim, width()));
         }
         let sentences = report::sentences(run);
         let (shown, more) = sentences.split_at(sentences.len().min(SENTENCES));
         if !shown.is_empty() {
             self.line("");
             let more = if more.is_empty() { String::new() } else { format!(" ({} more in the report)", more.len()) };
-            self.line(&wrap(&format!("{}{more}", shown.join(" ")), 100));
+            self.line(&wrap(&format!("{}{more}", shown.join(" ")), width()));
         }
         self.unwell(run);
         self.line("");
@@ -246,6 +246,11 @@ impl Screen {
             self.line(&format!("rerun just these: {}", run.resume_command()));
         }
     }
+}
+
+/// Columns that the table at the end may take: a file has room for all of them.
+fn table_width() -> usize {
+    if io::stdout().is_terminal() { width() } else { usize::from(u16::MAX) }
 }
 
 /// How long the run samples, in words; empty where steps are counted and nobody knows yet how long they take.

@@ -53,7 +53,7 @@ fn a_torch_answers_what_is_known_and_says_why_nccl_does_not() {
     starting.command.env("PYTHONPATH", place.path(""));
     let broken = answer(starting.run());
     let gloo = row(&broken, "pytorch/gloo", "misconfigured", &["no gloo today"]);
-    assert!(gloo["mend"].as_str().unwrap().contains("--runtime pytorch --backend gloo"), "{gloo:#}");
+    assert!(gloo["fix"].as_str().unwrap().contains("--runtime pytorch --backend gloo"), "{gloo:#}");
     assert_eq!(broken["exit"], 1);
 }
 
@@ -124,7 +124,7 @@ fn the_page_is_plain_in_a_pipe_and_ends_with_what_can_run() {
     assert!(out.lines().all(|line| line.chars().count() <= 100 && line == line.trim_end()), "{out}");
     assert_eq!(out.lines().last(), Some("3 of 3 benchmarks can run here: collective, training, memory"));
     // What its own machine is like is not this test's affair; that code and text agree is.
-    assert_eq!(code == Some(1), out.contains("to mend first"), "{ended:?}");
+    assert_eq!(code == Some(1), out.contains("fix first"), "{ended:?}");
     assert!(ended.took < Duration::from_secs(100), "{:?}", ended.took);
 }
 
@@ -172,7 +172,7 @@ fn what_is_installed_is_told_and_what_is_taken_away_is_missed() {
     let Some(none) = without(&place, &[library("libmpich.so*"), library("libmpi.so*")].join(" ")) else { return };
     row(&none, "MPI", "missing", &["no libmpi where the loader looks"]);
     let backend = row(&none, "mpi", "missing", &["cannot open shared object file"]);
-    assert!(backend["mend"].as_str().unwrap().contains("openmpi-bin or mpich"), "{backend:#}");
+    assert!(backend["fix"].as_str().unwrap().contains("openmpi-bin or mpich"), "{backend:#}");
     let Some(launchers) = without(&place, &format!("{PROGRAMS}/mpirun.openmpi {PROGRAMS}/mpiexec.openmpi")) else {
         return;
     };

@@ -104,7 +104,7 @@ fn an_mpi_needs_an_mpirun_of_its_own() {
     let alone = bench.validate("--quick");
     let found = row(&alone, file, "misconfigured", &["9.8.7", "no mpirun of Open MPI 9.8.7"]);
     assert_eq!((&alone["exit"], &found["name"]), (&1.into(), &"Open MPI".into()));
-    assert!(found["mend"].as_str().unwrap().contains("openmpi"), "{found:#}");
+    assert!(found["fix"].as_str().unwrap().contains("openmpi"), "{found:#}");
 
     bench.program("mpirun", "echo 'mpirun (Open MPI) 4.1.4'");
     row(&bench.validate("--quick"), file, "misconfigured", &["bin/mpirun (Open MPI 4.1.4)"]);
@@ -237,10 +237,10 @@ fn gpus_are_what_the_driver_says_or_its_own_error() {
     row(&answer, "driver", "ready", &["580.65.06, runs CUDA up to 13.1"]);
     row(&answer, "CUDA driver", "misconfigured", &["no libcuda.so"]);
     let slow = row(&answer, "GPU 0", "slow", &["NVIDIA Fake 100, 80.0 GiB, 4 NVLinks, PCIe 5 x8"]);
-    assert!(slow["costs"].as_str().unwrap().contains("8 of 16"), "{slow:#}");
+    assert!(slow["impact"].as_str().unwrap().contains("8 of 16"), "{slow:#}");
     row(&answer, "GPU 1", "misconfigured", &["`nvmlDeviceGetHandleByIndex` failed: Something Else"]);
     // With a GPU, each library that is not there is a row with what brings it.
-    assert!(row(&answer, "NCCL", "missing", &["no libnccl.so"])["mend"].is_string());
+    assert!(row(&answer, "NCCL", "missing", &["no libnccl.so"])["fix"].is_string());
 
     bench.library("libcuda.so.1", "int cuInit(unsigned f) { return 100; }\nint cuGetErrorName(int e, const char **n) { *n = \"CUDA_ERROR_NO_DEVICE\"; return 0; }");
     row(&bench.validate("--quick"), "CUDA driver", "misconfigured", &["`cuInit` failed: CUDA_ERROR_NO_DEVICE"]);
@@ -252,7 +252,7 @@ fn programs_are_rows_by_what_they_do() {
     let none = bench.validate("--quick");
     for name in ["mpirun", "srun", "torchrun", "kubectl"] {
         let missing = row(&none, name, "missing", &["not on PATH"]);
-        assert!(missing["costs"].is_string() && missing["mend"].is_string(), "{missing:#}");
+        assert!(missing["impact"].is_string() && missing["fix"].is_string(), "{missing:#}");
     }
     bench.program("srun", "echo 'slurm 22.05.8'");
     bench.program("kubectl", "echo broken >&2; exit 7");

@@ -1,4 +1,4 @@
-//! The findings as a page: groups, aligned rows, what a row costs and what mends it under it.
+//! The findings as a page: groups, aligned rows, the impact of a row and its fix below it.
 
 use launch::survey::{Finding, State};
 
@@ -74,7 +74,7 @@ impl Columns {
         };
         text.push_str(&format!("{head}{body}\n"));
         // The labels stand under the state, what they say under the name: room for a command.
-        for (label, remark) in [("costs", &row.costs), ("mend", &row.mend)] {
+        for (label, remark) in [("impact", &row.costs), ("fix", &row.mend)] {
             let Some(remark) = remark else { continue };
             text.push_str(&format!("    {DIM}{label:words$}{PLAIN}  {}\n", self.wrapped(remark, middle)));
         }
@@ -139,7 +139,7 @@ fn closing(findings: &Findings, width: usize) -> String {
     text.push_str(&format!("{}\n", states.join(", ")));
     let asked: Vec<&str> = findings.rows.iter().filter(|row| row.is_trouble()).map(|row| row.name.as_str()).collect();
     if !asked.is_empty() {
-        text.push_str(&wrap(&format!("to mend first: {}", asked.join(", ")), width));
+        text.push_str(&wrap(&format!("fix first: {}", asked.join(", ")), width));
         text.push('\n');
     }
     let names = &findings.benchmarks;

@@ -29,14 +29,14 @@ system
   ✓ ready          CPU         EPYC: 2 threads
 limits
   ! slow           huge pages  never, for shared memory
-    costs          4 to 9%
-    mend           echo advise > x
+    impact         4 to 9%
+    fix            echo advise > x
 GPU
   · missing        cuDNN, NVRTC, NCCL: not there
 MPI
   · missing        MPI         no libmpi
-    costs          no comparison
-    mend           apt install openmpi-bin
+    impact         no comparison
+    fix            apt install openmpi-bin
 PyTorch
 ";
     assert!(page.starts_with(expect), "{page}");
@@ -44,7 +44,7 @@ PyTorch
         page.contains("left out by --quick: profilers (slow)\n1 ready, 1 slow, 1 misconfigured, 4 missing\n"),
         "{page}"
     );
-    assert!(page.ends_with("to mend first: torch\n1 of 3 benchmarks can run here: collective\n"), "{page}");
+    assert!(page.ends_with("fix first: torch\n1 of 3 benchmarks can run here: collective\n"), "{page}");
 }
 
 #[test]
