@@ -226,7 +226,8 @@ fn a_host_out_of_reach_is_named_and_nothing_is_left() {
     assert!(processes::wait_until(LIMIT, || hosts.ranks(1).len() == 1), "the rank of h1 never came");
     std::thread::sleep(Duration::from_secs(1));
     hosts.link(1, "down");
-    let is_lost = || std::fs::read_to_string(place.path("r/cases.jsonl")).is_ok_and(|lines| lines.contains("\"failed\""));
+    let is_lost =
+        || std::fs::read_to_string(place.path("r/cases.jsonl")).is_ok_and(|lines| lines.contains("\"failed\""));
     assert!(processes::wait_until(LIMIT, is_lost), "the run never said that it lost a rank");
     let told = place.cases("r");
     let told = loss(&told[0]);

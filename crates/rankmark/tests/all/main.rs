@@ -29,4 +29,5 @@ mod skip;
 mod slurm;
 mod training;
 mod trust;
+mod tutorials;
 mod validate;
