@@ -8,7 +8,7 @@ use record::{Case, CaseLine, Caveat, Plan, RunFile};
 use terms::{Bytes, Seconds, Status};
 
 use super::live::{Live, Rows, bar};
-use super::text::wrap;
+use super::text::{hanging, wrap};
 use super::{is_watched, table, width};
 
 /// How much is printed.
@@ -127,14 +127,14 @@ impl Screen {
             sampling(&file.plan),
             directory.display()
         ));
-        self.line(&format!("machine  {}", report::machine_line(&file.machine)));
+        self.line(&hanging("machine  ", &report::machine_line(&file.machine), width()));
         let ready = |backend: &record::BackendState| {
             format!("{} {}", backend.name, if backend.ready { "ready" } else { "missing" })
         };
         let mut backends: Vec<String> = file.backends.iter().map(ready).collect();
         // A backend with several libraries has an entry for each.
         backends.dedup();
-        self.line(&format!("backends {}", backends.join(" · ")));
+        self.line(&hanging("backends ", &backends.join(" · "), width()));
         if file.simulated {
             self.line(
                 "\u{1b}[1;33mSIMULATED\u{1b}[0m  times of backend `sim` are computed by a model and never measured",

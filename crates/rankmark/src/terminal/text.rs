@@ -60,6 +60,13 @@ pub(crate) fn wrap(text: &str, width: usize) -> String {
     lines.join("\n")
 }
 
+/// A paragraph after a label, its further lines below its first word.
+pub(super) fn hanging(label: &str, text: &str, width: usize) -> String {
+    let indent = label.chars().count();
+    let lines = wrap(text, width.saturating_sub(indent).max(20)).replace('\n', &format!("\n{:indent$}", ""));
+    format!("{label}{lines}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -94,5 +101,6 @@ mod tests {
     fn text_is_wrapped_at_spaces() {
         assert_eq!(wrap("one two three", 7), "one two\nthree");
         assert_eq!(wrap("unbreakable", 3), "unbreakable");
+        assert_eq!(hanging("label ", "many words that are to be broken", 26), "label many words that are\n      to be broken");
     }
 }
