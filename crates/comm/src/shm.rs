@@ -1,16 +1,19 @@
 //! The shared-memory backend: ranks of one host, as processes or threads.
 //!
-//! `flag`, `rounds` and `mail` are the protocols, over plain words; `area` says where those lie; `parts` and `rendezvous`
-//! lay it out and pass it between processes; `regions` knows registered buffers; `plan` says what an operation moves, and
-//! `eager`, `direct`, `staged`, `cross` are the four ways to move it; `choice` chooses between them; `group` is a rank's
-//! end; `kernels` are the loops; `open` joins, allocates and splits.
+//! `flag` and `rounds` are the protocols, over plain words; `area` says where those lie; `parts` and `rendezvous`
+//! lay it out and pass it between processes; `regions` knows registered buffers; `plan` says what an operation moves.
+//! `eager`, `direct`, `staged` and `cross` are the four paths of a collective, `mail` is that of messages: each keeps its
+//! own state, and works on what `endpoint` holds for all. `choice` chooses between them; `group` is a rank's end, which
+//! hands each call to its path; `kernels` are the loops; `open` joins, allocates and splits.
 
 mod area;
+mod buffers;
 mod caches;
 mod choice;
 mod cross;
 mod direct;
 mod eager;
+mod endpoint;
 mod flag;
 mod group;
 mod kernels;
@@ -18,6 +21,7 @@ mod mail;
 mod near;
 mod open;
 mod parts;
+mod pieces;
 mod plan;
 mod regions;
 mod rendezvous;

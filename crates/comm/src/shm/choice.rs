@@ -1,16 +1,14 @@
-//! Which way a call goes, by what all ranks told in its first round: so that all choose alike.
-
-use std::sync::Arc;
+//! Which path a call takes, by what all ranks told in its first round: so that all choose alike.
 
 use device::Slice;
 use terms::Collective;
 
-use super::area::{INLINE, SMALL_SLOT};
-use super::flag::Looks;
-use super::group::{Group, Until};
+use super::area::SMALL_SLOT;
+use super::buffers::Buffers;
+use super::cross::Cross;
+use super::endpoint::Endpoint;
 use super::plan::Plan;
-use super::regions::{Key, Views};
-use crate::{Call, Error, Result};
+use crate::Call;
 
 /// The most bytes that a rank gives in one eager round though all buffers be registered, where ranks have a core each: of
 /// what all get whole, and of others (1 KiB: all_gather 0.46 us, directly 0.55; but all_reduce 0.65, directly 0.39).
@@ -33,35 +31,7 @@ const ROOTED_OWN_CORE: usize = 3 << 10;
 /// directly 4.5; `gather` 2.3 and 4.8, `reduce` 6.9 and 5.5. 6 ranks, `broadcast` of 16 KiB: 1.6 and 7.8 us.)
 const ROOTED_SHARED_CORE: usize = 64 << 10;
 /// The same where they are private.
-const EAGER_PRIVATE: usize = 128 << 10;
-
-/// See [`Group::goes_past_caches`]. (`all_gather` with 2 ranks of 2 MiB of second cache: 3 MiB 77 us past the caches and 117
-/// through them, 2 MiB 55 and 49.)
-const PAST_CACHES: usize = 3 << 20;
-
-/// Where a rank's buffers lie, told to its peers in the header of a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub(crate) struct Buffers {
-    pub(crate) input_key: Key,
-    pub(crate) output_key: Key,
-    /// From the base of the registered part; nothing where the key is zero.
-    pub(crate) input: u64,
-    pub(crate) output: u64,
-    /// In this rank's own process.
-    pub(crate) input_address: u64,
-    pub(crate) output_address: u64,
-}
-
-const _: () = assert!(size_of::<Buffers>() <= INLINE);
-
-impl Buffers {
-    /// Whether what `rank`, whose buffers these are, gives and gets is all registered.
-    #[inline]
-    fn registered(&self, plan: &Plan, rank: usize) -> bool {
-        (self.input_key != 0 || !plan.gives(rank)) && (self.output_key != 0 || !plan.gets(rank))
-    }
-}
+pub(super) const EAGER_PRIVATE: usize = 128 << 10;
 
 /// How a call runs, beyond the sizes that are always eager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,163 +42,86 @@ pub(super) enum Choice {
     Staged,
 }
 
-impl Group {
-    pub(super) fn collective(&mut self, plan: &Plan, buffers: Buffers) -> Result<()> {
-        if self.always_eager(plan) {
-            return self.eager(plan);
-        }
-        // Up to a slot's part, who has private buffers publishes what it gives at once, as the eager path does. Who has
-        // registered ones does not yet know that its peers have not.
-        let early = plan.widest() <= EAGER_PRIVATE && !self.may_cross(plan);
-        let rank = self.rank();
-        if early && plan.gives(rank) && !buffers.registered(plan, rank) {
-            self.publish(plan)?;
-        }
-        // As in eager rounds where this may be one: who has private buffers published, or gets what another did.
-        let looks = if early && !buffers.registered(plan, rank) { Looks::Tight } else { self.rounds.looks() };
-        let turn = self.exchange_buffers(plan.signature, Until::All(looks), buffers)?;
-        match self.choose(plan, turn, early)? {
-            Choice::Direct => self.direct(plan),
-            Choice::Published => {
-                self.take_published(plan, self.slots_of(plan), turn);
-                Ok(())
-            }
-            Choice::Cross => self.across(plan, turn),
-            Choice::Staged => self.staged(plan),
-        }
+/// What was chosen for the prepared call, and what all ranks told when it was.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    choice: Option<Choice>,
+    told: Vec<Buffers>,
+}
+
+impl Chosen {
+    pub(super) fn new(ranks: usize) -> Self {
+        Self { choice: None, told: Vec::with_capacity(ranks) }
     }
 
-    /// By what all ranks told, so that all choose alike. As last time, where all told the same for the same call.
+    /// Forgets the prepared call.
+    pub(super) fn forget(&mut self) {
+        self.choice = None;
+        self.told.clear();
+    }
+
+    /// The choice of last time, where all told the same in the round of this place.
     #[inline]
-    fn choose(&mut self, plan: &Plan, turn: usize, early: bool) -> Result<Choice> {
-        let same = |(peer, known): (usize, &Buffers)| self.told::<Buffers>(peer, turn) == *known;
-        match self.choice {
-            Some(choice) if self.chosen_by.iter().enumerate().all(same) => Ok(choice),
-            _ => self.choose_anew(plan, turn, early),
-        }
+    pub(super) fn again(&self, endpoint: &Endpoint, place: usize) -> Option<Choice> {
+        let same = |(peer, known): (usize, &Buffers)| endpoint.told::<Buffers>(peer, place) == *known;
+        self.choice.filter(|_| self.told.iter().enumerate().all(same))
     }
 
-    #[cold]
-    #[inline(never)]
-    fn choose_anew(&mut self, plan: &Plan, turn: usize, early: bool) -> Result<Choice> {
-        self.forget_choice();
-        let told = |peer| self.told::<Buffers>(peer, turn);
-        // One rank in place and another not: who is read from writes too, so nobody may read another's input.
-        let in_place = |peer| told(peer).input_address == told(peer).output_address;
-        let mixed = plan.op == Collective::AllToAll && (0..plan.ranks).any(|peer| in_place(peer) != in_place(0));
-        let published = |peer| !plan.gives(peer) || !told(peer).registered(plan, peer);
-        let choice = if !mixed && (0..plan.ranks).all(|peer| told(peer).registered(plan, peer)) {
-            self.resolve(plan, turn)?;
-            Choice::Direct
-        } else if early && (0..plan.ranks).all(published) {
-            Choice::Published
-        } else if !mixed && self.crosses(plan) {
-            Choice::Cross
-        } else {
-            Choice::Staged
-        };
-        for peer in 0..plan.ranks {
-            let told = self.told(peer, turn);
-            self.chosen_by.push(told);
-        }
+    /// Keeps a choice for when the same call comes again.
+    pub(super) fn keep(&mut self, choice: Choice, endpoint: &Endpoint, place: usize) {
+        self.told.extend((0..endpoint.ranks()).map(|peer| endpoint.told::<Buffers>(peer, place)));
         self.choice = Some(choice);
-        Ok(choice)
     }
+}
 
-    /// Whether the eager path is best, wherever buffers lie: the direct one takes a second round.
-    fn always_eager(&self, plan: &Plan) -> bool {
-        if plan.rooted() {
-            let most = match plan.op {
-                Collective::Reduce if self.oversubscribed => ROOTED_SHARED_CORE / 2,
-                _ if self.oversubscribed => ROOTED_SHARED_CORE,
-                _ => ROOTED_OWN_CORE,
-            };
-            return plan.longest_piece() <= most && plan.widest() <= SMALL_SLOT;
-        }
+/// By what all ranks told in the round of this place, so that all choose alike. `early`: those with private buffers have
+/// published what they give.
+pub(super) fn choose(endpoint: &Endpoint, cross: Option<&Cross>, plan: &Plan, place: usize, early: bool) -> Choice {
+    let told = |peer| endpoint.told::<Buffers>(peer, place);
+    // One rank in place and another not: who is read from writes too, so nobody may read another's input.
+    let in_place = |peer| told(peer).input_address == told(peer).output_address;
+    let mixed = plan.op == Collective::AllToAll && (0..plan.ranks).any(|peer| in_place(peer) != in_place(0));
+    let published = |peer| !plan.gives(peer) || !told(peer).registered(plan, peer);
+    match () {
+        () if !mixed && (0..plan.ranks).all(|peer| told(peer).registered(plan, peer)) => Choice::Direct,
+        () if early && (0..plan.ranks).all(published) => Choice::Published,
+        () if !mixed && cross.is_some_and(|cross| cross.takes(endpoint, plan)) => Choice::Cross,
+        () => Choice::Staged,
+    }
+}
+
+/// Whether the eager path is best, wherever buffers lie: the direct one takes a second round.
+pub(super) fn always_eager(endpoint: &Endpoint, plan: &Plan) -> bool {
+    if plan.rooted() {
         let most = match plan.op {
-            Collective::AllReduce if self.oversubscribed => EAGER_SHARED_WHOLE,
-            _ if self.oversubscribed => EAGER_SHARED_CORE,
-            Collective::AllReduce if self.near => EAGER_NEAR_WHOLE,
-            _ if self.near => EAGER_NEAR_CORE,
-            Collective::AllReduce => EAGER_WHOLE,
-            _ => EAGER_OWN_CORE,
+            Collective::Reduce if endpoint.oversubscribed => ROOTED_SHARED_CORE / 2,
+            _ if endpoint.oversubscribed => ROOTED_SHARED_CORE,
+            _ => ROOTED_OWN_CORE,
         };
-        plan.widest() <= most
+        return plan.longest_piece() <= most && plan.widest() <= SMALL_SLOT;
     }
+    let most = match plan.op {
+        Collective::AllReduce if endpoint.oversubscribed => EAGER_SHARED_WHOLE,
+        _ if endpoint.oversubscribed => EAGER_SHARED_CORE,
+        Collective::AllReduce if endpoint.near => EAGER_NEAR_WHOLE,
+        _ if endpoint.near => EAGER_NEAR_CORE,
+        Collective::AllReduce => EAGER_WHOLE,
+        _ => EAGER_OWN_CORE,
+    };
+    plan.widest() <= most
+}
 
-    /// What this rank tells of its buffers.
-    pub(super) fn buffers(&self, call: &Call) -> Buffers {
-        let key = |slice: &Slice| self.registry.of(slice, &self.members).map_or(0, |views| views.key);
-        let input_key = key(&call.input);
-        let same = call.input.region().id() == call.output.region().id();
-        Buffers {
-            input_key,
-            output_key: if same { input_key } else { key(&call.output) },
-            input: call.input.offset() as u64,
-            output: call.output.offset() as u64,
-            input_address: call.input.ptr() as u64,
-            output_address: call.output.ptr() as u64,
-        }
-    }
-
-    /// Finds every rank's buffers in registered memory.
-    fn resolve(&mut self, plan: &Plan, turn: usize) -> Result<()> {
-        self.inputs.clear();
-        self.outputs.clear();
-        let mut found: Option<Arc<Views>> = None;
-        for peer in 0..self.ranks() {
-            let told: Buffers = self.told(peer, turn);
-            let (input, output) = plan.extent(peer);
-            let mut at = |needed: bool, key: Key, offset: u64, len: usize| -> Result<*mut u8> {
-                if !needed {
-                    return Ok(std::ptr::null_mut());
-                }
-                if found.as_ref().is_none_or(|views| views.key != key) {
-                    found = self.registry.resolve(key, &self.members);
-                }
-                let place = found.as_ref().and_then(|views| views.at(self.members[peer], offset, len));
-                place.ok_or_else(|| {
-                    Error::Mismatch(format!(
-                        "rank {peer} names {len} bytes at {offset} of an allocation that has not them"
-                    ))
-                })
-            };
-            let input = at(plan.gives(peer), told.input_key, told.input, input)?;
-            let output = at(plan.gets(peer), told.output_key, told.output, output)?;
-            self.inputs.push(input);
-            self.outputs.push(output);
-        }
-        Ok(())
-    }
-
-    /// Whether caches cannot be trusted to hold so many bytes of each rank: stores then go past them, where what is stored was
-    /// not read just before.
-    pub(super) fn goes_past_caches(&self, bytes: usize) -> bool {
-        let all = bytes.saturating_mul(self.ranks());
-        bytes >= PAST_CACHES && self.third_cache.is_none_or(|cache| all > cache)
-    }
-
-    pub(super) fn path_of(&self, call: &Call) -> &'static str {
-        if self.ranks() == 1 {
-            return "local";
-        }
-        match call.op {
-            Collective::Barrier => "flags",
-            Collective::SendRecv | Collective::PingPong => self.mail_path(call),
-            _ => {
-                let plan = Plan::new(call, &self.shape);
-                let registered =
-                    |slice: &Slice, needed: bool| !needed || self.registry.of(slice, &self.members).is_some();
-                let rank = self.rank();
-                let direct = registered(&call.input, plan.gives(rank)) && registered(&call.output, plan.gets(rank));
-                match () {
-                    () if self.always_eager(&plan) => "eager",
-                    () if direct => "direct",
-                    () if self.crosses(&plan) => "cross",
-                    () if plan.widest() <= EAGER_PRIVATE => "eager",
-                    () => "staged",
-                }
-            }
-        }
+/// The path of a collective call of several ranks, by name, if all ranks' buffers are like this one's.
+pub(super) fn path(endpoint: &Endpoint, cross: Option<&Cross>, call: &Call) -> &'static str {
+    let plan = Plan::new(call, &endpoint.shape);
+    let registered = |slice: &Slice, needed: bool| !needed || endpoint.registry.of(slice, &endpoint.members).is_some();
+    let rank = endpoint.rank();
+    let direct = registered(&call.input, plan.gives(rank)) && registered(&call.output, plan.gets(rank));
+    match () {
+        () if always_eager(endpoint, &plan) => "eager",
+        () if direct => "direct",
+        () if cross.is_some_and(|cross| cross.takes(endpoint, &plan)) => "cross",
+        () if plan.widest() <= EAGER_PRIVATE => "eager",
+        () => "staged",
     }
 }

@@ -2,11 +2,11 @@
 //! the right to trace peers; probed when the communicator opens.
 
 use device::HUGE_PAGE;
-use terms::Collective;
+use terms::{Collective, Rank};
 
 use super::area::SLOT;
-use super::choice::Buffers;
-use super::group::{Group, gone};
+use super::buffers::Buffers;
+use super::endpoint::Endpoint;
 use super::kernels::{Manner, copy, kernel};
 use super::plan::{Plan, share};
 use crate::{Call, Error, Result};
@@ -34,13 +34,15 @@ const _: () = assert!(SWAP_BLOCK <= SLOT);
 /// Ranks that each tries to read from, itself among them, where one name of a process means the same to all.
 const TRIED: usize = 16;
 
-/// How to reach peers' private memory.
+/// The cross-memory path of one rank: how to reach peers' private memory.
 #[derive(Debug)]
 pub(crate) struct Cross {
     /// Process of each rank.
     processes: Vec<i32>,
     /// Whether private memory has huge pages where it is long enough, on all ranks.
     huge: bool,
+    /// Filled anew for each block: kept, so that no call allocates.
+    sources: Vec<*const u8>,
 }
 
 #[derive(Clone, Copy)]
@@ -51,7 +53,8 @@ enum Way {
 
 impl Cross {
     pub(crate) fn new(processes: Vec<i32>, huge: bool) -> Self {
-        Self { processes, huge }
+        let sources = Vec::with_capacity(processes.len());
+        Self { processes, huge, sources }
     }
 
     /// Reads 16 bytes of peers' memory and compares them with what they must be: process numbers may mean other processes
@@ -93,7 +96,7 @@ impl Cross {
             if moved <= 0 {
                 let error = std::io::Error::last_os_error();
                 if error.raw_os_error() == Some(libc::ESRCH) {
-                    return Err(gone(rank));
+                    return Err(Error::PeerGone(Rank(rank as u32)));
                 }
                 return Err(Error::System { what: format!("copy from the memory of rank {rank}"), source: error });
             }
@@ -101,71 +104,64 @@ impl Cross {
         }
         Ok(())
     }
-}
 
-impl Group {
     /// Whether a call with private buffers goes this way. Only after the first round do ranks know that all are in place, or none.
-    pub(super) fn crosses(&self, plan: &Plan) -> bool {
-        self.crosses_as(plan, plan.op == Collective::AllToAll && plan.in_place)
+    pub(super) fn takes(&self, endpoint: &Endpoint, plan: &Plan) -> bool {
+        self.takes_as(endpoint, plan, plan.op == Collective::AllToAll && plan.in_place)
     }
 
     /// Whether it would if it were not in place: what ranks do before the first round they decide alike, though some may be in
     /// place and some not.
-    pub(super) fn may_cross(&self, plan: &Plan) -> bool {
-        self.crosses_as(plan, false)
+    pub(super) fn may_take(&self, endpoint: &Endpoint, plan: &Plan) -> bool {
+        self.takes_as(endpoint, plan, false)
     }
 
-    fn crosses_as(&self, plan: &Plan, swaps: bool) -> bool {
+    fn takes_as(&self, endpoint: &Endpoint, plan: &Plan, swaps: bool) -> bool {
         let least = match plan.ranks {
             // Blocks that go through a third place take longer this way than by slots (32 MiB 1.26 ms, 0.93).
-            _ if self.near && swaps => return false,
-            _ if self.two_far() => LEAST,
+            _ if endpoint.near && swaps => return false,
+            _ if endpoint.two_far() => LEAST,
             2..=8 if self.has_huge_pages(plan.bytes) => LEAST_SEVERAL,
             _ => return false,
         };
-        self.cross.is_some() && plan.longest_piece() >= least
+        plan.longest_piece() >= least
     }
 
     /// Whether a message of `len` bytes of a call, from a private buffer, does. (AMD of Zen 5, near cores, this way and by slots
     /// in us: `ping_pong` of 1 MiB 74 and 37, of 2 MiB 43 and 72; 4 ranks on 2 cores, `send_recv` of 1 MiB 158 and 99, of 2 MiB 96
     /// and 228.)
-    pub(super) fn message_crosses(&self, call: &Call, len: usize) -> bool {
+    pub(super) fn takes_message(&self, endpoint: &Endpoint, call: &Call, len: usize) -> bool {
         let least = match () {
             () if self.has_huge_pages(call.input.len()) => LEAST_SEVERAL,
-            () if self.two_far() => LEAST_MESSAGE,
+            () if endpoint.two_far() => LEAST_MESSAGE,
             () => return false,
         };
-        self.cross.is_some() && len >= least
-    }
-
-    /// Whether this group is two ranks with cores of their own, far from each other.
-    pub(super) fn two_far(&self) -> bool {
-        self.ranks() == 2 && !self.near && !self.oversubscribed
+        len >= least
     }
 
     /// Whether private buffers of so many bytes have huge pages, on all ranks.
     fn has_huge_pages(&self, bytes: usize) -> bool {
-        bytes >= HUGE_PAGE && self.cross.as_ref().is_some_and(|cross| cross.huge)
+        bytes >= HUGE_PAGE && self.huge
     }
 
     /// After the round that told everybody's buffers, whose addresses are valid where they are not registered.
-    pub(super) fn across(&mut self, plan: &Plan, turn: usize) -> Result<()> {
+    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &Plan, turn: usize) -> Result<()> {
         let done = match plan.op {
-            _ if plan.reduces() => self.cross_reduce(plan, turn),
-            Collective::AllToAll if plan.in_place => self.cross_swap(plan, turn),
-            _ => self.cross_move(plan, turn),
+            _ if plan.reduces() => self.reduce(endpoint, plan, turn),
+            Collective::AllToAll if plan.in_place => self.swap(endpoint, plan, turn),
+            _ => self.move_pieces(endpoint, plan, turn),
         };
         // Peers see an error here as this rank's absence, until the world is aborted: another call of it would let them go on
         // with what is half done.
         if let Err(error) = &done {
-            self.broken = Some(format!("this one failed halfway in an operation before: {error}"));
+            endpoint.broken = Some(format!("this one failed halfway in an operation before: {error}"));
         }
         done?;
-        self.rounds.pass()
+        endpoint.rounds.pass()
     }
 
     /// Every rank reduces its share: reads it from all, writes it to all who get it.
-    fn cross_reduce(&mut self, plan: &Plan, turn: usize) -> Result<()> {
+    fn reduce(&mut self, endpoint: &Endpoint, plan: &Plan, turn: usize) -> Result<()> {
         let scattered = plan.op == Collective::ReduceScatter;
         let (begin, len, output) = if scattered {
             let piece = plan.piece(plan.rank, plan.rank);
@@ -178,31 +174,29 @@ impl Group {
         let room = 2 * SLOT / plan.ranks / 128 * 128;
         for offset in (0..len).step_by(room.min(BLOCK)) {
             let part = (len - offset).min(room.min(BLOCK));
-            self.cross_block(plan, turn, begin + offset, output + offset, part, room)?;
+            self.reduce_block(endpoint, plan, turn, (begin + offset, output + offset, part), room)?;
         }
         Ok(())
     }
 
-    fn cross_block(
+    fn reduce_block(
         &mut self,
+        endpoint: &Endpoint,
         plan: &Plan,
         turn: usize,
-        input: usize,
-        output: usize,
-        len: usize,
+        (input, output, len): (usize, usize, usize),
         room: usize,
     ) -> Result<()> {
-        let Some(cross) = &self.cross else { return Ok(()) };
-        let scratch = self.areas[plan.rank].slot(0);
+        let scratch = endpoint.areas[plan.rank].slot(0);
         self.sources.clear();
         for from in 0..plan.ranks {
             if from == plan.rank {
                 self.sources.push(plan.input.wrapping_add(input));
                 continue;
             }
-            let told: Buffers = self.told(from, turn);
+            let told: Buffers = endpoint.told(from, turn);
             let place = scratch.wrapping_add(from * room);
-            cross.transfer(Way::Read, from, place, told.input_address + input as u64, len)?;
+            self.transfer(Way::Read, from, place, told.input_address + input as u64, len)?;
             self.sources.push(place);
         }
         let to = if plan.gets(plan.rank) {
@@ -210,74 +204,72 @@ impl Group {
         } else {
             scratch.wrapping_add(plan.rank * room)
         };
-        let kernel = kernel(self.isa, plan.dtype, plan.reduce);
+        let kernel = kernel(endpoint.isa, plan.dtype, plan.reduce);
         // SAFETY: sources are this rank's input and its own slots, which peers leave alone in this operation; the
         // destination is its output or the slots' part that no source uses.
         unsafe { kernel(&self.sources, &[to], len / plan.element, plan.ranks, Manner::default()) };
         let scattered = plan.op == Collective::ReduceScatter;
         for peer in (0..plan.ranks).filter(|peer| !scattered && *peer != plan.rank && plan.gets(*peer)) {
-            let told: Buffers = self.told(peer, turn);
-            cross.transfer(Way::Write, peer, to, told.output_address + output as u64, len)?;
+            let told: Buffers = endpoint.told(peer, turn);
+            self.transfer(Way::Write, peer, to, told.output_address + output as u64, len)?;
         }
         Ok(())
     }
 
     /// In place, the blocks of each pair of ranks change places, through a slot that the cache holds: each of the two does half
     /// of the exchange.
-    fn cross_swap(&mut self, plan: &Plan, turn: usize) -> Result<()> {
-        let Some(cross) = &self.cross else { return Ok(()) };
-        let (rank, scratch) = (plan.rank, self.areas[plan.rank].slot(0));
+    fn swap(&self, endpoint: &Endpoint, plan: &Plan, turn: usize) -> Result<()> {
+        let (rank, scratch) = (plan.rank, endpoint.areas[plan.rank].slot(0));
         for distance in 1..plan.ranks {
             // Each rank begins with another peer.
             let peer = (rank + distance) % plan.ranks;
-            let theirs = self.told::<Buffers>(peer, turn).input_address;
+            let theirs = endpoint.told::<Buffers>(peer, turn).input_address;
             let own_piece = plan.piece(rank, peer);
             let (begin, end) = share(own_piece.len, usize::from(rank > peer), 2);
             for at in (begin..end).step_by(SWAP_BLOCK) {
                 let len = (end - at).min(SWAP_BLOCK);
                 let own = plan.input.wrapping_add(own_piece.input + at);
                 let remote = theirs + (plan.piece(peer, rank).input + at) as u64;
-                cross.transfer(Way::Read, peer, scratch, remote, len)?;
-                cross.transfer(Way::Write, peer, own, remote, len)?;
+                self.transfer(Way::Read, peer, scratch, remote, len)?;
+                self.transfer(Way::Write, peer, own, remote, len)?;
                 // SAFETY: the slot holds as much and is free in this operation; the peer leaves this half of this rank's
                 // block alone.
-                unsafe { copy(self.isa, scratch, &[own], len, false) };
+                unsafe { copy(endpoint.isa, scratch, &[own], len, false) };
             }
         }
         Ok(())
     }
 
     /// Every rank reads what it gets, but for what the giver writes.
-    fn cross_move(&mut self, plan: &Plan, turn: usize) -> Result<()> {
+    fn move_pieces(&self, endpoint: &mut Endpoint, plan: &Plan, turn: usize) -> Result<()> {
         let rank = plan.rank;
         if plan.gets(rank) && plan.gives(rank) {
             let piece = plan.piece(rank, rank);
             let (own, to) = (plan.input.wrapping_add(piece.input), plan.output.wrapping_add(piece.output));
             if own != to {
-                let past_caches = self.goes_past_caches(plan.bytes);
+                let past_caches = endpoint.goes_past_caches(plan.bytes);
                 // SAFETY: inside input and output, as validated, which do not overlap here.
-                unsafe { copy(self.isa, own, &[to], piece.len, past_caches) };
+                unsafe { copy(endpoint.isa, own, &[to], piece.len, past_caches) };
             }
         }
-        let by_outputs = self.reads_outputs(plan, turn);
+        let by_outputs = self.reads_outputs(endpoint, plan, turn);
         if by_outputs {
-            self.rounds.pass()?;
+            endpoint.rounds.pass()?;
         }
-        let Some(cross) = &self.cross else { return Ok(()) };
         // Each rank begins with another peer: the kernel counts who uses a page in the page itself.
         for peer in (1..plan.ranks).map(|distance| (rank + distance) % plan.ranks) {
-            let told: Buffers = self.told(peer, turn);
+            let told: Buffers = endpoint.told(peer, turn);
             if plan.gives(peer) && plan.gets(rank) {
                 let piece = plan.piece(peer, rank);
                 let (to, input) = (plan.output.wrapping_add(piece.output), told.input_address + piece.input as u64);
                 let from = if by_outputs { told.output_address + piece.output as u64 } else { input };
-                cross.transfer(Way::Read, peer, to, from, read_part(plan, piece.len))?;
+                self.transfer(Way::Read, peer, to, from, read_part(plan, piece.len))?;
             }
             if plan.gives(rank) && plan.gets(peer) {
                 let piece = plan.piece(rank, peer);
                 let read = read_part(plan, piece.len);
                 let (from, to) = (plan.input.wrapping_add(piece.input + read), piece.output + read);
-                cross.transfer(Way::Write, peer, from, told.output_address + to as u64, piece.len - read)?;
+                self.transfer(Way::Write, peer, from, told.output_address + to as u64, piece.len - read)?;
             }
         }
         Ok(())
@@ -285,9 +277,9 @@ impl Group {
 
     /// Whether peers' blocks are read where they have put them in their outputs, after one more round: outputs of an `all_gather`
     /// may have huge pages where inputs are too short for them.
-    fn reads_outputs(&self, plan: &Plan, turn: usize) -> bool {
+    fn reads_outputs(&self, endpoint: &Endpoint, plan: &Plan, turn: usize) -> bool {
         let out_of_place = |peer: usize| {
-            let told: Buffers = self.told(peer, turn);
+            let told: Buffers = endpoint.told(peer, turn);
             told.input_address != told.output_address + plan.piece(peer, peer).output as u64
         };
         plan.op == Collective::AllGather

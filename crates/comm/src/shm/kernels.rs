@@ -44,6 +44,22 @@ pub(crate) unsafe fn copy(isa: Isa, source: *const u8, destinations: &[*mut u8],
     unsafe { isa::copy(isa)(&[source], destinations, len, 1, Manner { past_caches, down: false }) };
 }
 
+/// The same to one destination, by the inlined library routine where it is too short for the kernels' set-up.
+///
+/// # Safety
+/// Valid ranges that do not overlap, and that nobody else touches.
+#[inline]
+pub(crate) unsafe fn copy_in(isa: Isa, from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if len <= 1024 {
+            std::ptr::copy_nonoverlapping(from, to, len);
+        } else {
+            copy(isa, from, &[to], len, false);
+        }
+    }
+}
+
 /// The contents of two ranges change places.
 ///
 /// # Safety

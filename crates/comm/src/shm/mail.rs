@@ -8,9 +8,10 @@
 use terms::{Collective, Direction};
 
 use super::area::{INLINE, MAIL_SLOT};
+use super::cross::Cross;
+use super::endpoint::Endpoint;
 use super::flag::{Flag, Futex, Looks};
-use super::group::Group;
-use super::kernels::copy;
+use super::kernels::{copy, copy_in};
 use super::plan::{describe, signature};
 use crate::{Call, Error, Result};
 
@@ -25,12 +26,6 @@ pub(crate) struct Mail {
     /// Which message (receiver, count) last used a slot: `[direction][turn]`.
     slots: [[Option<(usize, u32)>; 2]; 2],
     turns: [usize; 2],
-}
-
-impl Mail {
-    pub(crate) fn new(ranks: usize) -> Self {
-        Self { sent: vec![0; ranks], received: vec![0; ranks], slots: [[None; 2]; 2], turns: [0; 2] }
-    }
 }
 
 /// How a message's bytes travel.
@@ -83,73 +78,32 @@ impl Flow {
     }
 }
 
-impl Group {
-    pub(super) fn send_recv(&mut self, call: &Call) -> Result<()> {
-        let (rank, ranks, len) = (self.rank(), self.ranks(), call.input.len());
-        let (next, last) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
-        if call.direction == Direction::OneWay {
-            return self.transfer(call, &mut [Flow::new(next, 0, len, 0)], &mut [Flow::new(last, 0, len, 0)]);
-        }
-        let half = len / 2;
-        let mut sends = [Flow::new(next, 0, half, 0), Flow::new(last, half, half, 1)];
-        let mut receives = [Flow::new(last, 0, half, 0), Flow::new(next, half, half, 1)];
-        self.transfer(call, &mut sends, &mut receives)
-    }
+/// How messages reach peers: by what ranks share, or across processes where the system lets them.
+#[derive(Clone, Copy)]
+pub(super) struct Ways<'a> {
+    pub(super) endpoint: &'a Endpoint,
+    pub(super) cross: Option<&'a Cross>,
+}
 
-    pub(super) fn ping_pong(&mut self, call: &Call) -> Result<()> {
-        let (rank, peer) = (self.rank(), call.peer as usize);
-        let other = match rank {
-            0 => peer,
-            _ if rank == peer => 0,
-            _ => return Ok(()),
-        };
-        let mut send = [Flow::new(other, 0, call.input.len(), 0)];
-        let mut receive = [Flow::new(other, 0, call.output.len(), 0)];
-        if rank == 0 {
-            self.transfer(call, &mut send, &mut [])?;
-            self.transfer(call, &mut [], &mut receive)
-        } else {
-            self.transfer(call, &mut [], &mut receive)?;
-            self.transfer(call, &mut send, &mut [])
-        }
-    }
-
-    /// Sends and receives message by message, in lock step, so that no rank waits for a slot that its receiver can only
-    /// free after receiving from it.
-    fn transfer(&mut self, call: &Call, sends: &mut [Flow], receives: &mut [Flow]) -> Result<()> {
-        let signature = signature(call, call.input.len() as u64 / call.dtype.bytes());
-        while sends.iter().chain(receives.iter()).any(Flow::remains) {
-            for flow in sends.iter_mut().filter(|flow| flow.remains()) {
-                self.post(call, flow, signature)?;
-            }
-            for flow in receives.iter_mut().filter(|flow| flow.remains()) {
-                self.collect(call, flow, signature)?;
-            }
-        }
-        for flow in sends.iter() {
-            if let Some(count) = flow.pending {
-                self.wait_taken(flow.peer, count)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn kind(&self, call: &Call, len: usize) -> (Kind, u32) {
+impl Ways<'_> {
+    fn kind(self, call: &Call, len: usize) -> (Kind, u32) {
         if len <= SHORT {
             return (Kind::Inline, 0);
         }
-        let key = || self.registry.of(&call.input, &self.members).map(|views| views.key);
+        let key = || self.endpoint.registry.of(&call.input, &self.endpoint.members).map(|views| views.key);
         match () {
             () if len <= EAGER => (Kind::Slot, 0),
             () => match key() {
                 Some(key) => (Kind::Registered, key),
-                None if self.message_crosses(call, len) => (Kind::Cross, 0),
+                None if self.cross.is_some_and(|cross| cross.takes_message(self.endpoint, call, len)) => {
+                    (Kind::Cross, 0)
+                }
                 None => (Kind::Slot, 0),
             },
         }
     }
 
-    pub(super) fn mail_path(&self, call: &Call) -> &'static str {
+    pub(super) fn path(self, call: &Call) -> &'static str {
         let halves = if call.op == Collective::SendRecv && call.direction == Direction::BothWays { 2 } else { 1 };
         match self.kind(call, call.input.len() / halves) {
             (Kind::Inline, _) => "eager",
@@ -160,13 +114,101 @@ impl Group {
         }
     }
 
+    fn await_flag(self, flag: Flag, count: u32) -> Result<()> {
+        if flag.look(count, self.endpoint.patience, Looks::Tight) {
+            return Ok(());
+        }
+        flag.wait(count, self.endpoint.patience, &self.endpoint.abort, &Futex)
+    }
+
+    /// Waits until `peer` has taken message `count` of this rank's.
+    fn wait_taken(self, peer: usize, count: u32) -> Result<()> {
+        self.await_flag(self.endpoint.areas[peer].taken_flag(self.endpoint.rank()), count)
+    }
+
+    /// Where the bytes of a message lie. What the letter says is checked.
+    fn locate(self, from: usize, letter: &Letter, len: usize, header: *mut u8) -> Result<*const u8> {
+        let found = match letter.kind {
+            kind if kind == Kind::Inline as u32 && len <= SHORT => {
+                // SAFETY: the header goes on for SHORT bytes after the letter.
+                Some(unsafe { header.add(8 + size_of::<Letter>()) })
+            }
+            kind if kind == Kind::Slot as u32 && len <= MAIL_SLOT && letter.place < 4 => {
+                Some(self.endpoint.areas[from].mail_slot(letter.place as usize / 2, letter.place as usize % 2))
+            }
+            kind if kind == Kind::Registered as u32 => {
+                let views = self.endpoint.registry.resolve(letter.key, &self.endpoint.members);
+                views.and_then(|views| views.at(self.endpoint.members[from], letter.place, len))
+            }
+            _ => None,
+        };
+        let found = found.map(<*mut u8>::cast_const);
+        found.ok_or_else(|| Error::Mismatch(format!("rank {from} names {len} bytes that are not in its memory")))
+    }
+}
+
+impl Mail {
+    pub(crate) fn new(ranks: usize) -> Self {
+        Self { sent: vec![0; ranks], received: vec![0; ranks], slots: [[None; 2]; 2], turns: [0; 2] }
+    }
+
+    pub(super) fn send_recv(&mut self, ways: Ways<'_>, call: &Call) -> Result<()> {
+        let (rank, ranks, len) = (ways.endpoint.rank(), ways.endpoint.ranks(), call.input.len());
+        let (next, last) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
+        if call.direction == Direction::OneWay {
+            return self.transfer(ways, call, &mut [Flow::new(next, 0, len, 0)], &mut [Flow::new(last, 0, len, 0)]);
+        }
+        let half = len / 2;
+        let mut sends = [Flow::new(next, 0, half, 0), Flow::new(last, half, half, 1)];
+        let mut receives = [Flow::new(last, 0, half, 0), Flow::new(next, half, half, 1)];
+        self.transfer(ways, call, &mut sends, &mut receives)
+    }
+
+    pub(super) fn ping_pong(&mut self, ways: Ways<'_>, call: &Call) -> Result<()> {
+        let (rank, peer) = (ways.endpoint.rank(), call.peer as usize);
+        let other = match rank {
+            0 => peer,
+            _ if rank == peer => 0,
+            _ => return Ok(()),
+        };
+        let mut send = [Flow::new(other, 0, call.input.len(), 0)];
+        let mut receive = [Flow::new(other, 0, call.output.len(), 0)];
+        if rank == 0 {
+            self.transfer(ways, call, &mut send, &mut [])?;
+            self.transfer(ways, call, &mut [], &mut receive)
+        } else {
+            self.transfer(ways, call, &mut [], &mut receive)?;
+            self.transfer(ways, call, &mut send, &mut [])
+        }
+    }
+
+    /// Sends and receives message by message, in lock step, so that no rank waits for a slot that its receiver can only
+    /// free after receiving from it.
+    fn transfer(&mut self, ways: Ways<'_>, call: &Call, sends: &mut [Flow], receives: &mut [Flow]) -> Result<()> {
+        let signature = signature(call, call.input.len() as u64 / call.dtype.bytes());
+        while sends.iter().chain(receives.iter()).any(Flow::remains) {
+            for flow in sends.iter_mut().filter(|flow| flow.remains()) {
+                self.post(ways, call, flow, signature)?;
+            }
+            for flow in receives.iter_mut().filter(|flow| flow.remains()) {
+                self.collect(ways, call, flow, signature)?;
+            }
+        }
+        for flow in sends.iter() {
+            if let Some(count) = flow.pending {
+                ways.wait_taken(flow.peer, count)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Sends one message of a flow.
-    fn post(&mut self, call: &Call, flow: &mut Flow, signature: u64) -> Result<()> {
-        let (rank, to) = (self.rank(), flow.peer);
-        let count = self.mail.sent[to].wrapping_add(1);
+    fn post(&mut self, ways: Ways<'_>, call: &Call, flow: &mut Flow, signature: u64) -> Result<()> {
+        let (rank, to) = (ways.endpoint.rank(), flow.peer);
+        let count = self.sent[to].wrapping_add(1);
         // The header of this parity is free once the message before the last was taken.
-        self.wait_taken(to, count.wrapping_sub(2))?;
-        let (kind, key) = self.kind(call, flow.len);
+        ways.wait_taken(to, count.wrapping_sub(2))?;
+        let (kind, key) = ways.kind(call, flow.len);
         let at = flow.offset + flow.done;
         let from = call.input.ptr().wrapping_add(at);
         let remaining = flow.len - flow.done;
@@ -176,11 +218,11 @@ impl Group {
             Kind::Cross => (from as u64, remaining),
             Kind::Slot => {
                 let len = remaining.min(MAIL_SLOT);
-                (self.fill_slot(flow, count, from, len)?, len)
+                (self.fill_slot(ways, flow, count, from, len)?, len)
             }
         };
         let letter = Letter { kind: kind as u32, key, place, len: len as u64 };
-        let (area, parity) = (&self.areas[rank], (count & 1) as usize);
+        let (area, parity) = (&ways.endpoint.areas[rank], (count & 1) as usize);
         let header = area.mail_header(to, parity);
         // SAFETY: this rank's own header, which its reader has finished with; it holds signature, letter and SHORT bytes.
         unsafe {
@@ -192,7 +234,7 @@ impl Group {
         }
         let flag = area.sent_flag(to, parity);
         flag.raise(count, &Futex);
-        self.mail.sent[to] = count;
+        self.sent[to] = count;
         flow.begun = true;
         flow.done += len;
         if matches!(kind, Kind::Registered | Kind::Cross) {
@@ -202,37 +244,32 @@ impl Group {
     }
 
     /// Copies into the next slot of the flow's direction; returns which.
-    fn fill_slot(&mut self, flow: &Flow, count: u32, from: *const u8, len: usize) -> Result<u64> {
-        let turn = self.mail.turns[flow.direction];
-        if let Some((peer, count)) = self.mail.slots[flow.direction][turn] {
-            self.wait_taken(peer, count)?;
+    fn fill_slot(&mut self, ways: Ways<'_>, flow: &Flow, count: u32, from: *const u8, len: usize) -> Result<u64> {
+        let turn = self.turns[flow.direction];
+        if let Some((peer, count)) = self.slots[flow.direction][turn] {
+            ways.wait_taken(peer, count)?;
         }
         // SAFETY: the slot's last message was taken; `len` is at most MAIL_SLOT and lies inside the input.
-        unsafe { self.copy_in(from, self.areas[self.rank()].mail_slot(flow.direction, turn), len) };
-        self.mail.slots[flow.direction][turn] = Some((flow.peer, count));
-        self.mail.turns[flow.direction] = turn ^ 1;
+        unsafe {
+            copy_in(
+                ways.endpoint.isa,
+                from,
+                ways.endpoint.areas[ways.endpoint.rank()].mail_slot(flow.direction, turn),
+                len,
+            )
+        };
+        self.slots[flow.direction][turn] = Some((flow.peer, count));
+        self.turns[flow.direction] = turn ^ 1;
         Ok((flow.direction * 2 + turn) as u64)
     }
 
-    fn await_flag(&self, flag: Flag, count: u32) -> Result<()> {
-        if flag.look(count, self.patience, Looks::Tight) {
-            return Ok(());
-        }
-        flag.wait(count, self.patience, &self.abort, &Futex)
-    }
-
-    /// Waits until `peer` has taken message `count` of this rank's.
-    fn wait_taken(&self, peer: usize, count: u32) -> Result<()> {
-        self.await_flag(self.areas[peer].taken_flag(self.rank()), count)
-    }
-
     /// Receives one message of a flow.
-    fn collect(&mut self, call: &Call, flow: &mut Flow, signature: u64) -> Result<()> {
-        let (rank, from) = (self.rank(), flow.peer);
-        let count = self.mail.received[from].wrapping_add(1);
+    fn collect(&mut self, ways: Ways<'_>, call: &Call, flow: &mut Flow, signature: u64) -> Result<()> {
+        let (rank, from) = (ways.endpoint.rank(), flow.peer);
+        let count = self.received[from].wrapping_add(1);
         let parity = (count & 1) as usize;
-        self.await_flag(self.areas[from].sent_flag(rank, parity), count)?;
-        let header = self.areas[from].mail_header(rank, parity);
+        ways.await_flag(ways.endpoint.areas[from].sent_flag(rank, parity), count)?;
+        let header = ways.endpoint.areas[from].mail_header(rank, parity);
         // SAFETY: published by the flag, and not written again before this rank has counted it as taken; plain data.
         let (theirs, letter) = unsafe { (header.cast::<u64>().read(), header.add(8).cast::<Letter>().read()) };
         if theirs != signature {
@@ -248,41 +285,25 @@ impl Group {
             )));
         }
         if letter.kind == Kind::Cross as u32 {
-            let cross = self.cross.as_ref().ok_or_else(|| Error::Mismatch("a message across processes".to_owned()))?;
+            let cross = ways.cross.ok_or_else(|| Error::Mismatch("a message across processes".to_owned()))?;
             cross.read(from, to, letter.place, len)?;
         } else {
-            let source = self.locate(from, &letter, len, header)?;
-            let past_caches = letter.kind == Kind::Registered as u32 && self.goes_past_caches(len);
+            let source = ways.locate(from, &letter, len, header)?;
+            let past_caches = letter.kind == Kind::Registered as u32 && ways.endpoint.goes_past_caches(len);
             // SAFETY: the source was located inside the peer's memory; the output was validated, and is not the source.
             unsafe {
-                if past_caches { copy(self.isa, source, &[to], len, true) } else { self.copy_in(source, to, len) }
+                if past_caches {
+                    copy(ways.endpoint.isa, source, &[to], len, true)
+                } else {
+                    copy_in(ways.endpoint.isa, source, to, len)
+                }
             }
         }
-        self.mail.received[from] = count;
-        let taken = self.areas[rank].taken_flag(from);
+        self.received[from] = count;
+        let taken = ways.endpoint.areas[rank].taken_flag(from);
         taken.raise(count, &Futex);
         flow.begun = true;
         flow.done += len;
         Ok(())
-    }
-
-    /// Where the bytes of a message lie. What the letter says is checked.
-    fn locate(&self, from: usize, letter: &Letter, len: usize, header: *mut u8) -> Result<*const u8> {
-        let found = match letter.kind {
-            kind if kind == Kind::Inline as u32 && len <= SHORT => {
-                // SAFETY: the header goes on for SHORT bytes after the letter.
-                Some(unsafe { header.add(8 + size_of::<Letter>()) })
-            }
-            kind if kind == Kind::Slot as u32 && len <= MAIL_SLOT && letter.place < 4 => {
-                Some(self.areas[from].mail_slot(letter.place as usize / 2, letter.place as usize % 2))
-            }
-            kind if kind == Kind::Registered as u32 => {
-                let views = self.registry.resolve(letter.key, &self.members);
-                views.and_then(|views| views.at(self.members[from], letter.place, len))
-            }
-            _ => None,
-        };
-        let found = found.map(<*mut u8>::cast_const);
-        found.ok_or_else(|| Error::Mismatch(format!("rank {from} names {len} bytes that are not in its memory")))
     }
 }

@@ -130,7 +130,7 @@ fn read(cell: &UnsafeCell<u32>) -> u32 {
     cell.with(|cell| unsafe { *cell })
 }
 
-/// What a group does in a round, step by step, with cells for memory: see `group.rs` and `eager.rs`.
+/// What a group does in a round, step by step, with cells for memory: see `endpoint.rs` and `eager.rs`.
 struct End {
     rank: usize,
     rounds: Rounds<ModelFutex>,

@@ -3,8 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::endpoint::{Endpoint, Until};
 use super::flag::Looks;
-use super::group::{Group, Until};
 use super::kernels::copy;
 use crate::Result;
 
@@ -16,35 +16,33 @@ const ROUNDS: usize = 12;
 /// 8 us while its host keeps the two cores apart; Intel, Emerald Rapids: 7.5 us.)
 const NEAR: Duration = Duration::from_micros(4);
 
-impl Group {
-    /// Whether this group is two ranks on cores of their own that are near each other. Collective; all ranks are told the
-    /// same.
-    ///
-    /// # Errors
-    /// [`crate::Error::Aborted`].
-    pub(super) fn find_near(&mut self) -> Result<bool> {
-        if self.ranks() != 2 || self.oversubscribed {
-            return Ok(false);
-        }
-        let mut bytes = vec![0; BYTES];
-        let mut best = Duration::MAX;
-        for _ in 0..ROUNDS {
-            best = best.min(self.timed_round(&mut bytes)?);
-        }
-        Ok(self.gather(best)?.iter().all(|best| *best <= NEAR))
+/// Whether this group is two ranks on cores of their own that are near each other. Collective; all ranks are told the
+/// same.
+///
+/// # Errors
+/// [`crate::Error::Aborted`].
+pub(super) fn find(endpoint: &mut Endpoint) -> Result<bool> {
+    if endpoint.ranks() != 2 || endpoint.oversubscribed {
+        return Ok(false);
     }
+    let mut bytes = vec![0; BYTES];
+    let mut best = Duration::MAX;
+    for _ in 0..ROUNDS {
+        best = best.min(timed_round(endpoint, &mut bytes)?);
+    }
+    Ok(endpoint.gather(best)?.iter().all(|best| *best <= NEAR))
+}
 
-    fn timed_round(&mut self, bytes: &mut [u8]) -> Result<Duration> {
-        self.settle(0)?;
-        let (own, peer) = (self.rank(), 1 - self.rank());
-        let slot = self.areas[own].slot(self.rounds.next_place());
-        let begin = Instant::now();
-        // SAFETY: the slot of this place is this rank's to write once all rounds before are settled, and holds more.
-        unsafe { copy(self.isa, bytes.as_ptr(), &[slot], bytes.len(), false) };
-        let place = self.exchange(0, Until::All(Looks::Tight), |_| {})?;
-        let slot = self.areas[peer].slot(place);
-        // SAFETY: published by the round that has passed; the peer writes it again two rounds on.
-        unsafe { copy(self.isa, slot, &[bytes.as_mut_ptr()], bytes.len(), false) };
-        Ok(begin.elapsed())
-    }
+fn timed_round(endpoint: &mut Endpoint, bytes: &mut [u8]) -> Result<Duration> {
+    endpoint.settle(0)?;
+    let (own, peer) = (endpoint.rank(), 1 - endpoint.rank());
+    let slot = endpoint.areas[own].slot(endpoint.rounds.next_place());
+    let begin = Instant::now();
+    // SAFETY: the slot of this place is this rank's to write once all rounds before are settled, and holds more.
+    unsafe { copy(endpoint.isa, bytes.as_ptr(), &[slot], bytes.len(), false) };
+    let place = endpoint.exchange(0, Until::All(Looks::Tight), |_| {})?;
+    let slot = endpoint.areas[peer].slot(place);
+    // SAFETY: published by the round that has passed; the peer writes it again two rounds on.
+    unsafe { copy(endpoint.isa, slot, &[bytes.as_mut_ptr()], bytes.len(), false) };
+    Ok(begin.elapsed())
 }

@@ -9,7 +9,8 @@ use terms::{Bytes, Space};
 use super::area::{Area, Order};
 use super::cross::Cross;
 use super::flag::Looks;
-use super::group::{Group, Parts, Until};
+use super::group::{Group, Parts};
+use super::near;
 use super::parts::Parts as Layout;
 use super::regions::{Key, Registry, Views, region};
 use super::rendezvous::{Invitation, Star, Token, connect, token};
@@ -154,7 +155,7 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         cores: cards.iter().map(|card| u32::try_from(card.core).ok()).collect(),
         cross: (all & REACHED != 0).then_some(cross),
     });
-    group.near = group.find_near()?;
+    group.endpoint.near = near::find(&mut group.endpoint)?;
     Ok(group)
 }
 
@@ -288,37 +289,32 @@ struct Side {
 }
 
 impl Group {
-    /// Tells every rank's `value` to every rank, in rank order. At most [`super::area::INLINE`] bytes.
-    pub(super) fn gather<T: Copy>(&mut self, value: T) -> Result<Vec<T>> {
-        assert!(size_of::<T>() <= super::area::INLINE);
-        // SAFETY: plain data that fits the header.
-        let place =
-            self.exchange(0, Until::All(Looks::Tight), |to| unsafe { to.cast::<T>().write_unaligned(value) })?;
-        Ok((0..self.ranks()).map(|rank| self.told(rank, place)).collect())
-    }
-
     pub(super) fn allocate(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
-        self.ready()?;
+        self.endpoint.ready()?;
         let Space::Host = space;
         self.forget_prepared();
-        let what = format!("{} ranks x {} of shared buffers", self.ranks(), Bytes(bytes as u64));
-        let layout = Layout::of(&self.members, bytes);
+        let what = format!("{} ranks x {} of shared buffers", self.endpoint.ranks(), Bytes(bytes as u64));
+        let layout = Layout::of(&self.endpoint.members, bytes);
         // All ranks allocate at once, on one host: rank 0 looks for all.
         let wanted = layout.as_ref().map_or(u64::MAX, Layout::bytes);
-        let fits = self.rank() > 0 || available_memory().is_none_or(|available| wanted <= available);
+        let fits = self.endpoint.rank() > 0 || available_memory().is_none_or(|available| wanted <= available);
         let key = Key::from_le_bytes(*token()?.first_chunk().unwrap_or(&[1; 4]));
-        let wishes = self.gather(Wish { bytes: bytes as u64, key, fits, dropped: self.registry.dropped() })?;
+        let wishes =
+            self.endpoint.gather(Wish { bytes: bytes as u64, key, fits, dropped: self.endpoint.registry.dropped() })?;
         if let Some(rank) = wishes.iter().position(|wish| wish.bytes != bytes as u64) {
             let (own, theirs) = (Bytes(bytes as u64), Bytes(wishes[rank].bytes));
-            return Err(Error::Mismatch(format!("rank {} allocates {own}, rank {rank} {theirs}", self.rank())));
+            return Err(Error::Mismatch(format!(
+                "rank {} allocates {own}, rank {rank} {theirs}",
+                self.endpoint.rank()
+            )));
         }
         let everywhere =
             wishes.iter().fold([u8::MAX; 32], |all, wish| std::array::from_fn(|i| all[i] & wish.dropped[i]));
-        self.registry.forget(&everywhere);
+        self.endpoint.registry.forget(&everywhere);
         let key = wishes[0].key;
         let Some(layout) = layout.filter(|_| wishes[0].fits) else { return Err(out_of_memory(&what, wanted)) };
-        let mapped = share(&self.star, self.rank(), (&layout, bytes), &what, &self.abort)?;
-        let told = self.gather((mapped.is_ok(), self.registry.is_free(key)))?;
+        let mapped = share(&self.star, self.endpoint.rank(), (&layout, bytes), &what, &self.endpoint.abort)?;
+        let told = self.endpoint.gather((mapped.is_ok(), self.endpoint.registry.is_free(key)))?;
         let mapping = mapped?;
         if told.iter().any(|(mapped, _)| !mapped) {
             return Err(out_of_memory(&what, wanted));
@@ -329,45 +325,45 @@ impl Group {
         }
         mapping.populate();
         let small = || Error::Mismatch("a peer gave too small an allocation".to_owned());
-        let views = Views::new(key, bytes, &self.members, mapping, &layout).ok_or_else(small)?;
+        let views = Views::new(key, bytes, &self.endpoint.members, mapping, &layout).ok_or_else(small)?;
         let views = Arc::new(views);
-        self.registry.add(views.clone());
-        region(&views, self.members[self.rank()]).ok_or_else(small)
+        self.endpoint.registry.add(views.clone());
+        region(&views, self.endpoint.members[self.endpoint.rank()]).ok_or_else(small)
     }
 
     pub(super) fn part(&mut self, color: Option<u32>, key: u32) -> Result<Option<Group>> {
-        self.ready()?;
-        let sides = self.gather(Side { color: color.map_or(u64::MAX, u64::from), key })?;
+        self.endpoint.ready()?;
+        let sides = self.endpoint.gather(Side { color: color.map_or(u64::MAX, u64::from), key })?;
         let entry = |side: &Side| (u32::try_from(side.color).ok(), side.key);
         let entries: Vec<(Option<u32>, u32)> = sides.iter().map(entry).collect();
-        let own = self.shape.rank;
+        let own = self.endpoint.shape.rank;
         let members = crate::members(&entries, own);
         let leads = members.as_ref().is_some_and(|members| members[0] == own);
         let invitation = if leads { Some(Invitation::new()?) } else { None };
         let name = invitation.as_ref().map_or([0; 16], |invitation| invitation.name);
-        let cards: Vec<(Token, Token)> = self.gather((token()?, name))?;
+        let cards: Vec<(Token, Token)> = self.endpoint.gather((token()?, name))?;
         let Some(members) = members else { return Ok(None) };
         let rank = members.iter().position(|member| *member == own).unwrap_or(0) as u32;
         let tokens: Vec<Token> = members.iter().map(|member| cards[*member as usize].0).collect();
-        let star = join(invitation, rank, &tokens, &cards[members[0] as usize].1, &self.abort)?;
+        let star = join(invitation, rank, &tokens, &cards[members[0] as usize].1, &self.endpoint.abort)?;
         let size = members.len() as u32;
         let cores: Vec<Option<u32>> = members.iter().map(|member| self.cores[*member as usize]).collect();
-        let order = Order::of(size as usize, self.oversubscribed && is_crowded(cores.iter().copied()));
+        let order = Order::of(size as usize, self.endpoint.oversubscribed && is_crowded(cores.iter().copied()));
         let processes = |cross: &Cross| cross.of(&members);
         let mut group = Group::new(Parts {
             shape: shape(rank, size),
-            areas: areas(&star, (rank, size), order, 0, &self.abort)?.0,
-            registry: Arc::new(Registry::below(&self.registry)),
+            areas: areas(&star, (rank, size), order, 0, &self.endpoint.abort)?.0,
+            registry: Arc::new(Registry::below(&self.endpoint.registry)),
             star,
-            abort: self.abort.clone(),
-            oversubscribed: self.oversubscribed,
-            looks: self.rounds.looks(),
+            abort: self.endpoint.abort.clone(),
+            oversubscribed: self.endpoint.oversubscribed,
+            looks: self.endpoint.rounds.looks(),
             crowd: self.crowd,
             cores,
             cross: self.cross.as_ref().map(processes),
-            members: members.iter().map(|member| self.members[*member as usize]).collect(),
+            members: members.iter().map(|member| self.endpoint.members[*member as usize]).collect(),
         });
-        group.near = group.find_near()?;
+        group.endpoint.near = near::find(&mut group.endpoint)?;
         Ok(Some(group))
     }
 }

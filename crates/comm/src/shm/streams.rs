@@ -124,7 +124,7 @@ fn any_mixture_back_to_back() {
 /// `near`: as if the cores of two ranks were near each other, which they may be or not.
 fn mixture(ranks: u32, oversubscribed: bool, near: bool) {
     run_groups(ranks, &Options { oversubscribed, ..Options::default() }, |world| {
-        world.near = near;
+        world.endpoint.near = near;
         let rank = world.shape().rank;
         let mut part = world.split(Some(rank / 2), 0).unwrap().unwrap();
         let memories = [buffers(world, false), buffers(world, true)];

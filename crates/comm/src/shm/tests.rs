@@ -286,7 +286,7 @@ fn every_operation_at_every_size_of_group() {
 fn near_and_far_cores() {
     for near in [true, false] {
         let told = run_groups(2, &Options::default(), |group| {
-            let measured = std::mem::replace(&mut group.near, near);
+            let measured = std::mem::replace(&mut group.endpoint.near, near);
             // Within the flag's line, in the ring's slots and in large ones, and what only far cores leave to the kernel.
             for about in [9, 200, 700, 5_000, 9_000, 40_000] {
                 for op in Collective::ALL {
@@ -336,7 +336,7 @@ fn some_in_place_and_some_not() {
     for (ranks, options) in [(2, Options::default()), (3, shared_cores())] {
         run_groups(ranks, &options, |communicator| {
             // Where the kernel copies from small sizes on.
-            communicator.near = false;
+            communicator.endpoint.near = false;
             let rank = communicator.shape().rank;
             for op in Collective::ALL.iter().filter(|op| can_be_in_place(**op)) {
                 // Up to and beyond what private buffers publish at once and what the kernel copies.
@@ -360,7 +360,7 @@ fn nothing_runs_after_an_operation_that_failed_halfway() {
     let told = run_groups(2, &Options::default(), |group| {
         // Where the system forbids this path, no operation takes it.
         group.cross.as_ref()?;
-        group.near = false;
+        group.endpoint.near = false;
         let own = std::process::id() as i32;
         // The kernel knows no such process: copies fail in the middle of the operation, on both ranks.
         group.cross = Some(Cross::new(vec![i32::MAX; 2], true));
@@ -444,12 +444,13 @@ fn sixty_four_ranks() {
 #[test]
 fn all_areas_of_a_group_lie_in_one_mapping() {
     let one = |group: &Group| {
-        let first = group.areas[0].mapping();
-        group.areas.len() == group.ranks() && group.areas.iter().all(|area| std::ptr::eq(area.mapping(), first))
+        let first = group.endpoint.areas[0].mapping();
+        group.endpoint.areas.len() == group.endpoint.ranks()
+            && group.endpoint.areas.iter().all(|area| std::ptr::eq(area.mapping(), first))
     };
     let seen = run_groups(12, &shared_cores(), |group| {
-        let part = group.part(Some(group.rank() as u32 % 2), 0).unwrap().unwrap();
-        (one(group), one(&part), std::ptr::eq(group.areas[0].mapping(), part.areas[0].mapping()))
+        let part = group.part(Some(group.endpoint.rank() as u32 % 2), 0).unwrap().unwrap();
+        (one(group), one(&part), std::ptr::eq(group.endpoint.areas[0].mapping(), part.endpoint.areas[0].mapping()))
     });
     assert_eq!(seen, [(true, true, false); 12]);
 }
