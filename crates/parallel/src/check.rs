@@ -2,9 +2,9 @@
 
 use model::{Input, Layer, Split};
 
-use crate::build::stages;
 use crate::recipe::{Recipe, Refusal, Schedule};
 use crate::schedule::{self, Dimensions};
+use crate::strategies::stages;
 
 fn refuse(field: &'static str, message: String, hint: impl Into<String>) -> Result<(), Refusal> {
     Err(Refusal { field, message, hint: hint.into() })

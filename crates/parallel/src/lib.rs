@@ -2,7 +2,6 @@
 //! program. Strategies differ only in the program that they build: who computes what, and which exchanges stand where.
 
 pub mod balance;
-mod build;
 mod check;
 mod groups;
 mod mesh;
@@ -12,6 +11,7 @@ mod recipe;
 mod schedule;
 mod source;
 mod store;
+mod strategies;
 mod trainer;
 mod units;
 

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Plan, Program};
 use terms::Collective;
 
-use crate::build::{Built, build};
 use crate::check::check;
 use crate::groups;
 use crate::mesh::Coordinate;
 use crate::recipe::{Recipe, Refusal};
+use crate::strategies::{Built, build};
 
 /// What a rank's program is made of, known before anything is allocated.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -12,13 +12,13 @@ use device::{Region, Slice};
 use engine::{Axis, Context, Instruction, Memory, Phase, Plan, Scratch, Step, Threads};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
-use crate::build::{Built, build};
 use crate::check::check;
 use crate::groups::Groups;
 use crate::mesh::Coordinate;
 use crate::outline::{self, Outline};
 use crate::recipe::{Recipe, Refusal};
 use crate::source::Source;
+use crate::strategies::{Built, build};
 
 pub use agreement::Agreement;
 pub use inspect::Piece;

@@ -2,8 +2,8 @@
 
 use super::equal::{gpt2, resnet};
 use super::scaffold::{on, recipe};
-use crate::build::build;
 use crate::check::MOST_PASSES;
+use crate::strategies::build;
 use crate::{Coordinate, Recipe, Schedule, check};
 
 fn refused(recipe: &Recipe, field: &str, words: &str) {

@@ -7,7 +7,7 @@ use engine::Program;
 use model::Model;
 use terms::Dtype;
 
-use crate::build::build;
+use crate::strategies::build;
 use crate::{Matmul, Mesh, Optimizer, Recipe, Schedule, Source, Trainer};
 
 /// Samples from their index alone.

@@ -6,9 +6,9 @@ use model::{Input, Parameter, Part};
 use terms::Dtype;
 
 use super::{Error, Trainer};
-use crate::build::Built;
 use crate::mesh::Coordinate;
 use crate::recipe::Recipe;
+use crate::strategies::Built;
 
 /// Numbers made at once: no parameter is ever held twice.
 const CHUNK: usize = 1 << 16;
