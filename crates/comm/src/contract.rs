@@ -1,13 +1,12 @@
 //! The contract: what a backend offers and what a communicator does.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use device::{Queue, Region, Slice};
-use terms::{Bandwidth, Collective, Direction, Dtype, Reduce, Seconds, Space};
+use terms::{Collective, Direction, Dtype, Reduce, Space};
 use trace::Clock;
 
-use crate::{Bootstrap, Counts, Error, Result};
+use crate::{Abort, Bootstrap, Counts, Options, Result};
 
 /// One operation on this rank. Layouts and lengths: the table in `layout.rs`; in place is told by where the slices lie.
 #[derive(Clone, Debug)]
@@ -91,21 +90,21 @@ pub trait Communicator: Send {
     /// Memory for buffers, zeroed. Collective, and of the same `bytes` on every rank; freed when the region is dropped.
     ///
     /// # Errors
-    /// [`Error::OutOfMemory`] or [`Error::System`], before anything is touched.
+    /// [`crate::Error::OutOfMemory`] or [`crate::Error::System`], before anything is touched.
     fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>>;
 
     /// Starts a group of operations. They are launched together: none of them waits for a later one of the group, and
     /// every rank gives them in the same order. Inputs are read only after all that was submitted to `after` before.
     ///
     /// # Errors
-    /// An invalid or unsupported call, before anything starts; [`Error::Aborted`]; a lost peer.
+    /// An invalid or unsupported call, before anything starts; [`crate::Error::Aborted`]; a lost peer.
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket>;
 
     /// Waits for a group; true when it is complete (always after [`Wait::Host`]; with [`Wait::On`], true means that the
     /// order is established: what goes wrong later comes back from the next call).
     ///
     /// # Errors
-    /// [`Error::Aborted`], a lost peer, ranks that disagree.
+    /// [`crate::Error::Aborted`], a lost peer, ranks that disagree.
     fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool>;
 
     /// Rank `peer`'s part of the allocation that `region` is this rank's part of, if this rank can reach it: from
@@ -181,46 +180,6 @@ pub enum Readiness {
     },
 }
 
-/// A link that a backend is slowed down to: an operation finishes no earlier than `latency + bytes / bandwidth` after
-/// the last rank entered it, where bytes are S times the operation's bus factor.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
-    /// Bytes per second and rank.
-    pub bandwidth: Bandwidth,
-    /// Per operation.
-    pub latency: Seconds,
-}
-
-/// How to open a backend. Each backend ignores what does not concern it and refuses what it cannot do.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Run operations on a thread of the communicator's own, so that they overlap with the caller's work.
-    pub progress_thread: bool,
-    /// Slow it down to such a link.
-    pub pace: Option<Pace>,
-    /// More ranks than cores share this host (ranks with a progress thread count twice): no wait keeps a core from who could use it.
-    pub oversubscribed: bool,
-    /// The core that a progress thread is pinned to. None: the caller's.
-    pub progress_core: Option<u32>,
-    /// `mpi`: which library, and how.
-    pub mpi: crate::MpiOptions,
-    /// `sim`: the link it computes with. None: its documented default.
-    pub link: Option<Pace>,
-    /// `sim`: relative noise (standard deviation) of its times, its AR(1) correlation, and the seed. None: exact times.
-    pub noise: Option<SimNoise>,
-}
-
-/// The noise of a simulated backend.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SimNoise {
-    /// Standard deviation of the time's logarithm.
-    pub sigma: f64,
-    /// Correlation of neighbouring operations, 0..1.
-    pub correlation: f64,
-    /// Of the pseudo-random numbers.
-    pub seed: u64,
-}
-
 /// A way to move data.
 pub trait Backend: Sync {
     /// What it says of itself.
@@ -246,30 +205,4 @@ pub trait Backend: Sync {
     /// # Errors
     /// What could not be opened, and what that needs.
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)>;
-}
-
-/// Ends all waits of a communicator and its splits: every wait polls it. Any thread may raise it.
-#[derive(Clone, Debug, Default)]
-pub struct Abort(Arc<AtomicBool>);
-
-impl Abort {
-    /// Ends all waits, now and from now on.
-    pub fn raise(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// Whether it was raised.
-    #[inline]
-    pub fn is_raised(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-
-    /// [`Error::Aborted`] once raised.
-    ///
-    /// # Errors
-    /// When raised.
-    #[inline]
-    pub fn check(&self) -> Result<()> {
-        if self.is_raised() { Err(Error::Aborted) } else { Ok(()) }
-    }
 }

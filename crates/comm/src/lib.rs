@@ -1,11 +1,13 @@
 //! Communicators: collectives over bytes and element types. Never sees a tensor.
 //!
-//! `contract` says what a backend is, `layout` where the bytes of each operation lie; every other module is one
-//! backend, a wrapper around any backend, or a thing that they share. [`BACKENDS`] is the table: a new backend is one
+//! `contract` says what a backend is, `options` how it is opened, `layout` where the bytes of each operation lie; every other
+//! module is one backend, a wrapper around any backend, or a thing that they share. [`BACKENDS`] is the table: a new backend is one
 //! module and one line there.
 
+mod abort;
 mod bootstrap;
 mod contract;
+mod counts;
 mod error;
 mod layout;
 pub mod library;
@@ -13,6 +15,7 @@ pub mod mpi;
 pub mod nccl;
 mod observed;
 mod open;
+mod options;
 mod paced;
 mod progress;
 mod reference;
@@ -21,16 +24,15 @@ pub mod sim;
 mod split;
 mod wait;
 
+pub use abort::Abort;
 pub use bootstrap::{Bootstrap, Place, ThreadBootstrap, threads};
-pub use contract::{
-    Abort, About, Backend, Call, Capabilities, Communicator, Options, Pace, Progress, Readiness, Shape, SimNoise,
-    Ticket, Wait,
-};
+pub use contract::{About, Backend, Call, Capabilities, Communicator, Progress, Readiness, Shape, Ticket, Wait};
+pub use counts::Counts;
 pub use error::{Error, Result};
-pub use layout::{Counts, Extent, blocks, extents};
-pub use mpi::{MpiOptions, MpiProgress};
+pub use layout::{Extent, blocks, extents};
 pub use observed::Observed;
 pub use open::open;
+pub use options::{MpiOptions, MpiProgress, Options, Pace, SimNoise};
 pub use paced::Paced;
 pub use progress::Threaded;
 pub use split::members;

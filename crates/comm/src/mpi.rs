@@ -4,9 +4,9 @@
 //! functions, and `mpi/selftest.rs` asks the library questions whose answers are known before anything is measured.
 //! Ranks must have been started by the library's own launcher, which is not this crate's affair.
 //!
-//! **Progress.** With [`MpiProgress::None`] every operation is a blocking call, as a plain program makes it; nothing
-//! overlaps. With [`MpiProgress::Poll`] it is the non-blocking one, and work proceeds whenever the caller looks. A
-//! progress thread ([`crate::Threaded`]) makes blocking calls on a thread of its own, which needs
+//! **Progress.** With [`crate::MpiProgress::None`] every operation is a blocking call, as a plain program makes it;
+//! nothing overlaps. With [`crate::MpiProgress::Poll`] it is the non-blocking one, and work proceeds whenever the caller
+//! looks. A progress thread ([`crate::Threaded`]) makes blocking calls on a thread of its own, which needs
 //! `MPI_THREAD_MULTIPLE`. All ranks must choose alike, because MPI does not match blocking with non-blocking calls.
 //!
 //! **Aborts.** A wait between two looks ends when the abort is raised. A *blocking* call of MPI cannot be ended from
@@ -32,7 +32,7 @@ use communicator::{Common, MpiCommunicator};
 pub use opened::{Facts, NAMES, Vendor, version_number};
 use session::Session;
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Place, Readiness, Result};
+use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, MpiOptions, Options, Place, Readiness, Result};
 
 /// The table's entry.
 pub(crate) struct Mpi;
@@ -45,30 +45,6 @@ const ABOUT: About = About {
     launched: true,
     one_host: false,
 };
-
-/// How to use an MPI library.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MpiOptions {
-    /// Its name or path. None: the first that the loader finds.
-    pub library: Option<String>,
-    /// How operations proceed.
-    pub progress: MpiProgress,
-    /// Elements of one call of MPI, at most. None: what an `int` holds; less is for tests of the cutting.
-    pub largest: Option<u32>,
-    /// Open MPI was started with coll/ucc before all others. Refused where that is not in use; operations that it does not
-    /// take are refused, too.
-    pub ucc: bool,
-}
-
-/// How operations proceed where no progress thread does it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MpiProgress {
-    /// Blocking calls: inside `start`.
-    #[default]
-    None,
-    /// Non-blocking calls: whenever the caller looks.
-    Poll,
-}
 
 /// Looks at a library: opens it, resolves its table, asks for its version. Initialises nothing.
 ///

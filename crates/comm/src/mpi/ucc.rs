@@ -8,11 +8,10 @@ use std::mem::ManuallyDrop;
 
 use terms::{Collective, Named as _};
 
-use super::MpiProgress;
 use super::communicator::name;
 use super::library::Library;
 use super::opened::Opened;
-use crate::{Error, Result};
+use crate::{Error, MpiProgress, Result};
 
 /// Set by `--mca coll_ucc_enable 1`, and set to zero by the component itself where something of UCC fails.
 const SWITCH: &CStr = c"coll_ucc_enable";
