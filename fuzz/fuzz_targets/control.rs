@@ -3,7 +3,7 @@
 
 #![no_main]
 
-use launch::control::{
+use control::{
     Answer, Challenge, Decoder, FromRank, Hello, MAX_HANDSHAKE, Nonce, Role, Secret, ToRank, read, write,
 };
 use libfuzzer_sys::fuzz_target;

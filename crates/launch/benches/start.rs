@@ -6,8 +6,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use control::{Nonce, Role, Secret};
 use launch::LocalStarter;
-use launch::control::{Nonce, Role, Secret};
 use measure::{Command, Failure, Probe, RankSide, Reply, World, WorldSpec};
 
 /// Answers at once.

@@ -4,15 +4,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use control::{Connection, FromRank, Lost, Nonce, ToRank};
 use measure::{ClockReadings, Clocks, HostClock, RoundTrip};
+use process::{Interest, PollSet, host_name, interrupt};
 use trace::Clock;
 
-use crate::connection::{Connection, Lost};
-use crate::control::{FromRank, Nonce, ToRank};
-use crate::interrupt;
+use crate::departure::launcher_ended;
 use crate::member::Member;
-use crate::placement::host_name;
-use crate::poll::{Interest, PollSet};
 use crate::status::StatusPage;
 
 /// Round trips of which the shortest tells a clock: enough that some find both processes awake and both ways free.
@@ -218,7 +216,7 @@ fn take(message: FromRank, of: &Nonce, member: &mut Member, page: &StatusPage, p
             member.tell_stopped(stopped);
         }
         FromRank::Ended { world, pid, exit } if world == *of => member.tell_end(pid, exit),
-        FromRank::LauncherEnded(title) => interrupt::stop(crate::adopted::launcher_ended(&title, &post.place())),
+        FromRank::LauncherEnded(title) => interrupt::stop(launcher_ended(&title, &post.place())),
         _ => {}
     }
 }

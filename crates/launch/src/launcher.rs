@@ -2,14 +2,10 @@
 //! ranks are elsewhere.
 
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::output::Output;
-use crate::poll::{Interest, PollSet};
-use crate::process::{Exit, Process};
-use crate::verdict::signal_name;
+use process::{Exit, Interest, Output, PollSet, Process, Tie, output_pipe, signal_name, spawn};
 
 /// After a launcher has ended: so long ranks that it started have to show what they died of.
 const SETTLING: Duration = Duration::from_millis(200);
@@ -34,24 +30,12 @@ impl Launcher {
     /// # Errors
     /// When the system refuses.
     pub(crate) fn start(name: String, mut command: Command) -> io::Result<Self> {
-        let (read, write) = crate::descriptor::output_pipe()?;
+        let (read, write) = output_pipe()?;
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
-        // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.
-        command.process_group(0);
-        let parent = std::process::id();
-        // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-        unsafe { command.pre_exec(move || leave_with(parent)) };
-        let mut child = command.spawn()?;
-        // The parent's writing ends, so that the pipe ends with those who write.
-        drop(command);
-        match Process::watch(child.id()) {
-            Ok(process) => Ok(Self { name, process, output: Output::new(read), ended_at: None, watched: [None; 2] }),
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(error)
-            }
-        }
+        // When the coordinator dies its launcher is asked to end, not killed: it then takes its ranks with it and removes
+        // its files; ranks leave by themselves besides.
+        let process = spawn(command, Tie::asked())?;
+        Ok(Self { name, process, output: Output::new(read), ended_at: None, watched: [None; 2] })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -135,20 +119,4 @@ impl Launcher {
             self.process.kill();
         }
     }
-}
-
-/// Async-signal-safe. When the coordinator dies its launcher is asked to end, not killed: it then takes its ranks with it
-/// and removes its files; ranks leave by themselves besides.
-pub(crate) fn leave_with(parent: u32) -> io::Result<()> {
-    // SAFETY: plain system calls without pointers.
-    unsafe {
-        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // Had the parent died before that, nobody would ever send the signal.
-        if libc::getppid() as u32 != parent {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-    }
-    Ok(())
 }

@@ -2,14 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use control::{Connection, FromRank, Hex, Lost, ToRank};
 use measure::{Failure, Reply};
+use process::{Exit, Interest, Output, PollSet, Process};
 use trace::StatusSlot;
 
-use crate::connection::{Connection, Lost};
-use crate::control::{FromRank, Hex, ToRank};
-use crate::output::Output;
-use crate::poll::{Interest, PollSet};
-use crate::process::{Exit, Process};
 use crate::verdict::{Fate, RankState};
 
 /// A rank whose heart has not beaten for this long has stopped, or is starved: twenty of its beats.
@@ -325,7 +322,7 @@ impl Member {
             (Some(Exit::Code(code)), ..) => Fate::Exited(code),
             (_, Some(Lost::Closed), _) => Fate::Lost("its control connection ended".to_owned()),
             (_, Some(Lost::Silent), _) => {
-                Fate::Lost(format!("nothing has come from its host for {} s", crate::reach::SILENT))
+                Fate::Lost(format!("nothing has come from its host for {} s", control::SILENT))
             }
             (_, Some(Lost::Broken(what)), _) => Fate::Lost(what.clone()),
             (.., Some(Answer::Failed(failure))) => Fate::Failed(failure.clone()),

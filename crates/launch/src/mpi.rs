@@ -11,17 +11,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use comm::mpi::{Facts, Vendor};
-use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
+use measure::{Starter, Verdict, World, WorldSpec};
+use process::path_of;
 use serde_json::Value;
+use survey::Mpirun;
 
 use crate::LocalStarter;
-use crate::descriptor::path_of;
 use crate::launcher::Launcher;
-use crate::mpirun::Mpirun;
+use crate::mpirun;
 use crate::opening::Opening;
 use crate::pytorch;
 use crate::rank::launched_argument;
-use crate::starter::{Wishes, check_descriptors, not_started};
+use crate::starter::{Wishes, check_descriptors};
+use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
 
 /// Starts worlds on this host.
@@ -115,8 +117,8 @@ impl HostStarter {
         let Opening { mut world, invitation, status, .. } = Opening::of(spec, wishes.bound, self.limit)?;
         // A link would be the launcher's own program there.
         let program = std::env::current_exe().map_err(failed("finding this program"))?;
-        let argument = launched_argument(mpirun.seat(), &path_of(&invitation), &path_of(&status));
-        let mut command = mpirun.command(spec.ranks, &extras.arguments, &program, &argument);
+        let argument = launched_argument(mpirun::seat(mpirun), &path_of(&invitation), &path_of(&status));
+        let mut command = mpirun::command(mpirun, spec.ranks, &extras.arguments, &program, &argument);
         command.envs(extras.environment.iter().chain(&wishes.environment).map(|(name, value)| (name, value)));
         let name = mpirun.program.display().to_string();
         let launcher = Launcher::start(name.clone(), command)
@@ -130,10 +132,6 @@ impl Starter for HostStarter {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         Ok(Box::new(self.start_processes(spec)?))
     }
-}
-
-pub(crate) fn lacking(message: String) -> Verdict {
-    Verdict { kind: VerdictKind::Lacking, ..not_started(message, None) }
 }
 
 /// What a world's fields add to the command and its environment.

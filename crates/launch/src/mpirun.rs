@@ -1,162 +1,34 @@
-//! Which `mpirun` belongs to an MPI library, and how it is asked to start ranks. Another library's would start worlds of
-//! one rank each, so the one that is found must say the library's own name and version.
+//! How a library's own `mpirun` is asked to start ranks.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use comm::mpi::{Facts, Vendor, version_number};
+use comm::mpi::Vendor;
+use survey::Mpirun;
 
-use crate::probe::version_of;
 use crate::rank::Seat;
-use crate::survey::is_program;
 
-/// A library's own launcher.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mpirun {
-    /// The program.
-    pub program: PathBuf,
-    vendor: Vendor,
-}
-
-/// Names of each vendor's launcher, the most telling first.
-const fn names(vendor: Vendor) -> &'static [&'static str] {
-    match vendor {
-        Vendor::OpenMpi => &["mpirun.openmpi", "mpirun", "mpiexec.openmpi", "mpiexec"],
-        Vendor::Mpich | Vendor::Mvapich => &["mpiexec.mpich", "mpirun.mpich", "mpiexec.hydra", "mpiexec", "mpirun"],
-        Vendor::Intel => &["mpiexec.hydra", "mpiexec", "mpirun"],
+/// Where its ranks learn their number.
+pub(crate) const fn seat(mpirun: &Mpirun) -> Seat {
+    match mpirun.vendor {
+        Vendor::OpenMpi => Seat::OpenMpi,
+        Vendor::Mpich | Vendor::Intel | Vendor::Mvapich => Seat::Pmi,
     }
 }
 
-/// Where a library's launcher is looked for, in this order, each folder once.
-fn folders(facts: &Facts, search: &[PathBuf]) -> Vec<PathBuf> {
-    let above = Path::new(&facts.path).ancestors().skip(1).filter(|folder| folder.parent().is_some());
-    let mut folders: Vec<PathBuf> = above.map(|folder| folder.join("bin")).collect();
-    for folder in search {
-        if !folders.contains(folder) {
-            folders.push(folder.clone());
-        }
-    }
-    folders
-}
-
-impl Mpirun {
-    /// The launcher of this library: beside it (in `bin` of every folder above it but the root), then in the folders of
-    /// `search`. The survey asks here, too, so that what it says of a library is what a run makes of it.
-    ///
-    /// # Errors
-    /// That there is none, and which others were found instead.
-    pub fn of(facts: &Facts, search: &[PathBuf]) -> Result<Self, String> {
-        let mut others: Vec<String> = Vec::new();
-        for folder in folders(facts, search) {
-            for program in names(facts.vendor).iter().map(|name| folder.join(name)).filter(|path| is_program(path)) {
-                let says = version_of(&program).unwrap_or_default();
-                if belongs(facts, &says) {
-                    return Ok(Self { program, vendor: facts.vendor });
-                }
-                let other = format!("{} ({})", program.display(), what_it_is(&says));
-                if !others.contains(&other) {
-                    others.push(other);
-                }
+/// Its command to start `ranks` ranks of a program on this host, unbound: ranks bind themselves.
+pub(crate) fn command(mpirun: &Mpirun, ranks: u32, extra: &[String], program: &Path, argument: &str) -> Command {
+    let mut command = Command::new(&mpirun.program);
+    command.args(["-n", &ranks.to_string()]);
+    if mpirun.vendor == Vendor::OpenMpi {
+        // It counts cores, not what may run here; and it would bind ranks by itself.
+        command.args(["--oversubscribe", "--bind-to", "none"]);
+        if rustix::process::geteuid().is_root() {
+            for name in ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"] {
+                command.env(name, "1").env(format!("{name}_CONFIRM"), "1");
             }
         }
-        others.truncate(3);
-        let instead = if others.is_empty() { "none at all".to_owned() } else { others.join(", ") };
-        Err(format!("no mpirun of {} is beside {} or on the path: found {instead}", facts.version(), facts.path))
     }
-
-    /// Where its ranks learn their number.
-    pub(crate) const fn seat(&self) -> Seat {
-        match self.vendor {
-            Vendor::OpenMpi => Seat::OpenMpi,
-            Vendor::Mpich | Vendor::Intel | Vendor::Mvapich => Seat::Pmi,
-        }
-    }
-
-    /// Its command to start `ranks` ranks of a program on this host, unbound: ranks bind themselves.
-    pub(crate) fn command(&self, ranks: u32, extra: &[String], program: &Path, argument: &str) -> Command {
-        let mut command = Command::new(&self.program);
-        command.args(["-n", &ranks.to_string()]);
-        if self.vendor == Vendor::OpenMpi {
-            // It counts cores, not what may run here; and it would bind ranks by itself.
-            command.args(["--oversubscribe", "--bind-to", "none"]);
-            // SAFETY: a plain call.
-            if unsafe { libc::geteuid() } == 0 {
-                for name in ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"] {
-                    command.env(name, "1").env(format!("{name}_CONFIRM"), "1");
-                }
-            }
-        }
-        command.args(extra).arg(program).arg(argument);
-        command
-    }
-}
-
-/// Whether what a launcher says of itself fits the library: its family, and its version as far as both tell it.
-fn belongs(facts: &Facts, says: &str) -> bool {
-    let family = match facts.vendor {
-        Vendor::OpenMpi => says.contains("Open MPI") || says.contains("OpenRTE"),
-        Vendor::Mpich | Vendor::Mvapich => says.contains("HYDRA"),
-        Vendor::Intel => says.contains("Intel(R) MPI"),
-    };
-    // MVAPICH ships a Hydra that counts by itself.
-    let same = facts.vendor == Vendor::Mvapich || number_of(says).is_some_and(|found| agree(&found, &facts.number));
-    family && same
-}
-
-/// "4.1.4" from the first line that has such a number; Hydra says it on its second.
-fn number_of(says: &str) -> Option<String> {
-    says.lines().find_map(version_number)
-}
-
-/// Whether one version is the other, or its beginning: 2021.18 and 2021.18.1.
-fn agree(one: &str, other: &str) -> bool {
-    let begins =
-        |long: &str, short: &str| long.strip_prefix(short).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    begins(one, other) || begins(other, one)
-}
-
-fn what_it_is(says: &str) -> String {
-    let family = [("Open MPI", "Open MPI"), ("OpenRTE", "Open MPI"), ("HYDRA", "Hydra"), ("Intel(R) MPI", "Intel MPI")];
-    let family = family.into_iter().find(|(word, _)| says.contains(word)).map_or("unknown", |(_, family)| family);
-    format!("{family} {}", number_of(says).unwrap_or_default()).trim_end().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OPEN: &str = "mpirun.openmpi (OpenRTE) 4.1.4\n\nReport bugs to http://www.open-mpi.org/community/help/";
-    const HYDRA: &str = "HYDRA build details:\n    Version:                                 4.0.2\n";
-    const INTEL: &str = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1 Build 20260626 (id: b44796a)";
-
-    fn facts(vendor: Vendor, number: &str) -> Facts {
-        Facts { vendor, number: number.to_owned(), abi: String::new(), path: "/a/b/c/d/libmpi.so".to_owned() }
-    }
-
-    #[test]
-    fn launchers_belong_to_libraries_of_their_family_and_version() {
-        assert!(belongs(&facts(Vendor::OpenMpi, "4.1.4"), OPEN));
-        assert!(!belongs(&facts(Vendor::OpenMpi, "5.0.11"), OPEN));
-        assert!(!belongs(&facts(Vendor::Mpich, "4.1.4"), OPEN));
-        assert!(belongs(&facts(Vendor::Mpich, "4.0.2"), HYDRA));
-        assert!(!belongs(&facts(Vendor::Mpich, "4.0"), "HYDRA build details:"));
-        assert!(!belongs(&facts(Vendor::Mpich, "4.0.20"), HYDRA));
-        assert!(belongs(&facts(Vendor::Intel, "2021.18"), INTEL));
-        assert_eq!(what_it_is(HYDRA), "Hydra 4.0.2");
-    }
-
-    #[test]
-    fn a_library_without_its_launcher_says_what_was_found_instead() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("mpirun");
-        std::fs::write(&program, "#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n").unwrap();
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let search = [folder.path().to_owned()];
-        let found = Mpirun::of(&facts(Vendor::OpenMpi, "4.1.4"), &search).unwrap();
-        assert_eq!(found.program, program);
-        let why = Mpirun::of(&facts(Vendor::OpenMpi, "5.0.1"), &search).unwrap_err();
-        assert!(why.starts_with("no mpirun of Open MPI 5.0.1 is beside /a/b/c/d/libmpi.so"), "{why}");
-        assert!(why.contains("mpirun (Open MPI 4.1.4)"), "{why}");
-    }
+    command.args(extra).arg(program).arg(argument);
+    command
 }

@@ -6,14 +6,12 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use control::{Invitation, Rendezvous, Secret};
 use measure::{Verdict, WorldSpec};
+use process::{allowed_cores, keep_children};
 
-use crate::control::Secret;
-use crate::invitation::Invitation;
-use crate::placement::allowed_cores;
-use crate::rendezvous::Rendezvous;
-use crate::starter::{keep_children, not_started};
 use crate::status::StatusPage;
+use crate::verdict::not_started;
 use crate::world::ProcessWorld;
 
 /// A world that waits for its ranks.

@@ -14,19 +14,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use control::reach;
 use measure::{Failure, Verdict, VerdictKind, WorldSpec};
+use process::{keep_on_exec, sealed_memory};
 use serde_json::{Map, Value};
+use survey::python;
 use terms::Runtime;
 
 use crate::Environment;
-use crate::descriptor::{keep_on_exec, sealed_memory};
 use crate::rank::argument;
-use crate::reach;
-use crate::starter::not_started;
-use crate::survey::{first_program, is_program};
-
-/// The Python that is run where nobody names one.
-pub(crate) const DEFAULT: &str = "python3";
+use crate::verdict::not_started;
 
 /// Importing torch for the first time reads a gigabyte, once for all ranks and again on slow disks.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -103,7 +100,7 @@ pub(crate) fn become_python(
         Err(error) => return failed("handing over the Python package", error),
     };
     for file in [invitation, status, &package] {
-        if let Err(error) = keep_on_exec(file.as_raw_fd()) {
+        if let Err(error) = keep_on_exec(file) {
             return failed("handing over memory to Python", error);
         }
     }
@@ -128,19 +125,6 @@ const SAFE_PATH: &str = "PYTHONSAFEPATH";
 
 /// By which interface gloo reaches other hosts.
 const GLOO_INTERFACE: &str = "GLOO_SOCKET_IFNAME";
-
-/// The Python of this name or path (None: [`DEFAULT`]), looked for in these folders unless it is a path.
-///
-/// # Errors
-/// That there is none.
-pub(crate) fn python(named: Option<&str>, search: &[PathBuf]) -> Result<PathBuf, String> {
-    let name = named.unwrap_or(DEFAULT);
-    if name.contains('/') {
-        let path = PathBuf::from(name);
-        return if is_program(&path) { Ok(path) } else { Err(format!("{name} is no program that can be run")) };
-    }
-    first_program(search, name).ok_or_else(|| format!("there is no `{name}` on the path"))
-}
 
 /// The package as one JSON object, in memory that ranks can inherit.
 fn package() -> io::Result<File> {
@@ -169,14 +153,5 @@ mod tests {
         modules.iter_mut().for_each(|name| *name = name.strip_prefix("rankmark_worker.").unwrap_or("__init__"));
         modules.sort_unstable();
         assert_eq!(files, modules, "a module that is not embedded, or one that is gone");
-    }
-
-    #[test]
-    fn a_python_is_a_path_or_a_name_on_the_path() {
-        let search = [PathBuf::from("/bin")];
-        assert_eq!(python(Some("sh"), &search), Ok(PathBuf::from("/bin/sh")));
-        assert_eq!(python(Some("/bin/sh"), &[]), Ok(PathBuf::from("/bin/sh")));
-        assert_eq!(python(Some("/etc/passwd"), &search), Err("/etc/passwd is no program that can be run".to_owned()));
-        assert_eq!(python(None, &[]), Err("there is no `python3` on the path".to_owned()));
     }
 }

@@ -3,7 +3,6 @@
 //! Each rank is a direct child, leads a process group of its own (PyTorch's a session, too), is killed by the kernel when its
 //! parent dies, reads nothing, and writes into a pipe. It inherits two descriptors: its invitation and the status page.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -12,18 +11,17 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
+use measure::{Starter, Verdict, World, WorldSpec};
+use process::{CoreMask, ITSELF, Output, Process, Tie, core_of, output_pipe, own_name, spawn};
+use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 use terms::Bind;
 
-use crate::descriptor::{keep_on_exec, output_pipe};
 use crate::member::Member;
 use crate::opening::Opening;
-use crate::output::Output;
-use crate::placement::{CoreMask, core_of};
-use crate::process::Process;
 use crate::pytorch;
 use crate::rank::argument;
+use crate::verdict::not_started;
 use crate::world::ProcessWorld;
 
 /// More ranks than this on one host are a slip of the finger, and would take the machine down.
@@ -52,7 +50,7 @@ impl LocalStarter {
     /// Ranks are this very program (also when its file was replaced since it started), which must call
     /// [`crate::rank_main`]. They have a minute to come up.
     pub fn new() -> Self {
-        Self { program: PathBuf::from("/proc/self/exe"), limit: Duration::from_secs(60) }
+        Self { program: PathBuf::from(ITSELF), limit: Duration::from_secs(60) }
     }
 
     /// Gives ranks this long to come up.
@@ -84,7 +82,7 @@ impl LocalStarter {
             let spawned = self.spawn(argument, inherited, core, wishes);
             let (process, output) = spawned.map_err(|error| {
                 let message = format!("starting the process of rank {rank} of {}: {error}", spec.ranks);
-                let full = error.raw_os_error() == Some(libc::EAGAIN);
+                let full = error.raw_os_error() == Some(rustix::io::Errno::AGAIN.raw_os_error());
                 not_started(message, full.then(|| "`ulimit -u` bounds the number of processes".to_owned()))
             })?;
             world.add(Member::new(rank, process, output));
@@ -100,90 +98,20 @@ impl LocalStarter {
         wishes: &Wishes,
     ) -> io::Result<(Process, Output)> {
         let (read, write) = output_pipe()?;
-        let mask = core.map(|core| CoreMask::of(&[core]));
-        let parent = std::process::id();
         let mut command = Command::new(&self.program);
         command.arg0(own_name()).arg(argument);
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         command.envs(wishes.environment.iter().map(|(name, value)| (name, value)));
-        // A group of its own: a terminal's Ctrl-C and Ctrl-Z reach the coordinator only, which decides.
-        let session = wishes.sessions;
-        if !session {
-            command.process_group(0);
-        }
-        let become_rank = move || {
-            if session {
-                lead_session()?;
-            }
-            become_rank(parent, &inherited, mask.as_ref())
-        };
-        // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-        unsafe { command.pre_exec(become_rank) };
-        let mut child = command.spawn()?;
-        match Process::watch(child.id()) {
-            Ok(process) => Ok((process, Output::new(read))),
-            Err(error) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(error)
-            }
-        }
+        let tie = Tie::killed().session(wishes.sessions).deaf_to_interrupt();
+        let tie = tie.bound_to(core.map(|core| CoreMask::of(&[core]))).keeping(&inherited);
+        Ok((spawn(command, tie)?, Output::new(read)))
     }
-}
-
-/// The name under which `ps` shows this program.
-pub(crate) fn own_name() -> OsString {
-    std::env::args_os().next().unwrap_or_else(|| OsString::from("rankmark"))
-}
-
-/// Makes sure that the ends of children can be waited for. Whoever started this program may have ignored SIGCHLD, which
-/// programs inherit; the system would then throw away how a rank ended.
-pub(crate) fn keep_children() -> io::Result<()> {
-    // SAFETY: all zeros is a valid sigaction, and the calls read and write nothing else.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        if libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut action) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        if action.sa_sigaction == libc::SIG_IGN && libc::signal(libc::SIGCHLD, libc::SIG_DFL) == libc::SIG_ERR {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    Ok(())
-}
-
-/// A session of the child's own, and a group. Async-signal-safe.
-fn lead_session() -> io::Result<()> {
-    // SAFETY: a plain system call.
-    if unsafe { libc::setsid() } < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
-}
-
-/// What a child does before it becomes the rank's program. Async-signal-safe.
-pub(crate) fn become_rank(parent: u32, inherited: &[i32], mask: Option<&CoreMask>) -> io::Result<()> {
-    // SAFETY: plain system calls without pointers.
-    unsafe {
-        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // Had the parent died before that, nobody would ever send the signal.
-        if libc::getppid() as u32 != parent {
-            return Err(io::Error::from_raw_os_error(libc::ESRCH));
-        }
-        libc::signal(libc::SIGINT, libc::SIG_IGN);
-    }
-    // Before the program is loaded: its very first page is then near the rank's core.
-    mask.map_or(Ok(()), CoreMask::bind_this_thread)?;
-    inherited.iter().copied().try_for_each(keep_on_exec)
 }
 
 impl Starter for LocalStarter {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         Ok(Box::new(self.start_processes(spec)?))
     }
-}
-
-pub(crate) fn not_started(message: String, hint: Option<String>) -> Verdict {
-    Verdict { kind: VerdictKind::NotStarted, ranks: Vec::new(), message, hint }
 }
 
 /// What the world's fields say about its processes.
@@ -237,19 +165,12 @@ fn environment(value: Option<&Value>) -> Result<Vec<(String, String)>, String> {
 
 /// Refuses a world that the coordinator has not descriptors enough for, before anything is started.
 pub(crate) fn check_descriptors(ranks: u32) -> Result<(), Verdict> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid out-pointer.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) } < 0 {
-        return Err(not_started(format!("reading limits: {}", io::Error::last_os_error()), None));
-    }
+    let allowed = getrlimit(Resource::Nofile).current;
     let open = std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count() as u64);
     let needed = open + DESCRIPTORS * u64::from(ranks) + 80;
-    if needed <= limit.rlim_cur {
-        return Ok(());
-    }
+    let Some(allowed) = allowed.filter(|allowed| needed > *allowed) else { return Ok(()) };
     let message = format!(
-        "{ranks} ranks need {needed} descriptors ({open} open, {DESCRIPTORS} a rank, 80 to spare), {} are allowed",
-        limit.rlim_cur
+        "{ranks} ranks need {needed} descriptors ({open} open, {DESCRIPTORS} a rank, 80 to spare), {allowed} are allowed"
     );
     Err(not_started(message, Some(format!("`ulimit -n {needed}` allows more"))))
 }

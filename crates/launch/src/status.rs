@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use process::sealed_memory;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use trace::StatusSlot;
 
 /// A mapping of a world's status page.
@@ -25,7 +26,7 @@ impl StatusPage {
     /// # Errors
     /// When the system has no memory for it.
     pub(crate) fn create(size: u32) -> io::Result<(Self, File)> {
-        let memory = crate::descriptor::sealed_memory(c"rankmark-status", bytes(size) as u64)?;
+        let memory = sealed_memory(c"rankmark-status", bytes(size) as u64)?;
         Ok((Self::map(&memory, size)?, memory))
     }
 
@@ -37,13 +38,10 @@ impl StatusPage {
         if memory.metadata()?.len() < bytes(size) as u64 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the status page is smaller than the world"));
         }
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a fresh mapping of memory that is sealed against shrinking, so no access to it can fault.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes(size), protection, flags, memory.as_raw_fd(), 0) };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        NonNull::new(base.cast()).map(|base| Self { base, size }).ok_or_else(io::Error::last_os_error)
+        let base = unsafe { mmap(std::ptr::null_mut(), bytes(size), protection, flags, memory, 0) }?;
+        NonNull::new(base.cast()).map(|base| Self { base, size }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
     }
 
     /// The slot of a rank. Panics for a rank outside the world, as an index does.
@@ -58,7 +56,7 @@ impl StatusPage {
 impl Drop for StatusPage {
     fn drop(&mut self) {
         // SAFETY: mapped in `map` with this length and unmapped nowhere else.
-        unsafe { libc::munmap(self.base.as_ptr().cast(), bytes(self.size)) };
+        let _ = unsafe { munmap(self.base.as_ptr().cast(), bytes(self.size)) };
     }
 }
 

@@ -4,8 +4,11 @@
 //! not the first: a signal, then a stop, an exit, a lost connection, a failed command, and silence last.
 
 use measure::{Failure, Verdict, VerdictKind};
+use process::signal_name;
 use terms::{Bytes, Collective, Rank, Seconds};
 use trace::OperationState;
+
+use crate::departure::PANICKED;
 
 /// What is known of one rank at the moment of the verdict.
 #[derive(Clone, Debug)]
@@ -104,6 +107,16 @@ pub(crate) fn verdict(phase: Phase, occasion: Occasion, bytes: Option<Bytes>, st
     Verdict { kind, ranks, message: parts.join("; "), hint: hint(class, &culprits) }
 }
 
+/// The verdict on a world that never came up, or could not be.
+pub(crate) fn not_started(message: String, hint: Option<String>) -> Verdict {
+    Verdict { kind: VerdictKind::NotStarted, ranks: Vec::new(), message, hint }
+}
+
+/// The same, because this machine or its launcher has not what the world needs.
+pub(crate) fn lacking(message: String) -> Verdict {
+    Verdict { kind: VerdictKind::Lacking, ..not_started(message, None) }
+}
+
 /// Evidence, the strongest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Gravity {
@@ -180,7 +193,7 @@ fn fault(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
     match &state.fate {
         Fate::Signalled(signal) => format!("{who} died of signal {signal} ({}) {place}", signal_name(*signal)),
         Fate::Stopped => format!("{who} is stopped {place}"),
-        Fate::Exited(crate::rank::PANICKED) => format!("{who} panicked {place}"),
+        Fate::Exited(PANICKED) => format!("{who} panicked {place}"),
         Fate::Exited(code) => format!("{who} exited with code {code} {place}"),
         Fate::Ended { .. } => format!("{who} ended {place}"),
         Fate::Lost(what) => format!("{who} is lost {place}: {what}"),
@@ -314,34 +327,6 @@ fn hint(class: Option<Gravity>, culprits: &[&RankState]) -> Option<String> {
         _ => return None,
     };
     Some(text.to_owned())
-}
-
-/// "SIGKILL"; "signal 40" where it has no name.
-pub(crate) fn signal_name(signal: i32) -> String {
-    const NAMES: [(i32, &str); 20] = [
-        (libc::SIGHUP, "SIGHUP"),
-        (libc::SIGINT, "SIGINT"),
-        (libc::SIGQUIT, "SIGQUIT"),
-        (libc::SIGILL, "SIGILL"),
-        (libc::SIGTRAP, "SIGTRAP"),
-        (libc::SIGABRT, "SIGABRT"),
-        (libc::SIGBUS, "SIGBUS"),
-        (libc::SIGFPE, "SIGFPE"),
-        (libc::SIGKILL, "SIGKILL"),
-        (libc::SIGUSR1, "SIGUSR1"),
-        (libc::SIGSEGV, "SIGSEGV"),
-        (libc::SIGUSR2, "SIGUSR2"),
-        (libc::SIGPIPE, "SIGPIPE"),
-        (libc::SIGALRM, "SIGALRM"),
-        (libc::SIGTERM, "SIGTERM"),
-        (libc::SIGSTOP, "SIGSTOP"),
-        (libc::SIGTSTP, "SIGTSTP"),
-        (libc::SIGXCPU, "SIGXCPU"),
-        (libc::SIGXFSZ, "SIGXFSZ"),
-        (libc::SIGSYS, "SIGSYS"),
-    ];
-    let name = NAMES.iter().find(|(number, _)| *number == signal);
-    name.map_or_else(|| format!("signal {signal}"), |(_, name)| (*name).to_owned())
 }
 
 #[cfg(test)]

@@ -5,17 +5,14 @@ use std::fs::File;
 use std::io;
 use std::time::{Duration, Instant};
 
+use control::{FromRank, Rendezvous, ToRank, write};
 use measure::{Clocks, Command, Reply, Verdict, VerdictKind, World};
+use process::{Interest, PollSet, host_name, interrupt};
 use terms::{Bytes, Seconds};
 
 use crate::away::Away;
-use crate::control::{FromRank, ToRank, write};
-use crate::interrupt;
 use crate::launcher::Launcher;
 use crate::member::{Answer, Ends, Member};
-use crate::placement::host_name;
-use crate::poll::{Interest, PollSet};
-use crate::rendezvous::Rendezvous;
 use crate::status::StatusPage;
 use crate::verdict::{Occasion, Phase, RankState, verdict};
 use crate::watch::{Wait, Watch};

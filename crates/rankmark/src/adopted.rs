@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use launch::Departure;
 use launch::adopted::{Adoption, Lobby};
 use measure::Verdict;
 
@@ -49,7 +48,7 @@ pub(crate) fn post(adoption: &Adoption, arguments: &[OsString]) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(departure) => {
             // Of a coordinator that is gone the process of rank 0 speaks.
-            if !matches!(departure, Departure::Lost) {
+            if !departure.is_orphaned() {
                 terminal::complain(&Failure::new(&departure, None, None));
             }
             ExitCode::from(u8::try_from(departure.code()).unwrap_or(1))
@@ -59,7 +58,7 @@ pub(crate) fn post(adoption: &Adoption, arguments: &[OsString]) -> ExitCode {
 
 /// Gathers all ranks before anything else is looked at, so that all of them end together whatever is wrong.
 pub(crate) fn gather(adoption: Adoption) -> Result<Lobby, Failure> {
-    launch::interrupt::install()
+    process::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
     launch::adopted::end_with_launcher()
         .map_err(|error| Failure::new("the launcher cannot be watched", Some(error.to_string()), None))?;

@@ -22,19 +22,19 @@ use session::Entry;
 fn main() -> ExitCode {
     let begun = Instant::now();
     // Refused only where the kernel knows no such signal.
-    let _ = launch::interrupt::outlive_file_limit();
+    let _ = process::interrupt::outlive_file_limit();
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if launch::is_rank(&arguments) {
         return session::rank(&arguments);
     }
-    if launch::survey::is_probe(&arguments) {
+    if survey::is_probe(&arguments) {
         return session::probe(&arguments);
     }
-    if let Some(answer) = launch::probe_answer(&arguments) {
+    if let Some(answer) = survey::probe_answer(&arguments) {
         return terminal::print(&answer).map_or(ExitCode::FAILURE, ExitCode::from);
     }
     terminal::choose_colours();
-    comm::mpi::inspect_by(launch::inspect_in_child);
+    comm::mpi::inspect_by(survey::inspect_in_child);
     match adopted::part(&arguments) {
         Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, lobby: None }))),
         Ok(Part::Idle) => ExitCode::SUCCESS,

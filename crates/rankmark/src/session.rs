@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use clap::ArgMatches;
 use comm::Readiness;
 use launch::adopted::Lobby;
-use launch::survey::Torch;
 use measure::{Starter, machine};
 use record::{BackendState, CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool};
 use suite::{Host, Setup, Spread};
+use survey::Torch;
 use terms::Status;
 
 use crate::terminal::{Screen, Verbosity};
@@ -36,7 +36,7 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(departure) => {
             // The coordinator keeps the last of what a rank writes here, for its verdict; one that is gone does not.
-            if !matches!(departure, launch::Departure::Lost) {
+            if !departure.is_orphaned() {
                 crate::terminal::last_words(&departure);
             }
             ExitCode::from(u8::try_from(departure.code()).unwrap_or(1))
@@ -46,7 +46,7 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
 
 /// A child that opens one library for `validate`: whatever the library does happens to it alone.
 pub(crate) fn probe(arguments: &[OsString]) -> ExitCode {
-    match crate::terminal::print(&launch::survey::probe_main(arguments)) {
+    match crate::terminal::print(&survey::probe_main(arguments)) {
         Ok(_) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
@@ -98,7 +98,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     if let Some(plan) = &mut plan {
         suite::complete(plan);
     }
-    launch::interrupt::install()
+    process::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
     let mut record = match request.directory("resume") {
         Some(directory) => resume(directory, plan.as_ref())?,
@@ -165,12 +165,12 @@ fn spread(lobby: &Lobby) -> Option<Spread> {
 
 /// Why the run is to end, in the words that worlds use.
 pub(crate) fn interrupted() -> Option<String> {
-    launch::interrupt::why()
+    process::interrupt::why()
 }
 
 /// The exit code of a program that a signal ended, where one has come: 130 after Ctrl-C.
 pub(crate) fn signal_code() -> Option<u8> {
-    launch::interrupt::requested().and_then(|signal| u8::try_from(128 + signal).ok())
+    process::interrupt::requested().and_then(|signal| u8::try_from(128 + signal).ok())
 }
 
 /// Report, last words, exit code: all from the record, as anybody else would read it.
@@ -309,7 +309,7 @@ pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
     for case in plan.cases.iter().filter(|case| suite::is_pytorch(case)) {
         let (python, backend) = (case.text("python"), case.text("backend").unwrap_or_default());
         if seen.insert((python, backend)) {
-            let torch = torches.entry(python).or_insert_with(|| launch::survey::torch(python, &search_path()));
+            let torch = torches.entry(python).or_insert_with(|| survey::torch(python, &search_path()));
             states.push(torch_state(python, backend, torch));
         }
     }

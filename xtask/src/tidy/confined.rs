@@ -50,8 +50,8 @@ static RULES: &[Rule] = &[
         crates: &[("rankmark", "what the user set is read in one place and handed down")],
         files: &[
             (
-                "crates/launch/src/starter.rs",
-                "argument 0 only: ranks keep the name under which `ps` shows the coordinator",
+                "crates/process/src/start.rs",
+                "argument 0 only: children that are this program keep the name under which `ps` shows it",
             ),
             (
                 "crates/launch/src/rank/exhaustion.rs",
@@ -66,17 +66,24 @@ static RULES: &[Rule] = &[
             ("comm", "ranks share memory"),
             ("device", "maps memory"),
             ("engine", "vector instructions; views of one memory that overlap by plan"),
-            ("launch", "maps the status page, signals and waits for processes"),
             ("parallel", "loads and reads what a trainer's program works on, between steps"),
+            ("process", "handles signals, binds, polls, runs steps between fork and exec"),
             ("suite", "fills, checks and streams over buffers that ranks share; maps data, bounds its own memory"),
+            ("survey", "calls functions of libraries that it opens, in a child"),
             ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal"),
         ],
-        files: &[("crates/measure/src/machine.rs", "asks the kernel which processors are allowed")],
+        files: &[
+            ("crates/control/src/reach.rs", "reads the kernel's list of network interfaces"),
+            ("crates/launch/src/rank/exhaustion.rs", "changes the environment while there is one thread"),
+            ("crates/launch/src/rank/guardian.rs", "ends the process where it stands"),
+            ("crates/launch/src/status.rs", "maps the status page"),
+            ("crates/measure/src/machine.rs", "asks the kernel which processors are allowed"),
+        ],
     },
     Rule {
         act: "starts processes",
         words: &["process::Command", "Command::new", "libc::fork", "libc::vfork", "libc::execve", "libc::posix_spawn"],
-        crates: &[("launch", "starters")],
+        crates: &[("launch", "starters"), ("process", "runs short-lived children")],
         files: &[("crates/rankmark/src/cli.rs", "clap's type has the same name; nothing is started")],
     },
     Rule {
@@ -95,7 +102,7 @@ static RULES: &[Rule] = &[
         crates: &[("record", "the record is the only way from a run to anything else; reports go through its `file`")],
         files: &[
             ("crates/suite/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
-            ("crates/launch/src/descriptor.rs", "opens its coordinator's nameless memory: /proc only"),
+            ("crates/process/src/descriptor.rs", "opens another process's nameless memory: /proc only"),
             ("crates/rankmark/src/commands/gen_job/place.rs", "the job's file, which the user asks for and names"),
             (
                 "crates/launch/src/adopted/notice.rs",

@@ -19,9 +19,12 @@ static BELOW: &[(&str, &[&str])] = &[
     ("engine", &["device", "trace", "model"]),
     ("parallel", &["comm", "engine"]),
     ("measure", &["stats", "record", "trace"]),
+    ("process", &[]),
+    ("control", &["process", "measure"]),
+    ("survey", &["process", "measure", "comm"]),
     // work
     ("suite", &["parallel", "measure"]),
-    ("launch", &["measure", "comm", "device"]),
+    ("launch", &["control", "survey"]),
     // meaning
     ("diagnose", &["stats", "record"]),
     ("import", &["stats", "record"]),
@@ -115,6 +118,9 @@ mod tests {
             ("terms", "stats"),
             ("measure", "comm"),
             ("launch", "suite"),
+            ("control", "comm"),
+            ("survey", "launch"),
+            ("process", "terms"),
             ("report", "suite"),
             ("record", "trace"),
             ("xtask", "record"),

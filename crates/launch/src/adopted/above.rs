@@ -6,10 +6,8 @@
 use std::io;
 use std::path::Path;
 
-use crate::poll::{Interest, PollSet};
-use crate::process::Process;
+use process::{Ancestor, Interest, PollSet, Process, ancestors, began};
 
-use super::notice::{Ancestor, ancestors, began};
 use super::{KEEPERS, LAUNCHERS};
 
 /// What people start processes with and leave them behind on purpose (`&`, `nohup`), and what never ends before us.

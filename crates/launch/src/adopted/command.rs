@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 
+use process::{Ancestor, ancestors};
+
 use crate::rank::Seat;
 
-use super::notice::{Ancestor, ancestors};
 use super::{KEEPERS, above};
 
 /// The launcher's words before this program's own command line (`mpirun`, `-n`, `4`): as typed where a process above this

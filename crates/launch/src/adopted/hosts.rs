@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use control::Here;
 use record::{Machine, Processor};
-
-use crate::control::Here;
 
 /// A host with ranks.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,13 +7,11 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::control::{Away, FromRank, Nonce, Secret};
-use crate::descriptor::path_of;
-use crate::invitation::Invitation;
-use crate::poll::{Interest, PollSet};
-use crate::process::Process;
-use crate::rank::{Departure, RankChannel, Seat, launched_argument};
-use crate::starter::{become_rank, own_name};
+use control::{Away, ChannelError, FromRank, Invitation, Nonce, RankChannel, Secret};
+use process::{ITSELF, Interest, PollSet, Process, Tie, own_name, path_of, spawn};
+
+use crate::departure::Departure;
+use crate::rank::{Seat, launched_argument};
 use crate::status::StatusPage;
 
 /// Between two looks at the status page. The coordinator looks as often at that of its own host.
@@ -43,7 +41,7 @@ struct Mirror {
 impl Kept {
     /// Starts a rank of the coordinator's host.
     pub(super) fn start(world: Nonce, argument: &str, environment: &[(String, String)]) -> Result<Self, Departure> {
-        Ok(Self { process: spawn(argument, environment)?, world, ended: false, away: None })
+        Ok(Self { process: start(argument, environment)?, world, ended: false, away: None })
     }
 
     /// Starts a rank of another host, with what it opens there.
@@ -51,13 +49,14 @@ impl Kept {
         let Away { world, address, patience, cores, bound, hosts, rivals, spec, environment } = away;
         let (page, status) = StatusPage::create(spec.ranks).map_err(Departure::System)?;
         if rank >= spec.ranks {
-            return Err(Departure::Protocol(format!("a world of {} ranks has no rank {rank}", spec.ranks)));
+            let why = format!("a world of {} ranks has no rank {rank}", spec.ranks);
+            return Err(ChannelError::Protocol(why).into());
         }
         let mut invitation = Invitation::new(address, &run.of_world(&world), patience, (cores, bound), spec);
         (invitation.hosts, invitation.rivals) = (hosts, rivals);
         let invitation = invitation.into_memory().map_err(Departure::System)?;
         let argument = launched_argument(seat, &path_of(&invitation), &path_of(&status));
-        let process = spawn(&argument, &environment)?;
+        let process = start(&argument, &environment)?;
         let next = Instant::now() + LOOK;
         let mirror = Mirror { rank, page, _memory: [invitation, status], next };
         Ok(Self { process, world, ended: false, away: Some(mirror) })
@@ -83,7 +82,7 @@ impl Kept {
     }
 
     /// Tells the coordinator what there is to tell now.
-    pub(super) fn tell(&mut self, channel: &mut RankChannel) -> Result<(), Departure> {
+    pub(super) fn tell(&mut self, channel: &mut RankChannel) -> Result<(), ChannelError> {
         if self.ended {
             return Ok(());
         }
@@ -129,23 +128,12 @@ impl Drop for Kept {
     }
 }
 
-fn spawn(argument: &str, environment: &[(String, String)]) -> Result<Process, Departure> {
-    let parent = std::process::id();
+fn start(argument: &str, environment: &[(String, String)]) -> Result<Process, Departure> {
     // What ranks and their libraries print goes where the launcher collects errors: standard output is the record's.
-    // SAFETY: the descriptor is open as long as this process lives; a copy of it is made.
-    let errors = unsafe { BorrowedFd::borrow_raw(libc::STDERR_FILENO) };
-    let errors = errors.try_clone_to_owned().map_err(Departure::System)?;
-    let mut command = Command::new("/proc/self/exe");
+    let errors = rustix::stdio::stderr().try_clone_to_owned().map_err(Departure::System)?;
+    let mut command = Command::new(ITSELF);
     command.arg0(own_name()).arg(argument).stdin(Stdio::null()).stdout(errors);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
-    // A group of its own: only the coordinator ends it in order.
-    command.process_group(0);
-    // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-    unsafe { command.pre_exec(move || become_rank(parent, &[], None)) };
-    let mut child = command.spawn().map_err(Departure::System)?;
-    Process::watch(child.id()).map_err(|error| {
-        let _ = child.kill();
-        let _ = child.wait();
-        Departure::System(error)
-    })
+    // Only the coordinator ends it in order.
+    spawn(command, Tie::killed().deaf_to_interrupt()).map_err(Departure::System)
 }

@@ -9,27 +9,24 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use comm::mpi::{Facts, Vendor};
+use control::{Away, FromRank, Hello, Here, Invitation, Joined, Nonce, Rendezvous, Secret, ToRank};
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
+use process::{CoreMask, Interest, PollSet, allowed_cores, interrupt, path_of, signal_name};
 use serde_json::{Map, Value};
 use terms::Rank;
 
 use crate::away::{Post, Posts, locked};
-use crate::control::{Away, FromRank, Hello, Here, Nonce, Secret, ToRank};
-use crate::descriptor::path_of;
-use crate::interrupt;
-use crate::invitation::Invitation;
-use crate::mpi::{Extras, lacking};
+use crate::departure::launcher_ended;
+use crate::mpi::Extras;
 use crate::opening::Opening;
-use crate::placement::{CoreMask, allowed_cores};
-use crate::poll::{Interest, PollSet};
 use crate::pytorch;
 use crate::rank::{Seat, launched_argument};
-use crate::rendezvous::{Joined, Rendezvous};
-use crate::starter::{Wishes, check_descriptors, not_started};
+use crate::starter::{Wishes, check_descriptors};
+use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
 
 use super::hosts::{RankHost, cores_for, group, layout};
-use super::{Adoption, command, launcher_ended, no_mpi, refused};
+use super::{Adoption, command, no_mpi};
 
 /// How long the ranks of a world have to come up.
 const STARTING: Duration = Duration::from_secs(60);
@@ -56,21 +53,21 @@ impl Lobby {
     /// # Errors
     /// Who never arrived; or that another coordinator has them.
     pub fn gather(adoption: Adoption, search: Vec<PathBuf>) -> Result<Self, Verdict> {
-        let failed = |what: &'static str| move |error: io::Error| refused(format!("{what}: {error}"), None);
-        let secret = adoption.meeting.secret(&adoption.job).map_err(|why| refused(why, None))?;
+        let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
+        let secret = adoption.meeting.secret(&adoption.job).map_err(|why| not_started(why, None))?;
         let address = listening(&adoption)?;
         let opened = Rendezvous::open(address, secret.clone(), adoption.size);
-        let mut rendezvous = opened.map_err(|error| refused(not_listening(address, &error), None))?;
+        let mut rendezvous = opened.map_err(|error| not_started(not_listening(address, &error), None))?;
         let place = rendezvous.address().map_err(failed("listening"))?;
         let spec = WorldSpec { ranks: adoption.size, fields: Map::new() };
         let invitation = Invitation::new(place, &secret, adoption.arrival, (Vec::new(), false), spec);
         let published = adoption.meeting.announce(&adoption.job, invitation);
-        let published = published.map_err(|why| refused(format!("the ranks cannot be told of: {why}"), None))?;
+        let published = published.map_err(|why| not_started(format!("the ranks cannot be told of: {why}"), None))?;
         let arrived = wait_for(&mut rendezvous, &adoption)?;
         drop(published);
         let (posts, here): (Vec<Post>, Vec<Here>) = arrived.into_iter().unzip();
         let mut hosts = group(posts.iter().map(|post| post.host.clone()).zip(here).collect())
-            .map_err(|why| refused(why, Some("`hostname` must tell hosts with ranks apart".to_owned())))?;
+            .map_err(|why| not_started(why, Some("`hostname` must tell hosts with ranks apart".to_owned())))?;
         let posts = Posts::new(Mutex::new(posts));
         // Where a container allows less, this process keeps what it has, and the record says so.
         let _ = CoreMask::of(&hosts[0].numbers()).bind_this_thread();
@@ -275,7 +272,7 @@ impl Lobby {
 fn listening(adoption: &Adoption) -> Result<SocketAddr, Verdict> {
     adoption.meeting.listening(adoption.several, adoption.interface.as_deref()).map_err(|why| {
         let hint = "RANKMARK_INTERFACE=eth0, or an address, in the environment of the process of rank 0";
-        refused(format!("ranks on other hosts must reach this one: {why}"), Some(hint.to_owned()))
+        not_started(format!("ranks on other hosts must reach this one: {why}"), Some(hint.to_owned()))
     })
 }
 
@@ -320,11 +317,11 @@ fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption) -> Result<Vec<(Pos
     while arrivals.iter().any(|arrival| arrival.here.is_none()) {
         let now = Instant::now();
         if let Some(signal) = interrupt::requested() {
-            let message = format!("interrupted by {}", interrupt::name(signal));
-            return Err(Verdict { kind: VerdictKind::Interrupted, ..refused(message, None) });
+            let message = format!("interrupted by {}", signal_name(signal));
+            return Err(Verdict { kind: VerdictKind::Interrupted, ..not_started(message, None) });
         }
         if let Some(why) = interrupt::stopped() {
-            return Err(refused(why, None));
+            return Err(not_started(why, None));
         }
         if now >= deadline {
             return Err(absent(&arrivals, adoption, rendezvous.strangers()));
@@ -338,7 +335,7 @@ fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption) -> Result<Vec<(Pos
         let until = rendezvous.next_deadline().map_or(deadline, |next| next.min(deadline));
         polls
             .wait(Some(until.saturating_duration_since(now)))
-            .map_err(|error| refused(format!("waiting for ranks: {error}"), None))?;
+            .map_err(|error| not_started(format!("waiting for ranks: {error}"), None))?;
         arrivals.iter_mut().for_each(|arrival| arrival.serve(&polls, &mut inbox));
         for Joined { hello, connection } in rendezvous.serve(&polls, Instant::now()) {
             if let Some(arrival) = arrivals.get_mut(hello.rank as usize) {
@@ -416,5 +413,5 @@ fn absent(arrivals: &[Arrival], adoption: &Adoption, strangers: &[Hello]) -> Ver
     } else {
         format!("{same} on one host")
     };
-    Verdict { ranks, ..refused(message, Some(hint)) }
+    Verdict { ranks, ..not_started(message, Some(hint)) }
 }

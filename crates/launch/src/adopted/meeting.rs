@@ -8,15 +8,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use control::{Invitation, Secret, reach};
 use measure::WorldSpec;
+use process::{began, host_name};
 use serde_json::Map;
 
 use crate::Variables;
-use crate::control::Secret;
-use crate::invitation::Invitation;
-use crate::placement::host_name;
 use crate::rank::{COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE};
-use crate::reach;
 
 use super::Adoption;
 use super::notice::{self, Notice, Published, RENDEZVOUS_DIR};
@@ -98,7 +96,7 @@ impl Meeting {
     pub(super) fn announce(&self, job: &str, invitation: Invitation) -> Result<Option<Published>, String> {
         let Self::Folder(folder) = self else { return Ok(None) };
         let pid = std::process::id();
-        let started = notice::began(pid).ok_or("reading /proc/self/stat")?;
+        let started = began(pid).ok_or("reading /proc/self/stat")?;
         notice::publish(folder, job, &Notice { pid, started, host: host_name(), invitation }).map(Some)
     }
 

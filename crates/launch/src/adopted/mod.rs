@@ -28,10 +28,14 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use measure::{Verdict, VerdictKind};
+use control::reach;
+use measure::Verdict;
+use process::interrupt;
 
+use crate::departure::launcher_ended;
 use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE, Seat, WORLD_SIZE, number};
-use crate::{Environment, Variables, interrupt, reach};
+use crate::verdict::not_started;
+use crate::{Environment, Variables};
 
 pub use hosts::RankHost;
 pub use lobby::Lobby;
@@ -80,7 +84,7 @@ impl Adoption {
             Some((name, value)) => {
                 let message = format!("{name} is {value:?}, which is not UTF-8");
                 let hint = "a launcher's variables are plain text; if it is not of this job, unset it";
-                Err(refused(message, Some(hint.to_owned())))
+                Err(not_started(message, Some(hint.to_owned())))
             }
             None => adoption,
         }
@@ -92,9 +96,9 @@ impl Adoption {
             set(&adapter.rank) && set(&adapter.size) && adapter.also.iter().all(|name| variable(name).is_some())
         };
         let Some(adapter) = ADAPTERS.iter().find(complete) else {
-            return unannounced(variable, notice::parent()).map_or(Ok(None), Err);
+            return unannounced(variable, process::parent()).map_or(Ok(None), Err);
         };
-        let wrong = |why: String| refused(format!("{} started this process, and {why}", adapter.title), None);
+        let wrong = |why: String| not_started(format!("{} started this process, and {why}", adapter.title), None);
         let rank = number(adapter.rank, variable).map_err(wrong)?;
         let size = number(adapter.size, variable).map_err(wrong)?;
         if size < 2 {
@@ -108,7 +112,7 @@ impl Adoption {
             move |why: String| {
                 let on = if several { " on several hosts" } else { "" };
                 let message = format!("{} started {size} ranks{on}, and {why}", adapter.title);
-                refused(message, Some(hint.to_owned()))
+                not_started(message, Some(hint.to_owned()))
             }
         };
         let meeting = Meeting::of(variable, several).map_err(several_refused(how_to_meet(variable)))?;
@@ -130,7 +134,7 @@ impl Adoption {
 fn interface(variable: Variables<'_>, elsewhere: bool) -> Result<Option<String>, Verdict> {
     let Some(asked) = variable(reach::INTERFACE) else { return Ok(None) };
     if !(elsewhere && asked.parse::<IpAddr>().is_ok()) {
-        reach::check(&asked).map_err(|(why, hint)| refused(why, Some(hint)))?;
+        reach::check(&asked).map_err(|(why, hint)| not_started(why, Some(hint)))?;
     }
     Ok(Some(asked))
 }
@@ -191,33 +195,33 @@ fn job(adapter: &Adapter, variable: Variables<'_>, several: bool) -> Result<Stri
         return Err("does not name the job to them".to_owned());
     }
     let is_launcher = |name: &str| LAUNCHERS.iter().chain(&KEEPERS).any(|known| name.starts_with(known));
-    let ancestor = notice::ancestor(&is_launcher).or_else(notice::parent);
+    let ancestor = process::ancestors().into_iter().find(|above| is_launcher(&above.name)).or_else(process::parent);
     let ancestor = ancestor.map_or_else(String::new, |parent| format!("{} {}", parent.pid, parent.started));
     Ok(format!("{} {ancestor}", adapter.title))
 }
 
 /// A process that a launcher has started without saying which of how many it is: each would think that it is alone.
-fn unannounced(variable: Variables<'_>, parent: Option<notice::Ancestor>) -> Option<Verdict> {
+fn unannounced(variable: Variables<'_>, parent: Option<process::Ancestor>) -> Option<Verdict> {
     let hint = || {
         let known = "known are Open MPI, PMI (MPICH, Intel MPI), srun, torchrun and Kubernetes Jobs: docs/launchers.md";
         Some(known.to_owned())
     };
     if let Some(rank) = variable("PMIX_RANK") {
-        return Some(refused(format!("PMIX_RANK is {rank}, and nothing says of how many ranks"), hint()));
+        return Some(not_started(format!("PMIX_RANK is {rank}, and nothing says of how many ranks"), hint()));
     }
     if let Some(index) = variable(JOB_COMPLETION_INDEX).filter(|_| variable(WORLD_SIZE).as_deref() != Some("1")) {
         let message = format!("{JOB_COMPLETION_INDEX} is {index}, and nothing says which Job of how many pods this is");
         let hint = format!(
             "`rankmark gen-job --for kubernetes` writes a Job that says it; {WORLD_SIZE}=1 makes each pod a run of its own"
         );
-        return Some(refused(message, Some(hint)));
+        return Some(not_started(message, Some(hint)));
     }
     let parent = parent.filter(|parent| LAUNCHERS.iter().any(|known| parent.name.starts_with(known)))?;
     let message = format!(
         "`{}` (pid {}) started this process and does not say in the environment which rank of how many it is",
         parent.name, parent.pid
     );
-    Some(refused(message, hint()))
+    Some(not_started(message, hint()))
 }
 
 /// Ends the run of this coordinator when its launcher ends. The process of rank 0, which started it, asks it to end by
@@ -229,18 +233,9 @@ pub fn end_with_launcher() -> io::Result<()> {
     above::tell_end(above::launchers(1), |title| interrupt::stop(launcher_ended(title, "this host")))
 }
 
-/// Why a run ends with its launcher. `host`: "this host", "on node-b".
-pub(crate) fn launcher_ended(title: &str, host: &str) -> String {
-    format!("the launcher's process {title}, {host}, ended while its ranks were needed")
-}
-
 /// Why a launcher's ranks cannot use MPI.
 pub fn no_mpi(launcher: &str) -> String {
     format!("{launcher} starts no MPI ranks: each would think that it is alone (hint: use mpirun)")
-}
-
-fn refused(message: String, hint: Option<String>) -> Verdict {
-    Verdict { kind: VerdictKind::NotStarted, ranks: Vec::new(), message, hint }
 }
 
 #[cfg(test)]

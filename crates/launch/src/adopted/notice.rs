@@ -1,23 +1,24 @@
 //! Where posts find their coordinator: a file of mode 0600 in a folder of mode 0700, named after the job, that holds its
-//! address and the secret. It is there only until all posts have joined. Also the processes above this one.
+//! address and the secret. It is there only until all posts have joined.
 
-use std::ffi::{CString, OsStr};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use control::{HANDSHAKE_LIMIT, Invitation};
+use process::{began, host_name};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::Variables;
-use crate::invitation::Invitation;
-use crate::placement::host_name;
-use crate::rendezvous::HANDSHAKE_LIMIT;
 
 /// No notice is longer.
 const LONGEST: u64 = 64 << 10;
+
+/// A link in the place of the file is not followed.
+const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 /// What the file holds. No `Debug`: the invitation holds the secret.
 #[derive(Serialize, Deserialize)]
@@ -70,8 +71,7 @@ fn local_folder(variable: Variables<'_>) -> PathBuf {
 }
 
 fn user() -> u32 {
-    // SAFETY: a plain call.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Whether only this user can reach it.
@@ -136,7 +136,7 @@ fn lives(other: &Notice) -> bool {
 }
 
 fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+    OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(NOFOLLOW).open(path)
 }
 
 /// Reads the file of a job.
@@ -150,7 +150,7 @@ pub(super) fn read(folder: &Path, job: &str) -> Result<Notice, String> {
     private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
     // A network file system remembers for a while that there was no such file; looking through the folder makes it ask.
     let _ = fs::read_dir(folder).map(Iterator::count);
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(&path).map_err(told)?;
+    let file = OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(&path).map_err(told)?;
     private(&file.metadata().map_err(told)?, false).map_err(|why| format!("{} {why}", path.display()))?;
     let mut text = Vec::new();
     file.take(LONGEST).read_to_end(&mut text).map_err(told)?;
@@ -167,60 +167,6 @@ pub(super) fn kept_local(folder: &Path) -> Option<&'static str> {
         (0x794c_7630, "overlay"),
         (0x2fc1_2fc1, "zfs"),
     ];
-    let path = CString::new(folder.as_os_str().as_encoded_bytes()).ok()?;
-    // SAFETY: all zeros is a valid statfs.
-    let mut found: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: a terminated path and a valid out-pointer.
-    if unsafe { libc::statfs(path.as_ptr(), &mut found) } < 0 {
-        return None;
-    }
-    LOCAL.iter().find(|(magic, _)| *magic == found.f_type as i64).map(|(_, name)| *name)
-}
-
-/// A process above this one.
-pub(super) struct Ancestor {
-    pub(super) pid: u32,
-    pub(super) name: String,
-    pub(super) started: u64,
-}
-
-/// When a process began, in the kernel's ticks; None where there is none.
-pub(super) fn began(pid: u32) -> Option<u64> {
-    stat(OsStr::new(&pid.to_string())).map(|(_, own)| own.started)
-}
-
-/// The process that started this one.
-pub(super) fn parent() -> Option<Ancestor> {
-    let (above, _) = stat(OsStr::new("self"))?;
-    Some(stat(OsStr::new(&above.to_string()))?.1)
-}
-
-/// The nearest process above this one whose name is wanted.
-pub(super) fn ancestor(wanted: &dyn Fn(&str) -> bool) -> Option<Ancestor> {
-    ancestors().into_iter().find(|found| wanted(&found.name))
-}
-
-/// The processes above this one, the one that started it first; without the first of the host or container.
-pub(super) fn ancestors() -> Vec<Ancestor> {
-    let mut above = stat(OsStr::new("self")).map(|(above, _)| above);
-    let next = || {
-        let (next, found) = stat(OsStr::new(&above.filter(|pid| *pid > 1)?.to_string()))?;
-        above = Some(next);
-        Some(found)
-    };
-    std::iter::from_fn(next).collect()
-}
-
-/// The number of its parent, and itself, from /proc/PID/stat.
-fn stat(process: &OsStr) -> Option<(u32, Ancestor)> {
-    parse(&fs::read_to_string(Path::new("/proc").join(process).join("stat")).ok()?)
-}
-
-fn parse(text: &str) -> Option<(u32, Ancestor)> {
-    // A name may hold any character; the last `)` ends it.
-    let (head, rest) = text.rsplit_once(')')?;
-    let (pid, name) = head.split_once(" (")?;
-    let fields: Vec<&str> = rest.split_whitespace().collect();
-    let started = fields.get(19)?.parse().ok()?;
-    Some((fields.get(1)?.parse().ok()?, Ancestor { pid: pid.parse().ok()?, name: name.to_owned(), started }))
+    let found = rustix::fs::statfs(folder).ok()?.f_type;
+    LOCAL.iter().find(|(magic, _)| *magic == found as i64).map(|(_, name)| *name)
 }

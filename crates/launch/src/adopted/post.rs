@@ -9,18 +9,14 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use control::reach::having;
+use control::{ChannelError, FromRank, Here, Invitation, RankChannel, Secret, ToRank, join};
+use process::{
+    ITSELF, Interest, PollSet, Process, Tie, allowed_cores, host_name, interrupt, keep_children, own_name, signal_name,
+};
 use trace::Clock;
 
-use crate::control::{FromRank, Here, Secret, ToRank};
-use crate::interrupt;
-use crate::invitation::Invitation;
-use crate::launcher::leave_with;
-use crate::placement::{allowed_cores, host_name};
-use crate::poll::{Interest, PollSet};
-use crate::process::Process;
-use crate::rank::{Departure, RankChannel, join};
-use crate::reach::having;
-use crate::starter::{keep_children, own_name};
+use crate::departure::Departure;
 
 use super::Adoption;
 use super::above::{launchers, tell_end};
@@ -46,7 +42,7 @@ pub fn coordinator_arguments(arguments: &[OsString]) -> Vec<OsString> {
 /// The life of a post. Gives the exit code of the run. To be called on the main thread.
 ///
 /// # Errors
-/// Why it ended otherwise; [`Departure::Lost`] when the coordinator is gone, of which only the post of rank 0 should speak.
+/// Why it ended otherwise; one that [`Departure::is_orphaned`] when the coordinator is gone, of which only the post of rank 0 should speak.
 pub fn serve(adoption: &Adoption, arguments: &[OsString]) -> Result<u8, Departure> {
     interrupt::install().map_err(Departure::System)?;
     keep_children().map_err(Departure::System)?;
@@ -66,8 +62,8 @@ pub fn serve(adoption: &Adoption, arguments: &[OsString]) -> Result<u8, Departur
             match (status.code(), status.signal()) {
                 (Some(code), _) => Ok(u8::try_from(code).unwrap_or(1)),
                 (None, signal) => {
-                    let how = signal
-                        .map_or_else(|| "ended".to_owned(), |signal| format!("died of {}", interrupt::name(signal)));
+                    let how =
+                        signal.map_or_else(|| "ended".to_owned(), |signal| format!("died of {}", signal_name(signal)));
                     Err(Departure::CoordinatorDied(how))
                 }
             }
@@ -78,13 +74,10 @@ pub fn serve(adoption: &Adoption, arguments: &[OsString]) -> Result<u8, Departur
 
 /// Starts the coordinator, which is asked to end when this process does: it then leaves a valid record.
 fn start_coordinator(arguments: &[OsString]) -> Result<Child, Departure> {
-    let parent = std::process::id();
-    let mut command = Command::new("/proc/self/exe");
+    let mut command = Command::new(ITSELF);
     command.arg0(own_name()).arg(COORDINATOR).args(arguments.iter().skip(1)).stdin(Stdio::null());
-    // A group of its own: what the launcher sends to this one is passed on, once.
-    command.process_group(0);
-    // SAFETY: the closure runs between fork and exec and makes system calls only: no allocation, no locks.
-    unsafe { command.pre_exec(move || leave_with(parent)) };
+    // Its group is its own: what the launcher sends to this one is passed on, once.
+    Tie::asked().apply(&mut command);
     command.spawn().map_err(Departure::System)
 }
 
@@ -157,17 +150,17 @@ fn knock(
         let said = invitation.spec.ranks;
         if said != adoption.size {
             let message = format!("its launcher started {said} ranks, and that of this one {}", adoption.size);
-            return Err(Departure::Refused(message));
+            return Err(ChannelError::Refused(message).into());
         }
         invitation.patience = ATTEMPT;
         last = match join(&invitation, adoption.rank, host) {
-            Err(refused @ Departure::Refused(_)) => return Err(refused),
+            Err(refused @ ChannelError::Refused(_)) => return Err(refused.into()),
             // Told, both know it; given by hand, one may have another.
-            Err(Departure::Impostor(address)) if matches!(adoption.meeting, Meeting::Address { .. }) => {
+            Err(ChannelError::Impostor(address)) if matches!(adoption.meeting, Meeting::Address { .. }) => {
                 nobody(adoption, format!("whoever listens at {address} has another secret"))
             }
             Err(other) if matches!(adoption.meeting, Meeting::Address { .. }) => nobody(adoption, other.to_string()),
-            Err(other) => other,
+            Err(other) => other.into(),
             Ok(mut channel) => {
                 let here = here(&channel.stream()?)?;
                 channel.send(&FromRank::Here(Box::new(here)))?;
@@ -216,7 +209,7 @@ fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<
                 }
             }
             Ok(ToRank::Dismissed(code)) => return Ok(code),
-            Ok(_) => return Err(Departure::Protocol("a message that is out of place".to_owned())),
+            Ok(_) => return Err(ChannelError::Protocol("a message that is out of place".to_owned()).into()),
             Err(departure) => {
                 // Its guardian has noticed, too, and gives its collective a moment to end.
                 if let Some(rank) = &mut kept {
@@ -274,7 +267,7 @@ fn hear(
         let again = kept.as_ref().and_then(|rank| rank.register(&mut polls));
         polls.wait(again).map_err(Departure::System)?;
         if polls.happened(coordinator) {
-            return channel.receive();
+            return Ok(channel.receive()?);
         }
     }
 }

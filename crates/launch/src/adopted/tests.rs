@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::thread::{JoinHandle, spawn};
 use std::time::{Duration, Instant};
 
+use control::{ChannelError, FromRank, Invitation, Nonce, Secret, ToRank};
 use measure::WorldSpec;
+use process::host_name;
 use serde_json::Map;
 
 use super::meeting::Meeting;
@@ -16,11 +18,8 @@ use super::notice::{self, Notice};
 use super::post::arrive;
 use super::*;
 use crate::away::Away;
-use crate::control::{FromRank, Nonce, Secret, ToRank};
-use crate::invitation::Invitation;
+use crate::departure::Departure;
 use crate::member::Member;
-use crate::placement::host_name;
-use crate::rank::Departure;
 use crate::status::StatusPage;
 
 const SRUN: &[(&str, &str)] = &[
@@ -81,7 +80,7 @@ fn all_arrive_are_told_to_go_and_nothing_is_left() {
     assert_eq!(lobby.size(), 3);
     lobby.dismiss(7);
     for post in posts {
-        assert_eq!(post.join().unwrap().unwrap().unwrap(), crate::control::ToRank::Dismissed(7));
+        assert_eq!(post.join().unwrap().unwrap().unwrap(), ToRank::Dismissed(7));
     }
     let left = std::fs::read_dir(folder.path().join("rankmark")).unwrap().count();
     assert_eq!(left, 0, "the file is removed once all have joined");
@@ -156,7 +155,7 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     );
     assert!(begun.elapsed() >= SHORT && begun.elapsed() < Duration::from_secs(10));
     // Who did arrive is not left waiting.
-    assert!(matches!(joined.map(|(mut channel, _)| channel.receive().map(drop)), Ok(Err(Departure::Lost))));
+    assert!(matches!(joined.map(|(mut channel, _)| channel.receive().map(drop)), Ok(Err(ChannelError::Lost))));
     let alone = arrive(&seat(folder.path(), 1, 3), None, SHORT).err().expect("nobody is there");
     assert!(alone.to_string().contains("rank 1 of srun finds no coordinator"), "{alone}");
     // On another host, most likely since the folder there is another one.
@@ -226,7 +225,10 @@ fn who_was_given_another_secret_is_not_let_in() {
     let why = arrive(&another, None, Duration::ZERO).err().expect("refused").to_string();
     assert!(why.contains("has another secret"), "{why}");
     let larger = arrive(&told(&place, &own, 1, 3), None, Duration::ZERO).err().expect("refused");
-    assert!(matches!(&larger, Departure::Refused(why) if why.contains("the world has 2 ranks, not 3")), "{larger}");
+    assert!(
+        matches!(&larger, Departure::Channel(ChannelError::Refused(why)) if why.contains("the world has 2 ranks, not 3")),
+        "{larger}"
+    );
     // One coordinator has the place.
     let second = gathering(told(&place, &own, 0, 2), SHORT).join().unwrap().err().expect("refused").to_string();
     assert!(second.contains("another coordinator has this job's ranks already"), "{second}");
@@ -285,7 +287,7 @@ fn the_coordinator_listens_where_others_look_for_it() {
     assert!(why.contains("192.0.2.1, no address of rank 0's host"), "{why}");
     assert!(listening("127.0.0.1:29400", Some("no-such-interface")).is_err());
     // A name that leads back: where others look for it.
-    let outward = crate::reach::outward(None).map(|found| std::net::SocketAddr::new(found.address, 29400));
+    let outward = control::reach::outward(None).map(|found| std::net::SocketAddr::new(found.address, 29400));
     assert_eq!(listening("localhost:29400", None), outward);
 }
 
@@ -311,7 +313,7 @@ fn another_secret_and_another_size_are_refused() {
     let _kept =
         notice::publish(lies_in(&other), &other.job, &notice(read().unwrap().invitation.address, 2, 0)).unwrap();
     let why = arrive(&other, None, Duration::ZERO).err().expect("refused");
-    assert!(matches!(why, Departure::Impostor(_)), "{why}");
+    assert!(matches!(why, Departure::Channel(ChannelError::Impostor(_))), "{why}");
     let why = arrive(&seat(folder.path(), 1, 5), None, SHORT).err().expect("refused");
     assert!(why.to_string().contains("its launcher started 2 ranks, and that of this one 5"), "{why}");
     assert!(lobby.join().unwrap().is_err(), "neither was let in");
@@ -321,7 +323,7 @@ fn another_secret_and_another_size_are_refused() {
 fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let place = seat(folder.path(), 0, 2);
-    let began = notice::began(std::process::id()).unwrap();
+    let began = process::began(std::process::id()).unwrap();
     let address = "127.0.0.1:1".parse().unwrap();
     let first = notice::publish(lies_in(&place), &place.job, &notice(address, 2, began)).unwrap();
     let verdict = gathering(place.clone(), SHORT).join().unwrap().err().expect("refused");

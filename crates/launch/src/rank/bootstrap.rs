@@ -3,11 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use comm::{Bootstrap, Error, Place};
-
-use crate::control::{FromRank, Hex, ToRank};
-
-use super::Departure;
-use super::channel::RankChannel;
+use control::{ChannelError, FromRank, Hex, RankChannel, ToRank};
 
 /// The bootstrap of a rank process. Uses the control channel, so it works only where the coordinator listens: while the
 /// rank starts, and while it obeys a command.
@@ -41,10 +37,10 @@ impl Bootstrap for ControlBootstrap {
     }
 }
 
-fn to_comm(departure: Departure) -> Error {
-    match departure {
-        Departure::Lost => Error::Aborted,
-        Departure::TooLong(error) => Error::InvalidCall(format!("the exchange does not fit: {error}")),
+fn to_comm(error: ChannelError) -> Error {
+    match error {
+        ChannelError::Lost => Error::Aborted,
+        ChannelError::TooLong(error) => Error::InvalidCall(format!("the exchange does not fit: {error}")),
         other => Error::System { what: "exchange".to_owned(), source: std::io::Error::other(other) },
     }
 }

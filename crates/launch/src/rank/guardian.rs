@@ -4,21 +4,18 @@
 //! rank rests (a parked world wakes nobody), and runs on any allowed core, so that on an otherwise idle machine it does
 //! not interrupt a rank that is bound to one.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use comm::Abort;
+use process::{Alarm, CoreMask, Interest, PollSet};
 use trace::StatusSlot;
 
-use crate::placement::CoreMask;
-use crate::poll::{Interest, PollSet};
-
-use super::departure::ORPHANED;
+use crate::departure::ORPHANED;
 
 /// Between two beats. The coordinator calls a rank stopped after [`crate::member::SILENCE`], twenty beats.
 const BEAT: Duration = Duration::from_millis(100);
@@ -35,8 +32,8 @@ struct Shared {
     working: AtomicBool,
     /// The guardian sleeps without a limit.
     asleep: AtomicBool,
-    /// An eventfd that wakes it.
-    alarm: File,
+    /// Wakes it.
+    alarm: Alarm,
     aborts: Mutex<Aborts>,
 }
 
@@ -53,13 +50,7 @@ impl Guardian {
         slot: Arc<dyn AsRef<StatusSlot> + Send + Sync>,
         cores: &[u32],
     ) -> io::Result<Self> {
-        // SAFETY: a plain call; the result is checked.
-        let alarm = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if alarm < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a descriptor that was created just now and belongs to nobody else.
-        let alarm = File::from(unsafe { OwnedFd::from_raw_fd(alarm) });
+        let alarm = Alarm::new()?;
         let (working, asleep) = (AtomicBool::new(true), AtomicBool::new(false));
         let shared = Arc::new(Shared { working, asleep, alarm, aborts: Mutex::default() });
         let (theirs, mask) = (shared.clone(), CoreMask::of(cores));
@@ -86,8 +77,7 @@ impl Guardian {
         // guardian sees that there is work and stays awake, or this thread sees it asleep and wakes it.
         self.0.working.store(true, Ordering::SeqCst);
         if self.0.asleep.swap(false, Ordering::SeqCst) {
-            // An eventfd refuses only when its counter is full, and then it wakes all the same.
-            let _ = (&self.0.alarm).write(&1_u64.to_ne_bytes());
+            self.0.alarm.ring();
         }
     }
 
@@ -114,7 +104,7 @@ impl Shared {
                 self.leave();
             }
             if polls.happened(alarm) {
-                let _ = (&self.alarm).read(&mut [0; 8]);
+                self.alarm.silence();
             }
         }
     }

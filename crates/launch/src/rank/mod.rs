@@ -1,44 +1,36 @@
 //! The rank's half: joins its world, obeys commands, answers. Runs in a process that the coordinator started.
 
+mod argument;
 mod bootstrap;
-mod channel;
-mod departure;
 mod exhaustion;
 mod guardian;
-mod join;
+mod place;
 mod seat;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::RawFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use control::{ChannelError, FromRank, Invitation, RankChannel, ToRank, join};
 use measure::{Failure, RankSide, Reply, WorldSpec};
+use process::{CoreMask, core_of, host_name, inherited_memory, sealed_memory_at};
 use trace::StatusSlot;
 
-use crate::control::{FromRank, ToRank};
-use crate::descriptor::{inherited_memory, sealed_memory_at};
-use crate::invitation::Invitation;
-use crate::placement::{CoreMask, core_of, host_name};
+use crate::departure::Departure;
 use crate::pytorch;
 use crate::status::{MappedSlot, StatusPage};
 use crate::{Environment, Variables};
 
+pub use argument::is_rank;
+use argument::{ARGUMENT, find_argument};
+pub(crate) use argument::{argument, launched_argument};
 use bootstrap::ControlBootstrap;
-pub(crate) use channel::RankChannel;
-pub use departure::Departure;
-pub(crate) use departure::PANICKED;
 pub use guardian::Guardian;
-pub(crate) use join::join;
+use place::place;
 pub(crate) use seat::{
     ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, LOCAL_WORLD_SIZE, SECRET_FILE, Seat, WORLD_SIZE, number,
 };
-
-/// The hidden argument of a rank process: `__rank=RANK,INVITATION,STATUS`. Of a child of the coordinator the rank is a
-/// number, and the others are descriptors that it inherits; of a rank that another program starts, the rank is where that
-/// program tells it ([`Seat`]), and the others are paths of the coordinator's descriptors.
-const ARGUMENT: &str = "__rank=";
 
 /// What a rank knows when it starts.
 pub struct RankContext {
@@ -62,25 +54,6 @@ pub struct RankContext {
     pub core: Option<u32>,
     /// Ends communicators when the coordinator is gone: give it every [`comm::Abort`].
     pub guardian: Guardian,
-}
-
-/// The argument that makes a program a rank of a world.
-pub(crate) fn argument(rank: u32, invitation: RawFd, status: RawFd) -> String {
-    format!("{ARGUMENT}{rank},{invitation},{status}")
-}
-
-/// The same for a rank that another program starts.
-pub(crate) fn launched_argument(seat: Seat, invitation: &str, status: &str) -> String {
-    format!("{ARGUMENT}{},{invitation},{status}", seat.name())
-}
-
-/// Whether these arguments (with or without the program's name) are those of a rank process.
-pub fn is_rank<S: AsRef<OsStr>>(args: &[S]) -> bool {
-    find_argument(args).is_some()
-}
-
-fn find_argument<S: AsRef<OsStr>>(args: &[S]) -> Option<&str> {
-    args.iter().find_map(|argument| argument.as_ref().to_str()?.strip_prefix(ARGUMENT))
 }
 
 /// The life of a rank process: joins the world that the arguments name, calls `make` once, and obeys until the
@@ -112,10 +85,10 @@ pub fn rank_main(
     let slot = MappedSlot::new(Arc::new(page), rank);
     let slot: Arc<dyn AsRef<StatusSlot> + Send + Sync> = Arc::new(slot);
     let host = host_name();
-    let channel = join::join(&invitation, rank, &host)?;
+    let channel = join(&invitation, rank, &host)?;
     let guardian = Guardian::start(channel.stream()?, slot.clone(), &invitation.cores).map_err(Departure::System)?;
     let channel = Arc::new(Mutex::new(channel));
-    let place = invitation.place(rank, host);
+    let place = place(&invitation, rank, host);
     let here = place.here + invitation.rivals;
     let context = RankContext {
         rank,
@@ -175,14 +148,14 @@ fn accept(args: &[OsString], variable: Variables<'_>) -> Result<Accepted, Depart
     let page = StatusPage::map(&memory, invitation.spec.ranks).map_err(|error| no(format!("status page: {error}")))?;
     if seat.is_some() {
         // A child of the coordinator was bound before its program was loaded.
-        let index = invitation.place(rank, String::new()).index;
+        let index = place(&invitation, rank, String::new()).index;
         let core = core_of(index, &invitation.cores).filter(|_| invitation.bound);
         core.map_or(Ok(()), |core| CoreMask::of(&[core]).bind_this_thread()).map_err(Departure::System)?;
     }
     Ok(Accepted { rank, invitation, memory: [invited, memory], page })
 }
 
-fn send(channel: &Mutex<RankChannel>, message: &FromRank) -> Result<(), Departure> {
+fn send(channel: &Mutex<RankChannel>, message: &FromRank) -> Result<(), ChannelError> {
     channel.lock().unwrap_or_else(PoisonError::into_inner).send(message)
 }
 
@@ -208,13 +181,13 @@ fn serve(
                     }
                 }
             }
-            _ => return Err(Departure::Protocol("a message that is out of place".to_owned())),
+            _ => return Err(ChannelError::Protocol("a message that is out of place".to_owned()).into()),
         }
     }
 }
 
 /// Sends a reply, or, where it cannot be sent, that it cannot.
-fn answer(channel: &Mutex<RankChannel>, reply: Reply) -> Result<(), Departure> {
+fn answer(channel: &Mutex<RankChannel>, reply: Reply) -> Result<(), ChannelError> {
     // JSON has no word for them, and the coordinator could not read the whole reply.
     let finite = match &reply {
         Reply::Numbers(numbers) => numbers.iter().all(|number| number.is_finite()),
@@ -224,7 +197,7 @@ fn answer(channel: &Mutex<RankChannel>, reply: Reply) -> Result<(), Departure> {
     let unusable = || Reply::Failed(Failure::new("the rank measured a value that is not a finite number"));
     let message = FromRank::Reply(Box::new(if finite { reply } else { unusable() }));
     match send(channel, &message) {
-        Err(Departure::TooLong(error)) => {
+        Err(ChannelError::TooLong(error)) => {
             let failure = Failure::new(format!("the rank's reply does not fit: {error}"));
             send(channel, &FromRank::Reply(Box::new(Reply::Failed(failure))))
         }

@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
 
 /// The other side of these tests: a coordinator that tells the process numbers of its ranks and lets them do `what`.
 pub(crate) fn be_coordinator(what: &str) -> ExitCode {
-    launch::interrupt::install().unwrap();
+    process::interrupt::install().unwrap();
     if what == "stuck" {
         // As some programs leave it to those that they start.
         // SAFETY: a plain system call.
@@ -37,7 +37,7 @@ pub(crate) fn be_coordinator(what: &str) -> ExitCode {
         // Ends only by a second signal.
         std::thread::sleep(LONG);
     }
-    ExitCode::from(128 + launch::interrupt::requested().unwrap_or_default() as u8)
+    ExitCode::from(128 + process::interrupt::requested().unwrap_or_default() as u8)
 }
 
 /// After an interrupt no world starts any more.

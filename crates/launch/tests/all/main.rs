@@ -26,11 +26,11 @@ fn main() -> ExitCode {
     if launch::is_rank(&args) {
         return be_rank(&args);
     }
-    if let Some(answer) = launch::probe_answer(&args) {
+    if let Some(answer) = survey::probe_answer(&args) {
         let _ = std::io::stdout().write_all(answer.as_bytes());
         return ExitCode::SUCCESS;
     }
-    comm::mpi::inspect_by(launch::inspect_in_child);
+    comm::mpi::inspect_by(survey::inspect_in_child);
     if let Some(coordinator) = args.get(1).and_then(|arg| arg.to_str()?.strip_prefix("coordinator=")) {
         return endings::be_coordinator(coordinator);
     }

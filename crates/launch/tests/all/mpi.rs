@@ -61,7 +61,7 @@ fn verdict_on(world: &mut ProcessWorld, what: &str) -> Verdict {
 
 fn ranks_are_bound_and_talk() {
     everywhere(3, |mut world| {
-        let cores = launch::allowed_cores().unwrap();
+        let cores = process::allowed_cores().unwrap();
         let core = |rank: usize| cores[rank % cores.len()];
         let places = act(&mut world, "place", json!({})).unwrap();
         for (rank, place) in places.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::{Command as Process, Output};
 
-use launch::control::{FromRank, Hex, MAX_FRAME, MAX_HANDSHAKE, Nonce, PROTOCOL, Role, Secret, ToRank, write};
+use control::{FromRank, Hex, MAX_FRAME, MAX_HANDSHAKE, Nonce, PROTOCOL, Role, Secret, ToRank, write};
 use measure::{Command, Probe, Reply, SampleRequest};
 use serde::Serialize;
 use serde_json::{Value, json};

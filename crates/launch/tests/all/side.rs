@@ -155,7 +155,7 @@ impl Side {
     }
 
     fn place(&self) -> String {
-        let mine = launch::allowed_cores().unwrap_or_default();
+        let mine = process::allowed_cores().unwrap_or_default();
         // SAFETY: a plain system call.
         let group = unsafe { libc::getpgrp() };
         let leads = group as u32 == std::process::id();

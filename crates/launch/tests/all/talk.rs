@@ -51,7 +51,7 @@ fn environment_and_binding_reach_the_ranks() {
     let words = act(&mut world, "variable", json!({"name": "LAUNCH_TEST_WORD"})).unwrap();
     assert_eq!(words, ["two words"; 3]);
     assert_ne!(act(&mut world, "variable", json!({"name": "PATH"})).unwrap()[0], "", "inherited");
-    let cores = launch::allowed_cores().unwrap();
+    let cores = process::allowed_cores().unwrap();
     let expected = (0..3).map(|rank| cores[rank % cores.len()]).map(|core| format!("{:?} [{core}] true", Some(core)));
     assert_eq!(act(&mut world, "place", json!({})).unwrap(), expected.collect::<Vec<_>>());
     // Bound is what is meant where nothing is said.

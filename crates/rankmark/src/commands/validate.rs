@@ -7,10 +7,10 @@ pub(crate) mod plan;
 use std::path::PathBuf;
 
 use clap::ArgMatches;
-use launch::survey::{Finding, Request, State, survey};
 use measure::machine;
 use serde_json::{Value, json};
 use suite::Host;
+use survey::{Finding, Request, State, survey};
 
 use crate::Failure;
 use crate::terminal;

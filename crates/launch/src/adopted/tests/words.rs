@@ -134,7 +134,7 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
         assert_eq!(other.is_ok(), asked.1 == "203.0.113.7", "{asked:?}");
         assert!(with(&[asked, ("SLURM_PROCID", "1")]).is_err(), "one host is that of rank 0");
     }
-    if let Ok(outward) = crate::reach::outward(None) {
+    if let Ok(outward) = control::reach::outward(None) {
         for asked in [outward.name, outward.address.to_string()] {
             let adoption = with(&[("RANKMARK_INTERFACE", &asked), apart]).unwrap().unwrap();
             assert_eq!(adoption.interface, Some(asked));
@@ -208,7 +208,7 @@ fn what_could_not_be_right_is_refused() {
     assert!(why(POD, &[("RANKMARK_WORLD_SIZE", "")]).contains("which Job of how many pods"));
     assert!(why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "")]).contains("which Job of how many pods"));
     assert!(why(&[("PMIX_RANK", "2")], &[]).contains("nothing says of how many ranks"));
-    let parent = |name: &str| Some(notice::Ancestor { pid: 7, name: name.to_owned(), started: 0 });
+    let parent = |name: &str| Some(process::Ancestor { pid: 7, name: name.to_owned(), started: 0 });
     let silent = unannounced(&|_| None, parent("mpirun")).expect("refused").to_string();
     assert!(silent.contains("`mpirun` (pid 7) started this process and does not say"), "{silent}");
     assert!(unannounced(&|_| None, parent("bash")).is_none());

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use comm::{Backend, Readiness};
 use launch::HostStarter;
-use launch::survey::{Finding, State};
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use record::Case;
 use suite::Host;
+use survey::{Finding, State};
 use terms::{Seconds, Status};
 
 use crate::session::interrupted;
@@ -22,7 +22,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// A row for each backend. Must be called on the main thread, which ranks are tied to.
 pub(super) fn check(host: &Host, quick: bool) -> Result<Vec<Finding>, Failure> {
-    launch::interrupt::install()
+    process::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
     comm::BACKENDS.iter().map(|backend| row(*backend, host, quick)).collect()
 }

@@ -1,6 +1,6 @@
 //! The findings as a page: groups, aligned rows, the impact of a row and its fix below it.
 
-use launch::survey::{Finding, State};
+use survey::{Finding, State};
 
 use super::Findings;
 use super::plan::{Outlook, by_reason};

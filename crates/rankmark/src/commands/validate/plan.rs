@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use launch::survey::{Finding, State};
 use record::{BackendState, Case, Plan};
 use serde_json::{Value, json};
 use suite::Host;
+use survey::{Finding, State};
 use terms::Bytes;
 
 use super::backends;

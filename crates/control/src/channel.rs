@@ -1,0 +1,88 @@
+//! The rank's end of its authenticated connection. Blocks: a rank without a command has nothing else to do.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use crate::auth::Session;
+use crate::error::ChannelError;
+use crate::frame::{Decoder, MAX_FRAME};
+use crate::message::{FromRank, ToRank, read, write};
+
+/// A connection to the coordinator, both sides having proved themselves.
+pub struct RankChannel {
+    stream: TcpStream,
+    decoder: Decoder,
+    session: Session,
+    leaving: bool,
+}
+
+impl RankChannel {
+    /// Over a stream that blocks; the decoder may hold the first bytes that the coordinator sent.
+    pub(crate) fn new(stream: TcpStream, mut decoder: Decoder, session: Session) -> Self {
+        decoder.allow(MAX_FRAME);
+        Self { stream, decoder, session, leaving: false }
+    }
+
+    /// Another handle to the socket, to watch it.
+    ///
+    /// # Errors
+    /// When the system has no descriptors left.
+    pub fn stream(&self) -> Result<TcpStream, ChannelError> {
+        self.stream.try_clone().map_err(ChannelError::System)
+    }
+
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// When the coordinator is gone, or the message too long.
+    pub fn send(&mut self, message: &FromRank) -> Result<(), ChannelError> {
+        let payload = write(message).map_err(|error| ChannelError::Protocol(error.to_string()))?;
+        let frame = self.session.sealer.seal(&payload)?;
+        self.stream.write_all(&frame).map_err(|_| ChannelError::Lost)
+    }
+
+    /// Waits for the next message. Once told to leave, that is all there is.
+    ///
+    /// # Errors
+    /// When the coordinator is gone, or sent what it should not.
+    pub fn receive(&mut self) -> Result<ToRank, ChannelError> {
+        if self.leaving {
+            return Ok(ToRank::Leave);
+        }
+        let frame = next_frame(&mut self.stream, &mut self.decoder)?;
+        self.open(frame)
+    }
+
+    /// A message that has arrived with the one before it.
+    ///
+    /// # Errors
+    /// When it is none that the coordinator may send.
+    pub fn arrived(&mut self) -> Result<Option<ToRank>, ChannelError> {
+        let frame = self.decoder.next_frame().map_err(|error| ChannelError::Protocol(error.to_string()))?;
+        frame.map(|frame| self.open(frame)).transpose()
+    }
+
+    fn open(&mut self, frame: Vec<u8>) -> Result<ToRank, ChannelError> {
+        let broken = |error: &dyn std::error::Error| ChannelError::Protocol(error.to_string());
+        let payload = self.session.opener.open(frame).map_err(|error| broken(&error))?;
+        let message = read(&payload).map_err(|error| broken(&error))?;
+        self.leaving = message == ToRank::Leave;
+        Ok(message)
+    }
+}
+
+/// Waits for the next whole frame; [`ChannelError::Lost`] at the end of the stream or when the stream's time is over.
+pub(crate) fn next_frame(stream: &mut TcpStream, decoder: &mut Decoder) -> Result<Vec<u8>, ChannelError> {
+    let mut piece = [0; 16 << 10];
+    loop {
+        if let Some(frame) = decoder.next_frame().map_err(|error| ChannelError::Protocol(error.to_string()))? {
+            return Ok(frame);
+        }
+        match stream.read(&mut piece) {
+            Ok(0) => return Err(ChannelError::Lost),
+            Ok(count) => decoder.extend(&piece[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return Err(ChannelError::Lost),
+        }
+    }
+}

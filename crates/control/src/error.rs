@@ -1,0 +1,37 @@
+//! Why a rank's end of the control channel does not open, or ends.
+
+use std::io;
+use std::net::SocketAddr;
+
+use crate::frame::FrameTooLong;
+
+/// What is wrong with the control channel, as a rank sees it.
+#[derive(Debug, thiserror::Error)]
+pub enum ChannelError {
+    /// The coordinator could not be reached.
+    #[error("the coordinator at {address} cannot be reached: {cause}")]
+    Unreachable {
+        /// Where it should listen.
+        address: SocketAddr,
+        /// What the last attempt found.
+        cause: io::Error,
+    },
+    /// Whoever listens there does not know the secret.
+    #[error("whoever listens at {0} is not the coordinator of this world")]
+    Impostor(SocketAddr),
+    /// The coordinator does not want this rank.
+    #[error("refused by the coordinator: {0}")]
+    Refused(String),
+    /// The coordinator is gone.
+    #[error("the coordinator is gone")]
+    Lost,
+    /// The coordinator sent something that it should not.
+    #[error("the control channel is broken: {0}")]
+    Protocol(String),
+    /// A message is too long for the channel. Nothing was sent.
+    #[error(transparent)]
+    TooLong(#[from] FrameTooLong),
+    /// The system refused something.
+    #[error("the system refused: {0}")]
+    System(io::Error),
+}

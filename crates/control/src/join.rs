@@ -1,0 +1,82 @@
+//! Getting in: connects, proves itself, checks that the coordinator proves itself too; again and again while the
+//! rendezvous is crowded.
+
+use std::io::Write;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::auth::{Nonce, Role};
+use crate::channel::{RankChannel, next_frame};
+use crate::error::ChannelError;
+use crate::frame::{Decoder, MAX_HANDSHAKE, encode};
+use crate::invitation::Invitation;
+use crate::message::{Answer, Challenge, Distrust, Hello, PROTOCOL, ToRank, read, write};
+use crate::rendezvous::HANDSHAKE_LIMIT;
+use crate::silence::notice_silence;
+
+/// The pause after the first failed attempt; doubled after each, up to [`LONGEST_PAUSE`].
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
+
+/// Joins the world as `rank`.
+///
+/// # Errors
+/// When the coordinator refuses, is not who it should be, or cannot be reached within the invitation's patience.
+pub fn join(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel, ChannelError> {
+    let deadline = Instant::now() + invitation.patience;
+    let mut pause = FIRST_PAUSE;
+    loop {
+        match attempt(invitation, rank, host) {
+            // Dropped, or nobody took the connection: the rendezvous is crowded.
+            Err(ChannelError::Lost | ChannelError::Unreachable { .. }) if Instant::now() + pause < deadline => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            settled => return settled,
+        }
+    }
+}
+
+fn attempt(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel, ChannelError> {
+    let address = invitation.address;
+    let secret = invitation.secret().map_err(ChannelError::System)?;
+    let unreachable = |cause| ChannelError::Unreachable { address, cause };
+    let mut stream = TcpStream::connect_timeout(&address, HANDSHAKE_LIMIT).map_err(unreachable)?;
+    stream.set_nodelay(true).map_err(ChannelError::System)?;
+    stream.set_read_timeout(Some(HANDSHAKE_LIMIT)).map_err(ChannelError::System)?;
+    notice_silence(&stream).map_err(ChannelError::System)?;
+    let hello = Hello {
+        version: PROTOCOL,
+        rank,
+        size: invitation.spec.ranks,
+        pid: std::process::id(),
+        host: host.to_owned(),
+        nonce: Nonce::fresh().map_err(ChannelError::System)?,
+    };
+    let presented = write(&hello).map_err(|error| ChannelError::Protocol(error.to_string()))?;
+    stream.write_all(&encode(&presented)?).map_err(|_| ChannelError::Lost)?;
+
+    let mut decoder = Decoder::new(MAX_HANDSHAKE);
+    let frame = next_frame(&mut stream, &mut decoder)?;
+    let challenge: Challenge = read(&frame).map_err(|error| ChannelError::Protocol(error.to_string()))?;
+    if !secret.verifies(&challenge.proof, Role::Coordinator, &presented, &challenge.nonce) {
+        // Whoever set up this job wrongly looks at the coordinator's end first. A word that does not arrive changes nothing.
+        let word =
+            write(&Distrust { another_secret: true }).map_err(|error| ChannelError::Protocol(error.to_string()))?;
+        let _ = stream.write_all(&encode(&word)?);
+        return Err(ChannelError::Impostor(address));
+    }
+    let proof = secret.proof(Role::Rank, &presented, &challenge.nonce);
+    let answer = write(&Answer { proof }).map_err(|error| ChannelError::Protocol(error.to_string()))?;
+    stream.write_all(&encode(&answer)?).map_err(|_| ChannelError::Lost)?;
+
+    let session = secret.session(Role::Rank, &presented, &challenge.nonce);
+    let mut channel = RankChannel::new(stream, decoder, session);
+    match channel.receive()? {
+        ToRank::Welcome => {}
+        ToRank::Refused(reason) => return Err(ChannelError::Refused(reason)),
+        _ => return Err(ChannelError::Protocol("neither welcome nor refused".to_owned())),
+    }
+    channel.stream()?.set_read_timeout(None).map_err(ChannelError::System)?;
+    Ok(channel)
+}

@@ -1,0 +1,283 @@
+//! The messages, as JSON: readable in a debugger, and the same for a rank in another language.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use measure::{Command, Failure, Reply, WorldSpec};
+use process::Exit;
+use record::{Machine, Processor};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::auth::{Nonce, Proof};
+
+/// The version of the protocol. A rank of another version is refused, with both numbers.
+pub const PROTOCOL: u32 = 1;
+
+/// A rank presents itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// [`PROTOCOL`] of the rank.
+    pub version: u32,
+    /// Which rank it is.
+    pub rank: u32,
+    /// Ranks in the world that it belongs to.
+    pub size: u32,
+    /// Its process number on its host.
+    pub pid: u32,
+    /// Its host's name.
+    pub host: String,
+    /// Its nonce.
+    pub nonce: Nonce,
+}
+
+/// The coordinator proves itself, and challenges.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Challenge {
+    /// Its nonce.
+    pub nonce: Nonce,
+    /// Its proof.
+    pub proof: Proof,
+}
+
+/// The rank proves itself.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Its proof.
+    pub proof: Proof,
+}
+
+/// Instead of an [`Answer`]: the coordinator's proof is wrong to this rank, which leaves. Not sealed, since the two have
+/// different secrets: it changes what the coordinator says and nothing that it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Distrust {
+    /// Whether it is because of the proof.
+    pub another_secret: bool,
+}
+
+/// From the coordinator to a rank, sealed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToRank {
+    /// It belongs here.
+    Welcome,
+    /// It does not, for this reason.
+    Refused(String),
+    /// Do this.
+    Command(Box<Command>),
+    /// The outcome of an exchange: every rank's bytes, in rank order.
+    Gathered(Vec<Hex>),
+    /// The world ends in peace.
+    Leave,
+    /// To a process that a launcher of others started: start a rank.
+    Serve {
+        /// Names the world, once.
+        world: Nonce,
+        /// Its hidden argument.
+        argument: String,
+        /// What its environment has besides, name and value.
+        environment: Vec<(String, String)>,
+    },
+    /// To the same on another host, which makes there what a rank here finds in the coordinator's memory.
+    ServeAway(Box<Away>),
+    /// To the same: end the rank of this world, if it is there.
+    End(Nonce),
+    /// To the same on another host: tell what the clock there shows. The number comes back.
+    Clock(u32),
+    /// To a process that a launcher of others started: the run is over, with this exit code.
+    Dismissed(u8),
+}
+
+/// What a rank on another host needs beside the secret, which does not travel: that of the world follows from that of the
+/// run and `world`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Away {
+    /// Names the world, once.
+    pub world: Nonce,
+    /// Where its coordinator listens.
+    pub address: SocketAddr,
+    /// How long a rank tries to get in.
+    pub patience: Duration,
+    /// The cores that ranks of that host may use.
+    pub cores: Vec<u32>,
+    /// Whether each rank is bound to one of them.
+    pub bound: bool,
+    /// Which host each rank is on.
+    pub hosts: Vec<u32>,
+    /// Ranks of other hosts that have the same cores.
+    pub rivals: u32,
+    /// The world.
+    pub spec: WorldSpec,
+    /// What the rank's environment has besides, name and value.
+    pub environment: Vec<(String, String)>,
+}
+
+/// What a process that a launcher of others started says of its host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Here {
+    /// The kernel's name for the time since it booted: tells apart hosts of one name.
+    pub boot: String,
+    /// The cores that the launcher lets the process use.
+    pub cores: Vec<Processor>,
+    /// The interface that has the address of its end of this connection; None for loopback.
+    pub interface: Option<String>,
+    /// The host.
+    pub machine: Machine,
+}
+
+/// From a rank to the coordinator, sealed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromRank {
+    /// Ready to take commands, or why not.
+    Started(Option<Failure>),
+    /// The answer to a command.
+    Reply(Box<Reply>),
+    /// This rank's part of an exchange.
+    Gather(Hex),
+    /// Of a process that a launcher of others started: where it is.
+    Here(Box<Here>),
+    /// Of the same on another host: what its rank of this world shows on the status page there.
+    Shows {
+        /// The world.
+        world: Nonce,
+        /// The slot, as `trace::StatusSlot::words` gives it.
+        words: [u64; 2],
+        /// Whether the rank's process is stopped.
+        stopped: bool,
+    },
+    /// Of the same: what the clock there shows.
+    Clock {
+        /// Of the question.
+        number: u32,
+        /// CLOCK_MONOTONIC_RAW.
+        at_ns: u64,
+    },
+    /// Of the same, on any host: this process of its launcher ("`orted` (pid 4711)") has ended.
+    LauncherEnded(String),
+    /// Of a process that a launcher of others started: its rank of this world has ended.
+    Ended {
+        /// The world.
+        world: Nonce,
+        /// The rank's process.
+        pid: u32,
+        /// How.
+        exit: Exit,
+    },
+}
+
+/// A message that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("an unreadable message: {0}")]
+pub struct Unreadable(String);
+
+/// Reads a message. Bounded by the length of the bytes; nesting is bounded by the parser (128 levels).
+///
+/// # Errors
+/// When the bytes are no such message.
+pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Unreadable> {
+    serde_json::from_slice(bytes).map_err(|error| Unreadable(error.to_string()))
+}
+
+/// A message's bytes.
+///
+/// # Errors
+/// When it cannot be written as JSON; none of the messages here provokes that.
+pub fn write<T: Serialize>(message: &T) -> Result<Vec<u8>, Unreadable> {
+    serde_json::to_vec(message).map_err(|error| Unreadable(error.to_string()))
+}
+
+/// Bytes, written as hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hex(pub Vec<u8>);
+
+impl Serialize for Hex {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&digits(&self.0))
+    }
+}
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        undigits(&text).map(Self).ok_or_else(|| serde::de::Error::custom("bytes are written as pairs of hex digits"))
+    }
+}
+
+/// 32 bytes as 64 digits.
+macro_rules! hex32 {
+    ($name:ident) => {
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                to.serialize_str(&digits(&self.0))
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let Hex(bytes) = Hex::deserialize(from)?;
+                bytes.try_into().map(Self).map_err(|_| serde::de::Error::custom("64 hex digits are needed"))
+            }
+        }
+    };
+}
+
+hex32!(Nonce);
+hex32!(Proof);
+
+fn digits(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+fn undigits(text: &str) -> Option<Vec<u8>> {
+    let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8);
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[high, low]| Some(value(*high)? << 4 | value(*low)?)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn messages_read_back() {
+        let hello =
+            Hello { version: 1, rank: 3, size: 4, pid: 4711, host: "node-b".to_owned(), nonce: Nonce([0xa5; 32]) };
+        let bytes = write(&hello).unwrap();
+        assert!(bytes.len() < crate::frame::MAX_HANDSHAKE);
+        assert_eq!(read::<Hello>(&bytes).unwrap(), hello);
+        let gathered = ToRank::Gathered(vec![Hex(vec![0, 255]), Hex(Vec::new())]);
+        assert_eq!(read::<ToRank>(&write(&gathered).unwrap()).unwrap(), gathered);
+        let reply = FromRank::Reply(Box::new(Reply::Samples(vec![0, u64::MAX])));
+        assert_eq!(read::<FromRank>(&write(&reply).unwrap()).unwrap(), reply);
+        for wrong in [r#"{"nonce":"00"}"#, r#"{"proof":"xy"}"#, r#""Leav""#, "", "[[[["] {
+            assert!(read::<Answer>(wrong.as_bytes()).is_err() && read::<ToRank>(wrong.as_bytes()).is_err(), "{wrong}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(read::<FromRank>(deep.as_bytes()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _ = read::<Hello>(&bytes);
+            let _ = read::<Challenge>(&bytes);
+            let _ = read::<Answer>(&bytes);
+            let _ = read::<ToRank>(&bytes);
+            let _ = read::<FromRank>(&bytes);
+        }
+
+        #[test]
+        fn bytes_read_back_from_digits(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            prop_assert_eq!(undigits(&digits(&bytes)), Some(bytes));
+        }
+    }
+}

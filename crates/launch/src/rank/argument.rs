@@ -1,0 +1,31 @@
+//! The hidden argument that makes a program a rank of a world.
+
+use std::ffi::OsStr;
+use std::os::fd::RawFd;
+
+use super::Seat;
+
+/// How it begins: `__rank=RANK,INVITATION,STATUS`. Of a child of the coordinator the rank is a number, and the others are
+/// descriptors that it inherits; of a rank that another program starts, the rank is where that program tells it
+/// ([`Seat`]), and the others are paths of the coordinator's descriptors.
+pub(super) const ARGUMENT: &str = "__rank=";
+
+/// That of a child of the coordinator.
+pub(crate) fn argument(rank: u32, invitation: RawFd, status: RawFd) -> String {
+    format!("{ARGUMENT}{rank},{invitation},{status}")
+}
+
+/// The same for a rank that another program starts.
+pub(crate) fn launched_argument(seat: Seat, invitation: &str, status: &str) -> String {
+    format!("{ARGUMENT}{},{invitation},{status}", seat.name())
+}
+
+/// Whether these arguments (with or without the program's name) are those of a rank process.
+pub fn is_rank<S: AsRef<OsStr>>(args: &[S]) -> bool {
+    find_argument(args).is_some()
+}
+
+/// What stands behind its beginning.
+pub(super) fn find_argument<S: AsRef<OsStr>>(args: &[S]) -> Option<&str> {
+    args.iter().find_map(|argument| argument.as_ref().to_str()?.strip_prefix(ARGUMENT))
+}

@@ -1,0 +1,73 @@
+//! The processes above this one, as /proc tells.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+/// A process above this one.
+pub struct Ancestor {
+    /// Its number.
+    pub pid: u32,
+    /// Its name, of at most 15 bytes.
+    pub name: String,
+    /// When it began, in the kernel's ticks: tells it from a later process with the same number.
+    pub started: u64,
+}
+
+/// When a process began, in the kernel's ticks; None where there is none.
+pub fn began(pid: u32) -> Option<u64> {
+    stat(OsStr::new(&pid.to_string())).map(|(_, own)| own.started)
+}
+
+/// The process that started this one.
+pub fn parent() -> Option<Ancestor> {
+    let (above, _) = stat(OsStr::new("self"))?;
+    Some(stat(OsStr::new(&above.to_string()))?.1)
+}
+
+/// The processes above this one, the one that started it first; without the first of the host or container.
+pub fn ancestors() -> Vec<Ancestor> {
+    let mut above = stat(OsStr::new("self")).map(|(above, _)| above);
+    let next = || {
+        let (next, found) = stat(OsStr::new(&above.filter(|pid| *pid > 1)?.to_string()))?;
+        above = Some(next);
+        Some(found)
+    };
+    std::iter::from_fn(next).collect()
+}
+
+/// The number of its parent, and itself, from /proc/PID/stat.
+fn stat(process: &OsStr) -> Option<(u32, Ancestor)> {
+    parse(&fs::read_to_string(Path::new("/proc").join(process).join("stat")).ok()?)
+}
+
+fn parse(text: &str) -> Option<(u32, Ancestor)> {
+    // A name may hold any character; the last `)` ends it.
+    let (head, rest) = text.rsplit_once(')')?;
+    let (pid, name) = head.split_once(" (")?;
+    let fields: Vec<&str> = rest.split_whitespace().collect();
+    let started = fields.get(19)?.parse().ok()?;
+    Some((fields.get(1)?.parse().ok()?, Ancestor { pid: pid.parse().ok()?, name: name.to_owned(), started }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_above_this_one_is_the_first_of_all_above() {
+        let (above, all) = (parent().unwrap(), ancestors());
+        assert_eq!(above.pid, std::os::unix::process::parent_id());
+        // None is above the first process of a container.
+        assert!(all.first().is_none_or(|first| (first.pid, first.started) == (above.pid, above.started)));
+        assert_eq!(began(above.pid), Some(above.started));
+    }
+
+    #[test]
+    fn names_may_hold_any_character() {
+        let fields = "S 7 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 4711 0";
+        let (above, own) = parse(&format!("12 (a) (b)) {fields}")).unwrap();
+        assert_eq!((above, own.pid, own.name.as_str(), own.started), (7, 12, "a) (b)", 4711));
+        assert!(parse("12 (cut) S 7").is_none());
+    }
+}

@@ -1,0 +1,107 @@
+//! Descriptors that processes share: memory without a name, sealed against resizing, and the passing on of its number.
+
+use std::ffi::CStr;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use rustix::fs::{
+    FallocateFlags, MemfdFlags, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fcntl_setfl,
+    memfd_create,
+};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::pipe::{PipeFlags, pipe_with};
+
+/// Memory of `bytes` zeros without a name, whose size can never change: a mapping of it cannot fault. Closed on exec.
+///
+/// # Errors
+/// When the system has no memory for it.
+pub fn sealed_memory(name: &CStr, bytes: u64) -> io::Result<File> {
+    let file = File::from(memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?);
+    // Reserved now: a page that cannot be had later would be a SIGBUS in whoever touches it.
+    fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
+    fcntl_add_seals(&file, SEALS)?;
+    Ok(file)
+}
+
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+
+fn check_seals(memory: impl AsFd) -> io::Result<()> {
+    if fcntl_get_seals(memory)?.contains(SEALS) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "the memory is not sealed"))
+}
+
+/// Takes over a descriptor that this process inherited under a number that it was told, if it is memory sealed as
+/// [`sealed_memory`] seals it. A number that somebody made up names something else (or nothing), and is left alone.
+///
+/// # Errors
+/// When the number names no such memory.
+pub fn inherited_memory(number: RawFd) -> io::Result<File> {
+    if number < 0 {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no descriptor"));
+    }
+    // SAFETY: asking for seals changes nothing, whatever the number names.
+    check_seals(unsafe { BorrowedFd::borrow_raw(number) })?;
+    // SAFETY: sealed memory can only have come from whoever started this process, which gave it to this process to own.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(number) });
+    // What this process starts itself shall not inherit it again.
+    fcntl_setfd(&file, FdFlags::CLOEXEC)?;
+    Ok(file)
+}
+
+/// Opens memory that another process of the same user holds under this path below its `/proc/PID/fd`, if it is sealed as
+/// [`sealed_memory`] seals it.
+///
+/// # Errors
+/// When the path names no such memory, or the kernel lets only others open it.
+pub fn sealed_memory_at(path: &str) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    check_seals(&file)?;
+    Ok(file)
+}
+
+/// Where other processes of this user find a descriptor of this process.
+pub fn path_of(file: &File) -> String {
+    format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd())
+}
+
+/// Lets the next program image of this process keep the descriptor. Async-signal-safe: called between fork and exec, too.
+///
+/// # Errors
+/// When it is no descriptor.
+pub fn keep_on_exec(descriptor: impl AsFd) -> io::Result<()> {
+    Ok(fcntl_setfd(descriptor, FdFlags::empty())?)
+}
+
+/// A pipe, both ends closed on exec; the end that is read never blocks.
+///
+/// # Errors
+/// When the system has no descriptors left.
+pub fn output_pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+    let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
+    // Only the reading end: the other end's flags are its own.
+    fcntl_setfl(&read, OFlags::NONBLOCK)?;
+    Ok((read, write))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::IntoRawFd;
+
+    #[test]
+    fn only_sealed_memory_is_taken_over() {
+        let memory = sealed_memory(c"process-test", 4096).unwrap();
+        assert!(memory.set_len(8192).is_err(), "sealed against growing");
+        assert!(sealed_memory_at(&path_of(&memory)).is_ok());
+        assert!(sealed_memory_at("/proc/self/exe").is_err());
+        assert!(inherited_memory(memory.into_raw_fd()).is_ok());
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        assert!(inherited_memory(file.as_raw_fd()).is_err());
+        assert!(inherited_memory(-1).is_err());
+        assert!(inherited_memory(1_000_000).is_err());
+        assert!(file.metadata().is_ok(), "left alone");
+    }
+}

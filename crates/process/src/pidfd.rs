@@ -1,0 +1,168 @@
+//! One child process: watched, killed and reaped through its pidfd, so that a reused process number is never hit.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, pidfd_send_signal, waitid,
+};
+use serde::{Deserialize, Serialize};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// Somehow: it was another's child, and only that one knows.
+    Unknown,
+}
+
+/// A process of this host: a child that nobody else reaps, leader of its own process group, or another's child.
+#[derive(Debug)]
+pub struct Process {
+    pid: u32,
+    descriptor: OwnedFd,
+    exit: Option<Exit>,
+    /// Not our child: nothing to reap.
+    foreign: bool,
+}
+
+impl Process {
+    /// Watches a child that was started just now and not waited for, so that its number is still its own.
+    ///
+    /// # Errors
+    /// When the system has no descriptors left.
+    pub fn watch(pid: u32) -> io::Result<Self> {
+        Self::open(pid, false)
+    }
+
+    /// Watches another's child, which has said its number just now over a connection that it holds.
+    ///
+    /// # Errors
+    /// When there is no such process any more, or the system has no descriptors left.
+    pub fn watch_foreign(pid: u32) -> io::Result<Self> {
+        Self::open(pid, true)
+    }
+
+    fn open(pid: u32, foreign: bool) -> io::Result<Self> {
+        let descriptor = pidfd_open(number(pid)?, PidfdFlags::empty())?;
+        Ok(Self { pid, descriptor, exit: None, foreign })
+    }
+
+    /// Its number.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Readable once the process has ended.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// How it ended; None while it runs. What it started itself and left behind in its group is killed before it is
+    /// reaped: until then the group's number cannot be reused.
+    pub fn exit(&mut self) -> Option<Exit> {
+        if self.exit.is_some() {
+            return self.exit;
+        }
+        if self.foreign {
+            self.exit = self.is_over().then_some(Exit::Unknown);
+            return self.exit;
+        }
+        self.wait(WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT)?;
+        self.kill_group();
+        self.exit = self.wait(WaitIdOptions::EXITED | WaitIdOptions::NOHANG);
+        self.exit
+    }
+
+    /// Whether its descriptor says that it has ended.
+    fn is_over(&self) -> bool {
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut [PollFd::new(&self.descriptor, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// How it ended, as far as [`Process::exit`] has found out.
+    pub fn known_exit(&self) -> Option<Exit> {
+        self.exit
+    }
+
+    fn wait(&self, options: WaitIdOptions) -> Option<Exit> {
+        match waitid(WaitId::PidFd(self.descriptor.as_fd()), options) {
+            Ok(ended) => {
+                let ended = ended?;
+                let code = ended.exit_status().map(Exit::Code);
+                code.or_else(|| ended.terminating_signal().map(Exit::Signal))
+            }
+            // Reaped by somebody else, which nobody in this program does: it is gone, and how is not known any more.
+            Err(Errno::CHILD) => Some(Exit::Code(0)),
+            Err(_) => None,
+        }
+    }
+
+    /// Kills what it started in its group, and itself. Before it is reaped, so that the group is its own.
+    pub(crate) fn kill_group(&self) {
+        if let (None, false, Ok(group)) = (self.exit, self.foreign, number(self.pid)) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    /// Kills it; a process that has ended already is not an error.
+    pub fn kill(&self) {
+        self.send(Signal::KILL);
+    }
+
+    /// Asks it to end, so that it takes with it what it started.
+    pub fn ask_to_end(&self) {
+        self.send(Signal::TERM);
+    }
+
+    /// Sends it a signal that has a name; to one that has ended there is nothing to send.
+    pub fn signal(&self, signal: i32) {
+        if let Some(signal) = Signal::from_named_raw(signal) {
+            self.send(signal);
+        }
+    }
+
+    fn send(&self, signal: Signal) {
+        let _ = pidfd_send_signal(&self.descriptor, signal);
+    }
+
+    /// Whether it is stopped (SIGSTOP, a terminal's stop), as /proc tells. A debugger's stop ('t') does not count.
+    pub fn is_stopped(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
+        state_of(&stat) == Some('T')
+    }
+}
+
+fn number(pid: u32) -> io::Result<Pid> {
+    let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no process has this number"))
+}
+
+/// The state letter of a /proc/PID/stat line. The name before it may hold any character, so the last `)` ends it.
+fn state_of(stat: &str) -> Option<char> {
+    stat.rsplit_once(')')?.1.trim_start().chars().next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_no_process_are_refused() {
+        for pid in [0, u32::MAX] {
+            assert!(Process::watch_foreign(pid).is_err(), "{pid}");
+        }
+    }
+
+    #[test]
+    fn state_is_read_behind_any_name() {
+        assert_eq!(state_of("12 (name) S 1 2"), Some('S'));
+        assert_eq!(state_of("12 (a) R (b)) T 1 2"), Some('T'));
+        assert_eq!(state_of(""), None);
+    }
+}

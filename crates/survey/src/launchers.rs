@@ -1,0 +1,84 @@
+//! Programs that start ranks, on this host and on others.
+
+use std::path::Path;
+
+use process::first_program;
+
+use super::programs::{ask, version_in};
+use super::{Finding, Request};
+
+/// A launcher.
+struct Launcher {
+    name: &'static str,
+    /// Arguments that make it say its version; none: it has no such argument and is not run.
+    version: &'static [&'static str],
+    costs: &'static str,
+    mend: &'static str,
+}
+
+static LAUNCHERS: &[Launcher] = &[
+    Launcher {
+        name: "mpirun",
+        version: &["--version"],
+        costs: "no ranks by mpirun",
+        mend: "apt install openmpi-bin, or mpich",
+    },
+    Launcher {
+        name: "srun",
+        version: &["--version"],
+        costs: "no ranks under Slurm from here",
+        mend: "run on a login node of the cluster (Debian: apt install slurm-client)",
+    },
+    Launcher { name: "torchrun", version: &[], costs: "no ranks by torchrun", mend: "pip install torch" },
+    Launcher {
+        name: "kubectl",
+        version: &["version", "--client"],
+        costs: "Kubernetes jobs cannot be submitted from here",
+        mend: "https://kubernetes.io/docs/tasks/tools/",
+    },
+];
+
+pub(super) fn look(request: &Request) -> Vec<Finding> {
+    let one = |launcher: &Launcher| match first_program(&request.path, launcher.name) {
+        Some(program) => there(launcher, &program, request),
+        None => Finding::missing(launcher.name, "not on PATH").costs(launcher.costs).mend(launcher.mend),
+    };
+    LAUNCHERS.iter().map(one).collect()
+}
+
+fn there(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
+    let place = program.display();
+    if launcher.version.is_empty() {
+        // A script of Python's: it works where its interpreter is, and says its version only by importing torch.
+        return script(launcher, program, request);
+    }
+    match ask(program, launcher.version) {
+        Ok(said) => {
+            let version = version_in(&said.out).or_else(|| version_in(&said.err)).unwrap_or("of unknown version");
+            Finding::ready(launcher.name, format!("{version}  {place}"))
+        }
+        Err(why) => {
+            let row = Finding::misconfigured(launcher.name, format!("{place} {why}"));
+            row.costs(launcher.costs).mend(launcher.mend)
+        }
+    }
+}
+
+/// A script whose first line names an interpreter that is gone cannot be run (a virtual environment that was moved).
+fn script(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
+    let place = program.display();
+    let begin = std::fs::read(program).unwrap_or_default();
+    let line = begin.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let words: Vec<&str> = line.strip_prefix("#!").map(|line| line.split_whitespace().collect()).unwrap_or_default();
+    let gone = match words.as_slice() {
+        [env, name, ..] if env.ends_with("/env") => first_program(&request.path, name).is_none(),
+        [interpreter, ..] => !Path::new(interpreter).exists(),
+        [] => false,
+    };
+    if gone {
+        let row = Finding::misconfigured(launcher.name, format!("{place} wants {}, which is gone", words.join(" ")));
+        return row.costs(launcher.costs).mend(launcher.mend);
+    }
+    Finding::ready(launcher.name, place.to_string())
+}

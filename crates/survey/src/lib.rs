@@ -1,0 +1,90 @@
+//! What this machine has and lacks: one file a group, one table of them. Reads what the kernel tells; opens libraries
+//! and runs programs in children only, each with a deadline.
+//!
+//! Says what is, never what a benchmark makes of it: that is the caller's.
+
+mod finding;
+mod gpu;
+mod inspect;
+mod launchers;
+mod limits;
+mod mpi;
+mod mpirun;
+mod native;
+mod network;
+mod nvml;
+mod probe;
+mod profilers;
+mod programs;
+mod pytorch;
+mod system;
+
+use std::path::PathBuf;
+
+pub use finding::{Finding, State};
+pub use inspect::{inspect_in_child, probe_answer};
+pub use mpirun::Mpirun;
+pub use probe::{is_probe, probe_main};
+pub use pytorch::{Torch, python, torch};
+
+/// What is to be looked at, and where.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// Folders of programs, as PATH names them.
+    pub path: Vec<PathBuf>,
+    /// The Python that the user named; None: the first `python3` of the path.
+    pub python: Option<PathBuf>,
+    /// Leaves out what takes long.
+    pub quick: bool,
+}
+
+/// What belongs together.
+struct Group {
+    name: &'static str,
+    /// Why it is left out when things are to be quick; None: it is quick.
+    takes_long: Option<&'static str>,
+    look: fn(&Request) -> Vec<Finding>,
+}
+
+/// Every group, in the order in which they are listed.
+static GROUPS: &[Group] = &[
+    Group { name: "system", takes_long: None, look: system::look },
+    Group { name: "limits", takes_long: None, look: limits::look },
+    Group { name: "GPU", takes_long: None, look: gpu::look },
+    Group { name: "MPI", takes_long: None, look: mpi::look },
+    Group { name: "PyTorch", takes_long: Some("importing torch takes seconds"), look: pytorch::look },
+    Group { name: "launchers", takes_long: None, look: launchers::look },
+    Group { name: "network", takes_long: None, look: network::look },
+    Group { name: "profilers", takes_long: Some("nsys takes a second to say its version"), look: profilers::look },
+];
+
+/// What was found.
+#[derive(Clone, Debug, Default)]
+pub struct Survey {
+    /// In the table's order.
+    pub findings: Vec<Finding>,
+    /// Groups that were left out, with the reason.
+    pub left_out: Vec<(&'static str, &'static str)>,
+}
+
+/// Looks at everything. Groups are looked at side by side: nearly all their time is spent waiting for children.
+pub fn survey(request: &Request) -> Survey {
+    // What was asked for by name is never left out.
+    let asked = |group: &Group| request.python.is_some() && group.name == "PyTorch";
+    let (wanted, left_out): (Vec<&Group>, Vec<&Group>) =
+        GROUPS.iter().partition(|group| !request.quick || group.takes_long.is_none() || asked(group));
+    let findings = std::thread::scope(|scope| {
+        let looks: Vec<_> = wanted.iter().map(|group| (group, scope.spawn(|| (group.look)(request)))).collect();
+        looks.into_iter().flat_map(|(group, look)| found(group, look.join())).collect()
+    });
+    let left_out = left_out.into_iter().filter_map(|group| Some((group.name, group.takes_long?))).collect();
+    Survey { findings, left_out }
+}
+
+fn found(group: &Group, looked: std::thread::Result<Vec<Finding>>) -> Vec<Finding> {
+    let broken = |_| vec![Finding::misconfigured(group.name, "looking at it failed: this is a fault of rankmark")];
+    looked.unwrap_or_else(broken).into_iter().map(|finding| finding.of(group.name)).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Network interfaces, with their speeds; InfiniBand's ports among them.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Finding, Request};
+
+pub(super) fn look(_request: &Request) -> Vec<Finding> {
+    let mut found = interfaces(Path::new("/sys/class/net"));
+    found.extend(ports(Path::new("/sys/class/infiniband")));
+    found
+}
+
+fn text(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// A row for each with a device behind it; the others (bridges, tunnels, containers' ends) stand in one.
+fn interfaces(folder: &Path) -> Vec<Finding> {
+    let (real, made): (Vec<String>, Vec<String>) =
+        names(folder).into_iter().partition(|name| folder.join(name).join("device").exists());
+    let mut found: Vec<Finding> = real.iter().map(|name| interface(name, &folder.join(name))).collect();
+    if !made.is_empty() {
+        found.push(Finding::ready("virtual", made.join(" ")));
+    }
+    if real.is_empty() {
+        found.push(
+            Finding::missing("interfaces", "none with a device behind it").costs("other hosts cannot be reached"),
+        );
+    }
+    found
+}
+
+fn interface(name: &str, folder: &Path) -> Finding {
+    // The kernel says -1, or nothing, where the driver does not know: virtio does not.
+    let speed = text(folder.join("speed")).parse::<u64>().ok().filter(|speed| *speed > 0);
+    let speed = speed.map_or("speed unknown to its driver".to_owned(), gigabits);
+    let driver = fs::read_link(folder.join("device/driver")).ok();
+    let driver = driver.as_deref().and_then(Path::file_name).map(|name| name.to_string_lossy().into_owned());
+    let mut parts = vec![speed, format!("MTU {}", text(folder.join("mtu")))];
+    parts.extend(driver);
+    let node = text(folder.join("device/numa_node"));
+    parts.extend(node.parse::<u32>().ok().map(|node| format!("NUMA node {node}")));
+    let state = text(folder.join("operstate"));
+    if state != "up" && state != "unknown" {
+        return Finding::missing(name, format!("link {state}"));
+    }
+    Finding::ready(name, parts.join(", "))
+}
+
+/// Megabits a second, for people.
+fn gigabits(megabits: u64) -> String {
+    if megabits >= 1000 { format!("{} Gbit/s", megabits as f64 / 1000.0) } else { format!("{megabits} Mbit/s") }
+}
+
+/// A row for each port. `rate` reads `100 Gb/sec (4X EDR)`, `state` reads `4: ACTIVE`.
+fn ports(folder: &Path) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for device in names(folder) {
+        for port in names(&folder.join(&device).join("ports")) {
+            let place = folder.join(&device).join("ports").join(&port);
+            let (rate, state) = (text(place.join("rate")), text(place.join("state")));
+            let name = format!("{device}:{port}");
+            let layer = text(place.join("link_layer"));
+            found.push(match state.ends_with("ACTIVE") {
+                true => Finding::ready(name, format!("{rate}, {layer}")),
+                false => Finding::missing(name, format!("port {state}, {layer}")),
+            });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::State;
+
+    fn write(folder: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            let path = folder.join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+    }
+
+    #[test]
+    fn speeds_and_links_are_read_and_virtual_ones_stand_together() {
+        let root = std::env::temp_dir().join(format!("rankmark-network-{}", std::process::id()));
+        let net = root.join("net");
+        write(
+            &net,
+            &[
+                ("eth0/operstate", "up\n"),
+                ("eth0/speed", "100000\n"),
+                ("eth0/mtu", "9000\n"),
+                ("eth0/device/numa_node", "1"),
+                ("eth1/operstate", "down\n"),
+                ("eth1/speed", "-1\n"),
+                ("eth1/mtu", "1500\n"),
+                ("eth1/device/numa_node", "-1"),
+                ("eth2/operstate", "up\n"),
+                ("eth2/speed", "-1\n"),
+                ("eth2/mtu", "1500\n"),
+                ("eth2/device/numa_node", "-1"),
+                ("lo/operstate", "unknown\n"),
+                ("veth1/operstate", "up\n"),
+            ],
+        );
+        write(
+            &root.join("ib"),
+            &[
+                ("mlx5_0/ports/1/rate", "100 Gb/sec (4X EDR)\n"),
+                ("mlx5_0/ports/1/state", "4: ACTIVE\n"),
+                ("mlx5_0/ports/1/link_layer", "InfiniBand\n"),
+                ("mlx5_1/ports/1/state", "1: DOWN\n"),
+            ],
+        );
+        let (rows, ib) = (interfaces(&net), ports(&root.join("ib")));
+        let none = interfaces(&root.join("nothing"));
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(rows[0], Finding::ready("eth0", "100 Gbit/s, MTU 9000, NUMA node 1"));
+        assert_eq!(rows[1], Finding::missing("eth1", "link down"));
+        assert_eq!(rows[2], Finding::ready("eth2", "speed unknown to its driver, MTU 1500"));
+        assert_eq!(rows[3], Finding::ready("virtual", "lo veth1"));
+        assert_eq!(ib[0], Finding::ready("mlx5_0:1", "100 Gb/sec (4X EDR), InfiniBand"));
+        assert_eq!(ib[1].state, State::Missing);
+        assert_eq!(none[0].state, State::Missing);
+        assert_eq!((gigabits(100), gigabits(2500)), ("100 Mbit/s".into(), "2.5 Gbit/s".into()));
+    }
+}
