@@ -32,7 +32,7 @@ usage: cargo xtask COMMAND
         --full        also the heavy tests and the loom models (same as RANKMARK_TEST_FULL=1)
         --no-install  never installs the small optional parts that tests use
         --package     only this crate (clippy, docs, tests); may be repeated
-  tidy  crate edges, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
+  tidy  crate edges, circles of modules, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
   coverage [--runs N] [--from N] [--records DIR]
         equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md);
         --from leaves out earlier ones

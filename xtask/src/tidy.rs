@@ -1,10 +1,12 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler checks. One module and one line a check.
 
+mod circles;
 mod confined;
 mod edges;
 mod links;
 mod mask;
 mod modules;
+mod paths;
 mod text;
 mod tree;
 
@@ -46,6 +48,7 @@ type Check = fn(&Tree) -> Vec<Finding>;
 /// Every check, in the order in which findings are shown.
 static CHECKS: &[(&str, Check)] = &[
     ("crates depend downwards only", edges::check),
+    ("few files of a crate use each other in circles", circles::check),
     ("modules say what belongs in them", modules::documented),
     ("files are small", modules::small),
     ("names say what a module is", modules::named),
