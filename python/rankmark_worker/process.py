@@ -1,4 +1,4 @@
-"""What the system knows of this process: mirrors `suite::training::process`."""
+"""What the system knows of this process: mirrors `benchmarks::training::process`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rank's side of a case: obeys the coordinator's commands. Mirrors `suite::rank` and `measure::timing`.
+"""The rank's side of a case: obeys the coordinator's commands. Mirrors `benchmarks::rank` and `measure::timing`.
 
 The coordinator decides how much is sampled; between the two clock readings of a sample there is nothing but calls.
 """
@@ -64,7 +64,7 @@ class WrongReport:
 
 @dataclass
 class Midway:
-    """Which batches in the middle of a case are compared: mirrors `suite::midway`."""
+    """Which batches in the middle of a case are compared: mirrors `benchmarks::midway`."""
 
     calls: int = 0
     next: int = 0

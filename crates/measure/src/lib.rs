@@ -2,7 +2,7 @@
 //!
 //! `world` is the contract between the coordinator and its ranks, `timing` the rank's timed loops, `case` a case over its
 //! trials, `visit` one of them, `result` what the coordinator makes of them; `canary` and `straggler` doubt them; `clock` compares the
-//! clocks of hosts. Never starts a process (`launch`), never knows what an operation is (`suite`).
+//! clocks of hosts. Never starts a process (`launch`), never knows what an operation is (`benchmarks`).
 
 mod barrier;
 mod canary;

@@ -1,6 +1,6 @@
 //! Where samples come from.
 
-/// Gives the samples of a step. Implementations: synthetic data, files (in `suite`).
+/// Gives the samples of a step. Implementations: synthetic data, files (in `benchmarks`).
 pub trait Source: Send {
     /// Writes tokens and targets of sample `index` (counted over the whole run: step x global batch + place in the global
     /// batch), for models of tokens.

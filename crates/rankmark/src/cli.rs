@@ -51,7 +51,7 @@ fn run() -> Command {
                 .conflicts_with("plan")
                 .help("the same, as an option"),
         );
-    let command = with_fields(command, &suite::abouts(), "Over any plan (as --set FIELD=VALUE)");
+    let command = with_fields(command, &benchmarks::abouts(), "Over any plan (as --set FIELD=VALUE)");
     with_common(command)
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn collective() -> Vec<&'static About> {
 
 /// The benchmark of a command.
 pub(crate) fn benchmark(name: &str) -> Vec<&'static About> {
-    suite::abouts().into_iter().filter(|about| about.name == name).collect()
+    benchmarks::abouts().into_iter().filter(|about| about.name == name).collect()
 }
 
 fn report() -> Command {

@@ -10,7 +10,7 @@ pub(crate) fn of(plan: &Plan, machine: &Machine, lobby: Option<&Lobby>) -> Vec<P
     let own = machine::processors(&machine.allowed_cpus);
     let place = |rank: u32| place(rank, &machine.host, &own, lobby);
     let mut placements: Vec<Placement> = Vec::new();
-    for case in plan.cases.iter().filter(|case| !suite::is_in_process(case)) {
+    for case in plan.cases.iter().filter(|case| !benchmarks::is_in_process(case)) {
         let bind = case.text("bind").unwrap_or("core").to_owned();
         let (ranks, device) = (case.ranks(), case.text("device").unwrap_or("cpu").to_owned());
         if lobby.is_some_and(|lobby| lobby.size() != ranks)

@@ -64,7 +64,7 @@ mod tests {
     fn every_preset_is_a_plan() {
         for preset in PRESETS {
             for cores in [1, 2, 3, 8, 64] {
-                let plan = record::plan::read(&(preset.text)(cores), preset.name, &suite::abouts(), &[]);
+                let plan = record::plan::read(&(preset.text)(cores), preset.name, &benchmarks::abouts(), &[]);
                 let plan = plan.unwrap_or_else(|errors| panic!("{} for {cores} cores: {errors}", preset.name));
                 assert!(!plan.cases.is_empty(), "{}", preset.name);
             }
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn the_quick_plan_samples_for_less_than_two_minutes() {
-        let plan = record::plan::read(&quick(2), "quick", &suite::abouts(), &[]).unwrap();
+        let plan = record::plan::read(&quick(2), "quick", &benchmarks::abouts(), &[]).unwrap();
         let seconds: f64 = plan.cases.iter().filter_map(|case| case.number("max_seconds")).sum();
         assert!(seconds < 120.0, "{seconds} s");
     }

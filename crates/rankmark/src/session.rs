@@ -7,12 +7,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use benchmarks::{Host, Spread};
 use clap::ArgMatches;
 use comm::Readiness;
 use launch::adopted::Lobby;
 use measure::{Starter, machine};
 use record::{BackendState, CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool};
-use suite::{Host, Setup, Spread};
+use runner::Setup;
 use survey::Torch;
 use terms::Status;
 
@@ -26,9 +27,9 @@ const RESULTS: &str = "results";
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
     let left = launch::rank_main(arguments, &|name| std::env::var_os(name), &mut |context: launch::RankContext| {
         let launch::RankContext { spec, mut bootstrap, slot, here, cores, guardian, .. } = context;
-        let oversubscribed = suite::cores_wanted(here, &spec.fields) > cores.len();
+        let oversubscribed = benchmarks::cores_wanted(here, &spec.fields) > cores.len();
         let slot: Arc<_> = slot;
-        let (work, abort) = suite::open_rank(&spec, &mut *bootstrap, slot, oversubscribed, cores)?;
+        let (work, abort) = benchmarks::open_rank(&spec, &mut *bootstrap, slot, oversubscribed, cores)?;
         guardian.raise_on_loss(abort);
         Ok(Box::new(work))
     });
@@ -96,7 +97,7 @@ struct Record {
 /// Runs a plan, or goes on with a record (then `plan` is None, or must be the record's own).
 pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u8, Failure> {
     if let Some(plan) = &mut plan {
-        suite::complete(plan);
+        benchmarks::complete(plan);
     }
     process::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
@@ -120,7 +121,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         available_memory: machine::available_memory,
         virtualised: machine::limits_are_virtual(&record.file.machine),
     };
-    suite::run(Setup {
+    runner::run(Setup {
         plan: &plan,
         done: &record.done,
         before: &record.before,
@@ -220,7 +221,7 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
         None => record::fresh_directory(Path::new(RESULTS), started, &plan.experiment)?,
     };
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &suite::abouts());
+    let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some(lobby) = request.entry.lobby {
         arguments = launch::adopted::coordinator_arguments(&arguments);
@@ -238,7 +239,7 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
         file.hosts = std::iter::once(&file.machine).chain(others.iter().map(|host| &host.machine)).cloned().collect();
         file.hosts[0].allowed_cpus = own.numbers();
     }
-    file.simulated = file.plan.cases.iter().any(suite::is_simulated);
+    file.simulated = file.plan.cases.iter().any(benchmarks::is_simulated);
     let store = Store::create(&directory, &file)?;
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new() })
 }
@@ -285,7 +286,7 @@ fn backends(plan: &Plan, lobby: Option<&Lobby>) -> Vec<BackendState> {
     let mut states: Vec<BackendState> = Vec::new();
     for backend in comm::BACKENDS {
         let named = |case: &record::Case| case.text("backend") == Some(backend.about().name);
-        let of_backend = |case: &&record::Case| named(case) && !suite::is_pytorch(case);
+        let of_backend = |case: &&record::Case| named(case) && !benchmarks::is_pytorch(case);
         let mut libraries: Vec<Option<&str>> =
             plan.cases.iter().filter(of_backend).map(|case| case.text("mpi_library")).collect();
         // Looking for a launcher starts processes: only where one is needed.
@@ -306,7 +307,7 @@ pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
     let mut torches: HashMap<Option<&str>, Result<Torch, String>> = HashMap::new();
     let mut seen = HashSet::new();
     let mut states = Vec::new();
-    for case in plan.cases.iter().filter(|case| suite::is_pytorch(case)) {
+    for case in plan.cases.iter().filter(|case| benchmarks::is_pytorch(case)) {
         let (python, backend) = (case.text("python"), case.text("backend").unwrap_or_default());
         if seen.insert((python, backend)) {
             let torch = torches.entry(python).or_insert_with(|| survey::torch(python, &search_path()));

@@ -13,7 +13,6 @@ const MOST: usize = 3;
 
 /// Crates with larger circles, each with the reason. One that has none needs no line here.
 static EXCEPTIONS: &[(&str, &str)] = &[
-    ("comm", "the contract names choices of `mpi`; `shm` chooses among the ways that its group is passed to"),
     ("model", "the table of models and its entries, each of the table's type"),
     ("report", "the table of formats and its entries, each of the table's type; `study` and what is drawn from it"),
 ];

@@ -68,7 +68,7 @@ static RULES: &[Rule] = &[
             ("engine", "vector instructions; views of one memory that overlap by plan"),
             ("parallel", "loads and reads what a trainer's program works on, between steps"),
             ("process", "handles signals, binds, polls, runs steps between fork and exec"),
-            ("suite", "fills, checks and streams over buffers that ranks share; maps data, bounds its own memory"),
+            ("benchmarks", "fills, checks and streams over buffers that ranks share; maps data, bounds its own memory"),
             ("survey", "calls functions of libraries that it opens, in a child"),
             ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal"),
         ],
@@ -101,7 +101,7 @@ static RULES: &[Rule] = &[
         ],
         crates: &[("record", "the record is the only way from a run to anything else; reports go through its `file`")],
         files: &[
-            ("crates/suite/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
+            ("crates/benchmarks/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
             ("crates/process/src/descriptor.rs", "opens another process's nameless memory: /proc only"),
             ("crates/rankmark/src/commands/gen_job/place.rs", "the job's file, which the user asks for and names"),
             (

@@ -23,7 +23,8 @@ static BELOW: &[(&str, &[&str])] = &[
     ("control", &["process", "measure"]),
     ("survey", &["process", "measure", "comm"]),
     // work
-    ("suite", &["parallel", "measure"]),
+    ("benchmarks", &["parallel", "measure"]),
+    ("runner", &["benchmarks"]),
     ("launch", &["control", "survey"]),
     // meaning
     ("diagnose", &["stats", "record"]),
@@ -32,7 +33,7 @@ static BELOW: &[(&str, &[&str])] = &[
     ("report-pdf", &["report"]),
     ("predict", &["model", "stats", "record"]),
     // face
-    ("rankmark", &["suite", "launch", "diagnose", "import", "report", "report-pdf"]),
+    ("rankmark", &["runner", "launch", "diagnose", "import", "report", "report-pdf"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.
     ("xtask", &["stats"]),
 ];
@@ -105,8 +106,14 @@ mod tests {
     #[test]
     fn downward_edges_are_allowed_also_across_levels() {
         assert_eq!(complaints(&package("comm", &["terms", "device", "trace", "libc"])), Vec::<String>::new());
-        assert_eq!(complaints(&package("suite", &["comm", "device", "record", "stats", "trace", "terms"])).len(), 0);
-        assert_eq!(complaints(&package("rankmark", &["terms", "comm", "report", "launch", "suite"])).len(), 0);
+        assert_eq!(
+            complaints(&package("benchmarks", &["comm", "device", "record", "stats", "trace", "terms"])).len(),
+            0
+        );
+        assert_eq!(
+            complaints(&package("rankmark", &["terms", "comm", "report", "launch", "benchmarks", "runner"])).len(),
+            0
+        );
     }
 
     #[test]
@@ -117,11 +124,12 @@ mod tests {
             ("report", "launch"),
             ("terms", "stats"),
             ("measure", "comm"),
-            ("launch", "suite"),
+            ("launch", "benchmarks"),
             ("control", "comm"),
             ("survey", "launch"),
             ("process", "terms"),
-            ("report", "suite"),
+            ("report", "runner"),
+            ("benchmarks", "runner"),
             ("record", "trace"),
             ("xtask", "record"),
         ] {

@@ -71,7 +71,8 @@ fn options(matches: &ArgMatches, target: &Target) -> Result<Vec<(&'static str, S
 
 /// As many as were asked for, which some case must have, or 1; else the most that a case has.
 fn ranks(matches: &ArgMatches, plan: &Plan) -> Result<u32, Failure> {
-    let mut numbers: Vec<u32> = plan.cases.iter().filter(|case| !suite::is_in_process(case)).map(Case::ranks).collect();
+    let mut numbers: Vec<u32> =
+        plan.cases.iter().filter(|case| !benchmarks::is_in_process(case)).map(Case::ranks).collect();
     numbers.sort_unstable();
     numbers.dedup();
     let Some(asked) = matches.get_one::<u32>("ranks").copied() else {
@@ -126,7 +127,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, (ranks, hosts): (u32, u32), target:
     let launcher = target.launcher;
     let mut reason = |case: &Case| {
         // One process is nobody's rank; threads of one process need no launcher.
-        if case.skip.is_some() || ranks == 1 || suite::is_in_process(case) {
+        if case.skip.is_some() || ranks == 1 || benchmarks::is_in_process(case) {
             return case.skip.clone();
         }
         let own = case.ranks();
@@ -159,8 +160,8 @@ fn is_launched(case: &Case) -> bool {
 
 /// Cores that each process keeps busy: a rank, or all ranks of a case.
 fn cores(running: &[&Case], ranks: u32) -> usize {
-    let processes = running.iter().filter(|case| !suite::is_in_process(case));
-    let wanted = processes.map(|case| suite::cores_wanted(case.ranks(), &case.world));
+    let processes = running.iter().filter(|case| !benchmarks::is_in_process(case));
+    let wanted = processes.map(|case| benchmarks::cores_wanted(case.ranks(), &case.world));
     (wanted.max().unwrap_or(1) / ranks as usize).max(1)
 }
 

@@ -11,7 +11,7 @@ use crate::{Failure, plans, terminal};
 type Section = (&'static str, Vec<(String, String)>);
 
 fn sections() -> Vec<Section> {
-    let abouts = suite::abouts();
+    let abouts = benchmarks::abouts();
     let own = |name: &str, doc: &str| (name.to_owned(), doc.to_owned());
     let fields = abouts.iter().flat_map(|about| about.all_fields()).map(|field| {
         let words =
@@ -21,7 +21,7 @@ fn sections() -> Vec<Section> {
     });
     vec![
         ("benchmarks", abouts.iter().map(|about| own(about.name, about.doc)).collect()),
-        ("models", suite::models().iter().map(|model| own(model.name, &taken(model))).collect()),
+        ("models", benchmarks::models().iter().map(|model| own(model.name, &taken(model))).collect()),
         ("operations", Collective::ALL.iter().map(|op| own(op.name(), bandwidth(*op))).collect()),
         ("backends", comm::BACKENDS.iter().map(|backend| own(backend.about().name, backend.about().doc)).collect()),
         ("formats", report::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
@@ -33,7 +33,7 @@ fn sections() -> Vec<Section> {
 }
 
 /// What a model takes: `124M parameters, 0.855 TFLOP a sample of 1024 tokens, 2.1 GiB for one sample: GPT-2, ...`.
-fn taken(model: &suite::ModelLine) -> String {
+fn taken(model: &benchmarks::ModelLine) -> String {
     let tokens = if model.tokens > 0 { format!(" of {} tokens", model.tokens) } else { String::new() };
     let memory = model.bytes.map_or(String::new(), |bytes| format!(", {} to train it", Bytes(bytes).about()));
     let parameters = count(model.parameters as f64);

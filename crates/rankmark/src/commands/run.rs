@@ -9,7 +9,7 @@ use crate::{Failure, cli, plans};
 
 pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     let machine = machine::detect();
-    let abouts = suite::abouts();
+    let abouts = benchmarks::abouts();
     let mut overrides = cli::given(matches, &abouts);
     overrides.extend(cli::overrides(matches)?);
     let file = matches.get_one::<String>("plan").or_else(|| matches.get_one::<String>("config"));

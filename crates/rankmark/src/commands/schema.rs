@@ -5,7 +5,7 @@ use clap::ArgMatches;
 use crate::{Failure, terminal};
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let abouts = suite::abouts();
+    let abouts = benchmarks::abouts();
     let schema = match matches.get_one::<String>("of").map(String::as_str) {
         Some("record") => record::schema::record(&abouts),
         _ => record::schema::plan(&abouts),

@@ -11,7 +11,7 @@ const USUAL_PYTHON: &str = "python3";
 /// Why the case is not looked at; None where it names nothing that must not be. `known` holds of an MPI library that the
 /// survey of this machine found by itself.
 pub(crate) fn refusal(case: &Case, python: Option<&Path>, known: impl Fn(&str) -> bool) -> Option<String> {
-    if suite::is_pytorch(case) {
+    if benchmarks::is_pytorch(case) {
         let named = case.text("python")?;
         let own = named == USUAL_PYTHON || python == Some(Path::new(named));
         return (!own).then(|| format!("the plan names the Python `{named}`, {HINT} runs it"));
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn every_field_that_names_code_or_files_is_in_the_page_about_security() {
         let page = include_str!("../../../../docs/security.md");
-        let abouts = suite::abouts();
+        let abouts = benchmarks::abouts();
         let texts = abouts.iter().flat_map(|about| about.all_fields());
         let texts: Vec<&str> = texts
             .filter(|field| matches!(field.kind, Kind::Text | Kind::Texts) && !HARMLESS.contains(&field.name))

@@ -6,10 +6,10 @@ pub(crate) mod plan;
 
 use std::path::PathBuf;
 
+use benchmarks::Host;
 use clap::ArgMatches;
 use measure::machine;
 use serde_json::{Value, json};
-use suite::Host;
 use survey::{Finding, Request, State, survey};
 
 use crate::Failure;
@@ -61,7 +61,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         }),
         rows,
         left_out,
-        benchmarks: suite::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
+        benchmarks: benchmarks::abouts().iter().filter(|_| usable).map(|about| about.name).collect(),
     };
     let code = u8::from(!findings.is_fine());
     if matches.get_flag("json") {

@@ -277,7 +277,7 @@ fn claim(run: &report::Run) -> Option<String> {
     ))
 }
 
-impl suite::Observer for Screen {
+impl runner::Observer for Screen {
     fn begins(&mut self, case: &Case, number: usize, total: usize, round: u32) {
         let size = case.whole("bytes").map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
         let op = case.text("op").or_else(|| case.text("model")).unwrap_or(&case.benchmark);

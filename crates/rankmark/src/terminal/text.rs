@@ -101,6 +101,9 @@ mod tests {
     fn text_is_wrapped_at_spaces() {
         assert_eq!(wrap("one two three", 7), "one two\nthree");
         assert_eq!(wrap("unbreakable", 3), "unbreakable");
-        assert_eq!(hanging("label ", "many words that are to be broken", 26), "label many words that are\n      to be broken");
+        assert_eq!(
+            hanging("label ", "many words that are to be broken", 26),
+            "label many words that are\n      to be broken"
+        );
     }
 }

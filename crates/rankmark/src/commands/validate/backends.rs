@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use benchmarks::Host;
 use comm::{Backend, Readiness};
 use launch::HostStarter;
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use record::Case;
-use suite::Host;
 use survey::{Finding, State};
 use terms::{Seconds, Status};
 
@@ -84,7 +84,7 @@ fn answered(row: Finding, fields: &Fields, host: &Host, quick: bool) -> Result<F
     } else {
         match known_answer(&case, host) {
             Answer::Right(time) => {
-                let time = said(time, suite::is_simulated(&case));
+                let time = said(time, benchmarks::is_simulated(&case));
                 Finding::ready(name, format!("{found}; {ASKED} right{time}"))
             }
             Answer::Lacking(why) => Finding::missing(name, format!("{found}; {ASKED}: {why}")),
@@ -141,7 +141,7 @@ enum Answer {
 /// All ranks' sums, every element of them, by the path that every measurement takes.
 fn known_answer(case: &Case, host: &Host) -> Answer {
     let mut starter = Noting { starter: crate::session::starter().limit(LIMIT), lacking: false };
-    let line = suite::trial(case, host, &mut starter, LIMIT, interrupted);
+    let line = runner::trial(case, host, &mut starter, LIMIT, interrupted);
     match (line.status, line.wrong) {
         (Status::Ok, Some(0)) => Answer::Right(line.time_s.map(|times| times.median)),
         (Status::Ok, wrong) => Answer::Wrong(format!("not checked ({wrong:?})")),

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
+use benchmarks::Host;
 use record::{BackendState, Case, Plan};
 use serde_json::{Value, json};
-use suite::Host;
 use survey::{Finding, State};
 use terms::Bytes;
 
@@ -39,8 +39,8 @@ pub(crate) struct Skipped {
 
 /// Reads a plan, as `run` does.
 pub(crate) fn load(file: &Path) -> Result<(String, Plan), Failure> {
-    let mut plan = record::plan::load(file, &suite::abouts(), &[])?;
-    suite::complete(&mut plan);
+    let mut plan = record::plan::load(file, &benchmarks::abouts(), &[])?;
+    benchmarks::complete(&mut plan);
     Ok((file.display().to_string(), plan))
 }
 
@@ -56,10 +56,10 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, rows: &[Finding], 
     looked_at.cases.retain(|case| refusal(case).is_none());
     let torches = crate::session::torch_states(&looked_at);
     let reason = |case: &Case| {
-        if let Err(reason) = suite::admit(case, host) {
+        if let Err(reason) = runner::admit(case, host) {
             return Some(reason);
         }
-        if suite::is_pytorch(case) {
+        if benchmarks::is_pytorch(case) {
             return lacks(case, &torches);
         }
         let row = row_of(case, rows)?;

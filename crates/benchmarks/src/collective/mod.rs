@@ -1,0 +1,188 @@
+//! The benchmark `collective`: one operation of a communicator, on checked data.
+
+mod about;
+mod bare;
+mod copies;
+mod loops;
+mod number;
+mod pattern;
+mod prepared;
+mod segments;
+mod share;
+mod streams;
+mod torch;
+mod traffic;
+mod uneven;
+
+use comm::{Counts, extents};
+use measure::Failure;
+use record::{About, Case};
+use serde_json::{Map, Value};
+use terms::{BufferKind, Bytes, Collective, Direction, Dtype, Reduce, Seconds};
+
+use crate::{Benchmark, Host, Measured, Prepared, RankContext};
+use streams::{Place, Side};
+
+/// See the module's documentation.
+pub(crate) struct CollectiveBenchmark;
+
+/// A case's parameters, read once.
+#[derive(Clone, Debug)]
+pub(crate) struct Parameters {
+    op: Collective,
+    dtype: Dtype,
+    reduce: Reduce,
+    bytes: u64,
+    in_place: bool,
+    buffers: BufferKind,
+    touch: bool,
+    peer: u32,
+    direction: Direction,
+    ranks: u32,
+    seed: u64,
+    /// Operations of a call, each on buffers of its own.
+    in_flight: u64,
+    counts: Option<Counts>,
+    /// Bytes that all copies of all ranks' buffers exceed; None: there is one copy.
+    cold_bytes: Option<u64>,
+}
+
+/// Where a byte of a buffer lies among all ranks' regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spot {
+    rank: u32,
+    region: Side,
+    offset: usize,
+}
+
+impl Parameters {
+    fn of(case: &Case) -> Result<Self, Failure> {
+        let op: Collective = case.word("op").ok_or_else(|| Failure::new("the case has no operation"))?;
+        let peer = if op == Collective::PingPong { case.whole("peer").unwrap_or(1) } else { 0 };
+        Ok(Self {
+            op,
+            dtype: case.word("dtype").unwrap_or(Dtype::U8),
+            reduce: case.word("reduce").unwrap_or(Reduce::Sum),
+            bytes: case.whole("bytes").unwrap_or(0),
+            in_place: case.flag("in_place"),
+            buffers: case.word("buffers").unwrap_or(BufferKind::Registered),
+            touch: case.flag("touch"),
+            peer: case.whole("root").unwrap_or(peer) as u32,
+            direction: case.word("direction").unwrap_or(Direction::OneWay),
+            ranks: case.ranks(),
+            seed: case.whole("seed").unwrap_or(1),
+            in_flight: case.whole("in_flight").unwrap_or(1),
+            counts: uneven::of_case(case).map_err(Failure::new)?,
+            cold_bytes: case.whole(copies::COLD_BYTES),
+        })
+    }
+
+    /// S in elements.
+    fn count(&self) -> u64 {
+        self.bytes / self.dtype.bytes()
+    }
+
+    /// Bytes of a rank's input and output; in place they are parts of one buffer of the larger size.
+    fn lengths(&self, rank: u32) -> (usize, usize) {
+        let extent = extents(self.op, self.count(), rank, self.ranks, self.peer, self.counts.as_ref());
+        ((extent.input * self.dtype.bytes()) as usize, (extent.output * self.dtype.bytes()) as usize)
+    }
+
+    /// Bytes of the buffers that every rank allocates when they are registered: registered memory is allocated
+    /// collectively, the same on every rank.
+    fn registered_lengths(&self) -> (usize, usize) {
+        let lengths = (0..self.ranks).map(|rank| self.lengths(rank));
+        lengths.fold((0, 0), |most, each| (most.0.max(each.0), most.1.max(each.1)))
+    }
+
+    /// Bytes of the input's and the output's region of a rank; in place both are the first one, and the second is empty.
+    fn region_lengths(&self, rank: u32) -> (usize, usize) {
+        let (input, output) = match self.buffers {
+            BufferKind::Private => self.lengths(rank),
+            BufferKind::Registered => self.registered_lengths(),
+        };
+        if self.in_place { (input.max(output), 0) } else { (input, output) }
+    }
+
+    /// Where a rank's input and output begin in their regions.
+    fn begins(&self, rank: u32) -> (usize, usize) {
+        let (input, output) = self.lengths(rank);
+        let own_block = (self.bytes / u64::from(self.ranks)) as usize * rank as usize;
+        // Rooted: only the root has both ends, and only there is one inside the other.
+        if !self.in_place || input == 0 || output == 0 {
+            return (0, 0);
+        }
+        match self.op {
+            Collective::AllGather | Collective::Gather => (own_block, 0),
+            Collective::ReduceScatter | Collective::Scatter => (0, own_block),
+            _ => (0, 0),
+        }
+    }
+
+    fn place(&self, place: Place) -> Spot {
+        let (input, output) = self.begins(place.rank);
+        let (region, begin) = match place.side {
+            Side::Input => (Side::Input, input),
+            Side::Output if self.in_place => (Side::Input, output),
+            Side::Output => (Side::Output, output),
+        };
+        Spot { rank: place.rank, region, offset: begin + place.offset }
+    }
+}
+
+impl Benchmark for CollectiveBenchmark {
+    fn about(&self) -> &'static About {
+        &about::ABOUT
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        let Ok(parameters) = Parameters::of(case) else { return 0 };
+        let held = |rank: u32| {
+            let (input, output) = parameters.region_lengths(rank);
+            let bytes = |len: usize| parameters.region(len).map_or(u64::MAX, |bytes| bytes as u64);
+            bytes(input).saturating_add(bytes(output))
+        };
+        let of_one = match parameters.buffers {
+            BufferKind::Private => (0..parameters.ranks).map(held).fold(0, u64::saturating_add),
+            BufferKind::Registered => held(0).saturating_mul(u64::from(parameters.ranks)),
+        };
+        of_one.saturating_mul(parameters.in_flight)
+    }
+
+    fn admit(&self, case: &Case, host: &Host) -> Result<(), String> {
+        copies::admit(case, host)
+    }
+
+    fn peer(&self, case: &Case) -> Option<u32> {
+        Parameters::of(case)
+            .ok()
+            .filter(|parameters| parameters.op == Collective::PingPong)
+            .map(|parameters| parameters.peer)
+    }
+
+    fn operation(&self, case: &Case) -> (Collective, u64) {
+        Parameters::of(case).map_or((Collective::Barrier, 0), |parameters| (parameters.op, parameters.bytes))
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        prepared::prepare(Parameters::of(case)?, rank)
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let median_s = measured.times.median;
+        let mut metrics = Map::new();
+        let Ok(parameters) = Parameters::of(case) else { return metrics };
+        let (bytes, time) = (Bytes(parameters.bytes), Seconds(median_s));
+        let mut put = |name: &str, value: Option<f64>| {
+            if let Some(value) = value.and_then(serde_json::Number::from_f64) {
+                metrics.insert(name.to_owned(), Value::Number(value));
+            }
+        };
+        put("algbw_gbs", parameters.op.algbw_gbs(bytes, time));
+        put("busbw_gbs", parameters.op.busbw_gbs(bytes, parameters.ranks, time));
+        if let Some(share) = measure::limit_share(measured.limit) {
+            metrics.insert("limit_share".to_owned(), share);
+        }
+        metrics
+    }
+}

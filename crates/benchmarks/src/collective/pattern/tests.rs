@@ -1,0 +1,206 @@
+//! Patterns are exact for as long as they say, and every rank and every element shows.
+
+use super::*;
+use half::{bf16, f16};
+use terms::Named;
+
+/// An element's exact value: its decimal text would be the shortest that reads back in its own type.
+fn decode(dtype: Dtype, bytes: &[u8]) -> f64 {
+    match dtype {
+        Dtype::F32 => f64::from(f32::from_ne_bytes(bytes[..4].try_into().unwrap())),
+        Dtype::F64 => f64::from_ne_bytes(bytes[..8].try_into().unwrap()),
+        Dtype::F16 => f16::from_ne_bytes(bytes[..2].try_into().unwrap()).to_f64(),
+        Dtype::Bf16 => bf16::from_ne_bytes(bytes[..2].try_into().unwrap()).to_f64(),
+        _ => unreachable!("floats only"),
+    }
+}
+
+/// Repeats the operation on real elements of the type, rounding after every addition, and compares with the table.
+fn repeat_in_place(pattern: &Pattern, calls: u64) -> bool {
+    let tables: Vec<Table> = (0..pattern.ranks).map(|rank| pattern.inputs(rank)).collect();
+    let element = tables[0].element;
+    let expected = pattern.reduced(calls, 0);
+    (0..64).all(|i| {
+        let read = |table: &Table| decode(pattern.dtype, &table.bytes[i * element..]);
+        let mut values: Vec<f64> = tables.iter().map(read).collect();
+        for _ in 0..calls {
+            let mut sum = 0.0;
+            for value in &values {
+                let mut bytes = Vec::new();
+                Number::Float(sum + value).encode(pattern.dtype, &mut bytes);
+                sum = decode(pattern.dtype, &bytes);
+            }
+            values.fill(sum);
+        }
+        values[0] == read(&expected)
+    })
+}
+
+#[test]
+fn in_place_sums_are_exact_for_as_long_as_they_say() {
+    for dtype in [Dtype::F32, Dtype::F64, Dtype::F16, Dtype::Bf16] {
+        for ranks in 2..=12 {
+            let pattern = Pattern::new(Collective::AllReduce, dtype, Reduce::Sum, ranks, true, 1).unwrap();
+            let calls = pattern.max_calls();
+            assert!((1..2000).contains(&calls), "{dtype} {ranks}: {calls}");
+            assert!(repeat_in_place(&pattern, calls), "{dtype} {ranks}: not exact after {calls} calls");
+        }
+    }
+    let two = Pattern::new(Collective::AllReduce, Dtype::F32, Reduce::Sum, 2, true, 1).unwrap();
+    assert!(two.max_calls() > 200, "{}", two.max_calls());
+}
+
+#[test]
+fn averages_in_place_stay_what_they_are() {
+    for dtype in [Dtype::F32, Dtype::F64, Dtype::F16, Dtype::Bf16] {
+        for ranks in (1..=64).chain([100, 255, 256, 257, 1000, 1024]) {
+            let Some(pattern) = Pattern::new(Collective::AllReduce, dtype, Reduce::Avg, ranks, true, 1) else {
+                assert!(ranks > 256 && dtype == Dtype::Bf16, "{dtype} {ranks}");
+                continue;
+            };
+            let expected = pattern.reduced(1, 0);
+            let read = |i: usize| decode(dtype, &expected.bytes[i * expected.element..]);
+            let rounded = |value: f64| {
+                let mut bytes = Vec::new();
+                Number::Float(value).encode(dtype, &mut bytes);
+                decode(dtype, &bytes)
+            };
+            let most = pattern.max_calls();
+            assert!(most == 1 || most == u64::MAX);
+            for i in (0..64).filter(|_| most > 1) {
+                let sum = (0..ranks).fold(0.0, |sum, _| rounded(sum + read(i)));
+                assert_eq!(sum / f64::from(ranks), read(i), "{dtype} {ranks}");
+            }
+            for i in 0..64 {
+                let held = |rank| match pattern.input(rank, i) {
+                    Number::Float(value) => rounded(value),
+                    Number::Whole(_) => unreachable!("floats only"),
+                };
+                let sum = (0..ranks).fold(0.0, |sum, rank| rounded(sum + held(rank)));
+                assert_eq!(sum / f64::from(ranks), read(i as usize), "{dtype} {ranks}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_pattern_differs_by_rank_and_element() {
+    for op in Collective::ALL.iter().filter(|op| **op != Collective::Barrier) {
+        for dtype in Dtype::ALL {
+            for reduce in Reduce::ALL {
+                for ranks in [2, 3, 6, 16] {
+                    let Some(pattern) = Pattern::new(*op, *dtype, *reduce, ranks, false, 1) else { continue };
+                    let (first, second) = (pattern.inputs(0).bytes, pattern.inputs(1).bytes);
+                    assert_ne!(first, second, "{op} {dtype} {reduce} {ranks}");
+                    let element = dtype.bytes() as usize;
+                    let kinds: std::collections::HashSet<_> = first.chunks(element).collect();
+                    assert!(kinds.len() >= 2, "{op} {dtype} {reduce} {ranks}");
+                }
+            }
+        }
+    }
+}
+
+/// At how many of the first `elements` a rank shows when it is left out, and when it counts twice: the fewest of any
+/// rank. Twice shows in no minimum or maximum, which it does not change.
+fn shown(pattern: &Pattern, elements: u64) -> [usize; 2] {
+    let (dtype, n) = (pattern.dtype, pattern.ranks);
+    let encoded = |number: Number| {
+        let mut bytes = Vec::new();
+        number.encode(dtype, &mut bytes);
+        bytes
+    };
+    let held: Vec<Vec<Number>> = (0..elements).map(|i| (0..n).map(|rank| pattern.input(rank, i)).collect()).collect();
+    let right: Vec<Vec<u8>> = held.iter().map(|all| encoded(pattern.fold(all.iter().copied()))).collect();
+    let of = |weight: usize| {
+        let differs = |rank: u32| {
+            let weight = |other: u32| if other == rank { weight } else { 1 };
+            let wrong = |all: &Vec<Number>| {
+                let counted = (0..n).flat_map(|other| std::iter::repeat_n(all[other as usize], weight(other)));
+                encoded(pattern.fold(counted))
+            };
+            held.iter().zip(&right).filter(|(all, right)| wrong(all) != **right).count()
+        };
+        (0..n).map(differs).min().unwrap_or(0)
+    };
+    [of(0), of(2)]
+}
+
+#[test]
+fn every_rank_shows_when_it_is_left_out_or_counts_twice() {
+    let mut looked_at = 0;
+    for op in [Collective::AllReduce, Collective::ReduceScatter, Collective::Reduce] {
+        for (dtype, reduce) in Dtype::ALL.iter().flat_map(|d| Reduce::ALL.iter().map(move |r| (*d, *r))) {
+            for ranks in (2..=9).chain([16, 17, 33, 64]) {
+                // Small counts in both forms; large ones where sums grow, which is where room is scarce.
+                for in_place in [false, true] {
+                    if ranks > 9 && (op != Collective::AllReduce || !in_place) {
+                        continue;
+                    }
+                    let Some(pattern) = Pattern::new(op, dtype, reduce, ranks, in_place, 1) else { continue };
+                    let elements = u64::from(ranks).max(12);
+                    let [without, twice] = shown(&pattern, elements);
+                    let what = format!("{op} {dtype} {reduce}, {ranks} ranks, in place {in_place}");
+                    assert!(without > 0, "{what}: a rank may be left out unseen");
+                    let idempotent = matches!(reduce, Reduce::Min | Reduce::Max);
+                    assert!(twice > 0 || idempotent, "{what}: a rank may count twice unseen");
+                    // Sums of up to 64 ranks have room for all of them at once.
+                    let all = reduce == Reduce::Sum && dtype != Dtype::U8;
+                    assert!(!all || without as u64 == elements, "{what}: {without} of {elements}");
+                    looked_at += 1;
+                }
+            }
+        }
+    }
+    assert!(looked_at > 1200, "{looked_at}");
+}
+
+#[test]
+fn many_ranks_show_in_every_type() {
+    for (dtype, reduce) in Dtype::ALL.iter().flat_map(|d| Reduce::ALL.iter().map(move |r| (*d, *r))) {
+        for (ranks, in_place) in [(100, true), (255, false), (256, true), (257, false), (1024, true)] {
+            let Some(pattern) = Pattern::new(Collective::AllReduce, dtype, reduce, ranks, in_place, 1) else {
+                assert!(reduce == Reduce::Avg && ranks > 128, "{dtype} {reduce} {ranks}");
+                continue;
+            };
+            // Whether a rank is neutral at an element is all that matters; a few ranks stand for the others.
+            let rank_shows = |rank: u32| {
+                (0..PERIOD as u64).any(|i| match (reduce, pattern.input(rank, i)) {
+                    (Reduce::Sum | Reduce::Avg, value) => value != Number::of(dtype, 0),
+                    (Reduce::Prod, value) => value != Number::of(dtype, 1),
+                    (Reduce::Min | Reduce::Max, _) => (u64::from(rank) + i).is_multiple_of(u64::from(ranks)),
+                })
+            };
+            assert!([0, 1, ranks / 2, ranks - 1].into_iter().all(rank_shows), "{dtype} {reduce} {ranks}");
+        }
+    }
+}
+
+#[test]
+fn results_differ_by_element() {
+    for (dtype, reduce) in Dtype::ALL.iter().flat_map(|d| Reduce::ALL.iter().map(move |r| (*d, *r))) {
+        for ranks in [2, 3, 5, 16, 64, 255] {
+            for in_place in [false, true] {
+                let Some(pattern) = Pattern::new(Collective::AllReduce, dtype, reduce, ranks, in_place, 1) else {
+                    continue;
+                };
+                let table = pattern.reduced(1, 0);
+                let elements: Vec<&[u8]> = table.bytes.chunks(table.element).collect();
+                // What a displacement by a power of two leaves wrong.
+                for displaced in [1, 64, 1024] {
+                    let wrong = (0..PERIOD).filter(|i| elements[*i] != elements[(i + displaced) % PERIOD]).count();
+                    assert!(
+                        wrong > PERIOD / 8,
+                        "{dtype} {reduce}, {ranks} ranks, in place {in_place}: {wrong} of {PERIOD} differ by {displaced}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn averages_beyond_the_type_are_refused() {
+    assert!(Pattern::new(Collective::AllReduce, Dtype::U8, Reduce::Avg, 256, false, 1).is_none());
+    assert!(Pattern::new(Collective::AllReduce, Dtype::U8, Reduce::Avg, 200, false, 1).is_some());
+}

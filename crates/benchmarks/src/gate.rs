@@ -1,0 +1,84 @@
+//! Gates: `busbw_gbs>=12` on a case's metrics. A missed gate makes the run exit 1.
+
+use record::{About, CaseLine, Problem};
+
+/// Values beside the declared metrics that a gate may name.
+const TIMES: [&str; 5] = ["time_s", "p95_s", "p99_s", "min_s", "max_s"];
+
+/// One gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gate {
+    name: String,
+    relation: Relation,
+    bound: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Relation {
+    AtLeast,
+    AtMost,
+    Above,
+    Below,
+}
+
+impl Relation {
+    // The longer ones first: `>=` begins with `>`.
+    const ALL: [(Self, &'static str); 4] =
+        [(Self::AtLeast, ">="), (Self::AtMost, "<="), (Self::Above, ">"), (Self::Below, "<")];
+
+    fn holds(self, value: f64, bound: f64) -> bool {
+        match self {
+            Self::AtLeast => value >= bound,
+            Self::AtMost => value <= bound,
+            Self::Above => value > bound,
+            Self::Below => value < bound,
+        }
+    }
+}
+
+impl Gate {
+    /// Reads a gate; the name must be a metric of the benchmark or a time.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str, about: &About) -> Result<Self, Problem> {
+        let problem = |message: String, hint: String| Problem { field: "expect", message, hint: Some(hint) };
+        let known: Vec<&str> = about.metrics.iter().map(|metric| metric.name).chain(TIMES).collect();
+        let found = Relation::ALL.iter().find_map(|(relation, sign)| Some((*relation, text.split_once(sign)?)));
+        let Some((relation, (name, bound))) = found else {
+            return Err(problem(format!("`{text}` compares nothing"), "for example 'busbw_gbs>=12'".to_owned()));
+        };
+        let name = terms::normalize(name);
+        if !known.contains(&name.as_str()) {
+            let near = terms::nearest(&name, known.iter().copied());
+            let hint =
+                near.map_or_else(|| format!("known: {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
+            return Err(problem(format!("`{name}` is no metric of {}", about.name), hint));
+        }
+        match bound.trim().parse::<f64>() {
+            Ok(bound) if bound.is_finite() => Ok(Self { name, relation, bound }),
+            _ => Err(problem(format!("`{}` is no number", bound.trim()), "for example 'busbw_gbs>=12'".to_owned())),
+        }
+    }
+
+    /// Why the line misses the gate, with the value; a gate on a value that is absent is missed.
+    pub fn miss(&self, line: &CaseLine) -> Option<String> {
+        match self.value(line) {
+            Some(value) if self.relation.holds(value, self.bound) => None,
+            Some(value) => Some(format!("it is {value:.4}")),
+            None => Some("it was not measured".to_owned()),
+        }
+    }
+
+    fn value(&self, line: &CaseLine) -> Option<f64> {
+        let times = line.time_s.as_ref();
+        match self.name.as_str() {
+            "time_s" => times.map(|times| times.median),
+            "p95_s" => times.map(|times| times.p95),
+            "p99_s" => times.map(|times| times.p99),
+            "min_s" => times.map(|times| times.min),
+            "max_s" => times.map(|times| times.max),
+            name => line.metric(name),
+        }
+    }
+}

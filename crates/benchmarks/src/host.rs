@@ -1,0 +1,25 @@
+//! What the machine has that a case runs on, as whoever starts ranks knows it.
+
+/// What the machine has.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// How ranks are spread over hosts; None: all are on this one.
+    pub spread: Option<Spread>,
+    /// Cores that ranks may run on.
+    pub cores: usize,
+    /// Bytes that can be allocated now; None where the system does not tell.
+    pub available_memory: fn() -> Option<u64>,
+    /// Whether a container or a virtual machine changes a limit.
+    pub virtualised: bool,
+}
+
+/// Ranks on several hosts.
+#[derive(Clone, Debug)]
+pub struct Spread {
+    /// Hosts.
+    pub hosts: u32,
+    /// Ranks on the host that has most of them.
+    pub most: u32,
+    /// Which host each rank is on, by rank: equal numbers, one host.
+    pub of: Vec<u32>,
+}

@@ -1,0 +1,44 @@
+//! Benchmarks: one module each, and the table of them. Also the rank's side of any benchmark. Never decides what runs when,
+//! and never writes a record (`runner`).
+//!
+//! A new benchmark is one module and one line in [`BENCHMARKS`].
+
+mod benchmark;
+mod collective;
+pub mod fields;
+mod gate;
+mod host;
+mod midway;
+mod rank;
+mod runtime;
+mod training;
+
+pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Study, Work};
+pub use gate::Gate;
+pub use host::{Host, Spread};
+pub use rank::{RankWork, open_rank};
+pub use runtime::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated};
+pub use training::{ModelLine, models};
+
+use collective::CollectiveBenchmark;
+use training::{MemoryBenchmark, TrainingBenchmark};
+
+/// Every benchmark, in the order in which help lists them.
+pub static BENCHMARKS: &[&dyn Benchmark] = &[&CollectiveBenchmark, &TrainingBenchmark, &MemoryBenchmark];
+
+/// Completes a plan: adds cases that others are held against, and brings those before them. The same plan gives the same
+/// cases.
+pub fn complete(plan: &mut record::Plan) {
+    training::complete(plan);
+}
+
+/// The benchmark of this name.
+pub fn benchmark(name: &str) -> Option<&'static dyn Benchmark> {
+    let wanted = terms::normalize(name);
+    BENCHMARKS.iter().copied().find(|benchmark| benchmark.about().name == wanted)
+}
+
+/// What every benchmark declares, for plan checking.
+pub fn abouts() -> Vec<&'static record::About> {
+    BENCHMARKS.iter().map(|benchmark| benchmark.about()).collect()
+}

@@ -1,0 +1,465 @@
+//! The rank's side of any benchmark: obeys the coordinator's commands.
+
+mod limit;
+mod open;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use comm::{Call, Communicator};
+use device::Slice;
+use measure::{
+    AgreedStart, ClockFit, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed,
+    WrongReport, take,
+};
+use record::Case;
+use terms::{Collective, Direction, Dtype, Reduce, Space};
+use trace::{Hook, Injection, Ring};
+
+use crate::benchmark::failure;
+use crate::midway::{Midway, add};
+use crate::{Prepared, RankContext, Work, benchmark};
+
+pub use open::open_rank;
+
+/// How far ahead an agreed start lies, at least: well above the time that telling it takes in memory.
+const START_AHEAD_NS: u64 = 50_000;
+/// And at least this many times as long as telling it and meeting take here: sockets, a paced or simulated link, and
+/// ranks that sleep take longer than memory does.
+const START_MARGIN: f64 = 4.0;
+
+/// Buffers up to this many bytes are checked twice, from other inputs: backends alternate between slots, and a fault in
+/// one of two shows at every second call. Above, a check costs as much as many calls do.
+const CHECKED_TWICE: u64 = 1 << 20;
+
+/// One rank, ready for commands.
+pub struct RankWork {
+    context: RankContext,
+    barrier: Call,
+    start: Call,
+    /// How far ahead starts are agreed on; None until it was first needed.
+    start_ahead_ns: Option<u64>,
+    /// How this rank's clock runs against that of rank 0; None where it is the same.
+    own_clock: Option<ClockFit>,
+    current: Option<Current>,
+}
+
+/// The case at hand.
+struct Current {
+    prepared: Box<dyn Prepared>,
+    max_calls: u64,
+    /// Calls since inputs were last filled.
+    calls: u64,
+    /// Calls that a check looks at from fresh inputs.
+    checks: u32,
+    /// Copies of the buffers that calls rotate through.
+    copies: u64,
+    midway: Midway,
+    /// Why a comparison in the middle could not be made.
+    failed: Option<Failure>,
+    missed_starts: u64,
+    /// Passes of a round of the limit probe, by variant, and rounds so far: the same on all ranks.
+    passes: BTreeMap<u32, u32>,
+    rounds: u32,
+    /// Calls of the last sample.
+    sampled: u32,
+}
+
+impl RankWork {
+    /// A rank with an open communicator. Collective.
+    ///
+    /// # Errors
+    /// When not even the harness's own few bytes can be had.
+    pub fn new(mut context: RankContext) -> Result<Self, Failure> {
+        let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
+        let word = region.slice(0, 8).ok_or_else(|| Failure::new("the harness's own buffer is too small"))?;
+        let empty = region.slice(0, 0).ok_or_else(|| Failure::new("the harness's own buffer is too small"))?;
+        let call = |op, input: &Slice, output: &Slice| Call {
+            op,
+            input: input.clone(),
+            output: output.clone(),
+            dtype: Dtype::I64,
+            reduce: Reduce::Sum,
+            peer: 0,
+            direction: Direction::OneWay,
+            counts: None,
+        };
+        let barrier = call(Collective::Barrier, &empty, &empty);
+        let input = if context.rank == 0 { &word } else { &empty };
+        let start = call(Collective::Broadcast, input, &word);
+        Ok(Self { context, barrier, start, start_ahead_ns: None, own_clock: None, current: None })
+    }
+
+    fn prepare(&mut self, case: &Case, check: bool) -> Result<Ready, Failure> {
+        self.current = None;
+        let injections: Result<Vec<Injection>, String> = case.texts("inject").iter().map(|text| text.parse()).collect();
+        let benchmark = benchmark(&case.benchmark)
+            .ok_or_else(|| Failure::new(format!("there is no benchmark `{}`", case.benchmark)))?;
+        let prepared = benchmark.prepare(case, &mut self.context)?;
+        self.context.hook.begin_case(&injections.map_err(Failure::new)?);
+        let work = prepared.work();
+        // Of the case, not of this rank's share: all ranks must call equally often.
+        // Of steps none is made beside those that are sampled.
+        let copies = work.copies.max(1);
+        let small = case.whole("bytes").unwrap_or(0) <= CHECKED_TWICE && copies == 1;
+        let checks = if work.steps { 0 } else { 1 + u32::from(small) };
+        let path = prepared.path(&*self.context.comm);
+        let limits = prepared.limits();
+        let (max_calls, passes) = (work.max_calls, BTreeMap::new());
+        self.current = Some(Current {
+            prepared,
+            max_calls,
+            calls: 0,
+            checks,
+            copies,
+            midway: Midway::default(),
+            failed: None,
+            missed_starts: 0,
+            passes,
+            rounds: 0,
+            sampled: 1,
+        });
+        let wrong = if check { self.check()? } else { WrongReport::default() };
+        let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
+        let Work { traffic_bytes, flops, messages, steps, .. } = work;
+        Ok(Ready { traffic_bytes, flops, max_calls, messages, steps, path, wrong, limits })
+    }
+
+    fn sample(&mut self, request: SampleRequest) -> Result<Vec<u64>, Failure> {
+        let clock = self.context.clock.clone();
+        let taken = take(&clock, &mut self.running()?, request)?;
+        if let Some(current) = &mut self.current {
+            current.missed_starts += taken.missed_starts;
+            current.sampled = request.calls;
+            if let Some(failed) = current.failed.take() {
+                return Err(failed);
+            }
+        }
+        Ok(taken.ns)
+    }
+
+    /// Checks what the last calls left; then, from fresh inputs and outputs, what one call does (one in each copy of the
+    /// buffers): a call that did nothing would leave the right result of the call before it.
+    fn check(&mut self) -> Result<WrongReport, Failure> {
+        let mut running = self.running()?;
+        let mut report = running.current.midway.take();
+        if running.current.calls > 0 {
+            running.synchronise()?;
+            add(&mut report, running.compare()?);
+        }
+        for _ in 0..running.current.checks {
+            running.refill();
+            running.synchronise()?;
+            for _ in 0..running.current.copies {
+                running.call()?;
+            }
+            running.synchronise()?;
+            add(&mut report, running.compare()?);
+        }
+        if running.current.checks > 0 {
+            running.refill();
+        }
+        Ok(report)
+    }
+
+    fn probe(&mut self, probe: Probe) -> Result<Vec<f64>, Failure> {
+        match probe {
+            Probe::Canary => self.canary(),
+            Probe::Limit { variant, rounds } => self.limit(variant, rounds),
+            Probe::Arrivals { operations, stagger_ns } => self.arrivals(operations, stagger_ns),
+            Probe::Overhead => Ok(self.overhead()),
+            Probe::Begin => {
+                self.running()?.refill();
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// `[ns of a barrier, voluntary, involuntary context switches so far]`; the barrier's is the median of bursts.
+    fn canary(&mut self) -> Result<Vec<f64>, Failure> {
+        let quickest =
+            [self.barriers(1)?, self.barriers(1)?, self.barriers(1)?].into_iter().fold(f64::INFINITY, f64::min);
+        // What rank 0 finds counts: all must meet equally often.
+        let (bursts, barriers) = canary_of(self.tell(quickest as u64)?);
+        let bursts: Result<Vec<f64>, Failure> = (0..bursts).map(|_| self.barriers(barriers)).collect();
+        let (voluntary, involuntary) = context_switches();
+        Ok(vec![stats::median(&bursts?), voluntary, involuntary])
+    }
+
+    /// ns of a barrier, over so many.
+    fn barriers(&mut self, count: u32) -> Result<f64, Failure> {
+        let clock = self.context.clock.clone();
+        let begin = clock.now_ns();
+        for _ in 0..count {
+            quiet_barrier(&mut *self.context.comm, &self.context.hook, &self.barrier).map_err(failure)?;
+        }
+        Ok((clock.now_ns() - begin) as f64 / f64::from(count))
+    }
+
+    /// Rank 0's word goes to all ranks.
+    fn tell(&mut self, word: u64) -> Result<u64, Failure> {
+        tell(&mut self.context, &self.start, word).map_err(failure)
+    }
+
+    fn arrivals(&mut self, operations: u32, stagger_ns: u64) -> Result<Vec<f64>, Failure> {
+        let (clock, rank, ranks) = (self.context.clock.clone(), self.context.rank, self.context.ranks);
+        self.context.hook.record_into(Some(Ring::new(operations as usize)));
+        let mut running = self.running()?;
+        let mut left = operations;
+        while left > 0 {
+            let batch = running.make_room(left);
+            running.synchronise()?;
+            for operation in operations - left..operations - left + batch {
+                if stagger_ns > 0 && operation % ranks == rank {
+                    pause(&clock, stagger_ns);
+                }
+                running.call()?;
+            }
+            left -= batch;
+        }
+        let ring = self.context.hook.record_into(None);
+        Ok(ring.iter().flat_map(Ring::spans).flat_map(|span| [span.begin_ns as f64, span.end_ns as f64]).collect())
+    }
+
+    fn take_clock(&mut self, clocks: &[Option<ClockFit>]) -> Result<Vec<f64>, Failure> {
+        let own = clocks.get(self.context.rank as usize);
+        self.own_clock = *own.ok_or_else(|| Failure::new("nothing is said of this rank's clock"))?;
+        Ok(Vec::new())
+    }
+
+    /// `[ns of an empty sample, ns that the hook adds to a call]`.
+    fn overhead(&self) -> Vec<f64> {
+        const ROUNDS: u32 = 1000;
+        let clock = &self.context.clock;
+        let empty: Vec<f64> = (0..ROUNDS)
+            .map(|_| {
+                let begin = clock.now_ns();
+                (clock.now_ns() - begin) as f64
+            })
+            .collect();
+        let hook = Hook::new(0, clock.clone(), Arc::new(trace::OwnSlot::default()));
+        // Bursts, of which the median counts: a burst in which the rank lost its core says nothing.
+        let burst = |_| {
+            let begin = clock.now_ns();
+            for _ in 0..ROUNDS {
+                std::hint::black_box(&hook).enter(Collective::Barrier);
+                std::hint::black_box(hook.leave(Collective::Barrier, 0));
+            }
+            (clock.now_ns() - begin) as f64 / f64::from(ROUNDS)
+        };
+        let bursts: Vec<f64> = (0..21).map(burst).collect();
+        vec![stats::median(&empty), stats::median(&bursts)]
+    }
+
+    fn observe(&mut self) -> Observed {
+        let details = self.current.as_mut().map(|current| current.prepared.details()).unwrap_or_default();
+        Observed {
+            peak_bytes: peak_bytes(),
+            operations: self.context.hook.count(),
+            missed_starts: self.current.as_ref().map_or(0, |current| current.missed_starts),
+            details,
+        }
+    }
+
+    fn finish(&mut self) -> Observed {
+        let observed = self.observe();
+        self.current = None;
+        observed
+    }
+
+    fn running(&mut self) -> Result<Running<'_>, Failure> {
+        let current = self.current.as_mut().ok_or_else(|| Failure::new("no case is prepared"))?;
+        Ok(Running {
+            current,
+            context: &mut self.context,
+            barrier: &self.barrier,
+            start: &self.start,
+            start_ahead_ns: &mut self.start_ahead_ns,
+            own_clock: self.own_clock,
+        })
+    }
+}
+
+impl RankSide for RankWork {
+    fn obey(&mut self, command: &Command) -> Reply {
+        let reply = match command {
+            Command::Prepare { case, check } => self.prepare(case, *check).map(Reply::Ready),
+            Command::Sample(request) => self.sample(*request).map(Reply::Samples),
+            Command::Check => self.check().map(Reply::Checked),
+            Command::Probe(probe) => self.probe(*probe).map(Reply::Numbers),
+            Command::Clocks(clocks) => self.take_clock(clocks).map(Reply::Numbers),
+            Command::Observe => Ok(Reply::Finished(self.observe())),
+            Command::Finish => Ok(Reply::Finished(self.finish())),
+        };
+        reply.unwrap_or_else(Reply::Failed)
+    }
+}
+
+/// The case at hand with what it runs on.
+struct Running<'a> {
+    current: &'a mut Current,
+    context: &'a mut RankContext,
+    barrier: &'a Call,
+    start: &'a Call,
+    start_ahead_ns: &'a mut Option<u64>,
+    own_clock: Option<ClockFit>,
+}
+
+impl Running<'_> {
+    fn refill(&mut self) {
+        self.current.prepared.refill();
+        self.current.midway.refilled(self.current.calls);
+        self.current.calls = 0;
+    }
+
+    /// Compares what the batch that has just ended left, and refills, so that what is right then is not right at the next
+    /// comparison. Collective.
+    fn look_midway(&mut self) -> Result<(), Failure> {
+        let clock = self.context.clock.clone();
+        let begun_ns = clock.now_ns();
+        let found = self.compare()?;
+        self.current.midway.found(found);
+        self.refill();
+        let mut next = None;
+        if !clock.is_fake() {
+            // The rank that compares the longest counts.
+            self.synchronise()?;
+            let calls = self.current.midway.until_next(begun_ns, clock.now_ns());
+            next = Some(tell(self.context, self.start, calls).map_err(failure)?);
+        }
+        self.current.midway.begin(next, clock.now_ns());
+        Ok(())
+    }
+
+    /// What the calls since the last refill left, against what they must have left.
+    fn compare(&mut self) -> Result<WrongReport, Failure> {
+        self.current.prepared.check(&mut *self.context.comm, self.current.calls)
+    }
+
+    /// How far ahead a start must lie, by the median of a few rounds of telling and meeting: one round in which a rank
+    /// waited for a core must not slow all samples down. Collective; what rank 0 finds counts.
+    fn measure_start_ahead(&mut self) -> Result<u64, Failure> {
+        let mut rounds = [0.0; 9];
+        for round in &mut rounds {
+            let begin = self.context.clock.now_ns();
+            tell(self.context, self.start, begin).map_err(failure)?;
+            self.synchronise()?;
+            *round = (self.context.clock.now_ns() - begin) as f64;
+        }
+        Ok(START_AHEAD_NS.max((START_MARGIN * stats::median(&rounds)) as u64))
+    }
+}
+
+/// Lets so many ns pass without giving the core up: a rank that sleeps would come late by much more.
+fn pause(clock: &trace::Clock, ns: u64) {
+    let until = clock.now_ns() + ns;
+    if clock.is_fake() {
+        clock.advance_to(until);
+    }
+    while clock.now_ns() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// Rank 0's word goes to all ranks.
+fn tell(context: &mut RankContext, start: &Call, word: u64) -> comm::Result<u64> {
+    let place = start.output.ptr().cast::<u64>();
+    if context.rank == 0 {
+        // SAFETY: eight aligned bytes of the harness's own buffer; no operation is in flight.
+        unsafe { place.write(word) };
+    }
+    let comm = &mut context.comm;
+    context.hook.quietly(|| comm.run(start))?;
+    // SAFETY: as above; the broadcast has written them.
+    Ok(unsafe { place.read() })
+}
+
+/// Bursts, and barriers of each, where a barrier takes so long. They take no longer than 50 ms unless even a few do: ranks
+/// that share cores without giving them up take 10 ms for one.
+fn canary_of(barrier_ns: u64) -> (u64, u32) {
+    const BURSTS: u64 = 21;
+    const FEWEST: u64 = 5;
+    const BARRIERS: u64 = 20;
+    const LONGEST_NS: u64 = 50_000_000;
+    let all = LONGEST_NS / barrier_ns.max(1);
+    let each = (all / BURSTS).clamp(1, BARRIERS);
+    ((all / each).clamp(FEWEST, BURSTS), each as u32)
+}
+
+fn quiet_barrier(comm: &mut dyn Communicator, hook: &Hook, barrier: &Call) -> comm::Result<()> {
+    hook.quietly(|| comm.run(barrier))
+}
+
+impl Timed for Running<'_> {
+    type Error = Failure;
+
+    #[inline]
+    fn call(&mut self) -> Result<(), Failure> {
+        self.current.calls += 1;
+        self.current.prepared.run(&mut *self.context.comm)
+    }
+
+    fn synchronise(&mut self) -> Result<(), Failure> {
+        quiet_barrier(&mut *self.context.comm, &self.context.hook, self.barrier).map_err(failure)
+    }
+
+    fn make_room(&mut self, wanted: u32) -> u32 {
+        let mut room = self.current.max_calls.saturating_sub(self.current.calls);
+        // What grows is compared at its end, before the refill; what stays the same after any call.
+        let at_end = room == 0 || self.current.max_calls == u64::MAX;
+        if at_end && self.current.checks > 0 && self.current.midway.due(self.current.calls) {
+            self.current.failed = self.look_midway().err();
+            room = self.current.max_calls.saturating_sub(self.current.calls);
+        }
+        if room == 0 {
+            self.refill();
+            room = self.current.max_calls;
+        }
+        u32::try_from(room).unwrap_or(u32::MAX).min(wanted)
+    }
+
+    fn agree_on_start(&mut self) -> Result<AgreedStart, Failure> {
+        let ahead_ns = match *self.start_ahead_ns {
+            Some(known) => known,
+            None => {
+                let measured = self.measure_start_ahead()?;
+                *self.start_ahead_ns.insert(measured)
+            }
+        };
+        let at_ns = self.context.clock.now_ns() + ahead_ns;
+        let told = tell(self.context, self.start, at_ns).map_err(failure)?;
+        Ok(AgreedStart { at_ns: self.own_clock.map_or(told, |clock| clock.there(told)) })
+    }
+}
+
+/// Voluntary and involuntary context switches of this process so far.
+fn context_switches() -> (f64, f64) {
+    // SAFETY: `rusage` is plain data, for which all zeros are valid; the pointer is valid for the call.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    (usage.ru_nvcsw as f64, usage.ru_nivcsw as f64)
+}
+
+/// The most memory that this process held (VmHWM of /proc/self/status); zero where the system does not tell.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::canary_of;
+
+    #[test]
+    fn a_canary_takes_no_longer_than_it_must() {
+        assert_eq!(canary_of(0), (21, 20));
+        assert_eq!(canary_of(10_000), (21, 20));
+        assert_eq!(canary_of(500_000), (21, 4));
+        assert_eq!(canary_of(8_000_000), (6, 1));
+        assert_eq!(canary_of(u64::MAX), (5, 1));
+    }
+}

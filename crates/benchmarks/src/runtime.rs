@@ -1,0 +1,139 @@
+//! Who executes the ranks: this program, or the user's Python. What follows from that for every benchmark that has both.
+
+use record::{Case, Problem};
+use serde_json::{Map, Value};
+use terms::{Named, Runtime};
+
+use crate::fields::TORCH_BACKENDS;
+
+/// Fields of every benchmark that native ranks alone understand.
+const NATIVE: &[&str] =
+    &["pace_bandwidth", "pace_latency", "mpi_library", "mpi_progress", "mpi_tuned", "mpi_collectives"];
+
+fn problem(field: &'static str, message: String, hint: &str) -> Problem {
+    Problem { field, message, hint: Some(hint.to_owned()) }
+}
+
+/// Whether the case's ranks are the user's Python, by torch.distributed.
+pub fn is_pytorch(case: &Case) -> bool {
+    case.word("runtime") == Some(Runtime::Pytorch)
+}
+
+/// Whether the case's times are computed.
+pub fn is_simulated(case: &Case) -> bool {
+    backend_of(case).is_some_and(|backend| backend.about().simulated)
+}
+
+/// Whether the case's ranks must be threads of this process.
+pub fn is_in_process(case: &Case) -> bool {
+    backend_of(case).is_some_and(|backend| backend.about().in_process)
+}
+
+/// The backend of this program that moves the case's data; None where torch does.
+pub fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
+    comm::backend(case.text("backend")?).filter(|_| !is_pytorch(case))
+}
+
+/// Cores that the ranks of a world keep busy: one for each of their threads, and one more with a progress thread.
+pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
+    let progress = world.get("progress_thread").and_then(Value::as_bool).unwrap_or(false);
+    let threads = world.get("threads").and_then(Value::as_u64).unwrap_or(1) as usize;
+    ranks as usize * (threads + usize::from(progress))
+}
+
+/// Settles runtime and backend where one follows from the other: `gloo` and `ucc` are PyTorch's alone, and each runtime
+/// has its own default. Native is what is meant where no runtime stands in the record. `torch` are the fields that
+/// PyTorch's ranks alone understand.
+pub(crate) fn resolve(case: &mut Case, torch: &[&str]) -> Result<(), Problem> {
+    let asked: Option<Runtime> = case.word("runtime");
+    let backend = case.text("backend").map(str::to_owned);
+    let is_ours = backend.as_deref().is_none_or(|name| comm::backend(name).is_some());
+    let runtime = asked.unwrap_or(if is_ours { Runtime::Native } else { Runtime::Pytorch });
+    let backend = backend.unwrap_or_else(|| if runtime == Runtime::Native { "shm" } else { "gloo" }.to_owned());
+    let known = match runtime {
+        Runtime::Native => comm::backend(&backend).is_some(),
+        Runtime::Pytorch => TORCH_BACKENDS.contains(&backend.as_str()),
+    };
+    if !known {
+        let message = format!("runtime `{runtime}` has no backend `{backend}`");
+        let hint = "each runtime has its own: leave one of the two fields out, or give each pair an entry of a plan";
+        return Err(problem("backend", message, hint));
+    }
+    set(case, "backend", Value::from(backend));
+    match runtime {
+        Runtime::Native => {
+            case.parameters.shift_remove("runtime");
+            case.world.shift_remove("runtime");
+            // Beside `pytorch` in a list, it is for the other cases.
+            if asked.is_some() {
+                for name in torch.iter().chain(&["python"]) {
+                    case.parameters.shift_remove(*name);
+                    case.world.shift_remove(*name);
+                }
+            }
+        }
+        Runtime::Pytorch => {
+            set(case, "runtime", Value::from(runtime.name()));
+            // As torchrun starts ranks: on one core gloo's own threads and the rank's take turns, ten times as slow.
+            if !case.parameters.contains_key("bind") {
+                set(case, "bind", Value::from("none"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A parameter that decides in which processes the case runs.
+fn set(case: &mut Case, name: &str, value: Value) {
+    case.parameters.insert(name.to_owned(), value.clone());
+    case.world.insert(name.to_owned(), value);
+}
+
+/// Refuses fields of the other runtime; skips what its backend cannot do here. After [`resolve`].
+pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), Problem> {
+    if !is_pytorch(case) {
+        let stray = torch.iter().copied().chain(["python"]).find(|name| case.value(name).is_some());
+        return match stray {
+            Some(name) => Err(problem(name, format!("`{name}` is for runtime `pytorch`"), "`runtime: pytorch`")),
+            None => Ok(()),
+        };
+    }
+    if let Some(name) = NATIVE.iter().copied().find(|name| case.value(name).is_some()) {
+        return Err(problem(name, format!("`{name}` is for runtime `native`"), "leave it out for `pytorch`"));
+    }
+    if case.flag("progress_thread") {
+        let message = "`progress_thread` is for runtime `native`".to_owned();
+        return Err(problem("progress_thread", message, "leave it out for `pytorch`"));
+    }
+    if case.text("backend") == Some("nccl") && case.text("device") == Some("cpu") {
+        case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[path = "../../../tests/skip.rs"]
+pub(crate) mod skip;
+
+/// What `script` of the Python package's tests says of `wanted`; None, listed as skipped, where there is no Python, or
+/// where the script says (exit code 3, and why) that it lacks something.
+#[cfg(test)]
+pub(crate) fn facts(name: &str, script: &str, wanted: &Value) -> Option<Value> {
+    const LACKING: i32 = 3;
+    let program = std::env::var_os("RANKMARK_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    let script = format!("{}/../../python/tests/{script}", env!("CARGO_MANIFEST_DIR"));
+    let run = std::process::Command::new(&program).args(["-B", &script, &wanted.to_string()]).output();
+    let why = match run {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            if output.status.code() != Some(LACKING) {
+                let told = serde_json::from_slice(&output.stdout);
+                return Some(told.unwrap_or_else(|error| panic!("{error}: {said}")));
+            }
+            said
+        }
+        Err(error) => error.to_string(),
+    };
+    skip::skip(name, &format!("{}: {why}", program.display()));
+    None
+}

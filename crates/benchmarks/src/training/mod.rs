@@ -1,0 +1,173 @@
+//! The benchmarks `training` and `memory`: a model trained by a strategy on a mesh of ranks, timed step by step, or
+//! looked at for what it holds.
+
+mod balance;
+mod catalog;
+mod companions;
+mod data;
+mod exchange;
+mod fields;
+mod limit;
+mod metrics;
+mod notes;
+mod peak;
+mod predict;
+mod prepared;
+mod process;
+mod resolve;
+mod scaling;
+mod search;
+mod torch;
+
+use measure::{Failure, Trial};
+use record::{About, Case, CaseLine, Plan, Problem};
+use serde_json::{Map, Value};
+
+use self::prepared::Wanted;
+use self::resolve::{Task, problem};
+use crate::{Benchmark, Host, Measured, Prepared, RankContext, Study};
+
+pub use self::catalog::{ModelLine, models};
+
+/// Training, timed.
+pub(crate) struct TrainingBenchmark;
+
+/// Training, for what it holds in memory.
+pub(crate) struct MemoryBenchmark;
+
+static TRAINING: About = About {
+    name: "training",
+    doc: "training steps of a model: time by phase, throughput, MFU, scaling",
+    fields: &[
+        fields::FIELDS,
+        fields::DIMENSIONS,
+        crate::fields::RUNTIME,
+        fields::TORCH,
+        crate::fields::WORLD,
+        fields::SAMPLING,
+    ],
+    metrics: fields::METRICS,
+    check,
+};
+
+static MEMORY: About = About {
+    name: "memory",
+    doc: "memory of training by category: predicted, measured, and the largest batch that fits",
+    fields: &[fields::FIELDS, fields::DIMENSIONS, crate::fields::WORLD, fields::MEMORY],
+    metrics: fields::MEMORY_METRICS,
+    check,
+};
+
+/// Completes a plan: cases that others need, and an order in which they come first.
+pub(crate) fn complete(plan: &mut Plan) {
+    companions::complete(plan, TRAINING.name);
+}
+
+fn check(case: &mut Case) -> Result<(), Problem> {
+    let about = if case.benchmark == MEMORY.name { &MEMORY } else { &TRAINING };
+    torch::resolve(case)?;
+    crate::fields::check(case, about)?;
+    if crate::is_simulated(case) {
+        return Err(problem(
+            "backend",
+            "training computes, and a simulated backend has no time for that",
+            "`backend: shm`",
+        ));
+    }
+    if case.flag("progress_thread") {
+        let message = "training runs its exchanges on threads of its own";
+        return Err(problem("progress_thread", message, "`overlap: true` is what it is for here"));
+    }
+    let task = resolve::fill(case)?;
+    if task.load_balance == fields::LoadBalance::Measured && task.recipe.micro_batches[0] < 2 {
+        let message = "with 1 micro-batch on each replica there is nothing to move";
+        return Err(problem("load_balance", message, "for example `accumulate: 4`"));
+    }
+    predict::check(&task)?;
+    if task.load_balance == fields::LoadBalance::Measured {
+        predict::check_uneven(&task)?;
+    }
+    task.origin.check(&task.recipe.model.input)?;
+    torch::check(case, &task)?;
+    crate::fields::reorder(case, about);
+    Ok(())
+}
+
+/// A checked case's task, on a rank.
+fn task(case: &Case) -> Result<Task, Failure> {
+    Task::of(case).map_err(|problem| Failure::new(problem.message))
+}
+
+fn fault(trials: &[Trial]) -> Option<String> {
+    match metrics::notes(trials.last()) {
+        Some(notes) => metrics::disagreement(&notes),
+        None => Some("ranks noted nothing of their steps".to_owned()),
+    }
+}
+
+impl Benchmark for TrainingBenchmark {
+    fn about(&self) -> &'static About {
+        &TRAINING
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        predict::held(case)
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        prepared::prepare(task(case)?, Wanted { peak: true, limit: None }, rank)
+    }
+
+    fn keeps_prepared(&self) -> bool {
+        true
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
+            return Map::new();
+        };
+        metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !crate::is_pytorch(case))
+    }
+
+    fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
+        fault(trials)
+    }
+
+    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        scaling::relations(line, all)
+    }
+}
+
+impl Benchmark for MemoryBenchmark {
+    fn about(&self) -> &'static About {
+        &MEMORY
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        predict::held(case)
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        prepared::prepare(task(case)?, Wanted { peak: false, limit: case.whole("limit") }, rank)
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
+            return Map::new();
+        };
+        metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
+    }
+
+    fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
+        fault(trials)
+    }
+
+    fn study(&self, cases: &[&Case], host: &Host) -> Option<Box<dyn Study>> {
+        Some(Box::new(search::MaxBatch::of(cases, host)?))
+    }
+
+    fn relations(&self, line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {
+        let largest = search::largest(line);
+        largest.map(|batch| ("max_batch".to_owned(), Value::from(batch))).into_iter().collect()
+    }
+}

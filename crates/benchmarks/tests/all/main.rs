@@ -1,0 +1,14 @@
+//! Benchmarks and their ranks, on the simulated backend and on the real ones with ranks as threads.
+
+mod injections;
+mod isolated;
+mod known;
+mod matrix;
+mod mutants;
+#[expect(dead_code, reason = "the order of visits and the samples are for the tests of `runner`")]
+#[path = "../../../runner/tests/all/plans.rs"]
+mod plans;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+mod training;
+mod worlds;

@@ -1,0 +1,122 @@
+//! Worlds in threads whose communicators are wrapped: by a backend that does something wrong, or that is late.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use benchmarks::{RankContext, RankWork};
+use comm::{Abort, Bootstrap, Communicator, Observed, Options};
+use measure::{CaseRun, Clocks, Command, RankSide, Reply, Round, Settings, Trial, Verdict, VerdictKind, World};
+use record::{Case, CaseLine};
+use trace::{Hook, OwnSlot};
+
+/// Wraps the communicator of a rank.
+pub(crate) type Wrap = Arc<dyn Fn(u32, Box<dyn Communicator>) -> Box<dyn Communicator> + Send + Sync>;
+
+pub(crate) struct Wrapped {
+    commands: Vec<Sender<Command>>,
+    replies: Vec<Receiver<Reply>>,
+    threads: Vec<JoinHandle<()>>,
+    /// What comparing clocks is to give; None: ranks have one.
+    pub(crate) clocks: Option<Clocks>,
+}
+
+impl Wrapped {
+    /// Ranks that share cores, wherever they run.
+    pub(crate) fn start(backend: &'static str, ranks: u32, wrap: Wrap) -> Self {
+        Self::open(backend, ranks, wrap, true)
+    }
+
+    /// Ranks that share cores; nothing is wrapped.
+    pub(crate) fn shared(backend: &'static str, ranks: u32) -> Self {
+        Self::start(backend, ranks, Arc::new(|_, comm| comm))
+    }
+
+    /// Ranks with a core each, as `launch` binds them; nothing is wrapped.
+    pub(crate) fn pinned(backend: &'static str, ranks: u32) -> Self {
+        Self::open(backend, ranks, Arc::new(|_, comm| comm), false)
+    }
+
+    fn open(backend: &'static str, ranks: u32, wrap: Wrap, oversubscribed: bool) -> Self {
+        let mut world = Self { commands: Vec::new(), replies: Vec::new(), threads: Vec::new(), clocks: None };
+        for mut bootstrap in comm::threads(ranks, &Abort::default()) {
+            let ((commands, inbox), (outbox, replies)) = (channel(), channel());
+            let wrap = wrap.clone();
+            world.threads.push(std::thread::spawn(move || {
+                let rank = bootstrap.place().rank;
+                if !oversubscribed {
+                    pin(rank);
+                }
+                let options = Options { oversubscribed, ..Options::default() };
+                let (comm, abort) = comm::open(backend, &mut bootstrap, &options).expect("the backend opens");
+                let comm = wrap(rank, comm);
+                let clock = comm.clock();
+                let hook = Arc::new(Hook::new(rank, clock.clone(), Arc::new(OwnSlot::default())));
+                let comm = Box::new(Observed::new(comm, hook.clone()));
+                let cores = measure::machine::allowed_cpus();
+                let context = RankContext { rank, ranks, index: rank, comm, hook, clock, abort, options, cores };
+                let mut work = RankWork::new(context).expect("a few bytes");
+                while let Ok(command) = inbox.recv() {
+                    if outbox.send(work.obey(&command)).is_err() {
+                        return;
+                    }
+                }
+            }));
+            world.commands.push(commands);
+            world.replies.push(replies);
+        }
+        world
+    }
+
+    /// Runs the case once, and gives what came of it with its line.
+    pub(crate) fn trial(&mut self, case: &Case) -> (Trial, CaseLine) {
+        let simulated = benchmarks::is_simulated(case);
+        let mut run = CaseRun::new(case, Settings { trials: Some(1), ..Settings::of(case) }, simulated);
+        run.visit(self, Round::default(), &mut |_, _| {}).unwrap_or_else(|verdict| {
+            panic!("{}: {verdict}", serde_json::to_string(&case.parameters).unwrap_or_default())
+        });
+        let about = measure::Circumstances { oversubscribed: false, simulated, virtualised: false, open: false };
+        let line = measure::case_line(&run, about);
+        (run.trials.remove(0), line)
+    }
+}
+
+/// This thread runs on the core of its rank from now on.
+fn pin(rank: u32) {
+    let cores = measure::machine::allowed_cpus();
+    let core = cores[rank as usize % cores.len()] as usize;
+    // SAFETY: `cpu_set_t` is plain data, for which all zeros are valid; `core` is below its size, because the kernel
+    // named it in such a set; pointer and size describe it.
+    let pinned = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set)
+    };
+    assert_eq!(pinned, 0, "core {core}");
+}
+
+impl World for Wrapped {
+    fn command(&mut self, command: &Command, _limit: Duration) -> Result<Vec<Reply>, Verdict> {
+        self.commands.iter().for_each(|rank| rank.send(command.clone()).expect("the rank lives"));
+        let replies: Vec<Reply> = self.replies.iter().map(|rank| rank.recv().expect("the rank lives")).collect();
+        match replies.iter().find_map(|reply| if let Reply::Failed(failure) = reply { Some(failure) } else { None }) {
+            Some(failure) => {
+                let message = failure.message.clone();
+                Err(Verdict { kind: VerdictKind::Refused, ranks: Vec::new(), message, hint: None })
+            }
+            None => Ok(replies),
+        }
+    }
+
+    fn clocks(&mut self) -> Option<Clocks> {
+        self.clocks.clone()
+    }
+}
+
+impl Drop for Wrapped {
+    fn drop(&mut self) {
+        self.commands.clear();
+        self.threads.drain(..).for_each(|thread| thread.join().expect("no rank panicked"));
+    }
+}

@@ -1,0 +1,15 @@
+//! How a plan becomes a record: which cases can run here, in which order and in which rank processes, the rounds over them,
+//! and what the whole run says at its end. Of a benchmark it knows the trait (`benchmarks::Benchmark`), never which one it
+//! is.
+
+mod admission;
+mod order;
+mod run;
+mod threads;
+mod trial;
+mod worlds;
+
+pub use admission::admit;
+pub use run::{Observer, Setup, run};
+pub use threads::ThreadWorld;
+pub use trial::trial;

@@ -1,0 +1,198 @@
+//! In which order cases run.
+//!
+//! Other tenants, clocks and hypervisors change a machine within seconds, by more than most implementations differ. So
+//! implementations of one workload (cases that differ only in who does it or how) run one right after the other in every
+//! round, in worlds that all stay alive meanwhile; idle ones wait for a command and use no processor. Groups of them come
+//! in random order, so that no case always follows the same one.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::Hash;
+
+use benchmarks::benchmark;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use record::{Case, Caveat};
+use serde_json::Value;
+
+use crate::worlds::MOST_RANKS;
+
+/// Cases in their order, whose worlds stay alive until the last of them has run.
+pub(crate) type Meeting<'c> = Vec<&'c Case>;
+
+/// An order that is this round's own: implementations of one workload one right after the other, in worlds that stay alive
+/// meanwhile, all else random. `several`: worlds may be alive at once.
+pub(crate) fn of_round(cases: Vec<&Case>, seed: u64, round: u32, several: bool) -> Vec<Meeting<'_>> {
+    let mut random = StdRng::seed_from_u64(seed.wrapping_add(u64::from(round)));
+    // Each meeting as groups of which each stays together.
+    let mut meetings: Vec<Vec<Meeting>> = Vec::new();
+    for worlds in meet(grouped(cases, world)) {
+        let ranks: u32 = worlds.iter().map(|cases| cases[0].ranks()).sum();
+        if several && ranks <= MOST_RANKS {
+            meetings.push(grouped(worlds.concat(), workload));
+        } else {
+            meetings.extend(worlds.into_iter().map(|world| vec![world]));
+        }
+    }
+    meetings.shuffle(&mut random);
+    for groups in &mut meetings {
+        groups.iter_mut().for_each(|group| group.shuffle(&mut random));
+        groups.shuffle(&mut random);
+    }
+    let mut meetings: Vec<Meeting> = meetings.into_iter().map(|groups| groups.concat()).collect();
+    // A fault that is injected may end its world, which some launchers cannot start again: others come first.
+    let injected = |case: &&Case| case.caveats.contains(&Caveat::Injected);
+    meetings.iter_mut().for_each(|cases| cases.sort_by_key(injected));
+    meetings.sort_by_key(|cases| cases.iter().any(injected));
+    meetings
+}
+
+/// Cases of one world, a group each.
+pub(crate) fn worlds<'c>(cases: &[&'c Case]) -> Vec<Vec<&'c Case>> {
+    grouped(cases.to_vec(), world)
+}
+
+/// Cases that measure the same workload, a group each.
+pub(crate) fn workloads<'c>(cases: &[&'c Case]) -> Vec<Vec<&'c Case>> {
+    grouped(cases.to_vec(), workload)
+}
+
+/// Brings worlds together that have a workload in common, by any chain of them.
+fn meet(worlds: Vec<Meeting<'_>>) -> Vec<Vec<Meeting<'_>>> {
+    let mut meetings: Vec<(HashSet<String>, Vec<Meeting>)> = Vec::new();
+    for cases in worlds {
+        let mut workloads: HashSet<String> = cases.iter().map(|case| workload(case)).collect();
+        let (joined, apart): (Vec<_>, Vec<_>) =
+            meetings.into_iter().partition(|(known, _)| !known.is_disjoint(&workloads));
+        let mut members = Vec::new();
+        for (known, worlds) in joined {
+            workloads.extend(known);
+            members.extend(worlds);
+        }
+        members.push(cases);
+        meetings = apart;
+        meetings.push((workloads, members));
+    }
+    meetings.into_iter().map(|(_, worlds)| worlds).collect()
+}
+
+/// Groups of what has the same key, in the order of their first members.
+fn grouped<'c, K: Hash + Eq>(cases: Vec<&'c Case>, key: impl Fn(&Case) -> K) -> Vec<Meeting<'c>> {
+    let mut places = HashMap::new();
+    let mut groups: Vec<Meeting> = Vec::new();
+    for case in cases {
+        let place = *places.entry(key(case)).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
+        }
+        groups[place].push(case);
+    }
+    groups
+}
+
+fn world(case: &Case) -> String {
+    text(case.world.iter())
+}
+
+/// The same for all implementations of one workload: benchmark, ranks, and every parameter that says what is measured.
+fn workload(case: &Case) -> String {
+    let fields = benchmark(&case.benchmark).map(|benchmark| benchmark.about().all_fields());
+    let fields: HashSet<&str> =
+        fields.into_iter().flatten().filter(|field| field.how).map(|field| field.name).collect();
+    let says_what = |(name, _): &(&String, &Value)| !case.world.contains_key(*name) && !fields.contains(name.as_str());
+    format!("{} {} {}", case.benchmark, case.ranks(), text(case.parameters.iter().filter(says_what)))
+}
+
+/// Whatever order the entries are in.
+fn text<'c>(entries: impl Iterator<Item = (&'c String, &'c Value)>) -> String {
+    entries.collect::<BTreeMap<_, _>>().iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAN: &str = "experiment: order\ncases:\n\
+        - {benchmark: collective, backend: shm, buffers: [registered, private], ranks: [2, 4], bytes: [1KiB, 2KiB, 4KiB]}\n\
+        - {benchmark: collective, backend: mpi, mpi_library: [a.so, b.so], ranks: [2, 4], bytes: [1KiB, 2KiB, 4KiB]}\n\
+        - {benchmark: collective, backend: mpi, mpi_library: b.so, ranks: 3, bytes: [1KiB, 2KiB]}\n";
+
+    fn plan(text: &str) -> record::Plan {
+        record::plan::read(text, "plan.yaml", &benchmarks::abouts(), &[]).unwrap()
+    }
+
+    /// Ranks, bytes, world of each case, meeting by meeting.
+    fn seen(meetings: &[Meeting]) -> Vec<Vec<(u32, u64, String)>> {
+        let one = |case: &&Case| (case.ranks(), case.whole("bytes").unwrap(), world(case));
+        meetings.iter().map(|meeting| meeting.iter().map(one).collect()).collect()
+    }
+
+    #[test]
+    fn implementations_of_a_workload_run_one_after_another_in_worlds_that_stay() {
+        let plan = plan(PLAN);
+        let mut orders = HashSet::new();
+        for round in 0..8 {
+            let meetings = seen(&of_round(plan.cases.iter().collect(), 7, round, true));
+            assert_eq!(meetings.len(), 3, "of 2, 3 and 4 ranks");
+            for meeting in &meetings {
+                let ranks = meeting[0].0;
+                assert!(meeting.iter().all(|case| case.0 == ranks));
+                // Two kinds of our buffers, two libraries.
+                let implementations = if ranks == 3 { 1 } else { 4 };
+                assert_eq!(meeting.len(), if ranks == 3 { 2 } else { 12 });
+                for group in meeting.chunks(implementations) {
+                    assert!(group.iter().all(|case| case.1 == group[0].1), "{group:?}");
+                }
+            }
+            orders.insert(meetings);
+        }
+        assert_eq!(orders.len(), 8, "an order of its own each");
+    }
+
+    #[test]
+    fn injected_faults_come_last() {
+        let text = "experiment: order\ncases:\n\
+            - {benchmark: collective, backend: shm, ranks: 2, bytes: 1KiB, inject: \"kill:rank=1,at=5\"}\n\
+            - {benchmark: collective, backend: shm, ranks: 2, bytes: [2KiB, 4KiB, 8KiB]}\n\
+            - {benchmark: collective, backend: shm, ranks: 3, bytes: [2KiB, 4KiB]}\n";
+        let plan = plan(text);
+        for round in 0..8 {
+            for several in [true, false] {
+                let order = of_round(plan.cases.iter().collect(), 7, round, several).concat();
+                assert!(order.last().is_some_and(|case| case.value("inject").is_some()), "round {round}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_one_world_only_may_be_alive_they_come_one_after_another() {
+        let plan = plan(PLAN);
+        let meetings = of_round(plan.cases.iter().collect(), 7, 1, false);
+        assert_eq!(meetings.len(), 7);
+        assert!(meetings.iter().all(|meeting| meeting.iter().all(|case| case.world == meeting[0].world)));
+        let many = PLAN.replace("[2, 4]", "[2, 43]");
+        let plan = self::plan(&many);
+        let meetings = of_round(plan.cases.iter().collect(), 7, 1, true);
+        assert_eq!(meetings.len(), 2 + 3, "3 x 43 ranks are too many at once");
+    }
+
+    #[test]
+    fn what_is_measured_tells_workloads_apart() {
+        let of = |text: &str| {
+            let plan = plan(&format!("experiment: order\ncases: [{{benchmark: collective, {text}}}]"));
+            workload(&plan.cases[0])
+        };
+        let ours = of("backend: shm");
+        for implementation in [
+            "backend: shm, buffers: private",
+            "backend: mpi",
+            "backend: mpi, mpi_tuned: true",
+            "backend: shm, bind: none",
+        ] {
+            assert_eq!(of(implementation), ours, "{implementation}");
+        }
+        for other in ["ranks: 3", "op: broadcast", "dtype: bf16", "bytes: 2KiB", "mode: isolated", "in_place: false"] {
+            assert_ne!(of(&format!("backend: shm, {other}")), ours, "{other}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! In which rank processes a case's trials run: new ones each round where starting them is cheap, the same through the run
+//! where it is not.
+//!
+//! New processes land on other pages and cores, which moves results more than repetitions do. But an MPI library, a
+//! Python with torch or the ranks of an external launcher take seconds to start, and a trainer takes seconds to prepare.
+
+use std::time::Duration;
+
+use benchmarks::{Host, backend_of, benchmark, is_pytorch};
+use measure::{VerdictKind, World};
+use record::Case;
+use serde_json::{Map, Value};
+
+use crate::admission;
+
+/// Ranks of idle worlds that may be alive at once.
+pub(crate) const MOST_RANKS: u32 = 128;
+
+/// One world, if it could be started and lives.
+struct Alive {
+    fields: Map<String, Value>,
+    /// The only case that it is for: a trainer stays prepared in it.
+    owner: Option<String>,
+    kept: bool,
+    /// The case that it still holds prepared.
+    holds: Option<String>,
+    ranks: u32,
+    world: Option<Box<dyn World>>,
+}
+
+impl Alive {
+    fn is_of(&self, case: &Case, owner: Option<&String>) -> bool {
+        self.fields == case.world && self.owner.as_ref() == owner
+    }
+}
+
+/// The only case that a world is for, where the case stays prepared in it.
+fn owner(case: &Case, several: bool) -> Option<String> {
+    (stays_prepared(case) && several).then(|| case.id.clone())
+}
+
+/// All worlds that are alive.
+#[derive(Default)]
+pub(crate) struct Worlds {
+    alive: Vec<Alive>,
+    /// The world that the last case ran in: its fields and owner.
+    last: Option<(Map<String, Value>, Option<String>)>,
+}
+
+/// Where a case runs this time.
+pub(crate) struct Place<'w> {
+    pub(crate) world: &'w mut Option<Box<dyn World>>,
+    /// Whether the world was started for this round.
+    pub(crate) fresh: bool,
+    /// Whether it still holds the case prepared.
+    pub(crate) prepared: bool,
+    /// Whether it is to hold the case prepared for its next trial.
+    pub(crate) keep: bool,
+    /// Why the world that it had does not live any more.
+    pub(crate) died: Option<String>,
+}
+
+/// Whether the case's ranks keep it prepared from one trial to the next.
+fn stays_prepared(case: &Case) -> bool {
+    benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.keeps_prepared())
+}
+
+/// Whether starting the case's ranks is so expensive that they stay through the run.
+fn is_expensive(case: &Case, several: bool) -> bool {
+    let launched = backend_of(case).is_some_and(|backend| backend.about().launched);
+    !several || launched || is_pytorch(case) || stays_prepared(case)
+}
+
+impl Worlds {
+    /// Ends all of them.
+    pub(crate) fn end(&mut self) {
+        self.alive.clear();
+        self.last = None;
+    }
+
+    /// Ends those that are started for each round.
+    pub(crate) fn end_fresh(&mut self) {
+        self.alive.retain(|alive| alive.kept);
+        self.last = None;
+    }
+
+    /// The place of this case.
+    pub(crate) fn place(&mut self, case: &Case, several: bool, limit: Duration) -> Place<'_> {
+        let owner = owner(case, several);
+        let own = |alive: &Alive| alive.is_of(case, owner.as_ref());
+        let place = self.alive.iter().position(own).unwrap_or_else(|| {
+            let kept = is_expensive(case, several);
+            let (fields, ranks) = (case.world.clone(), case.ranks());
+            self.alive.push(Alive { fields, owner: owner.clone(), kept, holds: None, ranks, world: None });
+            self.alive.len() - 1
+        });
+        let key = (case.world.clone(), owner);
+        let before = self.last.replace(key.clone());
+        let waited = before.is_some_and(|last| last != key) || self.alive[place].kept;
+        let alive = &mut self.alive[place];
+        let prepared = alive.holds.as_deref() == Some(case.id.as_str());
+        // One that died while others were visited is none of this case's doing, which gets a new one.
+        let look = |world: &mut Box<dyn World>| match prepared {
+            true => world.observe(limit).err(),
+            false => world.finish(limit).err(),
+        };
+        let died = alive.world.as_mut().filter(|_| waited).and_then(look);
+        // An interruption ends the run; the case hears of it by itself.
+        let died = died.filter(|verdict| verdict.kind != VerdictKind::Interrupted);
+        if died.is_some() {
+            (alive.world, alive.holds) = (None, None);
+        }
+        let prepared = prepared && alive.world.is_some();
+        Place {
+            fresh: !alive.kept,
+            prepared,
+            keep: stays_prepared(case),
+            died: died.map(|verdict| verdict.message),
+            world: &mut alive.world,
+        }
+    }
+
+    /// Whether the case is still prepared in ranks that live: it holds its memory already.
+    pub(crate) fn hold(&self, case: &Case) -> bool {
+        let holds = |alive: &Alive| alive.world.is_some() && alive.holds.as_deref() == Some(case.id.as_str());
+        self.alive.iter().any(holds)
+    }
+
+    /// Ends other worlds where memory or the number of ranks asks for it, or where only one may be alive.
+    pub(crate) fn make_room(&mut self, case: &Case, host: &Host, several: bool, limit: Duration) {
+        let owner = owner(case, several);
+        let own = |alive: &Alive| alive.is_of(case, owner.as_ref());
+        if !several {
+            self.alive.retain(own);
+        }
+        if self.hold(case) {
+            return;
+        }
+        if admission::lacks_memory(case, host) {
+            // What others hold prepared is given back first; their ranks may stay.
+            for alive in self.alive.iter_mut().filter(|alive| alive.holds.is_some()) {
+                alive.holds = None;
+                if alive.world.as_mut().is_some_and(|world| world.finish(limit).is_err()) {
+                    alive.world = None;
+                }
+            }
+        }
+        let alive: u32 = self.alive.iter().filter(|alive| !own(alive) && alive.world.is_some()).map(|a| a.ranks).sum();
+        let crowded = alive > 0 && alive + case.ranks() > MOST_RANKS;
+        if crowded || admission::lacks_memory(case, host) {
+            self.alive.retain(own);
+        }
+    }
+
+    /// The case's trial is over: whether its world lives, and whether the trial was made.
+    pub(crate) fn left(&mut self, case: &Case, lives: bool, made: bool, limit: Duration) {
+        let Some((_, owner)) = &self.last else { return };
+        let Some(alive) = self.alive.iter_mut().find(|alive| alive.is_of(case, owner.as_ref())) else { return };
+        alive.holds = (made && stays_prepared(case)).then(|| case.id.clone());
+        // What a failed case holds is given back before others are visited.
+        let lives = lives && (made || alive.world.as_mut().is_some_and(|world| world.finish(limit).is_ok()));
+        if !lives {
+            (alive.world, alive.holds) = (None, None);
+        }
+    }
+
+    /// The case needs no further trial: what it holds prepared is given back.
+    pub(crate) fn release(&mut self, id: &str, limit: Duration) {
+        for alive in self.alive.iter_mut().filter(|alive| alive.holds.as_deref() == Some(id)) {
+            alive.holds = None;
+            if alive.world.as_mut().is_some_and(|world| world.finish(limit).is_err()) {
+                alive.world = None;
+            }
+        }
+        // A world that was for this case alone ends with it.
+        self.alive.retain(|alive| alive.owner.as_deref() != Some(id));
+    }
+}

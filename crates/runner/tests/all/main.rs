@@ -1,0 +1,6 @@
+//! Whole runs on the simulated backend and on the real ones, with ranks as threads.
+
+mod living;
+mod plans;
+mod rounds;
+mod threads;
