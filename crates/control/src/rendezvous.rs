@@ -3,7 +3,7 @@
 //!
 //! Anybody may connect to it. A peer that has not proved itself gets [`HANDSHAKE_LIMIT`] of time and
 //! [`MAX_HANDSHAKE`] bytes a message; beyond [`Rendezvous::room`] such peers the oldest makes room for the newest. A
-//! genuine rank that is crowded out comes again until the world's own time is over ([`crate::join`]).
+//! genuine rank that is crowded out comes again until the world's own time is over ([`crate::join()`]).
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};

@@ -178,6 +178,7 @@ pub(crate) fn check_descriptors(ranks: u32) -> Result<(), Verdict> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{Pid, getpgid, getsid};
     use serde_json::json;
 
     fn wishes(ranks: u32, fields: Value) -> Result<Wishes, String> {
@@ -194,9 +195,8 @@ mod tests {
         let wishes = Wishes { bound: false, sessions, environment: Vec::new() };
         let inherited = [null.as_raw_fd(); 2];
         let (process, _output) = starter.spawn(script.display().to_string(), inherited, None, &wishes).unwrap();
-        let pid = process.pid() as libc::pid_t;
-        // SAFETY: plain system calls.
-        let leads = unsafe { (libc::getsid(pid) == pid, libc::getpgid(pid) == pid) };
+        let pid = Pid::from_raw(process.pid() as i32);
+        let leads = (getsid(pid).ok() == pid, getpgid(pid).ok() == pid);
         process.kill();
         std::fs::remove_file(&script).unwrap();
         leads

@@ -60,7 +60,7 @@ pub fn torch(named: Option<&str>, search: &[PathBuf]) -> Result<Torch, String> {
     })
 }
 
-/// The Python of this name or path (None: [`DEFAULT`]), looked for in these folders unless it is a path.
+/// The Python of this name or path (None: `python3`), looked for in these folders unless it is a path.
 ///
 /// # Errors
 /// That there is none.
