@@ -26,8 +26,9 @@ pub fn normalize(text: &str) -> String {
     text.trim().to_ascii_lowercase().replace('-', "_")
 }
 
-/// The candidate nearest to `word` by edit distance, if it is near enough to be what was meant
-/// (at most a third of the word, at least one edit, and less than half of the longer of the two).
+/// The candidate nearest to `word` by optimal string alignment (insertions, deletions, substitutions, swaps of
+/// neighbours), if it is near enough to be what was meant (at most a third of the word, at least one edit, and less than
+/// half of the longer of the two).
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = normalize(word);
     // A hostile file may hold a megabyte-long key: no suggestion can be near it.
@@ -41,33 +42,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     };
     candidates
         .into_iter()
-        .map(|candidate| (edit_distance(&word, &normalize(candidate)), candidate))
+        .map(|candidate| (strsim::osa_distance(&word, &normalize(candidate)), candidate))
         .filter(near)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
-}
-
-/// Optimal string alignment distance: insertions, deletions, substitutions, swaps of neighbours.
-fn edit_distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let substitution = rows[i - 1][j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            let mut best = substitution.min(rows[i - 1][j] + 1).min(rows[i][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = best;
-        }
-    }
-    rows[a.len()][b.len()]
 }
 
 /// Gives a fieldless enum its [`Named`], `Display`, `FromStr` and serde implementations from one list.
