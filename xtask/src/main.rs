@@ -4,7 +4,8 @@
 //! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
 //! is the proof of the intervals on a real machine; `figures` writes docs/performance.md. Both read `cases`.
 
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
+#![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]
 
 mod cases;
 mod counts;

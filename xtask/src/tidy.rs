@@ -52,7 +52,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("modules say what belongs in them", modules::documented),
     ("files are small", modules::small),
     ("names say what a module is", modules::named),
-    ("printing, exiting, unsafe and the like stay in their crates", confined::check),
+    ("unsafe, starting processes and writing files stay in their crates", confined::check),
     ("nothing is left unfinished", text::unfinished),
     ("no path of one machine", text::machine_paths),
     ("no word that is not about the project", text::words),

@@ -118,6 +118,7 @@ pub(crate) mod skip;
 /// What `script` of the Python package's tests says of `wanted`; None, listed as skipped, where there is no Python, or
 /// where the script says (exit code 3, and why) that it lacks something.
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a variable names the Python of tests")]
 pub(crate) fn facts(name: &str, script: &str, wanted: &Value) -> Option<Value> {
     const LACKING: i32 = 3;
     let program = std::env::var_os("RANKMARK_TEST_PYTHON").unwrap_or_else(|| "python3".into());

@@ -4,7 +4,7 @@
 //! the peak is the median over repetitions of the rate relative to that of multiply-adds on registers, run on one core just
 //! before and after: clocks change too much here for anything else to be compared.
 
-#![allow(clippy::print_stdout, reason = "a bench prints")]
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench reads its arguments and prints")]
 
 use std::time::Instant;
 

@@ -3,7 +3,7 @@
 //! `cargo bench -p engine --bench spatial [-- [f32|bf16|f16|f64] [THREADS,...] [BATCH] [REPETITIONS]]`; each time is the
 //! best of the repetitions, in CPU time for one thread and wall time for more. GFLOP/s stand behind the times, sums over the whole model (all layers of one step) at the end.
 
-#![allow(clippy::print_stdout, reason = "a bench prints")]
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench reads its arguments and prints")]
 
 use std::time::Instant;
 

@@ -2,6 +2,8 @@
 //!
 //! Starts itself again as the ranks. Medians and the range of the middle 90% of the runs.
 
+#![expect(clippy::disallowed_methods, reason = "a bench reads its arguments and prints")]
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -17,6 +17,7 @@ use crate::signal;
 pub const ITSELF: &str = "/proc/self/exe";
 
 /// The name under which `ps` shows this program.
+#[expect(clippy::disallowed_methods, reason = "argument 0 only: children that are this program keep its name")]
 pub fn own_name() -> OsString {
     std::env::args_os().next().unwrap_or_else(|| OsString::from("rankmark"))
 }

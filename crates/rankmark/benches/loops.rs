@@ -11,7 +11,11 @@
 //! gloo's: launches are then alike, which otherwise are quick or slow by how its threads happen to share cores. What has no
 //! compiler or no PyTorch is named and left out.
 
-#![expect(clippy::print_stdout, reason = "a bench prints its table")]
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a bench reads its arguments and prints its table"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

@@ -2,6 +2,8 @@
 //!
 //! This crate reads arguments and our environment, prints, and exits; everything else is in the crates below.
 
+#![expect(clippy::disallowed_methods, reason = "the one crate that prints and reads the environment")]
+
 mod adopted;
 mod cli;
 mod commands;

@@ -1,5 +1,7 @@
 //! Writes the reports of invented runs, to look at: `cargo run -p report --example gallery -- DIR`.
 
+#![expect(clippy::disallowed_methods, reason = "an example reads its arguments")]
+
 #[path = "../tests/all/data.rs"]
 #[allow(dead_code)]
 mod data;

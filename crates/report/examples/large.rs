@@ -2,6 +2,8 @@
 //! `cargo run --release -p report --example large -- DIR CASES` writes a record; without CASES it writes the report of
 //! the record in DIR, as `rankmark report DIR` does.
 
+#![expect(clippy::disallowed_methods, reason = "an example reads its arguments")]
+
 #[path = "../tests/all/data.rs"]
 #[allow(dead_code)]
 mod data;

@@ -1,5 +1,5 @@
 //! Prints the simulation of docs/method.md: `cargo run -p stats --example coverage --release [RUNS]`.
-#![allow(clippy::print_stdout, reason = "an example prints")]
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
 use stats::simulation::{Path, Situation, simulate};
 

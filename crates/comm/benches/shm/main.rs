@@ -5,7 +5,7 @@
 //!
 //! `cargo bench -p comm --bench shm [-- latency|small|middle|rooted|reduce|operations|private|ranks|overhead ...]`
 
-#![allow(clippy::print_stdout)]
+#![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench reads its arguments and prints")]
 
 mod limit;
 mod ranks;

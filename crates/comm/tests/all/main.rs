@@ -1,6 +1,8 @@
 //! The conformance suite: every ready backend of the table, plain and in every wrapper, must do what `comm::layout` and
 //! the contract say, bit for bit. A new backend is covered as soon as it is registered.
 
+#![expect(clippy::disallowed_methods, reason = "ranks are told by variables who they are")]
+
 mod aborts;
 mod cases;
 mod conformance;

@@ -5,6 +5,7 @@
 /// itself hangs in the same lock. What is said of a panic names its file and line all the same.
 ///
 /// To be called before the rank has another thread, and before anything panics.
+#[expect(clippy::disallowed_methods, reason = "a rank without memory would hang in its own lock")]
 pub(super) fn end_at_once() {
     // SAFETY: no other thread of this process reads or changes the environment: there is none yet.
     unsafe { std::env::remove_var("RUST_BACKTRACE") };

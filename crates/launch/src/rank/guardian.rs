@@ -112,6 +112,7 @@ impl Shared {
     /// Ends this process because its coordinator is gone: waits in collectives end with an error, and if the rank has
     /// not left by itself then, it is ended where it stands. The one place in a library that ends a process: nobody is
     /// left to tell, and an orphan would keep cores and memory.
+    #[expect(clippy::disallowed_methods, reason = "nobody is left to tell")]
     fn leave(&self) -> ! {
         {
             let mut aborts = self.aborts.lock().unwrap_or_else(PoisonError::into_inner);

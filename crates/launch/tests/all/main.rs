@@ -1,5 +1,7 @@
 //! Worlds of real processes: this program starts itself again as the ranks (and as coordinators that are to be killed).
 
+#![expect(clippy::disallowed_methods, reason = "this program is its own ranks, which print and read variables")]
+
 mod attacks;
 mod endings;
 mod faults;

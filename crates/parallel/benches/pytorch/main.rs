@@ -8,7 +8,11 @@
 //! `--cases gpt2,block,bert_base,resnet50,gpt2_bf16,gpt2_ddp` `--threads 2` `--rounds 12` `--steps 2` `--modes eager,compile`
 //! `--preload LIBRARY` (an allocator for PyTorch).
 
-#![expect(clippy::print_stdout, reason = "a bench prints its table")]
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a bench reads its arguments and prints its table"
+)]
 
 mod ours;
 mod peer;

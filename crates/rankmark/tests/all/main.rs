@@ -1,6 +1,8 @@
 //! The program from outside: arguments, exit codes, streams, records on disk, signals. Every start of it has a hard
 //! limit, and every test ends by looking for processes that outlived the one that they belong to.
 
+#![expect(clippy::disallowed_methods, reason = "variables choose what is tested")]
+
 mod adopted;
 mod directories;
 mod endings;
