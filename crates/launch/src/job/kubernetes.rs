@@ -1,7 +1,11 @@
 //! Objects for kubectl: the plan as a ConfigMap, a headless Service by which pods find the first, and an indexed Job.
 //!
+//! Each object is JSON, which is YAML, too; between them stand YAML's separators and comments, which JSON has not.
+//!
 //! The secret that pods share is no part of the file: files are kept, copied and committed. The file says which Secret it
-//! wants and how one is made of which nobody sees the content.
+//! wants and how one is made without anybody seeing the content.
+
+use serde_json::{Value, json};
 
 use super::shell::comments;
 use super::{CLAIM, IMAGE, Job, NAMESPACE, Problem, SECRET, TIME, is_label, time, unfit};
@@ -34,94 +38,73 @@ pub(super) fn text(job: &Job) -> Result<String, Problem> {
              #   head -c 32 /dev/urandom | base64 | kubectl create secret generic{space} {secret} --from-file=secret=/dev/stdin\n"
         ));
     }
-    let space = place.map_or_else(String::new, |place| format!("  namespace: {}\n", string(&place)));
-    let head = |kind: &str, version: &str| {
-        format!("---\napiVersion: {version}\nkind: {kind}\nmetadata:\n  name: {}\n{space}", string(&name))
-    };
-    text.push_str(&head("ConfigMap", "v1"));
-    text.push_str(&format!("data:\n  plan.yaml: {}\n", block(&job.plan_text, "    ")));
-    if several {
-        text.push_str(&head("Service", "v1"));
-        text.push_str(&format!(
-            "spec:\n  clusterIP: None\n  publishNotReadyAddresses: true\n  selector:\n    job-name: {}\n  \
-             ports:\n    - name: coordinator\n      port: {PORT}\n",
-            string(&name)
-        ));
+    let mut metadata = json!({"name": name});
+    if let Some(place) = place {
+        metadata["namespace"] = place.into();
     }
-    text.push_str(&head("Job", "batch/v1"));
-    text.push_str(&specification(job, &name, image, &secret)?);
+    let data = json!({"plan.yaml": job.plan_text});
+    let mut objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})];
+    if several {
+        let ports = json!([{"name": "coordinator", "port": PORT}]);
+        let spec = json!({
+            "clusterIP": "None", "publishNotReadyAddresses": true, "selector": {"job-name": name}, "ports": ports
+        });
+        objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}));
+    }
+    let spec = specification(job, &name, image, &secret)?;
+    objects.push(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}));
+    objects.iter().for_each(|object| text.push_str(&document(object)));
     Ok(text)
 }
 
 /// The Job's `spec`.
-fn specification(job: &Job, name: &str, image: &str, secret: &str) -> Result<String, Problem> {
-    let several = job.ranks > 1;
+fn specification(job: &Job, name: &str, image: &str, secret: &str) -> Result<Value, Problem> {
     // A pod that ended took its part of the run with it: none is started again.
-    let mut text = "spec:\n  backoffLimit: 0\n".to_owned();
-    if several {
-        text.push_str(&format!("  completionMode: Indexed\n  completions: {0}\n  parallelism: {0}\n", job.ranks));
+    let mut spec = json!({"backoffLimit": 0});
+    let mut pod = json!({"restartPolicy": "Never", "automountServiceAccountToken": false});
+    let mut volumes = vec![json!({"name": "plan", "configMap": {"name": name}})];
+    if job.ranks > 1 {
+        spec["completionMode"] = "Indexed".into();
+        spec["completions"] = job.ranks.into();
+        spec["parallelism"] = job.ranks.into();
+        // With it each pod has a name: JOB-INDEX.SERVICE.
+        pod["subdomain"] = name.into();
+        volumes.push(json!({"name": "secret", "secret": {"secretName": secret, "defaultMode": 0o400}}));
     }
     if let Some(limit) = job.option(&TIME) {
         let hint = "30 (minutes), 1:30:00, 2-12";
         let seconds = time::seconds(limit).ok_or_else(|| Problem::new(unfit(&TIME, limit), hint))?;
-        text.push_str(&format!("  activeDeadlineSeconds: {seconds}\n"));
+        spec["activeDeadlineSeconds"] = seconds.into();
     }
-    text.push_str("  template:\n    spec:\n      restartPolicy: Never\n      automountServiceAccountToken: false\n");
-    if several {
-        // With it each pod has a name: JOB-INDEX.SERVICE.
-        text.push_str(&format!("      subdomain: {}\n", string(name)));
-    }
-    let claim = label(job, &CLAIM)?;
-    text.push_str(&container(job, name, image));
-    text.push_str("      volumes:\n");
-    text.push_str(&format!("        - name: plan\n          configMap:\n            name: {}\n", string(name)));
-    if several {
-        text.push_str(&format!(
-            "        - name: secret\n          secret:\n            secretName: {}\n            defaultMode: {} # 0400\n",
-            string(secret),
-            0o400
-        ));
-    }
-    let kept = claim.map_or_else(
-        || "emptyDir: {}".to_owned(),
-        |claim| format!("persistentVolumeClaim:\n            claimName: {}", string(&claim)),
-    );
-    text.push_str(&format!("        - name: results\n          {kept}\n"));
-    Ok(text)
+    volumes.push(match label(job, &CLAIM)? {
+        Some(claim) => json!({"name": "results", "persistentVolumeClaim": {"claimName": claim}}),
+        None => json!({"name": "results", "emptyDir": {}}),
+    });
+    pod["containers"] = json!([container(job, name, image)]);
+    pod["volumes"] = volumes.into();
+    spec["template"] = json!({"spec": pod});
+    Ok(spec)
 }
 
-fn container(job: &Job, name: &str, image: &str) -> String {
-    let several = job.ranks > 1;
+fn container(job: &Job, name: &str, image: &str) -> Value {
     let record = job.record.clone().unwrap_or_else(|| format!("/results/{name}"));
-    let mut text = format!(
-        "      containers:\n        - name: rank\n          image: {}\n          command:\n            - {}\n            - run\n            \
-         - /etc/rankmark/plan/plan.yaml\n            - {}\n",
-        string(image),
-        string(&job.program),
-        string(&format!("--output-dir={record}"))
-    );
-    if several {
-        let variables = [
-            (WORLD_SIZE, job.ranks.to_string()),
-            (LOCAL_WORLD_SIZE, "1".to_owned()),
-            (COORDINATOR, format!("{name}-0.{name}:{PORT}")),
-            (SECRET_FILE, "/etc/rankmark/secret/secret".to_owned()),
-        ];
-        text.push_str("          env:\n");
-        for (name, value) in variables {
-            text.push_str(&format!("            - name: {name}\n              value: {}\n", string(&value)));
-        }
+    let command = json!([job.program, "run", "/etc/rankmark/plan/plan.yaml", format!("--output-dir={record}")]);
+    let mut container = json!({"name": "rank", "image": image, "command": command});
+    let mut mounts = vec![json!({"name": "plan", "mountPath": "/etc/rankmark/plan"})];
+    if job.ranks > 1 {
+        container["env"] = json!([
+            {"name": WORLD_SIZE, "value": job.ranks.to_string()},
+            {"name": LOCAL_WORLD_SIZE, "value": "1"},
+            {"name": COORDINATOR, "value": format!("{name}-0.{name}:{PORT}")},
+            {"name": SECRET_FILE, "value": "/etc/rankmark/secret/secret"},
+        ]);
+        mounts.push(json!({"name": "secret", "mountPath": "/etc/rankmark/secret"}));
     }
-    text.push_str(&format!(
-        "          resources:\n            requests:\n              cpu: {0}\n            limits:\n              cpu: {0}\n",
-        string(&job.cores.to_string())
-    ));
-    text.push_str("          volumeMounts:\n            - name: plan\n              mountPath: /etc/rankmark/plan\n");
-    if several {
-        text.push_str("            - name: secret\n              mountPath: /etc/rankmark/secret\n");
-    }
-    text.push_str("            - name: results\n              mountPath: /results\n");
-    text
+    let cores = json!({"cpu": job.cores.to_string()});
+    container["resources"] = json!({"requests": cores, "limits": cores});
+    mounts.push(json!({"name": "results", "mountPath": "/results"}));
+    container["volumeMounts"] = mounts.into();
+    container
 }
 
 /// A name of an object, where one is given.
@@ -132,34 +115,17 @@ fn label(job: &Job, choice: &super::Choice) -> Result<Option<String>, Problem> {
     if fine { Ok(Some(value.to_owned())) } else { Err(Problem::new(unfit(choice, value), hint)) }
 }
 
-/// Whether YAML takes it as it is; all others must be written out (YAML 1.2, 5.1).
-fn is_printable(letter: char) -> bool {
-    matches!(letter, ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fefe}' | '\u{ff00}'..='\u{fffd}' | '\u{10000}'..)
-        && !matches!(letter, '\u{2028}' | '\u{2029}')
-}
-
-/// A text in double quotes, whatever it holds.
-fn string(text: &str) -> String {
-    let one = |letter: char| match letter {
-        '"' => "\\\"".to_owned(),
-        '\\' => "\\\\".to_owned(),
-        '\n' => "\\n".to_owned(),
-        '\t' => "\\t".to_owned(),
-        letter if is_printable(letter) => letter.to_string(),
-        letter => format!("\\U{:08x}", u32::from(letter)),
-    };
-    format!("\"{}\"", text.chars().map(one).collect::<String>())
-}
-
-/// A text of several lines as people read it, where YAML gives it back unchanged; else in quotes.
-fn block(text: &str, indent: &str) -> String {
-    let ends_once = text.ends_with('\n') && !text.ends_with("\n\n") && text.len() > 1;
-    let plain = text.chars().all(|letter| letter == '\n' || is_printable(letter));
-    if !ends_once || !plain || text.starts_with('\n') {
-        return string(text);
+/// One document of the file. What YAML does not take as it is (YAML 1.2, 5.1) is escaped, which JSON allows anywhere in a
+/// string; such letters stand nowhere else.
+fn document(object: &Value) -> String {
+    let mut text = "---\n".to_owned();
+    for letter in format!("{object:#}\n").chars() {
+        match letter {
+            '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' => {
+                text.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            }
+            letter => text.push(letter),
+        }
     }
-    let indented = |line: &str| if line.is_empty() { String::new() } else { format!("{indent}{line}") };
-    let lines: Vec<String> = text.trim_end_matches('\n').split('\n').map(indented).collect();
-    // The number: a first line may begin with spaces.
-    format!("|2\n{}", lines.join("\n"))
+    text
 }

@@ -1,5 +1,7 @@
 //! What each target's file holds; hostile names.
 
+use serde_json::{Value, json};
+
 use super::*;
 
 fn job(target: &Target, ranks: u32, options: &[(&'static str, &str)]) -> Job {
@@ -91,29 +93,42 @@ fn a_job_of_kubernetes_names_no_secret_that_it_holds() {
     let problem = text("kubernetes", |_| (), &[]).unwrap_err();
     assert!(problem.what.contains("needs a container image") && problem.hint.is_some());
     let image = ("image", "registry/rankmark:0.1");
-    let yaml = text("kubernetes", |_| (), &[image, ("time", "1:30:00"), ("namespace", "bench")]).unwrap();
-    for line in [
-        "  completions: 4",
-        "  activeDeadlineSeconds: 5400",
-        "      subdomain: \"rankmark-sweep\"",
-        "              value: \"rankmark-sweep-0.rankmark-sweep:29400\"",
-        "            secretName: \"rankmark-sweep-secret\"",
-    ] {
-        assert!(yaml.lines().any(|found| found == line), "`{line}` is missing in\n{yaml}");
-    }
-    assert!(
-        !yaml.contains("kind: Secret") && yaml.contains("kubectl create secret generic --namespace bench"),
-        "{yaml}"
-    );
+    let text_of = |ranks: u32, options: &[_]| text("kubernetes", |job| job.ranks = ranks, options).unwrap();
+    let file = text_of(4, &[image, ("time", "1:30:00"), ("namespace", "bench")]);
+    let objects = objects(&file);
+    assert_eq!(kinds(&objects), ["ConfigMap", "Service", "Job"]);
+    assert!(objects.iter().all(|object| object["metadata"]["namespace"] == "bench"), "{file}");
+    let spec = &objects[2]["spec"];
+    assert_eq!((&spec["completions"], &spec["activeDeadlineSeconds"]), (&json!(4), &json!(5400)), "{file}");
+    let pod = &spec["template"]["spec"];
+    assert_eq!(pod["subdomain"], "rankmark-sweep");
+    assert_eq!(pod["containers"][0]["env"][2]["value"], "rankmark-sweep-0.rankmark-sweep:29400");
+    assert_eq!(pod["volumes"][1]["secret"], json!({"secretName": "rankmark-sweep-secret", "defaultMode": 0o400}));
+    assert!(file.contains("kubectl create secret generic --namespace bench"), "{file}");
+    // Read by people, too: a member a line.
+    assert!(file.lines().any(|line| line == "    \"completions\": 4,"), "{file}");
     // One process needs no others, and so neither Service nor secret.
-    let alone = text("kubernetes", |job| job.ranks = 1, &[image, ("claim", "kept")]).unwrap();
-    assert!(!alone.contains("kind: Service") && !alone.contains("secret") && !alone.contains("Indexed"), "{alone}");
-    assert!(alone.contains("claimName: \"kept\""), "{alone}");
+    let file = text_of(1, &[image, ("claim", "kept")]);
+    let objects = self::objects(&file);
+    assert_eq!(kinds(&objects), ["ConfigMap", "Job"]);
+    assert!(!file.contains("secret") && !file.contains("Indexed"), "{file}");
+    let kept = json!({"name": "results", "persistentVolumeClaim": {"claimName": "kept"}});
+    assert_eq!(objects[1]["spec"]["template"]["spec"]["volumes"][1], kept, "{file}");
     for (name, value) in [("namespace", "a/b"), ("secret", "A"), ("claim", "x: y"), ("time", "soon")] {
         assert!(text("kubernetes", |_| (), &[image, (name, value)]).is_err(), "{name}");
     }
     let long = text("kubernetes", |job| job.plan_text = "#".repeat(1_000_001), &[image]);
     assert!(long.unwrap_err().what.contains("a ConfigMap holds"));
+}
+
+/// The objects of a file for kubectl.
+fn objects(file: &str) -> Vec<Value> {
+    let documents = file.split("---\n").skip(1);
+    documents.map(|text| serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))).collect()
+}
+
+fn kinds(objects: &[Value]) -> Vec<&str> {
+    objects.iter().filter_map(|object| object["kind"].as_str()).collect()
 }
 
 /// Every scalar of a YAML text.
