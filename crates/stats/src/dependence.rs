@@ -36,7 +36,7 @@ pub struct Dependence {
 
 /// The sample autocorrelation of a series at `lag`: `c_k / c_0` with divisor n for both (Box and Jenkins); 0 for a
 /// constant series or a lag past its end. Sensitive to spikes: on timings prefer [`dependence`].
-pub fn autocorrelation(series: &[f64], lag: usize) -> f64 {
+pub(crate) fn autocorrelation(series: &[f64], lag: usize) -> f64 {
     if lag >= series.len() {
         return 0.0;
     }

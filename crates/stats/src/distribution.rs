@@ -2,7 +2,7 @@
 
 /// P(Z <= z) of a standard normal Z, absolute error below 1e-7: the complementary error function by the Chebyshev fit of
 /// Press et al., Numerical Recipes, section 6.2 (`erfcc`). Enough for p-values; quantiles do not use it.
-pub fn normal_cdf(z: f64) -> f64 {
+pub(crate) fn normal_cdf(z: f64) -> f64 {
     let x = (z / std::f64::consts::SQRT_2).abs();
     let t = 1.0 / (1.0 + 0.5 * x);
     const FIT: [f64; 10] = [
@@ -24,7 +24,7 @@ pub fn normal_cdf(z: f64) -> f64 {
 
 /// The `p` quantile of the standard normal distribution, relative error below 1.2e-9: P. J. Acklam's rational
 /// approximation (2003).
-pub fn normal_quantile(p: f64) -> f64 {
+pub(crate) fn normal_quantile(p: f64) -> f64 {
     debug_assert!(p > 0.0 && p < 1.0, "a normal quantile needs 0 < p < 1");
     const A: [f64; 6] = [
         -3.969683028665376e+01,
@@ -67,7 +67,7 @@ pub fn normal_quantile(p: f64) -> f64 {
 /// The `p` quantile (`p` in 0.5 to 1) of Student's t distribution with `degrees` >= 1 degrees of freedom, which need not
 /// be whole. Hill's asymptotic expansion (Algorithm 396, Communications of the ACM 13, 1970), with the exact forms at
 /// 1 and 2 degrees.
-pub fn student_quantile(p: f64, degrees: f64) -> f64 {
+pub(crate) fn student_quantile(p: f64, degrees: f64) -> f64 {
     debug_assert!((0.5..1.0).contains(&p) && degrees >= 1.0);
     let both = 2.0 * (1.0 - p);
     let n = degrees;

@@ -20,13 +20,12 @@ pub mod simulation;
 mod trials;
 mod warm_up;
 
-pub use dependence::{Dependence, autocorrelation, dependence, effective_samples};
-pub use distribution::{normal_cdf, normal_quantile, student_quantile};
+pub use dependence::{Dependence, dependence, effective_samples};
 pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
 pub use interval::{Interval, Method, median_interval};
-pub use quantile::{Summary, median, quantile, sorted, summary};
+pub use quantile::{median, quantile, sorted};
 pub use trials::{
     FEWEST_TRIALS, LOOKS, MOST_TRIALS, Ratio, RunMedian, again_interval, paired_ratio, pooled_correlation,
     relative_half_width, run_ratio, sign_interval,
 };
-pub use warm_up::{steady, warm_up_end};
+pub use warm_up::steady;

@@ -1,4 +1,4 @@
-//! Warm-up: where it ends in a series, and whether the tail is steady.
+//! Warm-up: whether the tail of a series is steady.
 
 use crate::dependence::dependence;
 use crate::distribution::normal_quantile;
@@ -49,28 +49,4 @@ fn tail_slope(tail: &[f64]) -> f64 {
     let size = (tail.len() / 32).max(1);
     let medians: Vec<f64> = tail.chunks_exact(size).map(median).collect();
     theil_sen(&medians) / size as f64
-}
-
-/// The number of samples to leave out at the start: MSER-5 (White, Cobb and Spratt, Winter Simulation Conference 2000),
-/// the truncation that minimises the squared standard error of what remains, in batches of five, within the first half.
-/// Batches are represented by their medians, not their means: one spike near the end would else forbid any truncation.
-pub fn warm_up_end(series: &[f64]) -> usize {
-    const BATCH: usize = 5;
-    let batches: Vec<f64> = series.chunks_exact(BATCH).map(median).collect();
-    let (mut sum, mut squares) = (0.0, 0.0);
-    let (mut best, mut best_start) = (f64::INFINITY, 0);
-    // Around the last value, so that the squares do not cancel.
-    let origin = batches.last().copied().unwrap_or(0.0);
-    for (start, batch) in batches.iter().enumerate().rev() {
-        let x = batch - origin;
-        sum += x;
-        squares += x * x;
-        let count = (batches.len() - start) as f64;
-        let error = (squares - sum * sum / count).max(0.0) / (count * count);
-        // On equal errors the earlier start: a constant series has no warm-up.
-        if start <= batches.len() / 2 && error <= best {
-            (best, best_start) = (error, start);
-        }
-    }
-    best_start * BATCH
 }

@@ -1,9 +1,7 @@
 //! Warm-up, drift and dependence: each both finds what is there and is silent where nothing is.
 
 use stats::samples::{Marginal, Series, Situation};
-use stats::{
-    Method, dependence, drift, effective_samples, kendall, median_interval, steady, theil_sen, trend, warm_up_end,
-};
+use stats::{Method, dependence, drift, effective_samples, kendall, median_interval, steady, theil_sen, trend};
 
 fn series(phi: f64, noise: f64, samples: usize, seed: u64) -> Vec<f64> {
     let mut series = Series::new(Situation { phi, marginal: Marginal::Lognormal, noise }, seed);
@@ -57,11 +55,6 @@ fn warm_up_is_seen_and_steady_series_pass() {
     assert!(share(200, during) < 0.1, "40 samples of a warm-up that lasts as long: {}", share(200, during));
     assert!(share(200, after) > 0.85, "long after it: {}", share(200, after));
     assert!(!steady(&[1.0; 15]) && steady(&[1.0; 16]));
-    let ends: Vec<f64> = (0..100).map(|run| warm_up_end(&warming(200, 10.0, run)) as f64).collect();
-    let middle = stats::median(&ends);
-    assert!((15.0..70.0).contains(&middle), "a warm-up of a few time constants of 10 ends at {middle}");
-    assert_eq!(warm_up_end(&[1.0; 100]), 0);
-    assert_eq!(warm_up_end(&[1.0; 3]), 0);
 }
 
 #[test]
