@@ -105,24 +105,15 @@ fn normals(key: u64, first: usize, len: usize, mut put: impl FnMut(usize, f64)) 
     }
 }
 
-fn fill<T: Copy>(parameter: &Parameter, seed: u64, first: usize, out: &mut [T], of: impl Fn(f64) -> T) {
-    match parameter.init {
-        Init::Constant(value) => out.fill(of(value)),
-        Init::Normal(deviation) => {
-            let key = mix(fnv1a(parameter.name.as_bytes()) ^ mix(seed.wrapping_add(INCREMENT)));
-            normals(key, first, out.len(), |place, value| out[place] = of(deviation * value));
-        }
-    }
-}
-
 /// The initial values of a parameter from index `first` on.
 pub fn initial_f64(parameter: &Parameter, seed: u64, first: usize, out: &mut [f64]) {
-    fill(parameter, seed, first, out, |value| value);
-}
-
-/// The same, each rounded to the nearest f32.
-pub fn initial_f32(parameter: &Parameter, seed: u64, first: usize, out: &mut [f32]) {
-    fill(parameter, seed, first, out, |value| value as f32);
+    match parameter.init {
+        Init::Constant(value) => out.fill(value),
+        Init::Normal(deviation) => {
+            let key = mix(fnv1a(parameter.name.as_bytes()) ^ mix(seed.wrapping_add(INCREMENT)));
+            normals(key, first, out.len(), |place, value| out[place] = deviation * value);
+        }
+    }
 }
 
 #[cfg(test)]

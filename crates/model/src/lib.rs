@@ -3,7 +3,6 @@
 //!
 //! [`CATALOG`] is the table of models: a new model of existing layer kinds is one module and one line there.
 
-mod activations;
 mod catalog;
 mod error;
 mod flops;
@@ -16,11 +15,10 @@ mod settings;
 mod shape;
 mod specification;
 
-pub use activations::LayerActivations;
 pub use catalog::{CATALOG, Entry, entry, model};
 pub use error::Error;
 pub use flops::Convention;
-pub use initial::{initial_f32, initial_f64, mix};
+pub use initial::{initial_f64, mix};
 pub use layer::{Attention, BatchNorm, Conv2d, CrossEntropy, Embedding, Layer, Linear, Norm, Pool, Rotary, Split};
 pub use parameter::{Init, Parameter, Part, Shard};
 pub use settings::{Fallback, Setting, Values};

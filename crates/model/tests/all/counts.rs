@@ -1,6 +1,6 @@
-//! Published counts: parameters, floating-point operations, activation bytes.
+//! Published counts: parameters, floating-point operations.
 
-use model::{Convention, LayerActivations, Model, model};
+use model::{Convention, Model, model};
 
 pub(crate) fn with(name: &str, settings: &[(&str, f64)]) -> Model {
     let settings: Vec<(String, f64)> = settings.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
@@ -101,18 +101,4 @@ fn an_untied_table_is_no_product_and_convolutions_have_no_formula() {
     assert_eq!(resnet.headline(), Convention::Layers);
     assert_eq!(resnet.flops(Convention::Layers).unwrap(), Some(resnet.training_flops().unwrap()));
     assert_eq!(with("bert-base", &[]).headline(), Convention::Full);
-}
-
-#[test]
-fn activation_formulas_are_those_of_table_2() {
-    // GPT-3 175B of the paper: h = 12288, a = 96, s = 2048, so 5 a s / h = 80 (section 5).
-    let layer = LayerActivations { sequence: 2048, batch: 1, width: 12288, heads: 96, tensor: 1 };
-    let sbh = 2048.0 * 12288.0;
-    assert_eq!(layer.tensor_parallel(), 114.0 * sbh);
-    assert_eq!(layer.without_scores(), 34.0 * sbh);
-    let eighth = LayerActivations { tensor: 8, ..layer };
-    assert_eq!(eighth.tensor_parallel(), (10.0 + 3.0 + 10.0) * sbh);
-    assert_eq!(eighth.sequence_parallel(), 114.0 / 8.0 * sbh);
-    assert_eq!(eighth.without_scores(), 34.0 / 8.0 * sbh);
-    assert_eq!(eighth.recomputed(), 2.0 * sbh);
 }
