@@ -74,11 +74,6 @@ impl Trial {
         let series = self.series();
         (!series.is_empty()).then(|| stats::median(&series))
     }
-
-    /// Wrong elements in all.
-    pub fn wrong_count(&self) -> u64 {
-        self.wrong.iter().map(|report| report.count).sum()
-    }
 }
 
 /// Nanoseconds of each sample: the maximum over ranks.
