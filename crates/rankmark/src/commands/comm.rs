@@ -1,10 +1,10 @@
 //! `rankmark comm OP`: collectives from flags.
 
 use clap::ArgMatches;
-use measure::machine;
 
-use crate::session::{Entry, Request, measure};
-use crate::{Failure, adopted, cli, terminal};
+use super::measure_flags;
+use crate::session::Entry;
+use crate::{Failure, cli};
 
 /// What is measured when no size is given: from latency to bandwidth.
 const SIZES: &str = "1KiB..64MiB*4";
@@ -17,11 +17,5 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
     if !sized && terms::normalize(&operation) != "barrier" {
         pairs.push(("bytes".to_owned(), SIZES.to_owned()));
     }
-    let overrides = cli::overrides(matches)?;
-    cli::default_ranks(&mut pairs, &overrides, entry.lobby);
-    let plan = record::plan::from_flags(abouts[0], &pairs, &overrides)?;
-    if let Some(note) = adopted::default_backend(entry.lobby, &pairs, &overrides) {
-        terminal::note_first(matches, &note);
-    }
-    measure(&Request { matches, machine: machine::detect(), entry }, Some(plan))
+    measure_flags(abouts[0], pairs, matches, entry)
 }

@@ -11,3 +11,26 @@ pub(crate) mod schema;
 pub(crate) mod train;
 pub(crate) mod trust;
 pub(crate) mod validate;
+
+use clap::ArgMatches;
+use measure::machine;
+use record::About;
+
+use crate::session::{Entry, Request, measure};
+use crate::{Failure, adopted, cli, terminal};
+
+/// Runs a benchmark with the fields that flags gave.
+fn measure_flags(
+    about: &'static About,
+    mut fields: Vec<(String, String)>,
+    matches: &ArgMatches,
+    entry: Entry<'_>,
+) -> Result<u8, Failure> {
+    let overrides = cli::overrides(matches)?;
+    cli::default_ranks(&mut fields, &overrides, entry.lobby);
+    let plan = record::plan::from_flags(about, &fields, &overrides)?;
+    if let Some(note) = adopted::default_backend(entry.lobby, &fields, &overrides) {
+        terminal::note_first(matches, &note);
+    }
+    measure(&Request { matches, machine: machine::detect(), entry }, Some(plan))
+}

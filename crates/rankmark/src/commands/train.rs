@@ -1,19 +1,12 @@
 //! `rankmark train` and `rankmark memory`: training from flags.
 
 use clap::ArgMatches;
-use measure::machine;
 
-use crate::session::{Entry, Request, measure};
-use crate::{Failure, adopted, cli, terminal};
+use super::measure_flags;
+use crate::session::Entry;
+use crate::{Failure, cli};
 
 pub(crate) fn run(benchmark: &str, matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     let abouts = cli::benchmark(benchmark);
-    let mut pairs = cli::given(matches, &abouts);
-    let overrides = cli::overrides(matches)?;
-    cli::default_ranks(&mut pairs, &overrides, entry.lobby);
-    let plan = record::plan::from_flags(abouts[0], &pairs, &overrides)?;
-    if let Some(note) = adopted::default_backend(entry.lobby, &pairs, &overrides) {
-        terminal::note_first(matches, &note);
-    }
-    measure(&Request { matches, machine: machine::detect(), entry }, Some(plan))
+    measure_flags(abouts[0], cli::given(matches, &abouts), matches, entry)
 }

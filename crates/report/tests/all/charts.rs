@@ -3,23 +3,7 @@
 use report::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 use report::{Run, format};
 
-use crate::data;
-
-fn runs() -> Vec<(&'static str, Run)> {
-    vec![
-        ("one_series", data::one_series()),
-        ("three_by_twenty", data::three_by_twenty()),
-        ("twelve_series", data::twelve_series()),
-        ("one_point", data::one_point()),
-        ("huge_bands", data::huge_bands()),
-        ("study", data::study()),
-        ("hostile", data::hostile()),
-        ("soak", data::soak(0.03)),
-        ("peers", data::peers()),
-        ("scaled", data::scaled()),
-        ("held", data::held()),
-    ]
-}
+use crate::data::{self, runs};
 
 fn files(format_name: &str, run: &Run) -> Vec<(String, Vec<u8>)> {
     let files = format(format_name).unwrap().render(run).unwrap();

@@ -349,3 +349,20 @@ pub(crate) fn soak(rise: f64) -> Run {
     run.samples.insert(run.cases[0].id.clone(), samples.collect());
     run
 }
+
+/// One run of each kind, named.
+pub(crate) fn runs() -> Vec<(&'static str, Run)> {
+    vec![
+        ("one_series", one_series()),
+        ("three_by_twenty", three_by_twenty()),
+        ("twelve_series", twelve_series()),
+        ("one_point", one_point()),
+        ("huge_bands", huge_bands()),
+        ("study", study()),
+        ("hostile", hostile()),
+        ("soak", soak(0.03)),
+        ("peers", peers()),
+        ("scaled", scaled()),
+        ("held", held()),
+    ]
+}
