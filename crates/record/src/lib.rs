@@ -15,6 +15,7 @@ pub mod plan;
 mod run_file;
 pub mod schema;
 pub mod store;
+mod typed;
 
 pub use case::Case;
 pub use caveat::Caveat;
@@ -31,3 +32,4 @@ pub use store::{
     CaseSamples, DamagedLine, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, line_text,
     read_results, read_run, read_samples,
 };
+pub use typed::{Values, typed};

@@ -1,0 +1,128 @@
+//! Declared fields as a struct: one list makes the field table and the typed members that a benchmark's code reads.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::{Case, Field, Kind, Problem};
+
+/// What holds the values of fields: a case, or the fields of its world.
+pub trait Values {
+    /// The value of this name.
+    fn value(&self, name: &str) -> Option<&Value>;
+}
+
+impl Values for Case {
+    fn value(&self, name: &str) -> Option<&Value> {
+        Case::value(self, name)
+    }
+}
+
+impl Values for Map<String, Value> {
+    fn value(&self, name: &str) -> Option<&Value> {
+        self.get(name)
+    }
+}
+
+/// A field's value, else its declared default. Without either an `Option` is None and a list is empty.
+///
+/// # Errors
+/// When the value is of another type, or there is none.
+pub fn typed<T: DeserializeOwned>(values: &impl Values, field: &Field) -> Result<T, Problem> {
+    let problem = |message: String| Problem { field: field.name, message, hint: None };
+    let value = match (values.value(field.name), field.kind) {
+        // Parameters are scalars, so a parameter's list is kept joined by spaces.
+        (Some(Value::String(joined)), Kind::Texts) => joined.split_whitespace().collect(),
+        (Some(value), _) => value.clone(),
+        (None, Kind::Texts) => Value::Array(Vec::new()),
+        (None, _) => field.default.map_or(Ok(Value::Null), |default| field.read(default)).map_err(problem)?,
+    };
+    if value.is_null() {
+        return T::deserialize(value).map_err(|_| problem(format!("`{}` has no value", field.name)));
+    }
+    T::deserialize(value).map_err(|error| problem(format!("`{}`: {error}", field.name)))
+}
+
+/// Declares fields once: `member: Type = Field`. Gives a struct with these members, its table `FIELDS` in the same order, and
+/// `of`, which reads the members of a case. A field's name is the member's.
+#[macro_export]
+macro_rules! fields {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($member:ident: $type:ty = $field:expr),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis struct $name {
+            $(#[doc = concat!("The field `", stringify!($member), "`.")] $vis $member: $type),+
+        }
+
+        impl $name {
+            /// The declared fields, in the order of the record.
+            $vis const FIELDS: &'static [$crate::Field] =
+                &[$($crate::Field { name: stringify!($member), ..$field }),+];
+
+            /// Reads the fields' values; one that is not given has its declared default.
+            ///
+            /// # Errors
+            /// The first field whose value is of another type, or is missing.
+            $vis fn of(values: &impl $crate::Values) -> Result<Self, $crate::Problem> {
+                Ok(Self {
+                    $($member: $crate::typed(values, &$crate::Field { name: stringify!($member), ..$field })?),+
+                })
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shown;
+    use terms::{Collective, Named};
+
+    const fn field(kind: Kind, default: Option<&'static str>) -> Field {
+        Field { name: "", kind, default, unit: "", doc: "", shown: Shown::WhenSet, world: false, how: false }
+    }
+
+    crate::fields! {
+        /// One of each kind.
+        struct Fields {
+            op: Collective = field(Kind::Word(Collective::names), Some("all_reduce")),
+            bytes: u64 = field(Kind::Bytes, Some("1KiB")),
+            limit: Option<u64> = field(Kind::Bytes, None),
+            latency: f64 = field(Kind::Seconds, Some("5us")),
+            touch: bool = field(Kind::Bool, Some("true")),
+            file: Option<String> = field(Kind::Text, None),
+            inject: Vec<String> = field(Kind::Texts, None),
+        }
+    }
+
+    fn of(text: &str) -> Result<Fields, Problem> {
+        Fields::of(&serde_json::from_str::<Map<String, Value>>(text).unwrap())
+    }
+
+    #[test]
+    fn a_member_has_its_value_or_its_default() {
+        let names: Vec<&str> = Fields::FIELDS.iter().map(|field| field.name).collect();
+        assert_eq!(names, ["op", "bytes", "limit", "latency", "touch", "file", "inject"]);
+        let absent = Fields {
+            op: Collective::AllReduce,
+            bytes: 1024,
+            limit: None,
+            latency: 5e-6,
+            touch: true,
+            file: None,
+            inject: Vec::new(),
+        };
+        assert_eq!(of("{}"), Ok(absent.clone()));
+        let given = Fields { op: Collective::Barrier, limit: Some(7), inject: vec!["a".into(), "b".into()], ..absent };
+        assert_eq!(of(r#"{"op": "barrier", "limit": 7, "inject": "a b"}"#), Ok(given.clone()));
+        assert_eq!(of(r#"{"op": "barrier", "limit": 7, "inject": ["a", "b"]}"#), Ok(given));
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_named() {
+        let problem = of(r#"{"bytes": "many"}"#).unwrap_err();
+        assert_eq!(problem.field, "bytes");
+        assert!(problem.message.starts_with("`bytes`: "), "{}", problem.message);
+        let missing: Result<u64, Problem> = typed(&Map::new(), &Field { name: "peer", ..field(Kind::Bytes, None) });
+        assert_eq!(missing.unwrap_err().message, "`peer` has no value");
+    }
+}
