@@ -99,6 +99,8 @@ pub struct Work {
     pub max_calls: u64,
     /// Copies of the buffers that calls rotate through: a check from fresh inputs calls once for each. Zero counts as one.
     pub copies: u64,
+    /// Checks from fresh inputs before a case is timed and after each trial, the same on all ranks.
+    pub checks: u32,
     /// Whether calls are steps of one series, see [`measure::Ready::steps`].
     pub steps: bool,
 }

@@ -7,8 +7,19 @@ use terms::{Bind, Mode, Named, Runtime};
 
 use crate::Gate;
 
-const fn field(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { name, kind, default, unit: "", doc, shown: Shown::Setting, world: false, how: false }
+/// A setting, whose name is that of the member that it is declared for.
+const fn setting(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { name: "", kind, default, unit: "", doc, shown: Shown::Setting, world: false, how: false }
+}
+
+/// A parameter that is kept where it differs from its default.
+const fn extra(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { shown: Shown::WhenSet, ..setting(kind, default, doc) }
+}
+
+/// The same, which also decides in which rank processes a case runs.
+const fn world(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { world: true, ..extra(kind, default, doc) }
 }
 
 fn backends() -> Vec<&'static str> {
@@ -19,14 +30,14 @@ fn backends() -> Vec<&'static str> {
 pub const RANKS: Field = Field {
     shown: Shown::Always,
     world: true,
-    ..field("ranks", Kind::Whole(1, 1024), Some("2"), "ranks: processes that take part")
+    ..setting(Kind::Whole(1, 1024), Some("2"), "ranks: processes that take part")
 };
 
 /// The backend.
 pub const BACKEND: Field = Field {
     shown: Shown::Always,
     world: true,
-    ..field("backend", Kind::Word(backends), Some("shm"), "who moves the data (`rankmark list backends`)")
+    ..setting(Kind::Word(backends), Some("shm"), "who moves the data (`rankmark list backends`)")
 };
 
 /// What torch.distributed may move data by.
@@ -46,29 +57,29 @@ pub const ANY_BACKEND: Field = Field {
     ..BACKEND
 };
 
-/// Who executes the ranks, where that may be PyTorch.
-pub const RUNTIME: &[Field] = &[
-    world(
-        "runtime",
-        Kind::Word(Runtime::names),
-        None,
-        "native: this program (the default); pytorch: torch.distributed in your own Python",
-    ),
-    world("python", Kind::Text, None, "pytorch: path or name of the Python (default: python3)"),
-];
+record::fields! {
+    /// Who executes the ranks, where that may be PyTorch.
+    pub struct Execution {
+        runtime: Option<Runtime> = world(
+            Kind::Word(Runtime::names),
+            None,
+            "native: this program (the default); pytorch: torch.distributed in your own Python",
+        ),
+        python: Option<String> = world(Kind::Text, None, "pytorch: path or name of the Python (default: python3)"),
+    }
+}
 
 /// The device.
 pub const DEVICE: Field = Field {
     shown: Shown::Always,
     world: true,
-    ..field("device", Kind::Word(|| vec!["cpu"]), Some("cpu"), "where buffers lie and work is done")
+    ..setting(Kind::Word(|| vec!["cpu"]), Some("cpu"), "where buffers lie and work is done")
 };
 
 /// How calls are timed.
 pub const MODE: Field = Field {
     shown: Shown::Always,
-    ..field(
-        "mode",
+    ..setting(
         Kind::Word(Mode::names),
         Some("streaming"),
         "streaming: calls back to back; isolated: one call from an agreed instant",
@@ -77,70 +88,71 @@ pub const MODE: Field = Field {
 
 /// Seed.
 pub const SEED: Field =
-    Field { shown: Shown::Always, ..field("seed", Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs") };
+    Field { shown: Shown::Always, ..setting(Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs") };
 
 /// The same field, as one that says how and not what.
 pub(crate) const fn how(field: Field) -> Field {
     Field { how: true, ..field }
 }
 
-const fn world(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { shown: Shown::WhenSet, world: true, ..field(name, kind, default, doc) }
+record::fields! {
+    /// What decides in which rank processes a case runs, where it differs from its default.
+    pub struct World {
+        bind: Option<Bind> = world(
+            Kind::Word(Bind::names),
+            None,
+            "core: rank r pinned to core r modulo their number (so without this field, but for pytorch); none: \
+             anywhere",
+        ),
+        env: Vec<String> = world(Kind::Texts, None, "NAME=value for the ranks' environment; repeats; recorded"),
+        progress_thread: bool = world(
+            Kind::Bool,
+            Some("false"),
+            "operations run on a thread of the communicator's own",
+        ),
+        mpi_library: Option<String> = world(
+            Kind::Text,
+            None,
+            "mpi: path or name of the library (a list: one world each); else the first found",
+        ),
+        mpi_progress: Option<String> = world(
+            Kind::Word(|| vec!["none", "poll"]),
+            None,
+            "mpi: none (the default): blocking calls; poll: calls that proceed whenever they are looked at",
+        ),
+        mpi_tuned: Option<bool> = world(
+            Kind::Bool,
+            None,
+            "mpi: settings that make the library faster here (docs/mpi.md); else as installed",
+        ),
+        mpi_collectives: Option<String> = world(
+            Kind::Word(|| vec!["default", "ucc"]),
+            None,
+            "mpi: whose algorithms Open MPI uses",
+        ),
+        nccl_algo: Option<String> = world(
+            Kind::Text,
+            None,
+            "nccl: algorithms that it may choose (NCCL_ALGO): Ring, Tree, ^PAT, ...; a list: one world each \
+             (docs/nccl.md)",
+        ),
+        nccl_proto: Option<String> = world(
+            Kind::Text,
+            None,
+            "nccl: protocols that it may choose (NCCL_PROTO): LL, LL128, Simple; a list: one world each",
+        ),
+        pace_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "slow down to a link of this bandwidth"),
+        pace_latency: Option<f64> = world(Kind::Seconds, None, "slow down to a link of this latency"),
+        link_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "sim: bandwidth of the modelled link"),
+        link_latency: Option<f64> = world(Kind::Seconds, None, "sim: latency of the modelled link"),
+        noise: Option<f64> = world(Kind::Ratio, None, "sim: standard deviation of the times' logarithm"),
+        noise_seed: Option<u64> = world(Kind::Whole(0, u32::MAX as u64), None, "sim: seed of the noise"),
+        noise_correlation: Option<f64> = world(Kind::Ratio, None, "sim: correlation of neighbouring times, below 100%"),
+    }
 }
 
-/// What decides in which rank processes a case runs, where it differs from its default.
-pub const WORLD: &[Field] = &[
-    world(
-        "bind",
-        Kind::Word(Bind::names),
-        None,
-        "core: rank r pinned to core r modulo their number (so without this field, but for pytorch); none: anywhere",
-    ),
-    world("env", Kind::Texts, None, "NAME=value for the ranks' environment; repeats; recorded"),
-    world("progress_thread", Kind::Bool, Some("false"), "operations run on a thread of the communicator's own"),
-    world(
-        "mpi_library",
-        Kind::Text,
-        None,
-        "mpi: path or name of the library (a list: one world each); else the first found",
-    ),
-    world(
-        "mpi_progress",
-        Kind::Word(|| vec!["none", "poll"]),
-        None,
-        "mpi: none (the default): blocking calls; poll: calls that proceed whenever they are looked at",
-    ),
-    world(
-        "mpi_tuned",
-        Kind::Bool,
-        None,
-        "mpi: settings that make the library faster here (docs/mpi.md); else as installed",
-    ),
-    world("mpi_collectives", Kind::Word(|| vec!["default", "ucc"]), None, "mpi: whose algorithms Open MPI uses"),
-    world(
-        "nccl_algo",
-        Kind::Text,
-        None,
-        "nccl: algorithms that it may choose (NCCL_ALGO): Ring, Tree, ^PAT, ...; a list: one world each (docs/nccl.md)",
-    ),
-    world(
-        "nccl_proto",
-        Kind::Text,
-        None,
-        "nccl: protocols that it may choose (NCCL_PROTO): LL, LL128, Simple; a list: one world each",
-    ),
-    world("pace_bandwidth", Kind::Bandwidth, None, "slow down to a link of this bandwidth"),
-    world("pace_latency", Kind::Seconds, None, "slow down to a link of this latency"),
-    world("link_bandwidth", Kind::Bandwidth, None, "sim: bandwidth of the modelled link"),
-    world("link_latency", Kind::Seconds, None, "sim: latency of the modelled link"),
-    world("noise", Kind::Ratio, None, "sim: standard deviation of the times' logarithm"),
-    world("noise_seed", Kind::Whole(0, u32::MAX as u64), None, "sim: seed of the noise"),
-    world("noise_correlation", Kind::Ratio, None, "sim: correlation of neighbouring times, below 100%"),
-];
-
 /// Trials.
-pub(crate) const TRIALS: Field = field(
-    "trials",
+pub(crate) const TRIALS: Field = setting(
     Kind::Whole(1, 1000),
     None,
     "fixed number of trials: visits to a case, spread over the run (default: 6 to 42, until target_precision; also \
@@ -149,39 +161,63 @@ pub(crate) const TRIALS: Field = field(
 
 /// Time between trials.
 pub(crate) const SPACING: Field =
-    field("spacing", Kind::Seconds, Some("1.6s"), "trials of a case begin at least this far apart");
+    setting(Kind::Seconds, Some("1.6s"), "trials of a case begin at least this far apart");
 
 /// A look instead of a measurement.
 pub(crate) const QUICK: Field =
-    field("quick", Kind::Bool, Some("false"), "three trials right after one another: a look, without intervals");
+    setting(Kind::Bool, Some("false"), "three trials right after one another: a look, without intervals");
 
-/// How a case is sampled, and what is expected of it. Not part of its identity, except for injected faults.
-pub const SAMPLING: &[Field] = &[
-    Field {
-        shown: Shown::WhenSet,
-        ..field(
-            "inject",
+record::fields! {
+    /// How a case is sampled, and what is expected of it. Not part of its identity, except for injected faults.
+    pub struct Sampling {
+        inject: Vec<String> = extra(
             Kind::Texts,
             None,
             "inject a fault: delay, wrong, kill or stop, as KIND:key=value,...; repeats",
-        )
-    },
-    field(
-        "target_precision",
-        Kind::Ratio,
-        Some("2%"),
-        "make trials until the 95% interval of their median is within this share",
-    ),
-    field("max_seconds", Kind::Seconds, Some("5s"), "sampling time of a case over all of its trials"),
-    TRIALS,
-    SPACING,
-    QUICK,
-    field("warmup", Kind::Whole(0, 10_000), None, "fixed number of warm-up samples a trial, instead of until steady"),
-    field("iters", Kind::Whole(1, 10_000), None, "fixed number of samples a trial"),
-    field("timeout", Kind::Seconds, Some("120s"), "a case that takes this long beyond its max_seconds has failed"),
-    field("limits", Kind::Bool, Some("true"), "measure the machine's limit beside the case"),
-    field("expect", Kind::Texts, None, "a gate such as 'busbw_gbs>=12': missed, the run exits 1; repeats"),
-];
+        ),
+        target_precision: f64 = setting(
+            Kind::Ratio,
+            Some("2%"),
+            "make trials until the 95% interval of their median is within this share",
+        ),
+        max_seconds: f64 = setting(Kind::Seconds, Some("5s"), "sampling time of a case over all of its trials"),
+        trials: Option<u32> = TRIALS,
+        spacing: f64 = SPACING,
+        quick: bool = QUICK,
+        warmup: Option<u32> = setting(
+            Kind::Whole(0, 10_000),
+            None,
+            "fixed number of warm-up samples a trial, instead of until steady",
+        ),
+        iters: Option<u32> = setting(Kind::Whole(1, 10_000), None, "fixed number of samples a trial"),
+        timeout: f64 = setting(
+            Kind::Seconds,
+            Some("120s"),
+            "a case that takes this long beyond its max_seconds has failed",
+        ),
+        limits: bool = setting(Kind::Bool, Some("true"), "measure the machine's limit beside the case"),
+        expect: Vec<String> = setting(
+            Kind::Texts,
+            None,
+            "a gate such as 'busbw_gbs>=12': missed, the run exits 1; repeats",
+        ),
+    }
+}
+
+/// Threads that a rank computes with, where a benchmark computes.
+pub(crate) const THREADS: Field =
+    Field { shown: Shown::Always, ..world(Kind::Whole(1, 1024), None, "threads that a rank computes with") };
+
+record::fields! {
+    /// What is read of a case whatever its benchmark. Each benchmark declares these fields itself, where its table has them.
+    pub struct Common {
+        ranks: u32 = RANKS,
+        threads: Option<u32> = THREADS,
+        backend: Option<String> = ANY_BACKEND,
+        device: String = DEVICE,
+        mode: Mode = MODE,
+    }
+}
 
 fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
     Problem { field, message: message.into(), hint: Some(hint.into()) }
@@ -189,16 +225,18 @@ fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<Stri
 
 /// Checks what every benchmark takes.
 pub(crate) fn check(case: &mut Case, about: &About) -> Result<(), Problem> {
-    check_environment(case)?;
-    check_injections(case)?;
-    check_link(case)?;
-    check_nccl(case)?;
-    case.texts("expect").iter().try_for_each(|text| Gate::parse(text, about).map(drop))
+    let (world, sampling) = (World::of(case)?, Sampling::of(case)?);
+    let backend = Common::of(case)?.backend.unwrap_or_default();
+    check_environment(&world)?;
+    check_injections(case, &sampling)?;
+    check_link(&world, &backend)?;
+    check_nccl(case, &world, &backend)?;
+    sampling.expect.iter().try_for_each(|text| Gate::parse(text, about).map(drop))
 }
 
 /// Variables of the ranks' environment: each a name and a value.
-fn check_environment(case: &Case) -> Result<(), Problem> {
-    for entry in case.texts("env") {
+fn check_environment(world: &World) -> Result<(), Problem> {
+    for entry in &world.env {
         if entry.find('=').is_none_or(|end| end == 0) || entry.contains('\0') {
             let shown: String = entry.chars().take(64).collect();
             let message = format!("`env` takes NAME=value, not `{}`", shown.escape_debug());
@@ -208,8 +246,8 @@ fn check_environment(case: &Case) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_injections(case: &mut Case) -> Result<(), Problem> {
-    for text in case.texts("inject") {
+fn check_injections(case: &mut Case, sampling: &Sampling) -> Result<(), Problem> {
+    for text in &sampling.inject {
         let injection: trace::Injection =
             text.parse().map_err(|message: String| problem("inject", message, trace::INJECTION_USAGE))?;
         if injection.rank >= case.ranks() {
@@ -228,38 +266,47 @@ fn check_injections(case: &mut Case) -> Result<(), Problem> {
 }
 
 /// A pace needs its bandwidth; the noise of `sim` must be one that a stationary series can have.
-fn check_link(case: &Case) -> Result<(), Problem> {
-    if case.number("pace_latency").is_some() && case.number("pace_bandwidth").is_none() {
+fn check_link(world: &World, backend: &str) -> Result<(), Problem> {
+    if world.pace_latency.is_some() && world.pace_bandwidth.is_none() {
         return Err(problem("pace_latency", "a paced link needs a bandwidth", "add `pace_bandwidth: 10GB/s`"));
     }
-    if case.number("noise_correlation").is_some_and(|correlation| correlation >= 1.0) {
+    if world.noise_correlation.is_some_and(|correlation| correlation >= 1.0) {
         return Err(problem("noise_correlation", "the correlation must be below 100%", "for example 50%"));
     }
-    for name in ["mpi_library", "mpi_progress", "mpi_tuned", "mpi_collectives"] {
-        if case.text("backend") != Some("mpi") && case.value(name).is_some() {
-            return Err(problem(name, format!("`{name}` is for the backend `mpi`"), "`backend: mpi`"));
-        }
+    let of_mpi = [
+        ("mpi_library", world.mpi_library.is_some()),
+        ("mpi_progress", world.mpi_progress.is_some()),
+        ("mpi_tuned", world.mpi_tuned.is_some()),
+        ("mpi_collectives", world.mpi_collectives.is_some()),
+    ];
+    if let Some((name, _)) = of_mpi.into_iter().find(|(_, given)| *given && backend != "mpi") {
+        return Err(problem(name, format!("`{name}` is for the backend `mpi`"), "`backend: mpi`"));
     }
-    let simulated = comm::backend(case.text("backend").unwrap_or_default()).is_some_and(|b| b.about().simulated);
-    for name in ["link_bandwidth", "link_latency", "noise", "noise_seed", "noise_correlation"] {
-        if !simulated && case.value(name).is_some() {
-            return Err(problem(name, format!("`{name}` is for simulated backends"), "`backend: sim`"));
-        }
+    let simulated = comm::backend(backend).is_some_and(|backend| backend.about().simulated);
+    let of_sim = [
+        ("link_bandwidth", world.link_bandwidth.is_some()),
+        ("link_latency", world.link_latency.is_some()),
+        ("noise", world.noise.is_some()),
+        ("noise_seed", world.noise_seed.is_some()),
+        ("noise_correlation", world.noise_correlation.is_some()),
+    ];
+    if let Some((name, _)) = of_sim.into_iter().find(|(_, given)| *given && !simulated) {
+        return Err(problem(name, format!("`{name}` is for simulated backends"), "`backend: sim`"));
     }
     Ok(())
 }
 
 /// What NCCL may choose from, in the library's spelling: `ring` and `Ring` are one case.
-fn check_nccl(case: &mut Case) -> Result<(), Problem> {
+fn check_nccl(case: &mut Case, world: &World, backend: &str) -> Result<(), Problem> {
     for choice in CHOICES {
         let name = choice.field;
         let Some(given) = case.text(name) else { continue };
-        if case.text("backend") != Some("nccl") {
+        if backend != "nccl" {
             return Err(problem(name, format!("`{name}` is for the backend `nccl`"), "`backend: nccl`"));
         }
         let variable = choice.variable;
         let sets = |entry: &String| entry.split_once('=').is_some_and(|(name, _)| name == variable);
-        if case.texts("env").iter().any(sets) {
+        if world.env.iter().any(sets) {
             let message = format!("`{name}` sets {variable}, and `env` sets it, too");
             return Err(problem(name, message, "leave one of the two out"));
         }

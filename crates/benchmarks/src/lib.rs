@@ -14,6 +14,7 @@ mod runtime;
 mod training;
 
 pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Study, Work};
+pub use fields::{Common, Execution, Sampling, World};
 pub use gate::Gate;
 pub use host::{Host, Spread};
 pub use rank::{RankWork, open_rank};

@@ -18,7 +18,7 @@ use trace::{Hook, Injection, Ring};
 
 use crate::benchmark::failure;
 use crate::midway::{Midway, add};
-use crate::{Prepared, RankContext, Work, benchmark};
+use crate::{Prepared, RankContext, Sampling, Work, benchmark};
 
 pub use open::open_rank;
 
@@ -27,10 +27,6 @@ const START_AHEAD_NS: u64 = 50_000;
 /// And at least this many times as long as telling it and meeting take here: sockets, a paced or simulated link, and
 /// ranks that sleep take longer than memory does.
 const START_MARGIN: f64 = 4.0;
-
-/// Buffers up to this many bytes are checked twice, from other inputs: backends alternate between slots, and a fault in
-/// one of two shows at every second call. Above, a check costs as much as many calls do.
-const CHECKED_TWICE: u64 = 1 << 20;
 
 /// One rank, ready for commands.
 pub struct RankWork {
@@ -92,17 +88,13 @@ impl RankWork {
 
     fn prepare(&mut self, case: &Case, check: bool) -> Result<Ready, Failure> {
         self.current = None;
-        let injections: Result<Vec<Injection>, String> = case.texts("inject").iter().map(|text| text.parse()).collect();
+        let sampling = Sampling::of(case).map_err(|problem| Failure::new(problem.message))?;
+        let injections: Result<Vec<Injection>, String> = sampling.inject.iter().map(|text| text.parse()).collect();
         let benchmark = benchmark(&case.benchmark)
             .ok_or_else(|| Failure::new(format!("there is no benchmark `{}`", case.benchmark)))?;
         let prepared = benchmark.prepare(case, &mut self.context)?;
         self.context.hook.begin_case(&injections.map_err(Failure::new)?);
         let work = prepared.work();
-        // Of the case, not of this rank's share: all ranks must call equally often.
-        // Of steps none is made beside those that are sampled.
-        let copies = work.copies.max(1);
-        let small = case.whole("bytes").unwrap_or(0) <= CHECKED_TWICE && copies == 1;
-        let checks = if work.steps { 0 } else { 1 + u32::from(small) };
         let path = prepared.path(&*self.context.comm);
         let limits = prepared.limits();
         let (max_calls, passes) = (work.max_calls, BTreeMap::new());
@@ -110,8 +102,8 @@ impl RankWork {
             prepared,
             max_calls,
             calls: 0,
-            checks,
-            copies,
+            checks: work.checks,
+            copies: work.copies.max(1),
             midway: Midway::default(),
             failed: None,
             missed_starts: 0,

@@ -4,7 +4,7 @@ use record::{Case, Problem};
 use serde_json::{Map, Value};
 use terms::{Named, Runtime};
 
-use crate::fields::TORCH_BACKENDS;
+use crate::fields::{Common, Execution, TORCH_BACKENDS, World};
 
 /// Fields of every benchmark that native ranks alone understand.
 const NATIVE: &[&str] =
@@ -16,7 +16,7 @@ fn problem(field: &'static str, message: String, hint: &str) -> Problem {
 
 /// Whether the case's ranks are the user's Python, by torch.distributed.
 pub fn is_pytorch(case: &Case) -> bool {
-    case.word("runtime") == Some(Runtime::Pytorch)
+    Execution::of(case).is_ok_and(|execution| execution.runtime == Some(Runtime::Pytorch))
 }
 
 /// Whether the case's times are computed.
@@ -31,22 +31,22 @@ pub fn is_in_process(case: &Case) -> bool {
 
 /// The backend of this program that moves the case's data; None where torch does.
 pub fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
-    comm::backend(case.text("backend")?).filter(|_| !is_pytorch(case))
+    comm::backend(&Common::of(case).ok()?.backend?).filter(|_| !is_pytorch(case))
 }
 
 /// Cores that the ranks of a world keep busy: one for each of their threads, and one more with a progress thread.
 pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
-    let progress = world.get("progress_thread").and_then(Value::as_bool).unwrap_or(false);
-    let threads = world.get("threads").and_then(Value::as_u64).unwrap_or(1) as usize;
-    ranks as usize * (threads + usize::from(progress))
+    let progress = World::of(world).is_ok_and(|world| world.progress_thread);
+    let threads = Common::of(world).ok().and_then(|common| common.threads).unwrap_or(1);
+    ranks as usize * (threads as usize + usize::from(progress))
 }
 
 /// Settles runtime and backend where one follows from the other: `gloo` and `ucc` are PyTorch's alone, and each runtime
 /// has its own default. Native is what is meant where no runtime stands in the record. `torch` are the fields that
 /// PyTorch's ranks alone understand.
 pub(crate) fn resolve(case: &mut Case, torch: &[&str]) -> Result<(), Problem> {
-    let asked: Option<Runtime> = case.word("runtime");
-    let backend = case.text("backend").map(str::to_owned);
+    let asked = Execution::of(case)?.runtime;
+    let backend = Common::of(case)?.backend;
     let is_ours = backend.as_deref().is_none_or(|name| comm::backend(name).is_some());
     let runtime = asked.unwrap_or(if is_ours { Runtime::Native } else { Runtime::Pytorch });
     let backend = backend.unwrap_or_else(|| if runtime == Runtime::Native { "shm" } else { "gloo" }.to_owned());
@@ -101,11 +101,12 @@ pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), Probl
     if let Some(name) = NATIVE.iter().copied().find(|name| case.value(name).is_some()) {
         return Err(problem(name, format!("`{name}` is for runtime `native`"), "leave it out for `pytorch`"));
     }
-    if case.flag("progress_thread") {
+    if World::of(case)?.progress_thread {
         let message = "`progress_thread` is for runtime `native`".to_owned();
         return Err(problem("progress_thread", message, "leave it out for `pytorch`"));
     }
-    if case.text("backend") == Some("nccl") && case.text("device") == Some("cpu") {
+    let Common { backend, device, .. } = Common::of(case)?;
+    if backend.as_deref() == Some("nccl") && device == "cpu" {
         case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! Whether a case can run on this machine at all, decided before any rank starts or allocates.
 
-use benchmarks::{Host, Spread, backend_of, benchmark, is_in_process, is_pytorch, is_simulated};
+use benchmarks::{Common, Host, Spread, World, backend_of, benchmark, is_in_process, is_pytorch, is_simulated};
 use comm::Readiness;
 use record::Case;
 use terms::{Bytes, Mode};
@@ -39,7 +39,7 @@ pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
         check_backend(case)?;
     }
     let ranks = case.ranks();
-    let isolated = case.word("mode") == Some(Mode::Isolated);
+    let isolated = Common::of(case).map_err(|problem| problem.message)?.mode == Mode::Isolated;
     if isolated && !is_simulated(case) && ranks as usize > host.cores {
         return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
     }
@@ -51,7 +51,8 @@ pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
 
 fn check_backend(case: &Case) -> Result<(), String> {
     let backend = backend_of(case).ok_or_else(|| "there is no such backend".to_owned())?;
-    match backend.probe_library(case.text("mpi_library")) {
+    let world = World::of(case).map_err(|problem| problem.message)?;
+    match backend.probe_library(world.mpi_library.as_deref()) {
         Readiness::Ready { .. } => Ok(()),
         Readiness::Missing { why, hint } => {
             Err(format!("backend `{}` is not ready: {why} (hint: {hint})", backend.about().name))

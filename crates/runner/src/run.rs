@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use benchmarks::{BENCHMARKS, Gate, Host, Measured, benchmark, cores_wanted, is_in_process, is_simulated};
+use benchmarks::{BENCHMARKS, Gate, Host, Measured, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
 use measure::{
     CaseRun, Circumstances, Probe, Round, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, align, case_line,
     conclude,
@@ -303,8 +303,9 @@ impl Running<'_> {
     fn start(&mut self, case: &Case) -> Result<Box<dyn World>, Verdict> {
         let mut spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
         if is_simulated(case) {
+            let noise_seed = benchmarks::World::of(case).ok().and_then(|world| world.noise_seed);
             // A computed noise goes on from round to round as a real one does, and is the same in every run.
-            let seed = case.whole("noise_seed").unwrap_or(1) + (u64::from(self.round) << 32);
+            let seed = noise_seed.unwrap_or(1) + (u64::from(self.round) << 32);
             spec.fields.insert("noise_seed".to_owned(), seed.into());
         }
         if is_in_process(case) {
@@ -491,7 +492,7 @@ fn complete(run: &CaseRun, line: &mut CaseLine) {
 /// The gates of the case that the line misses, each with the value.
 fn missed(case: &Case, line: &CaseLine) -> Vec<String> {
     let Some(benchmark) = benchmark(&case.benchmark).filter(|_| line.time_s.is_some()) else { return Vec::new() };
-    let gates =
-        case.texts("expect").into_iter().filter_map(|text| Some((Gate::parse(&text, benchmark.about()).ok()?, text)));
+    let expected = Sampling::of(case).map_or_else(|_| Vec::new(), |sampling| sampling.expect);
+    let gates = expected.into_iter().filter_map(|text| Some((Gate::parse(&text, benchmark.about()).ok()?, text)));
     gates.filter_map(|(gate, text)| Some(format!("{text}: {}", gate.miss(line)?))).collect()
 }

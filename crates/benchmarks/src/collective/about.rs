@@ -3,11 +3,11 @@
 use comm::blocks;
 use record::{About, Better, Case, Caveat, Field, Kind, Metric, Problem, Shown};
 use serde_json::Value;
-use terms::{BufferKind, Cache, Collective, Direction, Dtype, Named, Reduce, Traffic};
+use terms::{BufferKind, Cache, Collective, Direction, Dtype, Mode, Named, Reduce, Traffic};
 
 use super::pattern::Pattern;
 use super::{copies, torch, uneven};
-use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, RUNTIME, SAMPLING, SEED, WORLD, how};
+use crate::fields::{ANY_BACKEND, DEVICE, Execution, MODE, RANKS, SEED, Sampling, World, how};
 use crate::runtime;
 use crate::runtime::is_pytorch;
 
@@ -15,69 +15,80 @@ use crate::runtime::is_pytorch;
 pub(super) static ABOUT: About = About {
     name: "collective",
     doc: "one collective operation: time and bandwidth",
-    fields: &[FIELDS, torch::FIELDS, RUNTIME, WORLD, SAMPLING],
+    fields: &[Fields::FIELDS, torch::Fields::FIELDS, Execution::FIELDS, World::FIELDS, Sampling::FIELDS],
     metrics: METRICS,
     check,
 };
 
-const fn parameter(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { name, kind, default, unit: "", doc, shown: Shown::Always, world: false, how: false }
+/// A parameter, whose name is that of the member that it is declared for.
+const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { name: "", kind, default, unit: "", doc, shown: Shown::Always, world: false, how: false }
 }
 
-const fn extra(name: &'static str, kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { shown: Shown::WhenSet, ..parameter(name, kind, default, doc) }
+const fn extra(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { shown: Shown::WhenSet, ..parameter(kind, default, doc) }
 }
 
-// The order is that of the case line.
-const FIELDS: &[Field] = &[
-    parameter("op", Kind::Word(Collective::names), Some("all_reduce"), "the operation"),
-    RANKS,
-    ANY_BACKEND,
-    DEVICE,
-    parameter("dtype", Kind::Word(Dtype::names), Some("f32"), "the element type"),
-    parameter("reduce", Kind::Word(Reduce::names), None, "the reduction operator (sum), where the operation reduces"),
-    parameter(
-        "bytes",
-        Kind::Bytes,
-        Some("1MiB"),
-        "S: bytes per rank, or of all ranks' blocks together (docs/method.md)",
-    ),
-    parameter("in_place", Kind::Bool, None, "output over input; the default where the operation has such a form"),
-    how(parameter(
-        "buffers",
-        Kind::Word(BufferKind::names),
-        None,
-        "registered: memory that peers reach (the default); private: ordinary memory (PyTorch's)",
-    )),
-    extra(
-        "cache",
-        Kind::Word(Cache::names),
-        None,
-        "warm: all calls use the same buffers (the default); cold: calls rotate through copies that no cache holds",
-    ),
-    Field {
-        shown: Shown::Setting,
-        ..parameter(
-            copies::COLD_BYTES,
+const fn setting(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field { shown: Shown::Setting, ..parameter(kind, default, doc) }
+}
+
+record::fields! {
+    /// What a case is. The order is that of the case line. Fields that mean nothing in an operation have their defaults.
+    pub(super) struct Fields {
+        op: Collective = parameter(Kind::Word(Collective::names), Some("all_reduce"), "the operation"),
+        ranks: u32 = RANKS,
+        backend: Option<String> = ANY_BACKEND,
+        device: String = DEVICE,
+        dtype: Dtype = parameter(Kind::Word(Dtype::names), Some("f32"), "the element type"),
+        reduce: Option<Reduce> = parameter(
+            Kind::Word(Reduce::names),
+            None,
+            "the reduction operator (sum), where the operation reduces",
+        ),
+        bytes: u64 = parameter(
+            Kind::Bytes,
+            Some("1MiB"),
+            "S: bytes per rank, or of all ranks' blocks together (docs/method.md)",
+        ),
+        in_place: Option<bool> = parameter(
+            Kind::Bool,
+            None,
+            "output over input; the default where the operation has such a form",
+        ),
+        buffers: Option<BufferKind> = how(parameter(
+            Kind::Word(BufferKind::names),
+            None,
+            "registered: memory that peers reach (the default); private: ordinary memory (PyTorch's)",
+        )),
+        cache: Option<Cache> = extra(
+            Kind::Word(Cache::names),
+            None,
+            "warm: all calls use the same buffers (the default); cold: calls rotate through copies that no cache holds",
+        ),
+        cold_bytes: Option<u64> = setting(
             Kind::Bytes,
             None,
             "for cache=cold: bytes that the copies of all ranks exceed together (twice the last-level caches)",
-        )
-    },
-    parameter("touch", Kind::Bool, Some("false"), "rewrite the buffers before each call, outside its time"),
-    MODE,
-    SEED,
-    extra("root", Kind::Whole(0, 1023), Some("0"), "the root, for rooted operations"),
-    extra("peer", Kind::Whole(1, 1023), Some("1"), "the partner of rank 0, for ping_pong"),
-    extra(
-        "direction",
-        Kind::Word(Direction::names),
-        Some("one_way"),
-        "for send_recv: one way or both ways round the ring",
-    ),
-    extra("traffic", Kind::Word(Traffic::names), Some("uniform"), "for all_to_allv: how counts are drawn"),
-    extra("traffic_file", Kind::Text, None, "for all_to_allv with traffic=file: ranks x ranks weights"),
-];
+        ),
+        touch: bool = parameter(Kind::Bool, Some("false"), "rewrite the buffers before each call, outside its time"),
+        mode: Mode = MODE,
+        seed: u64 = SEED,
+        root: u32 = extra(Kind::Whole(0, 1023), Some("0"), "the root, for rooted operations"),
+        peer: u32 = extra(Kind::Whole(1, 1023), Some("1"), "the partner of rank 0, for ping_pong"),
+        direction: Direction = extra(
+            Kind::Word(Direction::names),
+            Some("one_way"),
+            "for send_recv: one way or both ways round the ring",
+        ),
+        traffic: Traffic = extra(Kind::Word(Traffic::names), Some("uniform"), "for all_to_allv: how counts are drawn"),
+        traffic_file: Option<String> = extra(
+            Kind::Text,
+            None,
+            "for all_to_allv with traffic=file: ranks x ranks weights",
+        ),
+    }
+}
 
 static METRICS: &[Metric] = &[
     Metric { name: "algbw_gbs", unit: "GB/s", better: Better::Higher, doc: "S / time" },
@@ -112,23 +123,25 @@ fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<Stri
 }
 
 fn check(case: &mut Case) -> Result<(), Problem> {
-    let op: Collective =
-        case.word("op").ok_or_else(|| problem("op", "no operation is given", "for example `op: all_reduce`"))?;
+    let op = Fields::of(case)?.op;
     case.parameters.retain(|name, _| concerns(op, name));
-    runtime::resolve(case, &torch::fields())?;
+    runtime::resolve(case, &torch::names())?;
     fill_absent(case, op);
     torch::resolve(case)?;
-    check_ranks(case, op)?;
-    check_in_place(case, op)?;
+    let fields = Fields::of(case)?;
+    check_ranks(&fields)?;
+    check_in_place(&fields)?;
     crate::fields::check(case, &ABOUT)?;
-    uneven::resolve(case)?;
-    copies::resolve(case, op)?;
-    round_size(case, op);
-    copies::check(case)?;
-    runtime::check(case, &torch::fields())?;
-    torch::check(case, op);
+    uneven::resolve(case, &fields)?;
+    copies::resolve(case, &fields)?;
     if op != Collective::Barrier {
-        check_exactness(case, op)?;
+        round_size(case, &fields);
+    }
+    copies::check(case)?;
+    runtime::check(case, &torch::names())?;
+    torch::check(case, &fields)?;
+    if op != Collective::Barrier {
+        check_exactness(&fields)?;
     }
     crate::fields::reorder(case, &ABOUT);
     Ok(())
@@ -147,35 +160,35 @@ fn fill_absent(case: &mut Case, op: Collective) {
     put("in_place", Value::from(if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) }));
 }
 
-fn check_ranks(case: &Case, op: Collective) -> Result<(), Problem> {
-    let ranks = u64::from(case.ranks());
-    if let Some(root) = case.whole("root").filter(|root| *root >= ranks) {
+fn check_ranks(fields: &Fields) -> Result<(), Problem> {
+    let Fields { op, ranks, root, peer, .. } = *fields;
+    if op.has_root() && root >= ranks {
         return Err(problem("root", format!("there is no rank {root} among {ranks}"), "ranks count from 0"));
     }
     if op == Collective::PingPong {
         if ranks < 2 {
             return Err(problem("ranks", "ping_pong needs two ranks", "for example `ranks: 2`"));
         }
-        if let Some(peer) = case.whole("peer").filter(|peer| *peer >= ranks) {
+        if peer >= ranks {
             return Err(problem("peer", format!("there is no rank {peer} among {ranks}"), "ranks count from 0"));
         }
     }
     Ok(())
 }
 
-fn check_in_place(case: &Case, op: Collective) -> Result<(), Problem> {
-    if case.flag("in_place") && !has_in_place_form(op) {
+fn check_in_place(fields: &Fields) -> Result<(), Problem> {
+    let op = fields.op;
+    if fields.in_place == Some(true) && !has_in_place_form(op) {
         return Err(problem("in_place", format!("{op} has no in-place form"), "leave `in_place` out, or give false"));
     }
     Ok(())
 }
 
 /// Sizes that do not divide round down, visibly; zero elements are skipped.
-fn round_size(case: &mut Case, op: Collective) {
-    let Some(requested) = case.whole("bytes") else { return };
-    let element = case.word::<Dtype>("dtype").map_or(1, Dtype::bytes);
-    let direction = case.word("direction").unwrap_or(Direction::OneWay);
-    let blocks = blocks(op, direction, case.ranks());
+fn round_size(case: &mut Case, fields: &Fields) {
+    let Fields { op, bytes: requested, direction, ranks, .. } = *fields;
+    let element = fields.dtype.bytes();
+    let blocks = blocks(op, direction, ranks);
     case.bytes_requested = Some(requested);
     let used = match op {
         Collective::AllToAllV => uneven::of_case(case).ok().flatten().map_or(0, |counts| counts.widest() * element),
@@ -186,19 +199,18 @@ fn round_size(case: &mut Case, op: Collective) {
         case.caveats.push(Caveat::SizeRounded);
     }
     if used == 0 {
-        let ranks = case.ranks();
         case.skip = Some(format!("{requested} bytes hold no whole element for each of {ranks} ranks: nothing to do"));
     }
 }
 
-fn check_exactness(case: &Case, op: Collective) -> Result<(), Problem> {
-    let Some(dtype) = case.word("dtype") else { return Ok(()) };
-    let reduce = case.word("reduce").unwrap_or(Reduce::Sum);
-    match Pattern::new(op, dtype, reduce, case.ranks(), case.flag("in_place"), 1) {
+fn check_exactness(fields: &Fields) -> Result<(), Problem> {
+    let Fields { op, dtype, ranks, .. } = *fields;
+    let reduce = fields.reduce.unwrap_or(Reduce::Sum);
+    match Pattern::new(op, dtype, reduce, ranks, fields.in_place.unwrap_or(false), 1) {
         Some(_) => Ok(()),
         None => Err(problem(
             "dtype",
-            format!("{reduce} of {dtype} over {} ranks has no exact result to check against", case.ranks()),
+            format!("{reduce} of {dtype} over {ranks} ranks has no exact result to check against"),
             "a wider type, for example f32",
         )),
     }

@@ -6,11 +6,12 @@ use serde_json::Value;
 use terms::{Bytes, Cache, Collective};
 
 use super::Parameters;
+use super::about::Fields;
 use crate::Host;
 use crate::runtime::{is_pytorch, is_simulated};
 
 /// The setting that says how large all copies of all ranks are together.
-pub(super) const COLD_BYTES: &str = "cold_bytes";
+const COLD_BYTES: &str = "cold_bytes";
 
 /// Copies begin pairs of lines, which processors fetch together.
 const ALIGNED: usize = 128;
@@ -53,11 +54,11 @@ fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<Stri
 
 /// Settles how large all copies are, and refuses what cannot be cold. The size is found here, once, because all ranks must
 /// have as many copies.
-pub(super) fn resolve(case: &mut Case, op: Collective) -> Result<(), Problem> {
-    let cache: Option<Cache> = case.word("cache");
+pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
+    let Fields { op, cache, cold_bytes, .. } = *fields;
     if op == Collective::Barrier || cache != Some(Cache::Cold) {
         // Beside `cold` in a list, and for other operations, it is for the other cases.
-        if op != Collective::Barrier && cache.is_none() && case.value(COLD_BYTES).is_some() {
+        if op != Collective::Barrier && cache.is_none() && cold_bytes.is_some() {
             return Err(problem(COLD_BYTES, "`cold_bytes` is for `cache: cold`", "add `cache: cold`"));
         }
         case.parameters.shift_remove("cache");
@@ -73,12 +74,12 @@ pub(super) fn resolve(case: &mut Case, op: Collective) -> Result<(), Problem> {
         let message = "`cache: cold` needs caches: times of a simulated backend are computed";
         return Err(problem("cache", message, "leave `cache` out, or choose another backend"));
     }
-    if case.flag("touch") {
+    if fields.touch {
         let message =
             "`cache: cold` and `touch: true` exclude each other: buffers that were just rewritten are in the caches";
         return Err(problem("cache", message, "give one of the two"));
     }
-    if case.whole(COLD_BYTES).is_none() {
+    if cold_bytes.is_none() {
         let caches = machine::last_level_bytes(&machine::allowed_cpus()).ok_or_else(|| {
             problem(
                 "cache",
@@ -107,10 +108,12 @@ pub(super) fn check(case: &Case) -> Result<(), Problem> {
 /// Skips what the size of the caches is not known for: it is that of this host, for all ranks together.
 pub(super) fn admit(case: &Case, host: &Host) -> Result<(), String> {
     match &host.spread {
-        Some(spread) if spread.hosts > 1 && case.whole(COLD_BYTES).is_some() => Err(format!(
-            "`cache: cold` is sized for the caches of one host, and ranks are on {} hosts: put all ranks on one",
-            spread.hosts
-        )),
+        Some(spread) if spread.hosts > 1 && Fields::of(case).is_ok_and(|fields| fields.cold_bytes.is_some()) => {
+            Err(format!(
+                "`cache: cold` is sized for the caches of one host, and ranks are on {} hosts: put all ranks on one",
+                spread.hosts
+            ))
+        }
         _ => Ok(()),
     }
 }

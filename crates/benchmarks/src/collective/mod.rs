@@ -16,11 +16,12 @@ mod uneven;
 
 use comm::{Counts, extents};
 use measure::Failure;
-use record::{About, Case};
+use record::{About, Case, Problem};
 use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Direction, Dtype, Reduce, Seconds};
 
 use crate::{Benchmark, Host, Measured, Prepared, RankContext};
+use about::Fields;
 use streams::{Place, Side};
 
 /// See the module's documentation.
@@ -57,23 +58,28 @@ pub(crate) struct Spot {
 
 impl Parameters {
     fn of(case: &Case) -> Result<Self, Failure> {
-        let op: Collective = case.word("op").ok_or_else(|| Failure::new("the case has no operation"))?;
-        let peer = if op == Collective::PingPong { case.whole("peer").unwrap_or(1) } else { 0 };
+        let unreadable = |problem: Problem| Failure::new(problem.message);
+        let fields = Fields::of(case).map_err(unreadable)?;
+        let torch = torch::Fields::of(case).map_err(unreadable)?;
+        let op = fields.op;
+        let peer = if op == Collective::PingPong { fields.peer } else { fields.root };
+        // A barrier moves nothing, of no type.
+        let (dtype, bytes) = if op == Collective::Barrier { (Dtype::U8, 0) } else { (fields.dtype, fields.bytes) };
         Ok(Self {
             op,
-            dtype: case.word("dtype").unwrap_or(Dtype::U8),
-            reduce: case.word("reduce").unwrap_or(Reduce::Sum),
-            bytes: case.whole("bytes").unwrap_or(0),
-            in_place: case.flag("in_place"),
-            buffers: case.word("buffers").unwrap_or(BufferKind::Registered),
-            touch: case.flag("touch"),
-            peer: case.whole("root").unwrap_or(peer) as u32,
-            direction: case.word("direction").unwrap_or(Direction::OneWay),
-            ranks: case.ranks(),
-            seed: case.whole("seed").unwrap_or(1),
-            in_flight: case.whole("in_flight").unwrap_or(1),
+            dtype,
+            reduce: fields.reduce.unwrap_or(Reduce::Sum),
+            bytes,
+            in_place: fields.in_place.unwrap_or(false),
+            buffers: fields.buffers.unwrap_or(BufferKind::Registered),
+            touch: fields.touch,
+            peer,
+            direction: fields.direction,
+            ranks: fields.ranks,
+            seed: fields.seed,
+            in_flight: torch.in_flight.unwrap_or(1),
             counts: uneven::of_case(case).map_err(Failure::new)?,
-            cold_bytes: case.whole(copies::COLD_BYTES),
+            cold_bytes: fields.cold_bytes,
         })
     }
 
@@ -154,14 +160,12 @@ impl Benchmark for CollectiveBenchmark {
     }
 
     fn peer(&self, case: &Case) -> Option<u32> {
-        Parameters::of(case)
-            .ok()
-            .filter(|parameters| parameters.op == Collective::PingPong)
-            .map(|parameters| parameters.peer)
+        Fields::of(case).ok().filter(|fields| fields.op == Collective::PingPong).map(|fields| fields.peer)
     }
 
     fn operation(&self, case: &Case) -> (Collective, u64) {
-        Parameters::of(case).map_or((Collective::Barrier, 0), |parameters| (parameters.op, parameters.bytes))
+        let moved = |fields: Fields| (fields.op, if fields.op == Collective::Barrier { 0 } else { fields.bytes });
+        Fields::of(case).map_or((Collective::Barrier, 0), moved)
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {

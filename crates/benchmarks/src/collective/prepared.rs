@@ -23,6 +23,10 @@ const SHIFT: u64 = 1409;
 /// The same from one copy of the buffers to the next: a call that used another copy's would be seen.
 const BESIDE: u64 = 3001;
 
+/// Buffers up to this many bytes are checked twice, from other inputs: backends alternate between slots, and a fault in
+/// one of two shows at every second call. Above, a check costs as much as many calls do.
+const CHECKED_TWICE: u64 = 1 << 20;
+
 struct PreparedCollective {
     parameters: Parameters,
     rank: u32,
@@ -264,6 +268,8 @@ impl Prepared for PreparedCollective {
         let Parameters { op, dtype, reduce, ranks, touch, .. } = self.parameters;
         // n - 1 additions an element that this rank reduces; min and max count as one each.
         let adds = if op.reduces() { self.share.bytes / dtype.bytes() * u64::from(ranks - 1) } else { 0 };
+        // Of the case, not of this rank's share: all ranks must call equally often.
+        let small = self.parameters.bytes <= CHECKED_TWICE && self.copies.count == 1;
         let divides = if reduce == Reduce::Avg { self.share.bytes / dtype.bytes() } else { 0 };
         Work {
             traffic_bytes: self.share.traffic(),
@@ -271,6 +277,7 @@ impl Prepared for PreparedCollective {
             messages: if op == Collective::PingPong { 2 } else { 1 },
             max_calls: if touch { 1 } else { self.pattern.max_calls().saturating_mul(self.copies.count) },
             copies: self.copies.count,
+            checks: 1 + u32::from(small),
             steps: false,
         }
     }

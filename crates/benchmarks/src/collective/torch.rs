@@ -8,7 +8,7 @@ use crate::runtime::is_pytorch;
 
 terms::named! {
     /// How a call starts its operations.
-    enum Form("form of a call") {
+    pub(super) enum Form("form of a call") {
         /// One, and waits for it.
         Blocking = "blocking",
         /// Several, each on buffers of its own, and then waits for all.
@@ -18,32 +18,33 @@ terms::named! {
     }
 }
 
-const fn field(name: &'static str, kind: Kind, doc: &'static str) -> Field {
-    Field { name, kind, default: None, unit: "", doc, shown: Shown::WhenSet, world: false, how: false }
+const fn field(kind: Kind, doc: &'static str) -> Field {
+    Field { name: "", kind, default: None, unit: "", doc, shown: Shown::WhenSet, world: false, how: false }
 }
 
-/// What PyTorch's ranks alone understand, beside the runtime.
-pub(super) const FIELDS: &[Field] = &[
-    field(
-        "call",
-        Kind::Word(Form::names),
-        "pytorch: blocking: one operation (the default); async: in_flight of them are started, then waited for; \
-         coalesced: as one",
-    ),
-    field(
-        "in_flight",
-        Kind::Whole(1, 1024),
-        "pytorch: operations of an async or coalesced call, each on its own buffers; time and bandwidth are those of one (4)",
-    ),
-];
+record::fields! {
+    /// What PyTorch's ranks alone understand, beside the runtime.
+    pub(super) struct Fields {
+        call: Option<Form> = field(
+            Kind::Word(Form::names),
+            "pytorch: blocking: one operation (the default); async: in_flight of them are started, then waited for; \
+             coalesced: as one",
+        ),
+        in_flight: Option<u64> = field(
+            Kind::Whole(1, 1024),
+            "pytorch: operations of an async or coalesced call, each on its own buffers; time and bandwidth are those \
+             of one (4)",
+        ),
+    }
+}
+
+/// Their names.
+pub(super) fn names() -> Vec<&'static str> {
+    Fields::FIELDS.iter().map(|field| field.name).collect()
+}
 
 /// Operations in flight where none are asked for.
 const IN_FLIGHT: u64 = 4;
-
-/// Their names.
-pub(super) fn fields() -> Vec<&'static str> {
-    FIELDS.iter().map(|field| field.name).collect()
-}
 
 /// Settles how many operations a call starts. A blocking call is what it is without these fields. After
 /// [`crate::runtime::resolve`].
@@ -51,7 +52,8 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
     if !is_pytorch(case) {
         return Ok(());
     }
-    if case.text("call").is_none() && case.value("in_flight").is_some() {
+    let Fields { call, in_flight } = Fields::of(case)?;
+    if call.is_none() && in_flight.is_some() {
         let message = "a blocking call has one operation in flight".to_owned();
         return Err(Problem {
             field: "in_flight",
@@ -59,10 +61,10 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
             hint: Some("add `call: async` or `call: coalesced`".into()),
         });
     }
-    if matches!(case.word("call"), None | Some(Form::Blocking)) {
+    if matches!(call, None | Some(Form::Blocking)) {
         // Beside other forms in a list, `in_flight` is for those.
-        fields().iter().for_each(|name| drop(case.parameters.shift_remove(*name)));
-    } else if case.value("in_flight").is_none() {
+        names().iter().for_each(|name| drop(case.parameters.shift_remove(*name)));
+    } else if in_flight.is_none() {
         case.parameters.insert("in_flight".to_owned(), Value::from(IN_FLIGHT));
     }
     Ok(())
@@ -79,27 +81,29 @@ fn is_coalesced(op: Collective) -> bool {
 }
 
 /// Skips the forms that torch has not.
-pub(super) fn check(case: &mut Case, op: Collective) {
+pub(super) fn check(case: &mut Case, fields: &super::about::Fields) -> Result<(), Problem> {
     if !is_pytorch(case) {
-        return;
+        return Ok(());
     }
-    if case.word("buffers") == Some(BufferKind::Registered) {
+    let op = fields.op;
+    if fields.buffers == Some(BufferKind::Registered) {
         case.skip = Some("torch's tensors lie in ordinary memory: `buffers: private` is all it has".to_owned());
     }
-    if op != Collective::Barrier && case.flag("in_place") != works_in_place(op) {
+    if op != Collective::Barrier && fields.in_place.unwrap_or(false) != works_in_place(op) {
         let form = if works_in_place(op) { "in place" } else { "out of place" };
         case.skip = Some(format!("torch.distributed has {op} {form} only"));
     }
-    if case.ranks() == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
+    if fields.ranks == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
         case.skip = Some("torch.distributed sends nothing from a rank to itself".to_owned());
     }
-    let form = case.word("call").unwrap_or(Form::Blocking);
+    let form = Fields::of(case)?.call.unwrap_or(Form::Blocking);
     if form == Form::Coalesced && !is_coalesced(op) {
         case.skip = Some(format!("torch coalesces all_reduce, all_gather and reduce_scatter, and no {op}"));
     }
     if form == Form::Async && op == Collective::PingPong {
         case.skip = Some("a ping_pong is one message after the other: none can be started ahead".to_owned());
     }
+    Ok(())
 }
 
 #[cfg(test)]

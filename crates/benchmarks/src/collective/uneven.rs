@@ -10,7 +10,9 @@ use comm::Counts;
 use record::{Case, Problem};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use terms::{Collective, Dtype, Traffic};
+use terms::{Collective, Traffic};
+
+use super::about::Fields;
 
 /// Room for the weights of the most ranks there can be, written generously.
 const MAX_FILE: u64 = 16 << 20;
@@ -21,18 +23,18 @@ fn problem(message: String, hint: &str) -> Problem {
 
 /// Reads the file of weights, if the case names one, into its settings, and its digest into its parameters: ranks get
 /// the weights, and another file is another case.
-pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
-    if case.word("op") != Some(Collective::AllToAllV) {
+pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
+    if fields.op != Collective::AllToAllV {
         return Ok(());
     }
-    let traffic: Traffic = case.word("traffic").unwrap_or(Traffic::Uniform);
-    let path = match (traffic, case.text("traffic_file").map(str::to_owned)) {
+    let traffic = fields.traffic;
+    let path = match (traffic, &fields.traffic_file) {
         (Traffic::File, Some(path)) => path,
         (Traffic::File, None) => return Err(problem("traffic=file needs a file".to_owned(), "`traffic_file: PATH`")),
         (_, Some(_)) => return Err(problem(format!("traffic={traffic} reads no file"), "add `traffic: file`")),
         (_, None) => return Ok(()),
     };
-    let (weights, digest) = read(&path, case.ranks())?;
+    let (weights, digest) = read(path, fields.ranks)?;
     case.parameters.insert("traffic_sha256".to_owned(), Value::from(digest));
     case.settings.insert("traffic_weights".to_owned(), Value::from(weights));
     Ok(())
@@ -74,13 +76,13 @@ fn parse(text: &str, ranks: u32) -> Result<Vec<u64>, String> {
 /// # Errors
 /// When the case's settings do not hold the weights that its parameters promise.
 pub(super) fn of_case(case: &Case) -> Result<Option<Counts>, String> {
-    if case.word("op") != Some(Collective::AllToAllV) {
+    let fields = Fields::of(case).map_err(|problem| problem.message)?;
+    if fields.op != Collective::AllToAllV {
         return Ok(None);
     }
-    let ranks = case.ranks();
-    let element = case.word::<Dtype>("dtype").map_or(1, Dtype::bytes);
-    let count = case.bytes_requested.or_else(|| case.whole("bytes")).unwrap_or(0) / element;
-    let weights = match case.word("traffic").unwrap_or(Traffic::Uniform) {
+    let ranks = fields.ranks;
+    let count = case.bytes_requested.unwrap_or(fields.bytes) / fields.dtype.bytes();
+    let weights = match fields.traffic {
         Traffic::Uniform => vec![1; ranks as usize * ranks as usize],
         // Rank 0 is hot, and each rank further gets half as much, down to 1/1024.
         Traffic::Skewed => (0..ranks).flat_map(|_| (0..ranks).map(|to| 1024u64 >> to.min(10))).collect(),

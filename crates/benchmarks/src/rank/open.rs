@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use comm::{Abort, Bootstrap, Communicator, MpiProgress, Observed, Options, Pace, Place, SimNoise};
 use measure::{Failure, WorldSpec};
-use serde_json::Value;
+use record::Problem;
 use terms::{Bandwidth, Seconds};
 use trace::{Hook, StatusSlot};
 
 use super::RankWork;
 use crate::RankContext;
 use crate::benchmark::failure;
+use crate::fields::{Common, World};
 
 /// Opens a world's backend on this rank, behind the operation hook, ready for commands. Collective. `cores` are those
 /// that ranks of this host may use.
@@ -25,10 +26,12 @@ pub fn open_rank(
     cores: Vec<u32>,
 ) -> Result<(RankWork, Abort), Failure> {
     let place = bootstrap.place();
-    let name = spec.fields.get("backend").and_then(Value::as_str).unwrap_or_default();
-    let oversubscribed = oversubscribed || computes_beside(spec, &place, cores.len());
-    let options = options(spec, oversubscribed);
-    let (comm, abort) = comm::open(name, bootstrap, &options).map_err(failure)?;
+    let unreadable = |problem: Problem| Failure::new(problem.message);
+    let common = Common::of(&spec.fields).map_err(unreadable)?;
+    let oversubscribed = oversubscribed || computes_beside(&common, &place, cores.len());
+    let options = options(World::of(&spec.fields).map_err(unreadable)?, oversubscribed);
+    let name = common.backend.unwrap_or_default();
+    let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
     let clock = comm.clock();
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot));
     let comm: Box<dyn Communicator> = Box::new(Observed::new(comm, hook.clone()));
@@ -39,40 +42,37 @@ pub fn open_rank(
 
 /// Whether what exchanges beside the computation shares its cores: in worlds that train, every rank has threads that
 /// compute and one that waits for others, and a wait that spins would take the core of what it waits for.
-fn computes_beside(spec: &WorldSpec, place: &Place, cores: usize) -> bool {
-    let threads = spec.fields.get("threads").and_then(Value::as_u64);
-    threads.is_some_and(|threads| place.size > 1 && place.here as usize * (threads as usize + 1) > cores)
+fn computes_beside(common: &Common, place: &Place, cores: usize) -> bool {
+    common.threads.is_some_and(|threads| place.size > 1 && place.here as usize * (threads as usize + 1) > cores)
 }
 
 /// The backend's options, from the world's fields.
-fn options(spec: &WorldSpec, oversubscribed: bool) -> Options {
-    let number = |name: &str| spec.fields.get(name).and_then(Value::as_f64);
-    let pace = |bandwidth: &str, latency: &str| {
-        let bandwidth = Bandwidth(number(bandwidth)?);
-        Some(Pace { bandwidth, latency: Seconds(number(latency).unwrap_or(0.0)) })
+fn options(world: World, oversubscribed: bool) -> Options {
+    let pace = |bandwidth: Option<f64>, latency: Option<f64>| {
+        Some(Pace { bandwidth: Bandwidth(bandwidth?), latency: Seconds(latency.unwrap_or(0.0)) })
     };
-    let link = pace("link_bandwidth", "link_latency").or_else(|| {
+    let link = pace(world.link_bandwidth, world.link_latency).or_else(|| {
         // Only the latency was given: the bandwidth is the model's own.
-        let latency = Seconds(number("link_latency")?);
+        let latency = Seconds(world.link_latency?);
         Some(Pace { latency, ..comm::sim::DEFAULT_LINK })
     });
-    let noise = number("noise").map(|sigma| SimNoise {
+    let noise = world.noise.map(|sigma| SimNoise {
         sigma,
-        correlation: number("noise_correlation").unwrap_or(0.0),
+        correlation: world.noise_correlation.unwrap_or(0.0),
         // The same on every rank: the noise is the operation's, not the rank's.
-        seed: number("noise_seed").unwrap_or(1.0) as u64,
+        seed: world.noise_seed.unwrap_or(1),
     });
-    let text = |name: &str| spec.fields.get(name).and_then(Value::as_str);
+    let polls = world.mpi_progress.as_deref() == Some("poll");
     let mpi = comm::MpiOptions {
-        library: text("mpi_library").map(str::to_owned),
-        progress: if text("mpi_progress") == Some("poll") { MpiProgress::Poll } else { MpiProgress::None },
+        library: world.mpi_library,
+        progress: if polls { MpiProgress::Poll } else { MpiProgress::None },
         largest: None,
-        ucc: text("mpi_collectives") == Some("ucc"),
+        ucc: world.mpi_collectives.as_deref() == Some("ucc"),
     };
     Options {
         mpi,
-        progress_thread: spec.fields.get("progress_thread").and_then(Value::as_bool).unwrap_or(false),
-        pace: pace("pace_bandwidth", "pace_latency"),
+        progress_thread: world.progress_thread,
+        pace: pace(world.pace_bandwidth, world.pace_latency),
         oversubscribed,
         progress_core: None,
         link,

@@ -39,11 +39,11 @@ static TRAINING: About = About {
     name: "training",
     doc: "training steps of a model: time by phase, throughput, MFU, scaling",
     fields: &[
-        fields::FIELDS,
+        fields::Fields::FIELDS,
         fields::DIMENSIONS,
-        crate::fields::RUNTIME,
+        crate::fields::Execution::FIELDS,
         fields::TORCH,
-        crate::fields::WORLD,
+        crate::fields::World::FIELDS,
         fields::SAMPLING,
     ],
     metrics: fields::METRICS,
@@ -53,7 +53,7 @@ static TRAINING: About = About {
 static MEMORY: About = About {
     name: "memory",
     doc: "memory of training by category: predicted, measured, and the largest batch that fits",
-    fields: &[fields::FIELDS, fields::DIMENSIONS, crate::fields::WORLD, fields::MEMORY],
+    fields: &[fields::Fields::FIELDS, fields::DIMENSIONS, crate::fields::World::FIELDS, fields::Memory::FIELDS],
     metrics: fields::MEMORY_METRICS,
     check,
 };
@@ -74,7 +74,7 @@ fn check(case: &mut Case) -> Result<(), Problem> {
             "`backend: shm`",
         ));
     }
-    if case.flag("progress_thread") {
+    if crate::World::of(case)?.progress_thread {
         let message = "training runs its exchanges on threads of its own";
         return Err(problem("progress_thread", message, "`overlap: true` is what it is for here"));
     }
@@ -148,7 +148,8 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        prepared::prepare(task(case)?, Wanted { peak: false, limit: case.whole("limit") }, rank)
+        let limit = fields::Memory::of(case).map_err(|problem| Failure::new(problem.message))?.limit;
+        prepared::prepare(task(case)?, Wanted { peak: false, limit }, rank)
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {

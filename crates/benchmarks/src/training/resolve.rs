@@ -1,6 +1,5 @@
 //! From a case's values to a recipe: what was not given is filled in, what does not fit is refused with the arithmetic.
 
-use engine::Matmul;
 use model::{Fallback, Input, Model};
 use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule};
 use record::{Case, Problem};
@@ -8,7 +7,7 @@ use serde_json::Value;
 use terms::{Dtype, Named};
 
 use super::data::Origin;
-use super::fields::{DIMENSIONS, LoadBalance, Optimizers, Strategy};
+use super::fields::{DIMENSIONS, Fields, LoadBalance, Optimizers, Strategy};
 
 /// Samples of a replica's step when nobody says.
 const BATCH: u64 = 4;
@@ -36,39 +35,38 @@ impl Task {
     /// # Errors
     /// What does not fit, should the case not have been checked.
     pub(super) fn of(case: &Case) -> Result<Self, Problem> {
-        let count = |name: &str, otherwise: u64| case.whole(name).unwrap_or(otherwise) as usize;
-        let switch = |name: &str, otherwise: bool| case.value(name).and_then(Value::as_bool).unwrap_or(otherwise);
-        let mesh = mesh(case)?;
-        let model = model(case)?;
-        let accumulates = count("accumulate", 1) > count("micro_batches", 1);
-        let micro_batches = count("micro_batches", 1) * count("accumulate", 1);
+        let fields = Fields::of(case)?;
+        let mesh = mesh(&fields)?;
+        let model = model(&fields.model, &dimensions(case))?;
+        let accumulates = fields.accumulate > fields.micro_batches();
+        let micro_batches = fields.parts() as usize;
         let recipe = Recipe {
             mesh,
-            precision: case.word("precision").unwrap_or(Dtype::F32),
-            matmul: case.word("matmul").unwrap_or(Matmul::Auto),
-            micro_batch: count("batch", BATCH) / micro_batches,
+            precision: fields.precision,
+            matmul: fields.matmul,
+            micro_batch: fields.batch.unwrap_or(BATCH) as usize / micro_batches,
             micro_batches: vec![micro_batches; mesh.data],
-            schedule: case.word("schedule").unwrap_or(Schedule::OneForwardOneBackward),
-            chunks: count("chunks", 1),
+            schedule: fields.schedule.unwrap_or(Schedule::OneForwardOneBackward),
+            chunks: fields.chunks.unwrap_or(1) as usize,
             stages: Vec::new(),
-            sharded: count("sharded", 0) as u8,
-            bucket_bytes: count("bucket", 25 << 20),
-            overlap: switch("overlap", true),
-            sequence_parallel: switch("sequence_parallel", false),
-            recompute: switch("recompute", false),
-            synchronised: switch("synchronised", true),
-            optimizer: optimizer(case),
-            clip: case.number("clip"),
-            seed: case.whole("seed").unwrap_or(1),
-            communicate: switch("communicate", true),
+            sharded: fields.sharded,
+            bucket_bytes: fields.bucket,
+            overlap: fields.overlap,
+            sequence_parallel: fields.sequence_parallel,
+            recompute: fields.recompute,
+            synchronised: fields.synchronised,
+            optimizer: optimizer(&fields),
+            clip: fields.clip,
+            seed: fields.seed,
+            communicate: fields.communicate,
             model,
         };
         Ok(Self {
-            threads: count("threads", 1),
-            load_balance: case.word("load_balance").unwrap_or(LoadBalance::None),
-            balance: case.word("balance").unwrap_or(Balance::Layers),
-            origin: Origin::of(case, &recipe.model.input),
-            backend: case.text("backend").unwrap_or_default().to_owned(),
+            threads: fields.threads,
+            load_balance: fields.load_balance,
+            balance: fields.balance,
+            origin: Origin::of(&fields, &recipe.model.input),
+            backend: fields.backend.unwrap_or_default(),
             accumulates,
             recipe,
         })
@@ -90,19 +88,19 @@ pub(super) fn problem(field: &'static str, message: impl Into<String>, hint: imp
 /// Puts what was not given among the case's parameters, drops what means nothing in it, and checks what can be told
 /// without building a program.
 pub(super) fn fill(case: &mut Case) -> Result<Task, Problem> {
-    let mesh = mesh(case)?;
-    let strategy = strategy(case);
+    let fields = Fields::of(case)?;
+    let mesh = mesh(&fields)?;
+    let strategy = strategy(&fields);
     put(case, "strategy", strategy.name().into());
     put(case, "mesh", mesh.to_string().into());
-    let optimizer = case.word("optimizer").unwrap_or(Optimizers::AdamW);
-    let sharded = case.whole("sharded").unwrap_or(0) > 0;
-    let single = case.word("precision").unwrap_or(Dtype::F32) == Dtype::F32;
-    case.parameters.retain(|name, _| concerns(mesh, optimizer, sharded, name) && (single || name != "matmul"));
+    let single = fields.precision == Dtype::F32;
+    let concerns = |name: &str| concerns(mesh, fields.optimizer, fields.sharded > 0, name);
+    case.parameters.retain(|name, _| concerns(name) && (single || name != "matmul"));
     if mesh.pipeline > 1 {
-        fill_schedule(case)?;
+        fill_schedule(case, &fields)?;
     }
-    fill_batch(case, mesh, strategy)?;
-    fill_sequence(case);
+    fill_batch(case, &fields, mesh, strategy)?;
+    fill_sequence(case, &fields.model);
     Task::of(case)
 }
 
@@ -126,22 +124,22 @@ fn concerns(mesh: Mesh, optimizer: Optimizers, sharded: bool, name: &str) -> boo
     }
 }
 
-fn strategy(case: &Case) -> Strategy {
-    let otherwise = if case.text("mesh").is_some() { Strategy::Hybrid } else { Strategy::Data };
-    case.word("strategy").unwrap_or(otherwise)
+fn strategy(fields: &Fields) -> Strategy {
+    let otherwise = if fields.mesh.is_some() { Strategy::Hybrid } else { Strategy::Data };
+    fields.strategy.unwrap_or(otherwise)
 }
 
 /// How the ranks stand, from strategy, mesh and their number.
-fn mesh(case: &Case) -> Result<Mesh, Problem> {
-    let ranks = case.ranks() as usize;
-    let strategy = strategy(case);
+fn mesh(fields: &Fields) -> Result<Mesh, Problem> {
+    let ranks = fields.ranks as usize;
+    let strategy = strategy(fields);
     let along = match strategy {
         Strategy::Data => Some(Mesh { data: ranks, ..Mesh::SERIAL }),
         Strategy::Tensor => Some(Mesh { tensor: ranks, ..Mesh::SERIAL }),
         Strategy::Pipeline | Strategy::Model => Some(Mesh { pipeline: ranks, ..Mesh::SERIAL }),
         Strategy::Hybrid => None,
     };
-    let Some(text) = case.text("mesh") else {
+    let Some(text) = &fields.mesh else {
         let hint = || format!("for example `mesh: {}`", Mesh { data: ranks, ..Mesh::SERIAL });
         return along.ok_or_else(|| problem("mesh", format!("a hybrid of {ranks} ranks needs its mesh"), hint()));
     };
@@ -160,13 +158,13 @@ fn mesh(case: &Case) -> Result<Mesh, Problem> {
     }
 }
 
-fn fill_schedule(case: &mut Case) -> Result<(), Problem> {
+fn fill_schedule(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
     put(case, "schedule", Schedule::OneForwardOneBackward.name().into());
-    let interleaved = case.word("schedule") == Some(Schedule::Interleaved);
+    let interleaved = fields.schedule == Some(Schedule::Interleaved);
     if interleaved {
         put(case, "chunks", 2.into());
     }
-    let chunks = case.whole("chunks").unwrap_or(1);
+    let chunks = fields.chunks.unwrap_or(if interleaved { 2 } else { 1 });
     match interleaved {
         true if chunks < 2 => {
             let message = format!("an interleaved pipeline has several chunks on each stage, not {chunks}");
@@ -180,9 +178,9 @@ fn fill_schedule(case: &mut Case) -> Result<(), Problem> {
 }
 
 /// Batch, global batch and micro-batches, from those that were given.
-fn fill_batch(case: &mut Case, mesh: Mesh, strategy: Strategy) -> Result<(), Problem> {
+fn fill_batch(case: &mut Case, fields: &Fields, mesh: Mesh, strategy: Strategy) -> Result<(), Problem> {
     let replicas = mesh.data as u64;
-    let batch = match (case.whole("batch"), case.whole("global_batch")) {
+    let batch = match (fields.batch, fields.global_batch) {
         (Some(batch), Some(global)) if batch * replicas != global => {
             let message = format!("{batch} samples x {replicas} replicas = {}, not {global}", batch * replicas);
             return Err(problem("global_batch", message, "give one of `batch` and `global_batch`"));
@@ -197,17 +195,18 @@ fn fill_batch(case: &mut Case, mesh: Mesh, strategy: Strategy) -> Result<(), Pro
     };
     put(case, "batch", batch.into());
     let stages = mesh.pipeline as u64;
-    let accumulate = case.whole("accumulate").unwrap_or(1);
-    if strategy == Strategy::Model && case.whole("micro_batches").unwrap_or(1) * accumulate > 1 {
+    let accumulate = fields.accumulate;
+    if strategy == Strategy::Model && fields.parts() > 1 {
         let message = "strategy `model` passes one whole batch from stage to stage";
         return Err(problem("micro_batches", message, "`strategy: pipeline` has micro-batches in flight"));
     }
-    if stages > 1 && strategy != Strategy::Model && case.whole("micro_batches").is_none() {
+    let mut parts = fields.parts();
+    if stages > 1 && strategy != Strategy::Model && fields.micro_batches.is_none() {
         let most = MICRO_BATCHES_A_STAGE * stages;
         let count = (1..=most.min(batch)).rev().find(|count| batch % (count * accumulate) == 0).unwrap_or(1);
         put(case, "micro_batches", count.into());
+        parts = count * accumulate;
     }
-    let parts = case.whole("micro_batches").unwrap_or(1) * accumulate;
     if batch % parts == 0 {
         return Ok(());
     }
@@ -232,8 +231,8 @@ fn multiples(all: u64, by: u64) -> String {
 }
 
 /// Samples are not longer than what a processor takes in a moment, unless the user says so.
-fn fill_sequence(case: &mut Case) {
-    let Ok(entry) = model::entry(case.text("model").unwrap_or_default()) else { return };
+fn fill_sequence(case: &mut Case, model: &str) {
+    let Ok(entry) = model::entry(model) else { return };
     let declared = entry.settings.iter().find(|setting| setting.name == "sequence").map(|setting| setting.fallback);
     if let Some(Fallback::Value(own)) = declared {
         put(case, "sequence", SEQUENCE.min(own as u64).into());
@@ -250,24 +249,34 @@ pub(super) fn dimensions(case: &Case) -> Vec<(String, f64)> {
 }
 
 /// The case's model. Problems name the case's field, where it has one of that name.
-fn model(case: &Case) -> Result<Model, Problem> {
-    model::model(case.text("model").unwrap_or_default(), &dimensions(case)).map_err(|error| {
+fn model(name: &str, dimensions: &[(String, f64)]) -> Result<Model, Problem> {
+    model::model(name, dimensions).map_err(|error| {
         let field = DIMENSIONS.iter().map(|field| field.name).find(|name| *name == error.field).unwrap_or("model");
         problem(field, error.message, error.hint)
     })
 }
 
 /// Rates are those that train without diverging in short runs; a benchmark's time does not depend on them.
-fn optimizer(case: &Case) -> Optimizer {
-    let number = |name: &str, otherwise: f64| case.number(name).unwrap_or(otherwise);
-    match case.word("optimizer").unwrap_or(Optimizers::AdamW) {
-        Optimizers::Sgd => Optimizer::Sgd { rate: number("learning_rate", 0.01), momentum: number("momentum", 0.0) },
+fn optimizer(fields: &Fields) -> Optimizer {
+    match fields.optimizer {
+        Optimizers::Sgd => Optimizer::Sgd { rate: fields.learning_rate.unwrap_or(0.01), momentum: fields.momentum },
         Optimizers::AdamW => Optimizer::AdamW {
-            rate: number("learning_rate", 3e-4),
+            rate: fields.learning_rate.unwrap_or(3e-4),
             beta1: 0.9,
             beta2: 0.999,
             epsilon: 1e-8,
-            decay: number("weight_decay", 0.01),
+            decay: fields.weight_decay,
         },
+    }
+}
+
+impl Fields {
+    fn micro_batches(&self) -> u64 {
+        self.micro_batches.unwrap_or(1)
+    }
+
+    /// Micro-batches that a replica's batch is cut into, those of `accumulate` among them.
+    pub(super) fn parts(&self) -> u64 {
+        self.micro_batches() * self.accumulate
     }
 }

@@ -4,8 +4,10 @@
 //! until they are neighbours. A batch that does not fit is a result, not an error of the search.
 
 use record::{Case, CaseLine};
+use serde_json::{Map, Value};
 use terms::Status;
 
+use super::fields::{Fields, Memory};
 use super::predict;
 use super::resolve::Task;
 use crate::{Host, Study};
@@ -36,7 +38,7 @@ impl MaxBatch {
     /// A search for each group of cases that differ in nothing but the batch, and ask for it.
     pub(super) fn of(cases: &[&Case], host: &Host) -> Option<Self> {
         let mut searches: Vec<Search> = Vec::new();
-        for case in cases.iter().filter(|case| case.flag("find_max_batch")) {
+        for case in cases.iter().filter(|case| Memory::of(**case).is_ok_and(|memory| memory.find_max_batch)) {
             let pattern = with_batch(case, 1, limit_of(case, host));
             if !searches.iter().any(|known| known.pattern.id == pattern.id) {
                 searches.push(Search { pattern, fits: 0, fails: LARGEST + 1, trying: None, tries: 0 });
@@ -49,14 +51,19 @@ impl MaxBatch {
 /// What a rank may hold: what the user said, or its share of what the machine has now.
 fn limit_of(case: &Case, host: &Host) -> u64 {
     let share = || (host.available_memory)().unwrap_or(u64::MAX >> 1) / u64::from(case.ranks());
-    case.whole("limit").unwrap_or_else(share)
+    limit(&case.parameters).unwrap_or_else(share)
+}
+
+/// What the parameters say that a rank may hold.
+fn limit(parameters: &Map<String, Value>) -> Option<u64> {
+    Memory::of(parameters).ok()?.limit
 }
 
 /// The case with another batch, cut into micro-batches as it was: their number stays, or their size where it was one.
 fn with_batch(case: &Case, batch: u64, limit: u64) -> Case {
     let mut other = case.clone();
     other.parameters.shift_remove("global_batch");
-    let parts = case.whole("micro_batches").unwrap_or(1) * case.whole("accumulate").unwrap_or(1);
+    let parts = Fields::of(case).map_or(1, |fields| fields.parts());
     other.parameters.insert("batch".to_owned(), (batch * parts).into());
     other.parameters.insert("limit".to_owned(), limit.into());
     other.identify();
@@ -65,7 +72,7 @@ fn with_batch(case: &Case, batch: u64, limit: u64) -> Case {
 
 impl Search {
     fn limit(&self) -> u64 {
-        self.pattern.whole("limit").unwrap_or(u64::MAX)
+        limit(&self.pattern.parameters).unwrap_or(u64::MAX)
     }
 
     /// What the plan says of a batch: whether the fullest rank stays within its limit.
@@ -127,8 +134,7 @@ impl Search {
 
 /// The varied number of a case of a search: its batch, in units of one sample a micro-batch.
 fn batch_of(case: &Case) -> u64 {
-    let parts = case.whole("micro_batches").unwrap_or(1) * case.whole("accumulate").unwrap_or(1);
-    case.whole("batch").unwrap_or(0) / parts
+    Fields::of(case).map_or(0, |fields| fields.batch.unwrap_or(0) / fields.parts())
 }
 
 /// Whether the plan lets the fullest rank stay within its limit.
@@ -141,7 +147,7 @@ fn fits(case: &Case, limit: u64) -> bool {
 
 /// The batch of a case that ran under a limit, if the plan says that not one more sample a micro-batch would.
 pub(super) fn largest(line: &CaseLine) -> Option<u64> {
-    let limit = line.parameters.get("limit")?.as_u64()?;
+    let limit = limit(&line.parameters)?;
     let case = Case {
         id: String::new(),
         benchmark: line.benchmark.clone(),
@@ -153,7 +159,7 @@ pub(super) fn largest(line: &CaseLine) -> Option<u64> {
         skip: None,
     };
     let more = with_batch(&case, batch_of(&case) + 1, limit);
-    (!fits(&more, limit)).then(|| case.whole("batch")).flatten()
+    (!fits(&more, limit)).then(|| Fields::of(&case).ok()?.batch).flatten()
 }
 
 /// What a rank's process holds beside the plan: program, libraries, harness, stacks.

@@ -12,6 +12,7 @@ use super::data::Origin;
 use super::fields::{LoadBalance, TORCH};
 use super::resolve::{Task, dimensions, problem};
 use crate::runtime::is_pytorch;
+use crate::{Common, World};
 
 /// What PyTorch's ranks alone understand.
 fn fields() -> Vec<&'static str> {
@@ -21,7 +22,7 @@ fn fields() -> Vec<&'static str> {
 /// Settles runtime and backend.
 pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
     let memory = case.benchmark == super::MEMORY.name;
-    if memory && case.text("backend").is_some_and(|backend| comm::backend(backend).is_none()) {
+    if memory && Common::of(case)?.backend.is_some_and(|backend| comm::backend(&backend).is_none()) {
         let message = "`memory` looks into this program's own ranks, and that backend is PyTorch's";
         return Err(problem("backend", message, "`rankmark train --runtime pytorch` tells what its ranks hold"));
     }
@@ -34,7 +35,8 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), Problem> {
     if !is_pytorch(case) {
         return Ok(());
     }
-    if let Some(reason) = lacking(case, task) {
+    let bind = World::of(case)?.bind;
+    if let Some(reason) = lacking(bind, &dimensions(case), task) {
         case.skip = Some(reason.to_owned());
     }
     if task.recipe.precision == Dtype::Bf16 {
@@ -46,16 +48,16 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), Problem> {
 }
 
 /// Why torch's ranks cannot run the case.
-fn lacking(case: &Case, task: &Task) -> Option<&'static str> {
+fn lacking(bind: Option<Bind>, dimensions: &[(String, f64)], task: &Task) -> Option<&'static str> {
     let recipe = &task.recipe;
     let several = recipe.mesh.data > 1;
     let nodes = || recipe.model.blocks.iter().flat_map(|block| &block.nodes);
     let normalises = || nodes().any(|node| matches!(node.layer, Layer::BatchNorm(_)));
-    let bound = case.word("bind") == Some(Bind::Core) && task.threads > 1;
+    let bound = bind == Some(Bind::Core) && task.threads > 1;
     let reasons = [
         (recipe.mesh.tensor * recipe.mesh.pipeline > 1, "PyTorch ranks train by strategy `data` only"),
         (
-            case.number("dropout").is_some_and(|rate| rate > 0.0),
+            dimensions.iter().any(|(name, rate)| name == "dropout" && *rate > 0.0),
             "torch draws its dropout in another order: losses would not be those of native ranks",
         ),
         (recipe.precision == Dtype::F16, "PyTorch ranks train in f32, bf16 and f64: loss scaling is not there yet"),

@@ -15,13 +15,13 @@ use measure::Failure;
 use memmap2::Mmap;
 use model::Input;
 use parallel::{Recipe, Source};
-use record::{Case, Problem};
+use record::Problem;
 
 use self::images::ImageFile;
 use self::prefetch::{Places, Prefetched};
 use self::synthetic::Synthetic;
 use self::tokens::TokenFile;
-use super::fields::DataKind;
+use super::fields::{DataKind, Fields};
 use super::resolve::problem;
 
 /// Reads samples by their index. Shared with the thread that reads ahead.
@@ -43,11 +43,11 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// What the case says; a file holds what the model takes, if nothing else is said.
-    pub(super) fn of(case: &Case, input: &Input) -> Self {
-        let Some(path) = case.text("data_mmap") else { return Self::Synthetic };
+    /// What the case's fields say; a file holds what the model takes, if nothing else is said.
+    pub(super) fn of(fields: &Fields, input: &Input) -> Self {
+        let Some(path) = &fields.data_mmap else { return Self::Synthetic };
         let usual = if matches!(input, Input::Image { .. }) { DataKind::Images } else { DataKind::U16 };
-        Self::File { path: path.into(), kind: case.word("data_kind").unwrap_or(usual) }
+        Self::File { path: path.into(), kind: fields.data_kind.unwrap_or(usual) }
     }
 
     /// Whether a file is whole, of its type, and holds what the model takes.
