@@ -180,8 +180,13 @@ fn a_second_signal_ends_at_once() {
     starting.command.stdout(write);
     let mut live = starting.start();
     let written = || place.read("out/cases.jsonl").len();
-    assert!(wait_until(Duration::from_secs(60), || place.path("out/cases.jsonl").exists() && written() > 4096));
-    std::thread::sleep(Duration::from_millis(200));
+    // However slow the machine is: it stands still where nothing more is written.
+    let stands_still = || {
+        let before = written();
+        std::thread::sleep(Duration::from_millis(500));
+        before > 4096 && written() == before
+    };
+    assert!(wait_until(Duration::from_secs(60), || place.path("out/cases.jsonl").exists() && stands_still()));
     live.signal(libc::SIGINT);
     std::thread::sleep(Duration::from_millis(500));
     assert!(!live.has_ended(), "the first lets it end in order, which it cannot");

@@ -129,15 +129,9 @@ fn kill_at_random_moments(count: usize, seed: u64) {
 }
 
 #[test]
-fn twenty_kills() {
-    kill_at_random_moments(20, 1);
-}
-
-#[test]
-fn two_hundred_kills() {
-    if skip::heavy("two hundred kills at random moments") {
-        kill_at_random_moments(200, 2);
-    }
+fn at_random_moments() {
+    let count = if skip::heavy("two hundred kills at random moments") { 200 } else { 20 };
+    kill_at_random_moments(count, 2);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::place::{Place, json_lines, statuses};
 
-const SIM: &str = "comm all_reduce --backend sim --ranks 2,4 --bytes 1KiB,16KiB --output-dir out";
+const SIM: &str = "comm all_reduce --backend sim --ranks 2,4 --bytes 1KiB,16KiB --iters 20 --warmup 1 --output-dir out";
 const BANNER: &str = "SIMULATED";
 
 fn simulated() -> (Place, crate::place::Ended) {
