@@ -1,5 +1,8 @@
 //! Models, one module a family of the same graph; each entry is one line of [`crate::CATALOG`].
 
+use crate::settings::Settings;
+use crate::specification::{Block, Family, Input, Model};
+
 pub(crate) mod bert;
 pub(crate) mod gpt;
 pub(crate) mod llama;
@@ -22,3 +25,21 @@ pub(crate) mod most {
 
 /// The full name of the token table, which tied heads name as their weight.
 pub(crate) const TOKENS: &str = "embedding.lookup.tokens";
+
+/// A transformer of these ends and layers; where it is causal, each token is to tell the next.
+fn transformer(
+    name: &str,
+    settings: &Settings,
+    causal: bool,
+    [embedding, head]: [Block; 2],
+    layer: impl Fn(usize) -> Block,
+) -> Model {
+    let (layers, width) = (settings.count("layers"), settings.count("width"));
+    let (vocabulary, sequence) = (settings.count("vocabulary"), settings.count("sequence"));
+    Model {
+        name: name.to_owned(),
+        family: Family::Transformer { layers, width, causal },
+        input: Input::Tokens { vocabulary, sequence, next: causal },
+        blocks: [embedding].into_iter().chain((0..layers).map(layer)).chain([head]).collect(),
+    }
+}

@@ -8,9 +8,9 @@ use crate::catalog::Entry;
 use crate::error::Error;
 use crate::graph::{Graph, layer_norm, linear};
 use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Split};
-use crate::models::{TOKENS, most};
+use crate::models::{TOKENS, most, transformer};
 use crate::settings::{DROPOUT, Setting, Settings};
-use crate::specification::{Block, Family, Input, Model, Value};
+use crate::specification::{Block, Model, Value};
 
 const EPSILON: f64 = 1e-12;
 const DEVIATION: f64 = 0.02;
@@ -48,19 +48,8 @@ pub(crate) static BERT_LARGE: Entry = Entry {
 fn build(name: &'static str, settings: &Settings) -> Result<Model, Error> {
     settings.sequence_fits_positions()?;
     settings.divided("width", "heads")?;
-    let layers = settings.count("layers");
-    let (vocabulary, width) = (settings.count("vocabulary"), settings.count("width"));
-    let mut blocks = vec![embedding(settings)];
-    for index in 0..layers {
-        blocks.push(layer(settings, index));
-    }
-    blocks.push(head(vocabulary, width));
-    Ok(Model {
-        name: name.to_owned(),
-        family: Family::Transformer { layers, width, causal: false },
-        input: Input::Tokens { vocabulary, sequence: settings.count("sequence"), next: false },
-        blocks,
-    })
+    let ends = [embedding(settings), head(settings.count("vocabulary"), settings.count("width"))];
+    Ok(transformer(name, settings, false, ends, |index| layer(settings, index)))
 }
 
 fn embedding(settings: &Settings) -> Block {

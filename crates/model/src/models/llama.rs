@@ -8,9 +8,9 @@ use crate::catalog::Entry;
 use crate::error::Error;
 use crate::graph::{Graph, linear};
 use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Norm, Rotary, Split};
-use crate::models::{TOKENS, most};
+use crate::models::{TOKENS, most, transformer};
 use crate::settings::{DROPOUT, Setting, Settings};
-use crate::specification::{Block, Family, Input, Model, Value};
+use crate::specification::{Block, Model, Value};
 
 const EPSILON: f64 = 1e-5;
 const DEVIATION: f64 = 0.02;
@@ -72,19 +72,9 @@ fn build(name: &'static str, settings: &Settings) -> Result<Model, Error> {
             format!("width = {}", heads * (head_width + 1)),
         ));
     }
-    let layers = settings.count("layers");
-    let (vocabulary, width) = (settings.count("vocabulary"), settings.count("width"));
-    let mut blocks = vec![embedding(settings)];
-    for index in 0..layers {
-        blocks.push(layer(settings, index, head_width));
-    }
-    blocks.push(head(vocabulary, width, settings.switch("tied")));
-    Ok(Model {
-        name: name.to_owned(),
-        family: Family::Transformer { layers, width, causal: true },
-        input: Input::Tokens { vocabulary, sequence: settings.count("sequence"), next: true },
-        blocks,
-    })
+    let ends =
+        [embedding(settings), head(settings.count("vocabulary"), settings.count("width"), settings.switch("tied"))];
+    Ok(transformer(name, settings, true, ends, |index| layer(settings, index, head_width)))
 }
 
 fn norm(width: usize) -> Layer {
