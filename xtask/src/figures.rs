@@ -72,6 +72,8 @@ fn page(root: &Path, options: &Options) -> Result<String, String> {
              `limit` is the share of the memory limit. `peer / shm` is the time of another library over that of `shm`:\n\
              above 1, `shm` is faster. With 4 ranks, ranks outnumber the cores of a machine of two.\n\n";
     text += &compared::collectives(&cases::read(&collectives)?);
+    let chart = copied(root, &collectives, "all_reduce-time.svg")?;
+    let _ = writeln!(text, "\n![Time of all_reduce against message size]({chart})");
     text += "\n## Training\n\n`rankmark run examples/figures/training.yaml --set python=PATH`\n\n\
              One thread a rank, a batch of 2 a rank. `PyTorch / native` is the step time of PyTorch over that of the\n\
              built-in engine.\n\n";
@@ -122,6 +124,14 @@ fn record(cargo: &Cargo<'_>, options: &Options, name: &str) -> Result<PathBuf, S
         cargo.rankmark(&words)?;
     }
     Ok(record)
+}
+
+/// A chart of the record, kept beside the page. Gives its place as the page names it.
+fn copied(root: &Path, record: &Path, chart: &str) -> Result<String, String> {
+    let (from, folder) = (record.join("charts").join(chart), root.join("docs/charts"));
+    let copied = std::fs::create_dir_all(&folder).and_then(|()| std::fs::copy(&from, folder.join(chart)));
+    copied.map_err(|error| format!("{}: {error}", from.display()))?;
+    Ok(format!("charts/{chart}"))
 }
 
 fn about(record: &Path) -> Result<Value, String> {

@@ -18,6 +18,9 @@ const LONG: &str = "comm all_reduce --backend mpi --bytes 64KiB --max-seconds 60
 /// What has to be done where something is lost, and by then: nothing hangs.
 const LIMIT: Duration = Duration::from_secs(60);
 
+/// Two seconds, and what a busy machine takes.
+const SOON: Duration = Duration::from_secs(8);
+
 fn placed(place: &Place) -> Vec<Value> {
     place.run_file("r")["placement"][0]["hosts"].as_array().unwrap().clone()
 }
@@ -186,6 +189,24 @@ fn a_hosts_killed_rank_is_named_with_its_host() {
     let told = loss(&lines[0]);
     assert!(told.starts_with("rank 1 (pid "), "{told}");
     assert!(told.contains(", on h1) died of signal 9 (SIGKILL)"), "{told}");
+}
+
+#[test]
+fn a_killed_orted_ends_its_run() {
+    let Some(hosts) = Hosts::new("a killed orted of another host", 2) else { return };
+    let place = Place::new();
+    let live = hosts.command(&place, &[1, 1], LONG).start();
+    assert!(processes::wait_until(LIMIT, || hosts.ranks(1).len() == 1), "the rank of h1 never came");
+    // Not while it starts.
+    std::thread::sleep(Duration::from_secs(1));
+    let [orted] = hosts.running(1, "orted")[..] else { panic!("one orted: {:?}", hosts.running(1, "orted")) };
+    Aim::at(orted).unwrap().send(9).unwrap();
+    assert!(processes::wait_until(SOON, || hosts.ranks(1).is_empty()), "the rank of h1 outlived its launcher");
+    let ended = live.wait_for(LIMIT);
+    assert_ne!(ended.status.code(), Some(0), "{ended:?}");
+    assert!((0..2).all(|host| hosts.ranks(host).is_empty()), "{ended:?}");
+    let lines = place.cases("r");
+    assert!(["failed", "not_run"].iter().any(|status| lines[0]["status"] == *status), "{lines:?}");
 }
 
 #[test]

@@ -66,26 +66,42 @@ fn a_killed_launcher_ends_those_who_wait_for_their_coordinator() {
     assert!(wait_until(SOON, || alone.processes().is_empty()), "{:?}", alone.processes());
 }
 
+/// Starts two ranks by this launcher and kills it; everything of the run ends, and its record says why.
+fn kill_launcher(launcher: &str, backend: &str) {
+    let place = Place::new();
+    let mut starting = place.command_under(&format!("{launcher} 2"), &format!("{LONG} --backend {backend}"));
+    starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    let live = starting.start();
+    live.await_lines(&place.path("r/run.json"), 1);
+    std::thread::sleep(Duration::from_millis(500));
+    live.signal(libc::SIGKILL);
+    let told = format!("{launcher}, backend {backend}");
+    assert!(wait_until(SOON, || live.processes().is_empty()), "{told}: {:?}", live.processes());
+    drop(live.wait());
+    let cases = place.cases("r");
+    assert_eq!(cases.len(), 2, "{told}");
+    // A launcher may have a process between itself and the ranks, which ends with it.
+    let why = |line: &serde_json::Value| reason(line).contains(", this host, ended while its ranks were needed");
+    assert!(cases.iter().all(why), "{told}: {cases:?}");
+}
+
 #[test]
 fn a_killed_mpirun_ends_its_run() {
-    if !std::path::Path::new("/usr/bin/mpirun.openmpi").exists() {
-        return skip::skip("a killed mpirun", "no mpirun (Debian: openmpi-bin)");
+    for (mpirun, package) in [("mpirun.openmpi --oversubscribe", "openmpi-bin"), ("mpiexec.mpich", "mpich")] {
+        let program = mpirun.split(' ').next().unwrap_or_default();
+        if !std::path::Path::new("/usr/bin").join(program).exists() {
+            skip::skip("a killed mpirun", &format!("no {program} (Debian: {package})"));
+            continue;
+        }
+        ["shm", "mpi"].iter().for_each(|backend| kill_launcher(&format!("/usr/bin/{mpirun} -n"), backend));
     }
-    for backend in ["shm", "mpi"] {
-        let place = Place::new();
-        let arguments = format!("{LONG} --backend {backend}");
-        let mut starting = place.command_under("/usr/bin/mpirun.openmpi --oversubscribe -n 2", &arguments);
-        starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-        let live = starting.start();
-        live.await_lines(&place.path("r/run.json"), 1);
-        std::thread::sleep(Duration::from_millis(500));
-        live.signal(libc::SIGKILL);
-        assert!(wait_until(SOON, || live.processes().is_empty()), "{:?}", live.processes());
-        let why = format!("(pid {}), this host, ended while its ranks were needed", live.pid());
-        drop(live.wait());
-        let cases = place.cases("r");
-        assert_eq!(cases.len(), 2);
-        assert!(cases.iter().all(|line| reason(line).contains(&why)), "{why}: {cases:?}");
+}
+
+#[test]
+fn a_killed_torchrun_ends_its_run() {
+    match crate::adopted::torchrun() {
+        Some(torchrun) => kill_launcher(&format!("{} --no-python --nproc-per-node", torchrun.display()), "shm"),
+        None => skip::skip("a killed torchrun", "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none"),
     }
 }
 

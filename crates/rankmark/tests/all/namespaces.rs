@@ -115,6 +115,12 @@ impl Hosts {
         self.processes(host).into_iter().filter(is_rank).collect()
     }
 
+    /// The processes of a program on a host.
+    pub(crate) fn running(&self, host: usize, program: &str) -> Vec<u32> {
+        let name = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        self.processes(host).into_iter().filter(|pid| name(pid).trim_end() == program).collect()
+    }
+
     fn processes(&self, host: usize) -> Vec<u32> {
         let listed = output(&format!("ip netns pids {}", self.space(host)));
         let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
