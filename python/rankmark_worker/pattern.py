@@ -1,7 +1,7 @@
 """What buffers hold: inputs whose results are exact in every type, so that the check needs no tolerance.
 
-Mirrors `benchmarks::collective::pattern`, which derives it; a test compares both number by number. Floats of every width are
-Python floats (f64), integers of every width Python integers.
+Mirrors `benchmarks::collective::pattern`, which derives it; a test compares both number by number. Floats of every
+width are Python floats (f64), integers of every width Python integers.
 """
 
 from __future__ import annotations

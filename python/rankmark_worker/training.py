@@ -1,5 +1,5 @@
-"""A training case on one rank: mirrors `benchmarks::training::prepared`. The coordinator sends a recipe that leaves nothing
-open; models, initial values and samples are those of native ranks, and what runs is torch's own.
+"""A training case on one rank: mirrors `benchmarks::training::prepared`. The coordinator sends a recipe that leaves
+nothing open; models, initial values and samples are those of native ranks, and what runs is torch's own.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ use serde_json::Value;
 use terms::{Bytes, Cache, Collective};
 
 use super::Parameters;
-use super::about::Fields;
+use super::fields::Fields;
 use crate::Host;
 use crate::runtime::{is_pytorch, is_simulated};
 

@@ -3,6 +3,7 @@
 mod about;
 mod bare;
 mod copies;
+mod fields;
 mod loops;
 mod number;
 mod pattern;
@@ -21,7 +22,7 @@ use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Direction, Dtype, Reduce, Seconds};
 
 use crate::{Benchmark, Host, Measured, Prepared, RankContext};
-use about::Fields;
+use fields::Fields;
 use streams::{Place, Side};
 
 /// See the module's documentation.

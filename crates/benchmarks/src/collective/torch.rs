@@ -81,7 +81,7 @@ fn is_coalesced(op: Collective) -> bool {
 }
 
 /// Skips the forms that torch has not.
-pub(super) fn check(case: &mut Case, fields: &super::about::Fields) -> Result<(), Problem> {
+pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(), Problem> {
     if !is_pytorch(case) {
         return Ok(());
     }

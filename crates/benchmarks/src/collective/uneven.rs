@@ -12,7 +12,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use terms::{Collective, Traffic};
 
-use super::about::Fields;
+use super::fields::Fields;
 
 /// Room for the weights of the most ranks there can be, written generously.
 const MAX_FILE: u64 = 16 << 20;
