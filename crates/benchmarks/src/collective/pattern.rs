@@ -241,12 +241,20 @@ impl Pattern {
         self.table(|index| self.input(rank, index))
     }
 
-    /// What a reduction leaves at each element after `calls` calls, on `own` rank.
-    pub(crate) fn reduced(&self, calls: u64, own: u32) -> Table {
-        self.table(|index| {
+    /// What one call of a reduction leaves at each element. Takes a step for each rank and element of the period, so
+    /// whoever asks for several numbers of calls keeps it.
+    pub(crate) fn once(&self) -> Vec<Number> {
+        let once = |index| {
             let noise = mix(index ^ mix(self.seed));
-            let inputs = (0..self.ranks).map(|rank| self.held(rank, index, noise));
-            let once = self.fold(inputs);
+            self.fold((0..self.ranks).map(|rank| self.held(rank, index, noise)))
+        };
+        (0..PERIOD as u64).map(once).collect()
+    }
+
+    /// What a reduction leaves at each element after `calls` calls, on `own` rank, where one call leaves `once`.
+    pub(crate) fn reduced(&self, once: &[Number], calls: u64, own: u32) -> Table {
+        self.table(|index| {
+            let once = once[index as usize];
             if !self.in_place || self.reduce != Reduce::Sum || calls <= 1 {
                 return once;
             }

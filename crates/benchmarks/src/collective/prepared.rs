@@ -9,6 +9,7 @@ use terms::{BufferKind, Collective, Reduce, Space};
 
 use super::Parameters;
 use super::bare::Bare;
+use super::number::Number;
 use super::pattern::{PERIOD, Pattern, Table};
 use super::segments::{Moves, Segment, compare, fill};
 use super::streams::share_of;
@@ -44,6 +45,8 @@ struct PreparedCollective {
     bare: Bare,
     /// What a reduction leaves after so many calls: comparisons in the middle ask for the same again and again.
     reduced: Option<(u64, Arc<Table>)>,
+    /// What one call of a reduction leaves; empty until it is asked for.
+    once: Vec<Number>,
 }
 
 /// The copies of the buffers that calls rotate through. `call` names those of one of them.
@@ -118,6 +121,7 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         copies,
         bare,
         reduced: None,
+        once: Vec::new(),
     };
     prepared.refill();
     Ok(Box::new(prepared))
@@ -159,7 +163,10 @@ impl PreparedCollective {
         if let Some((_, table)) = self.reduced.as_ref().filter(|(known, _)| *known == calls) {
             return table.clone();
         }
-        let table = Arc::new(self.pattern.reduced(calls, self.rank));
+        if self.once.is_empty() {
+            self.once = self.pattern.once();
+        }
+        let table = Arc::new(self.pattern.reduced(&self.once, calls, self.rank));
         self.reduced = Some((calls, table.clone()));
         table
     }

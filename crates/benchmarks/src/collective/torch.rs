@@ -281,7 +281,7 @@ mod tests {
             assert_eq!(encoded(&theirs[1]), begins(&pattern.inputs(ranks - 1).bytes), "{what}");
             if theirs[2].as_array().is_some_and(|numbers| !numbers.is_empty()) {
                 let calls = pattern.max_calls().min(2);
-                assert_eq!(encoded(&theirs[2]), begins(&pattern.reduced(calls, 0).bytes), "{what}");
+                assert_eq!(encoded(&theirs[2]), begins(&pattern.reduced(&pattern.once(), calls, 0).bytes), "{what}");
             }
         }
     }

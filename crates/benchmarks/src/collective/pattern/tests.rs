@@ -19,7 +19,7 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> f64 {
 fn repeat_in_place(pattern: &Pattern, calls: u64) -> bool {
     let tables: Vec<Table> = (0..pattern.ranks).map(|rank| pattern.inputs(rank)).collect();
     let element = tables[0].element;
-    let expected = pattern.reduced(calls, 0);
+    let expected = pattern.reduced(&pattern.once(), calls, 0);
     (0..64).all(|i| {
         let read = |table: &Table| decode(pattern.dtype, &table.bytes[i * element..]);
         let mut values: Vec<f64> = tables.iter().map(read).collect();
@@ -58,7 +58,7 @@ fn averages_in_place_stay_what_they_are() {
                 assert!(ranks > 256 && dtype == Dtype::Bf16, "{dtype} {ranks}");
                 continue;
             };
-            let expected = pattern.reduced(1, 0);
+            let expected = pattern.reduced(&pattern.once(), 1, 0);
             let read = |i: usize| decode(dtype, &expected.bytes[i * expected.element..]);
             let rounded = |value: f64| {
                 let mut bytes = Vec::new();
@@ -184,7 +184,7 @@ fn results_differ_by_element() {
                 let Some(pattern) = Pattern::new(Collective::AllReduce, dtype, reduce, ranks, in_place, 1) else {
                     continue;
                 };
-                let table = pattern.reduced(1, 0);
+                let table = pattern.reduced(&pattern.once(), 1, 0);
                 let elements: Vec<&[u8]> = table.bytes.chunks(table.element).collect();
                 // What a displacement by a power of two leaves wrong.
                 for displaced in [1, 64, 1024] {
