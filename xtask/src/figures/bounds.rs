@@ -22,7 +22,8 @@ pub(super) fn table(cargo: &Cargo<'_>, about: &Value, folder: &Path) -> Result<S
     let plan = folder.join("many.yaml");
     std::fs::write(&plan, many()).map_err(|error| format!("{}: {error}", plan.display()))?;
     let plan = plan.display().to_string();
-    let checked = timed(|| cargo.rankmark(&["validate", "--quick", "--plan", &plan]))?;
+    // With 1 it says that something of this machine is misconfigured, which is no matter of the plan.
+    let checked = timed(|| cargo.runs(&["validate", "--quick", "--plan", &plan], &[0, 1]))?;
     text +=
         &format!("| a plan of {PLANNED} cases checked | {checked:.1} s | `rankmark validate --quick --plan PLAN` |\n");
     let record = folder.join("large").display().to_string();
