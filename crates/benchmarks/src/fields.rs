@@ -7,7 +7,7 @@ use terms::{Bind, Mode, Named, Runtime};
 
 use crate::Gate;
 
-/// A setting, whose name is that of the member that it is declared for.
+/// A setting. Its name is that of its member.
 const fn setting(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
     Field { name: "", kind, default, unit: "", doc, shown: Shown::Setting, world: false, how: false }
 }

@@ -5,7 +5,7 @@ use terms::{BufferKind, Cache, Collective, Direction, Dtype, Mode, Named, Reduce
 
 use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, how};
 
-/// A parameter, whose name is that of the member that it is declared for.
+/// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
     Field { name: "", kind, default, unit: "", doc, shown: Shown::Always, world: false, how: false }
 }

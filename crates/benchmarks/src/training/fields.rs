@@ -56,7 +56,7 @@ terms::named! {
     }
 }
 
-/// A parameter, whose name is that of the member that it is declared for.
+/// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
     Field { name: "", kind, default, unit: "", doc, shown: Shown::Always, world: false, how: false }
 }

@@ -66,8 +66,9 @@ fn a_killed_launcher_ends_those_who_wait_for_their_coordinator() {
     assert!(wait_until(SOON, || alone.processes().is_empty()), "{:?}", alone.processes());
 }
 
-/// Starts two ranks by this launcher and kills it; everything of the run ends, and its record says why.
-fn kill_launcher(launcher: &str, backend: &str) {
+/// Starts two ranks by this launcher and kills it; everything of the run ends, and its record says why. `proxy`: ranks are
+/// children of a process between, which ends with the launcher and may first ask them to end.
+fn kill_launcher(launcher: &str, backend: &str, proxy: bool) {
     let place = Place::new();
     let mut starting = place.command_under(&format!("{launcher} 2"), &format!("{LONG} --backend {backend}"));
     starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
@@ -77,31 +78,36 @@ fn kill_launcher(launcher: &str, backend: &str) {
     live.signal(libc::SIGKILL);
     let told = format!("{launcher}, backend {backend}");
     assert!(wait_until(SOON, || live.processes().is_empty()), "{told}: {:?}", live.processes());
+    let pid = live.pid();
     drop(live.wait());
     let cases = place.cases("r");
     assert_eq!(cases.len(), 2, "{told}");
-    // A launcher may have a process between itself and the ranks, which ends with it; Hydra's first asks ranks to end.
-    let whys = [", this host, ended while its ranks were needed", "interrupted by SIGTERM"];
+    let whys = match proxy {
+        false => vec![format!("(pid {pid}), this host, ended while its ranks were needed")],
+        true => vec![", this host, ended while its ranks were needed".to_owned(), "interrupted by SIGTERM".to_owned()],
+    };
     let is_told = |line: &serde_json::Value| whys.iter().any(|why| reason(line).contains(why));
     assert!(cases.iter().all(is_told), "{told}: {cases:?}");
 }
 
 #[test]
 fn a_killed_mpirun_ends_its_run() {
-    for (mpirun, package) in [("mpirun.openmpi --oversubscribe", "openmpi-bin"), ("mpiexec.mpich", "mpich")] {
+    for (mpirun, package, proxy) in
+        [("mpirun.openmpi --oversubscribe", "openmpi-bin", false), ("mpiexec.mpich", "mpich", true)]
+    {
         let program = mpirun.split(' ').next().unwrap_or_default();
         if !std::path::Path::new("/usr/bin").join(program).exists() {
             skip::skip("a killed mpirun", &format!("no {program} (Debian: {package})"));
             continue;
         }
-        ["shm", "mpi"].iter().for_each(|backend| kill_launcher(&format!("/usr/bin/{mpirun} -n"), backend));
+        ["shm", "mpi"].iter().for_each(|backend| kill_launcher(&format!("/usr/bin/{mpirun} -n"), backend, proxy));
     }
 }
 
 #[test]
 fn a_killed_torchrun_ends_its_run() {
     match crate::adopted::torchrun() {
-        Some(torchrun) => kill_launcher(&format!("{} --no-python --nproc-per-node", torchrun.display()), "shm"),
+        Some(torchrun) => kill_launcher(&format!("{} --no-python --nproc-per-node", torchrun.display()), "shm", false),
         None => skip::skip("a killed torchrun", "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none"),
     }
 }
