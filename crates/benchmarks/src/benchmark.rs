@@ -8,6 +8,7 @@ use record::{About, Case, CaseLine, Limit, TimeSummary};
 use serde_json::{Map, Value};
 use terms::Collective;
 use trace::{Clock, Hook};
+use view::View;
 
 use crate::Host;
 
@@ -61,6 +62,11 @@ pub trait Benchmark: Sync {
     /// lines that are ok, this one among them. Asked once, when the run is over.
     fn relations(&self, _line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {
         Map::new()
+    }
+
+    /// Charts and findings of its own, beside what it declares.
+    fn view(&self) -> Option<&'static dyn View> {
+        None
     }
 
     /// The search that these cases of a plan ask for, if any: what it measures next depends on what was measured.

@@ -1,25 +1,25 @@
 //! Fields that every benchmark takes (where it runs, how it is sampled), and what must hold of them.
 
 use comm::nccl::CHOICES;
-use record::{About, Case, Caveat, Field, Kind, Problem, Shown};
+use record::{About, Case, Caveat, Problem};
 use serde_json::Value;
-use terms::{Bind, Mode, Named, Runtime};
+use terms::{Bind, Field, Kind, Label, Mode, Named, Role, Runtime};
 
 use crate::Gate;
 
-/// A setting. Its name is that of its member.
-const fn setting(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { name: "", kind, default, unit: "", doc, shown: Shown::Setting, world: false, how: false }
+/// How a case is sampled. Its name is that of its member.
+pub(crate) const fn setting(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field::new(kind, default, doc).role(Role::Sampling)
 }
 
-/// A parameter that is kept where it differs from its default.
-const fn extra(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { shown: Shown::WhenSet, ..setting(kind, default, doc) }
-}
-
-/// The same, which also decides in which rank processes a case runs.
+/// A condition that ranks are started under.
 const fn world(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { world: true, ..extra(kind, default, doc) }
+    Field::new(kind, default, doc).role(Role::World)
+}
+
+/// Who runs the ranks and moves the data.
+const fn launch(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field::new(kind, default, doc).role(Role::Launch)
 }
 
 fn backends() -> Vec<&'static str> {
@@ -27,18 +27,11 @@ fn backends() -> Vec<&'static str> {
 }
 
 /// Ranks of a world.
-pub const RANKS: Field = Field {
-    shown: Shown::Always,
-    world: true,
-    ..setting(Kind::Whole(1, 1024), Some("2"), "ranks: processes that take part")
-};
+pub const RANKS: Field = world(Kind::Whole(1, 1024), Some("2"), "ranks: processes that take part").always();
 
 /// The backend.
-pub const BACKEND: Field = Field {
-    shown: Shown::Always,
-    world: true,
-    ..setting(Kind::Word(backends), Some("shm"), "who moves the data (`rankmark list backends`)")
-};
+pub const BACKEND: Field =
+    launch(Kind::Word(backends), Some("shm"), "who moves the data (`rankmark list backends`)").always();
 
 /// What torch.distributed may move data by.
 pub(crate) const TORCH_BACKENDS: [&str; 4] = ["gloo", "nccl", "ucc", "mpi"];
@@ -60,94 +53,98 @@ pub const ANY_BACKEND: Field = Field {
 record::fields! {
     /// Who executes the ranks, where that may be PyTorch.
     pub struct Execution {
-        runtime: Option<Runtime> = world(
+        runtime: Option<Runtime> = launch(
             Kind::Word(Runtime::names),
             None,
             "native: this program (the default); pytorch: torch.distributed in your own Python",
         ),
-        python: Option<String> = world(Kind::Text, None, "pytorch: path or name of the Python (default: python3)"),
+        python: Option<String> = launch(Kind::Text, None, "pytorch: path or name of the Python (default: python3)")
+            .owner("pytorch")
+            .label(Label::Quiet),
     }
 }
 
 /// The device.
-pub const DEVICE: Field = Field {
-    shown: Shown::Always,
-    world: true,
-    ..setting(Kind::Word(|| vec!["cpu"]), Some("cpu"), "where buffers lie and work is done")
-};
+pub const DEVICE: Field = world(Kind::Word(|| vec!["cpu"]), Some("cpu"), "where buffers lie and work is done").always();
 
 /// How calls are timed.
-pub const MODE: Field = Field {
-    shown: Shown::Always,
-    ..setting(
-        Kind::Word(Mode::names),
-        Some("streaming"),
-        "streaming: calls back to back; isolated: one call from an agreed instant",
-    )
-};
+pub const MODE: Field = Field::new(
+    Kind::Word(Mode::names),
+    Some("streaming"),
+    "streaming: calls back to back; isolated: one call from an agreed instant",
+)
+.always();
 
 /// Seed.
 pub const SEED: Field =
-    Field { shown: Shown::Always, ..setting(Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs") };
-
-/// The same field, as one that says how and not what.
-pub(crate) const fn how(field: Field) -> Field {
-    Field { how: true, ..field }
-}
+    Field::new(Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs").always().label(Label::Quiet);
 
 record::fields! {
     /// What decides in which rank processes a case runs, where it differs from its default.
     pub struct World {
-        bind: Option<Bind> = world(
+        bind: Option<Bind> = launch(
             Kind::Word(Bind::names),
             None,
             "core: rank r pinned to core r modulo their number (so without this field, but for pytorch); none: \
              anywhere",
-        ),
-        env: Vec<String> = world(Kind::Texts, None, "NAME=value for the ranks' environment; repeats; recorded"),
-        progress_thread: bool = world(
+        )
+        .label(Label::Around("bind {}")),
+        env: Vec<String> = launch(Kind::Texts, None, "NAME=value for the ranks' environment; repeats; recorded"),
+        progress_thread: bool = launch(
             Kind::Bool,
             Some("false"),
             "operations run on a thread of the communicator's own",
         ),
-        mpi_library: Option<String> = world(
+        mpi_library: Option<String> = launch(
             Kind::Text,
             None,
             "mpi: path or name of the library (a list: one world each); else the first found",
-        ),
-        mpi_progress: Option<String> = world(
+        )
+        .owner("mpi"),
+        mpi_progress: Option<String> = launch(
             Kind::Word(|| vec!["none", "poll"]),
             None,
             "mpi: none (the default): blocking calls; poll: calls that proceed whenever they are looked at",
-        ),
-        mpi_tuned: Option<bool> = world(
+        )
+        .owner("mpi"),
+        mpi_tuned: Option<bool> = launch(
             Kind::Bool,
             None,
             "mpi: settings that make the library faster here (docs/mpi.md); else as installed",
-        ),
-        mpi_collectives: Option<String> = world(
+        )
+        .owner("mpi")
+        .label(Label::Switch("tuned", "untuned")),
+        mpi_collectives: Option<String> = launch(
             Kind::Word(|| vec!["default", "ucc"]),
             None,
-            "mpi: whose algorithms Open MPI uses",
-        ),
-        nccl_algo: Option<String> = world(
+            "mpi: which library's algorithms Open MPI uses",
+        )
+        .owner("mpi"),
+        nccl_algo: Option<String> = launch(
             Kind::Text,
             None,
             "nccl: algorithms that it may choose (NCCL_ALGO): Ring, Tree, ^PAT, ...; a list: one world each \
              (docs/nccl.md)",
-        ),
-        nccl_proto: Option<String> = world(
+        )
+        .owner("nccl"),
+        nccl_proto: Option<String> = launch(
             Kind::Text,
             None,
             "nccl: protocols that it may choose (NCCL_PROTO): LL, LL128, Simple; a list: one world each",
-        ),
+        )
+        .owner("nccl"),
         pace_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "slow down to a link of this bandwidth"),
         pace_latency: Option<f64> = world(Kind::Seconds, None, "slow down to a link of this latency"),
-        link_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "sim: bandwidth of the modelled link"),
-        link_latency: Option<f64> = world(Kind::Seconds, None, "sim: latency of the modelled link"),
-        noise: Option<f64> = world(Kind::Ratio, None, "sim: standard deviation of the times' logarithm"),
-        noise_seed: Option<u64> = world(Kind::Whole(0, u32::MAX as u64), None, "sim: seed of the noise"),
-        noise_correlation: Option<f64> = world(Kind::Ratio, None, "sim: correlation of neighbouring times, below 100%"),
+        link_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "sim: bandwidth of the modelled link").owner("sim"),
+        link_latency: Option<f64> = world(Kind::Seconds, None, "sim: latency of the modelled link").owner("sim"),
+        noise: Option<f64> = world(Kind::Ratio, None, "sim: standard deviation of the times' logarithm").owner("sim"),
+        noise_seed: Option<u64> = world(Kind::Whole(0, u32::MAX as u64), None, "sim: seed of the noise").owner("sim"),
+        noise_correlation: Option<f64> = world(
+            Kind::Ratio,
+            None,
+            "sim: correlation of neighbouring times, below 100%",
+        )
+        .owner("sim"),
     }
 }
 
@@ -170,7 +167,7 @@ pub(crate) const QUICK: Field =
 record::fields! {
     /// How a case is sampled, and what is expected of it. Not part of its identity, except for injected faults.
     pub struct Sampling {
-        inject: Vec<String> = extra(
+        inject: Vec<String> = Field::new(
             Kind::Texts,
             None,
             "inject a fault: delay, wrong, kill or stop, as KIND:key=value,...; repeats",
@@ -205,8 +202,7 @@ record::fields! {
 }
 
 /// Threads that a rank computes with, where a benchmark computes.
-pub(crate) const THREADS: Field =
-    Field { shown: Shown::Always, ..world(Kind::Whole(1, 1024), None, "threads that a rank computes with") };
+pub(crate) const THREADS: Field = world(Kind::Whole(1, 1024), None, "threads that a rank computes with").always();
 
 record::fields! {
     /// What is read of a case whatever its benchmark. Each benchmark declares these fields itself, where its table has them.

@@ -39,6 +39,9 @@ pub fn benchmark(name: &str) -> Option<&'static dyn Benchmark> {
     BENCHMARKS.iter().copied().find(|benchmark| benchmark.about().name == wanted)
 }
 
+/// What benchmarks add to their declarations, for reports.
+pub const VIEWS: view::Views = view::Views(|name| benchmark(name)?.view());
+
 /// What every benchmark declares, for plan checking.
 pub fn abouts() -> Vec<&'static record::About> {
     BENCHMARKS.iter().map(|benchmark| benchmark.about()).collect()

@@ -2,8 +2,9 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use launch::job::TARGETS;
-use record::{About, Field, Kind};
+use record::About;
 use terms::{Collective, Named};
+use terms::{Field, Kind};
 
 /// Fields that `comm` takes as its argument rather than as an option.
 const OPERATION: &str = "op";

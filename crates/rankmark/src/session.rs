@@ -176,7 +176,7 @@ pub(crate) fn signal_code() -> Option<u8> {
 
 /// Report, last words, exit code: all from the record, as anybody else would read it.
 fn finish(directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
-    let run = report::Run::read(directory)?;
+    let run = report::Run::read(directory, benchmarks::VIEWS)?;
     let written = report::write(&run, directory)?;
     screen.end(&run, &written);
     screen.notes(run.damaged.iter().map(|line| format!("{line}; it is left out")).collect::<Vec<_>>().iter());

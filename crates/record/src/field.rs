@@ -1,63 +1,8 @@
-//! Declared fields and metrics: each benchmark says what it takes and gives, and plan checking, command-line flags,
-//! JSON Schema and help are made from that.
+//! What a benchmark declares: its fields, its metrics, and which combinations of values make sense.
+
+use terms::Field;
 
 use crate::Case;
-
-/// What values a field takes. Every kind reads the same text in a plan and in a flag.
-#[derive(Clone, Copy, Debug)]
-pub enum Kind {
-    /// A whole number in this range (inclusive).
-    Whole(u64, u64),
-    /// A number of bytes: `64KiB`; a list may hold ranges `8..1GiB*2`, a plan also `{from, to, factor}`.
-    Bytes,
-    /// A duration: `5us`. Kept in seconds.
-    Seconds,
-    /// A bandwidth: `10GB/s`. Kept in bytes per second.
-    Bandwidth,
-    /// A share: `2%`. Kept as a fraction.
-    Ratio,
-    /// `true` or `false`.
-    Bool,
-    /// One of these words (in this spelling; hyphens, underscores and case are forgiven).
-    Word(fn() -> Vec<&'static str>),
-    /// Any text, such as a path.
-    Text,
-    /// Texts that repeat and never multiply: all of them belong to one case (`inject`, `expect`, `env`).
-    Texts,
-}
-
-/// Where a field's value is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// Always among the case's parameters: part of its identity.
-    Always,
-    /// Among the parameters when it differs from its default.
-    WhenSet,
-    /// Among the case's settings: how long to sample, not what is measured. Not part of the identity.
-    Setting,
-}
-
-/// A declared field.
-#[derive(Clone, Copy, Debug)]
-pub struct Field {
-    /// Its one spelling, with underscores (the flag has hyphens).
-    pub name: &'static str,
-    /// What values it takes.
-    pub kind: Kind,
-    /// The value when it is not given, as text; None: it is absent then.
-    pub default: Option<&'static str>,
-    /// For help ("bytes", "s"); empty where the kind says it.
-    pub unit: &'static str,
-    /// One line for help.
-    pub doc: &'static str,
-    /// Where the value is kept.
-    pub shown: Shown,
-    /// Whether cases that differ in it need different rank processes.
-    pub world: bool,
-    /// Whether it says how something is done and not what: cases that differ in nothing else, their worlds aside, are held
-    /// against each other.
-    pub how: bool,
-}
 
 /// Whether more is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -69,17 +14,54 @@ pub enum Better {
     Lower,
 }
 
+/// What a metric's value is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    /// A number.
+    #[default]
+    Number,
+    /// A number that is work over time: its interval is the time's, turned over.
+    Rate,
+    /// A number under `value`, with the two ends of its interval under `ci95` where it has one.
+    Interval,
+    /// A word.
+    Word,
+    /// Values by name.
+    Map,
+    /// A list of numbers: by rank, by step.
+    List,
+    /// Rows of numbers of equal length.
+    Matrix,
+    /// Pairs `[x, y]`.
+    Curve,
+}
+
 /// A declared metric of a case line.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {
     /// Its key in the case line.
     pub name: &'static str,
+    /// What its value is.
+    pub shape: Shape,
     /// Its unit.
     pub unit: &'static str,
     /// Which direction is better.
     pub better: Better,
     /// One line for help and reports.
     pub doc: &'static str,
+}
+
+impl Metric {
+    /// A number.
+    pub const fn new(name: &'static str, unit: &'static str, better: Better, doc: &'static str) -> Self {
+        Self { name, shape: Shape::Number, unit, better, doc }
+    }
+
+    /// The same, of another shape.
+    pub const fn shape(self, shape: Shape) -> Self {
+        Self { shape, ..self }
+    }
 }
 
 /// What is wrong with a combination of values, and which field to point at.
@@ -107,6 +89,8 @@ pub struct About {
     /// Checks one resolved combination. It may remove parameters that mean nothing in it, round sizes down (with the
     /// caveat), or mark the case to be skipped; it never replaces a value that the user gave.
     pub check: fn(&mut Case) -> Result<(), Problem>,
+    /// How its case lines are shown.
+    pub show: fn() -> crate::show::Show,
 }
 
 impl About {
@@ -141,7 +125,7 @@ impl About {
             if terms::normalize(name) != name || name.is_empty() || RESERVED.contains(&name) || !names.insert(name) {
                 found.push(format!("field `{name}`: reserved, misspelt or given twice"));
             }
-            if let Some(Err(cause)) = field.default.map(|default| field.read(default)) {
+            if let Some(Err(cause)) = field.default.map(|default| read_value(field, default)) {
                 found.push(format!("field `{name}`: its default is wrong: {cause}"));
             }
         }
@@ -156,24 +140,23 @@ impl About {
     }
 }
 
-impl Field {
-    /// The canonical value of a text, as plans and flags are read.
-    ///
-    /// # Errors
-    /// What the kind does not take.
-    pub fn read(&self, text: &str) -> Result<serde_json::Value, String> {
-        crate::plan::canonical(self, text, false).map_err(|fault| fault.message)
-    }
+/// The canonical value of a text, as plans and flags are read.
+///
+/// # Errors
+/// What the field's kind does not take.
+pub fn read_value(field: &Field, text: &str) -> Result<serde_json::Value, String> {
+    crate::plan::canonical(field, text, false).map_err(|fault| fault.message)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use terms::Kind;
 
     #[test]
     fn a_wrong_declaration_is_noticed() {
         const fn field(name: &'static str, kind: Kind, default: Option<&'static str>) -> Field {
-            Field { name, kind, default, unit: "", doc: "", shown: Shown::Always, world: false, how: false }
+            Field::new(kind, default, "").named(name)
         }
         const FIELDS: &[Field] = &[
             field("ranks", Kind::Whole(1, 4), Some("5")),
@@ -182,11 +165,10 @@ mod tests {
             field("bytes", Kind::Bytes, Some("1KiB")),
             field("bytes", Kind::Bytes, None),
         ];
-        const METRICS: &[Metric] = &[
-            Metric { name: "busbw_gbs", unit: "GB/s", better: Better::Higher, doc: "" },
-            Metric { name: "time_s", unit: "s", better: Better::Lower, doc: "" },
-        ];
-        let about = About { name: "x", doc: "", fields: &[FIELDS], metrics: METRICS, check: |_| Ok(()) };
+        const METRICS: &[Metric] =
+            &[Metric::new("busbw_gbs", "GB/s", Better::Higher, ""), Metric::new("time_s", "s", Better::Lower, "")];
+        let show = crate::show::Show::default;
+        let about = About { name: "x", doc: "", fields: &[FIELDS], metrics: METRICS, check: |_| Ok(()), show };
         let faults = about.faults();
         let named: Vec<&str> = faults.iter().filter_map(|fault| fault.split('`').nth(1)).collect();
         assert_eq!(named, ["ranks", "zip", "in-place", "bytes", "time_s"], "{faults:?}");

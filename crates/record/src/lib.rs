@@ -3,6 +3,9 @@
 //! Reads and checks plans, expands them to cases, stores what cases measured, and reads it back. Never measures, never
 //! starts anything, never prints.
 
+#[doc(hidden)]
+pub use terms;
+
 mod case;
 mod caveat;
 mod environment;
@@ -14,13 +17,15 @@ mod machine;
 pub mod plan;
 mod run_file;
 pub mod schema;
+pub mod show;
 pub mod store;
 mod typed;
+mod workload;
 
 pub use case::Case;
 pub use caveat::Caveat;
 pub use environment::{command_line, environment, is_of_its_job, smells_like_secret};
-pub use field::{About, Better, Field, Kind, Metric, Problem, SYNONYMS, Shown};
+pub use field::{About, Better, Metric, Problem, SYNONYMS, Shape, read_value};
 pub use json::to_json;
 pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
@@ -33,3 +38,4 @@ pub use store::{
     read_results, read_run, read_samples,
 };
 pub use typed::{Values, typed};
+pub use workload::{Roles, differences, workload};

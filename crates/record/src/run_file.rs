@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{About, Better, Kind, Machine, Plan, SCHEMA, Shown};
+use terms::{Label, Role};
+
+use crate::{About, Better, Machine, Plan, SCHEMA, Shape};
 
 /// `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -150,6 +152,9 @@ pub struct Declared {
     pub fields: Vec<DeclaredField>,
     /// Its metrics.
     pub metrics: Vec<DeclaredMetric>,
+    /// How its case lines are shown.
+    #[serde(default)]
+    pub show: crate::show::Show,
 }
 
 /// A field as declared.
@@ -167,9 +172,22 @@ pub struct DeclaredField {
     pub unit: String,
     /// One line about it.
     pub doc: String,
-    /// Whether it says how to sample rather than what.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub setting: bool,
+    /// What it decides.
+    #[serde(default = "workload")]
+    pub role: Role,
+    /// The backend or runtime that alone understands it; empty: all do.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
+    /// How its values are written in headings and labels: `plain`, `quiet`, `{} in flight`, `in place|out of place`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub label: String,
+    /// `field=value`: in all other cases its value follows from the ranks. Empty: it never does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub follows_unless: String,
+}
+
+const fn workload() -> Role {
+    Role::Workload
 }
 
 /// A metric as declared.
@@ -177,6 +195,9 @@ pub struct DeclaredField {
 pub struct DeclaredMetric {
     /// Its key in case lines.
     pub name: String,
+    /// What its value is.
+    #[serde(default)]
+    pub shape: Shape,
     /// Its unit.
     pub unit: String,
     /// Which direction is better.
@@ -226,6 +247,11 @@ impl RunFile {
 }
 
 impl Declared {
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&DeclaredField> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
     /// A copy of what a benchmark says of itself.
     pub fn of(about: &About) -> Self {
         let fields = about.all_fields().map(|field| DeclaredField {
@@ -234,10 +260,19 @@ impl Declared {
             default: field.default.map(str::to_owned),
             unit: field.unit.to_owned(),
             doc: field.doc.to_owned(),
-            setting: field.shown == Shown::Setting,
+            role: field.role,
+            owner: field.owner.to_owned(),
+            label: match field.label {
+                Label::Plain => String::new(),
+                Label::Quiet => "quiet".to_owned(),
+                Label::Around(text) => text.to_owned(),
+                Label::Switch(on, off) => format!("{on}|{off}"),
+            },
+            follows_unless: field.follows_unless.to_owned(),
         });
         let metrics = about.metrics.iter().map(|metric| DeclaredMetric {
             name: metric.name.to_owned(),
+            shape: metric.shape,
             unit: metric.unit.to_owned(),
             better: metric.better,
             doc: metric.doc.to_owned(),
@@ -247,23 +282,7 @@ impl Declared {
             doc: about.doc.to_owned(),
             fields: fields.collect(),
             metrics: metrics.collect(),
-        }
-    }
-}
-
-impl Kind {
-    /// The kind in one word.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Whole(..) => "whole",
-            Self::Bytes => "bytes",
-            Self::Seconds => "seconds",
-            Self::Bandwidth => "bandwidth",
-            Self::Ratio => "ratio",
-            Self::Bool => "bool",
-            Self::Word(_) => "word",
-            Self::Text => "text",
-            Self::Texts => "texts",
+            show: (about.show)(),
         }
     }
 }

@@ -8,8 +8,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::plan::limits;
-use crate::{About, Caveat, Field, Kind, SCHEMA, Shown, WorldUse};
-use terms::{Mode, Named, Status};
+use crate::{About, Caveat, SCHEMA, WorldUse};
+use terms::{Field, Kind, Mode, Named, Role, Status};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -119,9 +119,9 @@ fn fields(about: &About) -> Map<String, Value> {
 /// A field's value or list of values.
 fn values(field: &Field) -> Value {
     let one = item(field);
-    let most = match (field.kind, field.shown) {
+    let most = match (field.kind, field.role) {
         (Kind::Texts, _) => limits::TEXTS,
-        (_, Shown::Setting) => 1,
+        (_, Role::Sampling) => 1,
         _ => limits::CASES,
     };
     let mut schema = json!({"anyOf": [one.clone(), {"type": "array", "minItems": 1, "maxItems": most, "items": one}]});

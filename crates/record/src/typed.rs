@@ -2,8 +2,9 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
+use terms::{Field, Kind};
 
-use crate::{Case, Field, Kind, Problem};
+use crate::{Case, Problem, read_value};
 
 /// What holds the values of fields: a case, or the fields of its world.
 pub trait Values {
@@ -34,7 +35,7 @@ pub fn typed<T: DeserializeOwned>(values: &impl Values, field: &Field) -> Result
         (Some(Value::String(joined)), Kind::Texts) => joined.split_whitespace().collect(),
         (Some(value), _) => value.clone(),
         (None, Kind::Texts) => Value::Array(Vec::new()),
-        (None, _) => field.default.map_or(Ok(Value::Null), |default| field.read(default)).map_err(problem)?,
+        (None, _) => field.default.map_or(Ok(Value::Null), |default| read_value(field, default)).map_err(problem)?,
     };
     if value.is_null() {
         return T::deserialize(value).map_err(|_| problem(format!("`{}` has no value", field.name)));
@@ -55,8 +56,8 @@ macro_rules! fields {
 
         impl $name {
             /// The declared fields, in the order of the record.
-            $vis const FIELDS: &'static [$crate::Field] =
-                &[$($crate::Field { name: stringify!($member), ..$field }),+];
+            $vis const FIELDS: &'static [$crate::terms::Field] =
+                &[$($field.named(stringify!($member))),+];
 
             /// Reads the fields' values; one that is not given has its declared default.
             ///
@@ -64,7 +65,7 @@ macro_rules! fields {
             /// The first field whose value is of another type, or is missing.
             $vis fn of(values: &impl $crate::Values) -> Result<Self, $crate::Problem> {
                 Ok(Self {
-                    $($member: $crate::typed(values, &$crate::Field { name: stringify!($member), ..$field })?),+
+                    $($member: $crate::typed(values, &$field.named(stringify!($member)))?),+
                 })
             }
         }
@@ -74,11 +75,10 @@ macro_rules! fields {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shown;
     use terms::{Collective, Named};
 
     const fn field(kind: Kind, default: Option<&'static str>) -> Field {
-        Field { name: "", kind, default, unit: "", doc: "", shown: Shown::WhenSet, world: false, how: false }
+        Field::new(kind, default, "")
     }
 
     crate::fields! {
@@ -122,7 +122,7 @@ mod tests {
         let problem = of(r#"{"bytes": "many"}"#).unwrap_err();
         assert_eq!(problem.field, "bytes");
         assert!(problem.message.starts_with("`bytes`: "), "{}", problem.message);
-        let missing: Result<u64, Problem> = typed(&Map::new(), &Field { name: "peer", ..field(Kind::Bytes, None) });
+        let missing: Result<u64, Problem> = typed(&Map::new(), &field(Kind::Bytes, None).named("peer"));
         assert_eq!(missing.unwrap_err().message, "`peer` has no value");
     }
 }

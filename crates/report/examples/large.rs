@@ -26,7 +26,7 @@ fn main() -> Result<(), Error> {
     match arguments.next() {
         Some(cases) => write(&dir, cases.parse().map_err(Error::other)?),
         None => {
-            let run = report::Run::read(&dir).map_err(Error::other)?;
+            let run = report::Run::read(&dir, view::Views::NONE).map_err(Error::other)?;
             report::write(&run, &dir).map(drop).map_err(Error::other)
         }
     }

@@ -154,7 +154,7 @@ fn cell(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => escape::csv(text),
         Value::Array(items) if items.iter().all(|item| !item.is_object() && !item.is_array()) => {
-            escape::csv(&items.iter().map(crate::study::plain).collect::<Vec<_>>().join(" "))
+            escape::csv(&items.iter().map(view::plain).collect::<Vec<_>>().join(" "))
         }
         other => escape::csv(&other.to_string()),
     }

@@ -120,7 +120,7 @@ pub(crate) fn chart(operation: &Operation, label: &str, style: usize, case: &Cas
             "Each point: the median of {size} samples in a row; band: its 95% interval, else their range. The vertical axis spans the data."
         ),
         x: Axis { title: "time spent in samples".to_owned(), quantity: Quantity::Seconds, scale: Scale::FromZero },
-        y: Axis { title: timed(operation).to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
+        y: Axis { title: timed(operation), quantity: Quantity::Seconds, scale: Scale::Linear },
         series: vec![Series { label: label.to_owned(), style, points }],
         ..ChartSpec::default()
     }

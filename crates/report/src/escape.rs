@@ -1,5 +1,7 @@
 //! Text from data is made harmless here, once for each language that it is put into.
 
+pub(crate) use view::{file_stem, one_line};
+
 /// Text in a Markdown table cell or paragraph (GitHub's dialect): one line, and no character that starts markup.
 pub(crate) fn markdown(text: &str) -> String {
     let text = one_line(text);
@@ -57,17 +59,6 @@ pub(crate) fn shell(word: &str) -> String {
     }
 }
 
-/// White space and control characters as single spaces.
-pub(crate) fn one_line(text: &str) -> String {
-    let shown: String = text.chars().map(|c| if c.is_control() || is_invisible(c) { ' ' } else { c }).collect();
-    shown.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
-/// Characters that change the direction of text or hide in it, so that a name cannot pretend to be another.
-fn is_invisible(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
-}
-
 /// Text as XML character data or attribute value. Characters that XML 1.0 forbids become U+FFFD.
 pub(crate) fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
@@ -102,15 +93,6 @@ pub(crate) fn csv(text: &str) -> String {
 fn is_number(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'+' | b'-' | b'.' | b'e' | b'E'))
         && text.parse::<f64>().is_ok()
-}
-
-/// A file name's stem from a name in the data: letters, digits, `_` and `-`, at most 48.
-pub(crate) fn file_stem(text: &str) -> String {
-    let stem: String =
-        text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' }).take(48).collect();
-    // A leading dash would read as an option in a shell.
-    let stem = stem.trim_matches('-');
-    if stem.is_empty() { "chart".to_owned() } else { stem.to_owned() }
 }
 
 #[cfg(test)]

@@ -15,18 +15,17 @@ mod facts;
 mod format;
 mod links;
 mod markdown;
-mod number;
 mod origin;
 mod peers;
 mod pictures;
 mod placement;
+mod results;
 mod run;
 mod sentences;
-mod study;
 mod table;
-mod training;
-mod training_charts;
 mod write;
+
+use view::{number, study};
 
 pub use error::Error;
 pub use format::{FORMATS, Format, format};

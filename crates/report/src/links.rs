@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use crate::Run;
 use crate::number::{bytes, factor, list};
-use crate::study::{Measured, Operation, plain};
+use crate::study::{Measured, Operation};
+use view::plain;
 
 /// A way counts as slow if it certainly takes this many times as long as the quickest.
 const SLOW: f64 = 2.0;

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use record::{CaseLine, Caveat};
 use terms::{Named as _, Status};
 
-use crate::charts::{self, Named};
+use view::NamedChart;
+
+use crate::charts;
 use crate::damage;
 use crate::drift;
 use crate::escape::{code, markdown as escaped, one_line, shell};
@@ -13,10 +15,10 @@ use crate::facts::{self, Saturation};
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::peers;
 use crate::placement;
+use crate::results;
 use crate::sentences;
-use crate::study::{Configuration, Measured, Operation, banner, cache, operation, operations};
+use crate::study::{Configuration, Operation, banner, cache, operations};
 use crate::table::{Align, Table};
-use crate::training;
 use crate::{Artifact, Error, Format, Run};
 
 /// The Markdown report.
@@ -38,17 +40,16 @@ impl Format for Markdown {
 }
 
 fn page(run: &Run) -> String {
-    let operations = operations(run);
+    let operations = operations(&run.cases, &run.benchmarks);
     let several = operations.len() > sentences::FEW_OPERATIONS;
     let mut page = head(run);
     page += &section("What the data show", &bullets(&sentences::about(run, &operations)));
     for operation in &operations {
-        let words = if several { bullets(&sentences::of_operation(operation)) } else { String::new() };
+        let words = if several { bullets(&sentences::of_operation(run, operation)) } else { String::new() };
         let pictures =
             [pictures(&charts::of_operation(run, operation)), drift::left_out(run, operation).unwrap_or_default()];
         let pictures = pictures.join("\n\n").trim_end().to_owned();
-        let own = training::is_training(operation) || training::is_memory(operation);
-        let results = if own { training::results(operation) } else { results(operation) };
+        let results = results::results(operation);
         let parts = [escaped(&operation.constants), words, pictures, peers::results(operation), results];
         let body: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         page += &section(&escaped(&operation.name), &body.join("\n\n"));
@@ -112,76 +113,12 @@ fn status(run: &Run) -> String {
     )
 }
 
-fn pictures(charts: &[Named]) -> String {
-    let picture = |chart: &Named| {
+fn pictures(charts: &[NamedChart]) -> String {
+    let picture = |chart: &NamedChart| {
         let stem = &chart.stem;
         format!("[![{}](charts/{stem}.png)](charts/{stem}.svg)", escaped(&chart.spec.title))
     };
     charts.iter().map(picture).collect::<Vec<_>>().join("\n\n")
-}
-
-/// Every measured case of an operation. Doubts that all rows share stand below it once.
-fn results(operation: &Operation) -> String {
-    use Align::{Left, Right};
-    let mut table = Table::new(&[
-        ("bytes", Right),
-        ("ranks", Right),
-        ("backend", Left),
-        ("variant", Left),
-        ("op", Left),
-        ("type", Left),
-        ("time", Right),
-        ("±95%", Right),
-        ("algbw GB/s", Right),
-        ("busbw GB/s", Right),
-        ("% of limit", Right),
-        ("wrong", Right),
-        ("caveats", Left),
-    ]);
-    let measured = |c: &&CaseLine| c.time_s.is_some();
-    let all = operation.configurations.iter().flat_map(|configuration| configuration.cases.iter().copied());
-    let all: Vec<&CaseLine> = all.filter(measured).collect();
-    let everywhere = |caveat: &&Caveat| all.len() > 2 && all.iter().all(|case| case.caveats.contains(caveat));
-    let shared: Vec<Caveat> = Caveat::ALL.iter().filter(everywhere).copied().collect();
-    for configuration in &operation.configurations {
-        let mut cases: Vec<&CaseLine> = configuration.cases.iter().copied().filter(measured).collect();
-        cases.sort_by_key(|case| case.bytes);
-        for case in cases {
-            table.row(result(operation, configuration, case, &shared));
-        }
-    }
-    if table.is_empty() {
-        return String::new();
-    }
-    let mut text = table.without_empty(NONE, &["variant", "type", "% of limit"]).markdown();
-    if !shared.is_empty() {
-        let shared: Vec<String> = shared.iter().map(|caveat| format!("`{caveat}`")).collect();
-        text += &format!("\nEvery row also carries {}.", list(&shared));
-    }
-    text
-}
-
-fn result(operation: &Operation, configuration: &Configuration, case: &CaseLine, shared: &[Caveat]) -> Vec<String> {
-    let measured = Measured::of(case);
-    let of = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
-    let point = measured.as_ref();
-    let own = case.caveats.iter().filter(|caveat| !shared.contains(caveat));
-    let caveats: Vec<&str> = own.map(|caveat| caveat.name()).collect();
-    vec![
-        of(case.bytes.map(bytes)),
-        case.ranks.to_string(),
-        or_none(&configuration.backend),
-        or_none(&configuration.variant),
-        escaped(&operation.name),
-        of(case.dtype.as_deref().map(escaped)),
-        of(point.map(|point| seconds(point.time.mid))),
-        of(point.and_then(|point| point.time.relative_half_width()).map(percent)),
-        of(point.and_then(|point| Some(three_digits(point.algbw?.mid)))),
-        of(point.and_then(|point| Some(three_digits(point.busbw?.mid)))),
-        of(point.and_then(|point| Some(percent(point.limit_share?)))),
-        of(case.wrong.map(|wrong| thousands(i64::try_from(wrong).unwrap_or(i64::MAX)))),
-        caveats.join(", "),
-    ]
 }
 
 fn or_none(text: &str) -> String {
@@ -190,7 +127,7 @@ fn or_none(text: &str) -> String {
 
 fn summary(operations: &[Operation]) -> String {
     use Align::{Left, Right};
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         ("op", Left),
         ("backend", Left),
         ("ranks", Right),
@@ -290,13 +227,18 @@ fn without_result(run: &Run) -> String {
     text
 }
 
+/// The operation, where the case has one; else its benchmark.
+fn what(case: &CaseLine) -> &str {
+    case.parameters.get("op").and_then(serde_json::Value::as_str).unwrap_or(&case.benchmark)
+}
+
 /// `all_reduce 64 MiB, 4 ranks, shm`.
 fn described(case: &CaseLine) -> String {
     let size = case.bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
     let backend = crate::study::backend(case);
     let backend = if backend.is_empty() { backend } else { format!(", {backend}") };
     let id = one_line(&case.id);
-    escaped(&format!("{}{size}, {}{backend} (id {id})", operation(case), crate::study::ranks(case.ranks)))
+    escaped(&format!("{}{size}, {}{backend} (id {id})", what(case), crate::study::ranks(case.ranks)))
 }
 
 /// The long form of each caveat that occurs, and how often.
@@ -360,7 +302,7 @@ fn method(run: &Run) -> String {
                  the last one, and after some calls in between, outside the timed part: as many as take 3% of the time. A \
                  wrong result that a later call overwrites before the next comparison is not seen.";
     }
-    if measured.iter().any(|case| operation(case) == "barrier") {
+    if measured.iter().any(|case| what(case) == "barrier") {
         text += " Of a barrier, `wrong` counts exits of a rank before the last rank entered; each rank comes late on \
                  purpose in some. `-`: clocks could not tell.";
     }

@@ -1,34 +1,21 @@
-//! Our shared memory beside other engines in the same run: how much longer the best of them takes, size by size; and our
-//! training beside theirs, where what is trained is the same.
-
-mod alike;
+//! Shared memory beside other engines in the same run: how much longer the best of them takes, where both measure the same
+//! workload.
 
 use std::collections::HashMap;
 
-use self::alike::Alike;
+use record::{Declared, differences, workload};
+
 use crate::escape::markdown as escaped;
 use crate::number::{NONE, bytes, factor, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, ratio};
 use crate::table::{Align, Table};
 
-/// What is held against the others.
+/// What is compared with the others.
 const OURS: &str = "shm";
 /// What computes its times, or is there to be right: nobody's peer.
 const NO_PEERS: [&str; 2] = ["reference", "sim"];
-
-/// What must be equal for times to be comparable, where both say it.
-const SAME: [&str; 6] = ["dtype", "reduce", "in_place", "touch", "mode", "root"];
-
-/// What must be equal also where only one says it: several operations in flight are no peer of one that is waited for,
-/// ranks on one host none of ranks on several, and calls on cold buffers none of calls on warm ones.
-const SAME_OR_ABSENT: [&str; 6] = ["call", "in_flight", "hosts", "cache", "direction", "peer"];
-
-/// What should be equal, too. Where a peer cannot be so (an MPI library has no registered buffers), the comparison says
-/// what differs.
-const SAID: [&str; 2] = ["buffers", "bind"];
-
-/// How training is done, and not what is trained: may differ between ours and a peer's.
-const HOW: [&str; 6] = ["python", "bind", "gradient_as_bucket_view", "static_graph", "compile", "bucket"];
+/// Parameters that a pair's row tells by itself.
+const TOLD: [&str; 4] = ["backend", "runtime", "bytes", "ranks"];
 
 /// One of our measurements, and that of others of the same size and ranks that takes the least of our time.
 struct Pair<'o> {
@@ -37,37 +24,51 @@ struct Pair<'o> {
     peer: &'o Configuration<'o>,
     theirs: &'o Measured<'o>,
     ratio: Estimate,
-    /// What differs beside the backend: `buffers registered / private`.
+    /// What differs beside the backend.
     differs: Vec<String>,
 }
 
-/// What differs of [`SAID`], ours first.
-fn differences(ours: &Configuration, peer: &Configuration) -> Vec<String> {
-    let of = |c: &Configuration, name: &str| {
-        let found = c.others.iter().find(|(field, _)| field == name);
-        found.map_or_else(|| "default".to_owned(), |(_, value)| value.clone())
-    };
-    let differs = |name: &&str| {
-        let (own, theirs) = (of(ours, name), of(peer, name));
-        (own != theirs).then(|| format!("{name} {own} / {theirs}"))
-    };
-    SAID.iter().filter_map(differs).collect()
+/// The parameters of a configuration's cases, but for their sizes.
+fn parameters<'o>(configuration: &'o Configuration) -> Option<&'o serde_json::Map<String, serde_json::Value>> {
+    Some(&configuration.cases.first()?.parameters)
+}
+
+/// The same for configurations that measure the same workload. Ranks on one host are no peers of ranks on several.
+fn key(configuration: &Configuration, declared: &Declared) -> Option<String> {
+    let case = configuration.cases.first()?;
+    let mut shared = workload(&case.parameters, declared);
+    shared.remove("bytes");
+    let shared: Vec<String> = shared.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    Some(format!("{:?}\n{}", case.pair_hosts.or(case.hosts), shared.join("\n")))
+}
+
+/// How each of a pair does it, ours first, where both could do it either way: `buffers registered / private`.
+fn differs(ours: &Configuration, peer: &Configuration, declared: &Declared) -> Vec<String> {
+    let Some(both) = parameters(ours).zip(parameters(peer)) else { return Vec::new() };
+    let said = |value: Option<&serde_json::Value>| value.map_or_else(|| "default".to_owned(), view::plain);
+    let told = differences([both.0, both.1], declared, &TOLD);
+    told.into_iter().map(|(name, [own, theirs])| format!("{name} {} / {}", said(own), said(theirs))).collect()
 }
 
 fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
-    let is_peer = |c: &Configuration| c.backend != OURS && !NO_PEERS.contains(&c.backend.as_str());
-    let alike = Alike::of(operation, is_peer);
-    let training = crate::training::is_training(operation);
+    let Some(declared) = operation.declared else { return Vec::new() };
+    let is_peer = |c: &&Configuration| c.backend != OURS && !NO_PEERS.contains(&c.backend.as_str());
+    let mut peers: HashMap<String, Vec<&Configuration>> = HashMap::new();
+    for peer in operation.configurations.iter().filter(is_peer) {
+        let key = key(peer, declared).unwrap_or_default();
+        peers.entry(key).or_default().push(peer);
+    }
     let mut pairs = Vec::new();
     for configuration in operation.configurations.iter().filter(|configuration| configuration.backend == OURS) {
-        let peers = alike.with(configuration);
+        let alike = key(configuration, declared).and_then(|key| peers.get(&key));
+        let alike = alike.map_or(&[][..], Vec::as_slice);
+        let differs: Vec<Vec<String>> = alike.iter().map(|peer| self::differs(configuration, peer, declared)).collect();
         for ours in &configuration.points {
-            let pair = |peer: &&'o Configuration<'o>| {
+            let pair = |(peer, differs): (&&'o Configuration<'o>, &Vec<String>)| {
                 let theirs = peer.of_size(ours.bytes)?;
-                let differs = if training { Vec::new() } else { differences(configuration, peer) };
-                Some((*peer, theirs, differs, ratio(theirs, ours)))
+                Some((*peer, theirs, differs.clone(), ratio(theirs, ours)))
             };
-            let all: Vec<_> = peers.iter().filter_map(pair).collect();
+            let all: Vec<_> = alike.iter().zip(&differs).filter_map(pair).collect();
             // A peer that is there in a form more like ours is not held against us in one less like it.
             let mut closest: HashMap<&str, usize> = HashMap::new();
             for (peer, _, differs, _) in &all {
@@ -94,7 +95,7 @@ fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
 /// The table; empty where nothing was measured beside our own.
 pub(crate) fn results(operation: &Operation) -> String {
     use Align::{Left, Right};
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         ("bytes", Right),
         ("ranks", Right),
         ("ours", Left),

@@ -4,6 +4,9 @@ use std::num::NonZero;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
+use view::NamedChart;
+
+use crate::chart::Draw as _;
 use crate::study::operations;
 use crate::{Artifact, Error, Format, Run, charts};
 
@@ -44,9 +47,9 @@ impl Format for Png {
 }
 
 /// One file a chart, in the order of the charts; as many at once as there are processors.
-fn each(run: &Run, file: impl Fn(&charts::Named) -> Result<Artifact, Error> + Sync) -> Result<Vec<Artifact>, Error> {
-    let operations = operations(run);
-    let charts: Vec<charts::Named> =
+fn each(run: &Run, file: impl Fn(&NamedChart) -> Result<Artifact, Error> + Sync) -> Result<Vec<Artifact>, Error> {
+    let operations = operations(&run.cases, &run.benchmarks);
+    let charts: Vec<NamedChart> =
         operations.iter().flat_map(|operation| charts::of_operation(run, operation)).collect();
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(charts.len());
     let next = AtomicUsize::new(0);

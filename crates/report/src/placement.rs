@@ -71,7 +71,7 @@ fn clocks(cases: &[CaseLine]) -> Option<String> {
         return None;
     }
     let columns = [("clock of", Left), ("offset", Right), ("drift", Right), ("residual", Right), ("doubt", Left)];
-    let mut table = Table::new(&columns);
+    let mut table = Table::new(columns);
     for (host, Known { last, worst_ns, doubts }) in hosts {
         let (offset, drift, residual) = match last {
             Some((ns, ppm)) => (seconds(ns as f64 / 1e9), format!("{ppm:.2} ppm"), seconds(worst_ns / 1e9)),
@@ -114,7 +114,7 @@ fn table(placement: &Placement, machines: &[Machine]) -> String {
         rows[at].cores.push(of(&placement.cpus));
         rows[at].devices.push(device.map_or_else(|| NONE.to_owned(), |device| escaped(device)));
     }
-    let mut table = Table::new(&[
+    let mut table = Table::new([
         ("host", Left),
         ("socket", Right),
         ("NUMA node", Right),

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
-use record::{BackendState, CaseLine, CaseSamples, DamagedLine, HarnessCost, Machine, Placement};
+use record::{BackendState, CaseLine, CaseSamples, DamagedLine, Declared, HarnessCost, Machine, Placement};
 use terms::Bytes;
+use view::Views;
 
 use crate::{Error, drift, escape};
 
@@ -46,6 +47,10 @@ pub struct Run {
     pub hosts: Vec<Machine>,
     /// Its case lines, in the order of the plan.
     pub cases: Vec<CaseLine>,
+    /// What the benchmarks of its cases declare, as the record has it.
+    pub benchmarks: Vec<Declared>,
+    /// What benchmarks that this program knows add to their declarations.
+    pub views: Views,
     /// Seconds of one call in each sample, in order of time (each the maximum over ranks), by case id; of long cases
     /// only, since nothing else of a report needs samples.
     pub samples: BTreeMap<String, Vec<f64>>,
@@ -56,8 +61,8 @@ impl Run {
     ///
     /// # Errors
     /// When there is no record, or it cannot be read.
-    pub fn read(directory: &Path) -> Result<Self, Error> {
-        let mut run = Self::of(record::read_results(directory)?, directory);
+    pub fn read(directory: &Path, views: Views) -> Result<Self, Error> {
+        let mut run = Self { views, ..Self::of(record::read_results(directory)?, directory) };
         let long: Vec<String> =
             run.cases.iter().filter(|case| drift::is_long(case)).map(|case| case.id.clone()).collect();
         // Not `exists`, which says no of a link that leads nowhere.
@@ -105,6 +110,8 @@ impl Run {
             placement: file.placement,
             hosts: file.hosts,
             cases,
+            benchmarks: file.benchmarks,
+            views: Views::NONE,
             samples: BTreeMap::new(),
         }
     }

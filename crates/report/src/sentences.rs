@@ -10,7 +10,7 @@ use crate::escape::one_line;
 use crate::facts::{self, Limit, Saturation};
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
-use crate::{Run, drift, links, peers, training};
+use crate::{Run, drift, links, peers};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
@@ -23,14 +23,14 @@ pub(crate) const FEW_OPERATIONS: usize = 2;
 
 /// What the run shows, as plain text, the most important first: at most a dozen sentences, however large the run.
 pub fn sentences(run: &Run) -> Vec<String> {
-    about(run, &operations(run))
+    about(run, &operations(&run.cases, &run.benchmarks))
 }
 
 /// The same of a run's operations.
 pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
     let mut all = of_run(run, operations);
     for operation in operations {
-        let own = of_operation(operation);
+        let own = of_operation(run, operation);
         let shown = if operations.len() <= FEW_OPERATIONS { own.len() } else { 1 };
         all.extend(own.into_iter().take(shown));
     }
@@ -47,9 +47,10 @@ fn of_run(run: &Run, operations: &[Operation]) -> Vec<String> {
 }
 
 /// What one operation shows, most important first.
-pub(crate) fn of_operation(operation: &Operation) -> Vec<String> {
-    if training::is_training(operation) || training::is_memory(operation) {
-        return training::sentences(operation);
+pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<String> {
+    if let Some(own) = run.views.of(operation).and_then(|view| view.findings(operation)) {
+        let own = own.into_iter().map(|finding| finding.text);
+        return own.chain(peers::sentence(operation)).collect();
     }
     let mut sentences: Vec<String> = headline(operation).into_iter().collect();
     sentences.extend(limits(operation));

@@ -10,13 +10,26 @@ pub(crate) enum Align {
 /// A table; cells are Markdown already.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
-    columns: Vec<(&'static str, Align)>,
+    columns: Vec<(String, Align)>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub(crate) fn new(columns: &[(&'static str, Align)]) -> Self {
-        Self { columns: columns.to_vec(), rows: Vec::new() }
+    pub(crate) fn new<T: Into<String>>(columns: impl IntoIterator<Item = (T, Align)>) -> Self {
+        let columns = columns.into_iter().map(|(title, align)| (title.into(), align)).collect();
+        Self { columns, rows: Vec::new() }
+    }
+
+    /// The table without the columns for which `goes` holds, which sees a column's place and cells.
+    pub(crate) fn without(mut self, goes: impl Fn(usize, &[&str]) -> bool) -> Self {
+        for at in (0..self.columns.len()).rev() {
+            let cells: Vec<&str> = self.rows.iter().map(|row| row[at].as_str()).collect();
+            if goes(at, &cells) {
+                self.columns.remove(at);
+                self.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+            }
+        }
+        self
     }
 
     /// Adds a row of as many cells as there are columns.
@@ -57,7 +70,7 @@ impl Table {
             }
             text + "\n"
         };
-        let mut text = line(&mut self.columns.iter().map(|(name, _)| *name));
+        let mut text = line(&mut self.columns.iter().map(|(name, _)| name.as_str()));
         text.push('|');
         for (width, (_, align)) in widths.iter().zip(&self.columns) {
             match align {

@@ -94,13 +94,12 @@ fn world(case: &Case) -> String {
     text(case.world.iter())
 }
 
-/// The same for all implementations of one workload: benchmark, ranks, and every parameter that says what is measured.
+/// The same for all implementations of one workload.
 fn workload(case: &Case) -> String {
-    let fields = benchmark(&case.benchmark).map(|benchmark| benchmark.about().all_fields());
-    let fields: HashSet<&str> =
-        fields.into_iter().flatten().filter(|field| field.how).map(|field| field.name).collect();
-    let says_what = |(name, _): &(&String, &Value)| !case.world.contains_key(*name) && !fields.contains(name.as_str());
-    format!("{} {} {}", case.benchmark, case.ranks(), text(case.parameters.iter().filter(says_what)))
+    let Some(benchmark) = benchmark(&case.benchmark) else { return case.id.clone() };
+    let shared = record::workload(&case.parameters, benchmark.about());
+    let shared: Vec<String> = shared.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{}\n{}", case.benchmark, shared.join("\n"))
 }
 
 /// Whatever order the entries are in.

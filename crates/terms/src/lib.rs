@@ -8,12 +8,14 @@ pub use serde;
 
 mod collective;
 mod dtype;
+mod field;
 mod name;
 mod quantity;
 mod words;
 
 pub use collective::{Collective, Reduce};
 pub use dtype::Dtype;
+pub use field::{Field, Kind, Label, Role};
 pub use name::{Named, nearest, normalize};
 pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};
 pub use words::{Bind, BufferKind, Cache, Direction, Mode, Rank, Runtime, Space, Status, Traffic, UnknownName};

@@ -13,6 +13,8 @@ static BELOW: &[(&str, &[&str])] = &[
     ("trace", &["terms"]),
     ("model", &["terms"]),
     ("stats", &["terms"]),
+    // How records are read: between record and whoever shows or declares.
+    ("view", &["stats", "record"]),
     // machinery
     ("device", &["trace"]),
     ("comm", &["device", "trace"]),
@@ -23,13 +25,13 @@ static BELOW: &[(&str, &[&str])] = &[
     ("control", &["process", "measure"]),
     ("survey", &["process", "measure", "comm"]),
     // work
-    ("benchmarks", &["parallel", "measure"]),
+    ("benchmarks", &["parallel", "measure", "view"]),
     ("runner", &["benchmarks"]),
     ("launch", &["control", "survey"]),
     // meaning
     ("diagnose", &["stats", "record"]),
     ("import", &["stats", "record"]),
-    ("report", &["stats", "record"]),
+    ("report", &["view"]),
     ("report-pdf", &["report"]),
     ("predict", &["model", "stats", "record"]),
     // face

@@ -1,7 +1,7 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
 use comm::blocks;
-use record::{About, Better, Case, Caveat, Metric, Problem};
+use record::{About, Better, Case, Caveat, Metric, Problem, Shape};
 use serde_json::Value;
 use terms::{BufferKind, Collective, Named, Reduce};
 
@@ -19,17 +19,20 @@ pub(super) static ABOUT: About = About {
     fields: &[Fields::FIELDS, torch::Fields::FIELDS, Execution::FIELDS, World::FIELDS, Sampling::FIELDS],
     metrics: METRICS,
     check,
+    show: super::show::show,
 };
 
 static METRICS: &[Metric] = &[
-    Metric { name: "algbw_gbs", unit: "GB/s", better: Better::Higher, doc: "S / time" },
-    Metric { name: "busbw_gbs", unit: "GB/s", better: Better::Higher, doc: "algbw x the operation's bus factor" },
-    Metric {
-        name: "limit_share",
-        unit: "",
-        better: Better::Higher,
-        doc: "time of the bare memory traffic / time, at the same working set, ranks and cores",
-    },
+    Metric::new("count", "elements", Better::Higher, "elements of S"),
+    Metric::new("algbw_gbs", "GB/s", Better::Higher, "S / time").shape(Shape::Rate),
+    Metric::new("busbw_gbs", "GB/s", Better::Higher, "algbw x the operation's bus factor").shape(Shape::Rate),
+    Metric::new(
+        "limit_share",
+        "",
+        Better::Higher,
+        "time of the bare memory traffic / time, at the same working set, ranks and cores",
+    ),
+    Metric::new("limit_busbw_gbs", "GB/s", Better::Higher, "busbw at 100% of the limit"),
 ];
 
 /// Which parameters mean something in which operation.

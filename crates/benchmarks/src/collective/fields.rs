@@ -1,21 +1,16 @@
 //! The fields of a collective case, declared once as a table and as a struct.
 
-use record::{Field, Kind, Shown};
-use terms::{BufferKind, Cache, Collective, Direction, Dtype, Mode, Named, Reduce, Traffic};
+use terms::{BufferKind, Cache, Collective, Direction, Dtype, Field, Kind, Label, Mode, Named, Reduce, Role, Traffic};
 
-use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, how};
+use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, setting};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { name: "", kind, default, unit: "", doc, shown: Shown::Always, world: false, how: false }
+    Field::new(kind, default, doc).always()
 }
 
 const fn extra(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { shown: Shown::WhenSet, ..parameter(kind, default, doc) }
-}
-
-const fn setting(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { shown: Shown::Setting, ..parameter(kind, default, doc) }
+    Field::new(kind, default, doc)
 }
 
 record::fields! {
@@ -40,12 +35,15 @@ record::fields! {
             Kind::Bool,
             None,
             "output over input; the default where the operation has such a form",
-        ),
-        buffers: Option<BufferKind> = how(parameter(
+        )
+        .label(Label::Switch("in place", "out of place")),
+        buffers: Option<BufferKind> = parameter(
             Kind::Word(BufferKind::names),
             None,
             "registered: memory that peers reach (the default); private: ordinary memory (PyTorch's)",
-        )),
+        )
+        .role(Role::Implementation)
+        .label(Label::Around("{} buffers")),
         cache: Option<Cache> = extra(
             Kind::Word(Cache::names),
             None,
@@ -59,7 +57,8 @@ record::fields! {
         touch: bool = parameter(Kind::Bool, Some("false"), "rewrite the buffers before each call, outside its time"),
         mode: Mode = MODE,
         seed: u64 = SEED,
-        root: u32 = extra(Kind::Whole(0, 1023), Some("0"), "the root, for rooted operations"),
+        root: u32 = extra(Kind::Whole(0, 1023), Some("0"), "the root, for rooted operations")
+            .label(Label::Around("root {}")),
         peer: u32 = extra(Kind::Whole(1, 1023), Some("1"), "the partner of rank 0, for ping_pong"),
         direction: Direction = extra(
             Kind::Word(Direction::names),

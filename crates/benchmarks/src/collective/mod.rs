@@ -10,6 +10,7 @@ mod pattern;
 mod prepared;
 mod segments;
 mod share;
+mod show;
 mod streams;
 mod torch;
 mod traffic;
@@ -178,6 +179,9 @@ impl Benchmark for CollectiveBenchmark {
         let mut metrics = Map::new();
         let Ok(parameters) = Parameters::of(case) else { return metrics };
         let (bytes, time) = (Bytes(parameters.bytes), Seconds(median_s));
+        if parameters.bytes > 0 {
+            metrics.insert("count".to_owned(), Value::from(parameters.count()));
+        }
         let mut put = |name: &str, value: Option<f64>| {
             if let Some(value) = value.and_then(serde_json::Number::from_f64) {
                 metrics.insert(name.to_owned(), Value::Number(value));
@@ -186,7 +190,10 @@ impl Benchmark for CollectiveBenchmark {
         put("algbw_gbs", parameters.op.algbw_gbs(bytes, time));
         put("busbw_gbs", parameters.op.busbw_gbs(bytes, parameters.ranks, time));
         if let Some(share) = measure::limit_share(measured.limit) {
+            let busbw = parameters.op.busbw_gbs(bytes, parameters.ranks, time);
+            let whole = share.as_f64().filter(|share| *share > 0.0).zip(busbw).map(|(share, busbw)| busbw / share);
             metrics.insert("limit_share".to_owned(), share);
+            metrics.extend(whole.map(|whole| ("limit_busbw_gbs".to_owned(), Value::from(whole))));
         }
         metrics
     }

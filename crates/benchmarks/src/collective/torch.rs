@@ -1,8 +1,8 @@
 //! What differs where ranks are the user's Python: which forms of an operation there are, and how a call starts them.
 
-use record::{Case, Field, Kind, Problem, Shown};
+use record::{Case, Problem};
 use serde_json::Value;
-use terms::{BufferKind, Collective, Named};
+use terms::{BufferKind, Collective, Field, Kind, Label, Named};
 
 use crate::runtime::is_pytorch;
 
@@ -19,7 +19,7 @@ terms::named! {
 }
 
 const fn field(kind: Kind, doc: &'static str) -> Field {
-    Field { name: "", kind, default: None, unit: "", doc, shown: Shown::WhenSet, world: false, how: false }
+    Field::new(kind, None, doc).owner("pytorch")
 }
 
 record::fields! {
@@ -34,7 +34,8 @@ record::fields! {
             Kind::Whole(1, 1024),
             "pytorch: operations of an async or coalesced call, each on its own buffers; time and bandwidth are those \
              of one (4)",
-        ),
+        )
+        .label(Label::Around("{} in flight")),
     }
 }
 

@@ -3,10 +3,10 @@
 use engine::Matmul;
 use model::CATALOG;
 use parallel::{Balance, Schedule};
-use record::{Better, Field, Kind, Metric, Shown};
-use terms::{Dtype, Named};
+use record::{Better, Metric, Shape};
+use terms::{Dtype, Field, Kind, Label, Named, Role};
 
-use crate::fields::{ANY_BACKEND, DEVICE, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, how};
+use crate::fields::{ANY_BACKEND, DEVICE, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, setting};
 
 terms::named! {
     /// How ranks divide the work.
@@ -58,20 +58,16 @@ terms::named! {
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { name: "", kind, default, unit: "", doc, shown: Shown::Always, world: false, how: false }
+    Field::new(kind, default, doc).always()
 }
 
 const fn extra(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { shown: Shown::WhenSet, ..parameter(kind, default, doc) }
-}
-
-const fn setting(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field { shown: Shown::Setting, ..parameter(kind, default, doc) }
+    Field::new(kind, default, doc)
 }
 
 /// A field that is read by its place in a table, or by `measure`, and has no member.
 const fn named(name: &'static str, field: Field) -> Field {
-    Field { name, ..field }
+    field.named(name)
 }
 
 fn models() -> Vec<&'static str> {
@@ -97,7 +93,8 @@ record::fields! {
             Kind::Text,
             None,
             "replicas x parts of each layer x stages, as in 2x2x1; their product is ranks",
-        ),
+        )
+        .follows_unless("strategy=hybrid"),
         ranks: u32 = Field { default: Some("1"), ..RANKS },
         threads: usize = Field { default: Some("1"), ..THREADS },
         backend: Option<String> = ANY_BACKEND,
@@ -136,7 +133,7 @@ record::fields! {
             Some("0"),
             "cut among replicas: 1 optimizer, 2 and gradients, 3 and parameters",
         ),
-        bucket: usize = how(extra(Kind::Bytes, Some("25MiB"), "bytes of a gradient bucket")),
+        bucket: usize = extra(Kind::Bytes, Some("25MiB"), "bytes of a gradient bucket").role(Role::Implementation),
         schedule: Option<Schedule> = parameter(
             Kind::Word(Schedule::names),
             None,
@@ -211,7 +208,7 @@ pub(super) const TORCH: &[Field] = &[
 ];
 
 const fn switch(name: &'static str, doc: &'static str) -> Field {
-    named(name, how(extra(Kind::Bool, None, doc)))
+    extra(Kind::Bool, None, doc).role(Role::Implementation).owner("pytorch").named(name)
 }
 
 const INJECT: Field =
@@ -256,7 +253,8 @@ record::fields! {
             Kind::Bytes,
             None,
             "memory that a rank may hold; one that needs more is out of memory",
-        ),
+        )
+        .label(Label::Around("limit {} a rank")),
         find_max_batch: bool = setting(Kind::Bool, Some("false"), "search for the largest batch that fits, and run it"),
         steps: Option<u32> = Field { default: Some("2"), ..STEPS },
         // What a rank holds does not differ from trial to trial.
@@ -268,40 +266,52 @@ record::fields! {
 }
 
 const fn metric(name: &'static str, unit: &'static str, better: Better, doc: &'static str) -> Metric {
-    Metric { name, unit, better, doc }
+    Metric::new(name, unit, better, doc)
 }
 
 /// What a training case says.
 pub(super) static METRICS: &[Metric] = &[
-    metric("step_s", "s", Better::Lower, "a whole step, data and optimizer included (`time_s`)"),
+    metric("step_s", "s", Better::Lower, "a whole step, data and optimizer included (`time_s`)").shape(Shape::Map),
     metric(
         "phases_s",
         "s",
         Better::Lower,
         "a step of the slowest rank by phase, and of every rank, where it can be told",
-    ),
-    metric("samples_per_s", "1/s", Better::Higher, "global batch / median step"),
-    metric("tokens_per_s", "1/s", Better::Higher, "samples/s x sequence"),
-    metric("samples_per_s_per_rank", "1/s", Better::Higher, "samples/s / ranks"),
-    metric("tokens_per_s_per_rank", "1/s", Better::Higher, "tokens/s / ranks"),
+    )
+    .shape(Shape::Map),
+    metric("samples_per_s", "1/s", Better::Higher, "global batch / median step").shape(Shape::Rate),
+    metric("tokens_per_s", "1/s", Better::Higher, "samples/s x sequence").shape(Shape::Rate),
+    metric("samples_per_s_per_rank", "1/s", Better::Higher, "samples/s / ranks").shape(Shape::Rate),
+    metric("tokens_per_s_per_rank", "1/s", Better::Higher, "tokens/s / ranks").shape(Shape::Rate),
     metric(
         "mfu",
         "",
         Better::Higher,
         "share of the measured peak, by each convention of counting operations, and what multiplied",
-    ),
-    metric("loss", "", Better::Lower, "global mean loss of each step"),
-    metric("memory", "bytes", Better::Lower, "predicted by category, measured, and their difference"),
+    )
+    .shape(Shape::Map),
+    metric("loss", "", Better::Lower, "global mean loss of each step").shape(Shape::List),
+    metric("memory", "bytes", Better::Lower, "predicted by category, measured, and their difference").shape(Shape::Map),
     metric(
         "traffic",
         "",
         Better::Lower,
         "what a step exchanges on the rank that moves the most, by axis and operation",
-    ),
-    metric("cpu", "s", Better::Lower, "threads, and processor time of all ranks"),
+    )
+    .shape(Shape::Map),
+    metric("cpu", "s", Better::Lower, "threads, and processor time of all ranks").shape(Shape::Map),
+    metric(
+        "exchange",
+        "",
+        Better::Higher,
+        "gradients are exchanged: overlapped with the backward pass, after it, or not",
+    )
+    .shape(Shape::Word),
     metric("efficiency", "", Better::Higher, "throughput per rank against fewer ranks"),
-    metric("scaling", "", Better::Higher, "weak or strong, the base, the efficiency with its interval and its word"),
-    metric("hidden", "", Better::Higher, "share of the communication that overlap hides, by three times"),
+    metric("scaling", "", Better::Higher, "weak or strong, the base, the efficiency with its interval and its word")
+        .shape(Shape::Map),
+    metric("overlapped", "", Better::Higher, "share of the communication that is overlapped, by three times")
+        .shape(Shape::Map),
 ];
 
 /// What a memory case says.
@@ -312,7 +322,7 @@ pub(super) static MEMORY_METRICS: &[Metric] = &[
         Better::Higher,
         "the largest batch under the limit: one more does not fit by the plan",
     ),
-    metric("memory", "bytes", Better::Lower, "predicted by category, measured, and their difference"),
-    metric("step_s", "s", Better::Lower, "a whole step, data and optimizer included (`time_s`)"),
-    metric("loss", "", Better::Lower, "global mean loss of each step"),
+    metric("memory", "bytes", Better::Lower, "predicted by category, measured, and their difference").shape(Shape::Map),
+    metric("step_s", "s", Better::Lower, "a whole step, data and optimizer included (`time_s`)").shape(Shape::Map),
+    metric("loss", "", Better::Lower, "global mean loss of each step").shape(Shape::List),
 ];

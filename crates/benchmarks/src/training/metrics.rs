@@ -62,7 +62,18 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
         put(&mut metrics, "memory", memory(None, notes));
     }
     put(&mut metrics, "cpu", cpu(task, notes));
+    put(&mut metrics, "exchange", exchange(task));
     metrics
+}
+
+/// How gradients are exchanged, in a word; none where no replica has another to exchange them with.
+fn exchange(task: &Task) -> Value {
+    match (task.recipe.communicate, task.recipe.overlap) {
+        _ if task.recipe.mesh.data < 2 => Value::Null,
+        (false, _) => "none".into(),
+        (true, true) => "overlapped".into(),
+        (true, false) => "after backward".into(),
+    }
 }
 
 /// The metrics of a memory case.
@@ -200,13 +211,29 @@ fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Value {
     }
     let Some(mut predicted) = predicted else { return Value::Object(memory) };
     let total: u64 = predicted.values().filter_map(Value::as_u64).sum();
+    let parts = parts(&predicted);
     predicted.insert("total".to_owned(), total.into());
     memory.shift_insert(0, "predicted".to_owned(), Value::Object(predicted));
+    memory.shift_insert(1, "parts".to_owned(), Value::Object(parts));
     if measured > process {
         let case = (measured - process) as f64;
         memory.insert("difference".to_owned(), number((total as f64 - case) / case));
     }
     Value::Object(memory)
+}
+
+/// What was predicted, in as many parts as a table shows.
+fn parts(predicted: &Map<String, Value>) -> Map<String, Value> {
+    const PARTS: [(&str, &[&str]); 6] = [
+        ("parameters", &["parameters"]),
+        ("gradients", &["gradients"]),
+        ("optimizer", &["optimizer"]),
+        ("activations", &["activations"]),
+        ("buffers", &["communication", "groups"]),
+        ("rest", &["input", "read_ahead", "scalars", "scratch"]),
+    ];
+    let sum = |names: &[&str]| names.iter().filter_map(|name| predicted.get(*name)?.as_u64()).sum::<u64>();
+    PARTS.iter().map(|(part, names)| ((*part).to_owned(), sum(names).into())).collect()
 }
 
 fn cpu(task: &Task, notes: &[Notes]) -> Value {

@@ -18,7 +18,9 @@ mod resolve;
 mod scaling;
 mod search;
 mod torch;
+mod view;
 
+use ::view::View;
 use measure::{Failure, Trial};
 use record::{About, Case, CaseLine, Plan, Problem};
 use serde_json::{Map, Value};
@@ -48,6 +50,7 @@ static TRAINING: About = About {
     ],
     metrics: fields::METRICS,
     check,
+    show: view::training,
 };
 
 static MEMORY: About = About {
@@ -56,6 +59,7 @@ static MEMORY: About = About {
     fields: &[fields::Fields::FIELDS, fields::DIMENSIONS, crate::fields::World::FIELDS, fields::Memory::FIELDS],
     metrics: fields::MEMORY_METRICS,
     check,
+    show: view::memory,
 };
 
 /// Completes a plan: cases that others need, and an order in which they come first.
@@ -122,6 +126,10 @@ impl Benchmark for TrainingBenchmark {
         true
     }
 
+    fn view(&self) -> Option<&'static dyn View> {
+        Some(&view::TrainingView)
+    }
+
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
         let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
             return Map::new();
@@ -161,6 +169,10 @@ impl Benchmark for MemoryBenchmark {
 
     fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
         fault(trials)
+    }
+
+    fn view(&self) -> Option<&'static dyn View> {
+        Some(&view::MemoryView)
     }
 
     fn study(&self, cases: &[&Case], host: &Host) -> Option<Box<dyn Study>> {

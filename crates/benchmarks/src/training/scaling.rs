@@ -89,7 +89,7 @@ pub(super) fn relations(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value
         found.insert("scaling".to_owned(), about);
     }
     if let Some(hidden) = hidden(line, all) {
-        found.insert("hidden".to_owned(), hidden);
+        found.insert("overlapped".to_owned(), hidden);
     }
     found
 }
@@ -172,7 +172,7 @@ fn hidden(line: &CaseLine, all: &[&CaseLine]) -> Option<Value> {
                 about["ci95"] = json!([number(low), number(high)]);
             }
         }
-        None if cost.ends.is_some() => about["nothing_to_hide"] = true.into(),
+        None if cost.ends.is_some() => about["nothing_to_overlap"] = true.into(),
         // Too few trials to tell whether communication costs anything.
         None => {}
     }

@@ -198,7 +198,7 @@ fn overlap_and_ranks_are_held_against_each_other() {
     let [_, without, off, on] = lines.as_slice() else { panic!("{told:?}") };
     assert_eq!(without.parameters["communicate"], false);
     assert_eq!((without.status, without.wrong), (Status::Ok, Some(0)), "{:?}", without.reason);
-    assert!(on.metrics.contains_key("hidden") && !off.metrics.contains_key("hidden"));
+    assert!(on.metrics.contains_key("overlapped") && !off.metrics.contains_key("overlapped"));
     assert_eq!(off.metrics["scaling"]["kind"], "weak");
     assert_eq!(losses(on), losses(off), "overlap changes times and nothing else");
 }

@@ -1,9 +1,9 @@
 //! `rankmark list`: what there is, from the tables that everything is registered in.
 
 use clap::ArgMatches;
-use record::{Caveat, Kind};
+use record::Caveat;
 use serde_json::{Value, json};
-use terms::{Bytes, Collective, Named};
+use terms::{Bytes, Collective, Kind, Named};
 
 use crate::{Failure, plans, terminal};
 
@@ -50,7 +50,7 @@ fn count(value: f64) -> String {
         v if v >= 1e3 => (v / 1e3, " k"),
         v => (v, " "),
     };
-    format!("{}{prefix}", terminal::significant(scaled))
+    format!("{}{prefix}", view::number::three_digits(scaled))
 }
 
 /// What `bytes` means, and the factor of the bus bandwidth.

@@ -12,7 +12,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return Err(Failure::new("no record is named", None, Some("rankmark report results/DIR")));
     };
     let directory = Path::new(source);
-    let run = report::Run::read(directory)?;
+    let run = report::Run::read(directory, benchmarks::VIEWS)?;
     let formats: Vec<&dyn report::Format> = match of.get_many::<String>("format") {
         Some(names) => names.map(|name| report::format(name)).collect::<Result<_, _>>()?,
         None => report::FORMATS.to_vec(),

@@ -32,7 +32,7 @@ pub(crate) fn option() -> clap::Arg {
 
 #[cfg(test)]
 mod tests {
-    use record::Kind;
+    use terms::Kind;
 
     /// Fields that take any text and neither name a file nor reach another program as code. A new field belongs here, or
     /// into docs/security.md.

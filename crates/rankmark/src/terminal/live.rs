@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use record::{CaseLine, Plan};
+use record::{CaseLine, Declared, Plan};
 use terms::Status;
 
 use super::table;
@@ -15,14 +15,17 @@ const BAR: usize = 24;
 /// The latest line of each case, in the plan's order; those of searches follow.
 pub(super) struct Rows {
     places: HashMap<String, usize>,
-    lines: Vec<Option<CaseLine>>,
+    /// Each with its heading.
+    lines: Vec<Option<(String, CaseLine)>>,
+    declared: Vec<Declared>,
 }
 
 impl Rows {
     pub(super) fn of(plan: &Plan) -> Self {
         let places: HashMap<String, usize> =
             plan.cases.iter().enumerate().map(|(place, case)| (case.id.clone(), place)).collect();
-        Self { lines: vec![None; plan.cases.len()], places }
+        let declared = benchmarks::abouts().into_iter().map(Declared::of).collect();
+        Self { lines: vec![None; plan.cases.len()], places, declared }
     }
 
     pub(super) fn put(&mut self, line: &CaseLine) {
@@ -31,23 +34,30 @@ impl Rows {
         if place == end {
             self.lines.push(None);
         }
-        self.lines[place] = Some(line.clone());
+        let heading = table::heading(line, self.declared(&line.benchmark));
+        self.lines[place] = Some((heading, line.clone()));
+    }
+
+    fn declared(&self, benchmark: &str) -> Option<&Declared> {
+        self.declared.iter().find(|declared| declared.name == benchmark)
     }
 
     /// All rows so far in so many columns, those of one heading together under it.
     pub(super) fn table(&self, width: usize) -> Vec<String> {
-        let mut places: HashMap<String, usize> = HashMap::new();
-        let mut groups: Vec<(String, Vec<&CaseLine>)> = Vec::new();
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        let mut groups: Vec<(&str, Vec<&CaseLine>)> = Vec::new();
         // What was not run is listed with its reason below the table.
-        for line in self.lines.iter().flatten().filter(|line| line.status != Status::NotRun) {
-            let heading = table::heading(line);
-            let place = *places.entry(heading.clone()).or_insert(groups.len());
+        for (heading, line) in self.lines.iter().flatten().filter(|(_, line)| line.status != Status::NotRun) {
+            let place = *places.entry(heading).or_insert(groups.len());
             if place == groups.len() {
                 groups.push((heading, Vec::new()));
             }
             groups[place].1.push(line);
         }
-        groups.iter().flat_map(|(heading, lines)| table::group(heading, lines, width)).collect()
+        let group = |(heading, lines): &(&str, Vec<&CaseLine>)| {
+            table::group(heading, self.declared(&lines[0].benchmark), lines, width)
+        };
+        groups.iter().flat_map(group).collect()
     }
 }
 

@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 pub(crate) use screen::{Screen, Verbosity};
-pub(crate) use text::{significant, wrap};
+pub(crate) use text::wrap;
 
 use crate::Failure;
 

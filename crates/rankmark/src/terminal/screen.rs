@@ -9,7 +9,7 @@ use terms::{Bytes, Seconds, Status};
 
 use super::live::{Live, Rows, bar};
 use super::text::{hanging, wrap};
-use super::{is_watched, table, width};
+use super::{is_watched, width};
 
 /// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,7 +280,7 @@ fn claim(run: &report::Run) -> Option<String> {
 impl runner::Observer for Screen {
     fn begins(&mut self, case: &Case, number: usize, total: usize, round: u32) {
         let size = case.whole("bytes").map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-        let op = case.text("op").or_else(|| case.text("model")).unwrap_or(&case.benchmark);
+        let op = first_word(&case.parameters).unwrap_or(&case.benchmark);
         let label = format!("{op}{size} x {}", case.ranks());
         self.now = Some(Now { label, number, total, round });
         self.draw(0.0, false);
@@ -322,12 +322,16 @@ impl runner::Observer for Screen {
     }
 }
 
+/// What a case is of: its first parameter, where that is a word (the operation, the model).
+fn first_word(parameters: &serde_json::Map<String, serde_json::Value>) -> Option<&str> {
+    parameters.values().next()?.as_str()
+}
+
 /// A case in a few words.
 fn label(line: &CaseLine) -> String {
-    let word = |name: &str| line.parameters.get(name).and_then(serde_json::Value::as_str);
-    let op = word("op").or_else(|| word("model")).unwrap_or(&line.benchmark);
+    let op = first_word(&line.parameters).unwrap_or(&line.benchmark);
     let size = line.bytes.map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-    format!("{op}{size} x {} {}", line.ranks, table::backend(line))
+    format!("{op}{size} x {} {}", line.ranks, view::study::backend(line))
 }
 
 fn counts(lines: &[&CaseLine]) -> String {

@@ -56,7 +56,7 @@ fn the_third_time_is_measured_where_overlap_is_asked_for() {
     let lines = json_lines(&ended.out);
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[0]["parameters"]["communicate"], false);
-    assert!(lines[2]["hidden"]["nocomm_s"].is_f64(), "{}", lines[2]);
+    assert!(lines[2]["overlapped"]["nocomm_s"].is_f64(), "{}", lines[2]);
     assert!(ended.err.contains("no comm") && ended.err.contains("three times"), "{}", ended.err);
 }
 

@@ -1,6 +1,6 @@
 //! What one entry of a plan varies, and in which order: defaults below case below overrides, lists and `zip`.
 
-use terms::normalize;
+use terms::{Field, normalize};
 
 use super::document::Entry;
 use super::error::{Diagnostics, Fault};
@@ -8,7 +8,7 @@ use super::list::{Item, items};
 use super::source::{At, shown};
 use super::tree::{Key, Node, Tree};
 use super::written::{Written, fields, report_unknown};
-use crate::{About, Field};
+use crate::About;
 
 /// Fields that advance together: one field, or those of a `zip`.
 pub(crate) struct Axis {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
+use terms::{Field, Role};
 
 use super::axis::Axis;
 use super::document::Entry;
@@ -10,7 +11,7 @@ use super::error::{Diagnostics, Fault};
 use super::list::Item;
 use super::source::At;
 use super::value::canonical;
-use crate::{About, Case, Field, Shown};
+use crate::{About, Case};
 
 /// How many cases the axes stand for; `u64::MAX` when it cannot be counted.
 pub(crate) fn count(axes: &[Axis]) -> u64 {
@@ -99,15 +100,12 @@ fn resolve(about: &About, fields: &[&'static Field], defaults: &[Option<Value>],
     };
     for ((field, default), chosen) in fields.iter().zip(defaults).zip(chosen) {
         let Some(value) = chosen.map(|item| &item.value).or(default.as_ref()) else { continue };
-        match field.shown {
-            Shown::Always => case.parameters.insert(field.name.to_owned(), value.clone()),
-            Shown::WhenSet if Some(value) != default.as_ref() => {
-                case.parameters.insert(field.name.to_owned(), value.clone())
-            }
-            Shown::WhenSet => None,
-            Shown::Setting => case.settings.insert(field.name.to_owned(), value.clone()),
-        };
-        if field.world {
+        if field.role == Role::Sampling {
+            case.settings.insert(field.name.to_owned(), value.clone());
+        } else if field.always || Some(value) != default.as_ref() {
+            case.parameters.insert(field.name.to_owned(), value.clone());
+        }
+        if field.role.starts_ranks() {
             case.world.insert(field.name.to_owned(), value.clone());
         }
     }

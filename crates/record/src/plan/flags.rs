@@ -4,7 +4,9 @@ use super::error::{Diagnostics, Fault};
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{Key, Node, Tree};
-use crate::{About, Kind};
+use terms::Kind;
+
+use crate::About;
 
 /// What flags say.
 pub(crate) struct Flags {

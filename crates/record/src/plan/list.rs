@@ -1,14 +1,13 @@
 //! A field's value in a plan or flag to the list of canonical values that it stands for: scalars, lists, ranges.
 
 use serde_json::Value;
-use terms::{Bytes, normalize};
+use terms::{Bytes, Field, Kind, Role, normalize};
 
 use super::error::{Diagnostics, Fault};
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{Node, Tree};
 use super::value::{canonical, wants};
-use crate::{Field, Kind, Shown};
 
 /// One canonical value and where it was written.
 #[derive(Clone, Debug)]
@@ -32,7 +31,7 @@ pub(crate) fn items(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec
         _ => one(field, node, &mut found, errors),
     }
     // A setting is no part of a case's identity: two values of it would be two cases with one id.
-    if field.shown == Shown::Setting
+    if field.role == Role::Sampling
         && let Some(second) = found.iter().skip(1).find(|item| item.value != found[0].value)
     {
         let message = format!("`{}` says how to sample, not what: it takes one value", field.name);
@@ -81,7 +80,7 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
     let mut all = Vec::new();
     for node in nodes {
         match &node.tree {
-            Tree::Scalar { text, .. } if field.shown != Shown::Setting && text.contains(char::is_whitespace) => {
+            Tree::Scalar { text, .. } if field.role != Role::Sampling && text.contains(char::is_whitespace) => {
                 errors.add(node.at, Fault::new(format!("`{}` cannot hold white space", field.name)));
             }
             Tree::Scalar { text, .. } if holds_secret(text) => {
@@ -93,8 +92,8 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
             _ => errors.add(node.at, Fault::new(format!("`{}` takes texts, not {}", field.name, node.kind()))),
         }
     }
-    let value = match field.shown {
-        Shown::Setting => Value::Array(all),
+    let value = match field.role {
+        Role::Sampling => Value::Array(all),
         _ => Value::String(all.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" ")),
     };
     vec![Item { value, at: node.at }]

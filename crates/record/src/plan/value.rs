@@ -1,12 +1,11 @@
 //! One scalar's text to the canonical value of its kind.
 
 use serde_json::Value;
-use terms::{Bandwidth, Bytes, Ratio, Seconds, nearest, normalize};
+use terms::{Bandwidth, Bytes, Field, Kind, Ratio, Seconds, nearest, normalize};
 
 use super::error::Fault;
 use super::limits;
 use super::source::shown;
-use crate::{Field, Kind};
 
 /// The canonical value of a text: bytes as an integer, seconds, bytes per second and shares as numbers, words in their
 /// one spelling.

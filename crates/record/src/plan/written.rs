@@ -1,11 +1,11 @@
 //! The keys of a case, of `defaults` and of overrides to declared fields: nested keys joined, unknown ones refused.
 
-use terms::{nearest, normalize};
+use terms::{Field, Kind, nearest, normalize};
 
 use super::error::{Diagnostics, Fault};
 use super::source::{At, shown};
 use super::tree::{Key, Node, Tree};
-use crate::{About, Field, Kind};
+use crate::About;
 
 /// A field as it was given.
 #[derive(Clone, Copy)]

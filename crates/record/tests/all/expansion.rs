@@ -1,7 +1,8 @@
 //! What a plan stands for.
 
-use record::{About, Case, Field, Kind, Plan, Problem, Shown, plan};
+use record::{About, Case, Plan, Problem, plan};
 use serde_json::json;
+use terms::{Field, Kind, Role};
 
 use crate::table::{TABLE, pairs};
 
@@ -140,7 +141,7 @@ fn a_resolved_plan_survives_json() {
 fn a_world_is_not_split_by_what_the_check_removes() {
     const fn world(name: &'static str, default: &'static str) -> Field {
         let kind = Kind::Whole(1, 64);
-        Field { name, kind, default: Some(default), unit: "", doc: "", shown: Shown::Always, world: true, how: false }
+        Field::new(kind, Some(default), "").named(name).role(Role::World).always()
     }
     const FIELDS: &[Field] = &[world("ranks", "2"), world("threads", "1")];
     // Threads mean nothing to a single rank here, and at most four are used.
@@ -152,7 +153,8 @@ fn a_world_is_not_split_by_what_the_check_removes() {
         }
         Ok(())
     }
-    static ABOUT: About = About { name: "x", doc: "", fields: &[FIELDS], metrics: &[], check };
+    static ABOUT: About =
+        About { name: "x", doc: "", fields: &[FIELDS], metrics: &[], check, show: record::show::Show::default };
     let plan = plan::from_flags(&ABOUT, &pairs(&[("ranks", "1,2"), ("threads", "1,2,8")]), &[]).unwrap();
     let worlds: Vec<String> = plan.cases.iter().map(|case| json!(case.world).to_string()).collect();
     assert_eq!(

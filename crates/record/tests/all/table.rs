@@ -1,14 +1,26 @@
 //! A small table of benchmarks that exercises every kind of field.
 
-use record::{About, Better, Case, Field, Kind, Metric, Problem, Shown};
-use terms::{Collective, Dtype, Mode, Named};
+use record::{About, Better, Case, Metric, Problem};
+use terms::{Collective, Dtype, Field, Kind, Mode, Named, Role};
+
+/// Where a field's value is kept.
+enum Shown {
+    Always,
+    WhenSet,
+    Setting,
+}
 
 const fn field(name: &'static str, kind: Kind, default: Option<&'static str>, shown: Shown) -> Field {
-    Field { name, kind, default, unit: "", doc: "A field.", shown, world: false, how: false }
+    let field = Field::new(kind, default, "A field.").named(name);
+    match shown {
+        Shown::Always => field.always(),
+        Shown::WhenSet => field,
+        Shown::Setting => field.role(Role::Sampling),
+    }
 }
 
 const fn world(field: Field) -> Field {
-    Field { world: true, ..field }
+    field.role(Role::World)
 }
 
 const COMMON: &[Field] = &[
@@ -69,9 +81,9 @@ fn check_collective(case: &mut Case) -> Result<(), Problem> {
 }
 
 const METRICS: &[Metric] = &[
-    Metric { name: "algbw_gbs", unit: "GB/s", better: Better::Higher, doc: "S/t." },
-    Metric { name: "busbw_gbs", unit: "GB/s", better: Better::Higher, doc: "Wire bandwidth." },
-    Metric { name: "limit_share", unit: "1", better: Better::Higher, doc: "Of the limit." },
+    Metric::new("algbw_gbs", "GB/s", Better::Higher, "S/t."),
+    Metric::new("busbw_gbs", "GB/s", Better::Higher, "Wire bandwidth."),
+    Metric::new("limit_share", "1", Better::Higher, "Of the limit."),
 ];
 
 pub(crate) static COLLECTIVES: About = About {
@@ -80,10 +92,17 @@ pub(crate) static COLLECTIVES: About = About {
     fields: &[COMMON, COLLECTIVE],
     metrics: METRICS,
     check: check_collective,
+    show: record::show::Show::default,
 };
 
-pub(crate) static TRAININGS: About =
-    About { name: "training", doc: "Training.", fields: &[COMMON, TRAINING], metrics: &[], check: |_| Ok(()) };
+pub(crate) static TRAININGS: About = About {
+    name: "training",
+    doc: "Training.",
+    fields: &[COMMON, TRAINING],
+    metrics: &[],
+    check: |_| Ok(()),
+    show: record::show::Show::default,
+};
 
 pub(crate) static TABLE: [&About; 2] = [&COLLECTIVES, &TRAININGS];
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::spec::ChartSpec;
+use super::ChartSpec;
 use crate::number::{count, thousands};
 
 /// Series, and limits, of a picture.

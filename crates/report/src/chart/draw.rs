@@ -4,11 +4,12 @@ use super::axis::{self, text};
 use super::bounds::bounded;
 use super::font::{self, Weight};
 use super::labels::spread;
+use super::matrix;
 use super::scale::{Extent, Mapped};
 use super::scene::{Anchor, Box2, Item, Paint, Pen, Scene, Text};
-use super::spec::{ChartSpec, Point, Scale, Series};
 use super::stack;
 use super::style::{self, INK, QUIET, WARNING, WARNING_INK};
+use super::{ChartSpec, Point, Scale, Series};
 
 const WIDTH: f64 = 900.0;
 const PLOT_HEIGHT: f64 = 372.0;
@@ -46,6 +47,9 @@ pub(crate) fn draw(spec: &ChartSpec) -> Scene {
     let spec = &*spec;
     let mut items = Vec::new();
     let top = header(&mut items, spec);
+    if let Some(matrix) = &spec.matrix {
+        return cells(items, spec, matrix, top);
+    }
     let names = names(spec);
     let widest = names.iter().map(|name| font::width(name, TEXT_SIZE, Weight::Regular)).fold(0.0, f64::max);
     let beside = names.len().saturating_sub(1) as f64 * LABEL_GAP <= PLOT_HEIGHT && widest <= WIDEST_BESIDE;
@@ -59,7 +63,7 @@ pub(crate) fn draw(spec: &ChartSpec) -> Scene {
         band(&mut items, series, &x, &y, dodged(index), spec.x.scale == Scale::Steps);
     }
     for (index, series) in spec.series.iter().enumerate() {
-        line(&mut items, series, &x, &y, dodged(index));
+        line(&mut items, series, &x, &y, dodged(index), !spec.scattered);
     }
     let labels = end_labels(spec, &names, &x, &y);
     let mut bottom = footer(&mut items, spec, &plot);
@@ -75,6 +79,17 @@ pub(crate) fn draw(spec: &ChartSpec) -> Scene {
     let series: Vec<&str> = spec.series.iter().map(|series| series.label.as_str()).collect();
     let warning = spec.banner.as_deref().map(|banner| format!(" ({banner})")).unwrap_or_default();
     let description = format!("{}{warning}: {}; {}", spec.title, spec.subtitle, series.join("; "));
+    Scene { width: WIDTH, height: bottom + 12.0, description, items }
+}
+
+/// The rest of a picture of a matrix.
+fn cells(mut items: Vec<Item>, spec: &ChartSpec, matrix: &super::Matrix, top: f64) -> Scene {
+    let plot = matrix::draw(&mut items, matrix, [MARGIN, top, WIDTH - MARGIN], &spec.x.title);
+    let note = format!("{} {}", matrix::key(matrix), spec.note).trim().to_owned();
+    let below = ChartSpec { note, origin: spec.origin.clone(), ..ChartSpec::default() };
+    let bottom = footer(&mut items, &below, &Box2 { bottom: plot.bottom - 28.0, ..plot });
+    let warning = spec.banner.as_deref().map(|banner| format!(" ({banner})")).unwrap_or_default();
+    let description = format!("{}{warning}: {}", spec.title, spec.subtitle);
     Scene { width: WIDTH, height: bottom + 12.0, description, items }
 }
 
@@ -169,10 +184,10 @@ fn band(items: &mut Vec<Item>, series: &Series, x: &Mapped, y: &Mapped, dodge: f
     }
 }
 
-fn line(items: &mut Vec<Item>, series: &Series, x: &Mapped, y: &Mapped, dodge: f64) {
+fn line(items: &mut Vec<Item>, series: &Series, x: &Mapped, y: &Mapped, dodge: f64, joined: bool) {
     let points: Vec<[f64; 2]> = series.points.iter().filter_map(|point| placed(point, x, y, dodge)).collect();
     let paint = Paint::solid(style::colour(series.style));
-    if points.len() > 1 {
+    if joined && points.len() > 1 {
         items.push(Item::Line { points: points.clone(), pen: Pen { paint, width: 1.8, dash: None } });
     }
     items.extend(points.into_iter().map(|point| style::marker(series.style, point)));

@@ -8,35 +8,44 @@ mod bounds;
 mod draw;
 mod font;
 mod labels;
+mod matrix;
 mod png;
 mod scale;
 mod scene;
-mod spec;
 mod stack;
 mod style;
 mod svg;
 
 pub use scene::{Box2, Scene};
-pub use spec::{Axis, ChartSpec, Mark, Point, Quantity, Reference, Scale, Series, Stack};
+pub use view::{Axis, ChartSpec, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Stack};
 
 use crate::Error;
 
-impl ChartSpec {
+/// A chart as a picture.
+pub trait Draw {
     /// Lays the chart out. Deterministic: the same specification gives the same scene.
-    pub fn scene(&self) -> Scene {
-        draw::draw(self)
-    }
+    fn scene(&self) -> Scene;
 
     /// The chart as a self-contained SVG document.
-    pub fn svg(&self) -> String {
-        svg::write(&self.scene())
-    }
+    fn svg(&self) -> String;
 
     /// The same picture as a PNG file, [`PNG_SCALE`] pixels a unit of the SVG.
     ///
     /// # Errors
     /// When the PNG encoder fails.
-    pub fn png(&self) -> Result<Vec<u8>, Error> {
+    fn png(&self) -> Result<Vec<u8>, Error>;
+}
+
+impl Draw for ChartSpec {
+    fn scene(&self) -> Scene {
+        draw::draw(self)
+    }
+
+    fn svg(&self) -> String {
+        svg::write(&self.scene())
+    }
+
+    fn png(&self) -> Result<Vec<u8>, Error> {
         png::write(&self.scene(), PNG_SCALE)
     }
 }

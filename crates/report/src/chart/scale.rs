@@ -1,6 +1,6 @@
 //! From values to places along an axis, and the ticks between them.
 
-use super::spec::{Axis, Quantity, Scale};
+use super::{Axis, Quantity, Scale};
 use crate::number;
 
 /// A tick: where, and what it says.
@@ -168,11 +168,12 @@ fn stepped(quantity: Quantity, value: f64, step: f64, largest: f64) -> String {
     if unit.is_empty() || text == "0" { text } else { format!("{text} {unit}") }
 }
 
-fn label(quantity: Quantity, value: f64) -> String {
+pub(crate) fn label(quantity: Quantity, value: f64) -> String {
     match quantity {
         Quantity::Bytes => number::bytes(value as u64),
         Quantity::Seconds => number::round_seconds(value),
         Quantity::Bandwidth => number::round(value),
+        Quantity::Number => number::round(value),
         Quantity::Count => number::thousands(value as i64),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::scale::{Extent, Mapped};
 use super::scene::{Item, Paint, Pen};
-use super::spec::{ChartSpec, Mark};
 use super::style::{self, INK, WARNING_INK, WHITE};
+use super::{ChartSpec, Mark};
 
 /// Half the width of a bar at most.
 const HALF: f64 = 34.0;
@@ -17,7 +17,7 @@ fn half(spec: &ChartSpec, x: &Mapped) -> f64 {
 /// Where each part of each bar begins and ends: `[part][bar] = (x, bottom, top)`.
 fn parts(spec: &ChartSpec) -> Vec<Vec<(f64, f64, f64)>> {
     let mut tops: Vec<(f64, f64)> = Vec::new();
-    let part = |stack: &super::spec::Stack| {
+    let part = |stack: &super::Stack| {
         let bar = |[x, height]: &[f64; 2]| {
             let index = tops.iter().position(|(at, _)| at == x).unwrap_or_else(|| {
                 tops.push((*x, 0.0));

@@ -1,5 +1,6 @@
 //! Pictures: well formed, labels apart and inside, the same in both files, never a number that is none.
 
+use report::chart::Draw as _;
 use report::chart::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 use report::{Run, format};
 
@@ -67,10 +68,10 @@ fn labels_of_many_peers_are_whole() {
     let (_, busbw) = charts.iter().find(|(path, _)| path.ends_with("busbw.svg")).unwrap();
     let busbw = std::str::from_utf8(busbw).unwrap();
     for label in [
-        "shm, 2 ranks, private",
-        "mpi, 6 ranks, registered, libmpi.so.40, untuned",
-        "mpi, 6 ranks, registered, libmpich.so.12, tuned",
-        "pytorch/gloo, 4 ranks, private, bind none",
+        "shm, 2 ranks, private buffers",
+        "mpi, 6 ranks, registered buffers, libmpi.so.40, untuned",
+        "mpi, 6 ranks, registered buffers, libmpich.so.12, tuned",
+        "pytorch/gloo, 4 ranks, private buffers, bind none",
     ] {
         assert_eq!(busbw.matches(&format!(">{label}<")).count(), 1, "{label}");
     }
@@ -205,32 +206,31 @@ fn the_limit_is_drawn_where_it_was_measured() {
     // Nine limits would be a thicket: their span remains.
     assert!(labels(&data::twelve_series()).contains(">highest limit<"));
     let mut without = data::one_series();
-    without.cases.iter_mut().for_each(|case| drop(case.metrics.remove("limit_share")));
+    without.cases.iter_mut().for_each(|case| drop(case.metrics.remove("limit_busbw_gbs")));
     assert!(!labels(&without).contains("limit"));
 }
 
-/// One rank and two of a strategy are one line, though their meshes differ; what is timed is a step.
+/// A mesh that follows from the ranks tells no cases apart; one that was chosen does.
 #[test]
-fn training_on_more_ranks_is_one_line() {
+fn a_mesh_is_in_labels_only_where_it_was_chosen() {
     let line = |ranks: u32, strategy: &str, mesh: &str| {
         let mut line = data::Invented::new(ranks, 0, 0.1).line();
         line.benchmark = "training".into();
-        line.id = format!("{ranks:06x}{:06x}", strategy.len());
+        line.id = format!("{ranks:06x}{}", mesh.replace('x', ""));
         let told = serde_json::json!({"ranks": ranks, "model": "mlp", "strategy": strategy, "mesh": mesh});
         line.parameters = told.as_object().cloned().unwrap();
         line
     };
-    let lines = vec![line(1, "data", "1x1x1"), line(2, "data", "2x1x1"), line(4, "data", "4x1x1")];
-    let ranks = |lines: Vec<record::CaseLine>| {
-        let charts = files("svg", &data::run(lines));
-        let chart = charts.into_iter().find(|(path, _)| path.ends_with("training-ranks.svg"));
-        String::from_utf8(chart.expect("a chart over ranks").1).unwrap()
+    let labels = |lines: Vec<record::CaseLine>| {
+        let run = data::run(lines);
+        let sections = view::study::operations(&run.cases, &run.benchmarks);
+        assert_eq!(view::study::timed(&sections[0]), "time of one step");
+        sections[0].configurations.iter().map(|c| c.label.clone()).collect::<Vec<_>>().join("; ")
     };
-    let chart = ranks(lines);
-    assert!(chart.contains("time of a step") && !chart.contains("time of one call"));
-    assert!(!chart.contains("x1x1"), "a mesh that follows from the ranks is in no label");
-    let chart = ranks(vec![line(4, "hybrid", "2x2x1"), line(4, "hybrid", "1x2x2")]);
-    assert!(chart.contains("1x2x2") && chart.contains("2x2x1"), "here it tells them apart");
+    let follows = labels(vec![line(1, "data", "1x1x1"), line(2, "data", "2x1x1"), line(4, "data", "4x1x1")]);
+    assert!(!follows.contains("x1x1"), "{follows}");
+    let chosen = labels(vec![line(4, "hybrid", "2x2x1"), line(4, "hybrid", "1x2x2")]);
+    assert!(chosen.contains("1x2x2") && chosen.contains("2x2x1"), "{chosen}");
 }
 
 fn svg(run: &Run, name: &str) -> String {
@@ -253,7 +253,7 @@ fn every_chart_says_where_its_numbers_come_from() {
 
 #[test]
 fn a_long_origin_is_wrapped_and_not_cut() {
-    let mut run = data::one_point();
+    let mut run = data::one_series();
     run.machine = "128 cores of a processor with a long name, ".repeat(8);
     let chart = svg(&run, "all_reduce-time.svg");
     assert!(!chart.contains('\u{2026}') && chart.matches("128 cores").count() >= 7, "{chart}");
@@ -268,7 +268,7 @@ fn libraries_are_named_with_version_and_launcher() {
     // The other MPI library was not looked at: nothing is said of it that is true of the first.
     assert!(peers.contains("mpi (version not recorded)") && peers.contains("pytorch/gloo (torch 2.9.1)"), "{peers}");
     // The launcher of the whole run started all ranks.
-    let mut run = data::one_point();
+    let mut run = data::one_series();
     run.started_by = Some("srun".into());
     let one = svg(&run, "all_reduce-time.svg");
     assert!(one.contains("launcher: srun") && one.contains("shm (0.1.0)"), "{one}");

@@ -44,6 +44,7 @@ impl Invented {
             metrics.insert("busbw_gbs".into(), json!(busbw));
             if let Some(limit) = self.limit {
                 metrics.insert("limit_share".into(), json!(busbw / limit));
+                metrics.insert("limit_busbw_gbs".into(), json!(limit));
             }
         }
         CaseLine {
@@ -111,6 +112,8 @@ fn backend(name: &str, version: &str, library: Option<&str>, launcher: Option<&s
 /// A run of these cases on an invented machine.
 pub(crate) fn run(cases: Vec<CaseLine>) -> Run {
     Run {
+        benchmarks: benchmarks::abouts().into_iter().map(record::Declared::of).collect(),
+        views: benchmarks::VIEWS,
         title: "sweep".into(),
         started: "2026-11-20T10:15:00Z".into(),
         machine: "2 cores, invented".into(),

@@ -48,7 +48,7 @@ fn a_record_becomes_a_report() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("run");
     record(&directory);
-    let run = Run::read(&directory).unwrap();
+    let run = Run::read(&directory, benchmarks::VIEWS).unwrap();
     assert_eq!(run.command, "rankmark run 'my plan.yaml'");
     assert_eq!(run.machine, "2 cores EPYC, 24.0 GiB, Linux 6.18");
     assert_eq!((run.cores, run.cases.len(), run.samples.len()), (Some(2), 2, 1));
@@ -68,7 +68,7 @@ fn a_record_without_samples_says_so() {
     let directory = folder.path().join("run");
     record(&directory);
     std::fs::remove_file(directory.join("samples.jsonl")).unwrap();
-    let run = Run::read(&directory).unwrap();
+    let run = Run::read(&directory, benchmarks::VIEWS).unwrap();
     assert_eq!(run.notes, ["samples.jsonl is missing: drift cannot be shown"]);
     assert!(run.samples.is_empty());
 }
@@ -76,7 +76,7 @@ fn a_record_without_samples_says_so() {
 #[test]
 fn no_record_is_an_error_that_helps() {
     let folder = tempfile::tempdir().unwrap();
-    let error = Run::read(folder.path()).unwrap_err();
+    let error = Run::read(folder.path(), benchmarks::VIEWS).unwrap_err();
     assert!(error.to_string().contains("holds no record"), "{error}");
     assert!(error.cause().is_some_and(|cause| cause.contains("run.json")));
     assert!(!error.hint().is_empty());
@@ -120,6 +120,6 @@ fn damaged_lines_are_a_banner_and_a_list() {
 
 /// The Markdown of a record's report.
 fn written(directory: &Path) -> String {
-    report::write(&Run::read(directory).unwrap(), directory).unwrap();
+    report::write(&Run::read(directory, benchmarks::VIEWS).unwrap(), directory).unwrap();
     std::fs::read_to_string(directory.join("report.md")).unwrap()
 }

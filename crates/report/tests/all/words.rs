@@ -218,7 +218,7 @@ fn many_operations_get_one_sentence_each_at_the_top() {
 #[test]
 fn banners() {
     let marked = |caveats: &[Caveat], simulated: bool| {
-        let mut cases = lines(&series(2, &[(KIB, 1e-6), (MIB, 1e-4)]));
+        let mut cases = lines(&series(2, &[(KIB, 1e-6), (64 * KIB, 1e-5), (MIB, 1e-4)]));
         cases[0].caveats = caveats.to_vec();
         cases[0].simulated = simulated;
         let run = data::run(cases);
@@ -239,7 +239,7 @@ fn banners() {
         (&[Caveat::Injected], false, "FAULT INJECTED"),
     ] {
         let (page, charts) = marked(caveats, simulated);
-        assert!(page.contains(&format!("> **{word}")) && page.contains("(1 of 2 cases)"), "{page}");
+        assert!(page.contains(&format!("> **{word}")) && page.contains("(1 of 3 cases)"), "{page}");
         assert!(!charts.is_empty() && charts.iter().all(|chart| chart.contains(word)), "{word} is not on every chart");
     }
 }

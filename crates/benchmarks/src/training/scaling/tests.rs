@@ -126,15 +126,15 @@ fn hidden_is_told_by_three_times() {
     let off = line(2, 8.0, 0.150, &[("overlap", false)]);
     let without = line(2, 8.0, 0.100, &[("overlap", false), ("communicate", false)]);
     let found = relate(&on, &[without.clone(), off.clone()]);
-    close(&found["hidden"]["share"], 0.8);
-    close(&found["hidden"]["nocomm_s"], 0.1);
-    assert!(!relate(&on, std::slice::from_ref(&off)).contains_key("hidden"), "two times tell nothing");
-    assert!(!relate(&off, &[without, on.clone()]).contains_key("hidden"), "said once, where overlap is on");
+    close(&found["overlapped"]["share"], 0.8);
+    close(&found["overlapped"]["nocomm_s"], 0.1);
+    assert!(!relate(&on, std::slice::from_ref(&off)).contains_key("overlapped"), "two times tell nothing");
+    assert!(!relate(&off, &[without, on.clone()]).contains_key("overlapped"), "said once, where overlap is on");
     // Communication that costs nothing in about half of the rounds.
     let mut cheap = line(2, 8.0, 0.150, &[("overlap", false), ("communicate", false)]);
     let change = |(round, time): (usize, &mut f64)| *time *= if round % 2 == 0 { 1.01 } else { 0.99 };
     cheap.trial_median_s.iter_mut().enumerate().for_each(change);
     let found = relate(&on, &[cheap, off]);
-    assert_eq!(found["hidden"].get("share"), None);
-    assert_eq!(found["hidden"]["nothing_to_hide"], true);
+    assert_eq!(found["overlapped"].get("share"), None);
+    assert_eq!(found["overlapped"]["nothing_to_overlap"], true);
 }

@@ -6,55 +6,57 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
-use record::{CaseLine, Caveat};
+use record::{CaseLine, Caveat, Declared};
 use serde_json::Value;
 use terms::Status;
 
-use crate::Run;
-use crate::escape::file_stem;
+use crate::label::{label_of, plain};
+use crate::text::file_stem;
 
 /// A value with its 95% interval, where there is one.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Estimate {
-    pub(crate) mid: f64,
+pub struct Estimate {
+    /// The value.
+    pub mid: f64,
     /// Ends of the interval; equal to `mid` where there is none.
-    pub(crate) low: f64,
-    pub(crate) high: f64,
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
     /// Whether there is an interval: fewer than six trials have none.
-    pub(crate) known: bool,
+    pub known: bool,
 }
 
 impl Estimate {
     /// A value, and the ends of its interval where it has one.
-    pub(crate) fn new(mid: f64, ends: Option<[f64; 2]>) -> Self {
+    pub fn new(mid: f64, ends: Option<[f64; 2]>) -> Self {
         let [low, high] = ends.unwrap_or([mid; 2]);
         Self { mid, low, high, known: ends.is_some() }
     }
 
     /// Half the interval's width, relative to the value.
-    pub(crate) fn relative_half_width(&self) -> Option<f64> {
+    pub fn relative_half_width(&self) -> Option<f64> {
         self.known.then(|| (self.high - self.low) / 2.0 / self.mid)
     }
 
     /// ` (28.1 to 29.3)`, or nothing where there is no interval.
-    pub(crate) fn range(&self, show: impl Fn(f64) -> String) -> String {
+    pub fn range(&self, show: impl Fn(f64) -> String) -> String {
         if self.known { format!(" ({} to {})", show(self.low), show(self.high)) } else { String::new() }
     }
 
     /// Whether the whole interval lies above this value.
-    pub(crate) fn exceeds(&self, value: f64) -> bool {
+    pub fn exceeds(&self, value: f64) -> bool {
         self.known && self.low > value
     }
 
     /// Whether the whole interval lies below this value.
-    pub(crate) fn is_below(&self, value: f64) -> bool {
+    pub fn is_below(&self, value: f64) -> bool {
         self.known && self.high < value
     }
 }
 
 /// The time of one case over that of another of the run: by their trials of the same rounds, which what the machine does
 /// to both does not widen. Where they share no round, by what an equal run of each would show.
-pub(crate) fn ratio(a: &Measured, b: &Measured) -> Estimate {
+pub fn ratio(a: &Measured, b: &Measured) -> Estimate {
     let (of_a, of_b) = a.case.paired_trials(b.case);
     let apart = || {
         let run = |of: &Measured| {
@@ -71,19 +73,24 @@ pub(crate) fn ratio(a: &Measured, b: &Measured) -> Estimate {
 
 /// A measured, right case.
 #[derive(Clone, Debug)]
-pub(crate) struct Measured<'a> {
-    pub(crate) bytes: Option<u64>,
-    pub(crate) time: Estimate,
-    pub(crate) algbw: Option<Estimate>,
-    pub(crate) busbw: Option<Estimate>,
+pub struct Measured<'a> {
+    /// The size of its call, where it has one.
+    pub bytes: Option<u64>,
+    /// Seconds of one call.
+    pub time: Estimate,
+    /// S over the time, GB/s.
+    pub algbw: Option<Estimate>,
+    /// The bus bandwidth, GB/s.
+    pub busbw: Option<Estimate>,
     /// Share of the limit measured beside it.
-    pub(crate) limit_share: Option<f64>,
-    pub(crate) case: &'a CaseLine,
+    pub limit_share: Option<f64>,
+    /// Its line.
+    pub case: &'a CaseLine,
 }
 
 impl<'a> Measured<'a> {
     /// None when the case was not measured or is wrong.
-    pub(crate) fn of(case: &'a CaseLine) -> Option<Self> {
+    pub fn of(case: &'a CaseLine) -> Option<Self> {
         let time = case.time_s.as_ref().filter(|_| case.status == Status::Ok && case.wrong.unwrap_or(0) == 0)?;
         let usable = |value: f64| value.is_finite() && value > 0.0;
         if !usable(time.median) {
@@ -109,77 +116,101 @@ impl<'a> Measured<'a> {
         })
     }
 
+    /// The value at a source with its interval: at `ends`, inside the value, or the time's turned over where the value is work
+    /// over time.
+    pub fn estimate(&self, source: &str, ends: &str, declared: Option<&Declared>) -> Option<Estimate> {
+        if source == "time_s.median" {
+            return Some(self.time);
+        }
+        let mid = crate::number_at(self.case, source)?;
+        let shape = declared.and_then(|declared| declared.metrics.iter().find(|metric| metric.name == source));
+        if shape.is_some_and(|metric| metric.shape == record::Shape::Rate) && mid > 0.0 {
+            let ends =
+                self.time.known.then(|| [mid * self.time.mid / self.time.high, mid * self.time.mid / self.time.low]);
+            return Some(Estimate::new(mid, ends));
+        }
+        Some(Estimate::new(mid, crate::ends(self.case, if ends.is_empty() { source } else { ends })))
+    }
+
     /// The busbw at which the limit would be reached.
-    pub(crate) fn limit_gbs(&self) -> Option<f64> {
+    pub fn limit_gbs(&self) -> Option<f64> {
         Some(self.busbw?.mid / self.limit_share?)
     }
 
-    pub(crate) fn has(&self, caveat: Caveat) -> bool {
+    /// Whether it carries this caveat.
+    pub fn has(&self, caveat: Caveat) -> bool {
         self.case.caveats.contains(&caveat)
     }
 }
 
 /// All sizes of one configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct Configuration<'a> {
+pub struct Configuration<'a> {
     /// What tells it from the others of the run ("shm, 4 ranks").
-    pub(crate) label: String,
+    pub label: String,
     /// The label without backend and ranks; empty where nothing else varies.
-    pub(crate) variant: String,
+    pub variant: String,
     /// Its number among the run's labels: colour and marker.
-    pub(crate) style: usize,
-    pub(crate) ranks: u32,
+    pub style: usize,
+    /// Ranks of its worlds.
+    pub ranks: u32,
     /// `pytorch/gloo`, or the backend alone where the runtime is native.
-    pub(crate) backend: String,
+    pub backend: String,
     /// Everything but operation, size, ranks and backend.
-    pub(crate) others: Vec<(String, String)>,
-    pub(crate) cases: Vec<&'a CaseLine>,
+    pub others: Vec<(String, String)>,
+    /// All its cases, in the order of the run.
+    pub cases: Vec<&'a CaseLine>,
     /// Ascending in bytes.
-    pub(crate) points: Vec<Measured<'a>>,
+    pub points: Vec<Measured<'a>>,
 }
 
 impl<'a> Configuration<'a> {
     /// The point at exactly this size.
-    pub(crate) fn at(&self, bytes: u64) -> Option<&Measured<'a>> {
+    pub fn at(&self, bytes: u64) -> Option<&Measured<'a>> {
         self.of_size(Some(bytes))
     }
 
     /// The point at exactly this size, or without a size.
-    pub(crate) fn of_size(&self, bytes: Option<u64>) -> Option<&Measured<'a>> {
+    pub fn of_size(&self, bytes: Option<u64>) -> Option<&Measured<'a>> {
         let first = self.points.partition_point(|point| point.bytes < bytes);
         self.points.get(first).filter(|point| point.bytes == bytes)
     }
 
     /// Points with a size, ascending.
-    pub(crate) fn sized(&self) -> impl DoubleEndedIterator<Item = (u64, &Measured<'_>)> {
+    pub fn sized(&self) -> impl DoubleEndedIterator<Item = (u64, &Measured<'_>)> {
         self.points.iter().filter_map(|point| Some((point.bytes?, point)))
     }
 
-    pub(crate) fn oversubscribed(&self) -> bool {
+    /// Whether its ranks outnumber the cores.
+    pub fn oversubscribed(&self) -> bool {
         self.cases.iter().any(|case| case.caveats.contains(&Caveat::Oversubscribed))
     }
 }
 
 /// One operation with all its configurations.
 #[derive(Clone, Debug)]
-pub(crate) struct Operation<'a> {
+pub struct Operation<'a> {
     /// `all_reduce`; the benchmark's name where a benchmark has no operations.
-    pub(crate) name: String,
+    pub name: String,
     /// The beginning of its charts' file names, unlike that of any other operation.
-    pub(crate) stem: String,
+    pub stem: String,
     /// What holds for all its configurations ("shm, cpu, f32, sum").
-    pub(crate) constants: String,
-    pub(crate) configurations: Vec<Configuration<'a>>,
+    pub constants: String,
+    /// What its benchmark declares, as the record has it.
+    pub declared: Option<&'a Declared>,
+    /// In order of first appearance.
+    pub configurations: Vec<Configuration<'a>>,
 }
 
 impl Operation<'_> {
-    pub(crate) fn points(&self) -> impl Iterator<Item = &Measured<'_>> {
+    /// All points of all its configurations.
+    pub fn points(&self) -> impl Iterator<Item = &Measured<'_>> {
         self.configurations.iter().flat_map(|configuration| &configuration.points)
     }
 }
 
 /// `pytorch/gloo`, or the backend alone where the runtime is native.
-pub(crate) fn backend(case: &CaseLine) -> String {
+pub fn backend(case: &CaseLine) -> String {
     if case.runtime == "native" || case.runtime.is_empty() {
         case.backend.clone()
     } else {
@@ -187,52 +218,55 @@ pub(crate) fn backend(case: &CaseLine) -> String {
     }
 }
 
-/// The operation's name.
-pub(crate) fn operation(case: &CaseLine) -> &str {
-    case.parameters.get("op").and_then(Value::as_str).unwrap_or(&case.benchmark)
+/// The section that a case stands in: the value of the parameter that its benchmark declares, or the benchmark's name.
+pub fn section<'c>(case: &'c CaseLine, declared: Option<&Declared>) -> &'c str {
+    let name = declared.map_or("", |declared| declared.show.section.as_str());
+    case.parameters.get(name).and_then(Value::as_str).unwrap_or(&case.benchmark)
 }
 
-/// A parameter's value as it is written in a plan.
-pub(crate) fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
+/// What one thing that was timed is called: `time of a step`.
+pub fn timed(operation: &Operation) -> String {
+    let timed = operation.declared.map_or("call", |declared| declared.show.timed.as_str());
+    format!("time of one {timed}")
 }
 
-/// What one thing that was timed is called.
-pub(crate) fn timed(operation: &Operation) -> &'static str {
-    let several = |c: &Configuration| value_of(&c.others, "in_flight").is_some();
-    match crate::training::is_training(operation) {
-        true => "time of a step",
-        false if operation.configurations.iter().any(several) => "time of one operation",
-        false => "time of one call",
-    }
+/// What a benchmark declared when the run was taken.
+pub fn declaration<'d>(declared: &'d [Declared], benchmark: &str) -> Option<&'d Declared> {
+    declared.iter().find(|declared| declared.name == benchmark)
 }
 
-/// Everything but operation, size, ranks and backend, in the order of the record.
-fn others(case: &CaseLine) -> Vec<(String, String)> {
-    const APART: [&str; 10] =
-        ["op", "bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "cache", "seed"];
+/// Parameters that a case line repeats on top, and the state of the caches: they have their own places in labels.
+const APART: [&str; 8] = ["bytes", "ranks", "backend", "runtime", "device", "dtype", "mode", "cache"];
+/// The label of a field that is told only where two cases differ in it.
+const QUIET: &str = "quiet";
+
+/// Everything but section, size, ranks and backend, in the order of the record; quiet fields last.
+fn others(case: &CaseLine, declared: Option<&Declared>) -> Vec<(String, String)> {
+    let section = declared.map_or("", |declared| declared.show.section.as_str());
+    let quiet = |name: &str| is_quiet(declared, name);
     let mut fields = vec![("device".to_owned(), case.device.clone())];
     fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
     // Those that its data pass between; of one host nothing is said unless others are near by.
     fields.extend(case.pair_hosts.or(case.hosts).map(|hosts| ("hosts".to_owned(), hosts.to_string())));
-    // The mesh of every strategy but this follows from the ranks: it would keep one rank and two apart.
-    let hybrid = case.parameters.get("strategy").and_then(Value::as_str) == Some("hybrid");
-    let told = |name: &str| !APART.contains(&name) && (hybrid || name != "mesh");
+    // What follows from the ranks would keep one rank and two apart.
+    let follows = |name: &str| {
+        let field = declared.and_then(|declared| declared.field(name));
+        let unless = field.and_then(|field| field.follows_unless.split_once('='));
+        unless.is_some_and(|(other, word)| case.parameters.get(other).and_then(Value::as_str) != Some(word))
+    };
+    let told = |name: &str| !APART.contains(&name) && name != section && !quiet(name) && !follows(name);
     let parameters = case.parameters.iter().filter(|(name, _)| told(name.as_str()));
     fields.extend(parameters.map(|(name, value)| (name.clone(), plain(value))));
     fields.push(("mode".to_owned(), case.mode.to_string()));
     fields.extend(cache(case).map(|cache| ("cache".to_owned(), cache.to_owned())));
-    // A seed chooses the inputs; it tells configurations apart only where a plan varies it.
-    fields.extend(case.parameters.get("seed").map(|seed| ("seed".to_owned(), plain(seed))));
+    let quiet = case.parameters.iter().filter(|(name, _)| quiet(name.as_str()));
+    fields.extend(quiet.map(|(name, value)| (name.clone(), plain(value))));
     fields
 }
 
 /// Whether calls find their data in the caches: back to back on the same buffers they do, as far as these hold it. None
 /// where calls are not back to back, or have no buffers.
-pub(crate) fn cache(case: &CaseLine) -> Option<&'static str> {
+pub fn cache(case: &CaseLine) -> Option<&'static str> {
     let repeats = case.mode == terms::Mode::Streaming && case.bytes.is_some();
     let cold = case.parameters.get("cache").and_then(Value::as_str) == Some("cold");
     repeats.then_some(if cold { "cache-cold" } else { "cache-warm" })
@@ -241,39 +275,30 @@ pub(crate) fn cache(case: &CaseLine) -> Option<&'static str> {
 /// What is said of ranks on one host where others are on several.
 const WITHIN: &str = "within a host";
 
-/// How a field is written in labels: a word stands for itself, a switch by its name, a number with its name.
-pub(crate) fn written(name: &str, value: &str) -> String {
+/// How a field is written in labels.
+pub fn written(declared: Option<&Declared>, name: &str, value: &str) -> String {
     match value {
-        "true" if name == "mpi_tuned" => "tuned".to_owned(),
-        "false" if name == "mpi_tuned" => "untuned".to_owned(),
-        "true" => name.replace('_', " "),
-        "false" if name == "in_place" => "out of place".to_owned(),
-        "false" => format!("no {}", name.replace('_', " ")),
         "1" if name == "hosts" => WITHIN.to_owned(),
         _ if name == "hosts" => format!("across {value} hosts"),
-        _ if name == "limit" => {
-            let limit = value.parse().map_or_else(|_| value.to_owned(), crate::number::bytes);
-            format!("limit {limit} a rank")
-        }
-        _ if name == "in_flight" => format!("{value} in flight"),
-        _ if value.parse::<f64>().is_ok() || ["root", "bind"].contains(&name) => format!("{name} {value}"),
-        _ => value.to_owned(),
+        _ => label_of(declared, name, value),
     }
 }
 
 /// The run's operations, in order of first appearance.
-pub(crate) fn operations(run: &Run) -> Vec<Operation<'_>> {
+pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Operation<'a>> {
     let mut operations: Vec<Operation> = Vec::new();
     let mut places: HashMap<&str, (usize, Places)> = HashMap::new();
-    for case in &run.cases {
-        let name = operation(case);
+    for case in cases {
+        let declared = declaration(declared, &case.benchmark);
+        let name = section(case, declared);
         let (at, places) = places.entry(name).or_insert_with(|| {
             let stem = stem(name, &operations);
             let name = name.to_owned();
-            operations.push(Operation { name, stem, constants: String::new(), configurations: Vec::new() });
+            let (constants, configurations) = (String::new(), Vec::new());
+            operations.push(Operation { name, stem, constants, declared, configurations });
             (operations.len() - 1, Places::new())
         });
-        put(&mut operations[*at].configurations, places, case);
+        put(&mut operations[*at].configurations, places, case, declared);
     }
     for configuration in operations.iter_mut().flat_map(|operation| &mut operation.configurations) {
         configuration.points = configuration.cases.iter().filter_map(|case| Measured::of(case)).collect();
@@ -294,8 +319,13 @@ fn stem(name: &str, others: &[Operation]) -> String {
 /// Where the configuration of these ranks, this backend and these other fields stands.
 type Places = HashMap<(u32, String, Vec<(String, String)>), usize>;
 
-fn put<'a>(configurations: &mut Vec<Configuration<'a>>, places: &mut Places, case: &'a CaseLine) {
-    match places.entry((case.ranks, backend(case), others(case))) {
+fn put<'a>(
+    configurations: &mut Vec<Configuration<'a>>,
+    places: &mut Places,
+    case: &'a CaseLine,
+    declared: Option<&Declared>,
+) {
+    match places.entry((case.ranks, backend(case), others(case, declared))) {
         Entry::Occupied(at) => configurations[*at.get()].cases.push(case),
         Entry::Vacant(place) => {
             let (ranks, backend, others) = place.key().clone();
@@ -317,11 +347,12 @@ fn put<'a>(configurations: &mut Vec<Configuration<'a>>, places: &mut Places, cas
 /// The fields of an operation that tell its configurations apart.
 fn varying_in(operation: &Operation) -> BTreeSet<String> {
     let configurations = &operation.configurations;
+    let quiet = |name: &str| is_quiet(operation.declared, name);
     let names: BTreeSet<&String> = configurations.iter().flat_map(|c| c.others.iter().map(|(name, _)| name)).collect();
     let varies = |name: &str| {
         let values: BTreeSet<Option<&str>> = configurations.iter().map(|c| value_of(&c.others, name)).collect();
-        // Which Python a peer runs in tells it from the same peer in another, not from those that run in none.
-        values.iter().filter(|value| value.is_some() || name != "python").count() > 1
+        // What is told only where it differs: from another value, not from none.
+        values.iter().filter(|value| value.is_some() || !quiet(name)).count() > 1
     };
     let mut varying: BTreeSet<String> = names.into_iter().filter(|name| varies(name)).cloned().collect();
     let backends: BTreeSet<&String> = configurations.iter().map(|c| &c.backend).collect();
@@ -339,18 +370,22 @@ fn label(operations: &mut [Operation]) {
     for operation in operations {
         let everywhere = |name: &str| operation.configurations.iter().all(|c| value_of(&c.others, name).is_some());
         let constant = |c: &Configuration| {
-            let hidden = |name: &str| varying.contains(name) || name == "seed" || !everywhere(name);
+            let quiet = |name: &str| is_quiet(operation.declared, name);
+            let hidden = |name: &str| varying.contains(name) || quiet(name) || !everywhere(name);
             let backend = (!varying.contains("backend")).then(|| c.backend.clone());
-            // A switch that is off everywhere is worth no word; out of place is a kind of call.
-            let off = |name: &str, value: &str| value == "false" && name != "in_place";
-            let shown = |(name, value): &&(String, String)| !hidden(name) && !off(name, value);
-            let others = c.others.iter().filter(shown).map(|(name, value)| written(name, value));
+            // A switch that is off everywhere is worth no word, unless it declares one.
+            let off = |label: &str| label.starts_with("no ");
+            let shown = c.others.iter().filter(|(name, _)| !hidden(name));
+            let others = shown.map(|(name, value)| written(operation.declared, name, value));
+            let others = others.filter(|label| !off(label));
             let parts = backend.into_iter().chain(others).filter(|part| !part.is_empty());
             parts.collect::<Vec<_>>().join(", ")
         };
-        operation.constants = operation.configurations.first().map(constant).unwrap_or_default();
+        let constants = operation.configurations.first().map(constant).unwrap_or_default();
+        operation.constants = constants;
+        let declared = operation.declared;
         for configuration in &mut operation.configurations {
-            configuration.variant = variant_of(configuration, &varying);
+            configuration.variant = variant_of(configuration, declared, &varying);
             let backend = varying.contains("backend").then(|| configuration.backend.clone());
             let parts = [backend.unwrap_or_default(), ranks(configuration.ranks), configuration.variant.clone()];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -361,9 +396,13 @@ fn label(operations: &mut [Operation]) {
     }
 }
 
-fn variant_of(configuration: &Configuration, varying: &BTreeSet<String>) -> String {
+fn is_quiet(declared: Option<&Declared>, name: &str) -> bool {
+    declared.and_then(|declared| declared.field(name)).is_some_and(|field| field.label == QUIET)
+}
+
+fn variant_of(configuration: &Configuration, declared: Option<&Declared>, varying: &BTreeSet<String>) -> String {
     let shown = configuration.others.iter().filter(|(name, _)| varying.contains(name));
-    let mut parts: Vec<String> = shown.map(|(name, value)| written(name, value)).collect();
+    let mut parts: Vec<String> = shown.map(|(name, value)| written(declared, name, value)).collect();
     // A model's ranks are on no host.
     let real = configuration.cases.iter().all(|case| !case.simulated);
     if real && varying.contains("hosts") && value_of(&configuration.others, "hosts").is_none() {
@@ -373,7 +412,7 @@ fn variant_of(configuration: &Configuration, varying: &BTreeSet<String>) -> Stri
 }
 
 /// `1 rank`, `2 ranks`.
-pub(crate) fn ranks(number: u32) -> String {
+pub fn ranks(number: u32) -> String {
     crate::number::count(number as usize, "rank", "ranks")
 }
 
@@ -383,7 +422,7 @@ fn value_of<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> {
 
 /// The warning that must stand over every page and picture drawn from these cases, if any of them was not a plain
 /// measurement.
-pub(crate) fn banner<'a>(cases: impl Iterator<Item = &'a CaseLine>) -> Option<String> {
+pub fn banner<'a>(cases: impl Iterator<Item = &'a CaseLine>) -> Option<String> {
     const WARNINGS: [(Caveat, &str, &str); 3] = [
         (Caveat::Simulated, "SIMULATED", "times were computed by a model and never measured"),
         (Caveat::Paced, "PACED", "slowed down to a given link"),

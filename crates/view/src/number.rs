@@ -5,10 +5,10 @@
 use terms::Bytes;
 
 /// What stands where there is no number.
-pub(crate) const NONE: &str = "-";
+pub const NONE: &str = "-";
 
 /// Three significant digits: `0.143`, `7.31`, `72.0`, `361`, `2,170`.
-pub(crate) fn three_digits(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }
@@ -32,7 +32,7 @@ fn exponent(value: f64) -> i32 {
 }
 
 /// `-1234567` is `-1,234,567`.
-pub(crate) fn thousands(value: i64) -> String {
+pub fn thousands(value: i64) -> String {
     let digits = value.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
     if value < 0 {
@@ -48,7 +48,7 @@ pub(crate) fn thousands(value: i64) -> String {
 }
 
 /// The unit in which a duration is read, and how many of it are a second. The bounds are those of `terms::Seconds`.
-pub(crate) fn time_unit(seconds: f64) -> (f64, &'static str) {
+pub fn time_unit(seconds: f64) -> (f64, &'static str) {
     match seconds.abs() {
         s if s == 0.0 || s >= 0.999_5 => (1.0, "s"),
         s if s < 1e-7 => (1e9, "ns"),
@@ -58,7 +58,7 @@ pub(crate) fn time_unit(seconds: f64) -> (f64, &'static str) {
 }
 
 /// A duration: `0.143 us`, `12.3 ms`, `4.00 s`.
-pub(crate) fn seconds(value: f64) -> String {
+pub fn seconds(value: f64) -> String {
     if !value.is_finite() {
         return NONE.to_owned();
     }
@@ -67,7 +67,7 @@ pub(crate) fn seconds(value: f64) -> String {
 }
 
 /// A round value for a tick: `1`, `0.15`, `200`, without trailing zeros.
-pub(crate) fn round(value: f64) -> String {
+pub fn round(value: f64) -> String {
     let text = three_digits(value);
     if !text.contains('.') || text.contains('e') {
         return text;
@@ -76,18 +76,18 @@ pub(crate) fn round(value: f64) -> String {
 }
 
 /// A round duration for a tick: `1 us`, `150 ms`.
-pub(crate) fn round_seconds(value: f64) -> String {
+pub fn round_seconds(value: f64) -> String {
     let (per_second, unit) = time_unit(value);
     format!("{} {unit}", round(value * per_second))
 }
 
 /// A bandwidth in GB/s (1e9 bytes a second), with its unit.
-pub(crate) fn bandwidth(gbs: f64) -> String {
+pub fn bandwidth(gbs: f64) -> String {
     format!("{} GB/s", three_digits(gbs))
 }
 
 /// A share as per cent: two significant digits at most above 1%, `<0.01%` below what can be read.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     let value = share * 100.0;
     match value.abs() {
         v if !v.is_finite() => NONE.to_owned(),
@@ -101,13 +101,13 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A factor: `2.9x`, `12.3x`.
-pub(crate) fn factor(value: f64) -> String {
+pub fn factor(value: f64) -> String {
     format!("{}x", three_digits(value))
 }
 
 /// Bytes for reading: the exact number where a unit divides it into at most four digits (`64 KiB`, `100 MB`, `1,023 B`
 /// below the first unit), else three digits and a binary unit.
-pub(crate) fn bytes(value: u64) -> String {
+pub fn bytes(value: u64) -> String {
     let exact = Bytes(value).to_string();
     let digits = exact.bytes().take_while(u8::is_ascii_digit).count();
     match exact.split_at(digits) {
@@ -118,13 +118,13 @@ pub(crate) fn bytes(value: u64) -> String {
 }
 
 /// A count: `1 case`, `2 cases`, `1,234 cases`.
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+pub fn count(number: usize, one: &str, many: &str) -> String {
     let digits = thousands(i64::try_from(number).unwrap_or(i64::MAX));
     format!("{digits} {}", if number == 1 { one } else { many })
 }
 
 /// `2`, `2 and 4`, `2, 4 and 6`.
-pub(crate) fn list<T: std::fmt::Display>(items: &[T]) -> String {
+pub fn list<T: std::fmt::Display>(items: &[T]) -> String {
     match items {
         [] => String::new(),
         [one] => one.to_string(),

@@ -4,20 +4,19 @@
 use record::CaseLine;
 use serde_json::Value;
 
-use crate::chart::{Axis, ChartSpec, Mark, Point, Quantity, Reference, Scale, Series, Stack};
-use crate::charts::Named;
-use crate::number::list;
-use crate::study::{Configuration, Measured, Operation, banner, written};
-use crate::training::{REST, inner, is_memory, is_ours, is_training, measured, parameter, process, word};
+use view::number::list;
+use view::study::{Configuration, Measured, Operation, banner, written};
+use view::{Axis, ChartSpec, Mark, NamedChart, Point, Quantity, Reference, Scale, Series, Stack};
 
-/// The charts of an operation; none where it is neither training nor memory.
-pub(crate) fn charts(operation: &Operation) -> Vec<Named> {
+use super::findings::{REST, inner, is_ours, measured, parameter, process, word};
+
+/// The charts of training cases.
+pub(super) fn of_training(operation: &Operation) -> Vec<NamedChart> {
     let mut charts = Vec::new();
-    for kind in KINDS.into_iter().filter(|_| is_training(operation)) {
+    for kind in KINDS {
         charts.extend(throughput(operation, kind));
         charts.extend(efficiency(operation, kind));
     }
-    charts.extend(Some(operation).filter(|operation| is_memory(operation)).and_then(memory));
     charts
 }
 
@@ -47,7 +46,7 @@ fn label(operation: &Operation, configuration: &Configuration, case: &CaseLine, 
     let mut parts = vec![word(case, "model").to_owned(), strategy.to_owned()];
     parts.extend((!is_ours(case)).then(|| configuration.backend.clone()));
     let others = configuration.others.iter().filter(|(name, value)| !APART.contains(&&**name) && varies(name, value));
-    parts.extend(others.map(|(name, value)| written(name, value)));
+    parts.extend(others.map(|(name, value)| written(operation.declared, name, value)));
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -61,7 +60,7 @@ struct Line {
 
 /// Throughput of each strategy against ranks, of one kind of scaling. A case that has no base of its own begins the lines
 /// that hold the same; one rank divides nothing, and begins those of every strategy.
-fn throughput(operation: &Operation, kind: &str) -> Option<Named> {
+fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     let point = |case: &CaseLine| {
         let (y, time) = (case.metric("samples_per_s")?, Measured::of(case)?.time);
         Some(Point { x: f64::from(case.ranks), y, low: y * time.mid / time.high, high: y * time.mid / time.low })
@@ -107,7 +106,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<Named> {
         line.series
     });
     let series: Vec<Series> = series.collect();
-    (!series.is_empty()).then(|| Named {
+    (!series.is_empty()).then(|| NamedChart {
         stem: format!("{}-throughput-{kind}", operation.stem),
         spec: ChartSpec {
             title: format!("{}: throughput vs ranks, {kind} scaling", operation.name),
@@ -130,7 +129,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<Named> {
 }
 
 /// Efficiency against ranks, with the ideal, of one kind of scaling: where at least one case was held against fewer ranks.
-fn efficiency(operation: &Operation, kind: &str) -> Option<Named> {
+fn efficiency(operation: &Operation, kind: &str) -> Option<NamedChart> {
     let mut series: Vec<Series> = Vec::new();
     let mut cases = Vec::new();
     for (configuration, case) in measured(operation).into_iter().filter(|(_, case)| kind_of(case) == Some(kind)) {
@@ -154,7 +153,7 @@ fn efficiency(operation: &Operation, kind: &str) -> Option<Named> {
     series.iter_mut().for_each(|one| one.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
     let ends = series.iter().flat_map(|one| &one.points).map(|point| point.x);
     let (first, last) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), x| (low.min(x), high.max(x)));
-    (!series.is_empty()).then(|| Named {
+    (!series.is_empty()).then(|| NamedChart {
         stem: format!("{}-efficiency-{kind}", operation.stem),
         spec: ChartSpec {
             title: format!("{}: {kind} scaling efficiency vs ranks", operation.name),
@@ -187,7 +186,7 @@ const CATEGORIES: [(&str, &[&str]); 6] = [
 ];
 
 /// Bytes of all ranks by category, with what was measured and what they may hold.
-fn memory(operation: &Operation) -> Option<Named> {
+pub(super) fn memory(operation: &Operation) -> Option<NamedChart> {
     let all: Vec<&CaseLine> = measured(operation).into_iter().map(|(_, case)| case).collect();
     let all: Vec<&CaseLine> =
         all.into_iter().filter(|case| inner(case, &["memory", "predicted", "total"]).is_some()).collect();
@@ -238,7 +237,7 @@ fn memory(operation: &Operation) -> Option<Named> {
         marks: marks.into_iter().filter(|mark| !mark.points.is_empty()).collect(),
         ..ChartSpec::default()
     };
-    (!shown.is_empty()).then(|| Named { stem: format!("{}-bytes", operation.stem), spec })
+    (!shown.is_empty()).then(|| NamedChart { stem: format!("{}-bytes", operation.stem), spec })
 }
 
 /// Where the bars of these cases stand: at ranks or batch where nothing else differs, else numbered, with the key.
@@ -269,7 +268,7 @@ fn places(cases: &[&CaseLine]) -> (&'static str, Vec<f64>, String) {
             "{} {}{strategy}, {}, batch {}",
             index + 1,
             word(case, "model"),
-            crate::study::ranks(case.ranks),
+            view::study::ranks(case.ranks),
             batch(case)
         )
     };

@@ -25,6 +25,23 @@ pub struct ChartSpec {
     pub stacks: Vec<Stack>,
     /// Marks across the bars.
     pub marks: Vec<Mark>,
+    /// Whether the points of a series stand alone, without a line between them.
+    pub scattered: bool,
+    /// Cells coloured by their value; the axes then only have titles.
+    pub matrix: Option<Matrix>,
+}
+
+/// Rows of numbers, drawn as coloured cells.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Matrix {
+    /// What stands before each row.
+    pub rows: Vec<String>,
+    /// What stands above each column.
+    pub columns: Vec<String>,
+    /// A row of values each; one that is not finite is an empty cell.
+    pub values: Vec<Vec<f64>>,
+    /// What the values are.
+    pub quantity: Quantity,
 }
 
 /// What a whole bar is held against.
@@ -72,6 +89,8 @@ pub enum Quantity {
     /// A whole number, such as ranks.
     #[default]
     Count,
+    /// Any number, with three significant digits.
+    Number,
 }
 
 /// How the values of an axis are spread.

@@ -1,0 +1,55 @@
+//! How collectives are shown.
+
+use record::show::{At, Chart, Column, Format, Show, Table};
+
+/// Tables and charts of each operation.
+pub(super) fn show() -> Show {
+    let columns = vec![
+        Column::new("bytes", "bytes", Format::Bytes),
+        Column::new("count", "count", Format::Count).unit("elements").gives_way(2),
+        Column::new("type", "dtype", Format::Word).lifted("{}"),
+        Column::new("op", "reduce", Format::Word).lifted("{}"),
+        Column::new("ranks", "ranks", Format::Count),
+        Column::time("time"),
+        Column::precision(),
+        Column::new("algbw", "algbw_gbs", Format::Number).unit("GB/s").gives_way(1),
+        Column::new("busbw", "busbw_gbs", Format::Number).unit("GB/s"),
+        Column::new("limit", "limit_share", Format::Share),
+        Column::wrong(),
+    ];
+    let busbw = Chart { y_title: "busbw, GB/s".into(), ..over_bytes("busbw", "busbw_gbs", Format::Number) };
+    let time = Chart { y_title: "time of one call".into(), ..over_bytes("time", "time_s.median", Format::Seconds) };
+    Show {
+        section: "op".into(),
+        tables: vec![Table { columns, ..Table::default() }],
+        charts: vec![
+            time.clone(),
+            Chart { ceiling: "limit_busbw_gbs".into(), ..busbw.clone() },
+            Chart { y_title: "algbw, GB/s".into(), ..over_bytes("algbw", "algbw_gbs", Format::Number) },
+            Chart { at: At::Largest, ..over_ranks("ranks", &busbw) },
+            Chart { at: At::Unsized, ..over_ranks("ranks", &time) },
+            Chart { at: At::Shared, ..over_ranks("backends", &time) },
+        ],
+        headline: vec!["busbw_gbs".into(), "algbw_gbs".into(), "limit_share".into()],
+        ..Show::default()
+    }
+}
+
+fn over_bytes(title: &str, y: &str, y_format: Format) -> Chart {
+    Chart {
+        x: "bytes".into(),
+        x_title: "message size".into(),
+        x_format: Format::Bytes,
+        y_format,
+        log: true,
+        ..Chart::over_ranks(title, title, y)
+    }
+}
+
+fn over_ranks(stem: &str, chart: &Chart) -> Chart {
+    Chart {
+        y_title: chart.y_title.clone(),
+        y_format: chart.y_format,
+        ..Chart::over_ranks(stem, &chart.title, &chart.y)
+    }
+}

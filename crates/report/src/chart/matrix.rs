@@ -1,0 +1,99 @@
+//! A matrix as coloured cells, each with its value where there is room.
+
+use super::axis::text;
+use super::font::{self, Weight};
+use super::scale::label;
+use super::scene::{Anchor, Box2, Item, Paint, Text};
+use super::style::{INK, QUIET, WHITE};
+use super::{Matrix, Quantity};
+
+/// Rows and columns that are drawn: more are narrower than a letter.
+pub(crate) const MOST: usize = 64;
+/// The widest cell: a small matrix is a small picture.
+const WIDEST: f64 = 88.0;
+const SIZE: f64 = 12.0;
+/// The colours of the smallest and the largest value.
+const ENDS: [[u8; 3]; 2] = [[222, 235, 247], [8, 48, 107]];
+/// From this share of the range on, text is white.
+const DARK: f64 = 0.55;
+
+/// Draws the matrix below `top`, with its columns' title above it, and returns its box.
+pub(crate) fn draw(items: &mut Vec<Item>, matrix: &Matrix, [left, top, right]: [f64; 3], across: &str) -> Box2 {
+    let rows = matrix.values.len().min(MOST);
+    let columns = matrix.columns.len().min(MOST);
+    let heads = matrix.rows.iter().take(rows).map(|head| font::width(head, SIZE, Weight::Regular));
+    let left = left + heads.fold(0.0, f64::max) + 10.0;
+    let width = ((right - left) / columns.max(1) as f64).min(WIDEST);
+    let height = (width * 0.55).clamp(14.0, 34.0);
+    let range = range(matrix);
+    let top = top + 34.0;
+    let middle = left + width * columns as f64 / 2.0;
+    let title = font::fit(across, SIZE + 1.0, Weight::Bold, right - left);
+    items.push(Item::Text(Text {
+        weight: Weight::Bold,
+        ..text(title, [middle.max(left + 40.0), top - 24.0], Anchor::Middle, SIZE + 1.0, INK)
+    }));
+    // Every k-th head, so that none touches the next.
+    let widest = matrix.columns.iter().map(|head| font::width(head, SIZE, Weight::Regular)).fold(0.0, f64::max);
+    let every = ((widest + 6.0) / width).ceil().max(1.0) as usize;
+    for (column, head) in matrix.columns.iter().enumerate().take(columns).step_by(every) {
+        let at = [left + (column as f64 + 0.5) * width, top - 6.0];
+        items.push(Item::Text(text(head.clone(), at, Anchor::Middle, SIZE, QUIET)));
+    }
+    for (row, values) in matrix.values.iter().enumerate().take(rows) {
+        let y = top + row as f64 * height;
+        if let Some(head) = matrix.rows.get(row) {
+            let at = [left - 8.0, y + height / 2.0 + 0.36 * SIZE];
+            items.push(Item::Text(text(head.clone(), at, Anchor::End, SIZE, QUIET)));
+        }
+        for (column, value) in values.iter().enumerate().take(columns).filter(|(_, value)| value.is_finite()) {
+            let x = left + column as f64 * width;
+            cell(items, [x, y, width, height], share(*value, range), &shown(matrix.quantity, *value));
+        }
+    }
+    Box2 { left, top, right: left + width * columns as f64, bottom: top + height * rows as f64 }
+}
+
+/// What the colours mean: `light 1.2 us, dark 8 us`; empty where there is no value.
+pub(crate) fn key(matrix: &Matrix) -> String {
+    let [low, high] = range(matrix);
+    let left_out = matrix.values.len().max(matrix.columns.len()) > MOST;
+    let left_out = if left_out { format!(" The first {MOST} rows and columns are drawn.") } else { String::new() };
+    match low.is_finite() {
+        true => format!("Light: {}; dark: {}.{left_out}", shown(matrix.quantity, low), shown(matrix.quantity, high)),
+        false => String::new(),
+    }
+}
+
+fn shown(quantity: Quantity, value: f64) -> String {
+    match quantity {
+        Quantity::Number | Quantity::Bandwidth => view::number::three_digits(value),
+        Quantity::Seconds => view::number::seconds(value),
+        other => label(other, value),
+    }
+}
+
+fn range(matrix: &Matrix) -> [f64; 2] {
+    let values = matrix.values.iter().flatten().filter(|value| value.is_finite());
+    values.fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], value| [low.min(*value), high.max(*value)])
+}
+
+/// Where a value lies in the range.
+fn share(value: f64, [low, high]: [f64; 2]) -> f64 {
+    if high > low { (value - low) / (high - low) } else { 0.0 }
+}
+
+fn cell(items: &mut Vec<Item>, [x, y, width, height]: [f64; 4], share: f64, content: &str) {
+    let part = |place: usize| {
+        let [low, high] = [f64::from(ENDS[0][place]), f64::from(ENDS[1][place])];
+        (low + (high - low) * share).round() as u8
+    };
+    let fill = Some(Paint::solid([part(0), part(1), part(2)]));
+    let (right, bottom) = (x + width - 1.0, y + height - 1.0);
+    items.push(Item::Polygon { points: vec![[x, y], [right, y], [right, bottom], [x, bottom]], fill, pen: None });
+    if font::width(content, SIZE, Weight::Regular) + 6.0 <= width && height >= SIZE + 3.0 {
+        let ink = if share > DARK { WHITE } else { INK };
+        let at = [x + (width - 1.0) / 2.0, y + height / 2.0 + 0.36 * SIZE];
+        items.push(Item::Text(text(content.to_owned(), at, Anchor::Middle, SIZE, ink)));
+    }
+}

@@ -1,0 +1,309 @@
+//! Declared charts of a section.
+
+use std::collections::{BTreeSet, HashMap};
+
+use record::CaseLine;
+use record::show::{At, Chart, ChartKind, Format};
+use serde_json::Value;
+
+use crate::number::bytes;
+use crate::study::{Configuration, Estimate, Measured, Operation, banner, written};
+use crate::{Axis, ChartSpec, Matrix, Point, Quantity, Reference, Scale, Series, Stack, number_at, one_line, value_at};
+
+/// A chart and the stem of its files' names.
+#[derive(Clone, Debug)]
+pub struct NamedChart {
+    /// The stem.
+    pub stem: String,
+    /// The chart.
+    pub spec: ChartSpec,
+}
+
+/// The size at which backends are compared, if it was measured: that of the study in the first report.
+const COMPARED: u64 = 100_000_000;
+/// Ceilings of up to this many series are drawn each; of more, only the span that they cover.
+const CEILINGS_APART: usize = 4;
+/// Fewer points are rows of a table, and no chart.
+const FEWEST: usize = 3;
+/// Bars, and matrices, that a section has at most.
+const BARS: usize = 24;
+const MATRICES: usize = 4;
+
+const BAND: &str = "Points: medians; bands: 95% intervals of the median.";
+const WHISKERS: &str = "Points: medians; bars: 95% intervals of the median.";
+
+/// The charts that a section's benchmark declares, where its cases have data for them.
+pub fn declared(section: &Operation) -> Vec<NamedChart> {
+    let charts = section.declared.map_or(&[][..], |declared| declared.show.charts.as_slice());
+    let drawn = charts.iter().flat_map(|chart| {
+        let specs = match chart.kind {
+            ChartKind::Lines | ChartKind::Scatter => lines(section, chart).into_iter().collect(),
+            ChartKind::Bars | ChartKind::Stacked => bars(section, chart).into_iter().collect(),
+            ChartKind::Matrix => matrices(section, chart),
+        };
+        let several = specs.len() > 1;
+        specs.into_iter().enumerate().map(move |(index, spec)| {
+            let number = if several { format!("-{}", index + 1) } else { String::new() };
+            NamedChart { stem: format!("{}-{}{number}", section.stem, chart.stem), spec }
+        })
+    });
+    drawn.collect()
+}
+
+fn quantity(format: Format) -> Quantity {
+    match format {
+        Format::Bytes => Quantity::Bytes,
+        Format::Seconds => Quantity::Seconds,
+        Format::Count => Quantity::Count,
+        _ => Quantity::Number,
+    }
+}
+
+/// A share is drawn as per cent.
+fn scaled(format: Format) -> f64 {
+    if format == Format::Share { 100.0 } else { 1.0 }
+}
+
+fn upwards(chart: &Chart) -> Axis {
+    let unit = if chart.y_format == Format::Share { ", %" } else { "" };
+    let scale = if chart.log { Scale::Log } else { Scale::FromZero };
+    Axis { title: format!("{}{unit}", chart.y_title), quantity: quantity(chart.y_format), scale }
+}
+
+/// The points of a section that a chart takes, with where each stands across.
+fn points<'o>(
+    section: &'o Operation<'o>,
+    chart: &Chart,
+    size: Option<u64>,
+) -> Vec<(&'o Configuration<'o>, &'o Measured<'o>, f64)> {
+    let taken = |point: &Measured| chart.at == At::Every || point.bytes == size;
+    let of = |configuration: &'o Configuration<'o>| {
+        let points = configuration.points.iter().filter(|point| taken(point));
+        points.filter_map(|point| Some((configuration, point, number_at(point.case, &chart.x)?))).collect::<Vec<_>>()
+    };
+    section.configurations.iter().flat_map(of).collect()
+}
+
+/// The size that a chart takes; None at the outside: there is no such chart.
+fn size(section: &Operation, at: At) -> Option<Option<u64>> {
+    match at {
+        At::Every => Some(None),
+        At::Largest => section.points().filter_map(|point| point.bytes).max().map(Some),
+        At::Unsized => section.points().all(|point| point.bytes.is_none()).then_some(None),
+        At::Shared => compared_size(section).map(Some),
+    }
+}
+
+fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
+    let size = size(section, chart.at)?;
+    let points = points(section, chart, size);
+    let (series, ceilings) = grouped(section, chart, &points);
+    let number: usize = series.iter().map(|one| one.points.len()).sum();
+    if number < FEWEST {
+        return None;
+    }
+    let at = size.map(|size| format!(" at {}", bytes(size))).unwrap_or_default();
+    let across = if chart.x_format == Format::Bytes { Scale::Log } else { Scale::Steps };
+    let mut up = upwards(chart);
+    let ends = series.iter().flat_map(|one| &one.points).map(|point| point.y);
+    let (low, high) = ends.fold((f64::INFINITY, 0.0_f64), |(low, high), y| (low.min(y), high.max(y)));
+    // Lengths from zero compare best, until the small ones can no longer be told apart.
+    if chart.at != At::Every && high > 20.0 * low && low > 0.0 {
+        up.scale = Scale::Log;
+    }
+    let banded = across == Scale::Log;
+    let mut spec = ChartSpec {
+        title: format!("{}{at}: {} vs {}", section.name, chart.title, chart.x_title),
+        subtitle: section.constants.clone(),
+        banner: banner(points.iter().map(|(_, point, _)| point.case)),
+        note: if banded { BAND } else { WHISKERS }.to_owned(),
+        x: Axis { title: chart.x_title.clone(), quantity: quantity(chart.x_format), scale: across },
+        y: up,
+        series,
+        scattered: chart.kind == ChartKind::Scatter,
+        ..ChartSpec::default()
+    };
+    with_ceilings(&mut spec, ceilings);
+    Some(spec)
+}
+
+/// A series for each configuration that differs in more than what stands across, and its ceiling.
+fn grouped(
+    section: &Operation,
+    chart: &Chart,
+    points: &[(&Configuration, &Measured, f64)],
+) -> (Vec<Series>, Vec<Reference>) {
+    let (mut series, mut ceilings): (Vec<Series>, Vec<Reference>) = Default::default();
+    let varying = varying(section, &chart.x);
+    let mut places: HashMap<(u32, &str, Vec<&(String, String)>), usize> = HashMap::new();
+    // Colours that no configuration has: a line over several of them is none of them.
+    let styles = section.configurations.iter().map(|configuration| configuration.style + 1).max().unwrap_or(0);
+    for (configuration, point, x) in points {
+        let Some(estimate) = point.estimate(&chart.y, &chart.ends, section.declared) else { continue };
+        let ranks = if chart.x == "ranks" { 0 } else { configuration.ranks };
+        let others: Vec<&(String, String)> = configuration.others.iter().filter(|(name, _)| *name != chart.x).collect();
+        let whole = ranks > 0 && others.len() == configuration.others.len();
+        let next = series.len();
+        let at = *places.entry((ranks, configuration.backend.as_str(), others)).or_insert_with(|| {
+            let label =
+                if whole { configuration.label.clone() } else { label(section, configuration, &chart.x, &varying) };
+            let style = if whole { configuration.style } else { styles + next };
+            ceilings.push(Reference { label: format!("limit, {label}"), style: Some(style), points: Vec::new() });
+            series.push(Series { label, style, points: Vec::new() });
+            next
+        });
+        series[at].points.push(drawn(*x, estimate, scaled(chart.y_format)));
+        let ceiling = number_at(point.case, &chart.ceiling).filter(|_| !chart.ceiling.is_empty());
+        ceilings[at].points.extend(ceiling.map(|y| [*x, y * scaled(chart.y_format)]));
+    }
+    for one in &mut series {
+        one.points.sort_by(|a, b| a.x.total_cmp(&b.x));
+    }
+    ceilings.retain(|ceiling| !ceiling.points.is_empty());
+    ceilings.iter_mut().for_each(|one| one.points.sort_by(|a, b| a[0].total_cmp(&b[0])));
+    (series, ceilings)
+}
+
+fn drawn(x: f64, estimate: Estimate, scale: f64) -> Point {
+    Point { x, y: estimate.mid * scale, low: estimate.low * scale, high: estimate.high * scale }
+}
+
+/// The fields, but for what stands across, that two configurations of a section have different values of.
+fn varying<'o>(section: &'o Operation, across: &str) -> BTreeSet<&'o str> {
+    let mut values: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+    let mut held: HashMap<&str, usize> = HashMap::new();
+    for (name, value) in section.configurations.iter().flat_map(|c| &c.others).filter(|(name, _)| name != across) {
+        values.entry(name).or_default().insert(value);
+        *held.entry(name).or_default() += 1;
+    }
+    let all = section.configurations.len();
+    values.into_iter().filter(|(name, values)| values.len() > 1 || held[name] < all).map(|(name, _)| name).collect()
+}
+
+/// A configuration's label without what stands across.
+fn label(section: &Operation, configuration: &Configuration, across: &str, varying: &BTreeSet<&str>) -> String {
+    let others = configuration.others.iter().filter(|(name, _)| varying.contains(name.as_str()));
+    let others = others.map(|(name, value)| written(section.declared, name, value));
+    let ranks = (across != "ranks").then(|| crate::study::ranks(configuration.ranks));
+    let parts = std::iter::once(configuration.backend.clone()).chain(ranks).chain(others);
+    parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
+}
+
+/// Adds the ceiling of each series; of many series, the lowest and the highest.
+fn with_ceilings(spec: &mut ChartSpec, mut ceilings: Vec<Reference>) {
+    if ceilings.is_empty() {
+        return;
+    }
+    if let [one] = &mut ceilings[..] {
+        one.label = "limit".to_owned();
+    }
+    if ceilings.len() > CEILINGS_APART {
+        ceilings = span(&ceilings);
+    }
+    spec.note = format!("{} Dashed: the limit that was measured beside the case.", spec.note);
+    spec.references = ceilings;
+}
+
+fn span(ceilings: &[Reference]) -> Vec<Reference> {
+    let mut ends: Vec<[f64; 3]> =
+        ceilings.iter().flat_map(|reference| &reference.points).map(|[x, y]| [*x, *y, *y]).collect();
+    ends.sort_by(|a, b| a[0].total_cmp(&b[0]));
+    ends.dedup_by(|next, kept| {
+        let same = next[0] == kept[0];
+        if same {
+            (kept[1], kept[2]) = (kept[1].min(next[1]), kept[2].max(next[2]));
+        }
+        same
+    });
+    let line = |label: &str, which: usize| Reference {
+        label: label.to_owned(),
+        style: None,
+        points: ends.iter().map(|end| [end[0], end[which]]).collect(),
+    };
+    vec![line("lowest limit", 1), line("highest limit", 2)]
+}
+
+/// The size at which two backends meet that is nearest to 100 MB.
+fn compared_size(section: &Operation) -> Option<u64> {
+    let several = |size: &u64| {
+        let with = section.configurations.iter().filter(|configuration| configuration.at(*size).is_some());
+        let backends: BTreeSet<&str> = with.map(|c| c.backend.as_str()).collect();
+        backends.len() > 1
+    };
+    let sizes: BTreeSet<u64> = section.points().filter_map(|point| point.bytes).collect();
+    let sizes = sizes.into_iter().filter(several);
+    let distance = |size: &u64| (*size as f64 / COMPARED as f64).ln().abs();
+    sizes.min_by(|a, b| distance(a).total_cmp(&distance(b)).then(a.cmp(b)))
+}
+
+/// A bar for each case, numbered, with the key below; of a map, a bar of its parts.
+fn bars(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
+    let cases: Vec<(&Configuration, &CaseLine)> = section
+        .configurations
+        .iter()
+        .flat_map(|configuration| configuration.points.iter().map(move |point| (configuration, point.case)))
+        .filter(|(_, case)| value_at(case, &chart.y).is_some())
+        .take(BARS)
+        .collect();
+    let mut stacks: Vec<Stack> = Vec::new();
+    let mut add = |label: &str, x: f64, height: f64| match stacks.iter_mut().find(|stack| stack.label == label) {
+        Some(stack) => stack.bars.push([x, height]),
+        None => stacks.push(Stack { label: label.to_owned(), style: stacks.len(), bars: vec![[x, height]] }),
+    };
+    for (index, (_, case)) in cases.iter().enumerate() {
+        let (x, scale) = ((index + 1) as f64, scaled(chart.y_format));
+        match value_at(case, &chart.y).filter(|_| chart.kind == ChartKind::Stacked) {
+            Some(Value::Object(parts)) => {
+                let parts = parts.iter().filter_map(|(name, part)| Some((name, part.as_f64()?)));
+                parts.for_each(|(name, part)| add(&one_line(name), x, part * scale));
+            }
+            _ => number_at(case, &chart.y).into_iter().for_each(|value| add(&chart.title, x, value * scale)),
+        }
+    }
+    let keys: Vec<String> =
+        cases.iter().enumerate().map(|(index, (of, case))| format!("{} {}", index + 1, key(of, case))).collect();
+    (!stacks.is_empty()).then(|| ChartSpec {
+        title: format!("{}: {}", section.name, chart.title),
+        subtitle: section.constants.clone(),
+        banner: banner(cases.iter().map(|(_, case)| *case)),
+        note: format!("Cases: {}.", crate::number::list(&keys)),
+        x: Axis { title: "case".to_owned(), quantity: Quantity::Count, scale: Scale::Steps },
+        y: Axis { scale: Scale::FromZero, ..upwards(chart) },
+        stacks,
+        ..ChartSpec::default()
+    })
+}
+
+/// What tells a case from the others of its section.
+fn key(configuration: &Configuration, case: &CaseLine) -> String {
+    let size = case.bytes.map(|size| format!(", {}", bytes(size))).unwrap_or_default();
+    format!("{}{size}", configuration.label)
+}
+
+/// The matrices of the first cases that have one.
+fn matrices(section: &Operation, chart: &Chart) -> Vec<ChartSpec> {
+    let of = |configuration: &Configuration, case: &CaseLine| {
+        let rows = value_at(case, &chart.y)?;
+        let row = |row: &Value| Some(row.as_array()?.iter().map(|cell| cell.as_f64().unwrap_or(f64::NAN)).collect());
+        let values: Vec<Vec<f64>> = rows.as_array()?.iter().map(row).collect::<Option<_>>()?;
+        let columns = values.iter().map(Vec::len).max().filter(|columns| *columns > 0)?;
+        let numbered = |number: usize| (0..number).map(|index| index.to_string()).collect();
+        let matrix = Matrix {
+            rows: numbered(values.len()),
+            columns: numbered(columns),
+            values,
+            quantity: quantity(chart.y_format),
+        };
+        Some(ChartSpec {
+            title: format!("{}: {}", section.name, chart.title),
+            subtitle: key(configuration, case),
+            banner: banner(std::iter::once(case)),
+            x: Axis { title: chart.x_title.clone(), ..Axis::default() },
+            y: Axis { title: chart.y_title.clone(), quantity: quantity(chart.y_format), ..Axis::default() },
+            matrix: Some(matrix),
+            ..ChartSpec::default()
+        })
+    };
+    let cases = section.configurations.iter().flat_map(|c| c.points.iter().map(move |point| (c, point.case)));
+    cases.filter_map(|(configuration, case)| of(configuration, case)).take(MATRICES).collect()
+}

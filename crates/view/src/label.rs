@@ -1,0 +1,33 @@
+//! Values of fields in headings and labels.
+
+use record::Declared;
+use serde_json::Value;
+
+/// A parameter's value as it is written in a plan.
+pub fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// How a field's value is written in labels, as the field declares it. Undeclared: a word stands for itself, a switch by the
+/// field's name, a number beside it.
+pub fn label_of(declared: Option<&Declared>, name: &str, value: &str) -> String {
+    let field = declared.and_then(|declared| declared.field(name));
+    let label = field.map_or("", |field| field.label.as_str());
+    if let Some((on, off)) = label.split_once('|') {
+        return if value == "true" { on } else { off }.to_owned();
+    }
+    if label.contains("{}") {
+        let is_bytes = field.is_some_and(|field| field.kind == "bytes");
+        let bytes = value.parse().ok().filter(|_| is_bytes).map(crate::number::bytes);
+        return label.replace("{}", bytes.as_deref().unwrap_or(value));
+    }
+    match value {
+        "true" => name.replace('_', " "),
+        "false" => format!("no {}", name.replace('_', " ")),
+        number if number.parse::<f64>().is_ok() => format!("{} {number}", name.replace('_', " ")),
+        word => word.to_owned(),
+    }
+}

@@ -1,0 +1,20 @@
+//! Case lines as they are read: grouped into sections and configurations, their values as text, charts without how they are
+//! drawn, and what a benchmark adds in words of its own ([`View`]).
+//!
+//! Pure functions over case lines and declarations. Never draws, reads no file, and names no benchmark.
+
+mod cell;
+mod charts;
+mod label;
+pub mod number;
+mod own;
+mod spec;
+pub mod study;
+mod text;
+
+pub use cell::{ends, number_at, shown, value_at};
+pub use charts::{NamedChart, declared as declared_charts};
+pub use label::{label_of, plain};
+pub use own::{Finding, View, Views};
+pub use spec::{Axis, ChartSpec, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Stack};
+pub use text::{file_stem, one_line};

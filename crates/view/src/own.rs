@@ -1,0 +1,60 @@
+//! What a benchmark adds to its declaration: charts and findings that must be computed from several case lines.
+
+use record::CaseLine;
+
+use crate::charts::NamedChart;
+use crate::study::Operation;
+
+/// A statement about the data, with its premise met.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// One sentence.
+    pub text: String,
+}
+
+impl Finding {
+    /// A finding of one sentence.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
+    }
+}
+
+/// A benchmark's own view of a section: pure functions over case lines. For what a declaration cannot say.
+pub trait View: Sync {
+    /// Charts beside the declared ones.
+    fn charts(&self, _section: &Operation) -> Vec<NamedChart> {
+        Vec::new()
+    }
+
+    /// What the section shows, the most important first; None: the report says what it finds in any data.
+    fn findings(&self, _section: &Operation) -> Option<Vec<Finding>> {
+        None
+    }
+}
+
+/// The views of benchmarks: given by the binary, since whoever writes a report knows no benchmark.
+#[derive(Clone, Copy)]
+pub struct Views(pub fn(&str) -> Option<&'static dyn View>);
+
+impl Views {
+    /// No benchmark adds anything.
+    pub const NONE: Self = Self(|_| None);
+
+    /// The view of a section's benchmark, where it has one.
+    pub fn of(&self, section: &Operation) -> Option<&'static dyn View> {
+        let case: &CaseLine = section.configurations.iter().flat_map(|configuration| &configuration.cases).next()?;
+        (self.0)(&case.benchmark)
+    }
+}
+
+impl Default for Views {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl std::fmt::Debug for Views {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Views")
+    }
+}
