@@ -12,6 +12,7 @@ mod segments;
 mod share;
 mod show;
 mod streams;
+mod table;
 mod torch;
 mod traffic;
 mod uneven;

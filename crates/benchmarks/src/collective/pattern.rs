@@ -10,20 +10,16 @@
 //! starts floats at a small power of two so that their exponent has room: doubling is exact, so 2 ranks may sum f32 in
 //! place some 220 times.
 
+use std::sync::Arc;
+
 use terms::{Collective, Dtype, Reduce};
 
 use super::number::Number;
 use super::share::{Share, mix};
+use super::table::{Numbers, Table};
 
 /// Elements after which a pattern repeats: prime, so that no power-of-two displacement maps it to itself.
 pub(crate) const PERIOD: usize = 8191;
-
-/// A repeating sequence of elements, as bytes.
-#[derive(Clone, Debug)]
-pub(crate) struct Table {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) element: usize,
-}
 
 /// How one case fills its buffers and what comes out.
 #[derive(Clone, Copy, Debug)]
@@ -111,12 +107,8 @@ impl Pattern {
 
     /// What `rank` holds at element `index` of its input, before any call.
     fn input(&self, rank: u32, index: u64) -> Number {
+        // All ranks share an element's noise.
         let noise = mix(index ^ mix(self.seed));
-        self.held(rank, index, noise)
-    }
-
-    /// [`Pattern::input`] from the element's noise, which all ranks share.
-    fn held(&self, rank: u32, index: u64, noise: u64) -> Number {
         let number = |value| Number::of(self.dtype, value);
         let turn = (u64::from(rank) + index) % u64::from(self.ranks);
         match (self.op.reduces(), self.reduce) {
@@ -125,6 +117,22 @@ impl Pattern {
             (true, Reduce::Prod) => self.factor(turn, noise),
             (true, Reduce::Min | Reduce::Max) => number(self.contender(turn, noise)),
             _ => number(mix(noise ^ u64::from(rank)) % self.values()),
+        }
+    }
+
+    /// What one call of a reduction leaves at element `index`: the inputs of all ranks, put together without making each of
+    /// them. Every turn is some rank's, so only the turns that matter are looked at; a test compares with all inputs.
+    fn result(&self, index: u64) -> Number {
+        let (noise, n) = (mix(index ^ mix(self.seed)), u64::from(self.ranks));
+        match self.reduce {
+            Reduce::Sum => self.scaled(self.share.sum(noise), noise),
+            Reduce::Avg => match self.scaled(n * self.share.sum(noise), noise) {
+                Number::Float(sum) => Number::Float(sum / f64::from(self.ranks)),
+                Number::Whole(sum) => Number::Whole(sum / i64::from(self.ranks)),
+            },
+            Reduce::Prod => self.product(noise),
+            // The rank of turn 0 wins.
+            Reduce::Min | Reduce::Max => Number::of(self.dtype, self.contender(0, noise)),
         }
     }
 
@@ -145,19 +153,39 @@ impl Pattern {
     /// Of a product: as many twos as the type holds. The others are -1, which is not neutral either, where there is a
     /// sign; without one each of the twos may be a one, so that results differ by element.
     fn factor(&self, turn: u64, noise: u64) -> Number {
-        let twos = match self.dtype {
+        match (self.is_two(turn, noise), self.dtype) {
+            (true, dtype) => Number::of(dtype, 2),
+            (false, Dtype::U8) => Number::Whole(1),
+            (false, dtype) if dtype.is_float() => Number::Float(-1.0),
+            (false, _) => Number::Whole(-1),
+        }
+    }
+
+    /// Turns that may hold a two in a product.
+    fn twos(&self) -> u64 {
+        match self.dtype {
             Dtype::U8 => 7,
             Dtype::F16 => 14,
             Dtype::I32 => 30,
             Dtype::I64 => 62,
             Dtype::F32 | Dtype::F64 | Dtype::Bf16 => 100,
-        };
-        let two = turn < twos && mix(noise ^ turn).is_multiple_of(2);
-        match (two, self.dtype) {
-            (true, dtype) => Number::of(dtype, 2),
-            (false, Dtype::U8) => Number::Whole(1),
-            (false, dtype) if dtype.is_float() => Number::Float(-1.0),
-            (false, _) => Number::Whole(-1),
+        }
+    }
+
+    fn is_two(&self, turn: u64, noise: u64) -> bool {
+        turn < self.twos() && mix(noise ^ turn).is_multiple_of(2)
+    }
+
+    /// All factors of an element, multiplied.
+    fn product(&self, noise: u64) -> Number {
+        let n = u64::from(self.ranks);
+        let twos = (0..n.min(self.twos())).filter(|turn| self.is_two(*turn, noise)).count() as u32;
+        let negative = self.dtype != Dtype::U8 && (n - u64::from(twos)) % 2 == 1;
+        match (self.dtype.is_float(), negative) {
+            (true, true) => Number::Float(-(2f64.powi(twos as i32))),
+            (true, false) => Number::Float(2f64.powi(twos as i32)),
+            (false, true) => Number::Whole(-(1 << twos)),
+            (false, false) => Number::Whole(1 << twos),
         }
     }
 
@@ -238,73 +266,42 @@ impl Pattern {
 
     /// The inputs of `rank`, as a table.
     pub(crate) fn inputs(&self, rank: u32) -> Table {
-        self.table(|index| self.input(rank, index))
+        let pattern = *self;
+        Table::new(self.dtype, move |index| pattern.input(rank, index))
     }
 
-    /// What one call of a reduction leaves at each element. Takes a step for each rank and element of the period, so
-    /// whoever asks for several numbers of calls keeps it.
-    pub(crate) fn once(&self) -> Vec<Number> {
-        let once = |index| {
-            let noise = mix(index ^ mix(self.seed));
-            self.fold((0..self.ranks).map(|rank| self.held(rank, index, noise)))
-        };
-        (0..PERIOD as u64).map(once).collect()
+    /// What one call of a reduction leaves at each element. An element takes a step for each rank, so whoever asks for
+    /// several numbers of calls keeps it.
+    pub(crate) fn once(&self) -> Arc<Numbers> {
+        let pattern = *self;
+        Arc::new(Numbers::new(move |index| pattern.result(index)))
     }
 
     /// What a reduction leaves at each element after `calls` calls, on `own` rank, where one call leaves `once`.
-    pub(crate) fn reduced(&self, once: &[Number], calls: u64, own: u32) -> Table {
-        self.table(|index| {
-            let once = once[index as usize];
-            if !self.in_place || self.reduce != Reduce::Sum || calls <= 1 {
-                return once;
-            }
-            match (self.op, once, self.input(own, index)) {
-                (Collective::AllReduce, Number::Float(sum), _) => {
-                    // In two steps: the factor alone may leave the range in which its product with a small sum lies.
-                    let (half, n) = ((calls as i32 - 1) / 2, f64::from(self.ranks));
-                    Number::Float(sum * n.powi(half) * n.powi(calls as i32 - 1 - half))
-                }
-                (Collective::AllReduce, Number::Whole(sum), _) => {
-                    Number::Whole(sum.wrapping_mul(i64::from(self.ranks).wrapping_pow((calls - 1) as u32)))
-                }
-                (_, Number::Float(sum), Number::Float(own)) => Number::Float(sum + (calls - 1) as f64 * (sum - own)),
-                (_, Number::Whole(sum), Number::Whole(own)) => {
-                    Number::Whole(sum.wrapping_add((calls as i64 - 1).wrapping_mul(sum - own)))
-                }
-                (_, once, _) => once,
-            }
-        })
+    pub(crate) fn reduced(&self, once: &Arc<Numbers>, calls: u64, own: u32) -> Table {
+        let (pattern, once) = (*self, once.clone());
+        Table::new(self.dtype, move |index| pattern.after(once.at(index), index, calls, own))
     }
 
-    fn table(&self, value: impl Fn(u64) -> Number) -> Table {
-        let element = self.dtype.bytes() as usize;
-        let mut bytes = Vec::with_capacity(PERIOD * element);
-        (0..PERIOD as u64).for_each(|index| value(index).encode(self.dtype, &mut bytes));
-        Table { bytes, element }
-    }
-
-    fn fold(&self, inputs: impl Iterator<Item = Number>) -> Number {
-        let n = self.ranks;
-        let folded = inputs.reduce(|a, b| match (a, b) {
-            (Number::Float(a), Number::Float(b)) => Number::Float(match self.reduce {
-                Reduce::Sum | Reduce::Avg => a + b,
-                Reduce::Prod => a * b,
-                Reduce::Min => a.min(b),
-                Reduce::Max => a.max(b),
-            }),
-            (Number::Whole(a), Number::Whole(b)) => Number::Whole(match self.reduce {
-                Reduce::Sum | Reduce::Avg => a.wrapping_add(b),
-                Reduce::Prod => a.wrapping_mul(b),
-                Reduce::Min => a.min(b),
-                Reduce::Max => a.max(b),
-            }),
-            (a, _) => a,
-        });
-        match (self.reduce, folded) {
-            (Reduce::Avg, Some(Number::Float(sum))) => Number::Float(sum / f64::from(n)),
-            (Reduce::Avg, Some(Number::Whole(sum))) => Number::Whole(sum / i64::from(n)),
-            (_, Some(number)) => number,
-            (_, None) => Number::of(self.dtype, 0),
+    /// What `calls` calls of a reduction leave at element `index` on `own` rank, where one call leaves `once`.
+    fn after(&self, once: Number, index: u64, calls: u64, own: u32) -> Number {
+        if !self.in_place || self.reduce != Reduce::Sum || calls <= 1 {
+            return once;
+        }
+        match (self.op, once, self.input(own, index)) {
+            (Collective::AllReduce, Number::Float(sum), _) => {
+                // In two steps: the factor alone may leave the range in which its product with a small sum lies.
+                let (half, n) = ((calls as i32 - 1) / 2, f64::from(self.ranks));
+                Number::Float(sum * n.powi(half) * n.powi(calls as i32 - 1 - half))
+            }
+            (Collective::AllReduce, Number::Whole(sum), _) => {
+                Number::Whole(sum.wrapping_mul(i64::from(self.ranks).wrapping_pow((calls - 1) as u32)))
+            }
+            (_, Number::Float(sum), Number::Float(own)) => Number::Float(sum + (calls - 1) as f64 * (sum - own)),
+            (_, Number::Whole(sum), Number::Whole(own)) => {
+                Number::Whole(sum.wrapping_add((calls as i64 - 1).wrapping_mul(sum - own)))
+            }
+            (_, once, _) => once,
         }
     }
 }

@@ -9,10 +9,10 @@ use terms::{BufferKind, Collective, Reduce, Space};
 
 use super::Parameters;
 use super::bare::Bare;
-use super::number::Number;
-use super::pattern::{PERIOD, Pattern, Table};
+use super::pattern::{PERIOD, Pattern};
 use super::segments::{Moves, Segment, compare, fill};
 use super::streams::share_of;
+use super::table::{Numbers, Table};
 use super::traffic::Share;
 use crate::benchmark::failure;
 use crate::{Prepared, RankContext, Work};
@@ -45,8 +45,8 @@ struct PreparedCollective {
     bare: Bare,
     /// What a reduction leaves after so many calls: comparisons in the middle ask for the same again and again.
     reduced: Option<(u64, Arc<Table>)>,
-    /// What one call of a reduction leaves; empty until it is asked for.
-    once: Vec<Number>,
+    /// What one call of a reduction leaves.
+    once: Arc<Numbers>,
 }
 
 /// The copies of the buffers that calls rotate through. `call` names those of one of them.
@@ -121,7 +121,7 @@ pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Resu
         copies,
         bare,
         reduced: None,
-        once: Vec::new(),
+        once: pattern.once(),
     };
     prepared.refill();
     Ok(Box::new(prepared))
@@ -162,9 +162,6 @@ impl PreparedCollective {
         let calls = if grows { calls } else { calls.min(1) };
         if let Some((_, table)) = self.reduced.as_ref().filter(|(known, _)| *known == calls) {
             return table.clone();
-        }
-        if self.once.is_empty() {
-            self.once = self.pattern.once();
         }
         let table = Arc::new(self.pattern.reduced(&self.once, calls, self.rank));
         self.reduced = Some((calls, table.clone()));

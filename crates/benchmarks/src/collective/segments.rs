@@ -12,7 +12,8 @@ use record::WrongElement;
 use terms::{Collective, Direction, Dtype};
 
 use super::number::show;
-use super::pattern::Table;
+use super::pattern::PERIOD;
+use super::table::Table;
 
 /// How many wrong elements a rank tells of; it counts all.
 const TOLD: usize = 8;
@@ -27,16 +28,17 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Calls `visit(bytes from the segment's start, table bytes)` for each stretch up to a wrap of the table.
+    /// Calls `visit(bytes from the segment's start, table bytes)` for each stretch up to the end of a piece of the table.
     fn stretches(&self, mut visit: impl FnMut(usize, &[u8])) {
-        let table = &self.table.bytes;
-        let mut at = (self.phase as usize).wrapping_mul(self.table.element) % table.len();
+        let element = self.table.element();
+        let mut at = self.phase as usize % PERIOD;
         let mut done = 0;
         while done < self.len {
-            let length = (table.len() - at).min(self.len - done);
-            visit(done, &table[at..at + length]);
+            let bytes = self.table.read(at);
+            let length = bytes.len().min(self.len - done);
+            visit(done, &bytes[..length]);
             done += length;
-            at = 0;
+            at = (at + length / element) % PERIOD;
         }
     }
 }
@@ -150,23 +152,31 @@ impl Moves<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::number::Number;
     use super::*;
     use device::Region;
 
     #[test]
     fn comparison_names_rank_index_expected_and_got() {
-        let table = Arc::new(Table { bytes: vec![1, 2, 3], element: 1 });
-        let segments = [Segment { offset: 2, len: 7, table, phase: 1 }];
-        let region = Region::host(16).unwrap();
+        let table = Arc::new(Table::new(Dtype::U8, |index| Number::Whole((index % 200) as i64)));
+        // Over the end of the period and that of a piece.
+        let phase = PERIOD as u64 - 4;
+        let length = 2 * PERIOD + 7;
+        let segments = [Segment { offset: 2, len: length, table, phase }];
+        let region = Region::host(3 * PERIOD).unwrap();
         let buffer = region.whole();
         fill(&buffer, &segments);
         let mut report = WrongReport::default();
         compare(&buffer, &segments, Dtype::U8, 3, &mut report);
-        assert_eq!((report.count, report.compared), (0, 7));
+        assert_eq!((report.count, report.compared), (0, length as u64));
+        // SAFETY: the bytes lie inside the region, and only this thread uses it.
+        let held = (0..length).map(|i| unsafe { *buffer.ptr().add(2 + i) });
+        let expected = (0..length).map(|i| ((phase as usize + i) % PERIOD % 200) as u8);
+        assert!(held.eq(expected), "each element where the period has it");
         // SAFETY: byte 4 lies inside the region, and only this thread uses it.
         unsafe { *buffer.ptr().add(4) = 77 };
         compare(&buffer, &segments, Dtype::U8, 3, &mut report);
-        let wrong = WrongElement { rank: 3, index: 4, expected: "1".into(), got: "77".into() };
+        let wrong = WrongElement { rank: 3, index: 4, expected: "189".into(), got: "77".into() };
         assert_eq!((report.count, report.first.as_slice()), (1, &[wrong][..]));
     }
 }

@@ -4,7 +4,7 @@
 //! differ by rank and element. Where there is next to no room, elements differ by a power of two (floats) or by how many
 //! ranks give anything (integers): were all sums alike, one in the wrong place would be right.
 
-/// Values of one rank, at most.
+/// Values of one rank, at most: powers of two.
 const SPREADS: [u64; 4] = [64, 16, 4, 2];
 /// Sums that may differ by less than this on their own are made to differ.
 const ALIKE: u64 = 4;
@@ -42,12 +42,29 @@ impl Share {
 
     /// What the rank of this turn gives to an element with this noise, before halvings.
     pub(crate) fn value(&self, turn: u64, noise: u64) -> u64 {
-        // Half as many at half of the elements.
-        let thin = self.alike() && !self.float && noise >> 63 == 1;
-        if turn >= if thin { self.width / 2 } else { self.width } {
+        if turn >= self.givers(noise) {
             return 0;
         }
-        1 + if turn < self.bonus { mix(noise ^ turn) % self.spread } else { 0 }
+        1 + if turn < self.bonus { self.extra(turn, noise) } else { 0 }
+    }
+
+    /// What all turns give to an element with this noise, before halvings.
+    pub(crate) fn sum(&self, noise: u64) -> u64 {
+        let givers = self.givers(noise);
+        givers + (0..givers.min(self.bonus)).map(|turn| self.extra(turn, noise)).sum::<u64>()
+    }
+
+    /// Turns that give something to an element with this noise: half as many at half of the elements where all would be
+    /// alike otherwise.
+    fn givers(&self, noise: u64) -> u64 {
+        let thin = self.alike() && !self.float && noise >> 63 == 1;
+        if thin { self.width / 2 } else { self.width }
+    }
+
+    /// What a turn gives beyond 1.
+    fn extra(&self, turn: u64, noise: u64) -> u64 {
+        // Spreads are powers of two: a mask in place of a division, which would take most of the time.
+        mix(noise ^ turn) & (self.spread - 1)
     }
 
     /// How often an element with this noise is halved, in floats.

@@ -279,10 +279,10 @@ mod tests {
                 bytes
             };
             let begins = |bytes: &[u8]| bytes[..40 * dtype.bytes() as usize].to_vec();
-            assert_eq!(encoded(&theirs[1]), begins(&pattern.inputs(ranks - 1).bytes), "{what}");
+            assert_eq!(encoded(&theirs[1]), begins(&pattern.inputs(ranks - 1).bytes()), "{what}");
             if theirs[2].as_array().is_some_and(|numbers| !numbers.is_empty()) {
                 let calls = pattern.max_calls().min(2);
-                assert_eq!(encoded(&theirs[2]), begins(&pattern.reduced(&pattern.once(), calls, 0).bytes), "{what}");
+                assert_eq!(encoded(&theirs[2]), begins(&pattern.reduced(&pattern.once(), calls, 0).bytes()), "{what}");
             }
         }
     }

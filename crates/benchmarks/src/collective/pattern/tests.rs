@@ -15,13 +15,67 @@ fn decode(dtype: Dtype, bytes: &[u8]) -> f64 {
     }
 }
 
+/// The inputs of all ranks, put together one by one: what [`Pattern::result`] must be.
+fn fold(pattern: &Pattern, inputs: impl Iterator<Item = Number>) -> Number {
+    let folded = inputs.reduce(|a, b| match (a, b) {
+        (Number::Float(a), Number::Float(b)) => Number::Float(match pattern.reduce {
+            Reduce::Sum | Reduce::Avg => a + b,
+            Reduce::Prod => a * b,
+            Reduce::Min => a.min(b),
+            Reduce::Max => a.max(b),
+        }),
+        (Number::Whole(a), Number::Whole(b)) => Number::Whole(match pattern.reduce {
+            Reduce::Sum | Reduce::Avg => a.wrapping_add(b),
+            Reduce::Prod => a.wrapping_mul(b),
+            Reduce::Min => a.min(b),
+            Reduce::Max => a.max(b),
+        }),
+        (a, b) => panic!("{a:?} and {b:?}"),
+    });
+    match (pattern.reduce, folded.expect("at least one rank")) {
+        (Reduce::Avg, Number::Float(sum)) => Number::Float(sum / f64::from(pattern.ranks)),
+        (Reduce::Avg, Number::Whole(sum)) => Number::Whole(sum / i64::from(pattern.ranks)),
+        (_, number) => number,
+    }
+}
+
+#[test]
+fn results_are_what_all_inputs_make() {
+    let mut looked_at = 0;
+    for (dtype, reduce) in Dtype::ALL.iter().flat_map(|d| Reduce::ALL.iter().map(move |r| (*d, *r))) {
+        // Around the limits of the types, and where they have no room for all ranks.
+        for ranks in (1..=20).chain([31, 63, 64, 65, 99, 100, 101, 127, 128, 129, 255, 256, 257, 1000, 1024]) {
+            for (op, in_place) in [
+                (Collective::AllReduce, true),
+                (Collective::AllReduce, false),
+                (Collective::ReduceScatter, true),
+                (Collective::Reduce, false),
+            ] {
+                let Some(pattern) = Pattern::new(op, dtype, reduce, ranks, in_place, 3) else { continue };
+                let bits = |number| match number {
+                    Number::Float(value) => value.to_bits(),
+                    Number::Whole(value) => value as u64,
+                };
+                for index in (0..24).chain([4095, 8190]) {
+                    let right = fold(&pattern, (0..ranks).map(|rank| pattern.input(rank, index)));
+                    let result = pattern.result(index);
+                    let what = format!("{op} {dtype} {reduce}, {ranks} ranks, in place {in_place}, element {index}");
+                    assert_eq!(bits(result), bits(right), "{what}: {result:?}, {right:?}");
+                    assert_eq!(pattern.once().at(index), result, "{what}");
+                    looked_at += 1;
+                }
+            }
+        }
+    }
+    assert!(looked_at > 100_000, "{looked_at}");
+}
+
 /// Repeats the operation on real elements of the type, rounding after every addition, and compares with the table.
 fn repeat_in_place(pattern: &Pattern, calls: u64) -> bool {
     let tables: Vec<Table> = (0..pattern.ranks).map(|rank| pattern.inputs(rank)).collect();
-    let element = tables[0].element;
     let expected = pattern.reduced(&pattern.once(), calls, 0);
     (0..64).all(|i| {
-        let read = |table: &Table| decode(pattern.dtype, &table.bytes[i * element..]);
+        let read = |table: &Table| decode(pattern.dtype, table.read(i));
         let mut values: Vec<f64> = tables.iter().map(read).collect();
         for _ in 0..calls {
             let mut sum = 0.0;
@@ -59,7 +113,7 @@ fn averages_in_place_stay_what_they_are() {
                 continue;
             };
             let expected = pattern.reduced(&pattern.once(), 1, 0);
-            let read = |i: usize| decode(dtype, &expected.bytes[i * expected.element..]);
+            let read = |i: usize| decode(dtype, expected.read(i));
             let rounded = |value: f64| {
                 let mut bytes = Vec::new();
                 Number::Float(value).encode(dtype, &mut bytes);
@@ -90,7 +144,7 @@ fn every_pattern_differs_by_rank_and_element() {
             for reduce in Reduce::ALL {
                 for ranks in [2, 3, 6, 16] {
                     let Some(pattern) = Pattern::new(*op, *dtype, *reduce, ranks, false, 1) else { continue };
-                    let (first, second) = (pattern.inputs(0).bytes, pattern.inputs(1).bytes);
+                    let (first, second) = (pattern.inputs(0).bytes(), pattern.inputs(1).bytes());
                     assert_ne!(first, second, "{op} {dtype} {reduce} {ranks}");
                     let element = dtype.bytes() as usize;
                     let kinds: std::collections::HashSet<_> = first.chunks(element).collect();
@@ -111,13 +165,13 @@ fn shown(pattern: &Pattern, elements: u64) -> [usize; 2] {
         bytes
     };
     let held: Vec<Vec<Number>> = (0..elements).map(|i| (0..n).map(|rank| pattern.input(rank, i)).collect()).collect();
-    let right: Vec<Vec<u8>> = held.iter().map(|all| encoded(pattern.fold(all.iter().copied()))).collect();
+    let right: Vec<Vec<u8>> = held.iter().map(|all| encoded(fold(pattern, all.iter().copied()))).collect();
     let of = |weight: usize| {
         let differs = |rank: u32| {
             let weight = |other: u32| if other == rank { weight } else { 1 };
             let wrong = |all: &Vec<Number>| {
                 let counted = (0..n).flat_map(|other| std::iter::repeat_n(all[other as usize], weight(other)));
-                encoded(pattern.fold(counted))
+                encoded(fold(pattern, counted))
             };
             held.iter().zip(&right).filter(|(all, right)| wrong(all) != **right).count()
         };
@@ -185,7 +239,8 @@ fn results_differ_by_element() {
                     continue;
                 };
                 let table = pattern.reduced(&pattern.once(), 1, 0);
-                let elements: Vec<&[u8]> = table.bytes.chunks(table.element).collect();
+                let bytes = table.bytes();
+                let elements: Vec<&[u8]> = bytes.chunks(table.element()).collect();
                 // What a displacement by a power of two leaves wrong.
                 for displaced in [1, 64, 1024] {
                     let wrong = (0..PERIOD).filter(|i| elements[*i] != elements[(i + displaced) % PERIOD]).count();
