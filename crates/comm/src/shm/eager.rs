@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use terms::Collective;
 
-use super::area::{Area, INLINE, LINE, SMALL_SLOT};
+use super::area::{Area, INLINE, LINE, SMALL_SLOT, TINY_SLOT};
 use super::buffers::Buffers;
 use super::endpoint::{Endpoint, Until};
 use super::flag::Looks;
@@ -27,9 +27,10 @@ const RINGED: usize = 1 << 10;
 /// the two large slots 4.8, on near ones 2.23 and 2.31; of 32 KiB no difference.)
 const RINGED_SHARED_CORE: usize = 16 << 10;
 
-/// Which slots a call uses: large ones are two, small ones as many as rounds have places.
+/// Which slots a call uses: large ones are two, small and tiny ones as many as rounds have places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slots {
+    Tiny,
     Small,
     Large,
 }
@@ -38,6 +39,7 @@ impl Slots {
     #[inline]
     fn of(self, area: &Area, place: usize) -> *mut u8 {
         match self {
+            Self::Tiny => area.tiny_slot(place),
             Self::Small => area.small_slot(place),
             Self::Large => area.slot(place),
         }
@@ -70,7 +72,11 @@ fn slots_of(endpoint: &Endpoint, plan: &Plan) -> Slots {
         () if endpoint.two_far() && !plan.reduces() => RINGED,
         () => 0,
     };
-    if plan.widest() <= ringed { Slots::Small } else { Slots::Large }
+    match plan.widest() {
+        widest if widest > ringed => Slots::Large,
+        widest if widest <= TINY_SLOT && endpoint.areas[plan.rank].has_tiny_slots() => Slots::Tiny,
+        _ => Slots::Small,
+    }
 }
 
 /// Copies this rank's input into a slot of the next round, without what is for itself alone. It must fit. Returns which
@@ -81,7 +87,7 @@ pub(super) fn publish(endpoint: &mut Endpoint, plan: &Plan) -> Result<Slots> {
     if !plan.gives(rank) {
         return Ok(slots);
     }
-    if slots == Slots::Small {
+    if slots != Slots::Large {
         endpoint.make_room()?;
     } else if endpoint.rounds.unsettled() > 0 {
         endpoint.settle(0)?;
@@ -89,7 +95,7 @@ pub(super) fn publish(endpoint: &mut Endpoint, plan: &Plan) -> Result<Slots> {
     let slot = slots.of(&endpoint.areas[rank], endpoint.rounds.next_place());
     let own = if plan.shared() { 0..0 } else { plan.own_part() };
     let parts = [0..own.start, own.end..plan.given];
-    if slots == Slots::Small && plan.rooted() {
+    if slots != Slots::Large && plan.rooted() {
         parts.iter().for_each(|part| claim_lines(slot, part));
     }
     for part in &parts {
@@ -97,17 +103,17 @@ pub(super) fn publish(endpoint: &mut Endpoint, plan: &Plan) -> Result<Slots> {
         // input; the input was validated to hold that much.
         unsafe { copy_in(endpoint.isa, plan.input.add(part.start), slot.add(part.start), part.len()) };
     }
-    if slots == Slots::Small && !plan.rooted() {
-        claim_place_after_next(endpoint, &parts);
+    if slots != Slots::Large && !plan.rooted() {
+        claim_place_after_next(endpoint, slots, &parts);
     }
     Ok(slots)
 }
 
 /// Loops call the same again: flag and slot of the place after the next come while this rank waits for its peers.
-fn claim_place_after_next(endpoint: &Endpoint, parts: &[Range<usize>]) {
+fn claim_place_after_next(endpoint: &Endpoint, slots: Slots, parts: &[Range<usize>]) {
     let (area, place) = (&endpoint.areas[endpoint.rank()], (endpoint.rounds.next_place() + 1) % RING);
     claim(area.header(place));
-    let slot = area.small_slot(place);
+    let slot = slots.of(area, place);
     parts.iter().for_each(|part| claim_lines(slot, part));
 }
 

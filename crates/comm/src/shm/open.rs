@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use device::{Arena, HUGE_PAGE, Region, SharedMapping, available_memory};
+use device::{Arena, Region, SharedMapping, available_memory};
 use terms::{Bytes, Space};
 
 use super::area::{Area, Order};
@@ -25,8 +25,8 @@ const MOST_RANKS: u32 = 1 << 10;
 const MAPPED: u8 = 1;
 const REACHED: u8 = 2;
 
-/// Ranks on a core up to which whole control areas have huge pages. Of more the areas take longer to fill with zeros than all
-/// else that starts them (256 ranks: 1.5 GiB): then only what most calls touch has.
+/// Ranks on a core up to which whole control areas have huge pages. Filling those of more with zeros takes longer than all
+/// else that starts them (256 ranks: 1.5 GiB). Then only what most calls touch has huge pages, which ranks share.
 const CROWD: usize = 8;
 
 /// What each rank tells all others through the bootstrap. Plain bytes: `LAYOUT`, then the fields in order.
@@ -218,41 +218,35 @@ fn is_crowded<T: Ord>(cores: impl Iterator<Item = T>) -> bool {
 fn areas(star: &Star, (rank, size): (u32, u32), order: Order, told: u8, abort: &Abort) -> Result<(Vec<Area>, u8)> {
     let members: Vec<u32> = (0..size).collect();
     let what = "control areas";
-    let layout = Layout::of(&members, order.bytes).ok_or_else(|| out_of_memory(what, u64::MAX))?;
-    let mapped = share(star, rank as usize, (&layout, order.hot), what, abort)?;
+    let layout = Layout::of_areas(&members, order).ok_or_else(|| out_of_memory(what, u64::MAX))?;
+    let mapped = share(star, rank as usize, &layout, what, abort)?;
     let all = star.agree(told | if mapped.is_ok() { MAPPED } else { 0 }, abort)?;
     let mapping = mapped?;
     if all & MAPPED == 0 {
         return Err(out_of_memory(what, layout.bytes()));
     }
-    let area = |part: &super::parts::Part| {
+    let area = |(rank, part): (usize, &super::parts::Part)| {
         let small = || Error::Mismatch("rank 0 gave too little memory for control areas".to_owned());
-        Area::new(mapping.clone(), part.begin, size as usize, order).ok_or_else(small)
+        Area::new(mapping.clone(), (rank * order.head, part.begin), size as usize, order).ok_or_else(small)
     };
-    Ok((layout.parts.iter().map(area).collect::<Result<_>>()?, all))
+    Ok((layout.parts.iter().enumerate().map(area).collect::<Result<_>>()?, all))
 }
 
 /// Rank 0 makes one file for all and passes it on; every rank maps it and gives pages to its own part. Nobody may touch
-/// another's part before all have agreed that they have theirs. The first `hot` bytes of a part have huge pages if it has any. Collective: peers are lost in the outer error, and memory
+/// another's part before all have agreed that they have theirs. Collective: peers are lost in the outer error, and memory
 /// is lacking in the inner one.
-fn share(
-    star: &Star,
-    rank: usize,
-    (layout, hot): (&Layout, usize),
-    what: &str,
-    abort: &Abort,
-) -> Result<Result<Arc<SharedMapping>>> {
+fn share(star: &Star, rank: usize, layout: &Layout, what: &str, abort: &Abort) -> Result<Result<Arc<SharedMapping>>> {
     let failed = |source: std::io::Error| match source.raw_os_error() {
         Some(libc::ENOMEM | libc::ENOSPC) => out_of_memory(what, layout.bytes()),
         _ => Error::System { what: format!("allocate {what}"), source },
     };
     let own = (rank == 0).then(|| Arena::reserve(layout.len));
     let passed = star.pass(own.as_ref().and_then(|own| own.as_ref().ok()).map(Arena::file), abort)?;
-    let part = layout.parts[rank].clone();
-    let huge = (part.begin + hot).next_multiple_of(HUGE_PAGE) - part.pages.start;
     let provide = |file: std::os::fd::BorrowedFd<'_>| {
         let mapping = SharedMapping::of(file)?;
-        mapping.provide(file, part.pages, huge)?;
+        for pages in layout.provided_by(rank) {
+            mapping.provide(file, pages.range, pages.huge)?;
+        }
         Ok(mapping)
     };
     Ok(match (own, passed) {
@@ -313,7 +307,7 @@ impl Group {
         self.endpoint.registry.forget(&everywhere);
         let key = wishes[0].key;
         let Some(layout) = layout.filter(|_| wishes[0].fits) else { return Err(out_of_memory(&what, wanted)) };
-        let mapped = share(&self.star, self.endpoint.rank(), (&layout, bytes), &what, &self.endpoint.abort)?;
+        let mapped = share(&self.star, self.endpoint.rank(), &layout, &what, &self.endpoint.abort)?;
         let told = self.endpoint.gather((mapped.is_ok(), self.endpoint.registry.is_free(key)))?;
         let mapping = mapped?;
         if told.iter().any(|(mapped, _)| !mapped) {

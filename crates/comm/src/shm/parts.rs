@@ -7,6 +7,8 @@ use std::ops::Range;
 
 use device::{HUGE_PAGE, PAGE, skew};
 
+use super::area::Order;
+
 /// Parts of at least this many bytes have huge pages of their own; shorter ones lie close together.
 const HUGE_FROM: usize = 5 << 18;
 
@@ -19,10 +21,19 @@ pub(crate) struct Part {
     pub(crate) begin: usize,
 }
 
+/// Bytes of the file that one rank gives pages to, the first so many of them huge ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pages {
+    pub(crate) range: Range<usize>,
+    pub(crate) huge: usize,
+}
+
 /// All ranks' parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts {
     pub(crate) parts: Vec<Part>,
+    /// Bytes before the parts that are not one rank's: whole huge pages, which ranks provide in turn.
+    shared: usize,
     /// Bytes of the file.
     pub(crate) len: usize,
 }
@@ -30,22 +41,44 @@ pub(crate) struct Parts {
 impl Parts {
     /// A part of `bytes` for each of these members, in their order. None where that is more than an address can tell.
     pub(crate) fn of(members: &[u32], bytes: usize) -> Option<Self> {
+        Self::behind(0, members, bytes, bytes < HUGE_FROM)
+    }
+
+    /// Control areas of this order. Where they have heads, these come first, in the order of ranks.
+    pub(crate) fn of_areas(members: &[u32], order: Order) -> Option<Self> {
+        let heads = members.len().checked_mul(order.head)?.checked_next_multiple_of(HUGE_PAGE)?;
+        Self::behind(heads, members, order.bytes, order.head > 0)
+    }
+
+    fn behind(shared: usize, members: &[u32], bytes: usize, together: bool) -> Option<Self> {
         // Far from both ends of what arithmetic below can hold.
-        if bytes.checked_mul(2 * members.len().max(1))? > isize::MAX as usize / 2 {
+        if bytes.checked_mul(2 * members.len().max(1))?.checked_add(shared)? > isize::MAX as usize / 2 {
             return None;
         }
-        let (mut parts, mut end) = (Vec::with_capacity(members.len()), 0);
+        let (mut parts, mut end) = (Vec::with_capacity(members.len()), shared);
         for member in members {
-            let part =
-                if bytes < HUGE_FROM { close(*member, bytes, &mut end) } else { apart(*member, bytes, &mut end) };
+            let part = if together { close(*member, bytes, &mut end) } else { apart(*member, bytes, &mut end) };
             parts.push(part);
         }
-        Some(Self { parts, len: end.max(PAGE) })
+        Some(Self { parts, shared, len: end.max(PAGE) })
+    }
+
+    /// What a rank gives pages to: its own part, and its share of what comes before all parts.
+    pub(crate) fn provided_by(&self, rank: usize) -> Vec<Pages> {
+        let shared = (0..self.shared).step_by(HUGE_PAGE).skip(rank).step_by(self.parts.len());
+        let mut pages: Vec<Pages> =
+            shared.map(|begin| Pages { range: begin..begin + HUGE_PAGE, huge: HUGE_PAGE }).collect();
+        let part = self.parts[rank].pages.clone();
+        // Parts that lie close together begin and end anywhere: theirs are small.
+        let huge =
+            if part.start.is_multiple_of(HUGE_PAGE) && part.end.is_multiple_of(HUGE_PAGE) { part.len() } else { 0 };
+        pages.push(Pages { range: part, huge });
+        pages
     }
 
     /// Bytes that have pages once all ranks have given theirs.
     pub(crate) fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.pages.len() as u64).sum()
+        self.shared as u64 + self.parts.iter().map(|part| part.pages.len() as u64).sum::<u64>()
     }
 }
 
@@ -109,6 +142,29 @@ mod tests {
         let close = parts(1024, 64).parts;
         let sets: std::collections::BTreeSet<_> = close.iter().map(|part| part.begin / PAGE % 1024).collect();
         assert_eq!(sets.len(), 1024, "every set of 1,024 pages is used once");
+    }
+
+    /// Every page that a rank may touch is provided by one rank, whoever's it is.
+    #[test]
+    fn ranks_provide_all_pages_once() {
+        for (ranks, crowded) in [(4, false), (20, true), (256, true), (1024, true)] {
+            let order = Order::of(ranks, crowded);
+            let all = Parts::of_areas(&(0..ranks as u32).collect::<Vec<_>>(), order).unwrap();
+            let mut provided: Vec<Pages> = (0..ranks).flat_map(|rank| all.provided_by(rank)).collect();
+            provided.sort_by_key(|pages| pages.range.start);
+            assert!(provided.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start), "{ranks}");
+            assert_eq!(provided.iter().map(|pages| pages.range.len() as u64).sum::<u64>(), all.bytes());
+            let holds = |at: usize| provided.iter().any(|pages| pages.range.contains(&at));
+            for (rank, part) in all.parts.iter().enumerate() {
+                assert!(holds(part.begin) && holds(part.begin + order.bytes - 1), "{ranks}: {part:?}");
+                let head = rank * order.head;
+                assert!(order.head == 0 || holds(head) && holds(head + order.head - 1), "{ranks}: head of {rank}");
+                assert!(order.head == 0 || head + order.head <= all.shared && part.begin >= all.shared);
+            }
+            // Of a crowd only heads are filled with zeros at the start.
+            let huge: usize = provided.iter().map(|pages| pages.huge).sum();
+            assert!(if crowded { huge <= 72 << 10 << 10 && huge == all.shared } else { huge > 0 }, "{ranks}: {huge}");
+        }
     }
 
     #[test]
