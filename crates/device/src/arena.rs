@@ -183,11 +183,14 @@ impl SharedMapping {
         allocate(file, range.start, range.len())
     }
 
-    /// Maps every page now, so that no timed access takes a page fault. Advice: a kernel that cannot leaves it to the
+    /// Maps these pages now, so that no timed access takes a page fault. Advice: a kernel that cannot leaves it to the
     /// first access.
-    pub fn populate(&self) {
-        // SAFETY: the range is this mapping; the advice writes nothing.
-        unsafe { libc::madvise(self.base.as_ptr().cast(), self.len, MADV_POPULATE_WRITE) };
+    pub fn populate(&self, range: Range<usize>) {
+        if range.is_empty() || range.end > self.len {
+            return;
+        }
+        // SAFETY: the range lies in this mapping; the advice writes nothing.
+        unsafe { libc::madvise(self.base.as_ptr().add(range.start).cast(), range.len(), MADV_POPULATE_WRITE) };
     }
 
     /// Gives the pages behind a range back to the system; the mapping stays, and reads as zeros. Ranges that the kernel
@@ -316,6 +319,22 @@ mod tests {
         mapping.provide(arena.file(), 8192..16384, 0).unwrap();
         assert_eq!(blocks(), (2 << 20) + 8192);
         assert!(mapping.provide(arena.file(), 4 << 20..8 << 20, 0).is_err(), "beyond its end");
+    }
+
+    #[test]
+    fn pages_are_mapped_where_asked_and_nowhere_else() {
+        let mapping = Arena::reserve(1 << 20).unwrap().into_mapping();
+        let present = || {
+            let mut pages = vec![0u8; (1 << 20) / PAGE];
+            // SAFETY: the range is the mapping, and there is a byte for each of its pages.
+            assert_eq!(unsafe { libc::mincore(mapping.base().cast(), 1 << 20, pages.as_mut_ptr()) }, 0);
+            pages.iter().enumerate().filter(|(_, page)| **page & 1 == 1).map(|(at, _)| at).collect::<Vec<_>>()
+        };
+        assert_eq!(present(), [] as [usize; 0]);
+        mapping.populate(2 * PAGE..4 * PAGE);
+        mapping.populate(0..(1 << 20) + 1);
+        // Kernels before 5.14 do not know the advice.
+        assert!(present() == [2, 3] || present().is_empty(), "{:?}", present());
     }
 
     #[test]

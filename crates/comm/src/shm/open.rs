@@ -317,7 +317,8 @@ impl Group {
             // One in four thousand millions: draw another key.
             return self.allocate(bytes, space);
         }
-        mapping.populate();
+        // Not the pages between parts, which are nobody's: mapping these, too, took two thirds of the time with 256 ranks.
+        layout.parts.iter().for_each(|part| mapping.populate(part.pages.clone()));
         let small = || Error::Mismatch("a peer gave too small an allocation".to_owned());
         let views = Views::new(key, bytes, &self.endpoint.members, mapping, &layout).ok_or_else(small)?;
         let views = Arc::new(views);
