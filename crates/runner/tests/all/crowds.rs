@@ -1,0 +1,34 @@
+//! More ranks than a machine has memory for are refused with the reason, before any of them starts.
+
+use benchmarks::Host;
+use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
+use terms::Status;
+
+use crate::plans::{HOST, plan, run_with};
+
+/// Counts the worlds that it is asked for, and starts none.
+#[derive(Default)]
+struct Counting(usize);
+
+impl Starter for Counting {
+    fn start(&mut self, _: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
+        self.0 += 1;
+        let message = "asked for".to_owned();
+        Err(Verdict { kind: VerdictKind::Lacking, ranks: Vec::new(), message, hint: None })
+    }
+}
+
+#[test]
+fn a_thousand_ranks_are_refused_where_memory_lacks_before_they_start() {
+    let plan = plan("op: all_reduce, backend: shm, ranks: 1024, bytes: 1KiB, trials: 1");
+    // 24 GiB: less than 64 MiB for each of them. 80 GiB: more.
+    for (available, asked) in [((|| Some(24 << 30)) as fn() -> Option<u64>, 0), (|| Some(80 << 30), 1)] {
+        let mut starter = Counting::default();
+        let outcome = run_with(&plan, &mut starter, Host { available_memory: available, ..HOST });
+        let line = &outcome.lines[0];
+        assert_eq!((line.status, starter.0), (Status::Skipped, asked), "{line:?}");
+        let reason = line.reason.as_deref().unwrap_or("");
+        let named = ["not enough memory", "1024 ranks", "64.0 GiB for the ranks", "24.0 GiB are available"];
+        assert_eq!(named.iter().all(|part| reason.contains(part)), asked == 0, "{reason}");
+    }
+}
