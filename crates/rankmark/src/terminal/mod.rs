@@ -5,6 +5,7 @@ mod live;
 mod screen;
 mod table;
 mod text;
+mod told;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;

@@ -9,6 +9,7 @@ use terms::{Bytes, Seconds, Status};
 
 use super::live::{Live, Rows, bar};
 use super::text::{hanging, wrap};
+use super::told::Told;
 use super::{is_watched, width};
 
 /// How much is printed.
@@ -54,7 +55,7 @@ pub(crate) struct Screen {
     /// Cases that need further trials.
     open: usize,
     total: usize,
-    last_round_told: Instant,
+    told: Told,
 }
 
 /// The case that is visited.
@@ -67,8 +68,6 @@ struct Now {
 
 /// A paragraph, not a page: the report has them all.
 const SENTENCES: usize = 4;
-/// A pipe hears of rounds no more often than this.
-const TOLD: Duration = Duration::from_secs(5);
 
 impl Screen {
     pub(crate) fn new(verbosity: Verbosity, json: bool, process_begun: Instant, plan: &Plan) -> Self {
@@ -90,7 +89,7 @@ impl Screen {
             rows: Rows::of(plan),
             open: plan.cases.len(),
             total: plan.cases.len(),
-            last_round_told: Instant::now(),
+            told: Told::new(Instant::now()),
         }
     }
 
@@ -172,6 +171,23 @@ impl Screen {
         });
         let text = live.draw(&self.rows.table(width()), progress.as_deref());
         self.write(&text);
+    }
+
+    /// In a pipe: how far the round is, and what was measured last, now and then.
+    fn tell_trial(&mut self, line: &CaseLine) {
+        let Some((now, time)) = self.now.as_ref().zip(line.time_s.as_ref()).filter(|_| self.live.is_none()) else {
+            return;
+        };
+        let (round, number, total) = (now.round + 1, now.number, now.total);
+        // The end of a round is told of as such.
+        if number == total || !self.told.is_due(Instant::now()) {
+            return;
+        }
+        let since = minutes(self.begun.elapsed().as_secs_f64());
+        let wrong = line.wrong.map_or("-".to_owned(), |wrong| wrong.to_string());
+        let preliminary = if line.caveats.contains(&Caveat::Preliminary) { ", preliminary" } else { "" };
+        let result = format!("{}: {}, wrong {wrong}{preliminary}", label(line), Seconds(time.median));
+        self.line(&format!("round {round}: {number}/{total} after {since}   {result}"));
     }
 
     /// What the run says, what went wrong, where the report is.
@@ -297,6 +313,7 @@ impl runner::Observer for Screen {
         if !matches!(line.status, Status::Ok | Status::NotRun) {
             self.failed(line);
         }
+        self.tell_trial(line);
         self.draw(1.0, false);
     }
 
@@ -304,8 +321,7 @@ impl runner::Observer for Screen {
         self.open = open;
         if self.live.is_some() {
             self.draw(1.0, true);
-        } else if open > 0 && self.last_round_told.elapsed() >= TOLD {
-            self.last_round_told = Instant::now();
+        } else if open > 0 && self.told.is_due(Instant::now()) {
             let since = minutes(self.begun.elapsed().as_secs_f64());
             self.line(&format!("round {made} made after {since}, {open} of {} cases open", self.total));
         }

@@ -21,6 +21,7 @@ mod namespaces;
 mod place;
 mod plans;
 mod processes;
+mod progress;
 mod pytorch;
 mod readiness;
 mod resuming;
