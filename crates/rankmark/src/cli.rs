@@ -27,6 +27,7 @@ pub(crate) fn command() -> Command {
         .subcommand(gen_config())
         .subcommand(gen_job())
         .subcommand(validate())
+        .subcommand(crate::commands::version::command())
         .subcommand(
             Command::new("schema")
                 .about("The JSON Schema of plans or records")
@@ -217,7 +218,7 @@ fn validate() -> Command {
         .arg(json())
 }
 
-fn json() -> Arg {
+pub(crate) fn json() -> Arg {
     Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON on standard output")
 }
 

@@ -18,6 +18,7 @@ mod profilers;
 mod programs;
 mod pytorch;
 mod system;
+mod versions;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,7 @@ pub use inspect::{inspect_in_child, probe_answer};
 pub use mpirun::Mpirun;
 pub use probe::{is_probe, probe_main};
 pub use pytorch::{Torch, python, torch};
+pub use versions::versions;
 
 /// What is to be looked at, and where.
 #[derive(Clone, Debug, Default)]
@@ -73,12 +75,17 @@ pub fn survey(request: &Request) -> Survey {
     let asked = |group: &Group| request.python.is_some() && group.name == "PyTorch";
     let (wanted, left_out): (Vec<&Group>, Vec<&Group>) =
         GROUPS.iter().partition(|group| !request.quick || group.takes_long.is_none() || asked(group));
-    let findings = std::thread::scope(|scope| {
-        let looks: Vec<_> = wanted.iter().map(|group| (group, scope.spawn(|| (group.look)(request)))).collect();
-        looks.into_iter().flat_map(|(group, look)| found(group, look.join())).collect()
-    });
     let left_out = left_out.into_iter().filter_map(|group| Some((group.name, group.takes_long?))).collect();
-    Survey { findings, left_out }
+    Survey { findings: looked_at(wanted, request), left_out }
+}
+
+/// What there is in these groups.
+fn looked_at(groups: Vec<&Group>, request: &Request) -> Vec<Finding> {
+    std::thread::scope(|scope| {
+        let looks: Vec<_> =
+            groups.into_iter().map(|group| (group, scope.spawn(move || (group.look)(request)))).collect();
+        looks.into_iter().flat_map(|(group, look)| found(group, look.join())).collect()
+    })
 }
 
 fn found(group: &Group, looked: std::thread::Result<Vec<Finding>>) -> Vec<Finding> {

@@ -13,7 +13,7 @@ use super::{Finding, Request, probe};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The Python that is run where nobody names one.
-const DEFAULT: &str = "python3";
+pub(super) const DEFAULT: &str = "python3";
 
 const COSTS: &str = "no comparison with PyTorch, no `runtime: pytorch`";
 

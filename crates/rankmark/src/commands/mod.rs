@@ -11,6 +11,7 @@ pub(crate) mod schema;
 pub(crate) mod train;
 pub(crate) mod trust;
 pub(crate) mod validate;
+pub(crate) mod version;
 
 use clap::ArgMatches;
 use measure::machine;

@@ -34,3 +34,4 @@ mod training;
 mod trust;
 mod tutorials;
 mod validate;
+mod version;
