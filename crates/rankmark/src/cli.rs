@@ -18,6 +18,7 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .infer_long_args(false)
+        .args(leading())
         .subcommand(run())
         .subcommand(comm())
         .subcommand(train())
@@ -38,6 +39,16 @@ pub(crate) fn command() -> Command {
                 Arg::new("shell").required(true).value_parser(value_parser!(clap_complete::Shell)).help("the shell"),
             ),
         )
+}
+
+/// For help and completion only: [`crate::arguments::ordered`] has put them behind the command.
+fn leading() -> [Arg; 3] {
+    let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
+    [
+        flag("quiet", "print errors only; measuring commands, before or after the command").short('q'),
+        flag("verbose", "print more; measuring commands, before or after the command").short('v'),
+        flag("json", "JSON on standard output; commands that have it, before or after the command"),
+    ]
 }
 
 fn run() -> Command {

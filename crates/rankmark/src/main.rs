@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "the one crate that prints and reads the environment")]
 
 mod adopted;
+mod arguments;
 mod cli;
 mod commands;
 mod failure;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
     }
     terminal::choose_colours();
     comm::mpi::inspect_by(survey::inspect_in_child);
+    let arguments = arguments::ordered(arguments);
     match adopted::part(&arguments) {
         Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, lobby: None }))),
         Ok(Part::Idle) => ExitCode::SUCCESS,

@@ -25,6 +25,22 @@ fn quiet_prints_nothing_on_success() {
 }
 
 #[test]
+fn options_of_output_may_stand_before_the_command() {
+    let place = Place::new();
+    let short = "comm all_reduce --bytes 1KiB --trials 1 --max-seconds 0.02s";
+    let ended = place.run(&format!("--quiet {short}")).exits(0);
+    assert_eq!((ended.out.as_str(), ended.err.as_str()), ("", ""));
+    let ended = place.run(&format!("-q --json {short}")).exits(0);
+    assert_eq!((crate::place::json_lines(&ended.out).len(), ended.err.as_str()), (1, ""));
+    assert_eq!(place.run("--json list models").exits(0).out, place.run("list models --json").exits(0).out);
+    // A command without the option refuses it, and names it.
+    let ended = place.run("--quiet schema").refuses(&["unexpected argument '--quiet'"]);
+    assert!(ended.err.contains("Usage: rankmark schema"), "{}", ended.err);
+    assert!(place.run("--help").exits(0).out.contains("--quiet"));
+    place.run("--quiet").refuses(&[]);
+}
+
+#[test]
 fn pipes_get_plain_lines() {
     for arguments in ["list", "schema", "gen-config", "--help", "run --help", "comm --help"] {
         let ended = Place::new().run(arguments).exits(0);
