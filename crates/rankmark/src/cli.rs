@@ -1,10 +1,14 @@
 //! The command line. Options of measuring commands are made from the fields that benchmarks declare.
 
+mod words;
+
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use launch::job::TARGETS;
 use record::About;
 use terms::{Collective, Named};
 use terms::{Field, Kind};
+
+use words::{offering, offering_field};
 
 /// Fields that `comm` takes as its argument rather than as an option.
 const OPERATION: &str = "op";
@@ -29,6 +33,7 @@ pub(crate) fn command() -> Command {
         .subcommand(gen_job())
         .subcommand(validate())
         .subcommand(crate::commands::version::command())
+        .subcommand(crate::commands::man::command())
         .subcommand(
             Command::new("schema")
                 .about("The JSON Schema of plans or records")
@@ -71,12 +76,13 @@ fn run() -> Command {
 fn comm() -> Command {
     let command = Command::new("comm")
         .about("Measures one collective operation, or several: time, bandwidth, share of this machine's limit")
-        .arg(
+        .arg(offering(
             Arg::new(OPERATION)
                 .value_name("OP")
                 .required(true)
                 .help(format!("one or more, separated by commas: {}", Collective::names().join(" "))),
-        );
+            Collective::names,
+        ));
     let command = with_fields(command, &collective(), "Fields (commas split lists, lists multiply)");
     with_common(command)
 }
@@ -291,7 +297,7 @@ fn option(field: &'static Field) -> Arg {
     let arg = if long == field.name { arg } else { arg.alias(field.name) };
     let synonyms = record::SYNONYMS.iter().filter(|(_, name)| *name == field.name);
     let arg = synonyms.fold(arg, |arg, (other, _)| arg.alias(*other));
-    let arg = arg.long(long).allow_hyphen_values(false);
+    let arg = offering_field(arg.long(long).allow_hyphen_values(false), field);
     match field.kind {
         Kind::Bool => arg.num_args(0..=1).default_missing_value("true"),
         _ => arg,

@@ -84,6 +84,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
         Some(("gen-job", of)) => commands::gen_job::run(of),
         Some(("validate", of)) => commands::validate::run(of),
         Some(("version", of)) => commands::version::run(of),
+        Some(("man", of)) => commands::man::run(of),
         Some(("schema", of)) => commands::schema::run(of),
         Some(("completions", of)) => commands::completions::run(of),
         _ => unreachable!("clap requires one of the subcommands above"),

@@ -4,6 +4,7 @@
 #![expect(clippy::disallowed_methods, reason = "variables choose what is tested")]
 
 mod adopted;
+mod completions;
 mod directories;
 mod endings;
 mod faults;
@@ -15,6 +16,7 @@ mod kills;
 mod launched;
 mod lines;
 mod manners;
+mod manual;
 mod mounted;
 mod mpi;
 mod namespaces;

@@ -1,0 +1,38 @@
+//! Values that completion offers. What is typed is judged by the plan's own reader, which forgives case, hyphens and
+//! underscores, splits lists, and names the nearest word.
+
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command, Error};
+use record::{Field, Kind};
+
+/// Takes any text; knows which words to offer.
+#[derive(Clone)]
+pub(super) struct Words(fn() -> Vec<&'static str>);
+
+impl TypedValueParser for Words {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new((self.0)().into_iter().map(PossibleValue::new)))
+    }
+}
+
+/// The argument, with its words offered. Help says them in its own way.
+pub(super) fn offering(arg: Arg, words: fn() -> Vec<&'static str>) -> Arg {
+    arg.value_parser(Words(words)).hide_possible_values(true)
+}
+
+/// The option of a field, with what can be offered for it.
+pub(super) fn offering_field(arg: Arg, field: &Field) -> Arg {
+    match field.kind {
+        Kind::Word(words) => offering(arg, words),
+        Kind::Bool => offering(arg, || vec!["true", "false"]),
+        _ => arg,
+    }
+}

@@ -1,0 +1,56 @@
+//! `rankmark man [DIR]`: manual pages, one a command.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use clap_mangen::Man;
+
+use crate::{Failure, cli, terminal};
+
+pub(crate) fn command() -> Command {
+    Command::new("man")
+        .about("Manual pages, one a command; without DIR, the page of rankmark on standard output")
+        .after_help("To read one: `rankmark man DIR`, then `man -l DIR/rankmark-comm.1`.")
+        .arg(
+            Arg::new("directory")
+                .value_name("DIR")
+                .value_hint(ValueHint::DirPath)
+                .value_parser(value_parser!(PathBuf))
+                .help("write all pages there, replacing those of an earlier version"),
+        )
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let pages = pages();
+    let Some(directory) = matches.get_one::<PathBuf>("directory") else {
+        let own = pages.into_iter().find(|(name, _)| name == "rankmark.1").map(|(_, page)| page);
+        return terminal::print(&String::from_utf8_lossy(&own.unwrap_or_default()));
+    };
+    let mut written = String::new();
+    for (name, page) in pages {
+        record::file::replace(directory, Path::new(&name), &format!("{name}.new"), &page).map_err(|error| {
+            let what = format!("{} cannot be written", directory.join(&name).display());
+            Failure::new(what, Some(error.to_string()), None)
+        })?;
+        written.push_str(&format!("{}\n", directory.join(name).display()));
+    }
+    terminal::print(&written)
+}
+
+/// The name of each page's file, and the page.
+fn pages() -> Vec<(String, Vec<u8>)> {
+    let mut command = cli::command().disable_help_subcommand(true);
+    command.build();
+    let mut commands = vec![&command];
+    let mut pages = Vec::new();
+    while let Some(command) = commands.pop() {
+        commands.extend(command.get_subcommands().filter(|below| !below.is_hide_set()));
+        let man = Man::new(command.clone()).manual("Rankmark").source(concat!("rankmark ", env!("CARGO_PKG_VERSION")));
+        let mut page = Vec::new();
+        // Into memory: nothing that could fail.
+        let _ = man.render(&mut page);
+        pages.push((man.get_filename(), page));
+    }
+    pages.sort();
+    pages
+}
