@@ -8,6 +8,7 @@ use record::About;
 use terms::{Collective, Named};
 use terms::{Field, Kind};
 
+use crate::commands::list::RECORDS;
 use words::{offering, offering_field};
 
 /// Fields that `comm` takes as its argument rather than as an option.
@@ -137,11 +138,28 @@ fn report() -> Command {
 }
 
 fn list() -> Command {
-    let kinds =
-        ["benchmarks", "models", "operations", "backends", "formats", "presets", "fields", "caveats", "injections"];
+    let kinds = [
+        "benchmarks",
+        "models",
+        "operations",
+        "backends",
+        "formats",
+        "presets",
+        "fields",
+        "caveats",
+        "injections",
+        RECORDS,
+    ];
     Command::new("list")
-        .about("What there is")
+        .about("What there is; `list records [DIR]`: the runs that were made")
         .arg(Arg::new("kind").value_parser(kinds).help("only this kind"))
+        .arg(
+            Arg::new("folder")
+                .value_name("DIR")
+                .value_hint(ValueHint::DirPath)
+                .value_parser(value_parser!(std::path::PathBuf))
+                .help("of `records`: the folder that holds them (default: results)"),
+        )
         .arg(json())
 }
 
@@ -273,6 +291,7 @@ fn with_common(command: Command) -> Command {
             directory("resume", "go on with this record: what is done stays, the rest runs")
                 .conflicts_with("output-dir"),
         )
+        .args(crate::labels::options())
         .arg(flag("json", "one JSON object a line on standard output, one a case; text goes to standard error"))
         .arg(flag("quiet", "print errors only").conflicts_with("verbose").short('q'))
         .arg(flag("verbose", "print more: caveats in full, paths taken").short('v'))

@@ -9,6 +9,7 @@ mod arguments;
 mod cli;
 mod commands;
 mod failure;
+mod labels;
 mod placement;
 mod plans;
 mod session;

@@ -21,7 +21,7 @@ use crate::terminal::{Screen, Verbosity};
 use crate::{Failure, placement};
 
 /// Where records go when nobody says.
-const RESULTS: &str = "results";
+pub(crate) const RESULTS: &str = "results";
 
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
@@ -216,12 +216,17 @@ fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
 
 fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     let started = jiff::Timestamp::now();
+    let labels = crate::labels::of(request.matches)?;
     let directory = match request.directory("output-dir") {
         Some(directory) => directory.to_owned(),
-        None => record::fresh_directory(Path::new(RESULTS), started, &plan.experiment)?,
+        None => {
+            let name = labels.name.as_ref().unwrap_or(&plan.experiment);
+            record::fresh_directory(Path::new(RESULTS), started, name)?
+        }
     };
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
+    file.labels = labels;
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some(lobby) = request.entry.lobby {
         arguments = launch::adopted::coordinator_arguments(&arguments);

@@ -26,6 +26,7 @@ mod written;
 pub use error::{PlanError, PlanErrors};
 pub use source::Place;
 
+pub(crate) use document::is_safe_name;
 pub(crate) use value::canonical;
 
 use document::{Document, Entry};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use terms::{Label, Role};
 
-use crate::{About, Better, Machine, Plan, SCHEMA, Shape};
+use crate::{About, Better, Labels, Machine, Plan, SCHEMA, Shape};
 
 /// `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +17,9 @@ pub struct RunFile {
     pub tool: Tool,
     /// The plan's name.
     pub experiment: String,
+    /// What the user calls the run.
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// When it started: UTC, RFC 3339.
     pub started: String,
     /// The command as typed, through [`crate::command_line`].
@@ -221,6 +224,7 @@ impl RunFile {
             schema: SCHEMA,
             tool,
             experiment: plan.experiment.clone(),
+            labels: Labels::default(),
             started: started.to_string(),
             command_line: Vec::new(),
             launcher: Vec::new(),

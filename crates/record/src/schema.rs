@@ -312,6 +312,15 @@ fn run() -> Value {
                 "properties": {"name": {"type": "string"}, "version": {"type": "string"}},
             },
             "experiment": {"type": "string"},
+            "labels": {
+                "type": "object",
+                "additionalProperties": false,
+                "properties": {
+                    "name": {"type": "string"},
+                    "tags": {"type": "array", "items": {"type": "string"}},
+                    "note": {"type": "string"},
+                },
+            },
             "started": {"type": "string", "format": "date-time"},
             "command_line": {"type": "array", "items": {"type": "string"}},
             "launcher": {"type": "array", "items": {"type": "string"}},

@@ -13,6 +13,7 @@ mod error;
 mod escape;
 mod facts;
 mod format;
+mod labels;
 mod links;
 mod markdown;
 mod origin;

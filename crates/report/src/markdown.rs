@@ -12,6 +12,7 @@ use crate::damage;
 use crate::drift;
 use crate::escape::{code, markdown as escaped, one_line, shell};
 use crate::facts::{self, Saturation};
+use crate::labels;
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::peers;
 use crate::placement;
@@ -79,6 +80,7 @@ fn head(run: &Run) -> String {
         text += &format!("\n> **{}**\n", escaped(&warning));
     }
     let mut facts = vec![("Status", status(run))];
+    facts.extend(labels::facts(&run.labels).map(|(name, value)| (name, escaped(&value))));
     facts.push(("Started", escaped(&run.started)));
     facts.push(("Machine", escaped(&run.machine)));
     facts.push(("Command", if run.command.is_empty() { String::new() } else { code(&run.command) }));

@@ -4,17 +4,21 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
-use record::{BackendState, CaseLine, CaseSamples, DamagedLine, Declared, HarnessCost, Machine, Placement};
+use record::{
+    BackendState, CaseLine, CaseSamples, DamagedLine, Declared, HarnessCost, Labels, Machine, Placement,
+};
 use terms::Bytes;
 use view::Views;
 
-use crate::{Error, drift, escape};
+use crate::{Error, drift, escape, labels};
 
 /// A run, read from its record.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
-    /// The experiment's name.
+    /// The run's name, else its experiment's.
     pub title: String,
+    /// What the user calls it.
+    pub labels: Labels,
     /// When it started, as text.
     pub started: String,
     /// The machine in a line, see [`machine_line`].
@@ -93,7 +97,8 @@ impl Run {
         let line = |words: &[String]| words.iter().map(|word| escape::shell(word)).collect::<Vec<_>>().join(" ");
         let (launcher, own) = (line(&file.launcher), line(&file.command_line));
         Self {
-            title: file.experiment,
+            title: labels::title(&file.labels, file.experiment),
+            labels: file.labels,
             started: to_the_second(&file.started),
             machine: machine_line(&file.machine),
             cores,

@@ -1,11 +1,19 @@
-//! `rankmark list`: what there is, from the tables that everything is registered in.
+//! `rankmark list`: what there is, from the tables that everything is registered in; and records.
+
+mod records;
+
+use std::path::{Path, PathBuf};
 
 use clap::ArgMatches;
 use record::Caveat;
 use serde_json::{Value, json};
 use terms::{Bytes, Collective, Kind, Named};
 
+use crate::session::RESULTS;
 use crate::{Failure, plans, terminal};
+
+/// The kind that is on disk, not in a table.
+pub(crate) const RECORDS: &str = "records";
 
 /// A kind of thing, and its entries as name and description.
 type Section = (&'static str, Vec<(String, String)>);
@@ -66,6 +74,14 @@ fn bandwidth(op: Collective) -> &'static str {
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let wanted = matches.get_one::<String>("kind");
+    let folder = matches.get_one::<PathBuf>("folder");
+    if wanted.is_some_and(|kind| kind == RECORDS) {
+        return records::run(folder.map_or(Path::new(RESULTS), PathBuf::as_path), matches.get_flag("json"));
+    }
+    if let Some(folder) = folder {
+        let what = format!("`{}` is not used: only records lie in a folder", folder.display());
+        return Err(Failure::new(what, None, Some(&format!("rankmark list records {}", folder.display()))));
+    }
     let sections = sections().into_iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
     if matches.get_flag("json") {
         let entries = |entries: Vec<(String, String)>| -> Value {

@@ -120,12 +120,20 @@ impl Screen {
         let known = if done > 0 { format!(" ({done} done before, {} left)", cases - done) } else { String::new() };
         let word = if cases == 1 { "case" } else { "cases" };
         self.line(&format!(
-            "\u{1b}[1mrankmark {}\u{1b}[0m   plan {}, {cases} {word}{known}{}   record {}",
+            "\u{1b}[1mrankmark {}\u{1b}[0m   {}plan {}, {cases} {word}{known}{}   record {}",
             file.tool.version,
+            file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, ")),
             file.experiment,
             sampling(&file.plan),
             directory.display()
         ));
+        for (label, text) in
+            [("tags     ", file.labels.tags.join(", ")), ("note     ", file.labels.note.clone().unwrap_or_default())]
+        {
+            if !text.is_empty() {
+                self.line(&hanging(label, &text, width()));
+            }
+        }
         self.line(&hanging("machine  ", &report::machine_line(&file.machine), width()));
         let ready = |backend: &record::BackendState| {
             format!("{} {}", backend.name, if backend.ready { "ready" } else { "missing" })

@@ -13,6 +13,7 @@ mod hosts;
 mod interrupts;
 mod jobs;
 mod kills;
+mod labels;
 mod launched;
 mod lines;
 mod manners;

@@ -1,0 +1,139 @@
+//! `rankmark list records [DIR]`: the records in a folder, newest first.
+
+use std::path::{Path, PathBuf};
+
+use record::store::RUN_FILE;
+use record::{Run, StoreError, read_results};
+use serde_json::{Value, json};
+use terms::Status;
+
+use crate::{Failure, terminal};
+
+/// A record, or a directory that should be one and cannot be read.
+struct Found {
+    directory: PathBuf,
+    run: Result<Run, StoreError>,
+}
+
+pub(super) fn run(folder: &Path, as_json: bool) -> Result<u8, Failure> {
+    let mut found = found(folder)?;
+    found.sort_by_key(|found| (std::cmp::Reverse(found.started()), found.directory.clone()));
+    if as_json {
+        let lines: String = found.iter().map(|found| format!("{}\n", found.json())).collect();
+        return terminal::print_json(&lines);
+    }
+    if found.is_empty() {
+        terminal::remark(&format!("note: {} holds no record\n", folder.display()));
+    }
+    terminal::print(&table(&found))
+}
+
+/// The folder itself where it is a record, else every record in it.
+fn found(folder: &Path) -> Result<Vec<Found>, Failure> {
+    let is_record = |path: &Path| path.join(RUN_FILE).symlink_metadata().is_ok();
+    let read = |directory: PathBuf| Found { run: read_results(&directory), directory };
+    if is_record(folder) {
+        return Ok(vec![read(folder.to_owned())]);
+    }
+    let entries = std::fs::read_dir(folder).map_err(|error| {
+        let hint = "`rankmark list records DIR` names another folder; runs make `results`";
+        Failure::new(format!("{} cannot be listed", folder.display()), Some(error.to_string()), Some(hint))
+    })?;
+    Ok(entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)).map(read).collect())
+}
+
+impl Found {
+    /// When it began; None where that is not known, which comes last.
+    fn started(&self) -> Option<jiff::Timestamp> {
+        self.run.as_ref().ok()?.file.started.parse().ok()
+    }
+
+    fn json(&self) -> Value {
+        let directory = self.directory.display().to_string();
+        match &self.run {
+            Err(error) => json!({ "directory": directory, "error": error.what, "cause": error.cause }),
+            Ok(run) => {
+                let [ok, failed, skipped, open] = counts(run);
+                json!({
+                    "directory": directory,
+                    "started": run.file.started,
+                    "experiment": run.file.experiment,
+                    "labels": run.file.labels,
+                    "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
+                    "damaged_lines": run.damaged.len(),
+                    "simulated": run.file.simulated,
+                    "host": run.file.machine.host,
+                    "machine": report::machine_line(&run.file.machine),
+                })
+            }
+        }
+    }
+
+    /// Its row, or None where it cannot be read.
+    fn row(&self) -> Option<[String; 8]> {
+        let run = self.run.as_ref().ok()?;
+        let labels = &run.file.labels;
+        let [ok, failed, skipped, open] = counts(run);
+        let mut cases = vec![format!("{ok} ok")];
+        let others = [(failed, "failed"), (skipped, "skipped"), (open, "not run")];
+        cases.extend(others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")));
+        match run.damaged.len() {
+            0 => {}
+            1 => cases.push("1 damaged line".to_owned()),
+            lines => cases.push(format!("{lines} damaged lines")),
+        }
+        let started = self.started().map_or("?".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M:%S").to_string());
+        Some([
+            plain(&self.directory.display().to_string()),
+            started,
+            plain(labels.name.as_ref().unwrap_or(&run.file.experiment)),
+            plain(&labels.tags.join(",")),
+            cases.join(", "),
+            if run.file.simulated { "simulated".to_owned() } else { String::new() },
+            plain(&run.file.machine.host),
+            plain(&run.file.machine.cpu_model),
+        ])
+    }
+}
+
+/// Cases that are ok, failed, skipped, and without a result.
+fn counts(run: &Run) -> [usize; 4] {
+    let of = |status: Status| run.cases.iter().filter(|line| line.status == status).count();
+    let lines: std::collections::HashSet<&str> = run.cases.iter().map(|line| line.id.as_str()).collect();
+    let absent = run.file.plan.cases.iter().filter(|case| !lines.contains(case.id.as_str())).count();
+    [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun) + absent]
+}
+
+/// Text of a record, which somebody else may have written, without control characters.
+fn plain(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+const HEAD: [&str; 8] = ["directory", "started (UTC)", "name", "tags", "cases", "", "host", "CPU"];
+
+/// A line each, columns aligned, those that are empty in every row left out; then what cannot be read.
+fn table(found: &[Found]) -> String {
+    let rows: Vec<[String; 8]> = found.iter().filter_map(Found::row).collect();
+    let length = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let columns: Vec<usize> = (0..HEAD.len()).filter(|column| length(*column) > 0).collect();
+    let head = HEAD.map(str::to_owned);
+    let mut text = String::new();
+    for row in std::iter::once(&head).chain(&rows).filter(|_| !rows.is_empty()) {
+        let cell =
+            |column: &usize| format!("{:width$}", row[*column], width = length(*column).max(HEAD[*column].len()));
+        let cells: Vec<String> = columns.iter().map(cell).collect();
+        text.push_str(cells.join("  ").trim_end());
+        text.push('\n');
+    }
+    for found in found {
+        let Err(error) = &found.run else { continue };
+        let cause = error.cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
+        text.push_str(&format!(
+            "cannot be read  {}: {}{}\n",
+            plain(&found.directory.display().to_string()),
+            plain(&error.what),
+            plain(&cause)
+        ));
+    }
+    text
+}
