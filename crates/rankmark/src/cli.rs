@@ -29,6 +29,7 @@ pub(crate) fn command() -> Command {
         .subcommand(train())
         .subcommand(memory())
         .subcommand(report())
+        .subcommand(crate::commands::pack::command())
         .subcommand(list())
         .subcommand(gen_config())
         .subcommand(gen_job())

@@ -80,6 +80,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
         Some(("train", of)) => commands::train::run("training", of, entry),
         Some(("memory", of)) => commands::train::run("memory", of, entry),
         Some(("report", of)) => commands::report::run(of),
+        Some(("pack", of)) => commands::pack::run(of),
         Some(("list", of)) => commands::list::run(of),
         Some(("gen-config", of)) => commands::gen_config::run(of),
         Some(("gen-job", of)) => commands::gen_job::run(of),

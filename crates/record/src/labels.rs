@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::plan::is_safe_name;
 
 /// Most tags of a run.
-pub const MOST_TAGS: usize = 32;
+const MOST_TAGS: usize = 32;
 /// Most bytes of a tag.
-pub const LONGEST_TAG: usize = 64;
+const LONGEST_TAG: usize = 64;
 /// Most bytes of a note.
-pub const LONGEST_NOTE: usize = 4096;
+const LONGEST_NOTE: usize = 4096;
 
 /// What the user calls a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

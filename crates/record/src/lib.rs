@@ -15,6 +15,7 @@ mod json;
 mod labels;
 mod line;
 mod machine;
+pub mod pack;
 pub mod plan;
 mod run_file;
 pub mod schema;

@@ -17,6 +17,7 @@ mod results;
 mod samples;
 
 pub use append::{Store, line_text};
+pub(crate) use checksum::reseal;
 pub use damage::DamagedLine;
 pub use directory::{directory_name, fresh_directory};
 pub use error::StoreError;

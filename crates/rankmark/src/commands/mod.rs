@@ -6,6 +6,7 @@ pub(crate) mod gen_config;
 pub(crate) mod gen_job;
 pub(crate) mod list;
 pub(crate) mod man;
+pub(crate) mod pack;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod schema;

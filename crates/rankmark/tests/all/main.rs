@@ -21,6 +21,7 @@ mod manual;
 mod mounted;
 mod mpi;
 mod namespaces;
+mod packing;
 mod place;
 mod plans;
 mod processes;

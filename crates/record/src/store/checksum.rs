@@ -20,6 +20,17 @@ pub(super) fn seal(buffer: &mut Vec<u8>, begin: usize) {
     buffer.extend_from_slice(END);
 }
 
+/// A line changed by `change`, with a right checksum where it had one. One that is damaged keeps the one that it has.
+pub(crate) fn reseal(line: &[u8], change: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    let mut body = line.to_vec();
+    let sealed = Checker::default().open(&mut body) == Ok(true);
+    let mut changed = change(&body);
+    if sealed && changed.starts_with(b"{") && changed.ends_with(b"}") {
+        seal(&mut changed, 0);
+    }
+    changed
+}
+
 /// Checks the lines of one file, from its first.
 #[derive(Debug, Default)]
 pub(super) struct Checker {
@@ -85,6 +96,18 @@ mod tests {
             changed[bit / 8] ^= 1 << (bit % 8);
             assert!(checker.open(&mut changed).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn a_changed_line_is_sealed_again_and_a_damaged_one_stays_damaged() {
+        let change = |line: &[u8]| String::from_utf8_lossy(line).replace("node-b", "host-1").into_bytes();
+        let line = sealed(r#"{"id":"x","host":"node-b"}"#);
+        assert_eq!(reseal(&line, change), sealed(r#"{"id":"x","host":"host-1"}"#));
+        assert_eq!(reseal(br#"{"host":"node-b"}"#, change), br#"{"host":"host-1"}"#);
+        let damaged = String::from_utf8(line).unwrap().replace("\"x\"", "\"y\"");
+        let mut changed = reseal(damaged.as_bytes(), change);
+        assert!(!String::from_utf8_lossy(&changed).contains("node-b"));
+        assert!(Checker::default().open(&mut changed).is_err());
     }
 
     #[test]

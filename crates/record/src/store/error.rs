@@ -33,22 +33,22 @@ impl fmt::Display for StoreError {
 impl std::error::Error for StoreError {}
 
 impl StoreError {
-    pub(super) fn new(what: impl Into<String>) -> Self {
+    pub(crate) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), cause: None, hint: None, refused: None }
     }
 
-    pub(super) fn cause(mut self, cause: impl Into<String>) -> Self {
+    pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
         self.cause = Some(cause.into());
         self
     }
 
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// A system call on `path` failed; `what` begins the sentence ("cannot write").
-    pub(super) fn io(what: &str, path: &Path, error: &io::Error) -> Self {
+    pub(crate) fn io(what: &str, path: &Path, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Some("free some space, then go on with `--resume DIR`; what was written is valid")

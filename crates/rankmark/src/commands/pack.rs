@@ -1,0 +1,133 @@
+//! `rankmark pack DIR`: a record as one file to send, on request without names of hosts and users.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use measure::machine;
+use record::pack::{Names, Packed, Redaction};
+use record::{Caveat, Kind};
+use terms::{Bytes, Named, Status};
+
+use crate::{Failure, terminal};
+
+pub(crate) fn command() -> Command {
+    let path = |name: &'static str, value: &'static str| {
+        Arg::new(name).value_name(value).value_parser(value_parser!(PathBuf)).value_hint(ValueHint::AnyPath)
+    };
+    Command::new("pack")
+        .about("Packs a record into one file to send: run, cases, samples, traces and report")
+        .after_help(
+            "--redact replaces host names by host-1, user names by user-1 and home folders by /home/user-1, the same \
+             name by the same number in every file, and says what it replaced. It leaves out what is no text (PNG); \
+             `rankmark report` draws it again. It does not replace addresses, other paths, or names that neither \
+             the record nor this machine knows: look at the file before you publish it.",
+        )
+        .arg(path("directory", "DIR").required(true).value_hint(ValueHint::DirPath).help("a record's directory"))
+        .arg(
+            path("output", "FILE")
+                .long("output")
+                .short('o')
+                .help("the archive to make (default: DIR's own name, .tar.gz, in this folder)"),
+        )
+        .arg(
+            Arg::new("redact")
+                .long("redact")
+                .action(ArgAction::SetTrue)
+                .help("replace host names, user names and home folders"),
+        )
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let Some(directory) = matches.get_one::<PathBuf>("directory") else { return Ok(2) };
+    let to = matches.get_one::<PathBuf>("output").cloned().unwrap_or_else(|| default_output(directory));
+    let mut redaction = match matches.get_flag("redact") {
+        true => Some(Redaction::new(names(directory)?)),
+        false => None,
+    };
+    let packed = record::pack::pack(directory, &to, redaction.as_mut())?;
+    terminal::print(&text(&to, &packed, redaction.as_ref()))
+}
+
+/// The record's own name, here.
+fn default_output(directory: &Path) -> PathBuf {
+    let whole = std::fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let name = whole.file_name().map_or("record".into(), |name| name.to_string_lossy().into_owned());
+    PathBuf::from(format!("{name}.tar.gz"))
+}
+
+/// The hosts of the record, and this one; whoever packs it.
+fn names(directory: &Path) -> Result<Names, Failure> {
+    let run = record::read_results(directory)?;
+    let words = words();
+    let mut hosts = vec![run.file.machine.host];
+    hosts.extend(run.file.hosts.into_iter().map(|machine| machine.host));
+    hosts.extend(run.file.placement.into_iter().flat_map(|placement| placement.hosts));
+    hosts.extend(run.cases.into_iter().flat_map(|line| line.clocks).map(|clock| clock.host));
+    // The record need not be of this host; where it is not, its name is no reason to refuse anything.
+    hosts.extend(Some(machine::detect().host).filter(|host| !words.contains(host)));
+    let mut seen = HashSet::new();
+    hosts.retain(|host| !host.is_empty() && seen.insert(host.clone()));
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let home = variable("HOME");
+    let users = ["USER", "LOGNAME", "SUDO_USER"].into_iter().filter_map(variable);
+    let mut users: Vec<(String, Option<String>)> = users.map(|user| (user, None)).collect();
+    if let Some(home) = home {
+        let own = home.rsplit('/').next().unwrap_or_default().to_owned();
+        match users.first_mut() {
+            Some(user) => user.1 = Some(home),
+            None => users.push((own, Some(home))),
+        }
+    }
+    Ok(Names { hosts, users, words })
+}
+
+/// Words that records use, none of which may be replaced.
+fn words() -> HashSet<String> {
+    let mut words: Vec<&str> = vec!["host", "user", "home", "rankmark", "results", "pytorch", "native"];
+    for about in benchmarks::abouts() {
+        words.push(about.name);
+        words.extend(about.metrics.iter().map(|metric| metric.name));
+        for field in about.all_fields() {
+            words.push(field.name);
+            if let Kind::Word(values) = field.kind {
+                words.extend(values());
+            }
+        }
+    }
+    words.extend(Status::names());
+    words.extend(Caveat::ALL.iter().map(|caveat| caveat.name()));
+    words.into_iter().map(str::to_owned).collect()
+}
+
+fn text(to: &Path, packed: &Packed, redaction: Option<&Redaction>) -> String {
+    let count = |number: usize, one: &str| if number == 1 { format!("1 {one}") } else { format!("{number} {one}s") };
+    let files = count(packed.files.len(), "file");
+    let mut text = format!("packed    {}  ({files}, {})\n", to.display(), Bytes(packed.bytes).about());
+    for (name, why) in &packed.left_out {
+        text.push_str(&format!("left out  {}: {why}\n", name.escape_debug()));
+    }
+    let Some(redaction) = redaction else { return text };
+    let replaced = redaction.replaced();
+    for found in replaced.iter().filter(|found| found.times > 0) {
+        let times = count(found.times, "time");
+        text.push_str(&format!(
+            "replaced  {} `{}` by `{}`: {times}\n",
+            found.kind,
+            found.name.escape_debug(),
+            found.by
+        ));
+    }
+    if replaced.iter().all(|found| found.times == 0) {
+        text.push_str("replaced  nothing: no name was found\n");
+    }
+    for found in replaced.iter().filter(|found| found.within_words > 0) {
+        let times = count(found.within_words, "time");
+        text.push_str(&format!("note      `{}` stays within longer words: {times}\n", found.name.escape_debug()));
+    }
+    for user in &redaction.only_homes {
+        let why = "is replaced in home folders only: it is too short, or also a word of records";
+        text.push_str(&format!("note      the user name `{}` {why}\n", user.escape_debug()));
+    }
+    text
+}

@@ -1,0 +1,144 @@
+//! `rankmark pack`: one file to send, with and without names.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::os::unix::fs::symlink;
+
+use serde_json::Value;
+
+use crate::place::{Ended, Place};
+
+/// A record of this machine, with a trace and a note that names the user.
+fn recorded(place: &Place) -> String {
+    place.write("plan.yaml", "experiment: sent\nprofiling: {enabled: true}\ncases:\n  - {benchmark: collective, op: all_reduce, ranks: 2, bytes: [1KiB, 64KiB], max_seconds: 0.02s, env: [WORK=/home/marie42/x]}\n");
+    let note = ["--note", "by marie42 in /home/marie42/work, for jean.b of /home/jean.b"];
+    let mut starting = place.command("run plan.yaml --trials 1 --output-dir sent");
+    starting.command.args(note);
+    starting.run().exits(0);
+    place.run_file("sent")["machine"]["host"].as_str().unwrap().to_owned()
+}
+
+/// The files of an archive, by path.
+fn unpacked(place: &Place, archive: &str) -> BTreeMap<String, Vec<u8>> {
+    let file = std::fs::File::open(place.path(archive)).unwrap();
+    let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    let read = |entry: std::io::Result<tar::Entry<'_, _>>| {
+        let mut entry: tar::Entry<'_, flate2::read::GzDecoder<std::fs::File>> = entry.unwrap();
+        assert!(entry.header().entry_type().is_file() && entry.header().uid().unwrap() == 0);
+        let mut content = Vec::new();
+        entry.read_to_end(&mut content).unwrap();
+        (entry.path().unwrap().display().to_string(), content)
+    };
+    archive.entries().unwrap().map(read).collect()
+}
+
+/// Packs as a user of this name and home.
+fn pack_as(place: &Place, arguments: &str, user: &str, home: &str) -> Ended {
+    let mut starting = place.command(arguments);
+    starting.command.env("USER", user).env("LOGNAME", user).env("HOME", home).env_remove("SUDO_USER");
+    starting.run()
+}
+
+#[test]
+fn a_record_is_packed_whole_and_nothing_else() {
+    let place = Place::new();
+    recorded(&place);
+    place.write("sent/passwords.txt", "secret").write("secret.png", "secret");
+    symlink(place.path("secret.png"), place.path("sent/charts/linked.png")).unwrap();
+    symlink("/etc/passwd", place.path("sent/report.html")).unwrap();
+    let ended = place.run("pack sent").exits(0);
+    let files = unpacked(&place, "sent.tar.gz");
+    for name in ["run.json", "cases.jsonl", "samples.jsonl", "report.md", "cases.csv"] {
+        assert_eq!(
+            files[&format!("sent/{name}")],
+            std::fs::read(place.path(&format!("sent/{name}"))).unwrap(),
+            "{name}"
+        );
+    }
+    let of = |folder: &str| files.keys().filter(|path| path.starts_with(folder)).count();
+    assert_eq!((of("sent/trace/"), of("sent/charts/") >= 2), (2, true), "{files:?}");
+    assert!(files.values().all(|content| content != b"secret"), "{:?}", files.keys());
+    for line in
+        ["charts/linked.png: a symbolic link", "report.html: a symbolic link", "passwords.txt: not a file of a record"]
+    {
+        assert!(ended.out.contains(&format!("left out  {line}\n")), "{}", ended.out);
+    }
+    // The same bytes again; nothing is overwritten.
+    place.run("pack sent --output again.tgz").exits(0);
+    assert!(std::fs::read(place.path("sent.tar.gz")).unwrap() == std::fs::read(place.path("again.tgz")).unwrap());
+    place.run("pack sent").refuses(&["sent.tar.gz is there already", "-o FILE"]);
+    place.run("pack temporary").refuses(&["temporary"]);
+    assert!(!place.path("temporary.tar.gz").exists());
+}
+
+#[test]
+fn a_redacted_record_reads_clean_and_names_nobody() {
+    let place = Place::new();
+    let host = recorded(&place);
+    let ended = pack_as(&place, "pack sent --redact -o out.tar.gz", "marie42", "/home/marie42").exits(0);
+    let names = [host.as_str(), "marie42", "jean.b"];
+    let files = unpacked(&place, "out.tar.gz");
+    for (path, content) in &files {
+        let mut text = content.clone();
+        if path.ends_with(".gz") {
+            text.clear();
+            flate2::read::GzDecoder::new(content.as_slice()).read_to_end(&mut text).unwrap();
+        }
+        let text = String::from_utf8(text).unwrap_or_else(|_| panic!("{path} is no text"));
+        let words: Vec<&str> = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '.').collect();
+        for name in names {
+            let found = text.contains(name) && words.iter().any(|word| word.trim_matches('.') == name);
+            assert!(!found, "{name} is in {path}");
+        }
+        std::fs::create_dir_all(place.path(path).parent().unwrap()).unwrap();
+        // Over the record itself: only the packed files are read from here on.
+        std::fs::write(place.path(path), content).unwrap();
+    }
+    assert!(ended.out.contains("charts/") && ended.out.contains("not a text: names in it"), "{}", ended.out);
+    for line in [
+        "user name `marie42` by `user-1`: ",
+        "home folder `/home/marie42` by `/home/user-1`: ",
+        "user name `jean.b` by `user-2`: ",
+    ] {
+        assert!(ended.out.contains(&format!("replaced  {line}")), "{}", ended.out);
+    }
+    assert!(ended.out.contains(&format!("replaced  host name `{host}` by `host-1`: ")), "{}", ended.out);
+    let file = place.run_file("sent");
+    assert_eq!(file["machine"]["host"], "host-1");
+    assert_eq!(file["labels"]["note"], "by user-1 in /home/user-1/work, for user-2 of /home/user-2");
+    let again = place.run("report sent").exits(0);
+    assert_eq!(again.err, "", "no line is damaged");
+    assert!(place.read("sent/report.md").contains("by user-1 in /home/user-1/work"));
+    // Lines that name somebody have right checksums again: without any they would read clean, too.
+    for line in place.read("sent/cases.jsonl").lines() {
+        assert!(line.contains("WORK=/home/user-1/x") && line.contains(",\"crc32\":\""), "{line}");
+    }
+    assert_eq!(place.cases("sent").len(), 2);
+}
+
+#[test]
+fn a_damaged_line_stays_damaged_and_tells_no_name() {
+    let place = Place::new();
+    let host = recorded(&place);
+    let text = place.read("sent/cases.jsonl").replacen("\"status\":\"ok\"", &format!("\"status\":\"{host}\""), 1);
+    place.write("sent/cases.jsonl", text);
+    pack_as(&place, "pack sent --redact -o out.tar.gz", "marie42", "/home/marie42").exits(0);
+    let cases = &unpacked(&place, "out.tar.gz")["sent/cases.jsonl"];
+    let cases = std::str::from_utf8(cases).unwrap();
+    assert!(cases.contains("\"status\":\"host-1\""), "{cases}");
+    place.write("sent/cases.jsonl", cases);
+    let ended = place.run("report sent").exits(0);
+    assert!(ended.err.contains("its checksum does not match"), "{}", ended.err);
+}
+
+#[test]
+fn a_host_that_is_a_word_of_records_is_refused() {
+    let place = Place::new();
+    recorded(&place);
+    let mut file: Value = place.run_file("sent");
+    file["machine"]["host"] = "shm".into();
+    place.write("sent/run.json", file.to_string());
+    place.run("pack sent --redact").refuses(&["the host name `shm` is also a word of records"]);
+    assert!(!place.path("sent.tar.gz").exists());
+    place.run("pack sent").exits(0);
+}

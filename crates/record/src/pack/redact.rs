@@ -1,0 +1,263 @@
+//! Host names, user names and home folders, replaced by numbers: the same name by the same number in every file.
+//!
+//! Names are searched as whole words: what stands before and after is no letter and no digit. Where a name of a user is
+//! also a word of records, only home folders are replaced; of a host it is refused, because it would stay readable.
+
+use std::collections::HashSet;
+
+/// Folders that hold home folders.
+const HOMES: [&str; 2] = ["/home/", "/Users/"];
+/// Names that identify nobody.
+const NOBODYS: [&str; 2] = ["localhost", "root"];
+/// A user name of fewer letters is more likely another word.
+const SHORTEST_USER: usize = 3;
+
+/// Names that are known from elsewhere: the record's machines, and whoever packs it.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Hosts; the first is `host-1`.
+    pub hosts: Vec<String>,
+    /// Users with their home folders, where they are known.
+    pub users: Vec<(String, Option<String>)>,
+    /// Words that records use for something else.
+    pub words: HashSet<String>,
+}
+
+/// What was replaced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replaced {
+    /// "host name", "user name", "home folder".
+    pub kind: &'static str,
+    /// What stood there.
+    pub name: String,
+    /// What stands there now.
+    pub by: String,
+    /// How often it was replaced.
+    pub times: usize,
+    /// How often it stands within a longer word, and stays.
+    pub within_words: usize,
+}
+
+/// Replaces names, and counts.
+#[derive(Debug)]
+pub struct Redaction {
+    names: Names,
+    /// Keys of JSON objects that are also names.
+    keys: HashSet<String>,
+    /// In the order in which they are tried: longer ones first.
+    rules: Vec<Replaced>,
+    /// Users that are replaced in home folders only, because their name is also another word.
+    pub only_homes: Vec<String>,
+}
+
+impl Redaction {
+    /// A redaction that knows these names.
+    pub fn new(names: Names) -> Self {
+        Self { names, keys: HashSet::new(), rules: Vec::new(), only_homes: Vec::new() }
+    }
+
+    /// Looks for home folders in a text, and for names that are keys. Before [`Redaction::settle`].
+    pub fn look(&mut self, text: &[u8]) {
+        for root in HOMES {
+            for at in positions(text, root.as_bytes()) {
+                let rest = &text[at + root.len()..];
+                let length = rest.iter().take_while(|byte| is_of_name(**byte)).count();
+                let name = String::from_utf8_lossy(&rest[..length]).trim_end_matches('.').to_owned();
+                let (user, home) = (name.clone(), Some(format!("{root}{name}")));
+                if !name.is_empty() && !self.names.users.contains(&(user.clone(), home.clone())) {
+                    self.names.users.push((user, home));
+                }
+            }
+        }
+        let names = self.names.hosts.iter().chain(self.names.users.iter().map(|(user, _)| user));
+        let keys = names.filter(|name| !positions(text, format!("\"{name}\":").as_bytes()).is_empty());
+        self.keys.extend(keys.cloned());
+    }
+
+    /// Makes the rules, once all texts were looked at.
+    ///
+    /// # Errors
+    /// The name of a host that is also a word of records.
+    pub fn settle(&mut self) -> Result<(), String> {
+        let is_word = |name: &str| self.names.words.contains(name) || self.keys.contains(name);
+        let mut rules: Vec<Replaced> = Vec::new();
+        let mut add = |kind, name: &str, by: String| {
+            if !name.is_empty() && !NOBODYS.contains(&name) && !rules.iter().any(|known| known.name == name) {
+                rules.push(Replaced { kind, name: name.to_owned(), by, times: 0, within_words: 0 });
+            }
+        };
+        let mut hosts: Vec<&str> = Vec::new();
+        for host in &self.names.hosts {
+            // `node1.example.org` and `node1` are one host.
+            let short = host.split('.').next().unwrap_or(host);
+            if is_word(host) || is_word(short) {
+                return Err(host.clone());
+            }
+            let known = hosts.iter().position(|known| *known == short);
+            let number = known.unwrap_or_else(|| {
+                hosts.push(short);
+                hosts.len() - 1
+            });
+            [host, short].into_iter().for_each(|name| add("host name", name, format!("host-{}", number + 1)));
+        }
+        let mut users: Vec<&str> = Vec::new();
+        for (user, home) in &self.names.users {
+            let number = users.iter().position(|known| known == user).unwrap_or_else(|| {
+                users.push(user);
+                users.len() - 1
+            });
+            if let Some(home) = home.as_deref().filter(|home| home.len() > 1) {
+                add("home folder", home, format!("/home/user-{}", number + 1));
+            }
+            if user.len() < SHORTEST_USER || is_word(user) {
+                self.only_homes.extend((!self.only_homes.contains(user)).then(|| user.clone()));
+            } else {
+                add("user name", user, format!("user-{}", number + 1));
+            }
+        }
+        rules.sort_by_key(|rule| std::cmp::Reverse(rule.name.len()));
+        self.rules = rules;
+        Ok(())
+    }
+
+    /// The text with all names replaced.
+    pub fn replace(&mut self, text: &str) -> String {
+        String::from_utf8_lossy(&self.replace_bytes(text.as_bytes())).into_owned()
+    }
+
+    /// The same for bytes. One pass: what was put there is not replaced again.
+    pub fn replace_bytes(&mut self, text: &[u8]) -> Vec<u8> {
+        let mut first = [false; 256];
+        self.rules.iter().for_each(|rule| first[usize::from(rule.name.as_bytes()[0])] = true);
+        let mut replaced = Vec::with_capacity(text.len());
+        let mut at = 0;
+        while let Some(byte) = text.get(at) {
+            let rule = if first[usize::from(*byte)] { self.rule_at(text, at) } else { None };
+            match rule {
+                Some(rule) => {
+                    rule.times += 1;
+                    replaced.extend_from_slice(rule.by.as_bytes());
+                    at += rule.name.len();
+                }
+                None => {
+                    replaced.push(*byte);
+                    at += 1;
+                }
+            }
+        }
+        replaced
+    }
+
+    /// The rule for the name that stands here as a word of its own.
+    fn rule_at(&mut self, text: &[u8], at: usize) -> Option<&mut Replaced> {
+        let before = at.checked_sub(1).map(|before| text[before]);
+        let mut hit = None;
+        for (index, rule) in self.rules.iter_mut().enumerate() {
+            if !text[at..].starts_with(rule.name.as_bytes()) {
+                continue;
+            }
+            let after = text.get(at + rule.name.len()).copied();
+            let is_whole = match rule.kind {
+                // `/home/ann-b` is not below `/home/ann`.
+                "home folder" => !after.is_some_and(|byte| is_of_name(byte) && byte != b'.'),
+                _ => ![before, after].into_iter().flatten().any(|byte| byte.is_ascii_alphanumeric()),
+            };
+            if is_whole {
+                hit = Some(index);
+                break;
+            }
+            rule.within_words += 1;
+        }
+        hit.map(|index| &mut self.rules[index])
+    }
+
+    /// What was found, in the order of what stands there now.
+    pub fn replaced(&self) -> Vec<Replaced> {
+        let mut found: Vec<Replaced> =
+            self.rules.iter().filter(|rule| rule.times + rule.within_words > 0).cloned().collect();
+        found.sort_by(|a, b| (&a.by, &a.name).cmp(&(&b.by, &b.name)));
+        found
+    }
+}
+
+/// Whether a byte may be of a name of a user or of a host.
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-') || byte >= 0x80
+}
+
+fn positions(text: &[u8], word: &[u8]) -> Vec<usize> {
+    let starts = text.iter().enumerate().filter(|(_, byte)| **byte == word[0]).map(|(at, _)| at);
+    starts.filter(|at| text[*at..].starts_with(word)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(hosts: &[&str], users: &[(&str, &str)], words: &[&str]) -> Names {
+        Names {
+            hosts: hosts.iter().map(|host| (*host).to_owned()).collect(),
+            users: users.iter().map(|(user, home)| ((*user).to_owned(), Some((*home).to_owned()))).collect(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+        }
+    }
+
+    fn redacted(names: Names, text: &str) -> (String, Redaction) {
+        let mut redaction = Redaction::new(names);
+        redaction.look(text.as_bytes());
+        redaction.settle().unwrap();
+        (redaction.replace(text), redaction)
+    }
+
+    #[test]
+    fn a_name_has_the_same_number_everywhere() {
+        let known = names(&["node-a.example.org", "node-b"], &[("ann", "/data/ann")], &[]);
+        let text = "node-b: /data/ann/x and /home/bob.j/y, node-a (node-a.example.org) of ann; bob.j@node-b.";
+        let (text, redaction) = redacted(known, text);
+        let expected = "host-2: /home/user-1/x and /home/user-2/y, host-1 (host-1) of user-1; user-2@host-2.";
+        assert_eq!(text, expected);
+        let found: Vec<(String, String, usize)> =
+            redaction.replaced().into_iter().map(|found| (found.name, found.by, found.times)).collect();
+        let one = |name: &str, by: &str, times| (name.to_owned(), by.to_owned(), times);
+        assert_eq!(
+            found,
+            [
+                one("/data/ann", "/home/user-1", 1),
+                one("/home/bob.j", "/home/user-2", 1),
+                one("node-a", "host-1", 1),
+                one("node-a.example.org", "host-1", 1),
+                one("node-b", "host-2", 2),
+                one("ann", "user-1", 1),
+                one("bob.j", "user-2", 1),
+            ]
+        );
+    }
+
+    #[test]
+    fn whole_words_only_and_what_stays_is_counted() {
+        let (text, redaction) =
+            redacted(names(&["vm"], &[("ann", "/home/ann")], &[]), "vm kvm vm2 vm_x ann-b /home/ann-c annual");
+        assert_eq!(text, "host-1 kvm vm2 host-1_x user-1-b /home/user-2 annual");
+        let vm = redaction.replaced().into_iter().find(|found| found.name == "vm").unwrap();
+        assert_eq!((vm.times, vm.within_words), (2, 2));
+    }
+
+    #[test]
+    fn what_was_put_there_is_not_replaced_again() {
+        let (text, _) = redacted(names(&["a1", "host-1", "user-1"], &[], &[]), "a1 host-1 user-1");
+        assert_eq!(text, "host-1 host-2 host-3");
+    }
+
+    #[test]
+    fn words_of_records_are_no_names() {
+        let mut redaction = Redaction::new(names(&["shm"], &[], &["shm"]));
+        assert_eq!(redaction.settle(), Err("shm".to_owned()));
+        let mut redaction = Redaction::new(names(&["cores"], &[], &[]));
+        redaction.look(br#"{"cores": 2}"#);
+        assert_eq!(redaction.settle(), Err("cores".to_owned()));
+        let known = names(&["localhost"], &[("data", "/home/data"), ("root", "/root"), ("al", "/home/al")], &["data"]);
+        let (text, redaction) = redacted(known, "localhost data root al /home/data /root/x /home/al/y");
+        assert_eq!(text, "localhost data root al /home/user-1 /home/user-2/x /home/user-3/y");
+        assert_eq!(redaction.only_homes, ["data", "al"]);
+    }
+}
