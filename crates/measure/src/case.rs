@@ -117,7 +117,7 @@ impl CaseRun {
         if self.settings.trials.is_some() || self.settings.exact {
             return (made >= self.settings.most_trials()).then_some(StopReason::Fixed);
         }
-        if made < stats::FEWEST_TRIALS {
+        if made < self.settings.fewest_trials() {
             return None;
         }
         if made >= self.settings.most_trials() {

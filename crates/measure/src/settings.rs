@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use record::Case;
-use stats::MOST_TRIALS;
+use stats::{FEWEST_TRIALS, MOST_TRIALS};
 use terms::Mode;
 
 /// At most this many samples are kept of a case, over all of its trials.
@@ -75,6 +75,14 @@ impl Settings {
     /// Whether the user asked to sample for the whole time: no precision is ever enough.
     pub fn soaks(&self) -> bool {
         self.target == 0.0 && self.iters.is_none() && self.trials.is_none()
+    }
+
+    /// Trials that a case makes at least, where nothing ends the run before.
+    pub fn fewest_trials(&self) -> usize {
+        match self.trials {
+            None if !self.exact => FEWEST_TRIALS,
+            _ => self.most_trials(),
+        }
     }
 
     /// Trials that a case makes at most.

@@ -293,6 +293,7 @@ fn with_common(command: Command) -> Command {
                 .conflicts_with("output-dir"),
         )
         .args(crate::labels::options())
+        .arg(crate::dry_run::option())
         .arg(flag("json", "one JSON object a line on standard output, one a case; text goes to standard error"))
         .arg(flag("quiet", "print errors only").conflicts_with("verbose").short('q'))
         .arg(flag("verbose", "print more: caveats in full, paths taken").short('v'))

@@ -8,6 +8,7 @@ mod adopted;
 mod arguments;
 mod cli;
 mod commands;
+mod dry_run;
 mod failure;
 mod labels;
 mod placement;

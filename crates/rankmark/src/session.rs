@@ -18,7 +18,7 @@ use survey::Torch;
 use terms::Status;
 
 use crate::terminal::{Screen, Verbosity};
-use crate::{Failure, placement};
+use crate::{Failure, dry_run, placement};
 
 /// Where records go when nobody says.
 pub(crate) const RESULTS: &str = "results";
@@ -99,6 +99,9 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     if let Some(plan) = &mut plan {
         benchmarks::complete(plan);
     }
+    if request.matches.get_flag("dry-run") {
+        return dry_run(request, plan);
+    }
     process::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
     let mut record = match request.directory("resume") {
@@ -115,12 +118,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         Some(lobby) => lobby,
         None => &mut own,
     };
-    let host = Host {
-        spread: request.entry.lobby.and_then(spread),
-        cores: request.entry.lobby.map_or_else(|| machine::allowed_cpus().len().max(1), Lobby::cores),
-        available_memory: machine::available_memory,
-        virtualised: machine::limits_are_virtual(&record.file.machine),
-    };
+    let host = host(request.entry.lobby, &record.file.machine);
     runner::run(Setup {
         plan: &plan,
         done: &record.done,
@@ -138,6 +136,32 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     let directory = record.store.directory().to_owned();
     drop(record.store);
     finish(&directory, &mut screen)
+}
+
+/// The machine as benchmarks see it.
+fn host(lobby: Option<&Lobby>, machine: &Machine) -> Host {
+    Host {
+        spread: lobby.and_then(spread),
+        cores: lobby.map_or_else(|| machine::allowed_cpus().len().max(1), Lobby::cores),
+        available_memory: machine::available_memory,
+        virtualised: machine::limits_are_virtual(machine),
+    }
+}
+
+/// Shows what would run. A record that would be gone on with is read, and not locked.
+fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
+    let record = request.directory("resume").map(record::read_run).transpose()?;
+    crate::labels::of(request.matches)?;
+    let done = record.as_ref().map(|record| dry_run::done_in(&record.cases)).unwrap_or_default();
+    let plan =
+        plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan", None, None))?;
+    let bounds = dry_run::Bounds {
+        host: &host(request.entry.lobby, &request.machine),
+        budget: budget(request.matches)?,
+        several: request.entry.lobby.is_none(),
+        is_done: &|id| done.contains(id),
+    };
+    dry_run::show(&plan, &bounds, request.matches.get_flag("json"))
 }
 
 /// A seed of the run's own for the order of cases: two runs are not to share an accident of it.
@@ -194,7 +218,7 @@ fn finish(directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
 }
 
 /// Whether a case is ok and lacks trials: the run ended between them.
-fn is_incomplete(line: &CaseLine) -> bool {
+pub(crate) fn is_incomplete(line: &CaseLine) -> bool {
     line.status == Status::Ok && line.caveats.contains(&Caveat::Preliminary)
 }
 

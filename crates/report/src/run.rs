@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
-use record::{
-    BackendState, CaseLine, CaseSamples, DamagedLine, Declared, HarnessCost, Labels, Machine, Placement,
-};
+use record::{BackendState, CaseLine, CaseSamples, DamagedLine, Declared, HarnessCost, Labels, Machine, Placement};
 use terms::Bytes;
 use view::Views;
 

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
-use record::{Field, Kind};
+use terms::{Field, Kind};
 
 /// Takes any text; knows which words to offer.
 #[derive(Clone)]

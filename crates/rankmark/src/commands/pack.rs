@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use measure::machine;
+use record::Caveat;
 use record::pack::{Names, Packed, Redaction};
-use record::{Caveat, Kind};
-use terms::{Bytes, Named, Status};
+use terms::{Bytes, Kind, Named, Status};
 
 use crate::{Failure, terminal};
 

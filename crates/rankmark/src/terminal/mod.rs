@@ -10,7 +10,8 @@ mod told;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
-pub(crate) use screen::{Screen, Verbosity};
+pub(crate) use screen::{Screen, Verbosity, minutes as lasting};
+pub(crate) use table::{heading as case_heading, whole_heading};
 pub(crate) use text::wrap;
 
 use crate::Failure;

@@ -366,7 +366,7 @@ fn counts(lines: &[&CaseLine]) -> String {
 }
 
 /// A length of time for people: `200 ms`, `42 s`, `3 min`, `2.1 h`.
-fn minutes(seconds: f64) -> String {
+pub(crate) fn minutes(seconds: f64) -> String {
     match seconds {
         s if s < 0.95 => Seconds(s).to_string(),
         s if s < 99.5 => format!("{s:.0} s"),

@@ -36,7 +36,7 @@ fn main_table(declared: Option<&Declared>) -> &Table {
 }
 
 /// What a group of rows has in common: its heading. Rows with equal headings stand under one.
-pub(super) fn heading(line: &CaseLine, declared: Option<&Declared>) -> String {
+pub(crate) fn heading(line: &CaseLine, declared: Option<&Declared>) -> String {
     let table = main_table(declared);
     // What stands in a column of its own is no heading.
     let told = |name: &str| {
@@ -73,9 +73,8 @@ fn line_repeats(name: &str) -> bool {
 /// The lines of one group of rows: heading, titles, units, and a row for each case, in at most `width` columns. Where a
 /// row has no room for its remarks, they stand below it.
 pub(super) fn group(heading: &str, declared: Option<&Declared>, lines: &[&CaseLine], width: usize) -> Vec<String> {
-    let table = main_table(declared);
-    let (columns, lifted) = layout(table, lines, width);
-    let heading = if lifted.is_empty() { heading.to_owned() } else { format!("{heading}  {}", lifted.join("  ")) };
+    let (columns, _) = layout(main_table(declared), lines, width);
+    let heading = whole_heading(heading, declared, lines);
     let mut text = vec![String::new()];
     text.extend(folded(&heading, width).into_iter().map(|part| format!("\u{1b}[1m{part}\u{1b}[0m")));
     let over = |word: fn(&Column) -> &str| {
@@ -94,6 +93,12 @@ pub(super) fn group(heading: &str, declared: Option<&Declared>, lines: &[&CaseLi
         text.extend(rows.into_iter().map(|row| if failed { format!("\u{1b}[31m{row}\u{1b}[0m") } else { row }));
     }
     text
+}
+
+/// A heading with what stands in it instead of in a column.
+pub(crate) fn whole_heading(heading: &str, declared: Option<&Declared>, lines: &[&CaseLine]) -> String {
+    let (_, lifted) = layout(main_table(declared), lines, usize::MAX / 2);
+    if lifted.is_empty() { heading.to_owned() } else { format!("{heading}  {}", lifted.join("  ")) }
 }
 
 fn cell(column: &Column, line: &CaseLine) -> String {

@@ -6,6 +6,7 @@
 mod adopted;
 mod completions;
 mod directories;
+mod dry_run;
 mod endings;
 mod faults;
 mod gates;

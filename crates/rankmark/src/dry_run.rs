@@ -1,0 +1,246 @@
+//! `--dry-run`: what a measuring command would run, for how long at least, and what it would skip. Starts no rank, runs
+//! nothing that a plan names, writes nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use benchmarks::Host;
+use measure::{CaseRun, Settings};
+use record::{Case, CaseLine, Declared, Plan};
+use serde_json::{Value, json};
+use terms::Status;
+
+use crate::commands::trust;
+use crate::terminal::{self, case_heading, lasting, whole_heading};
+use crate::{Failure, session};
+
+/// What would become of a case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Outlook {
+    Runs,
+    Done,
+    Skipped(String),
+    NotLookedAt(String),
+}
+
+struct Planned<'a> {
+    case: &'a Case,
+    settings: Settings,
+    simulated: bool,
+    outlook: Outlook,
+}
+
+/// How the run is bounded.
+pub(crate) struct Bounds<'a> {
+    pub(crate) host: &'a Host,
+    pub(crate) budget: Option<Duration>,
+    /// Whether worlds may be alive side by side; if not, each makes all of its trials before the next begins.
+    pub(crate) several: bool,
+    /// Whether a record has the case already.
+    pub(crate) is_done: &'a dyn Fn(&str) -> bool,
+}
+
+/// Shows the cases of a plan. Code 2 where none of them would run, as of a run that skips all.
+pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8, Failure> {
+    let cases: Vec<Planned<'_>> = plan.cases.iter().map(|case| planned(case, bounds)).collect();
+    let runs = cases.iter().any(|case| matches!(case.outlook, Outlook::Runs | Outlook::NotLookedAt(_)));
+    let code = if runs || cases.iter().any(|case| case.outlook == Outlook::Done) { 0 } else { 2 };
+    if as_json {
+        let lines: String = cases.iter().map(|case| format!("{}\n", case.json())).collect();
+        return terminal::print_json(&lines).map(|_| code);
+    }
+    let mut text =
+        format!("\u{1b}[1mdry run\u{1b}[0m   plan {}: nothing is started, nothing is written\n", plan.experiment);
+    text.push_str(&groups(&cases));
+    text.push_str(&summary(&cases, bounds));
+    terminal::print(&text).map(|_| code)
+}
+
+fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>) -> Planned<'a> {
+    let simulated = benchmarks::is_simulated(case);
+    // As the runner has them.
+    let settings = CaseRun::new(case, Settings::of(case), simulated).settings;
+    // None of the libraries that a plan names is opened.
+    let refusal = trust::refusal(case, None, |_| false).filter(|_| case.skip.is_none());
+    let outlook = if (bounds.is_done)(&case.id) {
+        Outlook::Done
+    } else if let Some(why) = refusal {
+        let what = why.split(", ").next().unwrap_or_default();
+        Outlook::NotLookedAt(format!("{what}, which a dry run does not touch"))
+    } else {
+        runner::admit(case, bounds.host).map_or_else(Outlook::Skipped, |()| Outlook::Runs)
+    };
+    Planned { case, settings, simulated, outlook }
+}
+
+impl Planned<'_> {
+    /// The case's line before anything is measured.
+    fn line(&self) -> CaseLine {
+        CaseLine { simulated: self.simulated, ..CaseLine::unmeasured(self.case, Status::NotRun, "") }
+    }
+
+    /// Whether it is counted in the estimate.
+    fn is_open(&self) -> bool {
+        matches!(self.outlook, Outlook::Runs | Outlook::NotLookedAt(_))
+    }
+
+    /// Seconds from its first trial's begin to its last one's, at least.
+    fn least_seconds(&self) -> f64 {
+        if self.simulated {
+            return 0.0;
+        }
+        (self.settings.fewest_trials().saturating_sub(1)) as f64 * self.settings.spacing.as_secs_f64()
+    }
+
+    /// Seconds of sampling, at most; None where the user says how many samples there are.
+    fn most_sampling(&self) -> Option<f64> {
+        (self.settings.iters.is_none() && !self.simulated).then_some(self.settings.max_seconds)
+    }
+
+    fn json(&self) -> Value {
+        let (word, reason) = match &self.outlook {
+            Outlook::Runs => ("runs", None),
+            Outlook::Done => ("done", None),
+            Outlook::Skipped(why) => ("skipped", Some(why)),
+            Outlook::NotLookedAt(why) => ("not_looked_at", Some(why)),
+        };
+        json!({
+            "id": self.case.id,
+            "benchmark": self.case.benchmark,
+            "parameters": self.case.parameters,
+            "outlook": word,
+            "reason": reason,
+            "trials_at_least": self.settings.fewest_trials(),
+            "trials_at_most": self.settings.most_trials(),
+            "seconds_at_least": self.least_seconds(),
+            "sampling_seconds_at_most": self.most_sampling(),
+        })
+    }
+}
+
+/// Cases below the headings of the table that a run prints.
+fn groups(cases: &[Planned<'_>]) -> String {
+    let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
+    let of = |case: &Case| declared.iter().find(|declared| declared.name == case.benchmark);
+    let mut groups: Vec<(String, Vec<&Planned<'_>>)> = Vec::new();
+    for case in cases {
+        let heading = case_heading(&case.line(), of(case.case));
+        match groups.iter_mut().find(|(known, _)| *known == heading) {
+            Some((_, members)) => members.push(case),
+            None => groups.push((heading, vec![case])),
+        }
+    }
+    let mut text = String::new();
+    for (heading, members) in groups {
+        let lines: Vec<CaseLine> = members.iter().map(|case| case.line()).collect();
+        let heading = whole_heading(&heading, of(members[0].case), &lines.iter().collect::<Vec<_>>());
+        text.push_str(&format!("\n\u{1b}[1m{heading}\u{1b}[0m\n"));
+        for case in &members {
+            text.push_str(&format!("  {}{}\n", label(case.case, &members), remark(case)));
+        }
+    }
+    text
+}
+
+/// What tells a case from the others of its group: `2 ranks  64 KiB  dtype f32`.
+fn label(case: &Case, members: &[&Planned<'_>]) -> String {
+    let ranks = case.ranks();
+    let mut parts = vec![format!("{ranks} {}", if ranks == 1 { "rank " } else { "ranks" })];
+    parts.extend(case.whole("bytes").map(|bytes| format!("{:>9}", terms::Bytes(bytes).to_string())));
+    for (name, value) in &case.parameters {
+        let differs = members.iter().any(|other| other.case.parameters.get(name) != Some(value));
+        if differs && !["ranks", "bytes"].contains(&name.as_str()) {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            parts.push(format!("{name} {value}"));
+        }
+    }
+    parts.join("  ").trim_end().to_owned()
+}
+
+fn remark(case: &Planned<'_>) -> String {
+    match &case.outlook {
+        Outlook::Runs => String::new(),
+        Outlook::Done => "  done before".to_owned(),
+        Outlook::Skipped(why) => format!("  skipped: {why}"),
+        Outlook::NotLookedAt(why) => format!("  not looked at: {why}"),
+    }
+}
+
+/// How many cases, how many trials, how long.
+fn summary(cases: &[Planned<'_>], bounds: &Bounds<'_>) -> String {
+    let open: Vec<&Planned<'_>> = cases.iter().filter(|case| case.is_open()).collect();
+    let count = |wanted: fn(&Outlook) -> bool| cases.iter().filter(|case| wanted(&case.outlook)).count();
+    let (done, skipped) =
+        (count(|outlook| *outlook == Outlook::Done), count(|outlook| matches!(outlook, Outlook::Skipped(_))));
+    let others = [(done, "done before"), (skipped, "would be skipped")];
+    let others: String =
+        others.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!(", {number} {what}")).collect();
+    let mut text = format!("\ncases    {} would run{others}\n", open.len());
+    if open.is_empty() {
+        return text;
+    }
+    let trials = |of: fn(&Settings) -> usize| open.iter().map(|case| of(&case.settings)).sum::<usize>();
+    let (least, most) = (trials(Settings::fewest_trials), trials(Settings::most_trials));
+    text.push_str(&match least == most {
+        true => format!("trials   {least}\n"),
+        false => format!("trials   at least {least}, at most {most}: until intervals are within the target\n"),
+    });
+    text.push_str(&format!("time     {}\n", time(&open, bounds)));
+    if open.iter().any(|case| case.case.flag("find_max_batch")) {
+        text.push_str("note     the search for the largest batch adds cases\n");
+    }
+    if open.iter().any(|case| benchmarks::is_pytorch(case.case)) {
+        text.push_str("note     whether the Python has torch was not looked at: `rankmark validate` does\n");
+    }
+    text
+}
+
+fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {
+    let longest = |cases: &[&Planned<'_>]| cases.iter().map(|case| case.least_seconds()).fold(0.0, f64::max);
+    // Cases wait side by side for their next trials, unless only one world can be alive.
+    let least = if bounds.several {
+        longest(open)
+    } else {
+        let mut worlds: BTreeMap<String, Vec<&Planned<'_>>> = BTreeMap::new();
+        for case in open {
+            worlds.entry(Value::Object(case.case.world.clone()).to_string()).or_default().push(case);
+        }
+        worlds.values().map(|cases| longest(cases)).sum()
+    };
+    let mut parts = Vec::new();
+    let budget = bounds.budget.map(|budget| budget.as_secs_f64());
+    if let Some(budget) = budget.filter(|budget| *budget < least) {
+        return format!(
+            "at most {}: --budget ends it before every case has the trials of an interval",
+            lasting(budget)
+        );
+    }
+    if least > 0.0 {
+        parts.push(format!("at least {}: trials of a case begin that far apart", lasting(least)));
+    }
+    let sampling: f64 = open.iter().filter_map(|case| case.most_sampling()).sum();
+    if sampling > 0.0 {
+        parts.push(format!("at most {} of sampling, beside starts, warm-up and checks", lasting(sampling)));
+    }
+    let counted = open.iter().filter(|case| case.settings.iters.is_some()).count();
+    if counted > 0 {
+        parts.push(format!("{counted} cases take as many samples as asked for, however long that is"));
+    }
+    parts.extend(budget.map(|budget| format!("at most {} in all (--budget)", lasting(budget))));
+    if parts.is_empty() { "times are computed: no waiting".to_owned() } else { parts.join("; ") }
+}
+
+/// The option.
+pub(crate) fn option() -> clap::Arg {
+    clap::Arg::new("dry-run")
+        .long("dry-run")
+        .action(clap::ArgAction::SetTrue)
+        .help("show the cases, the trials and time at least, and what would be skipped; start and write nothing")
+        .help_heading("Output")
+}
+
+/// The cases of a record that need no further trial.
+pub(crate) fn done_in(cases: &[CaseLine]) -> std::collections::HashSet<String> {
+    let done = cases.iter().filter(|line| line.status == Status::Ok && !session::is_incomplete(line));
+    done.map(|line| line.id.clone()).collect()
+}
