@@ -9,7 +9,7 @@ use measure::Verdict;
 use crate::{Failure, terminal};
 
 /// Commands that measure. All others run in the process of rank 0 alone, as without a launcher.
-const MEASURING: [&str; 6] = ["run", "suite", "benchmark", "comm", "train", "memory"];
+pub(crate) const MEASURING: [&str; 6] = ["run", "suite", "benchmark", "comm", "train", "memory"];
 
 /// How this process came to be.
 pub(crate) enum Part {

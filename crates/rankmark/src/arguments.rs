@@ -2,6 +2,9 @@
 
 use std::ffi::{OsStr, OsString};
 
+use crate::Failure;
+use crate::adopted::MEASURING;
+
 /// Options that may stand before the command, too.
 const LEADING: [&str; 5] = ["--quiet", "-q", "--verbose", "-v", "--json"];
 
@@ -17,6 +20,32 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// The arguments of a measuring command with `--ranks 4` for `-n 4` and `-np 4`, by which launchers say it.
+///
+/// # Errors
+/// When `--ranks` is given, too: nobody knows which of the two is meant.
+pub(crate) fn of_launchers(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    let text = |argument: &OsString| argument.to_str().map(str::to_owned).unwrap_or_default();
+    if !arguments.get(1).is_some_and(|command| MEASURING.contains(&text(command).as_str())) {
+        return Ok(arguments);
+    }
+    let is_number = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == ',');
+    let also = arguments.iter().map(text).find(|word| word == "--ranks" || word.starts_with("--ranks="));
+    for at in 2..arguments.len() {
+        let word = text(&arguments[at]);
+        let number = arguments.get(at + 1).map(text).filter(|number| is_number(number));
+        if !["-n", "-np", "--np"].contains(&word.as_str()) || number.is_none() {
+            continue;
+        }
+        if also.is_some() {
+            let what = format!("`{word}` and `--ranks` are both given, and mean the same");
+            return Err(Failure::new(what, None, Some("leave one of them out")));
+        }
+        arguments[at] = "--ranks".into();
+    }
+    Ok(arguments)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -24,6 +53,24 @@ mod tests {
     fn after(line: &str) -> String {
         let arguments = ordered(line.split(' ').map(OsString::from).collect());
         arguments.join(OsStr::new(" ")).into_string().unwrap()
+    }
+
+    #[test]
+    fn launchers_say_ranks_in_their_way() {
+        let after = |line: &str| {
+            let arguments = of_launchers(line.split(' ').map(OsString::from).collect());
+            arguments
+                .map(|arguments| arguments.join(OsStr::new(" ")).into_string().unwrap())
+                .map_err(|error| error.text)
+        };
+        let same = |line: &str| assert_eq!(after(line).unwrap(), line);
+        assert_eq!(after("rankmark comm all_reduce -np 4").unwrap(), "rankmark comm all_reduce --ranks 4");
+        assert_eq!(after("rankmark train -n 2,4 --quiet").unwrap(), "rankmark train --ranks 2,4 --quiet");
+        same("rankmark gen-job plan.yaml -n 4");
+        same("rankmark comm all_reduce -n");
+        same("rankmark comm all_reduce -n all_gather");
+        assert!(after("rankmark comm all_reduce -n 4 --ranks 2").unwrap_err().contains("both given"));
+        assert!(after("rankmark comm all_reduce --ranks=2 -np 4").unwrap_err().contains("both given"));
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod cli;
 mod commands;
 mod dry_run;
 mod failure;
+mod habits;
 mod labels;
 mod placement;
 mod plans;
@@ -40,7 +41,10 @@ fn main() -> ExitCode {
     }
     terminal::choose_colours();
     comm::mpi::inspect_by(survey::inspect_in_child);
-    let arguments = arguments::ordered(arguments);
+    let arguments = match arguments::of_launchers(arguments::ordered(arguments)) {
+        Ok(arguments) => arguments,
+        Err(failure) => return ExitCode::from(told(Err(failure))),
+    };
     match adopted::part(&arguments) {
         Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, lobby: None }))),
         Ok(Part::Idle) => ExitCode::SUCCESS,
@@ -73,7 +77,10 @@ fn told(ended: Result<u8, Failure>) -> u8 {
 fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
     let matches = match cli::command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => return terminal::usage(error),
+        Err(error) => match habits::answer(arguments).filter(|_| error.use_stderr()) {
+            Some(failure) => return Err(failure),
+            None => return terminal::usage(error),
+        },
     };
     match matches.subcommand() {
         Some(("run", of)) => commands::run::run(of, entry),

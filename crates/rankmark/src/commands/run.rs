@@ -5,7 +5,7 @@ use measure::machine;
 use std::path::Path;
 
 use crate::session::{Entry, Request, measure};
-use crate::{Failure, cli, plans};
+use crate::{Failure, cli, habits, plans};
 
 pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     let machine = machine::detect();
@@ -13,6 +13,9 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
     let mut overrides = cli::given(matches, &abouts);
     overrides.extend(cli::overrides(matches)?);
     let file = matches.get_one::<String>("plan").or_else(|| matches.get_one::<String>("config"));
+    if let Some(failure) = file.and_then(|file| habits::no_plan(file)) {
+        return Err(failure);
+    }
     let plan = match file {
         Some(file) => Some(record::plan::load(Path::new(file), &abouts, &overrides)?),
         // A record brings its own plan.

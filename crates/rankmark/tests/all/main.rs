@@ -10,6 +10,7 @@ mod dry_run;
 mod endings;
 mod faults;
 mod gates;
+mod habits;
 mod hosts;
 mod interrupts;
 mod jobs;

@@ -1,0 +1,165 @@
+//! What users type out of habit, answered with the line to type.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use record::store::RUN_FILE;
+use terms::{Collective, Named, normalize};
+
+use crate::{Failure, cli, plans};
+
+/// Options without a value, so that what stands behind them is a word of its own.
+const FLAGS: [&str; 10] =
+    ["--quiet", "-q", "--verbose", "-v", "--json", "--dry-run", "--quick", "--help", "-h", "--find-max-batch"];
+
+/// The answer to arguments that clap refuses; None where there is no better one than clap's.
+pub(crate) fn answer(arguments: &[OsString]) -> Option<Failure> {
+    let words: Vec<&str> = arguments.iter().skip(1).map(|argument| argument.to_str()).collect::<Option<_>>()?;
+    let (command, rest) = words.split_first()?;
+    let known = cli::command().get_subcommands().any(|sub| sub.get_name_and_visible_aliases().contains(command));
+    match *command {
+        _ if !known => {
+            let (line, what) = instead(command)?;
+            Some(told(format!("`{command}` is {what}, not a command"), &[joined(&line, rest)]))
+        }
+        "comm" if positionals(rest).is_empty() => {
+            let what = format!("`rankmark comm` needs an operation\nvalid values: {}", Collective::names().join(", "));
+            Some(told(what, &[joined("rankmark comm all_reduce", rest)]))
+        }
+        "report" => {
+            let records: Vec<&str> = positionals(rest).into_iter().filter(|word| *word != "generate").collect();
+            let lines: Vec<String> = records.iter().map(|record| joined("rankmark report", &[record])).collect();
+            (lines.len() > 1).then(|| told(format!("`rankmark report` takes one record, not {}", lines.len()), &lines))
+        }
+        "train" | "memory" => {
+            let model = positionals(rest).first().and_then(|word| model(word))?;
+            let others: Vec<&str> = rest.iter().copied().filter(|word| normalize(word) != normalize(model)).collect();
+            let line = joined(&format!("rankmark {command} --model {model}"), &others);
+            Some(told(format!("`rankmark {command}` takes its model as an option"), &[line]))
+        }
+        "run" | "suite" | "benchmark" => of_benchmark(command, rest),
+        _ => None,
+    }
+}
+
+/// The answer where a plan is named that is no file, and the word means something else.
+pub(crate) fn no_plan(file: &str) -> Option<Failure> {
+    if Path::new(file).exists() {
+        return None;
+    }
+    let (line, what) = instead(file)?;
+    Some(told(format!("there is no plan `{file}`: it is {what}"), &[line]))
+}
+
+/// `run --benchmark NAME`: a benchmark has a command of its own.
+fn of_benchmark(command: &str, rest: &[&str]) -> Option<Failure> {
+    let at = rest.iter().position(|word| *word == "--benchmark" || word.starts_with("--benchmark="))?;
+    let (name, taken) = match rest[at].split_once('=') {
+        Some((_, name)) => (name, 1),
+        None => (*rest.get(at + 1)?, 2),
+    };
+    let others: Vec<&str> = rest[..at].iter().chain(rest.get(at + taken..).unwrap_or_default()).copied().collect();
+    let line = instead(name).map_or("rankmark list benchmarks".to_owned(), |(line, _)| joined(&line, &others));
+    Some(told(format!("`rankmark {command}` takes a plan; one benchmark has a command of its own"), &[line]))
+}
+
+/// The line for a word that is no command, and what the word is.
+fn instead(word: &str) -> Option<(String, &'static str)> {
+    if let Some(operations) = operations(word) {
+        return Some((format!("rankmark comm {operations}"), "an operation"));
+    }
+    if let Some(model) = model(word) {
+        return Some((format!("rankmark train --model {model}"), "a model"));
+    }
+    match normalize(word).as_str() {
+        "training" => return Some(("rankmark train".to_owned(), "a benchmark")),
+        "memory" => return Some(("rankmark memory".to_owned(), "a benchmark")),
+        "collective" | "collectives" => return Some(("rankmark comm all_reduce".to_owned(), "a benchmark")),
+        "quick" => return Some(("rankmark run".to_owned(), "the plan that is run without one")),
+        _ => {}
+    }
+    if plans::names().contains(&word) {
+        let line = format!("rankmark gen-config {word} > {word}.yaml && rankmark run {word}.yaml");
+        return Some((line, "a preset of gen-config"));
+    }
+    let path = Path::new(word);
+    if path.join(RUN_FILE).is_file() {
+        return Some((joined("rankmark report", &[word]), "a record"));
+    }
+    let is_plan = path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml" || kind == "json");
+    (is_plan && path.is_file()).then(|| (joined("rankmark run", &[word]), "a plan"))
+}
+
+/// The operations of a list, however libraries and their tests spell them: `allreduce`, `all_reduce_perf`, `osu_alltoall`.
+fn operations(list: &str) -> Option<String> {
+    let letters = |text: &str| normalize(text).replace('_', "");
+    let one = |word: &str| {
+        let word = letters(word);
+        let word = word.strip_prefix("osu").or_else(|| word.strip_prefix("mpi")).unwrap_or(&word);
+        let word = word.strip_suffix("perf").unwrap_or(word);
+        let word = if word == "bcast" { "broadcast" } else { word };
+        Collective::names().into_iter().find(|name| letters(name) == word)
+    };
+    list.split(',').map(one).collect::<Option<Vec<_>>>().map(|names| names.join(","))
+}
+
+fn model(word: &str) -> Option<&'static str> {
+    benchmarks::models().iter().map(|model| model.name).find(|name| normalize(name) == normalize(word))
+}
+
+/// Words that belong to no option, as far as that can be told without the options themselves.
+fn positionals<'a>(words: &[&'a str]) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        match word.starts_with('-') {
+            false => found.push(*word),
+            true if !FLAGS.contains(word) && !word.contains('=') => drop(words.next()),
+            true => {}
+        }
+    }
+    found
+}
+
+fn told(what: String, lines: &[String]) -> Failure {
+    Failure::new(what, None, Some(&lines.join("\n       ")))
+}
+
+/// A line of a shell.
+fn joined(line: &str, words: &[&str]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/.-_:+@%,=".contains(c);
+    let quoted = words.iter().map(|word| match !word.is_empty() && word.chars().all(plain) {
+        true => (*word).to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    });
+    std::iter::once(line.to_owned()).chain(quoted).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operations_are_known_by_their_other_names() {
+        for (word, expected) in [
+            ("allreduce", "all_reduce"),
+            ("AllReduce,all-gather", "all_reduce,all_gather"),
+            ("all_reduce_perf", "all_reduce"),
+            ("osu_alltoallv", "all_to_allv"),
+            ("MPI_Bcast", "broadcast"),
+            ("sendrecv", "send_recv"),
+        ] {
+            assert_eq!(operations(word).as_deref(), Some(expected), "{word}");
+        }
+        assert_eq!((operations("compare"), operations("all_reduce,x"), operations("")), (None, None, None));
+    }
+
+    #[test]
+    fn words_behind_options_are_their_values() {
+        assert_eq!(positionals(&["a", "--format", "csv", "--quiet", "b", "--x=y", "c"]), ["a", "b", "c"]);
+        assert_eq!(
+            joined("rankmark comm", &["--bytes", "8..1GiB*2", "it's"]),
+            r"rankmark comm --bytes '8..1GiB*2' 'it'\''s'"
+        );
+    }
+}

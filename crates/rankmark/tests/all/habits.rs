@@ -1,0 +1,51 @@
+//! Lines that users type out of habit: the answer is the line to type.
+
+use crate::place::Place;
+
+#[test]
+fn a_wrong_line_is_answered_with_the_right_one() {
+    let place = Place::new();
+    place.write("plan.yaml", "experiment: x\ncases: []\n");
+    for (line, what, hint) in [
+        ("allreduce --ranks 2", "`allreduce` is an operation, not a command", "rankmark comm all_reduce --ranks 2"),
+        ("osu_bcast", "`osu_bcast` is an operation", "rankmark comm broadcast"),
+        ("gpt2_mini --batch 4", "`gpt2_mini` is a model", "rankmark train --model gpt2-mini --batch 4"),
+        ("training", "`training` is a benchmark", "rankmark train"),
+        ("soak", "`soak` is a preset", "rankmark gen-config soak > soak.yaml && rankmark run soak.yaml"),
+        ("plan.yaml --quick", "`plan.yaml` is a plan", "rankmark run plan.yaml --quick"),
+        (
+            "comm --bytes 8..1KiB*2",
+            "`rankmark comm` needs an operation\nvalid values: all_reduce, ",
+            "rankmark comm all_reduce --bytes '8..1KiB*2'",
+        ),
+        ("report a b", "`rankmark report` takes one record, not 2", "rankmark report a\n       rankmark report b"),
+        (
+            "train gpt2 --ranks 2",
+            "`rankmark train` takes its model as an option",
+            "rankmark train --model gpt2 --ranks 2",
+        ),
+        ("run --benchmark memory --quiet", "one benchmark has a command of its own", "rankmark memory --quiet"),
+        ("run --benchmark=allreduce", "one benchmark has a command of its own", "rankmark comm all_reduce"),
+        ("run --benchmark nothing", "one benchmark has a command of its own", "rankmark list benchmarks"),
+        ("run all_reduce", "there is no plan `all_reduce`: it is an operation", "rankmark comm all_reduce"),
+        ("run quick", "there is no plan `quick`", "rankmark run"),
+    ] {
+        // Measuring commands get `--trials 1` from this helper, which the answer repeats.
+        let err = place.run(line).refuses(&[what]).err.replace(" --trials 1", "");
+        assert!(err.ends_with(&format!("\nhint:  {hint}\n")), "{line}: {err}");
+    }
+    assert_eq!(place.names(), ["plan.yaml"]);
+    // Where nothing is known of a word, clap's answer stands; help is no error.
+    assert!(place.run("frobnicate").exits(2).err.contains("unrecognized subcommand 'frobnicate'"));
+    place.run("comm --help").exits(0);
+}
+
+#[test]
+fn launchers_flags_mean_ranks() {
+    let place = Place::new();
+    for flag in ["-n", "-np", "--np"] {
+        let ended = place.run(&format!("comm all_reduce {flag} 3 --bytes 1KiB --dry-run")).exits(0);
+        assert!(ended.out.contains("\n  3 ranks "), "{}", ended.out);
+    }
+    place.run("comm all_reduce -np 4 --ranks 2 --dry-run").refuses(&["`-np` and `--ranks` are both given"]);
+}
