@@ -8,8 +8,10 @@ use measure::Verdict;
 
 use crate::{Failure, terminal};
 
-/// Commands that measure. All others run in the process of rank 0 alone, as without a launcher.
-pub(crate) const MEASURING: [&str; 6] = ["run", "suite", "benchmark", "comm", "train", "memory"];
+/// Whether a command measures. All others run in the process of rank 0 alone, as without a launcher.
+pub(crate) fn measures(command: &str) -> bool {
+    ["run", "suite", "benchmark"].contains(&command) || crate::cli::measured(command).is_some()
+}
 
 /// How this process came to be.
 pub(crate) enum Part {
@@ -26,8 +28,7 @@ pub(crate) enum Part {
 /// Which part this process has.
 pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
     let coordinator = launch::adopted::is_coordinator(arguments);
-    let measures =
-        arguments.get(1).and_then(|argument| argument.to_str()).is_some_and(|name| MEASURING.contains(&name));
+    let measures = arguments.get(1).and_then(|argument| argument.to_str()).is_some_and(measures);
     let adoption = Adoption::of(&|name| std::env::var_os(name));
     match adoption {
         Ok(Some(adoption)) if coordinator => Ok(Part::Coordinator(adoption)),

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 
 use crate::Failure;
-use crate::adopted::MEASURING;
+use crate::adopted::measures;
 
 /// Options that may stand before the command, too.
 const LEADING: [&str; 5] = ["--quiet", "-q", "--verbose", "-v", "--json"];
@@ -26,7 +26,7 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// When `--ranks` is given, too: nobody knows which of the two is meant.
 pub(crate) fn of_launchers(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let text = |argument: &OsString| argument.to_str().map(str::to_owned).unwrap_or_default();
-    if !arguments.get(1).is_some_and(|command| MEASURING.contains(&text(command).as_str())) {
+    if !arguments.get(1).is_some_and(|command| measures(&text(command))) {
         return Ok(arguments);
     }
     let is_number = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || c == ',');

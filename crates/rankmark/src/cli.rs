@@ -5,14 +5,10 @@ mod words;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use launch::job::TARGETS;
 use record::About;
-use terms::{Collective, Named};
 use terms::{Field, Kind};
 
 use crate::commands::list::RECORDS;
 use words::{offering, offering_field};
-
-/// Fields that `comm` takes as its argument rather than as an option.
-const OPERATION: &str = "op";
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
@@ -25,9 +21,9 @@ pub(crate) fn command() -> Command {
         .infer_long_args(false)
         .args(leading())
         .subcommand(run())
-        .subcommand(comm())
-        .subcommand(train())
-        .subcommand(memory())
+        .subcommands(
+            benchmarks::abouts().into_iter().filter_map(|about| Some(measuring(about, about.command.as_ref()?))),
+        )
         .subcommand(report())
         .subcommand(crate::commands::pack::command())
         .subcommand(list())
@@ -75,32 +71,24 @@ fn run() -> Command {
     with_common(command)
 }
 
-fn comm() -> Command {
-    let command = Command::new("comm")
-        .about("Measures one collective operation, or several: time, bandwidth, share of this machine's limit")
-        .arg(offering(
-            Arg::new(OPERATION)
-                .value_name("OP")
-                .required(true)
-                .help(format!("one or more, separated by commas: {}", Collective::names().join(" "))),
-            Collective::names,
-        ));
-    let command = with_fields(command, &collective(), "Fields (commas split lists, lists multiply)");
-    with_common(command)
+/// The command that measures one benchmark.
+fn measuring(about: &'static About, declared: &record::Command) -> Command {
+    let mut command = Command::new(declared.name).about(declared.doc);
+    if let Some(field) = about.field(declared.argument) {
+        let words: fn() -> Vec<&'static str> = if let Kind::Word(words) = field.kind { words } else { Vec::new };
+        let values = words().join(" ");
+        let help = if values.is_empty() { help(field) } else { format!("one or more, separated by commas: {values}") };
+        let name = field.name.to_uppercase();
+        let argument = Arg::new(field.name).value_name(name).required(true).help(help);
+        command = command.arg(offering(argument, words));
+    }
+    with_common(with_fields(command, &[about], "Fields (commas split lists, lists multiply)"))
 }
 
-fn train() -> Command {
-    let command = Command::new("train").about(
-        "Trains a model by a strategy on a mesh of ranks: step time by phase, throughput, MFU, scaling, memory, traffic",
-    );
-    with_common(with_fields(command, &benchmark("training"), "Fields (commas split lists, lists multiply)"))
-}
-
-fn memory() -> Command {
-    let command = Command::new("memory").about(
-        "What training a model holds in memory, by category: predicted, measured, and the largest batch that fits",
-    );
-    with_common(with_fields(command, &benchmark("memory"), "Fields (commas split lists, lists multiply)"))
+/// The benchmark that a command measures, and what it declares of the command.
+pub(crate) fn measured(command: &str) -> Option<(&'static About, record::Command)> {
+    let abouts = benchmarks::abouts().into_iter();
+    abouts.filter_map(|about| Some((about, about.command?))).find(|(_, declared)| declared.name == command)
 }
 
 /// The benchmark that `comm` runs.
@@ -303,7 +291,8 @@ fn with_common(command: Command) -> Command {
 fn with_fields(command: Command, abouts: &[&'static About], heading: &'static str) -> Command {
     let mut seen = Vec::new();
     abouts.iter().flat_map(|about| about.all_fields()).fold(command, |command, field| {
-        if field.name == OPERATION && command.get_name() == "comm" || seen.contains(&field.name) {
+        let is_argument = command.get_positionals().any(|argument| argument.get_id() == field.name);
+        if is_argument || seen.contains(&field.name) {
             return command;
         }
         seen.push(field.name);

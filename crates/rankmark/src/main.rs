@@ -84,9 +84,6 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
     };
     match matches.subcommand() {
         Some(("run", of)) => commands::run::run(of, entry),
-        Some(("comm", of)) => commands::comm::run(of, entry),
-        Some(("train", of)) => commands::train::run("training", of, entry),
-        Some(("memory", of)) => commands::train::run("memory", of, entry),
         Some(("report", of)) => commands::report::run(of),
         Some(("pack", of)) => commands::pack::run(of),
         Some(("list", of)) => commands::list::run(of),
@@ -97,6 +94,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
         Some(("man", of)) => commands::man::run(of),
         Some(("schema", of)) => commands::schema::run(of),
         Some(("completions", of)) => commands::completions::run(of),
-        _ => unreachable!("clap requires one of the subcommands above"),
+        Some((name, of)) => commands::measured::run(name, of, entry),
+        None => unreachable!("clap requires a subcommand"),
     }
 }

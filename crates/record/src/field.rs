@@ -75,6 +75,30 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+/// The command that measures one benchmark from flags.
+#[derive(Clone, Copy, Debug)]
+pub struct Command {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// One line for help.
+    pub doc: &'static str,
+    /// The field that it takes as its argument; empty: all fields are options.
+    pub argument: &'static str,
+    /// What it measures where the flags do not say.
+    pub sweep: Option<Sweep>,
+}
+
+/// The values of a field where nobody gives any.
+#[derive(Clone, Copy, Debug)]
+pub struct Sweep {
+    /// The field.
+    pub field: &'static str,
+    /// Its values, as a list in a flag.
+    pub values: &'static str,
+    /// A field and its value, for which the sweep means nothing.
+    pub unless: (&'static str, &'static str),
+}
+
 /// What a benchmark says of itself.
 #[derive(Clone, Copy)]
 pub struct About {
@@ -89,6 +113,8 @@ pub struct About {
     /// Checks one resolved combination. It may remove parameters that mean nothing in it, round sizes down (with the
     /// caveat), or mark the case to be skipped; it never replaces a value that the user gave.
     pub check: fn(&mut Case) -> Result<(), Problem>,
+    /// The command that measures it; None: plans alone do.
+    pub command: Option<Command>,
     /// How its case lines are shown.
     pub show: fn() -> crate::show::Show,
 }
@@ -168,7 +194,8 @@ mod tests {
         const METRICS: &[Metric] =
             &[Metric::new("busbw_gbs", "GB/s", Better::Higher, ""), Metric::new("time_s", "s", Better::Lower, "")];
         let show = crate::show::Show::default;
-        let about = About { name: "x", doc: "", fields: &[FIELDS], metrics: METRICS, check: |_| Ok(()), show };
+        let about =
+            About { name: "x", doc: "", fields: &[FIELDS], metrics: METRICS, check: |_| Ok(()), command: None, show };
         let faults = about.faults();
         let named: Vec<&str> = faults.iter().filter_map(|fault| fault.split('`').nth(1)).collect();
         assert_eq!(named, ["ranks", "zip", "in-place", "bytes", "time_s"], "{faults:?}");

@@ -76,6 +76,7 @@ mod tests {
         fields: &[FIELDS],
         metrics: &[],
         check: |_| Ok(()),
+        command: None,
         show: crate::show::Show::default,
     };
 

@@ -1,7 +1,7 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
 use comm::blocks;
-use record::{About, Better, Case, Caveat, Metric, Problem, Shape};
+use record::{About, Better, Case, Caveat, Command, Metric, Problem, Shape, Sweep};
 use serde_json::Value;
 use terms::{BufferKind, Collective, Named, Reduce};
 
@@ -19,6 +19,13 @@ pub(super) static ABOUT: About = About {
     fields: &[Fields::FIELDS, torch::Fields::FIELDS, Execution::FIELDS, World::FIELDS, Sampling::FIELDS],
     metrics: METRICS,
     check,
+    command: Some(Command {
+        name: "comm",
+        doc: "Measures one collective operation, or several: time, bandwidth, share of this machine's limit",
+        argument: "op",
+        // From latency to bandwidth.
+        sweep: Some(Sweep { field: "bytes", values: "1KiB..64MiB*4", unless: ("op", "barrier") }),
+    }),
     show: super::show::show,
 };
 

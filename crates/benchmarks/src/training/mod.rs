@@ -22,7 +22,7 @@ mod view;
 
 use ::view::View;
 use measure::{Failure, Trial};
-use record::{About, Case, CaseLine, Plan, Problem};
+use record::{About, Case, CaseLine, Command, Plan, Problem};
 use serde_json::{Map, Value};
 
 use self::prepared::Wanted;
@@ -50,6 +50,12 @@ static TRAINING: About = About {
     ],
     metrics: fields::METRICS,
     check,
+    command: Some(Command {
+        name: "train",
+        doc: "Trains a model by a strategy on a mesh of ranks: step time by phase, throughput, MFU, scaling, memory, traffic",
+        argument: "",
+        sweep: None,
+    }),
     show: view::training,
 };
 
@@ -59,6 +65,12 @@ static MEMORY: About = About {
     fields: &[fields::Fields::FIELDS, fields::DIMENSIONS, crate::fields::World::FIELDS, fields::Memory::FIELDS],
     metrics: fields::MEMORY_METRICS,
     check,
+    command: Some(Command {
+        name: "memory",
+        doc: "What training a model holds in memory, by category: predicted, measured, and the largest batch that fits",
+        argument: "",
+        sweep: None,
+    }),
     show: view::memory,
 };
 

@@ -153,8 +153,15 @@ fn a_world_is_not_split_by_what_the_check_removes() {
         }
         Ok(())
     }
-    static ABOUT: About =
-        About { name: "x", doc: "", fields: &[FIELDS], metrics: &[], check, show: record::show::Show::default };
+    static ABOUT: About = About {
+        name: "x",
+        doc: "",
+        fields: &[FIELDS],
+        metrics: &[],
+        check,
+        command: None,
+        show: record::show::Show::default,
+    };
     let plan = plan::from_flags(&ABOUT, &pairs(&[("ranks", "1,2"), ("threads", "1,2,8")]), &[]).unwrap();
     let worlds: Vec<String> = plan.cases.iter().map(|case| json!(case.world).to_string()).collect();
     assert_eq!(

@@ -92,6 +92,7 @@ pub(crate) static COLLECTIVES: About = About {
     fields: &[COMMON, COLLECTIVE],
     metrics: METRICS,
     check: check_collective,
+    command: None,
     show: record::show::Show::default,
 };
 
@@ -101,6 +102,7 @@ pub(crate) static TRAININGS: About = About {
     fields: &[COMMON, TRAINING],
     metrics: &[],
     check: |_| Ok(()),
+    command: None,
     show: record::show::Show::default,
 };
 
