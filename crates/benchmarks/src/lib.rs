@@ -3,6 +3,8 @@
 //!
 //! A new benchmark is one module and one line in [`BENCHMARKS`].
 
+use std::sync::OnceLock;
+
 mod benchmark;
 mod collective;
 pub mod fields;
@@ -27,6 +29,18 @@ use training::{MemoryBenchmark, TrainingBenchmark};
 /// Every benchmark, in the order in which help lists them.
 pub static BENCHMARKS: &[&dyn Benchmark] = &[&CollectiveBenchmark, &TrainingBenchmark, &MemoryBenchmark];
 
+static ADDED: OnceLock<&'static [&'static dyn Benchmark]> = OnceLock::new();
+
+/// Adds benchmarks to the table, once, before anything reads it: for programs that bring their own.
+pub fn add(benchmarks: &'static [&'static dyn Benchmark]) {
+    let _ = ADDED.set(benchmarks);
+}
+
+/// The table, and what was added to it.
+pub fn all() -> impl Iterator<Item = &'static dyn Benchmark> {
+    BENCHMARKS.iter().chain(ADDED.get().copied().unwrap_or_default()).copied()
+}
+
 /// Completes a plan: adds cases that others are held against, and brings those before them. The same plan gives the same
 /// cases.
 pub fn complete(plan: &mut record::Plan) {
@@ -36,7 +50,7 @@ pub fn complete(plan: &mut record::Plan) {
 /// The benchmark of this name.
 pub fn benchmark(name: &str) -> Option<&'static dyn Benchmark> {
     let wanted = terms::normalize(name);
-    BENCHMARKS.iter().copied().find(|benchmark| benchmark.about().name == wanted)
+    all().find(|benchmark| benchmark.about().name == wanted)
 }
 
 /// What benchmarks add to their declarations, for reports.
@@ -44,5 +58,5 @@ pub const VIEWS: view::Views = view::Views(|name| benchmark(name)?.view());
 
 /// What every benchmark declares, for plan checking.
 pub fn abouts() -> Vec<&'static record::About> {
-    BENCHMARKS.iter().map(|benchmark| benchmark.about()).collect()
+    all().map(|benchmark| benchmark.about()).collect()
 }

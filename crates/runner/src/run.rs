@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use benchmarks::{BENCHMARKS, Gate, Host, Measured, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
+use benchmarks::{Gate, Host, Measured, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
 use measure::{
     CaseRun, Circumstances, Probe, Round, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, align, case_line,
     conclude,
@@ -137,7 +137,7 @@ impl Running<'_> {
 
     /// What the plan asks to search for, each search on its own.
     fn studies(&mut self) -> Result<(), StoreError> {
-        for benchmark in BENCHMARKS {
+        for benchmark in benchmarks::all() {
             let of = |case: &&Case| case.benchmark == benchmark.about().name;
             let cases: Vec<&Case> = self.setup.plan.cases.iter().filter(of).collect();
             let Some(mut study) = benchmark.study(&cases, &self.setup.host) else { continue };

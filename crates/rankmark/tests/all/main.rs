@@ -36,6 +36,7 @@ mod sizes;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod slurm;
+mod toy;
 mod training;
 mod trust;
 mod tutorials;

@@ -143,7 +143,7 @@ fn closing(findings: &Findings, width: usize) -> String {
         text.push('\n');
     }
     let names = &findings.benchmarks;
-    let all = number(benchmarks::BENCHMARKS.len(), "benchmark");
+    let all = number(benchmarks::all().count(), "benchmark");
     let last = format!("{} of {all} can run here: {}", names.len(), names.join(", "));
     text.push_str(last.trim_end_matches(": "));
     text.push('\n');

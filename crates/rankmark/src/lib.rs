@@ -1,0 +1,101 @@
+//! `rankmark`: measures, explains and compares how fast distributed deep learning runs.
+//!
+//! This crate reads arguments and our environment, prints, and exits; everything else is in the crates below.
+
+#![expect(clippy::disallowed_methods, reason = "the one crate that prints and reads the environment")]
+
+mod adopted;
+mod arguments;
+mod cli;
+mod commands;
+mod dry_run;
+mod failure;
+mod habits;
+mod labels;
+mod placement;
+mod plans;
+mod session;
+mod terminal;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use adopted::Part;
+use failure::Failure;
+use session::Entry;
+
+/// The program: reads the arguments, does what they say, and gives the exit status.
+pub fn main() -> ExitCode {
+    let begun = Instant::now();
+    // Refused only where the kernel knows no such signal.
+    let _ = process::interrupt::outlive_file_limit();
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if launch::is_rank(&arguments) {
+        return session::rank(&arguments);
+    }
+    if survey::is_probe(&arguments) {
+        return session::probe(&arguments);
+    }
+    if let Some(answer) = survey::probe_answer(&arguments) {
+        return terminal::print(&answer).map_or(ExitCode::FAILURE, ExitCode::from);
+    }
+    terminal::choose_colours();
+    comm::mpi::inspect_by(survey::inspect_in_child);
+    let arguments = match arguments::of_launchers(arguments::ordered(arguments)) {
+        Ok(arguments) => arguments,
+        Err(failure) => return ExitCode::from(told(Err(failure))),
+    };
+    match adopted::part(&arguments) {
+        Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, lobby: None }))),
+        Ok(Part::Idle) => ExitCode::SUCCESS,
+        Ok(Part::Post(adoption)) => adopted::post(&adoption, &arguments),
+        Ok(Part::Coordinator(adoption)) => ExitCode::from(lead(adoption, &arguments, begun)),
+        Err(failure) => ExitCode::from(told(Err(failure))),
+    }
+}
+
+/// Leads a run whose ranks a launcher started; all of its processes end with the same code.
+fn lead(adoption: launch::adopted::Adoption, arguments: &[OsString], begun: Instant) -> u8 {
+    let lobby = match adopted::gather(adoption) {
+        Ok(lobby) => lobby,
+        Err(failure) => return told(Err(failure)),
+    };
+    let arguments = launch::adopted::coordinator_arguments(arguments);
+    let code = told(dispatch(&arguments, Entry { begun, lobby: Some(&lobby) }));
+    lobby.dismiss(code);
+    code
+}
+
+fn told(ended: Result<u8, Failure>) -> u8 {
+    ended.unwrap_or_else(|failure| {
+        terminal::complain(&failure);
+        failure.code
+    })
+}
+
+/// 0: fine. 1: it ran, and a check or a gate failed. 2: it could not run.
+fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
+    let matches = match cli::command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => match habits::answer(arguments).filter(|_| error.use_stderr()) {
+            Some(failure) => return Err(failure),
+            None => return terminal::usage(error),
+        },
+    };
+    match matches.subcommand() {
+        Some(("run", of)) => commands::run::run(of, entry),
+        Some(("report", of)) => commands::report::run(of),
+        Some(("pack", of)) => commands::pack::run(of),
+        Some(("list", of)) => commands::list::run(of),
+        Some(("gen-config", of)) => commands::gen_config::run(of),
+        Some(("gen-job", of)) => commands::gen_job::run(of),
+        Some(("validate", of)) => commands::validate::run(of),
+        Some(("version", of)) => commands::version::run(of),
+        Some(("man", of)) => commands::man::run(of),
+        Some(("schema", of)) => commands::schema::run(of),
+        Some(("completions", of)) => commands::completions::run(of),
+        Some((name, of)) => commands::measured::run(name, of, entry),
+        None => unreachable!("clap requires a subcommand"),
+    }
+}
