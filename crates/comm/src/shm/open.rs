@@ -26,7 +26,7 @@ const MAPPED: u8 = 1;
 const REACHED: u8 = 2;
 
 /// Ranks on a core up to which whole control areas have huge pages. Filling those of more with zeros takes longer than all
-/// else that starts them (256 ranks: 1.5 GiB). Then only what most calls touch has huge pages, which ranks share.
+/// else that starts them (256 ranks: 1.5 GiB). Then only what most calls touch has pages from the start, huge ones that ranks share.
 const CROWD: usize = 8;
 
 /// What each rank tells all others through the bootstrap. Plain bytes: `LAYOUT`, then the fields in order.
@@ -240,7 +240,9 @@ fn share(star: &Star, rank: usize, layout: &Layout, what: &str, abort: &Abort) -
         Some(libc::ENOMEM | libc::ENOSPC) => out_of_memory(what, layout.bytes()),
         _ => Error::System { what: format!("allocate {what}"), source },
     };
-    let own = (rank == 0).then(|| Arena::reserve(layout.len));
+    let fits = || layout.fits(available_memory()).then_some(()).ok_or(libc::ENOMEM);
+    let reserve = |()| Arena::reserve(layout.len);
+    let own = (rank == 0).then(|| fits().map_err(std::io::Error::from_raw_os_error).and_then(reserve));
     let passed = star.pass(own.as_ref().and_then(|own| own.as_ref().ok()).map(Arena::file), abort)?;
     let provide = |file: std::os::fd::BorrowedFd<'_>| {
         let mapping = SharedMapping::of(file)?;

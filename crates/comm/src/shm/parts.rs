@@ -34,6 +34,8 @@ pub(crate) struct Parts {
     pub(crate) parts: Vec<Part>,
     /// Bytes before the parts that are not one rank's: whole huge pages, which ranks provide in turn.
     shared: usize,
+    /// Whether parts get their pages at once, or each when it is first touched.
+    at_once: bool,
     /// Bytes of the file.
     pub(crate) len: usize,
 }
@@ -44,10 +46,12 @@ impl Parts {
         Self::behind(0, members, bytes, bytes < HUGE_FROM)
     }
 
-    /// Control areas of this order. Where they have heads, these come first, in the order of ranks.
+    /// Control areas of this order. Where they have heads, these come first, in the order of ranks. The rest, 4 MiB a rank, is
+    /// used by large messages only: giving it pages at once took a fifth of all time until 256 ranks were ready.
     pub(crate) fn of_areas(members: &[u32], order: Order) -> Option<Self> {
         let heads = members.len().checked_mul(order.head)?.checked_next_multiple_of(HUGE_PAGE)?;
-        Self::behind(heads, members, order.bytes, order.head > 0)
+        let all = Self::behind(heads, members, order.bytes, order.head > 0)?;
+        Some(Self { at_once: order.head == 0, ..all })
     }
 
     fn behind(shared: usize, members: &[u32], bytes: usize, together: bool) -> Option<Self> {
@@ -60,7 +64,7 @@ impl Parts {
             let part = if together { close(*member, bytes, &mut end) } else { apart(*member, bytes, &mut end) };
             parts.push(part);
         }
-        Some(Self { parts, shared, len: end.max(PAGE) })
+        Some(Self { parts, shared, at_once: true, len: end.max(PAGE) })
     }
 
     /// What a rank gives pages to: its own part, and its share of what comes before all parts.
@@ -68,15 +72,22 @@ impl Parts {
         let shared = (0..self.shared).step_by(HUGE_PAGE).skip(rank).step_by(self.parts.len());
         let mut pages: Vec<Pages> =
             shared.map(|begin| Pages { range: begin..begin + HUGE_PAGE, huge: HUGE_PAGE }).collect();
-        let part = self.parts[rank].pages.clone();
-        // Parts that lie close together begin and end anywhere: theirs are small.
-        let huge =
-            if part.start.is_multiple_of(HUGE_PAGE) && part.end.is_multiple_of(HUGE_PAGE) { part.len() } else { 0 };
-        pages.push(Pages { range: part, huge });
+        if self.at_once {
+            let part = self.parts[rank].pages.clone();
+            // Parts that lie close together begin and end anywhere: theirs are small.
+            let whole = [part.start, part.end].iter().all(|at| at.is_multiple_of(HUGE_PAGE));
+            pages.push(Pages { huge: if whole { part.len() } else { 0 }, range: part });
+        }
         pages
     }
 
-    /// Bytes that have pages once all ranks have given theirs.
+    /// Whether a machine with so many bytes available has them for all parts, as far as that must be known before they are
+    /// touched: pages that are given at once are refused one by one.
+    pub(crate) fn fits(&self, available: Option<u64>) -> bool {
+        self.at_once || available.is_none_or(|available| self.bytes() <= available)
+    }
+
+    /// Bytes that have pages once all ranks have given theirs and touched the others.
     pub(crate) fn bytes(&self) -> u64 {
         self.shared as u64 + self.parts.iter().map(|part| part.pages.len() as u64).sum::<u64>()
     }
@@ -144,27 +155,35 @@ mod tests {
         assert_eq!(sets.len(), 1024, "every set of 1,024 pages is used once");
     }
 
-    /// Every page that a rank may touch is provided by one rank, whoever's it is.
+    /// Pages are provided once, by one rank, whoever's they are. Of a crowd only heads are.
     #[test]
-    fn ranks_provide_all_pages_once() {
+    fn ranks_provide_pages_once() {
         for (ranks, crowded) in [(4, false), (20, true), (256, true), (1024, true)] {
             let order = Order::of(ranks, crowded);
             let all = Parts::of_areas(&(0..ranks as u32).collect::<Vec<_>>(), order).unwrap();
             let mut provided: Vec<Pages> = (0..ranks).flat_map(|rank| all.provided_by(rank)).collect();
             provided.sort_by_key(|pages| pages.range.start);
             assert!(provided.windows(2).all(|pair| pair[0].range.end <= pair[1].range.start), "{ranks}");
-            assert_eq!(provided.iter().map(|pages| pages.range.len() as u64).sum::<u64>(), all.bytes());
+            let bytes: usize = provided.iter().map(|pages| pages.range.len()).sum();
+            assert_eq!(bytes as u64, if crowded { all.shared as u64 } else { all.bytes() });
+            assert!(provided.iter().all(|pages| pages.huge == pages.range.len()), "{ranks}");
+            assert!(!crowded || bytes <= 72 << 20, "{ranks} ranks: {bytes} are filled with zeros at the start");
             let holds = |at: usize| provided.iter().any(|pages| pages.range.contains(&at));
             for (rank, part) in all.parts.iter().enumerate() {
-                assert!(holds(part.begin) && holds(part.begin + order.bytes - 1), "{ranks}: {part:?}");
+                assert!(crowded || holds(part.begin) && holds(part.begin + order.bytes - 1), "{ranks}: {part:?}");
                 let head = rank * order.head;
-                assert!(order.head == 0 || holds(head) && holds(head + order.head - 1), "{ranks}: head of {rank}");
-                assert!(order.head == 0 || head + order.head <= all.shared && part.begin >= all.shared);
+                assert!(!crowded || holds(head) && holds(head + order.head - 1), "{ranks}: head of {rank}");
+                assert!(!crowded || head + order.head <= all.shared && part.begin >= all.shared);
             }
-            // Of a crowd only heads are filled with zeros at the start.
-            let huge: usize = provided.iter().map(|pages| pages.huge).sum();
-            assert!(if crowded { huge <= 72 << 10 << 10 && huge == all.shared } else { huge > 0 }, "{ranks}: {huge}");
         }
+    }
+
+    /// What is not given pages at once must be there when it is touched.
+    #[test]
+    fn what_gets_pages_later_is_refused_at_once() {
+        let crowd = Parts::of_areas(&(0..64).collect::<Vec<_>>(), Order::of(64, true)).unwrap();
+        assert!(crowd.fits(None) && crowd.fits(Some(crowd.bytes())) && !crowd.fits(Some(crowd.bytes() - 1)));
+        assert!(crowd.bytes() > 64 * (4 << 20));
     }
 
     #[test]
