@@ -3,6 +3,8 @@
 //! The commit is that of this repository's HEAD. A tarball, or a copy inside of another repository, has none. Packagers set
 //! RANKMARK_COMMIT.
 
+#![expect(clippy::disallowed_methods, reason = "cargo tells a build script by variables")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

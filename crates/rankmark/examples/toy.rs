@@ -63,6 +63,7 @@ static ABOUT: About = About {
         name: "toy",
         doc: "Sums whole numbers",
         argument: "way",
+        notes: "",
         sweep: Some(Sweep { field: "numbers", values: "1000,10000,100000", unless: ("way", "none") }),
     }),
     show,

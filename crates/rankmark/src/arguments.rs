@@ -1,9 +1,13 @@
 //! Arguments as clap gets them: what users write in another place or spelling, moved to where it belongs.
 
+mod foreign;
+
 use std::ffi::{OsStr, OsString};
 
 use crate::Failure;
 use crate::adopted::measures;
+
+pub(crate) use foreign::READ_AS;
 
 /// Options that may stand before the command, too.
 const LEADING: [&str; 5] = ["--quiet", "-q", "--verbose", "-v", "--json"];
@@ -20,11 +24,19 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
     arguments
 }
 
+/// The arguments with what other programs call our options: nccl-tests, the OSU benchmarks, launchers.
+///
+/// # Errors
+/// When something is said twice, or cannot be said with our options.
+pub(crate) fn of_others(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+    of_launchers(foreign::rewritten(arguments)?)
+}
+
 /// The arguments of a measuring command with `--ranks 4` for `-n 4` and `-np 4`, by which launchers say it.
 ///
 /// # Errors
 /// When `--ranks` is given, too: nobody knows which of the two is meant.
-pub(crate) fn of_launchers(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
+fn of_launchers(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
     let text = |argument: &OsString| argument.to_str().map(str::to_owned).unwrap_or_default();
     if !arguments.get(1).is_some_and(|command| measures(&text(command))) {
         return Ok(arguments);

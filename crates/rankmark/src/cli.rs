@@ -1,5 +1,6 @@
 //! The command line. Options of measuring commands are made from the fields that benchmarks declare.
 
+pub(crate) mod parts;
 mod words;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
@@ -7,7 +8,9 @@ use launch::job::TARGETS;
 use record::About;
 use terms::{Field, Kind};
 
+use crate::arguments::READ_AS;
 use crate::commands::list::RECORDS;
+use parts::json;
 use words::{offering, offering_field};
 
 /// The whole command line.
@@ -82,6 +85,7 @@ fn measuring(about: &'static About, declared: &record::Command) -> Command {
         let argument = Arg::new(field.name).value_name(name).required(true).help(help);
         command = command.arg(offering(argument, words));
     }
+    let command = command.arg(Arg::new(READ_AS).long(READ_AS).hide(true)).after_help(declared.notes);
     with_common(with_fields(command, &[about], "Fields (commas split lists, lists multiply)"))
 }
 
@@ -240,10 +244,6 @@ fn validate() -> Command {
                 .help("leave out what takes seconds, and say what was left out"),
         )
         .arg(json())
-}
-
-pub(crate) fn json() -> Arg {
-    Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON on standard output")
 }
 
 fn with_common(command: Command) -> Command {

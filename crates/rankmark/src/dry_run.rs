@@ -51,6 +51,7 @@ pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8
     }
     let mut text =
         format!("\u{1b}[1mdry run\u{1b}[0m   plan {}: nothing is started, nothing is written\n", plan.experiment);
+    text.extend(plan.notes.iter().map(|note| format!("note: {note}\n")));
     text.push_str(&groups(&cases));
     text.push_str(&summary(&cases, bounds));
     terminal::print(&text).map(|_| code)

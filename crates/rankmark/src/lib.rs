@@ -42,7 +42,7 @@ pub fn main() -> ExitCode {
     }
     terminal::choose_colours();
     comm::mpi::inspect_by(survey::inspect_in_child);
-    let arguments = match arguments::of_launchers(arguments::ordered(arguments)) {
+    let arguments = match arguments::of_others(arguments::ordered(arguments)) {
         Ok(arguments) => arguments,
         Err(failure) => return ExitCode::from(told(Err(failure))),
     };

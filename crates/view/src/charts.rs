@@ -29,6 +29,9 @@ const FEWEST: usize = 3;
 const BARS: usize = 24;
 const MATRICES: usize = 4;
 
+/// Stands for the backend among the fields that vary: it is one of every case.
+const BACKEND: &str = "backend";
+
 const BAND: &str = "Points: medians; bands: 95% intervals of the median.";
 const WHISKERS: &str = "Points: medians; bars: 95% intervals of the median.";
 
@@ -177,6 +180,9 @@ fn varying<'o>(section: &'o Operation, across: &str) -> BTreeSet<&'o str> {
         *held.entry(name).or_default() += 1;
     }
     let all = section.configurations.len();
+    let backends: BTreeSet<&str> = section.configurations.iter().map(|c| c.backend.as_str()).collect();
+    values.insert(BACKEND, backends);
+    held.insert(BACKEND, all);
     values.into_iter().filter(|(name, values)| values.len() > 1 || held[name] < all).map(|(name, _)| name).collect()
 }
 
@@ -185,7 +191,8 @@ fn label(section: &Operation, configuration: &Configuration, across: &str, varyi
     let others = configuration.others.iter().filter(|(name, _)| varying.contains(name.as_str()));
     let others = others.map(|(name, value)| written(section.declared, name, value));
     let ranks = (across != "ranks").then(|| crate::study::ranks(configuration.ranks));
-    let parts = std::iter::once(configuration.backend.clone()).chain(ranks).chain(others);
+    let backend = varying.contains(BACKEND).then(|| configuration.backend.clone());
+    let parts = backend.into_iter().chain(ranks).chain(others);
     parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 

@@ -23,6 +23,9 @@ pub(super) static ABOUT: About = About {
         name: "comm",
         doc: "Measures one collective operation, or several: time, bandwidth, share of this machine's limit",
         argument: "op",
+        notes: "Options of nccl-tests are taken, too: -b 8 -e 128M -f 2 (sizes; 128M is 128 MiB), -n (iters), -w (warmup), \
+                -g (ranks), -o (reduce), -d (dtype), -r (root); and -m MIN:MAX of the OSU benchmarks. -n without any other \
+                of them is mpirun's: the number of ranks.",
         // From latency to bandwidth.
         sweep: Some(Sweep { field: "bytes", values: "1KiB..64MiB*4", unless: ("op", "barrier") }),
     }),

@@ -8,7 +8,7 @@ use clap_mangen::Man;
 use crate::{Failure, cli, terminal};
 
 pub(crate) fn command() -> Command {
-    Command::new("man")
+    cli::parts::named("man")
         .about("Manual pages, one a command; without DIR, the page of rankmark on standard output")
         .after_help("To read one: `rankmark man DIR`, then `man -l DIR/rankmark-comm.1`.")
         .arg(

@@ -18,6 +18,7 @@ use clap::ArgMatches;
 use measure::machine;
 use record::About;
 
+use crate::arguments::READ_AS;
 use crate::session::{Entry, Request, measure};
 use crate::{Failure, adopted, cli, terminal};
 
@@ -30,7 +31,8 @@ fn measure_flags(
 ) -> Result<u8, Failure> {
     let overrides = cli::overrides(matches)?;
     cli::default_ranks(&mut fields, &overrides, entry.lobby);
-    let plan = record::plan::from_flags(about, &fields, &overrides)?;
+    let mut plan = record::plan::from_flags(about, &fields, &overrides)?;
+    plan.notes.extend(matches.try_get_one::<String>(READ_AS).ok().flatten().cloned());
     if let Some(note) = adopted::default_backend(entry.lobby, &fields, &overrides) {
         terminal::note_first(matches, &note);
     }

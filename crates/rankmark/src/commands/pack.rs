@@ -9,16 +9,17 @@ use record::Caveat;
 use record::pack::{Names, Packed, Redaction};
 use terms::{Bytes, Kind, Named, Status};
 
+use crate::cli::parts;
 use crate::{Failure, terminal};
 
 pub(crate) fn command() -> Command {
     let path = |name: &'static str, value: &'static str| {
         Arg::new(name).value_name(value).value_parser(value_parser!(PathBuf)).value_hint(ValueHint::AnyPath)
     };
-    Command::new("pack")
+    parts::named("pack")
         .about("Packs a record into one file to send: run, cases, samples, traces and report")
         .after_help(
-            "--redact replaces host names by host-1, user names by user-1 and home folders by /home/user-1, the same \
+            "--redact replaces host names by host-1, user names by user-1 and home folders by a folder user-1, the same \
              name by the same number in every file, and says what it replaced. It leaves out what is no text (PNG); \
              `rankmark report` draws it again. It does not replace addresses, other paths, or names that neither \
              the record nor this machine knows: look at the file before you publish it.",

@@ -4,7 +4,8 @@ use clap::{ArgMatches, Command};
 use serde_json::{Value, json};
 use survey::{Finding, Request, State};
 
-use crate::{Failure, cli, session, terminal};
+use crate::cli::parts;
+use crate::{Failure, session, terminal};
 
 /// What the build noted (build.rs).
 const BUILD: [(&str, &str); 5] = [
@@ -16,10 +17,10 @@ const BUILD: [(&str, &str); 5] = [
 ];
 
 pub(crate) fn command() -> Command {
-    Command::new("version")
+    parts::named("version")
         .about("Version, build and the libraries found here, to paste into a bug report")
         .after_help("`rankmark --version` prints the first line only. `rankmark validate` looks at more, and longer.")
-        .arg(cli::json())
+        .arg(parts::json())
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {

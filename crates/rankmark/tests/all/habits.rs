@@ -49,3 +49,46 @@ fn launchers_flags_mean_ranks() {
     }
     place.run("comm all_reduce -np 4 --ranks 2 --dry-run").refuses(&["`-np` and `--ranks` are both given"]);
 }
+
+#[test]
+fn options_of_nccl_tests_and_osu_are_taken() {
+    let place = Place::new();
+    let line = "comm all_reduce -b 8 -e 2K -f 4 -g 3 -o max -d float -n 3 -w 1 --max-seconds 0.02s --output-dir out";
+    let ended = place.run(line).exits(0);
+    let note = "note: `-b 8 -e 2K -f 4` is read as `--bytes 8..2KiB*4`: K, M and G are powers of 1024\n";
+    assert!(ended.out.contains(note), "{}", ended.out);
+    let cases = place.cases("out");
+    let sizes: Vec<u64> = cases.iter().map(|case| case["bytes"].as_u64().unwrap()).collect();
+    assert_eq!(sizes, [8, 32, 128, 512, 2048]);
+    for case in &cases {
+        assert_eq!(
+            (&case["ranks"], &case["dtype"], &case["parameters"]["reduce"]),
+            (&3.into(), &"f32".into(), &"max".into())
+        );
+        assert_eq!(case["samples"], 3);
+    }
+    let sizes = place.run("comm all_gather -m 64:256 --dry-run").exits(0).out;
+    assert!(["64", "128", "256"].iter().all(|size| sizes.contains(&format!(" {size}\n"))), "{sizes}");
+    place.run("comm all_reduce -b 8 -e 1M --dry-run").refuses(&["add `-f 2`"]);
+}
+
+#[test]
+fn element_types_have_their_other_names_in_plans_and_flags() {
+    let place = Place::new();
+    place.write(
+        "plan.yaml",
+        "experiment: x\ncases:\n  - {benchmark: collective, bytes: 1KiB, dtype: [Float32, half, bfloat16]}\n",
+    );
+    let dtypes = |line: &str| -> Vec<String> {
+        let lines = crate::place::json_lines(&place.run(line).exits(0).out);
+        lines.iter().map(|line| line["parameters"]["dtype"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(dtypes("run plan.yaml --dry-run --json"), ["f32", "f16", "bf16"]);
+    assert_eq!(
+        dtypes("comm all_reduce --bytes 1KiB --dtype double,uint8,int64 --dry-run --json"),
+        ["f64", "u8", "i64"]
+    );
+    // One case, whatever it is called.
+    assert_eq!(dtypes("comm all_reduce --bytes 1KiB --dtype f32,float --dry-run --json"), ["f32"]);
+    place.run("comm all_reduce --reduce float --dry-run").refuses(&["`reduce` does not take `float`"]);
+}

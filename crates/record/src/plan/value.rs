@@ -81,9 +81,27 @@ fn number(value: f64) -> Option<Value> {
     }
 }
 
+/// What other programs call element types (C, PyTorch, nccl-tests), and the one spelling here.
+const ELEMENT_TYPES: [(&str, &str); 12] = [
+    ("float", "f32"),
+    ("float32", "f32"),
+    ("fp32", "f32"),
+    ("double", "f64"),
+    ("float64", "f64"),
+    ("half", "f16"),
+    ("float16", "f16"),
+    ("fp16", "f16"),
+    ("bfloat16", "bf16"),
+    ("int32", "i32"),
+    ("int64", "i64"),
+    ("uint8", "u8"),
+];
+
 fn word(field: &Field, text: &str, words: &[&'static str]) -> Result<Value, Fault> {
     let wanted = normalize(text);
-    if let Some(word) = words.iter().find(|word| normalize(word) == wanted) {
+    let other = ELEMENT_TYPES.iter().find(|(name, _)| *name == wanted).map(|(_, name)| *name);
+    let word = words.iter().find(|word| normalize(word) == wanted);
+    if let Some(word) = word.or_else(|| words.iter().find(|word| Some(**word) == other)) {
         return Ok(Value::from(*word));
     }
     let hint = match nearest(text, words.iter().copied()) {
