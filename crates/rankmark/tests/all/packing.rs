@@ -15,8 +15,9 @@ fn at_home(text: &str) -> String {
 
 /// A record of this machine, with a trace and a note that names the user.
 fn recorded(place: &Place) -> String {
-    place.write("plan.yaml", &at_home("experiment: sent\nprofiling: {enabled: true}\ncases:\n  - \
-             {benchmark: collective, op: all_reduce, ranks: 2, bytes: [1KiB, 64KiB], max_seconds: 0.02s, env: [WORK=HOME/marie42/x]}\n"));
+    let plan = "experiment: sent\nprofiling: {enabled: true}\ncases:\n  - benchmark: collective\n    op: all_reduce\n    \
+                bytes: [1KiB, 64KiB]\n    max_seconds: 0.02s\n    env: [WORK=HOME/marie42/x]\n";
+    place.write("plan.yaml", at_home(plan));
     let note = ["--note", &at_home("by marie42 in HOME/marie42/work, for jean.b of HOME/jean.b")];
     let mut starting = place.command("run plan.yaml --trials 1 --output-dir sent");
     starting.command.args(note);
