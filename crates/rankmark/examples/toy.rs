@@ -2,7 +2,7 @@
 //! of counting, and checks the sum.
 //!
 //! ```sh
-//! cargo run --example toy -- toy up,down --numbers 10000,100000
+//! cargo run --example toy -- toy up,down:step=2 --numbers 10000,100000
 //! ```
 
 use std::hint::black_box;
@@ -15,7 +15,7 @@ use measure::{Failure, WrongReport};
 use record::show::{At, Chart, ChartKind, Column, Format, Show, Table};
 use record::{About, Better, Case, Command, Metric, Problem, Shape, Sweep};
 use serde_json::{Map, Value, json};
-use terms::{Field, Kind, Named, Role};
+use terms::{Field, Kind, Role, Variant};
 use view::study::Operation;
 use view::{Axis, ChartSpec, Finding, NamedChart, Quantity, Scale, Stack, View};
 
@@ -25,22 +25,23 @@ fn main() -> ExitCode {
     rankmark::main()
 }
 
-terms::named! {
-    /// How numbers are counted.
-    enum Way("way of counting") {
-        /// From 1 on.
-        Up = "up",
-        /// From the last on.
-        Down = "down",
-    }
-}
+/// How numbers are counted: a choice, one variant of which has an option.
+static WAYS: &[Variant] = &[
+    Variant { name: "up", doc: "from 1 on", options: &[] },
+    Variant {
+        name: "down",
+        doc: "from the last on",
+        options: &[Field::new(Kind::Whole(1, 4), Some("1"), "numbers in each addition").named("step")],
+    },
+];
+
+const WAY: Field =
+    Field::new(Kind::Choice(WAYS), Some("up"), "how numbers are counted").always().role(Role::Implementation);
 
 record::fields! {
     /// What a case is.
     struct Fields {
-        way: Way = Field::new(Kind::Word(Way::names), Some("up"), "how numbers are counted")
-            .always()
-            .role(Role::Implementation),
+        way: String = WAY,
         ranks: u32 = RANKS,
         backend: String = BACKEND,
         device: String = DEVICE,
@@ -112,7 +113,8 @@ struct Toy;
 
 /// A case on one rank.
 struct Sum {
-    way: Way,
+    /// Numbers in each addition, from the last on; None: one after another from 1 on.
+    step: Option<usize>,
     numbers: u64,
     found: u64,
 }
@@ -127,8 +129,11 @@ impl Benchmark for Toy {
     }
 
     fn prepare(&self, case: &Case, _rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let fields = Fields::of(case).map_err(|problem| Failure::new(problem.message))?;
-        Ok(Box::new(Sum { way: fields.way, numbers: fields.numbers, found: 0 }))
+        let unreadable = |problem: Problem| Failure::new(problem.message);
+        let fields = Fields::of(case).map_err(unreadable)?;
+        let (_, options) = record::plan::chosen(&WAY.named("way"), &fields.way).map_err(unreadable)?;
+        let step = options.get("step").and_then(Value::as_u64).map(|step| step as usize);
+        Ok(Box::new(Sum { step, numbers: fields.numbers, found: 0 }))
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
@@ -148,9 +153,12 @@ impl Benchmark for Toy {
 impl Prepared for Sum {
     fn run(&mut self, _comm: &mut dyn Communicator) -> Result<(), Failure> {
         let add = |sum: u64, number: u64| black_box(sum + number);
-        self.found = match self.way {
-            Way::Up => (1..=self.numbers).fold(0, add),
-            Way::Down => (1..=self.numbers).rev().fold(0, add),
+        self.found = match self.step {
+            None => (1..=self.numbers).fold(0, add),
+            Some(step) => {
+                let number = |last: u64| (0..step as u64).map(|back| last.saturating_sub(back)).sum();
+                (1..=self.numbers).rev().step_by(step).map(number).fold(0, add)
+            }
         };
         Ok(())
     }

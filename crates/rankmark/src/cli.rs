@@ -11,7 +11,7 @@ use terms::{Field, Kind};
 use crate::arguments::READ_AS;
 use crate::commands::list::RECORDS;
 use parts::json;
-use words::{offering, offering_field};
+use words::offering_field;
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
@@ -78,12 +78,11 @@ fn run() -> Command {
 fn measuring(about: &'static About, declared: &record::Command) -> Command {
     let mut command = Command::new(declared.name).about(declared.doc);
     if let Some(field) = about.field(declared.argument) {
-        let words: fn() -> Vec<&'static str> = if let Kind::Word(words) = field.kind { words } else { Vec::new };
-        let values = words().join(" ");
+        let values = if let Kind::Word(words) = field.kind { words().join(" ") } else { String::new() };
         let help = if values.is_empty() { help(field) } else { format!("one or more, separated by commas: {values}") };
-        let name = field.name.to_uppercase();
+        let name = if field.name.len() > 2 { "NAME".to_owned() } else { field.name.to_uppercase() };
         let argument = Arg::new(field.name).value_name(name).required(true).help(help);
-        command = command.arg(offering(argument, words));
+        command = command.arg(offering_field(argument, field));
     }
     let command = command.arg(Arg::new(READ_AS).long(READ_AS).hide(true)).after_help(declared.notes);
     with_common(with_fields(command, &[about], "Fields (commas split lists, lists multiply)"))
@@ -93,16 +92,6 @@ fn measuring(about: &'static About, declared: &record::Command) -> Command {
 pub(crate) fn measured(command: &str) -> Option<(&'static About, record::Command)> {
     let abouts = benchmarks::abouts().into_iter();
     abouts.filter_map(|about| Some((about, about.command?))).find(|(_, declared)| declared.name == command)
-}
-
-/// The benchmark that `comm` runs.
-pub(crate) fn collective() -> Vec<&'static About> {
-    benchmark("collective")
-}
-
-/// The benchmark of a command.
-pub(crate) fn benchmark(name: &str) -> Vec<&'static About> {
-    benchmarks::abouts().into_iter().filter(|about| about.name == name).collect()
 }
 
 fn report() -> Command {
@@ -323,6 +312,7 @@ fn value_name(field: &Field) -> &'static str {
         Kind::Ratio => "SHARE",
         Kind::Bool => "BOOL",
         Kind::Word(_) => "WORD",
+        Kind::Choice(_) => "CHOICE",
         Kind::Text | Kind::Texts => "TEXT",
     }
 }
@@ -331,6 +321,14 @@ fn help(field: &Field) -> String {
     let mut help = field.doc.to_owned();
     if let Kind::Word(words) = field.kind {
         help.push_str(&format!(" [{}]", words().join(", ")));
+    }
+    if let Kind::Choice(variants) = field.kind {
+        let options = |variant: &terms::Variant| -> String {
+            let names: Vec<String> = variant.options.iter().map(|option| format!("{}=...", option.name)).collect();
+            if names.is_empty() { String::new() } else { format!(":{}", names.join(",")) }
+        };
+        let shown: Vec<String> = variants.iter().map(|one| format!("{}{}", one.name, options(one))).collect();
+        help.push_str(&format!(" [{}]", shown.join(" ")));
     }
     if let Some(default) = field.default {
         help.push_str(&format!(" (default: {default})"));

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use record::store::RUN_FILE;
-use terms::{Collective, Named, normalize};
+use terms::{Collective, Kind, Named, normalize};
 
 use crate::{Failure, cli, plans};
 
@@ -22,24 +22,29 @@ pub(crate) fn answer(arguments: &[OsString]) -> Option<Failure> {
             let (line, what) = instead(command)?;
             Some(told(format!("`{command}` is {what}, not a command"), &[joined(&line, rest)]))
         }
-        "comm" if positionals(rest).is_empty() => {
-            let what = format!("`rankmark comm` needs an operation\nvalid values: {}", Collective::names().join(", "));
-            Some(told(what, &[joined("rankmark comm all_reduce", rest)]))
-        }
         "report" => {
             let records: Vec<&str> = positionals(rest).into_iter().filter(|word| *word != "generate").collect();
             let lines: Vec<String> = records.iter().map(|record| joined("rankmark report", &[record])).collect();
             (lines.len() > 1).then(|| told(format!("`rankmark report` takes one record, not {}", lines.len()), &lines))
         }
-        "train" | "memory" => {
-            let model = positionals(rest).first().and_then(|word| model(word))?;
-            let others: Vec<&str> = rest.iter().copied().filter(|word| normalize(word) != normalize(model)).collect();
-            let line = joined(&format!("rankmark {command} --model {model}"), &others);
-            Some(told(format!("`rankmark {command}` takes its model as an option"), &[line]))
-        }
         "run" | "suite" | "benchmark" => of_benchmark(command, rest),
-        _ => None,
+        _ => of_measured(command, rest),
     }
+}
+
+/// The command of one benchmark without its argument, or with a model as one.
+fn of_measured(command: &str, rest: &[&str]) -> Option<Failure> {
+    let (about, declared) = cli::measured(command)?;
+    if let Some(field) = about.field(declared.argument) {
+        let words = if let Kind::Word(words) = field.kind { words() } else { Vec::new() };
+        let what = format!("`rankmark {command}` needs {}\nvalid values: {}", field.doc, words.join(", "));
+        let line = joined(&format!("rankmark {command} {}", field.default?), rest);
+        return positionals(rest).is_empty().then(|| told(what, &[line]));
+    }
+    let model = positionals(rest).first().and_then(|word| model(word))?;
+    let others: Vec<&str> = rest.iter().copied().filter(|word| normalize(word) != normalize(model)).collect();
+    let line = joined(&format!("rankmark {command} --model {model}"), &others);
+    Some(told(format!("`rankmark {command}` takes its model as an option"), &[line]))
 }
 
 /// The answer where a plan is named that is no file, and the word means something else.
@@ -71,12 +76,13 @@ fn instead(word: &str) -> Option<(String, &'static str)> {
     if let Some(model) = model(word) {
         return Some((format!("rankmark train --model {model}"), "a model"));
     }
-    match normalize(word).as_str() {
-        "training" => return Some(("rankmark train".to_owned(), "a benchmark")),
-        "memory" => return Some(("rankmark memory".to_owned(), "a benchmark")),
-        "collective" | "collectives" => return Some(("rankmark comm all_reduce".to_owned(), "a benchmark")),
-        "quick" => return Some(("rankmark run".to_owned(), "the plan that is run without one")),
-        _ => {}
+    let benchmark = benchmarks::benchmark(word).or_else(|| benchmarks::benchmark(word.strip_suffix('s')?));
+    if let Some((about, declared)) = benchmark.and_then(|found| Some((found.about(), found.about().command?))) {
+        let argument = about.field(declared.argument).and_then(|field| field.default).unwrap_or_default();
+        return Some((format!("rankmark {} {argument}", declared.name).trim_end().to_owned(), "a benchmark"));
+    }
+    if normalize(word) == "quick" {
+        return Some(("rankmark run".to_owned(), "the plan that is run without one"));
     }
     if plans::names().contains(&word) {
         let line = format!("rankmark gen-config {word} > {word}.yaml && rankmark run {word}.yaml");

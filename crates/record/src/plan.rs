@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::{About, Case};
 
 mod axis;
+mod choice;
 mod document;
 mod error;
 mod expand;
@@ -23,6 +24,7 @@ mod tree;
 mod value;
 mod written;
 
+pub use choice::chosen;
 pub use error::{PlanError, PlanErrors};
 pub use source::Place;
 

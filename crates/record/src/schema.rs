@@ -166,8 +166,30 @@ fn item(field: &Field) -> Value {
         Kind::Ratio => quantity("2% or 0.02"),
         Kind::Bool => json!({"type": "boolean"}),
         Kind::Word(words) => json!({"enum": words()}),
+        Kind::Choice(variants) => json!({"anyOf": [
+            {"type": "string", "description": "NAME, or NAME:option=value,..."},
+            {
+                "type": "object",
+                "minProperties": 1,
+                "maxProperties": 1,
+                "additionalProperties": false,
+                "properties": variants.iter().map(|one| (one.name.to_owned(), options(one))).collect::<Map<_, _>>(),
+            },
+        ]}),
         Kind::Text | Kind::Texts => json!({"type": ["string", "number", "boolean"], "maxLength": limits::SCALAR}),
     }
+}
+
+/// The options of a variant, each a value or a list.
+fn options(variant: &terms::Variant) -> Value {
+    let properties: Map<String, Value> =
+        variant.options.iter().map(|option| (option.name.to_owned(), values(option))).collect();
+    json!({
+        "type": ["object", "null"],
+        "description": variant.doc,
+        "additionalProperties": false,
+        "properties": properties,
+    })
 }
 
 fn case_line(benchmarks: &[&'static About]) -> Value {

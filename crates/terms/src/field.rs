@@ -18,6 +18,8 @@ pub enum Kind {
     Bool,
     /// One of these words (in this spelling; hyphens, underscores and case are forgiven).
     Word(fn() -> Vec<&'static str>),
+    /// One of these variants, each with options of its own, which multiply.
+    Choice(&'static [Variant]),
     /// Any text, such as a path.
     Text,
     /// Texts that repeat and never multiply: all of them belong to one case (`inject`, `expect`, `env`).
@@ -35,10 +37,22 @@ impl Kind {
             Self::Ratio => "ratio",
             Self::Bool => "bool",
             Self::Word(_) => "word",
+            Self::Choice(_) => "choice",
             Self::Text => "text",
             Self::Texts => "texts",
         }
     }
+}
+
+/// One variant of a choice.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    /// Its one spelling.
+    pub name: &'static str,
+    /// One line for help.
+    pub doc: &'static str,
+    /// The options that it alone takes. Their values are scalars without white space, `,`, `=` and `:`.
+    pub options: &'static [Field],
 }
 
 crate::named! {

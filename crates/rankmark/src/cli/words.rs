@@ -23,6 +23,22 @@ impl TypedValueParser for Words {
     }
 }
 
+/// The same for variants of a choice.
+#[derive(Clone)]
+struct Variants(Vec<PossibleValue>);
+
+impl TypedValueParser for Variants {
+    type Value = String;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<String, Error> {
+        StringValueParser::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(self.0.iter().cloned()))
+    }
+}
+
 /// The argument, with its words offered. Help says them in its own way.
 pub(super) fn offering(arg: Arg, words: fn() -> Vec<&'static str>) -> Arg {
     arg.value_parser(Words(words)).hide_possible_values(true)
@@ -32,6 +48,10 @@ pub(super) fn offering(arg: Arg, words: fn() -> Vec<&'static str>) -> Arg {
 pub(super) fn offering_field(arg: Arg, field: &Field) -> Arg {
     match field.kind {
         Kind::Word(words) => offering(arg, words),
+        Kind::Choice(variants) => {
+            let names = variants.iter().map(|variant| PossibleValue::new(variant.name).help(variant.doc));
+            arg.value_parser(Variants(names.collect())).hide_possible_values(true)
+        }
         Kind::Bool => offering(arg, || vec!["true", "false"]),
         _ => arg,
     }

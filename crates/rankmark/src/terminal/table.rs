@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn headings_say_whether_caches_are_warm() {
-        let case = record::plan::from_flags(crate::cli::collective()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         assert!(heading(&line, Some(&declared())).contains("  cache-warm"), "{}", heading(&line, Some(&declared())));
         line.parameters.insert("cache".into(), "cold".into());
@@ -211,11 +211,11 @@ mod tests {
     }
 
     fn declared() -> Declared {
-        Declared::of(crate::cli::collective()[0])
+        Declared::of(benchmarks::abouts()[0])
     }
 
     fn line(dtype: &str, bytes: u64) -> CaseLine {
-        let case = record::plan::from_flags(crate::cli::collective()[0], &[], &[]).unwrap().cases.remove(0);
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
         let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
         (line.dtype, line.bytes) = (Some(dtype.to_owned()), Some(bytes));
         line.metrics.insert("count".into(), (bytes / 4).into());

@@ -10,8 +10,9 @@ fn a_dry_run_shows_the_cases_and_makes_nothing() {
     let line = "comm all_reduce,barrier --bytes 1KiB,64KiB --ranks 2 --spacing 2s --max-seconds 3s --trials";
     // Three cases: a barrier moves no bytes.
     let ended = place.run(&format!("{line} 4 --dry-run")).exits(0);
-    let expected = "dry run   plan collective: nothing is started, nothing is written\n\n\
-        collective  all_reduce  shm  in place  registered buffers  cache-warm\n  2 ranks       1KiB\n  2 ranks      64KiB\n\n\
+    let expected = "dry run   plan collective: nothing is started, nothing is written\n\
+        note: 1 case is asked for more than once; each runs once, at its first place\n\n\
+        collective  all_reduce  shm  in place  registered buffers  cache-warm  f32  sum\n  2 ranks       1KiB\n  2 ranks      64KiB\n\n\
         collective  barrier  shm\n  2 ranks\n\n\
         cases    3 would run\ntrials   12\n\
         time     at least 6 s: trials of a case begin that far apart; at most 9 s of sampling, beside starts, warm-up and checks\n";

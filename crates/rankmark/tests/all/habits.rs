@@ -15,7 +15,7 @@ fn a_wrong_line_is_answered_with_the_right_one() {
         ("plan.yaml --quick", "`plan.yaml` is a plan", "rankmark run plan.yaml --quick"),
         (
             "comm --bytes 8..1KiB*2",
-            "`rankmark comm` needs an operation\nvalid values: all_reduce, ",
+            "`rankmark comm` needs the operation\nvalid values: all_reduce, ",
             "rankmark comm all_reduce --bytes '8..1KiB*2'",
         ),
         ("report a b", "`rankmark report` takes one record, not 2", "rankmark report a\n       rankmark report b"),

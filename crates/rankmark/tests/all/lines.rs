@@ -31,9 +31,11 @@ const KEYS: [(&str, bool); 35] = [
     ("trial_round", true),
     // Below 64 KiB over all ranks there is no limit to speak of.
     ("limit", false),
+    ("count", true),
     ("algbw_gbs", true),
     ("busbw_gbs", true),
     ("limit_share", false),
+    ("limit_busbw_gbs", false),
     ("slow_rank", false),
     ("slow_rank_wait_s", false),
     ("wrong", true),

@@ -16,7 +16,7 @@ fn at_home(text: &str) -> String {
 /// A record of this machine, with a trace and a note that names the user.
 fn recorded(place: &Place) -> String {
     let plan = "experiment: sent\nprofiling: {enabled: true}\ncases:\n  - benchmark: collective\n    op: all_reduce\n    \
-                bytes: [1KiB, 64KiB]\n    max_seconds: 0.02s\n    env: [WORK=HOME/marie42/x]\n";
+                bytes: [1KiB, 4KiB, 64KiB]\n    max_seconds: 0.02s\n    env: [WORK=HOME/marie42/x]\n";
     place.write("plan.yaml", at_home(plan));
     let note = ["--note", &at_home("by marie42 in HOME/marie42/work, for jean.b of HOME/jean.b")];
     let mut starting = place.command("run plan.yaml --trials 1 --output-dir sent");

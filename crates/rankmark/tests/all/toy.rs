@@ -17,7 +17,7 @@ fn run(place: &Place, arguments: &str) -> Ended {
     place.command_of(&program().display().to_string(), arguments).start().wait()
 }
 
-const CASES: &str = "toy up,down --ranks 2 --numbers 1000,2000,4000 --iters 6 --warmup 1 --output-dir r";
+const CASES: &str = "toy up,down:step=2 --ranks 2 --numbers 1000,2000,4000 --iters 6 --warmup 1 --output-dir r";
 
 #[test]
 fn a_benchmark_is_one_module_and_one_line() {
@@ -26,14 +26,15 @@ fn a_benchmark_is_one_module_and_one_line() {
     assert!(listed.out.contains("toy") && listed.out.contains("sums of whole numbers"), "{}", listed.out);
     assert!(run(&place, "--help").exits(0).out.contains("Sums whole numbers"));
     let help = run(&place, "toy --help").exits(0);
-    assert!(help.out.contains("--numbers <N>") && help.out.contains("up down"), "{}", help.out);
+    assert!(help.out.contains("--numbers <N>") && help.out.contains("[up down:step=...]"), "{}", help.out);
     let wrong = run(&place, "toy up --numbers 13 --output-dir x");
     wrong.refuses(&["13 is not summed", "any other number"]);
+    run(&place, "toy down:stop=2 --output-dir x").refuses(&["`down` of `way` has no option `stop`", "`step`"]);
 
     // Terminal.
     let ended = run(&place, CASES).exits(0);
     assert!(ended.out.contains("toy  shm"), "{}", ended.out);
-    assert!(ended.out.contains("numbers/s") && ended.out.contains("4000"), "{}", ended.out);
+    assert!(ended.out.contains("numbers/s") && ended.out.contains("down:step=2"), "{}", ended.out);
     assert!(ended.out.contains("The toy sums up to"), "{}", ended.out);
 
     // Record: both ways are implementations of one workload.
@@ -64,7 +65,7 @@ fn flags_plans_and_json_are_the_same_cases() {
     run(&place, CASES).exits(0);
     place.write(
         "plan.yaml",
-        "experiment: toy\ncases:\n  - {benchmark: toy, way: [up, down], numbers: [1000, 2000, 4000], iters: 6, warmup: 1}\n",
+        "experiment: toy\ncases:\n  - {benchmark: toy, way: [up, {down: {step: 2}}], numbers: [1000, 2000, 4000], iters: 6, warmup: 1}\n",
     );
     let ended = run(&place, "run plan.yaml --json --output-dir p").exits(0);
     let ids = |cases: &[Value]| {

@@ -41,7 +41,11 @@ pub(crate) fn read(
             continue;
         };
         let repeats = matches!(field.kind, Kind::Texts);
-        let node = if repeats { scalar(text, at) } else { split(text, at) };
+        let node = match field.kind {
+            Kind::Texts => scalar(text, at),
+            Kind::Choice(_) => joined(super::choice::split(text).iter().map(|part| scalar(part.trim(), at)), at),
+            _ => split(text, at),
+        };
         match found.fields.iter_mut().find(|(key, _)| key.text == name) {
             None => {
                 let tree = if repeats { Node { at, tree: Tree::List(vec![node]) } } else { node };
@@ -71,7 +75,11 @@ fn split(text: &str, at: At) -> Node {
             node
         })
         .collect();
-    match <[Node; 1]>::try_from(items) {
+    joined(items.into_iter(), at)
+}
+
+fn joined(items: impl Iterator<Item = Node>, at: At) -> Node {
+    match <[Node; 1]>::try_from(items.collect::<Vec<_>>()) {
         Ok([only]) => only,
         Err(items) => Node { at, tree: Tree::List(items) },
     }

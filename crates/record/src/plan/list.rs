@@ -47,6 +47,7 @@ fn one(field: &Field, node: &Node, found: &mut Vec<Item>, errors: &mut Diagnosti
     }
     let range = match (&node.tree, field.kind) {
         (Tree::Scalar { text, .. }, Kind::Bytes) if text.contains("..") => text_range(field, text, node.at),
+        (Tree::Scalar { .. } | Tree::Map(_), Kind::Choice(variants)) => super::choice::items(field, variants, node),
         (Tree::Scalar { text, quoted }, _) => canonical(field, text, *quoted)
             .map(|value| vec![Item { value, at: node.at }])
             .map_err(|fault| (node.at, fault)),

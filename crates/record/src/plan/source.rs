@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A stretch of one source, in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct At {
     /// Which source.
     pub(crate) source: u32,

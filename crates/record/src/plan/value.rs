@@ -5,7 +5,8 @@ use terms::{Bandwidth, Bytes, Field, Kind, Ratio, Seconds, nearest, normalize};
 
 use super::error::Fault;
 use super::limits;
-use super::source::shown;
+use super::source::{At, shown};
+use super::tree::{Node, Tree};
 
 /// The canonical value of a text: bytes as an integer, seconds, bytes per second and shares as numbers, words in their
 /// one spelling.
@@ -26,6 +27,12 @@ pub(crate) fn canonical(field: &Field, text: &str, quoted: bool) -> Result<Value
         Kind::Bandwidth => quantity(field, text, |Bandwidth(bytes)| number(bytes)),
         Kind::Ratio => quantity(field, text, |Ratio(share)| number(share)),
         Kind::Word(words) => word(field, text, &words()),
+        Kind::Choice(variants) => {
+            let tree = Tree::Scalar { text: text.to_owned(), quoted };
+            let items = super::choice::items(field, variants, &Node { at: At::default(), tree });
+            let first = items.map_err(|(_, fault)| fault)?.into_iter().next();
+            first.map(|item| item.value).ok_or_else(|| Fault::new(format!("`{name}` has no value")))
+        }
         Kind::Text | Kind::Texts if text.len() > limits::SCALAR => {
             Err(Fault::new(format!("`{name}` is a text of {} bytes; at most {}", text.len(), limits::SCALAR)))
         }
@@ -44,6 +51,10 @@ pub(crate) fn wants(field: &Field) -> String {
         Kind::Ratio => "a share (2% or 0.02)".to_owned(),
         Kind::Bool => "true or false".to_owned(),
         Kind::Word(words) => format!("one of {}", words().join(", ")),
+        Kind::Choice(variants) => {
+            let names: Vec<&str> = variants.iter().map(|variant| variant.name).collect();
+            format!("one of {}, with options as in `NAME:option=value`", names.join(", "))
+        }
         Kind::Text => "a text".to_owned(),
         Kind::Texts => "a text or a list of texts".to_owned(),
     }

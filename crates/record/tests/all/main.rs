@@ -1,5 +1,6 @@
 //! Tests of the record: plans, their errors, the store, the schemas.
 
+mod choices;
 mod damage;
 mod expansion;
 mod flags;

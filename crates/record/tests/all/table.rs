@@ -1,7 +1,7 @@
 //! A small table of benchmarks that exercises every kind of field.
 
 use record::{About, Better, Case, Metric, Problem};
-use terms::{Collective, Dtype, Field, Kind, Mode, Named, Role};
+use terms::{Collective, Dtype, Field, Kind, Mode, Named, Role, Variant};
 
 /// Where a field's value is kept.
 enum Shown {
@@ -38,10 +38,24 @@ const COMMON: &[Field] = &[
     field("pace_latency", Kind::Seconds, None, Shown::WhenSet),
 ];
 
+/// A choice whose variants have options of their own.
+const WAYS: &[Variant] = &[
+    Variant { name: "plain", doc: "", options: &[] },
+    Variant {
+        name: "pipelined",
+        doc: "",
+        options: &[
+            Field::new(Kind::Word(|| vec!["ring", "tree"]), Some("ring"), "").named("algorithm"),
+            Field::new(Kind::Whole(1, 64), None, "").named("chunks"),
+        ],
+    },
+];
+
 const COLLECTIVE: &[Field] = &[
     field("op", Kind::Word(Collective::names), None, Shown::Always),
     field("bytes", Kind::Bytes, None, Shown::Always),
     field("in_place", Kind::Bool, Some("true"), Shown::Always),
+    field("way", Kind::Choice(WAYS), None, Shown::WhenSet),
     field("root", Kind::Whole(0, 4095), Some("0"), Shown::WhenSet),
     field("traffic_file", Kind::Text, None, Shown::WhenSet),
 ];

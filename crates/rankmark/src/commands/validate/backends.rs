@@ -11,8 +11,8 @@ use record::Case;
 use survey::{Finding, State};
 use terms::{Seconds, Status};
 
+use crate::Failure;
 use crate::session::interrupted;
-use crate::{Failure, cli};
 
 /// The group of backends' own rows.
 pub(super) const GROUP: &str = "backends";
@@ -125,7 +125,10 @@ fn case(fields: &Fields) -> Result<Case, Failure> {
     ];
     let fixed = fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let own = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let plan = record::plan::from_flags(cli::collective()[0], &fixed.chain(own).collect::<Vec<_>>(), &[])?;
+    let fields: Vec<(String, String)> = fixed.chain(own).collect();
+    let unknown = || Failure::new("there is no benchmark of one operation", None, None);
+    let benchmark = benchmarks::benchmark("collective").ok_or_else(unknown)?;
+    let plan = record::plan::from_flags(benchmark.about(), &fields, &[])?;
     plan.cases.into_iter().next().ok_or_else(|| Failure::new("there is no case of a known answer", None, None))
 }
 
