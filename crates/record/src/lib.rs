@@ -40,5 +40,5 @@ pub use store::{
     CaseSamples, DamagedLine, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, line_text,
     read_results, read_run, read_samples,
 };
-pub use typed::{Values, typed};
+pub use typed::{DefaultValue, Defaults, Values, typed};
 pub use workload::{Roles, differences, workload};

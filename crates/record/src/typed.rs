@@ -1,5 +1,7 @@
 //! Declared fields as a struct: one list makes the field table and the typed members that a benchmark's code reads.
 
+use std::sync::OnceLock;
+
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use terms::{Field, Kind};
@@ -24,18 +26,49 @@ impl Values for Map<String, Value> {
     }
 }
 
-/// A field's value, else its declared default. Without either an `Option` is None and a list is empty.
+/// The declared defaults of a list of fields, read once: a plan of many cases would read each of them for every case.
+#[derive(Debug)]
+pub struct Defaults(OnceLock<Vec<DefaultValue>>);
+
+/// What a field has without a value, or why its declaration is wrong.
+pub type DefaultValue = Result<Value, String>;
+
+impl Defaults {
+    /// Reads nothing yet.
+    #[expect(clippy::new_without_default, reason = "made by `fields!`, for a static")]
+    pub const fn new() -> Self {
+        Self(OnceLock::new())
+    }
+
+    /// The defaults of these fields, in their order. Always the same fields.
+    pub fn of(&self, fields: &[Field]) -> &[DefaultValue] {
+        self.0.get_or_init(|| fields.iter().map(default).collect())
+    }
+}
+
+fn default(field: &Field) -> DefaultValue {
+    match (field.kind, field.default) {
+        (Kind::Texts, _) => Ok(Value::Array(Vec::new())),
+        (_, Some(text)) => read_value(field, text),
+        (_, None) => Ok(Value::Null),
+    }
+}
+
+/// A field's value, else its default. Without either an `Option` is None and a list is empty.
 ///
 /// # Errors
 /// When the value is of another type, or there is none.
-pub fn typed<T: DeserializeOwned>(values: &impl Values, field: &Field) -> Result<T, Problem> {
+pub fn typed<T: DeserializeOwned>(values: &impl Values, field: &Field, default: &DefaultValue) -> Result<T, Problem> {
     let problem = |message: String| Problem { field: field.name, message, hint: None };
+    let joined: Value;
     let value = match (values.value(field.name), field.kind) {
         // Parameters are scalars, so a parameter's list is kept joined by spaces.
-        (Some(Value::String(joined)), Kind::Texts) => joined.split_whitespace().collect(),
-        (Some(value), _) => value.clone(),
-        (None, Kind::Texts) => Value::Array(Vec::new()),
-        (None, _) => field.default.map_or(Ok(Value::Null), |default| read_value(field, default)).map_err(problem)?,
+        (Some(Value::String(text)), Kind::Texts) => {
+            joined = text.split_whitespace().collect();
+            &joined
+        }
+        (Some(value), _) => value,
+        (None, _) => default.as_ref().map_err(|cause| problem(cause.clone()))?,
     };
     if value.is_null() {
         return T::deserialize(value).map_err(|_| problem(format!("`{}` has no value", field.name)));
@@ -64,9 +97,14 @@ macro_rules! fields {
             /// # Errors
             /// The first field whose value is of another type, or is missing.
             $vis fn of(values: &impl $crate::Values) -> Result<Self, $crate::Problem> {
-                Ok(Self {
-                    $($member: $crate::typed(values, &$field.named(stringify!($member)))?),+
-                })
+                static DEFAULTS: $crate::Defaults = $crate::Defaults::new();
+                let mut declared = Self::FIELDS.iter().zip(DEFAULTS.of(Self::FIELDS));
+                // Members stand in the order of the table that is made of the same list.
+                $(let $member = {
+                    let (field, default) = declared.next().expect("a field for each member");
+                    $crate::typed(values, field, default)?
+                };)+
+                Ok(Self { $($member),+ })
             }
         }
     };
@@ -122,7 +160,8 @@ mod tests {
         let problem = of(r#"{"bytes": "many"}"#).unwrap_err();
         assert_eq!(problem.field, "bytes");
         assert!(problem.message.starts_with("`bytes`: "), "{}", problem.message);
-        let missing: Result<u64, Problem> = typed(&Map::new(), &field(Kind::Bytes, None).named("peer"));
+        let peer = field(Kind::Bytes, None).named("peer");
+        let missing: Result<u64, Problem> = typed(&Map::new(), &peer, &default(&peer));
         assert_eq!(missing.unwrap_err().message, "`peer` has no value");
     }
 }

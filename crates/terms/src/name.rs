@@ -16,8 +16,12 @@ pub trait Named: Sized + Copy + 'static {
 
     /// The value of this name; hyphens and underscores are the same, and case does not matter.
     fn from_name(text: &str) -> Option<Self> {
-        let wanted = normalize(text);
-        Self::ALL.iter().copied().find(|value| normalize(value.name()) == wanted)
+        // Records hold the one spelling: nothing is normalized for it.
+        let exact = Self::ALL.iter().copied().find(|value| value.name() == text);
+        exact.or_else(|| {
+            let wanted = normalize(text);
+            Self::ALL.iter().copied().find(|value| normalize(value.name()) == wanted)
+        })
     }
 }
 
