@@ -1,5 +1,8 @@
 //! Whether a case can run on this machine at all, decided before any rank starts or allocates.
 
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
 use benchmarks::{Common, Host, Spread, World, backend_of, benchmark, is_in_process, is_pytorch, is_simulated};
 use comm::Readiness;
 use record::Case;
@@ -23,7 +26,7 @@ const TORCH_OVERHEAD: u64 = 768 << 20;
 
 /// Whether memory is all that the case lacks, so that it may run once others have given theirs back.
 pub(crate) fn lacks_memory(case: &Case, host: &Host) -> bool {
-    check_memory(case, case.ranks(), host).is_err()
+    check_memory(case, case.ranks(), host, host.available_memory).is_err()
 }
 
 /// Whether the case can run here; if not, what this machine lacks, as the reason to skip it.
@@ -31,38 +34,64 @@ pub(crate) fn lacks_memory(case: &Case, host: &Host) -> bool {
 /// # Errors
 /// The reason.
 pub fn admit(case: &Case, host: &Host) -> Result<(), String> {
-    if let Some(reason) = &case.skip {
-        return Err(reason.clone());
-    }
-    // What a torch has only its Python can tell: its ranks do, when they start.
-    if !is_pytorch(case) {
-        check_backend(case)?;
-    }
-    let ranks = case.ranks();
-    let isolated = Common::of(case).map_err(|problem| problem.message)?.mode == Mode::Isolated;
-    if isolated && !is_simulated(case) && ranks as usize > host.cores {
-        return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
-    }
-    if let Some(benchmark) = benchmark(&case.benchmark) {
-        benchmark.admit(case, host)?;
-    }
-    check_memory(case, ranks, host)
+    Admission::new(host).admit(case)
 }
 
-fn check_backend(case: &Case) -> Result<(), String> {
-    let backend = backend_of(case).ok_or_else(|| "there is no such backend".to_owned())?;
-    let world = World::of(case).map_err(|problem| problem.message)?;
-    match backend.probe_library(world.mpi_library.as_deref()) {
-        Readiness::Ready { .. } => Ok(()),
-        Readiness::Missing { why, hint } => {
-            Err(format!("backend `{}` is not ready: {why} (hint: {hint})", backend.about().name))
+/// Admission of many cases at one moment: memory is read once, and each library is looked at once. A run asks again for
+/// every case, because its own worlds change what is left.
+pub struct Admission<'h> {
+    host: &'h Host,
+    available: OnceCell<Option<u64>>,
+    /// By backend and the library that a case names.
+    backends: HashMap<(&'static str, Option<String>), Result<(), String>>,
+}
+
+impl<'h> Admission<'h> {
+    /// Admission to this machine; looks at nothing yet.
+    pub fn new(host: &'h Host) -> Self {
+        Self { host, available: OnceCell::new(), backends: HashMap::new() }
+    }
+
+    /// As [`admit`].
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn admit(&mut self, case: &Case) -> Result<(), String> {
+        if let Some(reason) = &case.skip {
+            return Err(reason.clone());
         }
+        // What a torch has only its Python can tell: its ranks do, when they start.
+        if !is_pytorch(case) {
+            self.check_backend(case)?;
+        }
+        let (ranks, host) = (case.ranks(), self.host);
+        let isolated = Common::of(case).map_err(|problem| problem.message)?.mode == Mode::Isolated;
+        if isolated && !is_simulated(case) && ranks as usize > host.cores {
+            return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
+        }
+        if let Some(benchmark) = benchmark(&case.benchmark) {
+            benchmark.admit(case, host)?;
+        }
+        check_memory(case, ranks, host, || *self.available.get_or_init(host.available_memory))
+    }
+
+    fn check_backend(&mut self, case: &Case) -> Result<(), String> {
+        let backend = backend_of(case).ok_or_else(|| "there is no such backend".to_owned())?;
+        let library = World::of(case).map_err(|problem| problem.message)?.mpi_library;
+        let look = |library: Option<&str>| match backend.probe_library(library) {
+            Readiness::Ready { .. } => Ok(()),
+            Readiness::Missing { why, hint } => {
+                Err(format!("backend `{}` is not ready: {why} (hint: {hint})", backend.about().name))
+            }
+        };
+        let key = (backend.about().name, library);
+        self.backends.entry(key).or_insert_with_key(|(_, library)| look(library.as_deref())).clone()
     }
 }
 
-fn check_memory(case: &Case, ranks: u32, host: &Host) -> Result<(), String> {
+fn check_memory(case: &Case, ranks: u32, host: &Host, available: impl FnOnce() -> Option<u64>) -> Result<(), String> {
     let Some(benchmark) = benchmark(&case.benchmark) else { return Ok(()) };
-    let Some(available) = (host.available_memory)() else { return Ok(()) };
+    let Some(available) = available() else { return Ok(()) };
     // Of several hosts the one with most ranks; they are taken to have what this one has.
     let spread = host.spread.as_ref().filter(|_| !is_in_process(case));
     let (all, ranks) = (ranks.max(1), spread.map_or(ranks, |spread| spread.most.min(ranks)));
@@ -105,6 +134,38 @@ mod tests {
         assert_eq!(["1", "2", "3"].map(pair), [Some(2), Some(1), Some(2)]);
         assert_eq!(hosts_of_pair(&spread, &case(&[("op", "ping_pong"), ("ranks", "4")])), Some(2), "with rank 1");
         assert_eq!(hosts_of_pair(&spread, &case(&[("op", "all_reduce"), ("ranks", "4")])), None);
+    }
+
+    #[test]
+    fn memory_is_read_once_for_many_cases_and_again_for_every_case_alone() {
+        use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+        static READ: AtomicU32 = AtomicU32::new(0);
+        let read = || {
+            READ.fetch_add(1, Relaxed);
+            Some(1 << 30)
+        };
+        let host = Host { spread: None, cores: 2, available_memory: read, virtualised: false };
+        let (small, large) = (case(&[("bytes", "1KiB")]), case(&[("bytes", "1GiB")]));
+        let mut admission = Admission::new(&host);
+        for _ in 0..3 {
+            assert_eq!(admission.admit(&small), Ok(()));
+            assert!(admission.admit(&large).is_err());
+        }
+        assert_eq!(READ.load(Relaxed), 1);
+        assert!(admit(&small, &host).is_ok() && admit(&large, &host).is_err());
+        assert_eq!(READ.load(Relaxed), 3);
+    }
+
+    #[test]
+    fn a_backend_is_looked_at_once_for_each_library() {
+        let host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false };
+        let mut admission = Admission::new(&host);
+        let of = |library: &str| case(&[("backend", "mpi"), ("mpi_library", library)]);
+        let [one, other] = ["/no/such/libmpi.so", "/no/other/libmpi.so"].map(of);
+        let told = [&one, &other, &one].map(|case| admission.admit(case).unwrap_err());
+        assert!(told[0].contains("/no/such/libmpi.so") && told[1].contains("/no/other/libmpi.so"), "{told:?}");
+        assert_eq!((told[0] == told[2], admission.backends.len()), (true, 2));
+        assert_eq!(admission.admit(&case(&[("backend", "sim")])), Ok(()));
     }
 
     #[test]

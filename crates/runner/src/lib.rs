@@ -9,7 +9,7 @@ mod threads;
 mod trial;
 mod worlds;
 
-pub use admission::admit;
+pub use admission::{Admission, admit};
 pub use run::{Observer, Setup, run};
 pub use threads::ThreadWorld;
 pub use trial::trial;

@@ -1,9 +1,12 @@
 //! What becomes of a plan's cases on this machine: the same admission that a run makes, without running anything.
 
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use benchmarks::Host;
 use record::{BackendState, Case, Plan};
+use runner::Admission;
 use serde_json::{Value, json};
 use survey::{Finding, State};
 use terms::Bytes;
@@ -52,11 +55,19 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, rows: &[Finding], 
         if trust.whole || case.skip.is_some() { None } else { trust::refusal(case, trust.python, found) }
     };
     let not_looked_at = list(plan, refusal);
-    let mut looked_at = plan.clone();
-    looked_at.cases.retain(|case| refusal(case).is_none());
+    let looked_at = match not_looked_at.as_slice() {
+        [] => Cow::Borrowed(plan),
+        refused => {
+            let refused: HashSet<&str> = refused.iter().map(|skipped| skipped.id.as_str()).collect();
+            let mut others = plan.clone();
+            others.cases.retain(|case| !refused.contains(case.id.as_str()));
+            Cow::Owned(others)
+        }
+    };
     let torches = crate::session::torch_states(&looked_at);
+    let mut admission = Admission::new(host);
     let reason = |case: &Case| {
-        if let Err(reason) = runner::admit(case, host) {
+        if let Err(reason) = admission.admit(case) {
             return Some(reason);
         }
         if benchmarks::is_pytorch(case) {
@@ -146,11 +157,13 @@ fn list(plan: &Plan, mut reason: impl FnMut(&Case) -> Option<String>) -> Vec<Ski
 /// Reasons in the order in which they first occur, with the names of their cases.
 pub(super) fn by_reason(cases: &[Skipped]) -> Vec<(&str, Vec<&str>)> {
     let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
     for case in cases {
-        match reasons.iter_mut().find(|(reason, _)| *reason == case.reason) {
-            Some((_, names)) => names.push(&case.name),
-            None => reasons.push((&case.reason, vec![&case.name])),
+        let place = *places.entry(&case.reason).or_insert(reasons.len());
+        if place == reasons.len() {
+            reasons.push((&case.reason, Vec::new()));
         }
+        reasons[place].1.push(&case.name);
     }
     reasons
 }
