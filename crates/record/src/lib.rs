@@ -38,7 +38,7 @@ pub use run_file::{
 };
 pub use store::{
     CaseSamples, DamagedLine, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, line_text,
-    read_results, read_run, read_samples,
+    read_results, read_run, read_samples, read_samples_of,
 };
 pub use typed::{DefaultValue, Defaults, Values, typed};
 pub use workload::{Roles, differences, workload};

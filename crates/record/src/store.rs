@@ -23,7 +23,7 @@ pub use directory::{directory_name, fresh_directory};
 pub use error::StoreError;
 pub use lines::{CaseLines, read_case_lines};
 pub use read::{Resumed, Run, read_results, read_run, read_run_file};
-pub use samples::{CaseSamples, SampleLines, read_samples};
+pub use samples::{CaseSamples, SampleLines, read_samples, read_samples_of};
 
 /// The run file's name.
 pub const RUN_FILE: &str = "run.json";

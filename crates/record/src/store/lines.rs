@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::io::{BufRead, Read};
 
+use serde_json::{Map, Value};
+
 use super::checksum::Checker;
 use super::{DamagedLine, StoreError, limits};
 use crate::{CaseLine, SCHEMA};
@@ -122,7 +124,19 @@ fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<CaseLine, Fau
         _ => {}
     }
     let fault = if sealed { Fault::Other } else { Fault::Damaged };
-    serde_json::from_slice(bytes).map_err(|error| fault(error.to_string()))
+    serde_json::from_slice(bytes).map(shrunk).map_err(|error| fault(error.to_string()))
+}
+
+/// The line without the room that its parts grew by: a record may hold 100,000 of them.
+fn shrunk(mut line: CaseLine) -> CaseLine {
+    // A map has no way to shrink, and one of known length is made as large as that.
+    let shrunk = |map: &mut Map<String, Value>| *map = std::mem::take(map).into_iter().collect();
+    shrunk(&mut line.parameters);
+    shrunk(&mut line.metrics);
+    line.trial_median_s.shrink_to_fit();
+    line.trial_round.shrink_to_fit();
+    line.per_rank_median_s.iter_mut().for_each(Vec::shrink_to_fit);
+    line
 }
 
 /// The refusal of a line that nobody but a person can judge.

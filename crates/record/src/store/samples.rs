@@ -62,6 +62,14 @@ struct Head {
 /// # Errors
 /// When the file cannot be read, or a line whose checksum is right is not a sample line.
 pub fn read_samples(directory: &Path) -> Result<SampleLines, StoreError> {
+    read_samples_of(directory, |_| true)
+}
+
+/// The same for some cases, by identity: the lines of others are checked, and their places are not kept.
+///
+/// # Errors
+/// As [`read_samples`].
+pub fn read_samples_of(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<SampleLines, StoreError> {
     let path = directory.join(SAMPLES_FILE);
     let failed = |error: &std::io::Error| StoreError::io("cannot read", &path, error);
     let mut file = BufReader::new(open_inside(&path).map_err(|error| failed(&error))?);
@@ -97,6 +105,9 @@ pub fn read_samples(directory: &Path) -> Result<SampleLines, StoreError> {
                 continue;
             }
         };
+        if !wanted(&head.id) {
+            continue;
+        }
         let lines = places.entry(head.id.clone()).or_default();
         // Trials of a case are appended in order, so one that is not larger begins a later attempt at the case.
         if last.insert(head.id, head.trial).is_some_and(|before| head.trial <= before) {
