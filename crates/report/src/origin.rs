@@ -1,6 +1,6 @@
 //! Where the numbers of a chart come from, in a few words below it: a picture is passed on without its page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use record::{BackendState, CaseLine};
 
@@ -11,7 +11,9 @@ use crate::study::{Operation, backend};
 pub(crate) fn lines(run: &Run, operation: &Operation) -> Vec<String> {
     let all = operation.configurations.iter().flat_map(|configuration| &configuration.cases).copied();
     let cases: Vec<&CaseLine> = all.filter(|case| case.time_s.is_some()).collect();
-    let names = |of: &dyn Fn(&CaseLine) -> String| cases.iter().map(|case| of(case)).collect::<BTreeSet<String>>();
+    // Many cases, few kinds: what follows from the kind is made into text once.
+    let kinds: HashMap<_, &CaseLine> = cases.iter().map(|case| (kind(case), *case)).collect();
+    let names = |of: &dyn Fn(&CaseLine) -> String| kinds.values().map(|case| of(case)).collect::<BTreeSet<String>>();
     let software = names(&|case| software(run, case));
     let launchers = join(&names(&|case| launcher(run, case)));
     let mut parts = vec![run.machine.clone(), run.started.clone()];
@@ -28,11 +30,19 @@ fn join(names: &BTreeSet<String>) -> String {
     names.iter().filter(|name| !name.is_empty()).cloned().collect::<Vec<_>>().join("; ")
 }
 
+/// All of a case that [`software`] and [`launcher`] read.
+fn kind(case: &CaseLine) -> (&str, &str, Option<&str>, Option<&str>) {
+    (&case.runtime, &case.backend, named(case, "mpi_library"), named(case, "python"))
+}
+
+fn named<'c>(case: &'c CaseLine, field: &str) -> Option<&'c str> {
+    case.parameters.get(field).and_then(serde_json::Value::as_str)
+}
+
 /// The state of a case's backend with the library that the case names.
 fn state<'r>(run: &'r Run, case: &CaseLine) -> Option<&'r BackendState> {
     let name = backend(case);
-    let named = |field: &str| case.parameters.get(field).and_then(serde_json::Value::as_str);
-    let library = named("mpi_library").or_else(|| named("python"));
+    let library = named(case, "mpi_library").or_else(|| named(case, "python"));
     // Another library of the same backend is not the one that ran.
     run.backends.iter().find(|state| state.name == name && (library.is_none() || state.library.as_deref() == library))
 }
