@@ -18,25 +18,34 @@ fn scattered(configurations: usize) -> Run {
     run
 }
 
+/// As many configurations of training: models, batches, seeds and ranks.
+fn trained(configurations: usize) -> Run {
+    let mut run = many::run(50 * configurations);
+    run.cases.retain(|case| case.benchmark == "training");
+    assert_eq!(run.cases.len(), configurations);
+    run
+}
+
 /// Processor time of this thread, which other processes do not change, in nanoseconds.
 fn processor_ns() -> u64 {
     let told = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     told.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-fn cost(configurations: usize) -> u64 {
-    let run = scattered(configurations);
+fn cost(run: &Run) -> u64 {
     let begin = processor_ns();
     for name in ["markdown", "csv"] {
-        assert!(!format(name).unwrap().render(&run).unwrap().is_empty());
+        assert!(!format(name).unwrap().render(run).unwrap().is_empty());
     }
     processor_ns() - begin
 }
 
 #[test]
 fn time_grows_with_configurations_and_not_with_their_square() {
-    // Also draws what is drawn once for all.
-    let few = cost(500).min(cost(500));
-    let many = cost(4_000);
-    assert!(many < 24 * few, "8 times as many configurations take {many} ns instead of {few} ns");
+    for (what, make) in [("calls", scattered as fn(usize) -> Run), ("training", trained)] {
+        // Also draws what is drawn once for all.
+        let few = cost(&make(500)).min(cost(&make(500)));
+        let many = cost(&make(4_000));
+        assert!(many < 24 * few, "{what}: 8 times as many configurations take {many} ns instead of {few} ns");
+    }
 }

@@ -1,7 +1,9 @@
 //! Charts of training and memory: throughput and efficiency against ranks, weak and strong scaling apart, and bytes by
 //! category.
 
-use record::CaseLine;
+use std::collections::{HashMap, HashSet};
+
+use record::{CaseLine, Declared};
 use serde_json::Value;
 
 use view::number::list;
@@ -37,16 +39,26 @@ fn axis(title: &str, quantity: Quantity, scale: Scale) -> Axis {
     Axis { title: title.to_owned(), quantity, scale }
 }
 
+/// Fields that configurations of the operation have with different values.
+fn varying<'o>(operation: &'o Operation<'_>) -> HashSet<&'o str> {
+    let mut first: HashMap<&str, &str> = HashMap::new();
+    let fields = operation.configurations.iter().flat_map(|configuration| &configuration.others);
+    fields.filter(|(name, value)| *first.entry(name).or_insert(value) != value).map(|(name, _)| name.as_str()).collect()
+}
+
 /// What names a line: model, strategy, who trained, and what else differs within the operation.
-fn label(operation: &Operation, configuration: &Configuration, case: &CaseLine, strategy: &str) -> String {
+fn label(
+    (varying, declared): (&HashSet<&str>, Option<&Declared>),
+    configuration: &Configuration,
+    case: &CaseLine,
+    strategy: &str,
+) -> String {
     const APART: [&str; 7] = ["model", "strategy", "batch", "global_batch", "micro_batches", "mesh", "ranks"];
-    let varies = |name: &str, value: &str| {
-        operation.configurations.iter().any(|c| c.others.iter().any(|(other, held)| other == name && held != value))
-    };
     let mut parts = vec![word(case, "model").to_owned(), strategy.to_owned()];
     parts.extend((!is_ours(case)).then(|| configuration.backend.clone()));
-    let others = configuration.others.iter().filter(|(name, value)| !APART.contains(&&**name) && varies(name, value));
-    parts.extend(others.map(|(name, value)| written(operation.declared, name, value)));
+    let others =
+        configuration.others.iter().filter(|(name, _)| !APART.contains(&&**name) && varying.contains(name.as_str()));
+    parts.extend(others.map(|(name, value)| written(declared, name, value)));
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -61,6 +73,7 @@ struct Line {
 /// Throughput of each strategy against ranks, of one kind of scaling. A case that has no base of its own begins the lines
 /// that hold the same; one rank divides nothing, and begins those of every strategy.
 fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
+    let varying = varying(operation);
     let point = |case: &CaseLine| {
         let (y, time) = (case.metric("samples_per_s")?, Measured::of(case)?.time);
         Some(Point { x: f64::from(case.ranks), y, low: y * time.mid / time.high, high: y * time.mid / time.low })
@@ -69,7 +82,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     let mut cases: Vec<&CaseLine> = Vec::new();
     for (configuration, case) in measured(operation).into_iter().filter(|(_, case)| kind_of(case) == Some(kind)) {
         let (Some(point), Some(constant)) = (point(case), constant(case, kind)) else { continue };
-        let label = label(operation, configuration, case, word(case, "strategy"));
+        let label = label((&varying, operation.declared), configuration, case, word(case, "strategy"));
         cases.push(case);
         match lines.iter_mut().find(|line| line.series.label == label && line.constant == constant) {
             Some(line) => line.series.points.push(point),
@@ -83,7 +96,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     }
     for (configuration, case) in measured(operation).into_iter().filter(|(_, case)| kind_of(case).is_none()) {
         let (Some(point), Some(constant)) = (point(case), constant(case, kind)) else { continue };
-        let own = label(operation, configuration, case, word(case, "strategy"));
+        let own = label((&varying, operation.declared), configuration, case, word(case, "strategy"));
         let begins = |line: &&mut Line| {
             let same = line.series.label == own
                 || (case.ranks == 1 && line.model == word(case, "model") && line.backend == configuration.backend);
@@ -130,6 +143,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
 
 /// Efficiency against ranks, with the ideal, of one kind of scaling: where at least one case was held against fewer ranks.
 fn efficiency(operation: &Operation, kind: &str) -> Option<NamedChart> {
+    let varying = varying(operation);
     let mut series: Vec<Series> = Vec::new();
     let mut cases = Vec::new();
     for (configuration, case) in measured(operation).into_iter().filter(|(_, case)| kind_of(case) == Some(kind)) {
@@ -143,7 +157,7 @@ fn efficiency(operation: &Operation, kind: &str) -> Option<NamedChart> {
             Some(Point { x: f64::from(case.ranks), y, low: end(0), high: end(1) })
         };
         let Some(point) = point() else { continue };
-        let label = label(operation, configuration, case, word(case, "strategy"));
+        let label = label((&varying, operation.declared), configuration, case, word(case, "strategy"));
         cases.push(case);
         match series.iter_mut().find(|known| known.label == label) {
             Some(known) => known.points.push(point),
