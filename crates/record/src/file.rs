@@ -4,7 +4,7 @@
 //! a record could lead a report, or a run that goes on, to any file of this user.
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -52,6 +52,19 @@ pub fn open_inside_by(path: &Path, options: &mut OpenOptions) -> io::Result<File
 /// # Errors
 /// When it cannot be written; when it, the file beside it, or a folder on the way is a link.
 pub fn replace(directory: &Path, relative: &Path, beside: &str, content: &[u8]) -> io::Result<()> {
+    replace_by(directory, relative, beside, |file| file.write_all(content))
+}
+
+/// As [`replace`], with what `write` writes, piece by piece.
+///
+/// # Errors
+/// As [`replace`].
+pub fn replace_by(
+    directory: &Path,
+    relative: &Path,
+    beside: &str,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidFilename);
     let name = relative.file_name().ok_or_else(invalid)?;
     fs::create_dir_all(directory)?;
@@ -68,8 +81,9 @@ pub fn replace(directory: &Path, relative: &Path, beside: &str, content: &[u8]) 
         fs::remove_file(&beside)?;
     }
     let put = || {
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&beside)?;
-        file.write_all(content)?;
+        let mut buffered = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&beside)?);
+        write(&mut buffered)?;
+        let file = buffered.into_inner().map_err(io::IntoInnerError::into_error)?;
         // Without this a crash soon after the rename could leave an empty file in the place of the old one.
         file.sync_all()?;
         fs::rename(&beside, &path)

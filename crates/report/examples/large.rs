@@ -26,7 +26,7 @@ fn main() -> Result<(), Error> {
     match arguments.next() {
         Some(cases) => write(&dir, cases.parse().map_err(Error::other)?),
         None => {
-            let run = report::Run::read(&dir, view::Views::NONE).map_err(Error::other)?;
+            let run = report::Run::read(&dir, benchmarks::VIEWS).map_err(Error::other)?;
             report::write(&run, &dir).map(drop).map_err(Error::other)
         }
     }
@@ -37,7 +37,9 @@ fn write(dir: &Path, cases: usize) -> Result<(), Error> {
     std::fs::create_dir_all(dir)?;
     let file = |name: &str| File::create(dir.join(name)).map(BufWriter::new);
     let (mut lines, mut samples) = (file("cases.jsonl")?, file("samples.jsonl")?);
-    for line in &run.cases {
+    // Rounds visit cases in an order of their own: lines do not stand in the plan's.
+    let step = (cases / 2 + 1..).find(|step| shares_no_factor(*step, cases.max(1))).unwrap_or(1);
+    for line in (0..cases).map(|index| &run.cases[index * step % cases]) {
         writeln!(lines, "{}", serde_json::to_string(line)?)?;
         writeln!(samples, "{}", serde_json::to_string(&series(line))?)?;
     }
@@ -45,10 +47,19 @@ fn write(dir: &Path, cases: usize) -> Result<(), Error> {
     let about = json!({"schema": 1, "tool": {"name": "rankmark", "version": "0.1.0"}, "experiment": "large",
         "started": "2026-11-20T10:15:00Z", "command_line": ["rankmark", "run", "large.yaml"],
         "machine": {"host": "h", "os": "Debian", "kernel": "6.18", "arch": "x86_64", "cpu_model": "invented"},
-        "plan": {"experiment": "large", "profiling": false, "cases": plan}, "benchmarks": [], "simulated": true});
+        "plan": {"experiment": "large", "profiling": false, "cases": plan}, "benchmarks": run.benchmarks, "simulated": true});
     serde_json::to_writer(file("run.json")?, &about)?;
     lines.flush()?;
     samples.flush()
+}
+
+/// Whether steps of this size visit each of so many places once.
+fn shares_no_factor(step: usize, places: usize) -> bool {
+    let (mut larger, mut smaller) = (step, places);
+    while smaller > 0 {
+        (larger, smaller) = (smaller, larger % smaller);
+    }
+    larger == 1
 }
 
 /// The case that a line is of, with settings and world as plans have them.

@@ -3,6 +3,7 @@
 use crate::csv::Csv;
 use crate::markdown::Markdown;
 use crate::pictures::{Png, Svg};
+use crate::write::Out;
 use crate::{Artifact, Error, Run};
 
 /// A report format.
@@ -16,6 +17,13 @@ pub trait Format: Sync {
     /// # Errors
     /// When a file cannot be encoded.
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error>;
+    /// Writes the files. A format that makes them piece by piece need not hold them whole.
+    ///
+    /// # Errors
+    /// When a file cannot be encoded or written.
+    fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
+        self.render(run)?.iter().try_for_each(|file| out.put(file))
+    }
 }
 
 /// Every format, in the order of help and of writing; the first file of the first is the one to read first.

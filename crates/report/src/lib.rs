@@ -32,4 +32,4 @@ pub use error::Error;
 pub use format::{FORMATS, Format, format};
 pub use run::{Run, machine_line};
 pub use sentences::sentences;
-pub use write::{Artifact, write, write_formats};
+pub use write::{Artifact, Out, write, write_formats};

@@ -8,6 +8,7 @@ use view::NamedChart;
 
 use crate::chart::Draw as _;
 use crate::study::operations;
+use crate::write::Out;
 use crate::{Artifact, Error, Format, Run, charts};
 
 /// Charts as vector graphics.
@@ -28,8 +29,16 @@ impl Format for Svg {
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
-        each(run, |chart| Ok(Artifact::new(format!("charts/{}.svg", chart.stem), chart.spec.svg().into_bytes())))
+        all(run, svg)
     }
+
+    fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
+        each(run, svg, |file| out.put(&file))
+    }
+}
+
+fn svg(chart: &NamedChart) -> Result<Artifact, Error> {
+    Ok(Artifact::new(format!("charts/{}.svg", chart.stem), chart.spec.svg().into_bytes()))
 }
 
 impl Format for Png {
@@ -42,15 +51,46 @@ impl Format for Png {
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
-        each(run, |chart| Ok(Artifact::new(format!("charts/{}.png", chart.stem), chart.spec.png()?)))
+        all(run, png)
+    }
+
+    fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
+        each(run, png, |file| out.put(&file))
     }
 }
 
-/// One file a chart, in the order of the charts; as many at once as there are processors.
-fn each(run: &Run, file: impl Fn(&NamedChart) -> Result<Artifact, Error> + Sync) -> Result<Vec<Artifact>, Error> {
+fn png(chart: &NamedChart) -> Result<Artifact, Error> {
+    Ok(Artifact::new(format!("charts/{}.png", chart.stem), chart.spec.png()?))
+}
+
+/// What makes the file of a chart.
+type Encode = fn(&NamedChart) -> Result<Artifact, Error>;
+
+/// Charts that are drawn before the first of them is handed on: enough for every processor, and few to hold.
+const AT_ONCE: usize = 16;
+
+fn all(run: &Run, draw: Encode) -> Result<Vec<Artifact>, Error> {
+    let mut files = Vec::new();
+    each(run, draw, |file| {
+        files.push(file);
+        Ok(())
+    })?;
+    Ok(files)
+}
+
+/// One file a chart, in the order of the charts.
+fn each(run: &Run, draw: Encode, mut put: impl FnMut(Artifact) -> Result<(), Error>) -> Result<(), Error> {
     let operations = operations(&run.cases, &run.benchmarks);
-    let charts: Vec<NamedChart> =
-        operations.iter().flat_map(|operation| charts::of_operation(run, operation)).collect();
+    for operation in &operations {
+        for charts in charts::of_operation(run, operation).chunks(AT_ONCE) {
+            drawn(charts, draw).into_iter().try_for_each(|file| put(file?))?;
+        }
+    }
+    Ok(())
+}
+
+/// As many at once as there are processors.
+fn drawn(charts: &[NamedChart], file: Encode) -> Vec<Result<Artifact, Error>> {
     let threads = std::thread::available_parallelism().map_or(1, NonZero::get).min(charts.len());
     let next = AtomicUsize::new(0);
     let draw = || {

@@ -1,6 +1,6 @@
 //! What a report is made from: the facts of a run and its case lines, as the record has them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
@@ -75,7 +75,10 @@ impl Run {
             return Ok(run);
         }
         // Read also where no case needs it: what is damaged is to be known.
-        let mut lines = record::read_samples(directory)?;
+        let mut lines = {
+            let wanted: HashSet<&str> = long.iter().map(String::as_str).collect();
+            record::read_samples_of(directory, |id| wanted.contains(id))?
+        };
         run.notes.append(&mut lines.notes);
         run.damaged.append(&mut lines.damaged);
         for id in long {

@@ -1,6 +1,6 @@
 //! The report on disk: each file appears whole or not at all.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::{Error, FORMATS, Format, Run};
@@ -34,20 +34,39 @@ pub fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// As [`write()`].
 pub fn write_formats(run: &Run, dir: &Path, formats: &[&dyn Format]) -> Result<Vec<PathBuf>, Error> {
-    let mut written = Vec::new();
-    for format in formats {
-        for artifact in format.render(run)? {
-            let path = dir.join(&artifact.path);
-            replace(dir, &artifact).map_err(|source| Error::Write { path: path.clone(), source })?;
-            written.push(path);
-        }
-    }
-    Ok(written)
+    let mut out = Out { dir, written: Vec::new() };
+    formats.iter().try_for_each(|format| format.write(run, &mut out))?;
+    Ok(out.written)
 }
 
-/// Writes beside the target and renames, so that a reader, or a full disk, never meets half a file.
-fn replace(dir: &Path, artifact: &Artifact) -> io::Result<()> {
-    let name = artifact.path.file_name().unwrap_or_default().to_string_lossy();
-    let beside = format!(".{name}.{}.part", std::process::id());
-    record::file::replace(dir, &artifact.path, &beside, &artifact.content)
+/// Where files of a report go.
+#[derive(Debug)]
+pub struct Out<'d> {
+    dir: &'d Path,
+    written: Vec<PathBuf>,
+}
+
+impl Out<'_> {
+    /// Writes a file that is whole in memory.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn put(&mut self, file: &Artifact) -> Result<(), Error> {
+        self.file(&file.path, |to| to.write_all(&file.content))
+    }
+
+    /// Makes a file of what `write` writes, at this path below the report's directory. Writes beside the target and
+    /// renames, so that a reader, or a full disk, never meets half a file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn file(&mut self, path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let beside = format!(".{name}.{}.part", std::process::id());
+        let whole = self.dir.join(path);
+        record::file::replace_by(self.dir, path, &beside, write)
+            .map_err(|source| Error::Write { path: whole.clone(), source })?;
+        self.written.push(whole);
+        Ok(())
+    }
 }

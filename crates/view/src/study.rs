@@ -303,6 +303,7 @@ pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Op
     for configuration in operations.iter_mut().flat_map(|operation| &mut operation.configurations) {
         configuration.points = configuration.cases.iter().filter_map(|case| Measured::of(case)).collect();
         configuration.points.sort_by_key(|point| point.bytes);
+        configuration.points.shrink_to_fit();
     }
     label(&mut operations);
     operations
