@@ -131,7 +131,7 @@ impl Benchmark for Toy {
     fn prepare(&self, case: &Case, _rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let unreadable = |problem: Problem| Failure::new(problem.message);
         let fields = Fields::of(case).map_err(unreadable)?;
-        let (_, options) = record::plan::chosen(&WAY.named("way"), &fields.way).map_err(unreadable)?;
+        let (_, options) = record::plan::chosen(&WAY.named("way"), &fields.way).map_err(Failure::new)?;
         let step = options.get("step").and_then(Value::as_u64).map(|step| step as usize);
         Ok(Box::new(Sum { step, numbers: fields.numbers, found: 0 }))
     }

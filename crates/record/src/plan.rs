@@ -106,7 +106,7 @@ pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, St
 }
 
 /// A plan of one benchmark from command-line flags: field names and texts, in the order in which they shall multiply
-/// (last fastest). Commas split lists, except in [`crate::Kind::Texts`], whose flags repeat.
+/// (last fastest). Commas split lists, except in [`terms::Kind::Texts`], whose flags repeat.
 ///
 /// # Errors
 /// As [`read`]; places show the flag.

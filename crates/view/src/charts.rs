@@ -130,6 +130,9 @@ fn lines(section: &Operation, chart: &Chart) -> Option<ChartSpec> {
     Some(spec)
 }
 
+/// What tells series apart: ranks, backend, and other fields.
+type Key<'o> = (u32, &'o str, Vec<&'o (String, String)>);
+
 /// A series for each configuration that differs in more than what stands across, and its ceiling.
 fn grouped(
     section: &Operation,
@@ -138,7 +141,7 @@ fn grouped(
 ) -> (Vec<Series>, Vec<Reference>) {
     let (mut series, mut ceilings): (Vec<Series>, Vec<Reference>) = Default::default();
     let varying = varying(section, &chart.x);
-    let mut places: HashMap<(u32, &str, Vec<&(String, String)>), usize> = HashMap::new();
+    let mut places: HashMap<Key, usize> = HashMap::new();
     // Colours that no configuration has: a line over several of them is none of them.
     let styles = section.configurations.iter().map(|configuration| configuration.style + 1).max().unwrap_or(0);
     for (configuration, point, x) in points {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::place::{Place, json_lines};
 
 /// Every key that a line may have, in order; true: every ok line of an all_reduce has it.
-const KEYS: [(&str, bool); 35] = [
+const KEYS: [(&str, bool); 37] = [
     ("schema", true),
     ("id", true),
     ("benchmark", true),

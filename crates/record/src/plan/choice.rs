@@ -11,7 +11,6 @@ use super::list::Item;
 use super::source::{At, shown};
 use super::tree::{Node, Tree};
 use super::value::canonical;
-use crate::Problem;
 
 type Found<T> = Result<T, (At, Fault)>;
 
@@ -53,21 +52,20 @@ pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) ->
     }
 }
 
+/// A name and its options.
+type Parts<'t> = (&'t str, Vec<(&'t str, &'t str)>);
+
 /// `pipelined:chunks=4,algorithm=ring` as name and options.
-fn parts(text: &str) -> Result<(&str, Vec<(&str, &str)>), Fault> {
+fn parts(text: &str) -> Result<Parts<'_>, Fault> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
-    let option = |part: &'_ str| -> Result<(usize, usize), Fault> {
-        let at = part.find('=').ok_or_else(|| {
-            Fault::new(format!("`{}` is no option=value", shown(part))).hint("for example `pipelined:chunks=4`")
-        })?;
-        Ok((at, part.len()))
+    let option = |part| -> Result<(&str, &str), Fault> {
+        let part: &str = part;
+        let wrong =
+            || Fault::new(format!("`{}` is no option=value", shown(part))).hint("for example `pipelined:chunks=4`");
+        part.split_once('=').map(|(name, value)| (name.trim(), value.trim())).ok_or_else(wrong)
     };
-    let mut found = Vec::new();
-    for part in options.split(',').filter(|part| !part.trim().is_empty()) {
-        let (at, end) = option(part)?;
-        found.push((part[..at].trim(), part[at + 1..end].trim()));
-    }
-    Ok((name.trim(), found))
+    let given = options.split(',').filter(|part| !part.trim().is_empty());
+    Ok((name.trim(), given.map(option).collect::<Result<_, _>>()?))
 }
 
 fn variant(field: &Field, variants: &'static [Variant], name: &str, at: At) -> Found<&'static Variant> {
@@ -166,17 +164,16 @@ pub(crate) fn split(text: &str) -> Vec<String> {
 ///
 /// # Errors
 /// When the value is none of the field's variants: it was not read from a plan.
-pub fn chosen(field: &Field, text: &str) -> Result<(&'static Variant, Map<String, Value>), Problem> {
-    let wrong = |message: String| Problem { field: field.name, message, hint: None };
-    let Kind::Choice(variants) = field.kind else { return Err(wrong(format!("`{}` is no choice", field.name))) };
-    let (name, given) = parts(text).map_err(|fault| wrong(fault.message))?;
+pub fn chosen(field: &Field, text: &str) -> Result<(&'static Variant, Map<String, Value>), String> {
+    let Kind::Choice(variants) = field.kind else { return Err(format!("`{}` is no choice", field.name)) };
+    let (name, given) = parts(text).map_err(|fault| fault.message)?;
     let variant = variants.iter().find(|variant| variant.name == name);
-    let variant = variant.ok_or_else(|| wrong(format!("`{}` does not take `{}`", field.name, shown(name))))?;
+    let variant = variant.ok_or_else(|| format!("`{}` does not take `{}`", field.name, shown(name)))?;
     let mut options = Map::new();
     for (name, value) in given {
         let option = variant.options.iter().find(|option| option.name == name);
-        let option = option.ok_or_else(|| wrong(format!("`{}` has no option `{}`", variant.name, shown(name))))?;
-        let value = canonical(option, value, false).map_err(|fault| wrong(fault.message))?;
+        let option = option.ok_or_else(|| format!("`{}` has no option `{}`", variant.name, shown(name)))?;
+        let value = canonical(option, value, false).map_err(|fault| fault.message)?;
         options.insert(option.name.to_owned(), value);
     }
     Ok((variant, options))

@@ -5,7 +5,7 @@ use terms::{nearest, normalize};
 use super::error::{Diagnostics, Fault};
 use super::limits;
 use super::source::{At, shown};
-use super::tree::{Key, Node, Tree};
+use super::tree::{Key, Node, SHAPE, Tree};
 use crate::About;
 
 /// A plan whose form is right.
@@ -23,9 +23,6 @@ pub(crate) struct Entry {
     pub(crate) at: At,
     pub(crate) fields: Vec<(Key, Node)>,
 }
-
-/// The smallest plan, for hints.
-pub(crate) const SHAPE: &str = "a plan holds `experiment: NAME` and `cases:` with `- benchmark: NAME` items";
 
 const KEYS: [&str; 4] = ["experiment", "defaults", "profiling", "cases"];
 

@@ -15,6 +15,9 @@ use super::error::{Diagnostics, Fault};
 use super::limits;
 use super::source::{At, shown};
 
+/// The smallest plan, for hints.
+pub(crate) const SHAPE: &str = "a plan holds `experiment: NAME` and `cases:` with `- benchmark: NAME` items";
+
 /// A value and its place.
 pub(crate) struct Node {
     pub(crate) at: At,
@@ -94,7 +97,7 @@ pub(crate) fn parse(source: u32, text: &str, errors: &mut Diagnostics) -> Option
     }
     let root = builder.root.take();
     if root.is_none() {
-        errors.add(end, Fault::new("the plan is empty").hint(super::document::SHAPE));
+        errors.add(end, Fault::new("the plan is empty").hint(SHAPE));
     }
     root
 }
