@@ -3,7 +3,8 @@
 //! Other tenants, clocks and hypervisors change a machine within seconds, by more than most implementations differ. So
 //! implementations of one workload (cases that differ only in who does it or how) run one right after the other in every
 //! round, in worlds that all stay alive meanwhile; idle ones wait for a command and use no processor. Groups of them come
-//! in random order, so that no case always follows the same one.
+//! in random order, so that no case always follows the same one. The one exception is a run's first round, in which cases that
+//! take seconds to prepare come last.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
@@ -40,11 +41,20 @@ pub(crate) fn of_round(cases: Vec<&Case>, seed: u64, round: u32, several: bool) 
         groups.shuffle(&mut random);
     }
     let mut meetings: Vec<Meeting> = meetings.into_iter().map(|groups| groups.concat()).collect();
+    if round == 0 {
+        // Somebody waits for the first result: what takes seconds to prepare comes behind all else, this once.
+        meetings.sort_by_key(|cases| cases.iter().any(|case| is_slow_to_prepare(case)));
+    }
     // A fault that is injected may end its world, which some launchers cannot start again: others come first.
     let injected = |case: &&Case| case.caveats.contains(&Caveat::Injected);
     meetings.iter_mut().for_each(|cases| cases.sort_by_key(injected));
     meetings.sort_by_key(|cases| cases.iter().any(injected));
     meetings
+}
+
+/// Whether ranks keep the case prepared from round to round, because preparing it takes long.
+fn is_slow_to_prepare(case: &Case) -> bool {
+    benchmark(&case.benchmark).is_some_and(|benchmark| benchmark.keeps_prepared())
 }
 
 /// Cases of one world, a group each.
@@ -146,6 +156,24 @@ mod tests {
             orders.insert(meetings);
         }
         assert_eq!(orders.len(), 8, "an order of its own each");
+    }
+
+    #[test]
+    fn the_first_result_of_a_run_does_not_wait_for_training() {
+        let text = "experiment: order\ncases:\n\
+            - {benchmark: training, model: mlp, layers: 1, width: 8, features: 4, classes: 2, batch: 2, ranks: [1, 2, 4]}\n\
+            - {benchmark: collective, backend: shm, ranks: [2, 3], bytes: 1KiB}\n";
+        let plan = plan(text);
+        let first = |seed, round| {
+            let order = of_round(plan.cases.iter().collect(), seed, round, true).concat();
+            assert_eq!(order.len(), 5);
+            order[0].benchmark.clone()
+        };
+        assert!((0..20).all(|seed| first(seed, 0) == "collective"));
+        assert!((0..20).any(|seed| first(seed, 1) == "training"), "later rounds are random throughout");
+        let firsts: HashSet<u32> =
+            (0..20).map(|seed| of_round(plan.cases.iter().collect(), seed, 0, true)[0][0].ranks()).collect();
+        assert_eq!(firsts.len(), 2, "what comes first is random still");
     }
 
     #[test]
