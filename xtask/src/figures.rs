@@ -1,5 +1,5 @@
-//! `cargo xtask figures`: runs what docs/performance.md shows, and writes that page: every table with its command, the
-//! machine and the date. A figure that no command here makes does not stand on the page.
+//! `cargo xtask figures`: runs what docs/performance.md and docs/peers.md show, and writes these pages: every table with its
+//! command, the machine and the date. A figure that no command here makes does not stand on them.
 
 mod bounds;
 mod compared;
@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::cases;
 
-/// The page.
-const PAGE: &str = "docs/performance.md";
+/// The pages: the program's own figures, and other libraries beside it.
+const PAGES: [&str; 2] = ["docs/performance.md", "docs/peers.md"];
 
 /// What `cargo xtask figures` was asked for.
 pub(crate) struct Options {
@@ -43,11 +43,16 @@ impl Options {
     }
 }
 
-/// Runs everything and writes the page. False where something failed.
+/// Runs everything and writes the pages. False where something failed.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    match page(root, options).and_then(|text| std::fs::write(root.join(PAGE), text).map_err(|why| why.to_string())) {
+    let write = |texts: [String; 2]| {
+        let both = PAGES.iter().zip(texts);
+        let mut written = both.map(|(page, text)| std::fs::write(root.join(page), text).map_err(|why| why.to_string()));
+        written.try_for_each(|result| result)
+    };
+    match pages(root, options).and_then(write) {
         Ok(()) => {
-            println!("{PAGE}");
+            PAGES.iter().for_each(|page| println!("{page}"));
             true
         }
         Err(why) => {
@@ -57,31 +62,36 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     }
 }
 
-fn page(root: &Path, options: &Options) -> Result<String, String> {
+fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
     let cargo = Cargo { root, program: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()) };
     cargo.build()?;
     let collectives = record(&cargo, options, "collectives")?;
     let training = record(&cargo, options, "training")?;
     let about = about(&collectives)?;
-    let mut text = String::from("# Performance\n\n");
-    text += "How fast is Rankmark itself, and how does it compare with the libraries that it measures? `cargo xtask figures\n\
-             --python PATH` runs every command of this page and writes it. A ratio compares trials of the same round, and\n\
-             stands with its 95% interval ([method.md](method.md)). Read ratios, not absolute times: the machine is shared.\n\n";
-    let _ = writeln!(text, "{}\n", machine(&about));
-    text += "## Collectives\n\n`rankmark run examples/figures/collectives.yaml --set python=PATH`\n\n\
+    let head = |title: &str, question: &str| {
+        format!(
+            "# {title}\n\n{question}\n`cargo xtask figures --python PATH` runs every command of this page and writes it. A \
+             ratio compares trials of the same\nround, and stands with its 95% interval ([method.md](method.md)). Read \
+             ratios, not absolute times: the machine is shared.\n\n{}\n\n",
+            machine(&about)
+        )
+    };
+    let mut peers = head("MPI and gloo beside shared memory", "How fast are collectives of other libraries on the same machine?");
+    peers += "`rankmark run examples/figures/collectives.yaml --set python=PATH`\n\n\
              `limit` is the share of the memory limit. `peer / shm` is the time of another library over that of `shm`:\n\
              above 1, `shm` is faster. `shm` uses registered buffers, which peers reach; MPI and gloo have private ones.\n\
              With 4 ranks, ranks outnumber the cores of a machine of two.\n\n";
-    text += &compared::collectives(&cases::read(&collectives)?);
     let chart = copied(root, &collectives, "all_reduce-time.svg")?;
-    let _ = writeln!(text, "\n![Time of all_reduce against message size]({chart})");
-    text += "\n## Training\n\n`rankmark run examples/figures/training.yaml --set python=PATH`\n\n\
+    let _ = writeln!(peers, "![Time of all_reduce vs message size]({chart})\n");
+    peers += &compared::collectives(&cases::read(&collectives)?);
+    let mut text = head("Performance", "How fast is Rankmark itself, and how does its training compare with PyTorch?");
+    text += "Collectives beside MPI and gloo are in [peers.md](peers.md).\n\n## Training\n\n`rankmark run examples/figures/training.yaml --set python=PATH`\n\n\
              One thread a rank, a batch of 2 a rank. `PyTorch / native` is the step time of PyTorch over that of the\n\
              built-in engine.\n\n";
     text += &compared::training(&cases::read(&training)?);
     text += "\n## Rankmark's own cost\n\n";
     text += &bounds::table(&cargo, &about, &options.folder)?;
-    Ok(text)
+    Ok([text, peers])
 }
 
 /// Runs the repository's programs, built for release.
