@@ -76,7 +76,8 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
             machine(&about)
         )
     };
-    let mut peers = head("MPI and gloo beside shared memory", "How fast are collectives of other libraries on the same machine?");
+    let mut peers =
+        head("MPI and gloo beside shared memory", "How fast are collectives of other libraries on the same machine?");
     peers += "`rankmark run examples/figures/collectives.yaml --set python=PATH`\n\n\
              `limit` is the share of the memory limit. `peer / shm` is the time of another library over that of `shm`:\n\
              above 1, `shm` is faster. `shm` uses registered buffers, which peers reach; MPI and gloo have private ones.\n\
