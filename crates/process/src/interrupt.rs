@@ -24,6 +24,9 @@ static SINCE: AtomicU64 = AtomicU64::new(0);
 /// Why the run ends, where no signal asked for it.
 static STOPPED: OnceLock<String> = OnceLock::new();
 
+/// The signals that ask for an end.
+const SIGNALS: [i32; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
 /// A second signal this soon is the first one once more: a terminal and a wrapper (`timeout`, `cargo run`) may both
 /// deliver it.
 const SAME: u64 = 200_000_000;
@@ -37,11 +40,25 @@ pub fn install() -> io::Result<()> {
     if ALARM.get().is_some() || ALARM.set(Alarm::new()?).is_err() {
         return Ok(());
     }
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+    for signal in SIGNALS {
         if signal == libc::SIGHUP && is_ignored(signal)? {
             continue;
         }
         handle(signal, on_signal)?;
+    }
+    Ok(())
+}
+
+/// Undoes [`install`]: from now on a signal ends the process at once, because nothing is in flight that must end in order.
+/// A SIGHUP that is ignored stays ignored.
+///
+/// # Errors
+/// When the system refuses.
+pub fn release() -> io::Result<()> {
+    for signal in SIGNALS {
+        if !is_ignored(signal)? {
+            restore(signal)?;
+        }
     }
     Ok(())
 }

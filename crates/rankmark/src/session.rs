@@ -135,6 +135,12 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     record.store.write_run(&record.file)?;
     let directory = record.store.directory().to_owned();
     drop(record.store);
+    // The record is whole, and its report can be made again: Ctrl-C need not wait for it. Processes of a launcher wait for
+    // the exit code, and a run that was interrupted already has no more than a report to write.
+    if request.entry.lobby.is_none() && process::interrupt::requested().is_none() {
+        process::interrupt::release()
+            .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
+    }
     finish(&directory, &mut screen)
 }
 

@@ -12,6 +12,7 @@ mod faults;
 mod gates;
 mod habits;
 mod hosts;
+mod huge;
 mod interrupts;
 mod jobs;
 mod kills;
