@@ -91,7 +91,7 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
              built-in engine.\n\n";
     text += &compared::training(&cases::read(&training)?);
     text += "\n## Rankmark's own cost\n\n";
-    text += &bounds::table(&cargo, &about, &options.folder)?;
+    text += &bounds::table(root, &about, &options.folder)?;
     Ok([text, peers])
 }
 

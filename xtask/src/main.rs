@@ -2,11 +2,12 @@
 //!
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
 //! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
-//! is the proof of the intervals on a real machine; `figures` writes docs/performance.md. Both read `cases`.
+//! is the proof of the intervals on a real machine; `figures` writes docs/performance.md. Both read `cases`. `bounds` holds the largest plans and records to what they may cost.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 #![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]
 
+mod bounds;
 mod cases;
 mod counts;
 mod coverage;
@@ -37,6 +38,8 @@ usage: cargo xtask COMMAND
   coverage [--runs N] [--from N] [--records DIR]
         equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md);
         --from leaves out earlier ones
+  bounds
+        what plans and records of the most cases cost on this machine, against what is promised
   figures [--python PATH] [--records DIR]
         runs every command of docs/performance.md and writes that page; PATH is a Python with torch
 
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
             Err(problem) => wrong_usage(&problem),
         },
         ["tidy"] => passed(tidy::run(&root)),
+        ["bounds"] => passed(bounds::run(&root)),
         ["coverage", options @ ..] => match coverage::Options::read(options) {
             Ok(options) => passed(coverage::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),

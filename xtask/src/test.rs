@@ -199,7 +199,7 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
 }
 
 /// Where cargo builds.
-fn target(root: &Path) -> PathBuf {
+pub(crate) fn target(root: &Path) -> PathBuf {
     root.join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| OsString::from("target")))
 }
 

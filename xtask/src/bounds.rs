@@ -1,0 +1,193 @@
+//! `cargo xtask bounds`: what the largest plans and records cost, measured on this machine and held against what is
+//! promised. `figures` shows the same on its page.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Cases of the plans that are checked: as many as a plan may stand for.
+const PLANNED: usize = 20_000;
+/// Cases of the record that is reported.
+const REPORTED: usize = 100_000;
+
+/// How often the memory of a program is read: its peak is kept by the kernel, and lost only with the process.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// One promise and what was measured.
+pub(crate) struct Bound {
+    pub(crate) what: String,
+    pub(crate) command: String,
+    pub(crate) cost: Cost,
+    most: Cost,
+}
+
+/// Wall time and peak memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Cost {
+    pub(crate) seconds: f64,
+    pub(crate) megabytes: f64,
+}
+
+impl Bound {
+    fn holds(&self) -> bool {
+        self.cost.seconds <= self.most.seconds && self.cost.megabytes <= self.most.megabytes
+    }
+
+    fn line(&self) -> String {
+        let (cost, most) = (self.cost, self.most);
+        let word = if self.holds() { "holds" } else { "MISSED" };
+        format!(
+            "{word:<6}  {}: {:.2} s (at most {:.0}), {:.0} MB (at most {:.0})   {}",
+            self.what, cost.seconds, most.seconds, cost.megabytes, most.megabytes, self.command
+        )
+    }
+}
+
+/// Builds, measures and prints. False where a bound is missed.
+pub(crate) fn run(root: &Path) -> bool {
+    match build(root).and_then(|()| measure(root, &std::env::temp_dir().join("rankmark-bounds"))) {
+        Ok(bounds) => {
+            bounds.iter().for_each(|bound| println!("{}", bound.line()));
+            bounds.iter().all(Bound::holds)
+        }
+        Err(why) => {
+            eprintln!("error: {why}");
+            false
+        }
+    }
+}
+
+/// Builds what is measured, for release.
+fn build(root: &Path) -> Result<(), String> {
+    for words in [&["-p", "rankmark"][..], &["-p", "report", "--example", "large"]] {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.current_dir(root).args(["build", "--quiet", "--release"]).args(words);
+        let ended = command.status().map_err(|error| error.to_string())?;
+        if !ended.success() {
+            return Err(format!("`cargo build --release {}` ended with {ended}", words.join(" ")));
+        }
+    }
+    Ok(())
+}
+
+/// Measures what is built. Plans and records go below `folder`.
+///
+/// # Errors
+/// What could not be written or run.
+pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> {
+    let failed = |error: io::Error| format!("{}: {error}", folder.display());
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let built = crate::test::target(root).join("release");
+    let mut bounds = Vec::new();
+    for (name, text) in plans() {
+        let plan = folder.join(format!("{name}.yaml"));
+        std::fs::write(&plan, text).map_err(failed)?;
+        let words = ["validate", "--quick", "--plan", &plan.display().to_string()].map(str::to_owned);
+        bounds.push(Bound {
+            what: format!("a plan of {PLANNED} cases checked ({name})"),
+            command: format!("rankmark validate --quick --plan {name}.yaml"),
+            // With 1 it says that something of this machine is misconfigured, which is no matter of the plan.
+            cost: cost(&built.join("rankmark"), &words, &[0, 1])?,
+            most: Cost { seconds: 2.0, megabytes: 500.0 },
+        });
+    }
+    let (large, record) = (built.join("examples/large"), folder.join("large").display().to_string());
+    cost(&large, &[record.clone(), REPORTED.to_string()], &[0])?;
+    bounds.push(Bound {
+        what: format!("a report of {REPORTED} cases written"),
+        command: format!("cargo run --release -p report --example large -- DIR (made with {REPORTED})"),
+        cost: cost(&large, &[record], &[0])?,
+        most: Cost { seconds: 20.0, megabytes: 500.0 },
+    });
+    Ok(bounds)
+}
+
+/// Plans by name: calls, calls of every backend, training.
+fn plans() -> [(&'static str, String); 3] {
+    let plan = |fields: &str, seeds: usize| {
+        let seeds: Vec<String> = (0..seeds).map(|seed| seed.to_string()).collect();
+        format!("experiment: many\ncases:\n  - {{{fields}, seed: [{}]}}\n", seeds.join(", "))
+    };
+    let bytes = "bytes: [1KiB, 2KiB, 4KiB, 8KiB, 16KiB]";
+    [
+        (
+            "calls",
+            plan(
+                &format!("benchmark: collective, op: [all_reduce, all_gather, broadcast, reduce], ranks: 2, {bytes}"),
+                PLANNED / 20,
+            ),
+        ),
+        (
+            "backends",
+            plan(
+                &format!("benchmark: collective, op: all_reduce, backend: [shm, mpi, nccl, sim], ranks: 2, {bytes}"),
+                PLANNED / 20,
+            ),
+        ),
+        (
+            "training",
+            plan("benchmark: training, model: mlp, ranks: [1, 2], batch: [1, 2], overlap: [true, false]", PLANNED / 8),
+        ),
+    ]
+}
+
+/// Runs a program, which must end with one of these codes.
+fn cost(program: &PathBuf, words: &[String], codes: &[i32]) -> Result<Cost, String> {
+    let failed = |error: io::Error| format!("{}: {error}", program.display());
+    let begun = Instant::now();
+    let mut child = Command::new(program).args(words).stdout(Stdio::null()).spawn().map_err(failed)?;
+    let mut kilobytes = 0;
+    let ended = loop {
+        kilobytes = peak(child.id()).unwrap_or(0).max(kilobytes);
+        if let Some(ended) = child.try_wait().map_err(failed)? {
+            break ended;
+        }
+        std::thread::sleep(LOOK);
+    };
+    let seconds = begun.elapsed().as_secs_f64();
+    match ended.code() {
+        Some(code) if codes.contains(&code) => Ok(Cost { seconds, megabytes: kilobytes as f64 / 1000.0 }),
+        _ => Err(format!("`{} {}` ended with {ended}", program.display(), words.join(" "))),
+    }
+}
+
+/// The most that a process has held, in kilobytes.
+fn peak(process: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix("kB")?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_stand_for_as_many_cases_as_they_say() {
+        for (name, text) in plans() {
+            let lists = text.split('[').skip(1).map(|rest| rest.split(']').next().unwrap_or("").split(',').count());
+            assert_eq!(lists.product::<usize>(), PLANNED, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_missed_bound_is_said() {
+        let bound = |seconds| Bound {
+            what: "x".to_owned(),
+            command: "y".to_owned(),
+            cost: Cost { seconds, megabytes: 1.0 },
+            most: Cost { seconds: 2.0, megabytes: 1.0 },
+        };
+        assert!(bound(2.0).holds() && bound(2.0).line().starts_with("holds "));
+        assert!(!bound(2.1).holds() && bound(2.1).line().starts_with("MISSED"));
+    }
+
+    #[test]
+    fn what_a_program_holds_is_seen() {
+        let words = ["-c", "sleep 0.1; exit 3"].map(str::to_owned);
+        let told = cost(&PathBuf::from("/bin/sh"), &words, &[3]).unwrap();
+        assert!(told.seconds >= 0.1 && told.megabytes > 0.1, "{} s, {} MB", told.seconds, told.megabytes);
+        assert!(cost(&PathBuf::from("/bin/sh"), &words, &[0]).is_err());
+    }
+}
