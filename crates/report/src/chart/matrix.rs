@@ -4,7 +4,7 @@ use super::axis::text;
 use super::font::{self, Weight};
 use super::scale::label;
 use super::scene::{Anchor, Box2, Item, Paint, Text};
-use super::style::{INK, QUIET, WHITE};
+use super::style::{CELL_INK, INK, QUIET, WHITE};
 use super::{Matrix, Quantity};
 
 /// Rows and columns that are drawn: more are narrower than a letter.
@@ -92,7 +92,7 @@ fn cell(items: &mut Vec<Item>, [x, y, width, height]: [f64; 4], share: f64, cont
     let (right, bottom) = (x + width - 1.0, y + height - 1.0);
     items.push(Item::Polygon { points: vec![[x, y], [right, y], [right, bottom], [x, bottom]], fill, pen: None });
     if font::width(content, SIZE, Weight::Regular) + 6.0 <= width && height >= SIZE + 3.0 {
-        let ink = if share > DARK { WHITE } else { INK };
+        let ink = if share > DARK { WHITE } else { CELL_INK };
         let at = [x + (width - 1.0) / 2.0, y + height / 2.0 + 0.36 * SIZE];
         items.push(Item::Text(text(content.to_owned(), at, Anchor::Middle, SIZE, ink)));
     }

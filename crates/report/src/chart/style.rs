@@ -15,6 +15,42 @@ pub(crate) const WARNING: [u8; 3] = [255, 236, 179];
 pub(crate) const WARNING_INK: [u8; 3] = [122, 63, 0];
 pub(crate) const WHITE: [u8; 3] = [255, 255, 255];
 
+/// Text on a coloured cell, which stays as it is on a dark page.
+pub(crate) const CELL_INK: [u8; 3] = [33, 33, 33];
+
+/// What stands for a colour on a dark page.
+const DARK: [([u8; 3], [u8; 3]); 7] = [
+    (WHITE, [22, 24, 29]),
+    (INK, [232, 232, 232]),
+    (QUIET, [170, 172, 178]),
+    (GRID, [52, 55, 62]),
+    (FRAME, [110, 114, 122]),
+    (WARNING, [74, 56, 14]),
+    (WARNING_INK, [255, 213, 138]),
+];
+
+/// `#0072b2`.
+pub(crate) fn hex([r, g, b]: [u8; 3]) -> String {
+    format!("#{r:02x}{g:02x}{b:02x}")
+}
+
+/// Rules by which a viewer that prefers dark pages draws a chart: they win over the colours that stand on each shape. White
+/// text stays: it stands on dark cells.
+pub(crate) fn dark() -> String {
+    let mut rules = String::new();
+    for (light, dark) in DARK {
+        let (light, dark) = (hex(light), hex(dark));
+        let shapes = format!("rect[fill=\"{light}\"],polygon[fill=\"{light}\"],circle[fill=\"{light}\"]");
+        let texts = if light == hex(WHITE) { String::new() } else { format!(",text[fill=\"{light}\"]") };
+        rules += &format!("{shapes}{texts}{{fill:{dark}}}[stroke=\"{light}\"]{{stroke:{dark}}}");
+    }
+    for style in 0..PALETTE.len() {
+        let lighter = colour(style).map(|part| part + ((255 - u16::from(part)) * 2 / 5) as u8);
+        rules += &format!("text[fill=\"{}\"]{{fill:{}}}", hex(text_colour(style)), hex(lighter));
+    }
+    format!("@media (prefers-color-scheme:dark){{{rules}}}")
+}
+
 /// The colour of a series.
 pub(crate) fn colour(style: usize) -> [u8; 3] {
     PALETTE[style % PALETTE.len()]

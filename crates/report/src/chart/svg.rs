@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::font::{FAMILY, Weight};
 use super::scene::{Anchor, Item, Paint, Pen, Scene, Text};
+use super::style::{self, WHITE};
 use crate::escape::xml;
 
 /// Writes the document.
@@ -15,6 +16,9 @@ pub(crate) fn write(scene: &Scene) -> String {
         r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" font-family="{FAMILY}">"#
     );
     let _ = writeln!(out, "<title>{}</title>", xml(&scene.description));
+    let _ = writeln!(out, "<style>{}</style>", style::dark());
+    // A background of its own: a page's may be of any colour.
+    let _ = writeln!(out, r#"<rect width="{width}" height="{height}"{}/>"#, paint("fill", Some(Paint::solid(WHITE))));
     for item in &scene.items {
         let _ = match item {
             Item::Polygon { points, fill, pen } => {
@@ -67,7 +71,7 @@ fn paint(attribute: &str, paint: Option<Paint>) -> String {
     let Some(Paint { rgb: [r, g, b], opacity }) = paint else {
         return format!(r#" {attribute}="none""#);
     };
-    let mut text = format!(r##" {attribute}="#{r:02x}{g:02x}{b:02x}""##);
+    let mut text = format!(r#" {attribute}="{}""#, style::hex([r, g, b]));
     if opacity < 1.0 {
         let _ = write!(text, r#" {attribute}-opacity="{}""#, number(opacity));
     }

@@ -117,7 +117,7 @@ fn the_charts_of_every_run_are_readable_xml() {
         for (path, content) in files("svg", &run) {
             let text = String::from_utf8(content).unwrap();
             let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{name} {path}: {error}"));
-            let known = ["svg", "title", "polygon", "polyline", "circle", "text"];
+            let known = ["svg", "title", "style", "rect", "polygon", "polyline", "circle", "text"];
             for node in document.descendants().filter(roxmltree::Node::is_element) {
                 assert!(known.contains(&node.tag_name().name()), "{name} {path}: {}", node.tag_name().name());
                 for attribute in node.attributes() {
@@ -327,4 +327,20 @@ fn headings_say_whether_caches_are_warm() {
     assert!(page(&run).contains("streaming, cache-cold") && !page(&run).contains("cache-warm"));
     run.cases.iter_mut().for_each(|case| case.mode = terms::Mode::Isolated);
     assert!(!page(&run).contains("cache-"), "one call at a time repeats on nothing");
+}
+
+/// On a dark page shapes and words change, and cells of a matrix with their words do not.
+#[test]
+fn a_chart_has_a_background_and_a_dark_form() {
+    let chart = svg(&data::study(), "all_reduce-busbw.svg");
+    let document = roxmltree::Document::parse(&chart).unwrap();
+    let style = document.descendants().find(|node| node.has_tag_name("style")).unwrap().text().unwrap();
+    assert!(style.starts_with("@media (prefers-color-scheme:dark)"), "{style}");
+    let background = document.descendants().find(|node| node.has_tag_name("rect")).unwrap();
+    assert_eq!(background.attribute("fill"), Some("#ffffff"));
+    for node in document.descendants().filter(|node| node.has_tag_name("text")) {
+        let fill = node.attribute("fill").unwrap();
+        assert!(style.contains(&format!("text[fill=\"{fill}\"]")), "{fill} of `{}`", node.text().unwrap());
+    }
+    assert!(!style.contains("text[fill=\"#ffffff\"]"), "white words stand on dark cells");
 }
