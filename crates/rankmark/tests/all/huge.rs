@@ -57,9 +57,10 @@ fn record(place: &Place, name: &str) {
         }));
     }
     let machine = json!({"host": "h", "os": "", "kernel": "", "arch": "x86_64", "cpu_model": "invented"});
+    let declared = record::Declared::of(benchmarks::benchmark("collective").unwrap().about());
     let about: Value = json!({
         "schema": 1, "tool": {"name": "rankmark", "version": "0.1.0"}, "experiment": "huge",
-        "started": "2026-11-20T10:15:00Z", "command_line": [], "machine": machine, "benchmarks": [], "simulated": true,
+        "started": "2026-11-20T10:15:00Z", "command_line": [], "machine": machine, "benchmarks": [declared], "simulated": true,
         "plan": {"experiment": "huge", "profiling": false, "cases": cases}
     });
     std::fs::create_dir(place.path(name)).unwrap();
