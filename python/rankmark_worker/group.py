@@ -1,4 +1,4 @@
-"""torch's process group: opening it, and what the harness needs of it."""
+"""torch's process group: opening it, and what the measuring code needs of it."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Midway:
 
 
 class Group(Protocol):
-    """The ranks of the world, as the harness needs them for itself."""
+    """The ranks of the world, as the measuring code needs them for itself."""
 
     size: int
 

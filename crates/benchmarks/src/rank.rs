@@ -65,11 +65,11 @@ impl RankWork {
     /// A rank with an open communicator. Collective.
     ///
     /// # Errors
-    /// When not even the harness's own few bytes can be had.
+    /// When not even the measuring code's own few bytes can be had.
     pub fn new(mut context: RankContext) -> Result<Self, Failure> {
         let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
-        let word = region.slice(0, 8).ok_or_else(|| Failure::new("the harness's own buffer is too small"))?;
-        let empty = region.slice(0, 0).ok_or_else(|| Failure::new("the harness's own buffer is too small"))?;
+        let word = region.slice(0, 8).ok_or_else(|| Failure::new("the measuring code's own buffer is too small"))?;
+        let empty = region.slice(0, 0).ok_or_else(|| Failure::new("the measuring code's own buffer is too small"))?;
         let call = |op, input: &Slice, output: &Slice| Call {
             op,
             input: input.clone(),
@@ -357,7 +357,7 @@ fn pause(clock: &trace::Clock, ns: u64) {
 fn tell(context: &mut RankContext, start: &Call, word: u64) -> comm::Result<u64> {
     let place = start.output.ptr().cast::<u64>();
     if context.rank == 0 {
-        // SAFETY: eight aligned bytes of the harness's own buffer; no operation is in flight.
+        // SAFETY: eight aligned bytes of the measuring code's own buffer; no operation is in flight.
         unsafe { place.write(word) };
     }
     let comm = &mut context.comm;

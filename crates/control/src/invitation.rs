@@ -23,7 +23,7 @@ pub struct Invitation {
     pub address: SocketAddr,
     secret: Hex,
     /// How long a rank tries to get in.
-    pub patience: Duration,
+    pub wait: Duration,
     /// The cores that ranks of this host may use.
     pub cores: Vec<u32>,
     /// Whether each rank is bound to one of them.
@@ -33,7 +33,7 @@ pub struct Invitation {
     pub hosts: Vec<u32>,
     /// Ranks of other hosts that have the same cores: containers of one machine.
     #[serde(default)]
-    pub rivals: u32,
+    pub co_located: u32,
     /// The world.
     pub spec: WorldSpec,
 }
@@ -43,18 +43,18 @@ impl Invitation {
     pub fn new(
         address: SocketAddr,
         secret: &Secret,
-        patience: Duration,
+        wait: Duration,
         (cores, bound): (Vec<u32>, bool),
         spec: WorldSpec,
     ) -> Self {
         Self {
             address,
             secret: Hex(secret.bytes().to_vec()),
-            patience,
+            wait,
             cores,
             bound,
             hosts: Vec::new(),
-            rivals: 0,
+            co_located: 0,
             spec,
         }
     }

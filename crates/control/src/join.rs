@@ -21,9 +21,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 /// Joins the world as `rank`.
 ///
 /// # Errors
-/// When the coordinator refuses, is not who it should be, or cannot be reached within the invitation's patience.
+/// When the coordinator refuses, is not who it should be, or cannot be reached within the invitation's wait.
 pub fn join(invitation: &Invitation, rank: u32, host: &str) -> Result<RankChannel, ChannelError> {
-    let deadline = Instant::now() + invitation.patience;
+    let deadline = Instant::now() + invitation.wait;
     let mut pause = FIRST_PAUSE;
     loop {
         match attempt(invitation, rank, host) {

@@ -37,7 +37,7 @@ pub use frame::{Decoder, FrameTooLong, MAX_FRAME, MAX_HANDSHAKE, encode};
 pub use invitation::Invitation;
 pub use join::join;
 pub use message::{
-    Answer, Away, Challenge, Distrust, FromRank, Hello, Here, Hex, PROTOCOL, ToRank, Unreadable, read, write,
+    Answer, Challenge, Distrust, FromRank, Hello, Here, Hex, PROTOCOL, Remote, ToRank, Unreadable, read, write,
 };
 pub use rendezvous::{HANDSHAKE_LIMIT, Joined, Rendezvous};
 pub use silence::SILENT;

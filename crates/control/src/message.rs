@@ -82,7 +82,7 @@ pub enum ToRank {
         environment: Vec<(String, String)>,
     },
     /// To the same on another host, which makes there what a rank here finds in the coordinator's memory.
-    ServeAway(Box<Away>),
+    ServeRemote(Box<Remote>),
     /// To the same: end the rank of this world, if it is there.
     End(Nonce),
     /// To the same on another host: tell what the clock there shows. The number comes back.
@@ -94,13 +94,13 @@ pub enum ToRank {
 /// What a rank on another host needs beside the secret, which does not travel: that of the world follows from that of the
 /// run and `world`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Away {
+pub struct Remote {
     /// Names the world, once.
     pub world: Nonce,
     /// Where its coordinator listens.
     pub address: SocketAddr,
     /// How long a rank tries to get in.
-    pub patience: Duration,
+    pub wait: Duration,
     /// The cores that ranks of that host may use.
     pub cores: Vec<u32>,
     /// Whether each rank is bound to one of them.
@@ -108,7 +108,7 @@ pub struct Away {
     /// Which host each rank is on.
     pub hosts: Vec<u32>,
     /// Ranks of other hosts that have the same cores.
-    pub rivals: u32,
+    pub co_located: u32,
     /// The world.
     pub spec: WorldSpec,
     /// What the rank's environment has besides, name and value.

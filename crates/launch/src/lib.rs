@@ -4,10 +4,9 @@
 //! The program that uses it calls [`rank_main`] first of all when [`is_rank`] says that it was started as a rank, and
 //! gives [`HostStarter`] to `measure` otherwise.
 
-pub mod adopted;
+pub mod external;
 pub mod job;
 
-mod away;
 mod departure;
 mod launcher;
 mod member;
@@ -16,6 +15,7 @@ mod mpirun;
 mod opening;
 mod pytorch;
 mod rank;
+mod remote;
 mod starter;
 mod status;
 mod verdict;

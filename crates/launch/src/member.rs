@@ -7,7 +7,7 @@ use measure::{Failure, Reply};
 use process::{Exit, Interest, Output, PollSet, Process};
 use trace::StatusSlot;
 
-use crate::verdict::{Fate, RankState};
+use crate::verdict::{Outcome, RankState};
 
 /// A rank whose heart has not beaten for this long has stopped, or is starved: twenty of its beats.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
@@ -106,7 +106,7 @@ impl Member {
     }
 
     /// A rank that is started on another host, where a process tells of it.
-    pub(crate) fn away(rank: u32, host: String) -> Self {
+    pub(crate) fn remote(rank: u32, host: String) -> Self {
         Self { host: Some(host), ..Self::launched(rank) }
     }
 
@@ -305,33 +305,33 @@ impl Member {
             rank: self.rank,
             pid: self.pid(),
             host: self.host.clone(),
-            fate: self.fate(now, ends),
+            outcome: self.outcome(now, ends),
             operation: slot.state(),
             last_words: self.output.as_ref().map(Output::last_words).unwrap_or_default(),
         }
     }
 
-    fn fate(&self, now: Instant, ends: Ends) -> Fate {
+    fn outcome(&self, now: Instant, ends: Ends) -> Outcome {
         match (self.exit(), &self.lost, &self.answer) {
             (Some(Exit::Unknown), ..) => {
                 let after = self.ended_at.zip(ends.first).map(|(own, first)| own.saturating_duration_since(first));
                 let after = after.is_some_and(|after| after > TOGETHER);
-                Fate::Ended { after: ends.blamed.map_or(after, |blamed| blamed != self.rank) }
+                Outcome::Ended { after: ends.blamed.map_or(after, |blamed| blamed != self.rank) }
             }
-            (Some(Exit::Signal(signal)), ..) => Fate::Signalled(signal),
-            (Some(Exit::Code(code)), ..) => Fate::Exited(code),
-            (_, Some(Lost::Closed), _) => Fate::Lost("its control connection ended".to_owned()),
+            (Some(Exit::Signal(signal)), ..) => Outcome::Signalled(signal),
+            (Some(Exit::Code(code)), ..) => Outcome::Exited(code),
+            (_, Some(Lost::Closed), _) => Outcome::Lost("its control connection ended".to_owned()),
             (_, Some(Lost::Silent), _) => {
-                Fate::Lost(format!("nothing has come from its host for {} s", control::SILENT))
+                Outcome::Lost(format!("nothing has come from its host for {} s", control::SILENT))
             }
-            (_, Some(Lost::Broken(what)), _) => Fate::Lost(what.clone()),
-            (.., Some(Answer::Failed(failure))) => Fate::Failed(failure.clone()),
-            (.., Some(_)) => Fate::Answered,
-            (.., None) if self.is_stopped() => Fate::Stopped,
+            (_, Some(Lost::Broken(what)), _) => Outcome::Lost(what.clone()),
+            (.., Some(Answer::Failed(failure))) => Outcome::Failed(failure.clone()),
+            (.., Some(_)) => Outcome::Answered,
+            (.., None) if self.is_stopped() => Outcome::Stopped,
             (.., None) => {
                 let silence = now.duration_since(self.beat_at);
                 let silent = (silence >= SILENCE).then_some(silence.as_secs());
-                Fate::Pending { silent, exchanging: self.exchange.is_some() }
+                Outcome::Pending { silent, exchanging: self.exchange.is_some() }
             }
         }
     }

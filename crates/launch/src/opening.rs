@@ -46,7 +46,7 @@ impl Opening {
     pub(crate) fn at(
         ip: IpAddr,
         secret: &Secret,
-        (hosts, rivals): (Vec<u32>, u32),
+        (hosts, co_located): (Vec<u32>, u32),
         spec: &WorldSpec,
         bound: bool,
         limit: Duration,
@@ -58,7 +58,7 @@ impl Opening {
         let cores = allowed_cores().map_err(failed("reading the allowed cores"))?;
         let (page, status) = StatusPage::create(spec.ranks).map_err(failed("making the status page"))?;
         let mut invitation = Invitation::new(address, secret, limit, (cores.clone(), bound), spec.clone());
-        (invitation.hosts, invitation.rivals) = (hosts, rivals);
+        (invitation.hosts, invitation.co_located) = (hosts, co_located);
         let invitation = invitation.into_memory().map_err(failed("writing the invitation"))?;
         keep_children().map_err(failed("asking for children's ends"))?;
         Ok(Self { world: ProcessWorld::new(page, rendezvous), address, invitation, status, cores })

@@ -20,7 +20,7 @@ pub(crate) struct RankState {
     /// Its host, where it is another one than the coordinator's.
     pub(crate) host: Option<String>,
     /// What became of it.
-    pub(crate) fate: Fate,
+    pub(crate) outcome: Outcome,
     /// What the status page tells.
     pub(crate) operation: Option<OperationState>,
     /// The last lines that it wrote.
@@ -29,7 +29,7 @@ pub(crate) struct RankState {
 
 /// What became of a rank.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Fate {
+pub(crate) enum Outcome {
     /// It died of this signal.
     Signalled(i32),
     /// It is stopped.
@@ -82,12 +82,12 @@ pub(crate) fn verdict(phase: Phase, occasion: Occasion, bytes: Option<Bytes>, st
         let message = format!("interrupted by {}", signal_name(signal));
         return Verdict { kind: VerdictKind::Interrupted, ranks: Vec::new(), message, hint: None };
     }
-    if states.iter().all(|state| matches!(state.fate, Fate::Failed(_) | Fate::Answered)) {
+    if states.iter().all(|state| matches!(state.outcome, Outcome::Failed(_) | Outcome::Answered)) {
         return refusal(phase, states);
     }
-    let class = states.iter().filter_map(|state| gravity(&state.fate)).min();
+    let class = states.iter().filter_map(|state| gravity(&state.outcome)).min();
     let (culprits, others): (Vec<_>, Vec<_>) = match class {
-        Some(class) => states.iter().partition(|state| gravity(&state.fate) == Some(class)),
+        Some(class) => states.iter().partition(|state| gravity(&state.outcome) == Some(class)),
         None => suspects(states),
     };
     let mut parts: Vec<String> = match (class, occasion) {
@@ -127,14 +127,14 @@ enum Gravity {
     Failed,
 }
 
-const fn gravity(fate: &Fate) -> Option<Gravity> {
-    match fate {
-        Fate::Signalled(_) => Some(Gravity::Signalled),
-        Fate::Stopped => Some(Gravity::Stopped),
-        Fate::Exited(_) | Fate::Ended { after: false } => Some(Gravity::Exited),
-        Fate::Lost(_) => Some(Gravity::Lost),
-        Fate::Failed(_) => Some(Gravity::Failed),
-        Fate::Ended { after: true } | Fate::Pending { .. } | Fate::Answered => None,
+const fn gravity(outcome: &Outcome) -> Option<Gravity> {
+    match outcome {
+        Outcome::Signalled(_) => Some(Gravity::Signalled),
+        Outcome::Stopped => Some(Gravity::Stopped),
+        Outcome::Exited(_) | Outcome::Ended { after: false } => Some(Gravity::Exited),
+        Outcome::Lost(_) => Some(Gravity::Lost),
+        Outcome::Failed(_) => Some(Gravity::Failed),
+        Outcome::Ended { after: true } | Outcome::Pending { .. } | Outcome::Answered => None,
     }
 }
 
@@ -142,7 +142,7 @@ const fn gravity(fate: &Fate) -> Option<Gravity> {
 fn refusal(phase: Phase, states: &[RankState]) -> Verdict {
     let mut reasons: Vec<(&Failure, Vec<u32>)> = Vec::new();
     for state in states {
-        if let Fate::Failed(failure) = &state.fate {
+        if let Outcome::Failed(failure) = &state.outcome {
             match reasons.iter_mut().find(|(known, _)| known.message == failure.message) {
                 Some((_, ranks)) => ranks.push(state.rank),
                 None => reasons.push((failure, vec![state.rank])),
@@ -163,8 +163,8 @@ fn refusal(phase: Phase, states: &[RankState]) -> Verdict {
 /// Without evidence: ranks that have fallen silent; else those that the others, being inside an operation, wait for;
 /// else all that have not answered.
 fn suspects(states: &[RankState]) -> (Vec<&RankState>, Vec<&RankState>) {
-    let pending = |state: &RankState| matches!(state.fate, Fate::Pending { .. });
-    let silent = |state: &RankState| matches!(state.fate, Fate::Pending { silent: Some(_), .. });
+    let pending = |state: &RankState| matches!(state.outcome, Outcome::Pending { .. });
+    let silent = |state: &RankState| matches!(state.outcome, Outcome::Pending { silent: Some(_), .. });
     let free = |state: &RankState| pending(state) && !waits(state);
     let last = states.iter().filter(|state| pending(state)).map(progress).min();
     let behind = |state: &RankState| pending(state) && Some(progress(state)) == last;
@@ -179,7 +179,7 @@ fn suspects(states: &[RankState]) -> (Vec<&RankState>, Vec<&RankState>) {
 /// Whether a rank waits for others, as far as can be seen.
 fn waits(state: &RankState) -> bool {
     let inside = state.operation.is_some_and(|operation| operation.inside);
-    inside || matches!(state.fate, Fate::Pending { exchanging: true, .. })
+    inside || matches!(state.outcome, Outcome::Pending { exchanging: true, .. })
 }
 
 /// How far a rank has come: operations entered and left.
@@ -190,15 +190,15 @@ fn progress(state: &RankState) -> u64 {
 /// "rank 3 (pid 4711, this host) died of signal 9 (SIGKILL) in all_reduce #17, 64MiB".
 fn fault(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
     let (who, place) = (identity(state), place(state, phase, bytes));
-    match &state.fate {
-        Fate::Signalled(signal) => format!("{who} died of signal {signal} ({}) {place}", signal_name(*signal)),
-        Fate::Stopped => format!("{who} is stopped {place}"),
-        Fate::Exited(PANICKED) => format!("{who} panicked {place}"),
-        Fate::Exited(code) => format!("{who} exited with code {code} {place}"),
-        Fate::Ended { .. } => format!("{who} ended {place}"),
-        Fate::Lost(what) => format!("{who} is lost {place}: {what}"),
-        Fate::Failed(failure) => format!("{who} failed {place}: {}", failure.message),
-        Fate::Pending { .. } | Fate::Answered => format!("{who} has not answered {place}"),
+    match &state.outcome {
+        Outcome::Signalled(signal) => format!("{who} died of signal {signal} ({}) {place}", signal_name(*signal)),
+        Outcome::Stopped => format!("{who} is stopped {place}"),
+        Outcome::Exited(PANICKED) => format!("{who} panicked {place}"),
+        Outcome::Exited(code) => format!("{who} exited with code {code} {place}"),
+        Outcome::Ended { .. } => format!("{who} ended {place}"),
+        Outcome::Lost(what) => format!("{who} is lost {place}: {what}"),
+        Outcome::Failed(failure) => format!("{who} failed {place}: {}", failure.message),
+        Outcome::Pending { .. } | Outcome::Answered => format!("{who} has not answered {place}"),
     }
 }
 
@@ -209,8 +209,8 @@ fn hung(limit: Seconds, phase: Phase, bytes: Option<Bytes>, culprits: &[&RankSta
         Phase::Command(command) => format!("no answer to `{command}`"),
     };
     let who = grouped(culprits, |state| {
-        let silent = match state.fate {
-            Fate::Pending { silent: Some(seconds), .. } => format!(", its heartbeat {seconds} s ago"),
+        let silent = match state.outcome {
+            Outcome::Pending { silent: Some(seconds), .. } => format!(", its heartbeat {seconds} s ago"),
             _ => String::new(),
         };
         let verb = if waits(state) { "hung" } else { "was" };
@@ -228,7 +228,7 @@ fn identity(state: &RankState) -> String {
 
 /// Where in its work a rank is.
 fn place(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
-    if matches!(state.fate, Fate::Pending { exchanging: true, .. }) {
+    if matches!(state.outcome, Outcome::Pending { exchanging: true, .. }) {
         return "in an exchange with the other ranks".to_owned();
     }
     match (state.operation, phase) {
@@ -255,15 +255,15 @@ fn size(operation: OperationState, bytes: Option<Bytes>) -> String {
 /// The other ranks, those alike together: "ranks 0-2 had entered #17 and were waiting".
 fn bystanders(others: &[&RankState], about: Option<OperationState>) -> Vec<String> {
     let pending: Vec<&RankState> =
-        others.iter().copied().filter(|state| gravity(&state.fate).is_some() || waits_or_works(state)).collect();
-    grouped(&pending, |state| match (&state.fate, state.operation) {
-        (Fate::Signalled(signal), _) => format!("then died of {}", signal_name(*signal)),
-        (Fate::Stopped, _) => "stopped too".to_owned(),
-        (Fate::Exited(code), _) => format!("then exited with code {code}"),
-        (Fate::Ended { .. }, None) => "were then ended".to_owned(),
-        (Fate::Lost(what), _) => format!("then lost: {what}"),
-        (Fate::Failed(failure), _) => format!("then failed: {}", failure.message),
-        (Fate::Pending { exchanging: true, .. }, _) => "waited in an exchange".to_owned(),
+        others.iter().copied().filter(|state| gravity(&state.outcome).is_some() || waits_or_works(state)).collect();
+    grouped(&pending, |state| match (&state.outcome, state.operation) {
+        (Outcome::Signalled(signal), _) => format!("then died of {}", signal_name(*signal)),
+        (Outcome::Stopped, _) => "stopped too".to_owned(),
+        (Outcome::Exited(code), _) => format!("then exited with code {code}"),
+        (Outcome::Ended { .. }, None) => "were then ended".to_owned(),
+        (Outcome::Lost(what), _) => format!("then lost: {what}"),
+        (Outcome::Failed(failure), _) => format!("then failed: {}", failure.message),
+        (Outcome::Pending { exchanging: true, .. }, _) => "waited in an exchange".to_owned(),
         (_, Some(operation)) if operation.inside => {
             let same = about.is_some_and(|about| about.operation == operation.operation);
             let name = if same { String::new() } else { format!("{} ", operation.operation) };
@@ -275,7 +275,7 @@ fn bystanders(others: &[&RankState], about: Option<OperationState>) -> Vec<Strin
 }
 
 fn waits_or_works(state: &RankState) -> bool {
-    matches!(state.fate, Fate::Pending { .. } | Fate::Ended { .. })
+    matches!(state.outcome, Outcome::Pending { .. } | Outcome::Ended { .. })
 }
 
 /// One clause for all ranks of which the same is to be said, in order of their first rank.
@@ -310,14 +310,14 @@ fn name_ranks(ranks: &[u32]) -> String {
 }
 
 fn last_words(state: &RankState) -> Option<String> {
-    if state.last_words.is_empty() || matches!(state.fate, Fate::Failed(_) | Fate::Answered) {
+    if state.last_words.is_empty() || matches!(state.outcome, Outcome::Failed(_) | Outcome::Answered) {
         return None;
     }
     Some(format!("last words of rank {}: {}", state.rank, state.last_words.join(" | ")))
 }
 
 fn hint(class: Option<Gravity>, culprits: &[&RankState]) -> Option<String> {
-    let killed = |state: &&RankState| state.fate == Fate::Signalled(libc::SIGKILL);
+    let killed = |state: &&RankState| state.outcome == Outcome::Signalled(libc::SIGKILL);
     let text = match class {
         Some(Gravity::Signalled) if culprits.iter().all(killed) => {
             "the kernel kills so when memory runs out: `dmesg` tells"

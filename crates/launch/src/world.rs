@@ -10,9 +10,9 @@ use measure::{Clocks, Command, Reply, Verdict, VerdictKind, World};
 use process::{Interest, PollSet, host_name, interrupt};
 use terms::{Bytes, Seconds};
 
-use crate::away::Away;
 use crate::launcher::Launcher;
 use crate::member::{Answer, Ends, Member};
+use crate::remote::Remote;
 use crate::status::StatusPage;
 use crate::verdict::{Occasion, Phase, RankState, verdict};
 use crate::watch::{Wait, Watch};
@@ -39,7 +39,7 @@ pub struct ProcessWorld {
     /// What ranks open while the world starts.
     invited_by: Vec<File>,
     /// Its ranks on other hosts.
-    away: Option<Away>,
+    remote: Option<Remote>,
     farewell: Duration,
     page: StatusPage,
     /// Open while the world starts.
@@ -61,7 +61,7 @@ impl ProcessWorld {
             members: Vec::new(),
             launcher: None,
             invited_by: Vec::new(),
-            away: None,
+            remote: None,
             farewell: FAREWELL,
             page,
             rendezvous: Some(rendezvous),
@@ -88,14 +88,14 @@ impl ProcessWorld {
         self.invited_by = invited_by;
     }
 
-    /// Ranks are started by processes that a launcher of others keeps, those of `away` on other hosts; those here open
+    /// Ranks are started by processes that a launcher of others keeps, those of `remote` on other hosts; those here open
     /// these files until they have joined.
-    pub(crate) fn start_elsewhere(&mut self, ranks: u32, invited_by: Vec<File>, away: Option<Away>) {
+    pub(crate) fn start_elsewhere(&mut self, ranks: u32, invited_by: Vec<File>, remote: Option<Remote>) {
         self.farewell = LONG_FAREWELL;
-        let host = |rank| away.as_ref().and_then(|away| away.host(rank));
-        let member = |rank| host(rank).map_or_else(|| Member::launched(rank), |host| Member::away(rank, host));
+        let host = |rank| remote.as_ref().and_then(|remote| remote.host(rank));
+        let member = |rank| host(rank).map_or_else(|| Member::launched(rank), |host| Member::remote(rank, host));
         self.members = (0..ranks).map(member).collect();
-        (self.invited_by, self.away) = (invited_by, away);
+        (self.invited_by, self.remote) = (invited_by, remote);
     }
 
     /// The process numbers of its ranks, in rank order.
@@ -173,15 +173,15 @@ impl ProcessWorld {
             rendezvous.register(&mut self.polls);
             until = rendezvous.next_deadline().map_or(until, |deadline| deadline.min(until));
         }
-        if let Some(away) = &mut self.away {
-            away.register(&mut self.polls);
+        if let Some(remote) = &mut self.remote {
+            remote.register(&mut self.polls);
         }
         self.polls.wait(Some(until.saturating_duration_since(Instant::now())))?;
         for member in &mut self.members {
             member.serve(&self.polls, &mut self.inbox);
         }
-        if let Some(away) = &mut self.away {
-            away.serve(&self.polls, &mut self.members, &self.page);
+        if let Some(remote) = &mut self.remote {
+            remote.serve(&self.polls, &mut self.members, &self.page);
         }
         if let Some(launcher) = &mut self.launcher {
             launcher.serve(&self.polls);
@@ -293,8 +293,8 @@ impl ProcessWorld {
         for member in &mut self.members {
             member.kill();
         }
-        if let Some(away) = &mut self.away {
-            away.end(&self.members);
+        if let Some(remote) = &mut self.remote {
+            remote.end(&self.members);
         }
         if let Some(launcher) = &mut self.launcher {
             launcher.ask_to_end();
@@ -322,8 +322,8 @@ impl ProcessWorld {
             if let Some(launcher) = &mut self.launcher {
                 launcher.register(&mut self.polls);
             }
-            if let Some(away) = &mut self.away {
-                away.register(&mut self.polls);
+            if let Some(remote) = &mut self.remote {
+                remote.register(&mut self.polls);
             }
             if self.polls.wait(Some(deadline.saturating_duration_since(Instant::now()))).is_err() {
                 return;
@@ -331,8 +331,8 @@ impl ProcessWorld {
             for member in &mut self.members {
                 member.serve(&self.polls, &mut self.inbox);
             }
-            if let Some(away) = &mut self.away {
-                away.serve(&self.polls, &mut self.members, &self.page);
+            if let Some(remote) = &mut self.remote {
+                remote.serve(&self.polls, &mut self.members, &self.page);
             }
             if let Some(launcher) = &mut self.launcher {
                 launcher.serve(&self.polls);
@@ -376,8 +376,8 @@ impl World for ProcessWorld {
     }
 
     fn clocks(&mut self) -> Option<Clocks> {
-        let away = self.away.as_mut().filter(|_| self.ended.is_none())?;
-        Some(away.read_clocks(&mut self.members, &self.page)).filter(|clocks| !clocks.hosts.is_empty())
+        let remote = self.remote.as_mut().filter(|_| self.ended.is_none())?;
+        Some(remote.read_clocks(&mut self.members, &self.page)).filter(|clocks| !clocks.hosts.is_empty())
     }
 }
 

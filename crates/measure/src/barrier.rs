@@ -48,7 +48,7 @@ pub(crate) fn judge(arrivals: &[Vec<f64>], apart_ns: f64) -> Exits {
         let Some((last, entered)) = begins.max_by(|a, b| a.1.total_cmp(&b.1)) else { continue };
         for (rank, times) in arrivals.iter().enumerate() {
             let by_ns = entered - times[2 * barrier + 1];
-            // Times on one clock leave no doubt: an exit at the very instant of the last entry is right.
+            // Times on one clock leave no caveat: an exit at the very instant of the last entry is right.
             if apart_ns > 0.0 && by_ns.abs() <= apart_ns {
                 continue;
             }

@@ -68,28 +68,28 @@ impl Canary {
     }
 
     /// What moved between `self` and `after`, `seconds` later, for `ranks` ranks, more than cores or not.
-    pub fn doubts(&self, after: &Canary, seconds: f64, ranks: u32, oversubscribed: bool) -> Vec<Caveat> {
-        let mut doubts = Vec::new();
+    pub fn caveats(&self, after: &Canary, seconds: f64, ranks: u32, oversubscribed: bool) -> Vec<Caveat> {
+        let mut caveats = Vec::new();
         let (low, high) = (self.barrier_ns.min(after.barrier_ns), self.barrier_ns.max(after.barrier_ns));
         // Ranks that share cores wait for each other: their barriers and switches say nothing about the machine.
         if !oversubscribed && high > BARRIER_FACTOR * low && high - low > BARRIER_NS {
-            doubts.push(Caveat::Noisy);
+            caveats.push(Caveat::Noisy);
         }
         let grown = |before: Option<f64>, after: Option<f64>| Some((after? - before?).max(0.0));
         let stolen = grown(self.system.stolen_ticks, after.system.stolen_ticks);
         let total = grown(self.system.total_ticks, after.system.total_ticks);
         // Under fifty ticks, one stolen tick is already two percent.
         if stolen.zip(total).is_some_and(|(stolen, total)| total >= 50.0 && stolen / total > STOLEN) {
-            doubts.push(Caveat::StolenTime);
+            caveats.push(Caveat::StolenTime);
         }
         let switches = (after.involuntary_switches - self.involuntary_switches) / f64::from(ranks);
         if !oversubscribed && seconds > 0.0 && switches > 10.0 && switches / seconds > SWITCHES {
-            doubts.push(Caveat::ContextSwitches);
+            caveats.push(Caveat::ContextSwitches);
         }
         if grown(self.system.throttles, after.system.throttles).is_some_and(|events| events > 0.0) {
-            doubts.push(Caveat::Throttled);
+            caveats.push(Caveat::Throttled);
         }
-        doubts
+        caveats
     }
 }
 
@@ -108,19 +108,19 @@ mod tests {
 
     #[test]
     fn quiet_machines_raise_no_doubt() {
-        assert_eq!(canary(200.0, 5.0, 0.0).doubts(&canary(900.0, 9.0, 0.0), 1.0, 2, false), []);
+        assert_eq!(canary(200.0, 5.0, 0.0).caveats(&canary(900.0, 9.0, 0.0), 1.0, 2, false), []);
     }
 
     #[test]
     fn each_doubt_has_its_cause() {
         let before = canary(200.0, 0.0, 0.0);
-        assert_eq!(before.doubts(&canary(20_000.0, 0.0, 0.0), 1.0, 2, false), [Caveat::Noisy]);
-        assert_eq!(before.doubts(&canary(20_000.0, 0.0, 0.0), 1.0, 2, true), []);
-        assert_eq!(before.doubts(&canary(200.0, 900.0, 0.0), 1.0, 2, false), [Caveat::ContextSwitches]);
-        assert_eq!(before.doubts(&canary(200.0, 0.0, 90.0), 1.0, 2, false), [Caveat::StolenTime]);
+        assert_eq!(before.caveats(&canary(20_000.0, 0.0, 0.0), 1.0, 2, false), [Caveat::Noisy]);
+        assert_eq!(before.caveats(&canary(20_000.0, 0.0, 0.0), 1.0, 2, true), []);
+        assert_eq!(before.caveats(&canary(200.0, 900.0, 0.0), 1.0, 2, false), [Caveat::ContextSwitches]);
+        assert_eq!(before.caveats(&canary(200.0, 0.0, 90.0), 1.0, 2, false), [Caveat::StolenTime]);
         let mut throttled = before.clone();
         throttled.system.throttles = Some(3.0);
-        assert_eq!(before.doubts(&throttled, 1.0, 2, false), [Caveat::Throttled]);
+        assert_eq!(before.caveats(&throttled, 1.0, 2, false), [Caveat::Throttled]);
     }
 
     #[test]

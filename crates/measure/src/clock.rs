@@ -36,7 +36,7 @@ impl RoundTrip {
 
 /// Why a clock cannot be told from this one's.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
-pub enum ClockDoubt {
+pub enum ClockCaveat {
     /// No round trip came back.
     #[error("it was not answered")]
     Unanswered,
@@ -95,12 +95,12 @@ impl ClockReadings {
     ///
     /// # Errors
     /// When nobody answered the last time, or the readings contradict each other.
-    pub fn fit(&mut self) -> Result<ClockFit, ClockDoubt> {
-        let newest = *self.readings.back().filter(|_| self.answered).ok_or(ClockDoubt::Unanswered)?;
+    pub fn fit(&mut self) -> Result<ClockFit, ClockCaveat> {
+        let newest = *self.readings.back().filter(|_| self.answered).ok_or(ClockCaveat::Unanswered)?;
         let by_ns = self.readings.iter().map(|reading| reading.contradicts(&newest)).fold(0.0, f64::max);
         if by_ns > 0.0 {
             self.readings = VecDeque::from([newest]);
-            return Err(ClockDoubt::Jumped { by_ns });
+            return Err(ClockCaveat::Jumped { by_ns });
         }
         let best = self.readings.iter().map(|reading| reading.half_ns).fold(f64::INFINITY, f64::min);
         let good: Vec<Reading> =
@@ -204,7 +204,7 @@ pub struct HostClock {
     /// The host.
     pub host: String,
     /// How it runs.
-    pub fit: Result<ClockFit, ClockDoubt>,
+    pub fit: Result<ClockFit, ClockCaveat>,
 }
 
 /// The clocks of a world on several hosts. That of rank 0's host, which is also the coordinator's, is what the others are

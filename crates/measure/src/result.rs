@@ -1,4 +1,4 @@
-//! From what trials gave to the case line: times, intervals, wrong elements, doubts.
+//! From what trials gave to the case line: times, intervals, wrong elements, caveats.
 
 use record::{CaseLine, Caveat, Limit, TimeSummary, WorldUse, WrongElement};
 use serde_json::Value;
@@ -10,7 +10,7 @@ use crate::{CaseRun, Trial, barrier};
 
 /// Wrong elements that a case line names.
 const TOLD: usize = 16;
-/// Starts of ranks that are known less precisely than this share of the time are a doubt.
+/// Starts of ranks that are known less precisely than this share of the time are a caveat.
 const STARTS_APART: f64 = 0.1;
 /// A wait is told only where what arrivals may be off is less than this share of it.
 const CLEARLY: f64 = 0.1;
@@ -242,7 +242,7 @@ fn caveats(
     add(wide, Caveat::CiAboveTarget);
     add(skewed, Caveat::MeanDiffers);
     add(line.limit.as_ref().is_some_and(|limit| !is_share(limit)), Caveat::LimitNotFound);
-    // Most of the trials: one that met the machine at a bad moment is no doubt about all.
+    // Most of the trials: one that met the machine at a bad moment is no caveat about all.
     let judged: Vec<bool> = run.trials.iter().filter_map(|trial| trial.steady).collect();
     let unsettled = judged.iter().filter(|steady| !**steady).count();
     add(2 * unsettled > judged.len(), Caveat::WarmUpNotConverged);
@@ -251,8 +251,8 @@ fn caveats(
     add(slow.is_some(), Caveat::SlowRank);
     for trial in &run.trials {
         if let Some((before, after)) = &trial.canaries {
-            for doubt in before.doubts(after, trial.wall_s, run.case.ranks(), about.oversubscribed) {
-                add(true, doubt);
+            for caveat in before.caveats(after, trial.wall_s, run.case.ranks(), about.oversubscribed) {
+                add(true, caveat);
             }
         }
     }

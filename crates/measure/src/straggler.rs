@@ -43,7 +43,7 @@ pub fn straggler(looks: &[&[Vec<f64>]]) -> Option<Straggler> {
     let (mut count, mut span) = (0.0, 0.0);
     for look in looks {
         let operations = operations(&look);
-        // The first operation follows a meeting of the harness and says nothing about arriving.
+        // The first operation follows a meeting of the measuring code and says nothing about arriving.
         for i in 1..operations {
             let begin = |rank: &usize| -> f64 { look[*rank][2 * i] };
             let latest = (0..ranks).max_by(|a, b| begin(a).total_cmp(&begin(b)))?;

@@ -167,7 +167,7 @@ impl Visit<'_> {
     /// Compares the clocks of hosts, where ranks are on several. An isolated case cannot go on without knowing them.
     fn compare_clocks(&mut self) -> Result<(), Verdict> {
         let Some(clocks) = self.world.clocks() else { return Ok(()) };
-        // A doubt within the trial is not forgotten.
+        // A caveat within the trial is not forgotten.
         if self.trial.clocks.iter().all(|clock| clock.why.is_none()) {
             self.trial.clocks = clocks.recorded();
         }

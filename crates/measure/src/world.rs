@@ -69,7 +69,7 @@ pub enum Probe {
         #[serde(default)]
         stagger_ns: u64,
     },
-    /// The harness's own cost a sample and a call, in ns: [sample, call].
+    /// Measurement overhead per sample and per call, in ns: [sample, call].
     Overhead,
     /// Nothing is measured: warm-up is over, and the case begins anew with fresh inputs. Sent only where ranks say that
     /// their calls are steps of one series ([`Ready::steps`]). Answered by no numbers.

@@ -5,7 +5,7 @@ mod foreign;
 use std::ffi::{OsStr, OsString};
 
 use crate::Failure;
-use crate::adopted::measures;
+use crate::external::measures;
 
 pub(crate) use foreign::READ_AS;
 

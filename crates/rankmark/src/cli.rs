@@ -358,11 +358,11 @@ pub(crate) fn given(matches: &ArgMatches, abouts: &[&'static About]) -> Vec<(Str
 pub(crate) fn default_ranks(
     pairs: &mut Vec<(String, String)>,
     overrides: &[(String, String)],
-    lobby: Option<&launch::adopted::Lobby>,
+    coordinator: Option<&launch::external::Coordinator>,
 ) {
     let given = |pairs: &[(String, String)]| pairs.iter().any(|(name, _)| name == "ranks");
-    if let Some(lobby) = lobby.filter(|_| !given(pairs) && !given(overrides)) {
-        pairs.push(("ranks".to_owned(), lobby.size().to_string()));
+    if let Some(coordinator) = coordinator.filter(|_| !given(pairs) && !given(overrides)) {
+        pairs.push(("ranks".to_owned(), coordinator.size().to_string()));
     }
 }
 

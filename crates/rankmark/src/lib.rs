@@ -4,11 +4,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "the one crate that prints and reads the environment")]
 
-mod adopted;
 mod arguments;
 mod cli;
 mod commands;
 mod dry_run;
+mod external;
 mod failure;
 mod habits;
 mod labels;
@@ -21,7 +21,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use adopted::Part;
+use external::Part;
 use failure::Failure;
 use session::Entry;
 
@@ -46,24 +46,24 @@ pub fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(failure) => return ExitCode::from(told(Err(failure))),
     };
-    match adopted::part(&arguments) {
-        Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, lobby: None }))),
+    match external::part(&arguments) {
+        Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, coordinator: None }))),
         Ok(Part::Idle) => ExitCode::SUCCESS,
-        Ok(Part::Post(adoption)) => adopted::post(&adoption, &arguments),
-        Ok(Part::Coordinator(adoption)) => ExitCode::from(lead(adoption, &arguments, begun)),
+        Ok(Part::Agent(external)) => external::agent(&external, &arguments),
+        Ok(Part::Coordinator(external)) => ExitCode::from(lead(external, &arguments, begun)),
         Err(failure) => ExitCode::from(told(Err(failure))),
     }
 }
 
 /// Leads a run whose ranks a launcher started; all of its processes end with the same code.
-fn lead(adoption: launch::adopted::Adoption, arguments: &[OsString], begun: Instant) -> u8 {
-    let lobby = match adopted::gather(adoption) {
-        Ok(lobby) => lobby,
+fn lead(external: launch::external::External, arguments: &[OsString], begun: Instant) -> u8 {
+    let coordinator = match external::gather(external) {
+        Ok(coordinator) => coordinator,
         Err(failure) => return told(Err(failure)),
     };
-    let arguments = launch::adopted::coordinator_arguments(arguments);
-    let code = told(dispatch(&arguments, Entry { begun, lobby: Some(&lobby) }));
-    lobby.dismiss(code);
+    let arguments = launch::external::coordinator_arguments(arguments);
+    let code = told(dispatch(&arguments, Entry { begun, coordinator: Some(&coordinator) }));
+    coordinator.dismiss(code);
     code
 }
 

@@ -1,19 +1,19 @@
 //! Where ranks ran, for the record.
 
-use launch::adopted::Lobby;
+use launch::external::Coordinator;
 use measure::machine;
 use record::{Machine, Placement, Plan, Processor};
 
 /// Where the ranks of each kind of world of a plan run: each on the core of its host that it is bound to, or anywhere, and
 /// on the device of its cases.
-pub(crate) fn of(plan: &Plan, machine: &Machine, lobby: Option<&Lobby>) -> Vec<Placement> {
+pub(crate) fn of(plan: &Plan, machine: &Machine, coordinator: Option<&Coordinator>) -> Vec<Placement> {
     let own = machine::processors(&machine.allowed_cpus);
-    let place = |rank: u32| place(rank, &machine.host, &own, lobby);
+    let place = |rank: u32| place(rank, &machine.host, &own, coordinator);
     let mut placements: Vec<Placement> = Vec::new();
     for case in plan.cases.iter().filter(|case| !benchmarks::is_in_process(case)) {
         let bind = case.text("bind").unwrap_or("core").to_owned();
         let (ranks, device) = (case.ranks(), case.text("device").unwrap_or("cpu").to_owned());
-        if lobby.is_some_and(|lobby| lobby.size() != ranks)
+        if coordinator.is_some_and(|coordinator| coordinator.size() != ranks)
             || placements
                 .iter()
                 .any(|known| known.ranks == ranks && known.bind == bind && known.devices.first() == Some(&device))
@@ -34,7 +34,7 @@ pub(crate) fn of(plan: &Plan, machine: &Machine, lobby: Option<&Lobby>) -> Vec<P
             numa_nodes: of_rank(|core| core.numa_node),
             // The CPU is one device to all ranks of a host.
             devices: vec![device; ranks as usize],
-            interfaces: lobby.map_or_else(Vec::new, |lobby| interfaces(ranks, lobby)),
+            interfaces: coordinator.map_or_else(Vec::new, |coordinator| interfaces(ranks, coordinator)),
             hosts: places.iter().map(|(host, _)| host.clone()).collect(),
         });
     }
@@ -42,8 +42,8 @@ pub(crate) fn of(plan: &Plan, machine: &Machine, lobby: Option<&Lobby>) -> Vec<P
 }
 
 /// The interface of each rank; empty where all are on one host, between whose ranks there is none.
-fn interfaces(ranks: u32, lobby: &Lobby) -> Vec<Option<String>> {
-    let hosts = lobby.hosts();
+fn interfaces(ranks: u32, coordinator: &Coordinator) -> Vec<Option<String>> {
+    let hosts = coordinator.hosts();
     if hosts.len() < 2 {
         return Vec::new();
     }
@@ -52,8 +52,8 @@ fn interfaces(ranks: u32, lobby: &Lobby) -> Vec<Option<String>> {
 }
 
 /// A rank's host, and the core that it is bound to there.
-fn place(rank: u32, host: &str, own: &[Processor], lobby: Option<&Lobby>) -> (String, Option<Processor>) {
-    let hosts = lobby.map(Lobby::hosts).unwrap_or_default();
+fn place(rank: u32, host: &str, own: &[Processor], coordinator: Option<&Coordinator>) -> (String, Option<Processor>) {
+    let hosts = coordinator.map(Coordinator::hosts).unwrap_or_default();
     if let Some(host) = hosts.iter().find(|host| host.ranks.contains(&rank)) {
         return (host.name.clone(), host.core_of(rank));
     }

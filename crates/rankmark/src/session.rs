@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use benchmarks::{Host, Spread};
 use clap::ArgMatches;
 use comm::Readiness;
-use launch::adopted::Lobby;
+use launch::external::Coordinator;
 use measure::{Starter, machine};
 use record::{BackendState, CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool};
 use runner::Setup;
@@ -66,7 +66,7 @@ pub(crate) struct Entry<'a> {
     /// When the process began.
     pub(crate) begun: Instant,
     /// The ranks of a launcher, where one started this program.
-    pub(crate) lobby: Option<&'a Lobby>,
+    pub(crate) coordinator: Option<&'a Coordinator>,
 }
 
 impl Request<'_> {
@@ -113,12 +113,12 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     let notes: Vec<String> = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned().collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
     record.before.iter().filter(|line| record.done.contains(&line.id)).for_each(|line| screen.known(line));
-    let (mut own, mut adopted) = (starter(), request.entry.lobby);
-    let starter: &mut dyn Starter = match &mut adopted {
-        Some(lobby) => lobby,
+    let (mut own, mut external) = (starter(), request.entry.coordinator);
+    let starter: &mut dyn Starter = match &mut external {
+        Some(coordinator) => coordinator,
         None => &mut own,
     };
-    let host = host(request.entry.lobby, &record.file.machine);
+    let host = host(request.entry.coordinator, &record.file.machine);
     runner::run(Setup {
         plan: &plan,
         done: &record.done,
@@ -137,7 +137,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     drop(record.store);
     // The record is whole, and its report can be made again: Ctrl-C need not wait for it. Processes of a launcher wait for
     // the exit code, and a run that was interrupted already has no more than a report to write.
-    if request.entry.lobby.is_none() && process::interrupt::requested().is_none() {
+    if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {
         process::interrupt::release()
             .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
     }
@@ -145,10 +145,10 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
 }
 
 /// The machine as benchmarks see it.
-fn host(lobby: Option<&Lobby>, machine: &Machine) -> Host {
+fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host {
     Host {
-        spread: lobby.and_then(spread),
-        cores: lobby.map_or_else(|| machine::allowed_cpus().len().max(1), Lobby::cores),
+        spread: coordinator.and_then(spread),
+        cores: coordinator.map_or_else(|| machine::allowed_cpus().len().max(1), Coordinator::cores),
         available_memory: machine::available_memory,
         virtualised: machine::limits_are_virtual(machine),
     }
@@ -162,9 +162,9 @@ fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let plan =
         plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan", None, None))?;
     let bounds = dry_run::Bounds {
-        host: &host(request.entry.lobby, &request.machine),
+        host: &host(request.entry.coordinator, &request.machine),
         budget: budget(request.matches)?,
-        several: request.entry.lobby.is_none(),
+        several: request.entry.coordinator.is_none(),
         is_done: &|id| done.contains(id),
     };
     dry_run::show(&plan, &bounds, request.matches.get_flag("json"))
@@ -186,11 +186,11 @@ fn budget(matches: &ArgMatches) -> Result<Option<Duration>, Failure> {
 }
 
 /// How a launcher's ranks are spread over hosts, where they are on several.
-fn spread(lobby: &Lobby) -> Option<Spread> {
-    let most = lobby.hosts().iter().map(launch::adopted::RankHost::crowd).max().unwrap_or(0) as u32;
-    let hosts = lobby.hosts().len() as u32;
-    let host_of = |rank: u32| (0..hosts).find(|host| lobby.hosts()[*host as usize].ranks.contains(&rank));
-    let of = (0..lobby.size()).filter_map(host_of).collect();
+fn spread(coordinator: &Coordinator) -> Option<Spread> {
+    let most = coordinator.hosts().iter().map(launch::external::RankHost::crowd).max().unwrap_or(0) as u32;
+    let hosts = coordinator.hosts().len() as u32;
+    let host_of = |rank: u32| (0..hosts).find(|host| coordinator.hosts()[*host as usize].ranks.contains(&rank));
+    let of = (0..coordinator.size()).filter_map(host_of).collect();
     (hosts > 1).then_some(Spread { hosts, most, of })
 }
 
@@ -258,17 +258,17 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
     file.labels = labels;
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some(lobby) = request.entry.lobby {
-        arguments = launch::adopted::coordinator_arguments(&arguments);
-        file.launcher = lobby.command(&arguments);
+    if let Some(coordinator) = request.entry.coordinator {
+        arguments = launch::external::coordinator_arguments(&arguments);
+        file.launcher = coordinator.command(&arguments);
     }
     let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
     file.command_line = record::command_line(arguments);
     file.environment = record::environment(variables());
-    file.backends = backends(&file.plan, request.entry.lobby);
-    file.started_by = request.entry.lobby.map(|lobby| lobby.launcher().to_owned());
-    file.placement = placement::of(&file.plan, &file.machine, request.entry.lobby);
-    if let Some([own, others @ ..]) = request.entry.lobby.map(Lobby::hosts)
+    file.backends = backends(&file.plan, request.entry.coordinator);
+    file.started_by = request.entry.coordinator.map(|coordinator| coordinator.launcher().to_owned());
+    file.placement = placement::of(&file.plan, &file.machine, request.entry.coordinator);
+    if let Some([own, others @ ..]) = request.entry.coordinator.map(Coordinator::hosts)
         && !others.is_empty()
     {
         file.hosts = std::iter::once(&file.machine).chain(others.iter().map(|host| &host.machine)).cloned().collect();
@@ -317,7 +317,7 @@ pub(crate) fn search_path() -> Vec<PathBuf> {
 }
 
 /// Every backend, and every other MPI library that the plan names.
-fn backends(plan: &Plan, lobby: Option<&Lobby>) -> Vec<BackendState> {
+fn backends(plan: &Plan, coordinator: Option<&Coordinator>) -> Vec<BackendState> {
     let mut states: Vec<BackendState> = Vec::new();
     for backend in comm::BACKENDS {
         let named = |case: &record::Case| case.text("backend") == Some(backend.about().name);
@@ -331,7 +331,7 @@ fn backends(plan: &Plan, lobby: Option<&Lobby>) -> Vec<BackendState> {
         }
         let mut seen = HashSet::new();
         libraries.retain(|library| seen.insert(*library));
-        states.extend(libraries.into_iter().map(|library| backend_state(*backend, library, launched, lobby)));
+        states.extend(libraries.into_iter().map(|library| backend_state(*backend, library, launched, coordinator)));
     }
     states.extend(torch_states(plan));
     states
@@ -370,17 +370,17 @@ fn backend_state(
     backend: &dyn comm::Backend,
     library: Option<&str>,
     launched: bool,
-    lobby: Option<&Lobby>,
+    coordinator: Option<&Coordinator>,
 ) -> BackendState {
     let name = backend.about().name.to_owned();
     let asked = library.map(str::to_owned);
     // Under a launcher of others that one decides which library it can be.
-    let chosen = lobby.filter(|_| launched).map(|lobby| lobby.mpi(library));
+    let chosen = coordinator.filter(|_| launched).map(|coordinator| coordinator.mpi(library));
     let used = chosen.as_ref().and_then(|facts| facts.as_ref().ok()).map(|facts| facts.path.as_str());
     match backend.probe_library(used.or(library)) {
         Readiness::Ready { version, path } => {
-            let launcher = match (&chosen, lobby) {
-                (Some(facts), Some(lobby)) => Some(facts.clone().map(|_| lobby.launcher().to_owned())),
+            let launcher = match (&chosen, coordinator) {
+                (Some(facts), Some(coordinator)) => Some(facts.clone().map(|_| coordinator.launcher().to_owned())),
                 _ => launched.then(|| starter().mpi(library).map(|mpi| mpi.mpirun.program.display().to_string())),
             };
             let (launcher, why) = match launcher {

@@ -1,4 +1,4 @@
-//! Every doubt about a measurement, as one enum: one word each, shown alike in terminal, record and report.
+//! Every caveat about a measurement, as one enum: one word each, shown alike in terminal, record and report.
 
 terms::named! {
     /// A reason to read a number with care.

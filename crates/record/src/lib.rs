@@ -33,9 +33,7 @@ pub use labels::Labels;
 pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
 pub use plan::{Plan, PlanError, PlanErrors};
-pub use run_file::{
-    BackendState, Declared, DeclaredField, DeclaredMetric, HarnessCost, Placement, Rounds, RunFile, Tool,
-};
+pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, Overhead, Placement, Rounds, RunFile, Tool};
 pub use store::{
     CaseSamples, DamagedLine, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, line_text,
     read_results, read_run, read_samples, read_samples_of,

@@ -51,9 +51,9 @@ pub struct RunFile {
     pub plan: Plan,
     /// What the plan's benchmarks declare, so that report and comparison need no benchmark.
     pub benchmarks: Vec<Declared>,
-    /// The harness's own cost.
+    /// Measurement overhead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub harness: Option<HarnessCost>,
+    pub overhead: Option<Overhead>,
     /// The rounds that the run made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Rounds>,
@@ -137,7 +137,7 @@ pub struct BackendState {
 
 /// What measuring itself costs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct HarnessCost {
+pub struct Overhead {
     /// Nanoseconds a sample.
     pub sample_ns: f64,
     /// Nanoseconds a call.
@@ -237,7 +237,7 @@ impl RunFile {
             environment: BTreeMap::new(),
             benchmarks: used.map(|about| Declared::of(about)).collect(),
             plan,
-            harness: None,
+            overhead: None,
             rounds: None,
             simulated: false,
         }

@@ -362,7 +362,7 @@ fn run() -> Value {
                 }}},
             },
             "benchmarks": objects,
-            "harness": {"type": "object", "properties": {"sample_ns": {"type": "number"}, "call_ns": {"type": "number"}}},
+            "overhead": {"type": "object", "properties": {"sample_ns": {"type": "number"}, "call_ns": {"type": "number"}}},
             "rounds": {
                 "type": "object",
                 "required": ["seed", "made"],

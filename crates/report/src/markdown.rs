@@ -1,4 +1,4 @@
-//! `report.md`: summary, pictures, tables, doubts and method, fit for a pull request.
+//! `report.md`: summary, pictures, tables, caveats and method, fit for a pull request.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -32,7 +32,7 @@ impl Format for Markdown {
     }
 
     fn doc(&self) -> &'static str {
-        "report.md: summary, pictures (see `charts`), tables, doubts, method"
+        "report.md: summary, pictures (see `charts`), tables, caveats, method"
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
@@ -308,7 +308,7 @@ fn method(run: &Run) -> String {
         text += " Of a barrier, `wrong` counts exits of a rank before the last rank entered; each rank comes late on \
                  purpose in some. `-`: clocks could not tell.";
     }
-    if let Some(cost) = run.harness {
+    if let Some(cost) = run.overhead {
         let (sample, call) = (seconds(cost.sample_ns / 1e9), seconds(cost.call_ns / 1e9));
         text += &format!(" Measuring itself costs {sample} a sample and {call} a call; it is not subtracted.");
     }

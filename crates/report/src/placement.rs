@@ -54,7 +54,7 @@ fn interface(one: &NetworkInterface) -> String {
 struct Known<'a> {
     last: Option<(i64, f64)>,
     worst_ns: f64,
-    doubts: Vec<&'a str>,
+    caveats: Vec<&'a str>,
 }
 
 /// How clocks of the other hosts ran against that of the first, over all cases; None where nobody compared them.
@@ -65,23 +65,23 @@ fn clocks(cases: &[CaseLine]) -> Option<String> {
         let known = hosts.entry(&clock.host).or_default();
         known.last = clock.offset_ns.zip(clock.drift_ppm).or(known.last);
         known.worst_ns = clock.residual_ns.unwrap_or(0.0).max(known.worst_ns);
-        known.doubts.extend(clock.why.as_deref().filter(|why| !known.doubts.contains(why)));
+        known.caveats.extend(clock.why.as_deref().filter(|why| !known.caveats.contains(why)));
     }
     if hosts.is_empty() {
         return None;
     }
-    let columns = [("clock of", Left), ("offset", Right), ("drift", Right), ("residual", Right), ("doubt", Left)];
+    let columns = [("clock of", Left), ("offset", Right), ("drift", Right), ("residual", Right), ("caveat", Left)];
     let mut table = Table::new(columns);
-    for (host, Known { last, worst_ns, doubts }) in hosts {
+    for (host, Known { last, worst_ns, caveats }) in hosts {
         let (offset, drift, residual) = match last {
             Some((ns, ppm)) => (seconds(ns as f64 / 1e9), format!("{ppm:.2} ppm"), seconds(worst_ns / 1e9)),
             None => (NONE.to_owned(), NONE.to_owned(), NONE.to_owned()),
         };
-        let doubt = if doubts.is_empty() { NONE.to_owned() } else { escaped(&doubts.join("; ")) };
-        table.row(vec![escaped(host), offset, drift, residual, doubt]);
+        let caveat = if caveats.is_empty() { NONE.to_owned() } else { escaped(&caveats.join("; ")) };
+        table.row(vec![escaped(host), offset, drift, residual, caveat]);
     }
     let words = "Clocks against that of rank 0's host: offset and drift in the last case, the largest residual of any";
-    Some(format!("{words}\n\n{}", table.without_empty(NONE, &["doubt"]).markdown().trim_end()))
+    Some(format!("{words}\n\n{}", table.without_empty(NONE, &["caveat"]).markdown().trim_end()))
 }
 
 /// Ranks of one host, socket, NUMA node and interface.
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(
             lines[2..],
             [
-                "| clock of |   offset |     drift | residual | doubt     |",
+                "| clock of |   offset |     drift | residual | caveat    |",
                 "| -------- | -------: | --------: | -------: | --------- |",
                 "| b        | -2.00 ms | 12.35 ppm |  90.0 us | -         |",
                 "| c        |        - |         - |        - | it jumped |",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
-use record::{BackendState, CaseLine, CaseSamples, DamagedLine, Declared, HarnessCost, Labels, Machine, Placement};
+use record::{BackendState, CaseLine, CaseSamples, DamagedLine, Declared, Labels, Machine, Overhead, Placement};
 use terms::Bytes;
 use view::Views;
 
@@ -38,7 +38,7 @@ pub struct Run {
     /// Who started the ranks, where this program did not.
     pub started_by: Option<String>,
     /// What measuring itself costs, when it was measured.
-    pub harness: Option<HarnessCost>,
+    pub overhead: Option<Overhead>,
     /// What a reader of the record should know of its state.
     pub notes: Vec<String>,
     /// Lines of the record that are damaged, and so left out.
@@ -110,7 +110,7 @@ impl Run {
             program: format!("{} {}", file.tool.name, file.tool.version),
             backends: file.backends,
             started_by: file.started_by,
-            harness: file.harness,
+            overhead: file.overhead,
             notes,
             damaged,
             placement: file.placement,

@@ -270,8 +270,8 @@ fn ranks_apart(few: &Configuration, many: &Configuration) -> Vec<String> {
     let doubted = many.oversubscribed() || few.oversubscribed();
     let mut sentences = Vec::new();
     if !told.is_empty() {
-        let doubt = if doubted { "; waiting for cores is included" } else { "" };
-        sentences.push(format!("{} take {}{doubt}.", many.label, list(&told)));
+        let caveat = if doubted { "; waiting for cores is included" } else { "" };
+        sentences.push(format!("{} take {}{caveat}.", many.label, list(&told)));
     }
     if !untold.is_empty() {
         let at = list(&untold);
@@ -310,9 +310,9 @@ fn backends(operation: &Operation) -> Option<String> {
             ratio.range(factor)
         ));
     }
-    let doubt = if of_fast.has(Caveat::Oversubscribed) { "; both wait for cores" } else { "" };
+    let caveat = if of_fast.has(Caveat::Oversubscribed) { "; both wait for cores" } else { "" };
     Some(format!(
-        "{at}, {} takes {}{} the time of {}{doubt}.",
+        "{at}, {} takes {}{} the time of {}{caveat}.",
         slow.backend,
         factor(ratio.mid),
         ratio.range(factor),

@@ -11,7 +11,7 @@ use measure::{
     CaseRun, Circumstances, Probe, Round, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, align, case_line,
     conclude,
 };
-use record::{Case, CaseLine, CaseSamples, Caveat, HarnessCost, Plan, Rounds, RunFile, Store, StoreError};
+use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, Store, StoreError};
 use serde_json::Value;
 use terms::{Rank, Status};
 
@@ -312,10 +312,10 @@ impl Running<'_> {
             return Ok(Box::new(ThreadWorld::start(&spec, START, self.setup.interrupted)?));
         }
         let mut world = self.setup.starter.start(&spec)?;
-        if self.setup.file.harness.is_none() {
+        if self.setup.file.overhead.is_none() {
             let ranks = world.probe(Probe::Overhead, START)?;
             let slowest = |i: usize| ranks.iter().filter_map(|rank| rank.get(i).copied()).fold(0.0, f64::max);
-            self.setup.file.harness = Some(HarnessCost { sample_ns: slowest(0), call_ns: slowest(1) });
+            self.setup.file.overhead = Some(Overhead { sample_ns: slowest(0), call_ns: slowest(1) });
         }
         Ok(world)
     }

@@ -38,10 +38,10 @@ pub struct Finding {
     pub state: State,
     /// What was found: version and path, a setting, or why it is missing.
     pub found: String,
-    /// What its state costs whoever measures here.
-    pub costs: Option<String>,
-    /// The command, or the act, that mends it.
-    pub mend: Option<String>,
+    /// What this state means for measurements.
+    pub impact: Option<String>,
+    /// The command, or the act, that fixes it.
+    pub fix: Option<String>,
     /// Whether the user named it, so that its absence is an error.
     pub asked: bool,
     /// The MPI library that it is about, where ranks can be started with it.
@@ -52,7 +52,7 @@ impl Finding {
     fn new(name: impl Into<String>, state: State, found: impl Into<String>) -> Self {
         // One line each: what libraries and programs say may have several.
         let found = found.into().split_whitespace().collect::<Vec<_>>().join(" ");
-        Self { group: "", name: name.into(), state, found, costs: None, mend: None, asked: false, library: None }
+        Self { group: "", name: name.into(), state, found, impact: None, fix: None, asked: false, library: None }
     }
 
     /// It works.
@@ -75,17 +75,17 @@ impl Finding {
         Self::new(name, State::Missing, found)
     }
 
-    /// With what that costs.
+    /// With its impact.
     #[must_use]
-    pub fn costs(mut self, costs: impl Into<String>) -> Self {
-        self.costs = Some(costs.into());
+    pub fn impact(mut self, impact: impl Into<String>) -> Self {
+        self.impact = Some(impact.into());
         self
     }
 
-    /// With what mends it.
+    /// With what fixes it.
     #[must_use]
-    pub fn mend(mut self, mend: impl Into<String>) -> Self {
-        self.mend = Some(mend.into());
+    pub fn fix(mut self, fix: impl Into<String>) -> Self {
+        self.fix = Some(fix.into());
         self
     }
 

@@ -23,7 +23,7 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
     if useless {
         used.iter_mut().filter(|row| row.state == State::Missing).for_each(|row| {
             row.found = "not where the loader looks, and of no use without a GPU".to_owned();
-            (row.costs, row.mend) = (None, None);
+            (row.impact, row.fix) = (None, None);
         });
     }
     found.extend(used);
@@ -35,7 +35,7 @@ pub(super) fn libraries(native: &Native, folders: &[PathBuf]) -> Vec<Finding> {
     let paths = library::find(folders, native.stems);
     if paths.is_empty() {
         let found = format!("no {}.so where the loader looks", native.stems[0]);
-        return vec![Finding::missing(native.name, found).costs(native.costs).mend(native.mend)];
+        return vec![Finding::missing(native.name, found).impact(native.impact).fix(native.fix)];
     }
     paths.iter().map(|path| one(native, path)).collect()
 }
@@ -44,8 +44,8 @@ fn one(native: &Native, path: &Path) -> Finding {
     match probe::ask(native, path) {
         Ok(about) => Finding::ready(native.name, format!("{}  {}", word(&about, "version"), path.display())),
         Err(why) => Finding::misconfigured(native.name, format!("{}: {why}", path.display()))
-            .costs(native.costs)
-            .mend("install it again, or take it off the loader's path"),
+            .impact(native.impact)
+            .fix("install it again, or take it off the loader's path"),
     }
 }
 
@@ -85,7 +85,7 @@ fn on_the_bus(folder: &Path) -> Vec<String> {
 
 /// The driver, and each GPU; or exactly what is missing.
 fn driver(folders: &[PathBuf], bus: &[String]) -> Vec<Finding> {
-    const COSTS: &str = "nothing runs on a GPU";
+    const IMPACT: &str = "nothing runs on a GPU";
     let paths = library::find(folders, native::NVML.stems);
     let Some(path) = paths.first() else {
         return vec![without_driver(bus)];
@@ -95,11 +95,11 @@ fn driver(folders: &[PathBuf], bus: &[String]) -> Vec<Finding> {
         Err(why) => {
             let found = format!("{}: {why}", path.display());
             return vec![if bus.is_empty() && !Path::new("/dev/nvidiactl").exists() {
-                Finding::missing("driver", format!("no GPU: {found}")).costs(COSTS)
+                Finding::missing("driver", format!("no GPU: {found}")).impact(IMPACT)
             } else {
                 Finding::misconfigured("driver", found)
-                    .costs(COSTS)
-                    .mend("nvidia-smi says the same; reload the module (modprobe nvidia) or install the driver again")
+                    .impact(IMPACT)
+                    .fix("nvidia-smi says the same; reload the module (modprobe nvidia) or install the driver again")
             }];
         }
     };
@@ -108,14 +108,14 @@ fn driver(folders: &[PathBuf], bus: &[String]) -> Vec<Finding> {
     rows.extend(cuda_driver(folders));
     let devices = about.get("devices").and_then(Value::as_array).cloned().unwrap_or_default();
     if devices.is_empty() {
-        rows.push(Finding::missing("GPU", "the driver knows none").costs(COSTS));
+        rows.push(Finding::missing("GPU", "the driver knows none").impact(IMPACT));
     }
     rows.extend(devices.iter().map(device));
     rows
 }
 
 fn without_driver(bus: &[String]) -> Finding {
-    const COSTS: &str = "nothing runs on a GPU";
+    const IMPACT: &str = "nothing runs on a GPU";
     let module = match fs::metadata("/proc/driver/nvidia/version") {
         Ok(_) => "the kernel module is loaded".to_owned(),
         Err(error) => format!("/proc/driver/nvidia/version: {}", plain(&error)),
@@ -126,9 +126,9 @@ fn without_driver(bus: &[String]) -> Finding {
             "driver",
             format!("{} GPUs on the PCI bus ({first}), {library}; {module}", bus.len()),
         )
-        .costs(COSTS)
-        .mend("install the NVIDIA driver (a container: docker run --gpus all)"),
-        None => Finding::missing("driver", format!("no NVIDIA GPU on the PCI bus, {library}; {module}")).costs(COSTS),
+        .impact(IMPACT)
+        .fix("install the NVIDIA driver (a container: docker run --gpus all)"),
+        None => Finding::missing("driver", format!("no NVIDIA GPU on the PCI bus, {library}; {module}")).impact(IMPACT),
     }
 }
 
@@ -144,7 +144,7 @@ fn cuda_driver(folders: &[PathBuf]) -> Option<Finding> {
     match paths.first() {
         None => {
             let row = Finding::misconfigured("CUDA driver", "no libcuda.so where the loader looks, beside NVML");
-            Some(row.costs(native::CUDA_DRIVER.costs).mend("install the driver's compute part (Debian: libcuda1)"))
+            Some(row.impact(native::CUDA_DRIVER.impact).fix("install the driver's compute part (Debian: libcuda1)"))
         }
         Some(path) => Some(one(&native::CUDA_DRIVER, path)).filter(|row| row.state != State::Ready),
     }
@@ -153,8 +153,8 @@ fn cuda_driver(folders: &[PathBuf]) -> Option<Finding> {
 fn device(about: &Value) -> Finding {
     let name = format!("GPU {}", word(about, "index"));
     if let Some(why) = about.get("error").and_then(Value::as_str) {
-        let mend = "nvidia-smi -q shows more; a GPU that fell off the bus needs a restart";
-        return Finding::misconfigured(name, why).costs("this GPU cannot be used").mend(mend);
+        let fix = "nvidia-smi -q shows more; a GPU that fell off the bus needs a restart";
+        return Finding::misconfigured(name, why).impact("this GPU cannot be used").fix(fix);
     }
     let number = |name: &str| about.get(name).and_then(Value::as_u64);
     let mut parts = vec![word(about, "name")];
@@ -169,14 +169,14 @@ fn device(about: &Value) -> Finding {
     // The generation falls when a GPU is idle; the width does not, unless the slot or the riser has fewer lanes.
     if let Some((now, most)) = width.filter(|(now, most)| now < most) {
         return Finding::slow(name, parts.join(", "))
-            .costs(format!("its slot gives {now} of {most} PCIe lanes: copies and collectives through the host"))
-            .mend("another slot, or the firmware's bifurcation setting");
+            .impact(format!("its slot gives {now} of {most} PCIe lanes: copies and collectives through the host"))
+            .fix("another slot, or the firmware's bifurcation setting");
     }
     let used = number("used_bytes").zip(number("memory_bytes")).filter(|(used, all)| used * 10 > *all);
     if let Some((used, _)) = used {
         return Finding::slow(name, format!("{}, {} in use", parts.join(", "), Bytes(used).about()))
-            .costs("somebody else computes on it")
-            .mend("nvidia-smi lists whose processes these are");
+            .impact("somebody else computes on it")
+            .fix("nvidia-smi lists whose processes these are");
     }
     Finding::ready(name, parts.join(", "))
 }

@@ -12,36 +12,36 @@ struct Launcher {
     name: &'static str,
     /// Arguments that make it say its version; none: it has no such argument and is not run.
     version: &'static [&'static str],
-    costs: &'static str,
-    mend: &'static str,
+    impact: &'static str,
+    fix: &'static str,
 }
 
 static LAUNCHERS: &[Launcher] = &[
     Launcher {
         name: "mpirun",
         version: &["--version"],
-        costs: "no ranks by mpirun",
-        mend: "apt install openmpi-bin, or mpich",
+        impact: "no ranks by mpirun",
+        fix: "apt install openmpi-bin, or mpich",
     },
     Launcher {
         name: "srun",
         version: &["--version"],
-        costs: "no ranks under Slurm from here",
-        mend: "run on a login node of the cluster (Debian: apt install slurm-client)",
+        impact: "no ranks under Slurm from here",
+        fix: "run on a login node of the cluster (Debian: apt install slurm-client)",
     },
-    Launcher { name: "torchrun", version: &[], costs: "no ranks by torchrun", mend: "pip install torch" },
+    Launcher { name: "torchrun", version: &[], impact: "no ranks by torchrun", fix: "pip install torch" },
     Launcher {
         name: "kubectl",
         version: &["version", "--client"],
-        costs: "Kubernetes jobs cannot be submitted from here",
-        mend: "https://kubernetes.io/docs/tasks/tools/",
+        impact: "Kubernetes jobs cannot be submitted from here",
+        fix: "https://kubernetes.io/docs/tasks/tools/",
     },
 ];
 
 pub(super) fn look(request: &Request) -> Vec<Finding> {
     let one = |launcher: &Launcher| match first_program(&request.path, launcher.name) {
         Some(program) => there(launcher, &program, request),
-        None => Finding::missing(launcher.name, "not on PATH").costs(launcher.costs).mend(launcher.mend),
+        None => Finding::missing(launcher.name, "not on PATH").impact(launcher.impact).fix(launcher.fix),
     };
     LAUNCHERS.iter().map(one).collect()
 }
@@ -59,7 +59,7 @@ fn there(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
         }
         Err(why) => {
             let row = Finding::misconfigured(launcher.name, format!("{place} {why}"));
-            row.costs(launcher.costs).mend(launcher.mend)
+            row.impact(launcher.impact).fix(launcher.fix)
         }
     }
 }
@@ -78,7 +78,7 @@ fn script(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
     };
     if gone {
         let row = Finding::misconfigured(launcher.name, format!("{place} wants {}, which is gone", words.join(" ")));
-        return row.costs(launcher.costs).mend(launcher.mend);
+        return row.impact(launcher.impact).fix(launcher.fix);
     }
     Finding::ready(launcher.name, place.to_string())
 }

@@ -27,8 +27,8 @@ struct HugePages {
     file: &'static str,
     /// The words of the file under which memory that asks for them gets some.
     given: &'static [&'static str],
-    costs: &'static str,
-    mend: &'static str,
+    impact: &'static str,
+    fix: &'static str,
 }
 
 const HUGE_PAGES: [HugePages; 2] = [
@@ -37,16 +37,16 @@ const HUGE_PAGES: [HugePages; 2] = [
         memory: "shared memory",
         file: "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
         given: &["always", "within_size", "advise", "force"],
-        costs: "4 to 9% of the bandwidth of large messages",
-        mend: "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled",
+        impact: "4 to 9% of the bandwidth of large messages",
+        fix: "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled",
     },
     HugePages {
         name: "private THP",
         memory: "private memory",
         file: "/sys/kernel/mm/transparent_hugepage/enabled",
         given: &["always", "madvise"],
-        costs: "large messages in private buffers take up to twice as long",
-        mend: "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
+        impact: "large messages in private buffers take up to twice as long",
+        fix: "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled",
     },
 ];
 
@@ -57,8 +57,8 @@ impl HugePages {
         let memory = self.memory;
         match chosen {
             Some(word) if self.given.contains(&word) => Finding::ready(self.name, format!("{word}, for {memory}")),
-            Some(word) => Finding::slow(self.name, format!("{word}, for {memory}")).costs(self.costs).mend(self.mend),
-            None => Finding::missing(self.name, format!("this kernel has none for {memory}")).costs(self.costs),
+            Some(word) => Finding::slow(self.name, format!("{word}, for {memory}")).impact(self.impact).fix(self.fix),
+            None => Finding::missing(self.name, format!("this kernel has none for {memory}")).impact(self.impact),
         }
     }
 }
@@ -72,8 +72,8 @@ fn memlock(limit: Option<u64>, rdma: bool) -> Finding {
     }
     if rdma {
         return Finding::misconfigured("memlock", format!("{text}, and there is RDMA hardware"))
-            .costs("UCX, NCCL and MPI cannot register buffers: they fail, or fall back to TCP")
-            .mend("ulimit -l unlimited (for ever: `* - memlock unlimited` in /etc/security/limits.conf)");
+            .impact("UCX, NCCL and MPI cannot register buffers: they fail, or fall back to TCP")
+            .fix("ulimit -l unlimited (for ever: `* - memlock unlimited` in /etc/security/limits.conf)");
     }
     Finding::ready("memlock", format!("{text}; only RDMA needs more, and there is none"))
 }
@@ -88,11 +88,11 @@ fn shared_files(size: Option<u64>) -> Finding {
     const TOO_SMALL: u64 = 64 << 20;
     const MOUNT: &str =
         "docker run --shm-size=8g; a pod's emptyDir {medium: Memory}; mount -o remount,size=8G /dev/shm";
-    const COSTS: &str = "Open MPI, NCCL and PyTorch's data loaders fail or fall back; backend `shm` does not use it";
+    const IMPACT: &str = "Open MPI, NCCL and PyTorch's data loaders fail or fall back; backend `shm` does not use it";
     match size {
         Some(size) if size > TOO_SMALL => Finding::ready("/dev/shm", Bytes(size).about()),
-        Some(size) => Finding::misconfigured("/dev/shm", Bytes(size).about()).costs(COSTS).mend(MOUNT),
-        None => Finding::misconfigured("/dev/shm", "is not mounted").costs(COSTS).mend(MOUNT),
+        Some(size) => Finding::misconfigured("/dev/shm", Bytes(size).about()).impact(IMPACT).fix(MOUNT),
+        None => Finding::misconfigured("/dev/shm", "is not mounted").impact(IMPACT).fix(MOUNT),
     }
 }
 
@@ -116,7 +116,7 @@ fn descriptors(limit: Option<u64>) -> Finding {
     if limit.is_none_or(|limit| limit >= ENOUGH) {
         return Finding::ready("open files", text);
     }
-    Finding::slow("open files", text).costs("worlds of many ranks are refused").mend("ulimit -n 65536")
+    Finding::slow("open files", text).impact("worlds of many ranks are refused").fix("ulimit -n 65536")
 }
 
 /// A soft limit; None: unlimited.
@@ -143,7 +143,7 @@ fn governor(governors: &[String]) -> Finding {
     if governors == ["performance"] {
         return Finding::ready("governor", text);
     }
-    Finding::slow("governor", text).costs("clocks wander with the load").mend("cpupower frequency-set -g performance")
+    Finding::slow("governor", text).impact("clocks wander with the load").fix("cpupower frequency-set -g performance")
 }
 
 #[cfg(test)]

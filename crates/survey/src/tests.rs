@@ -21,7 +21,7 @@ fn rows_are_one_line_and_say_what_they_cost() {
     for finding in survey(&request).findings {
         assert!(!finding.found.contains('\n') && !finding.found.is_empty(), "{finding:?}");
         let needs = matches!(finding.state, State::Slow | State::Misconfigured);
-        assert!(!needs || finding.costs.is_some() && finding.mend.is_some(), "{finding:?}");
+        assert!(!needs || finding.impact.is_some() && finding.fix.is_some(), "{finding:?}");
     }
 }
 

@@ -82,7 +82,7 @@ pub struct Hook {
     clock: Clock,
     slot: Slot,
     next: AtomicU64,
-    /// Set while the harness synchronises for itself: such operations are neither numbered nor injected into.
+    /// Set while the measuring code synchronises for itself: such operations are neither numbered nor injected into.
     quiet: AtomicBool,
     /// Fast exit: neither spans nor injections are wanted, as in every timed sample of an ordinary run.
     plain: AtomicBool,
@@ -162,7 +162,7 @@ impl Hook {
         before
     }
 
-    /// Runs `work` without counting its operations: they are the harness's own, not the case's.
+    /// Runs `work` without counting its operations: they are the measuring code's own, not the case's.
     pub fn quietly<T>(&self, work: impl FnOnce() -> T) -> T {
         self.quiet.store(true, Ordering::Relaxed);
         let result = work();

@@ -9,11 +9,11 @@ use crate::bounds;
 
 /// One row a cost, each with its command.
 pub(super) fn table(root: &Path, about: &Value, folder: &Path) -> Result<String, String> {
-    let harness = &about["harness"];
+    let overhead = &about["overhead"];
     let mut text = String::from("| what | cost | command |\n|---|---|---|\n");
-    let ns = |name: &str| harness[name].as_f64().map_or("-".to_owned(), |ns| format!("{ns:.1} ns"));
+    let ns = |name: &str| overhead[name].as_f64().map_or("-".to_owned(), |ns| format!("{ns:.1} ns"));
     text +=
-        &format!("| an empty sample | {} | the run of the first table (`harness` in run.json) |\n", ns("sample_ns"));
+        &format!("| an empty sample | {} | the run of the first table (`overhead` in run.json) |\n", ns("sample_ns"));
     text += &format!("| entering and leaving a call | {} | the same |\n", ns("call_ns"));
     for bound in bounds::measure(root, folder)? {
         let (what, cost, command) = (&bound.what, bound.cost, &bound.command);

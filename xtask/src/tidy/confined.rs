@@ -67,7 +67,7 @@ static RULES: &[Rule] = &[
             ("crates/process/src/descriptor.rs", "opens another process's nameless memory: /proc only"),
             ("crates/rankmark/src/commands/gen_job/place.rs", "the job's file, which the user asks for and names"),
             (
-                "crates/launch/src/adopted/notice.rs",
+                "crates/launch/src/external/rendezvous_file.rs",
                 "tells the ranks of a launcher where their coordinator is: removed once they have joined",
             ),
         ],

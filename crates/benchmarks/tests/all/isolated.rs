@@ -41,7 +41,7 @@ impl Communicator for Late {
     }
     fn run(&mut self, call: &Call) -> Result<()> {
         self.inner.run(call)?;
-        // The only broadcasts of an all_reduce's case are the harness's.
+        // The only broadcasts of an all_reduce's case are those of the measuring code.
         if call.op == Collective::Broadcast && self.in_time > 0 {
             self.in_time -= 1;
         } else if call.op == Collective::Broadcast {

@@ -110,9 +110,9 @@ impl Communicator for Mutant {
         self.inner.clock()
     }
     fn run(&mut self, call: &Call) -> Result<()> {
-        // The harness's own barriers and words are left alone.
-        let harness = call.op == Collective::Barrier || (call.op == Collective::Broadcast && call.output.len() == 8);
-        if harness { self.inner.run(call) } else { self.run_wrong(call) }
+        // The measuring code's own barriers and words are left alone.
+        let overhead = call.op == Collective::Barrier || (call.op == Collective::Broadcast && call.output.len() == 8);
+        if overhead { self.inner.run(call) } else { self.run_wrong(call) }
     }
 }
 
@@ -442,7 +442,7 @@ fn barriers(ranks: u32, ignored: &'static [u32]) -> Wrapped {
     let wrap: Wrap = Arc::new(move |own, inner| {
         let entered = entered.clone();
         let run = move |inner: &mut dyn Communicator, call: &Call| {
-            // The harness's own barriers have another type.
+            // The measuring code's own barriers have another type.
             if call.op != Collective::Barrier || call.dtype == Dtype::I64 {
                 return inner.run(call);
             }

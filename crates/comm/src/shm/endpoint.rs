@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::area::{Area, INLINE};
 use super::buffers::Buffers;
-use super::flag::{Futex, Looks, Patience};
+use super::flag::{Futex, Looks, SpinPolicy};
 use super::kernels::Isa;
 use super::plan::describe;
 use super::regions::Registry;
@@ -41,7 +41,7 @@ pub(super) struct Endpoint {
     /// See [`super::caches::third`].
     pub(super) third_cache: Option<usize>,
     pub(super) abort: Abort,
-    pub(super) patience: Patience,
+    pub(super) spin_policy: SpinPolicy,
     pub(super) oversubscribed: bool,
     /// See [`super::near::find`].
     pub(super) near: bool,

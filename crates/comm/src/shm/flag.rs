@@ -43,7 +43,7 @@ pub(crate) trait Park {
 
 /// How long to wait before sleeping. `native.md` section 1 has the figures behind the defaults.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Patience {
+pub(crate) struct SpinPolicy {
     /// Looks at the flag before waiting longer, with or without pauses between (see [`Looks`]): on Intel one pause takes longer
     /// than a flag does.
     pub(crate) looks: u32,
@@ -53,7 +53,7 @@ pub(crate) struct Patience {
     pub(crate) yields: u32,
 }
 
-impl Patience {
+impl SpinPolicy {
     /// For ranks that have a core each.
     pub(crate) const OWN_CORE: Self = Self { looks: 300, pauses: 4000, yields: 200 };
     /// For ranks that share cores: who spins keeps the one it waits for from running.
@@ -127,8 +127,8 @@ impl Flag {
 
     /// Looks without giving the core away; true once reached.
     #[inline(always)]
-    pub(crate) fn look(&self, count: u32, patience: Patience, looks: Looks) -> bool {
-        for _ in 0..patience.looks {
+    pub(crate) fn look(&self, count: u32, spin_policy: SpinPolicy, looks: Looks) -> bool {
+        for _ in 0..spin_policy.looks {
             if self.reached(count) {
                 return true;
             }
@@ -150,8 +150,8 @@ impl Flag {
     /// [`crate::Error::Aborted`].
     #[cold]
     #[inline(never)]
-    pub(crate) fn wait(&self, count: u32, patience: Patience, abort: &Abort, park: &impl Park) -> Result<()> {
-        for turn in 0..patience.pauses {
+    pub(crate) fn wait(&self, count: u32, spin_policy: SpinPolicy, abort: &Abort, park: &impl Park) -> Result<()> {
+        for turn in 0..spin_policy.pauses {
             if self.reached(count) {
                 return Ok(());
             }
@@ -160,7 +160,7 @@ impl Flag {
             }
             spin();
         }
-        for _ in 0..patience.yields {
+        for _ in 0..spin_policy.yields {
             if self.reached(count) {
                 return Ok(());
             }

@@ -13,7 +13,7 @@ use super::cross::Cross;
 use super::direct::Direct;
 use super::eager::{Eager, publish};
 use super::endpoint::{Endpoint, Until};
-use super::flag::{Futex, Looks, Patience};
+use super::flag::{Futex, Looks, SpinPolicy};
 use super::kernels;
 use super::mail::{Mail, Ways};
 use super::plan::Plan;
@@ -106,13 +106,13 @@ impl Group {
         let Parts { shape, members, areas, registry, star, abort, oversubscribed, looks, cores, crowd, cross } = parts;
         let rank = shape.rank as usize;
         let flags = areas.iter().map(|area| std::array::from_fn(|place| area.round_flag(place))).collect();
-        let patience = if oversubscribed { Patience::SHARED_CORE } else { Patience::OWN_CORE };
+        let spin_policy = if oversubscribed { SpinPolicy::SHARED_CORE } else { SpinPolicy::OWN_CORE };
         // Not where it is other threads or other groups that share the core: they go on meanwhile.
         let here = cores.iter().filter(|core| **core == cores[rank]).count();
         let all_here = oversubscribed && here > 1 && here == crowd;
         let towards = |peer: usize| match (cores[rank], cores[peer]) {
-            (Some(own), Some(other)) if all_here && own != other => Patience::OTHER_CORE,
-            _ => patience,
+            (Some(own), Some(other)) if all_here && own != other => SpinPolicy::OTHER_CORE,
+            _ => spin_policy,
         };
         let rounds = Rounds::new(rank, flags, towards, looks, abort.clone(), Futex);
         let endpoint = Endpoint {
@@ -124,7 +124,7 @@ impl Group {
             isa: kernels::detect(),
             third_cache: caches::third(),
             abort,
-            patience,
+            spin_policy,
             oversubscribed,
             near: false,
             written: [None; RING],

@@ -115,10 +115,10 @@ impl Ways<'_> {
     }
 
     fn await_flag(self, flag: Flag, count: u32) -> Result<()> {
-        if flag.look(count, self.endpoint.patience, Looks::Tight) {
+        if flag.look(count, self.endpoint.spin_policy, Looks::Tight) {
             return Ok(());
         }
-        flag.wait(count, self.endpoint.patience, &self.endpoint.abort, &Futex)
+        flag.wait(count, self.endpoint.spin_policy, &self.endpoint.abort, &Futex)
     }
 
     /// Waits until `peer` has taken message `count` of this rank's.

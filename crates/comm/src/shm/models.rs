@@ -10,12 +10,12 @@ use loom::sync::atomic::AtomicU32;
 use loom::sync::{Arc, Condvar, Mutex};
 use loom::thread;
 
-use super::flag::{Flag, Looks, Park, Patience, Word};
+use super::flag::{Flag, Looks, Park, SpinPolicy, Word};
 use super::rounds::{RING, Rounds};
 use crate::Abort;
 
-/// Straight to sleep: loom needs no patience, and every spin is one more branch.
-const NONE: Patience = Patience { looks: 0, pauses: 0, yields: 0 };
+/// Straight to sleep: loom needs no spin_policy, and every spin is one more branch.
+const NONE: SpinPolicy = SpinPolicy { looks: 0, pauses: 0, yields: 0 };
 
 /// A futex: sleeping looks at the word under a lock that waking takes.
 #[derive(Clone)]

@@ -120,7 +120,7 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
         boot: boot_id(),
         process: std::process::id() as i32,
         core: core(options).map_or(-1, |core| core as i32),
-        // On shared cores looks last as long as switching takes (see `Patience`), whatever a pause does.
+        // On shared cores looks last as long as switching takes (see `SpinPolicy`), whatever a pause does.
         apart: u8::from(!options.oversubscribed && Looks::of_this_processor() == Looks::Apart),
         huge: u8::from(device::private_huge_pages()),
         names: process_names(),

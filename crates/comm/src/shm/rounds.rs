@@ -8,7 +8,7 @@
 //!   and are done with k - 2 * AHEAD.
 //! * Who writes a large slot for round k has settled round k - 1: all are done with k - 2, the slot's last.
 
-use super::flag::{Flag, Looks, Park, Patience};
+use super::flag::{Flag, Looks, Park, SpinPolicy};
 use super::kernels::claim;
 use crate::{Abort, Result};
 
@@ -28,7 +28,7 @@ pub(crate) struct Rounds<P> {
     /// The last settled round: never after `round`.
     settled: u32,
     /// How long this rank waits for each before it sleeps, in rounds of all; for itself: in others.
-    patience: Vec<Patience>,
+    spin_policy: Vec<SpinPolicy>,
     /// How it looks in rounds in which it takes nothing but what lies in flags' lines.
     looks: Looks,
     /// All others, in the order in which it waits for them.
@@ -42,21 +42,21 @@ const fn place(round: u32) -> usize {
 }
 
 impl<P: Park> Rounds<P> {
-    /// `patience` is that of this rank towards each.
+    /// `spin_policy` is that of this rank towards each.
     pub(crate) fn new(
         rank: usize,
         flags: Vec<[Flag; RING]>,
-        patience: impl Fn(usize) -> Patience,
+        spin_policy: impl Fn(usize) -> SpinPolicy,
         looks: Looks,
         abort: Abort,
         park: P,
     ) -> Self {
         let size = flags.len();
-        let patience: Vec<Patience> = (0..size).map(patience).collect();
+        let spin_policy: Vec<SpinPolicy> = (0..size).map(spin_policy).collect();
         let mut peers: Vec<usize> = (1..size).map(|distance| (rank + distance) % size).collect();
         // First those that may need this one's core to arrive.
-        peers.sort_by_key(|peer| patience[*peer].looks);
-        Self { rank, flags, round: 0, settled: 0, patience, looks, peers, abort, park }
+        peers.sort_by_key(|peer| spin_policy[*peer].looks);
+        Self { rank, flags, round: 0, settled: 0, spin_policy, looks, peers, abort, park }
     }
 
     /// The place of the round that [`Rounds::arrive`] will open next: where to write what it publishes.
@@ -111,13 +111,17 @@ impl<P: Park> Rounds<P> {
     #[inline(always)]
     pub(crate) fn wait_for(&self, peer: usize) -> Result<()> {
         // Others on this core may go on meanwhile, wherever that peer is.
-        self.wait(peer, self.patience[self.rank], Looks::Tight, self.round)
+        self.wait(peer, self.spin_policy[self.rank], Looks::Tight, self.round)
     }
 
     #[inline(always)]
-    fn wait(&self, peer: usize, patience: Patience, looks: Looks, round: u32) -> Result<()> {
+    fn wait(&self, peer: usize, spin_policy: SpinPolicy, looks: Looks, round: u32) -> Result<()> {
         let flag = &self.flags[peer][place(round)];
-        if flag.look(round, patience, looks) { Ok(()) } else { flag.wait(round, patience, &self.abort, &self.park) }
+        if flag.look(round, spin_policy, looks) {
+            Ok(())
+        } else {
+            flag.wait(round, spin_policy, &self.abort, &self.park)
+        }
     }
 
     /// Returns the place of the first round that was not settled, once all ranks have arrived in it; what they wrote before
@@ -129,7 +133,7 @@ impl<P: Park> Rounds<P> {
     pub(crate) fn settle_next(&mut self, looks: Looks) -> Result<usize> {
         let round = self.settled.wrapping_add(1);
         for peer in &self.peers {
-            self.wait(*peer, self.patience[*peer], looks, round)?;
+            self.wait(*peer, self.spin_policy[*peer], looks, round)?;
         }
         self.settled = round;
         Ok(place(round))
@@ -161,7 +165,7 @@ mod tests {
         let word = AtomicU32::new(0);
         // SAFETY: the word outlives the rounds.
         let flag = unsafe { Flag::new(Word::new(&raw const word), Word::new(&raw const word)) };
-        let towards = |peer: usize| if peer % 2 == 1 { Patience::SHARED_CORE } else { Patience::OTHER_CORE };
+        let towards = |peer: usize| if peer % 2 == 1 { SpinPolicy::SHARED_CORE } else { SpinPolicy::OTHER_CORE };
         let rounds = Rounds::new(3, vec![[flag; RING]; 6], towards, Looks::Tight, Abort::default(), Futex);
         assert_eq!(rounds.peers, [5, 1, 4, 0, 2]);
     }

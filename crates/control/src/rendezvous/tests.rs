@@ -41,9 +41,9 @@ fn serve(size: u32) -> Served {
 }
 
 impl Served {
-    fn invitation(&self, secret: &Secret, size: u32, patience: Duration) -> Invitation {
+    fn invitation(&self, secret: &Secret, size: u32, wait: Duration) -> Invitation {
         let spec = WorldSpec { ranks: size, fields: Map::new() };
-        Invitation::new(self.address, secret, patience, (vec![0], false), spec)
+        Invitation::new(self.address, secret, wait, (vec![0], false), spec)
     }
 
     /// A genuine rank joins.

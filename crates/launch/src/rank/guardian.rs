@@ -1,7 +1,7 @@
 //! The rank's guardian: one thread that beats while the rank works, and ends the process when its coordinator is gone.
 //!
 //! One thread for both, because each thread that wakes disturbs what is measured. It sleeps without a limit while the
-//! rank rests (a parked world wakes nobody), and runs on any allowed core, so that on an otherwise idle machine it does
+//! rank rests (an idle world wakes nobody), and runs on any allowed core, so that on an otherwise idle machine it does
 //! not interrupt a rank that is bound to one.
 
 use std::io;

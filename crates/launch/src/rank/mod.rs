@@ -89,7 +89,7 @@ pub fn rank_main(
     let guardian = Guardian::start(channel.stream()?, slot.clone(), &invitation.cores).map_err(Departure::System)?;
     let channel = Arc::new(Mutex::new(channel));
     let place = place(&invitation, rank, host);
-    let here = place.here + invitation.rivals;
+    let here = place.here + invitation.co_located;
     let context = RankContext {
         rank,
         size: place.size,

@@ -1,5 +1,5 @@
 //! Which rank a process is that another program started: that program says so in the environment, and nowhere else. One
-//! table of such programs, whether we started them (`mpi`) or they started us (`adopted`).
+//! table of such programs, whether we started them (`mpi`) or they started us (`external`).
 
 use crate::Variables;
 

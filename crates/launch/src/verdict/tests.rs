@@ -4,17 +4,17 @@ use super::*;
 
 const SAMPLE: Phase = Phase::Command("sample");
 
-fn state(rank: u32, fate: Fate, at: Option<(u64, bool)>) -> RankState {
+fn state(rank: u32, outcome: Outcome, at: Option<(u64, bool)>) -> RankState {
     let operation = at.map(|(number, inside)| OperationState { number, operation: Collective::AllReduce, inside });
-    RankState { rank, pid: 4700 + rank, host: None, fate, operation, last_words: Vec::new() }
+    RankState { rank, pid: 4700 + rank, host: None, outcome, operation, last_words: Vec::new() }
 }
 
-fn pending() -> Fate {
-    Fate::Pending { silent: None, exchanging: false }
+fn pending() -> Outcome {
+    Outcome::Pending { silent: None, exchanging: false }
 }
 
-fn failed(message: &str) -> Fate {
-    Fate::Failed(Failure::new(message))
+fn failed(message: &str) -> Outcome {
+    Outcome::Failed(Failure::new(message))
 }
 
 fn ranks(verdict: &Verdict) -> Vec<u32> {
@@ -30,7 +30,7 @@ fn check(states: &[RankState], kind: VerdictKind, culprits: &[u32], message: &st
 #[test]
 fn the_dead_are_named_with_operation_and_waiters() {
     let mut states = [0, 1, 2].map(|rank| state(rank, pending(), Some((17, true)))).to_vec();
-    states.push(state(3, Fate::Signalled(libc::SIGKILL), Some((17, true))));
+    states.push(state(3, Outcome::Signalled(libc::SIGKILL), Some((17, true))));
     check(
         &states,
         VerdictKind::Died,
@@ -41,7 +41,7 @@ fn the_dead_are_named_with_operation_and_waiters() {
     states[3] = RankState {
         host: Some("node-b".to_owned()),
         last_words: vec!["thread 'main' panicked".to_owned(), "boom".to_owned()],
-        ..state(3, Fate::Exited(101), Some((16, false)))
+        ..state(3, Outcome::Exited(101), Some((16, false)))
     };
     states[0].operation = None;
     check(
@@ -55,19 +55,19 @@ fn the_dead_are_named_with_operation_and_waiters() {
 
 #[test]
 fn the_strongest_evidence_names_the_culprit() {
-    let fates = [
-        Fate::Signalled(libc::SIGBUS),
-        Fate::Stopped,
-        Fate::Exited(1),
-        Fate::Lost("its control connection ended".to_owned()),
+    let outcomes = [
+        Outcome::Signalled(libc::SIGBUS),
+        Outcome::Stopped,
+        Outcome::Exited(1),
+        Outcome::Lost("its control connection ended".to_owned()),
         failed("a peer is gone"),
         pending(),
     ];
-    for weaker in 1..fates.len() {
+    for weaker in 1..outcomes.len() {
         for stronger in 0..weaker {
             let states = [
-                state(0, fates[weaker].clone(), Some((5, true))),
-                state(1, fates[stronger].clone(), Some((5, true))),
+                state(0, outcomes[weaker].clone(), Some((5, true))),
+                state(1, outcomes[stronger].clone(), Some((5, true))),
                 state(2, pending(), Some((5, true))),
             ];
             let verdict = verdict(SAMPLE, Occasion::Evidence, None, &states);
@@ -81,9 +81,9 @@ fn the_strongest_evidence_names_the_culprit() {
 fn a_failure_that_others_wait_for_ends_the_world() {
     let states = [
         state(0, pending(), Some((3, true))),
-        state(1, Fate::Pending { silent: None, exchanging: true }, None),
+        state(1, Outcome::Pending { silent: None, exchanging: true }, None),
         state(2, failed("not enough memory"), None),
-        state(3, Fate::Answered, Some((3, false))),
+        state(3, Outcome::Answered, Some((3, false))),
     ];
     check(
         &states,
@@ -98,13 +98,13 @@ fn a_failure_that_others_wait_for_ends_the_world() {
 fn answers_that_they_could_not_leave_the_world_alive() {
     let mut states = [0, 1, 2].map(|rank| state(rank, failed("too large"), None)).to_vec();
     check(&states, VerdictKind::Refused, &[0, 1, 2], "ranks 0-2: too large");
-    states[1].fate = Fate::Answered;
-    states[2].fate = Fate::Failed(Failure::lacking("no device"));
+    states[1].outcome = Outcome::Answered;
+    states[2].outcome = Outcome::Failed(Failure::lacking("no device"));
     check(&states, VerdictKind::Refused, &[0, 2], "rank 0: too large; rank 2: no device");
-    states[0].fate = Fate::Answered;
+    states[0].outcome = Outcome::Answered;
     check(&states, VerdictKind::Lacking, &[2], "rank 2: no device");
     assert_eq!(verdict(Phase::Start, Occasion::Evidence, None, &states).kind, VerdictKind::Lacking);
-    states[0].fate = failed("too large");
+    states[0].outcome = failed("too large");
     assert_eq!(verdict(Phase::Start, Occasion::Evidence, None, &states).kind, VerdictKind::NotStarted);
 }
 
@@ -118,7 +118,7 @@ fn check_hung(states: &[RankState], culprits: &[u32], message: &str) {
 
 #[test]
 fn the_late_are_told_from_those_that_wait_for_them() {
-    let silent = Fate::Pending { silent: Some(4), exchanging: false };
+    let silent = Outcome::Pending { silent: Some(4), exchanging: false };
     let mut states = [0, 1, 2, 3].map(|rank| state(rank, pending(), Some((17, true)))).to_vec();
     check_hung(&states, &[0, 1, 2, 3], "ranks 0-3 hung in all_reduce #17 (pid 4700, 4701, 4702, 4703)");
     states[3].operation = state(3, pending(), Some((16, true))).operation;
@@ -129,7 +129,7 @@ fn the_late_are_told_from_those_that_wait_for_them() {
         &[3],
         "rank 3 was after all_reduce #16, before #17 (pid 4703); ranks 0-2 had entered #17 and waited",
     );
-    states[1].fate = silent;
+    states[1].outcome = silent;
     check_hung(
         &states,
         &[1],
@@ -155,8 +155,8 @@ fn ranks_are_named_in_runs() {
 
 #[test]
 fn a_kill_hints_at_memory() {
-    let killed = [state(0, Fate::Signalled(libc::SIGKILL), None)];
+    let killed = [state(0, Outcome::Signalled(libc::SIGKILL), None)];
     assert!(verdict(SAMPLE, Occasion::Evidence, None, &killed).hint.is_some_and(|hint| hint.contains("memory")));
-    let aborted = [state(0, Fate::Signalled(libc::SIGABRT), None)];
+    let aborted = [state(0, Outcome::Signalled(libc::SIGABRT), None)];
     assert_eq!(verdict(SAMPLE, Occasion::Evidence, None, &aborted).hint, None);
 }

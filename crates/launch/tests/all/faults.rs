@@ -20,7 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("faults::fails_while_peers_exchange", fails_while_peers_exchange),
     ("faults::hangs_outside_while_peers_wait", hangs_outside_while_peers_wait),
     ("faults::hangs_everywhere", hangs_everywhere),
-    ("faults::a_parked_rank_dies", a_parked_rank_dies),
+    ("faults::an_idle_rank_dies", an_idle_rank_dies),
     ("faults::two_ranks_die_together", two_ranks_die_together),
 ];
 
@@ -149,12 +149,12 @@ fn hangs_everywhere() {
     assert!(verdict.message.contains("ranks 0-2 hung in all_reduce #0"), "{verdict}");
 }
 
-fn a_parked_rank_dies() {
-    let (mut parked, mut other) = (start(2), start(2));
-    act(&mut parked, "echo", json!({})).unwrap();
-    signal(parked.pids()[1], libc::SIGKILL);
+fn an_idle_rank_dies() {
+    let (mut idle, mut other) = (start(2), start(2));
+    act(&mut idle, "echo", json!({})).unwrap();
+    signal(idle.pids()[1], libc::SIGKILL);
     act(&mut other, "echo", json!({})).unwrap();
-    let verdict = verdict_on(&mut parked, "echo", json!({}), LONG);
+    let verdict = verdict_on(&mut idle, "echo", json!({}), LONG);
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Died, &[Rank(1)][..]), "{verdict}");
     act(&mut other, "echo", json!({})).unwrap();
 }

@@ -55,7 +55,11 @@ fn to_rank() -> Vec<ToRank> {
         match message {
             ToRank::Welcome | ToRank::Refused(_) | ToRank::Command(_) | ToRank::Gathered(_) | ToRank::Leave => {}
             // For the processes of an outer launcher, which start ranks and are none.
-            ToRank::Serve { .. } | ToRank::ServeAway(_) | ToRank::End(_) | ToRank::Clock(_) | ToRank::Dismissed(_) => {}
+            ToRank::Serve { .. }
+            | ToRank::ServeRemote(_)
+            | ToRank::End(_)
+            | ToRank::Clock(_)
+            | ToRank::Dismissed(_) => {}
         }
     }
     all

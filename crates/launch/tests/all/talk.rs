@@ -1,4 +1,4 @@
-//! Worlds that work: commands and answers, exchanges, placement, refusals that leave the world alive, parked worlds.
+//! Worlds that work: commands and answers, exchanges, placement, refusals that leave the world alive, idle worlds.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("talk::refusals_leave_the_world_alive", refusals_leave_the_world_alive),
     ("talk::what_does_not_fit_is_refused", what_does_not_fit_is_refused),
     ("talk::drop_leaves_nothing", drop_leaves_nothing),
-    ("talk::parked_worlds_use_no_processor", parked_worlds_use_no_processor),
+    ("talk::idle_worlds_use_no_processor", idle_worlds_use_no_processor),
     ("talk::impossible_worlds_are_refused_before_they_start", impossible_worlds_are_refused_before_they_start),
     ("talk::worlds_that_cannot_start_say_why", worlds_that_cannot_start_say_why),
 ];
@@ -102,7 +102,7 @@ fn drop_leaves_nothing() {
     assert_eq!(wait_gone(&pids, Duration::ZERO), [0; 0], "reaped");
 }
 
-fn parked_worlds_use_no_processor() {
+fn idle_worlds_use_no_processor() {
     let mut worlds = [start(2), start(2), start(2)];
     for world in &mut worlds {
         act(world, "echo", json!({})).unwrap();
@@ -112,7 +112,7 @@ fn parked_worlds_use_no_processor() {
     std::thread::sleep(Duration::from_millis(300));
     let before = wake_ups(&pids);
     std::thread::sleep(Duration::from_millis(600));
-    assert_eq!(wake_ups(&pids), before, "a parked rank wakes for nothing");
+    assert_eq!(wake_ups(&pids), before, "an idle rank wakes for nothing");
     for world in worlds.iter_mut().rev() {
         act(world, "gather", json!({})).unwrap();
     }

@@ -87,11 +87,11 @@ fn a_clock_that_jumps_is_told_and_begins_anew() {
     let mut readings = readings(&[vec![before.trip(START, 20_000, 20_000)]]);
     assert!(readings.fit().is_ok());
     readings.add(&[after.trip(START + SECOND, 20_000, 20_000)]);
-    let doubt = readings.fit().unwrap_err();
-    let ClockDoubt::Jumped { by_ns } = doubt else { panic!("{doubt}") };
+    let caveat = readings.fit().unwrap_err();
+    let ClockCaveat::Jumped { by_ns } = caveat else { panic!("{caveat}") };
     // A millisecond, less both bounds and what may have drifted in a second.
     assert!((400_000.0..500_000.0).contains(&by_ns), "{by_ns}");
-    assert!(doubt.to_string().starts_with("it jumped by 4"), "{doubt}");
+    assert!(caveat.to_string().starts_with("it jumped by 4"), "{caveat}");
     readings.add(&[after.trip(START + 2 * SECOND, 20_000, 20_000)]);
     let fit = readings.fit().unwrap();
     assert!(after.error(&fit, START + 2 * SECOND) <= fit.residual_ns, "{fit:?}");
@@ -99,11 +99,11 @@ fn a_clock_that_jumps_is_told_and_begins_anew() {
 
 #[test]
 fn a_host_that_does_not_answer_has_no_clock() {
-    assert_eq!(ClockReadings::default().fit(), Err(ClockDoubt::Unanswered));
+    assert_eq!(ClockReadings::default().fit(), Err(ClockCaveat::Unanswered));
     let truth = Truth { offset: 0, ppm: 0.0 };
     let mut readings = readings(&[vec![truth.trip(START, 1_000, 1_000)]]);
     readings.add(&[]);
-    assert_eq!(readings.fit(), Err(ClockDoubt::Unanswered));
+    assert_eq!(readings.fit(), Err(ClockCaveat::Unanswered));
     readings.add(&[truth.trip(START + SECOND, 1_000, 1_000)]);
     assert!(readings.fit().is_ok());
 }
@@ -115,7 +115,7 @@ fn ranks_are_apart_by_the_two_least_certain_hosts() {
     assert_eq!(apart_ns(&[None, Some(fit(7.0)), Some(fit(7.0))], 5), 7.0, "one host, with two ranks");
     assert_eq!(apart_ns(&[None, Some(fit(7.0)), Some(fit(30.0)), Some(fit(20.0))], 10), 52.0);
     let clock = |host: &str, fit| HostClock { host: host.to_owned(), fit };
-    let hosts = vec![clock("b", Ok(fit(7.0))), clock("c", Err(ClockDoubt::Unanswered))];
+    let hosts = vec![clock("b", Ok(fit(7.0))), clock("c", Err(ClockCaveat::Unanswered))];
     let known = Clocks { hosts: hosts.clone(), of: vec![None, Some(0), Some(0)] };
     assert_eq!(known.fits(), Ok(vec![None, Some(fit(7.0)), Some(fit(7.0))]));
     let unknown = Clocks { hosts, of: vec![None, Some(0), Some(1)] };
@@ -176,7 +176,7 @@ proptest! {
             prop_assert!(readings.fit().is_ok());
         }
         readings.add(&[after.trip(START + seen as u64 * SECOND / 2, way, way)]);
-        let jumped = matches!(readings.fit(), Err(ClockDoubt::Jumped { .. }));
+        let jumped = matches!(readings.fit(), Err(ClockCaveat::Jumped { .. }));
         prop_assert!(jumped);
     }
 }

@@ -1,6 +1,6 @@
 //! The whole sampling path on worlds that are invented: known times in, known lines out.
 
-mod doubts;
+mod caveats;
 mod sampling;
 mod scripted;
 mod trials;

@@ -142,7 +142,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, (ranks, hosts): (u32, u32), target:
                 .map(|about| format!("`{}` needs all ranks on one host, and they are on {hosts}", about.name));
         }
         if !target.mpi {
-            return Some(launch::adopted::no_mpi(launcher));
+            return Some(launch::external::no_mpi(launcher));
         }
         let other = *world.get_or_insert_with(|| case.world.clone()) != case.world;
         other.then(|| {

@@ -20,7 +20,7 @@ use record::About;
 
 use crate::arguments::READ_AS;
 use crate::session::{Entry, Request, measure};
-use crate::{Failure, adopted, cli, terminal};
+use crate::{Failure, cli, external, terminal};
 
 /// Runs a benchmark with the fields that flags gave.
 fn measure_flags(
@@ -30,10 +30,10 @@ fn measure_flags(
     entry: Entry<'_>,
 ) -> Result<u8, Failure> {
     let overrides = cli::overrides(matches)?;
-    cli::default_ranks(&mut fields, &overrides, entry.lobby);
+    cli::default_ranks(&mut fields, &overrides, entry.coordinator);
     let mut plan = record::plan::from_flags(about, &fields, &overrides)?;
     plan.notes.extend(matches.try_get_one::<String>(READ_AS).ok().flatten().cloned());
-    if let Some(note) = adopted::default_backend(entry.lobby, &fields, &overrides) {
+    if let Some(note) = external::default_backend(entry.coordinator, &fields, &overrides) {
         terminal::note_first(matches, &note);
     }
     measure(&Request { matches, machine: machine::detect(), entry }, Some(plan))

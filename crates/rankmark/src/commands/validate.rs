@@ -90,7 +90,7 @@ impl Findings {
         let row = |row: &Finding| {
             let mut value =
                 json!({ "group": row.group, "name": row.name, "state": row.state.word(), "found": row.found });
-            let optional = [("impact", &row.costs), ("fix", &row.mend)];
+            let optional = [("impact", &row.impact), ("fix", &row.fix)];
             for (name, text) in optional.into_iter().filter_map(|(name, text)| Some((name, text.as_ref()?))) {
                 value[name] = text.as_str().into();
             }

@@ -223,11 +223,11 @@ impl Screen {
         }
         self.unwell(run);
         self.line("");
-        if let Some(harness) = run.harness {
+        if let Some(overhead) = run.overhead {
             let start = self.first_sample.map_or(String::new(), |time| {
                 format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
             });
-            let costs = format!("{:.0} ns a sample, {:.1} ns a call", harness.sample_ns, harness.call_ns);
+            let costs = format!("{:.0} ns a sample, {:.1} ns a call", overhead.sample_ns, overhead.call_ns);
             self.line(&format!("overhead {costs}{start}"));
         }
         if let Some((first, rest)) = written.split_first() {

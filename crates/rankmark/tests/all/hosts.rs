@@ -351,7 +351,7 @@ fn pytorch_reaches_other_hosts() {
 #[test]
 fn the_script_of_torchrun_runs_on_two_hosts() {
     let test = "gen-job for torchrun, on two hosts";
-    let Some(torchrun) = crate::adopted::torchrun() else {
+    let Some(torchrun) = crate::external::torchrun() else {
         return skip::skip(test, "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none");
     };
     let Some(hosts) = Hosts::new(test, 2) else { return };

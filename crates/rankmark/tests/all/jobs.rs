@@ -157,7 +157,7 @@ fn the_script_of_mpirun_runs() {
 
 #[test]
 fn the_script_of_torchrun_runs() {
-    match crate::adopted::torchrun() {
+    match crate::external::torchrun() {
         Some(program) => runs("torchrun", &program),
         None => skip::skip("gen-job for torchrun", "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none"),
     }

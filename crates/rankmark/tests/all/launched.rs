@@ -106,7 +106,7 @@ fn a_killed_mpirun_ends_its_run() {
 
 #[test]
 fn a_killed_torchrun_ends_its_run() {
-    match crate::adopted::torchrun() {
+    match crate::external::torchrun() {
         Some(torchrun) => kill_launcher(&format!("{} --no-python --nproc-per-node", torchrun.display()), "shm", false),
         None => skip::skip("a killed torchrun", "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none"),
     }

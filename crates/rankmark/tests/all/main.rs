@@ -3,11 +3,11 @@
 
 #![expect(clippy::disallowed_methods, reason = "variables choose what is tested")]
 
-mod adopted;
 mod completions;
 mod directories;
 mod dry_run;
 mod endings;
+mod external;
 mod faults;
 mod gates;
 mod habits;

@@ -62,8 +62,8 @@ fn what_does_not_fit_into_memory_is_skipped_with_the_arithmetic() {
     for part in ["1.82 TiB of buffers", "for each of 2 ranks", "+ 128 MiB", "= 1.82 TiB", "are available"] {
         assert!(reason(line).contains(part) && ended.out.contains(part), "{part}: {line}");
     }
-    // No rank was started for it: a world would have told the harness's cost.
-    assert!(place.run_file("out")["harness"].is_null());
+    // No rank was started for it: a world would have told the overhead.
+    assert!(place.run_file("out")["overhead"].is_null());
     let some = lines("all_reduce --ranks 2 --bytes 1KiB,100TB", 0);
     assert_eq!(statuses(&some), [1, 0, 1, 0]);
     let many = lines("all_reduce --ranks 1024 --bytes 1GB", 2);

@@ -95,7 +95,7 @@ fn a_record_of_a_benchmark_that_is_not_known_is_shown() {
     assert!(place.path("r/charts/toy-ratios-1.svg").exists());
 }
 
-/// What a launcher says to its processes in their environment, as in `adopted`.
+/// What a launcher says to its processes in their environment, as in `external`.
 #[test]
 fn a_launcher_of_others_starts_its_ranks() {
     let place = Place::new();

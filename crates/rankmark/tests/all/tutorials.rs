@@ -68,7 +68,7 @@ fn that_of_mpi() {
 fn that_of_pytorch() {
     let test = "the tutorial of PyTorch";
     let Some(python) = torch(test) else { return };
-    let Some(torchrun) = crate::adopted::torchrun() else {
+    let Some(torchrun) = crate::external::torchrun() else {
         return skip::skip(test, "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none");
     };
     follow("pytorch.md", &[("python3", &python), ("torchrun", &torchrun.display().to_string())]);

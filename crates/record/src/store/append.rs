@@ -63,7 +63,7 @@ impl Store {
         &self.directory
     }
 
-    /// Writes `run.json` anew, whole or not at all: for what is known only later (placement, harness cost).
+    /// Writes `run.json` anew, whole or not at all: for what is known only later (placement, overhead).
     ///
     /// # Errors
     /// When it cannot be written; the one before stays.

@@ -259,7 +259,7 @@ fn the_run_file_is_replaced_whole() {
     let root = tempfile::tempdir().unwrap();
     let mut run = run_file();
     let store = Store::create(root.path(), &run).unwrap();
-    run.harness = Some(record::HarnessCost { sample_ns: 45.5, call_ns: 1.25 });
+    run.overhead = Some(record::Overhead { sample_ns: 45.5, call_ns: 1.25 });
     store.write_run(&run).unwrap();
     assert_eq!(read_run(root.path()).unwrap().file, run);
     assert!(!root.path().join("run.json.new").exists());

@@ -59,7 +59,7 @@ fn mixed() -> Run {
     cases[3].gates_missed = vec!["busbw_gbs>=12: 4.32".into()];
     let mut run = data::run(cases);
     run.notes = vec!["the last line was cut short".into()];
-    run.harness = Some(record::HarnessCost { sample_ns: 42.0, call_ns: 1.5 });
+    run.overhead = Some(record::Overhead { sample_ns: 42.0, call_ns: 1.5 });
     run
 }
 

@@ -15,7 +15,7 @@ fn run_file() -> RunFile {
         "started": "2026-11-20T10:15:00Z", "command_line": ["rankmark", "run", "my plan.yaml"], "machine": machine,
         "environment": {"UCX_TLS": "shm"},
         "plan": {"experiment": "soak", "profiling": false, "cases": []}, "benchmarks": [],
-        "harness": {"sample_ns": 40.0, "call_ns": 1.0}, "simulated": false});
+        "overhead": {"sample_ns": 40.0, "call_ns": 1.0}, "simulated": false});
     serde_json::from_value(file).unwrap()
 }
 

@@ -134,7 +134,7 @@ fn oversubscription() {
     let mut unknown = data::run(lines(&cases));
     unknown.cores = None;
     assert!(sentences(&unknown)[0].starts_with("4 ranks share fewer cores (oversubscribed)"));
-    // A skipped case has no times to doubt.
+    // A skipped case has no times to caveat.
     let mut skipped = lines(&cases);
     (skipped[1].status, skipped[1].time_s) = (Status::Skipped, None);
     says_not(skipped, "oversubscribed");

@@ -45,7 +45,7 @@ pub(super) fn check_found(
 fn row(backend: &dyn Backend, host: &Host, quick: bool) -> Result<Finding, Failure> {
     let about = backend.about();
     let (version, path) = match backend.probe() {
-        Readiness::Missing { why, hint } => return Ok(Finding::missing(about.name, why).mend(hint).of(GROUP)),
+        Readiness::Missing { why, hint } => return Ok(Finding::missing(about.name, why).fix(hint).of(GROUP)),
         Readiness::Ready { version, path } => (version, path),
     };
     let place = path.map_or(String::new(), |path| format!("  {path}"));
@@ -92,8 +92,8 @@ fn answered(row: Finding, fields: &Fields, host: &Host, quick: bool) -> Result<F
                 let flags: String =
                     fields.iter().map(|(name, value)| format!(" --{} {value}", name.replace('_', "-"))).collect();
                 Finding::misconfigured(name, format!("{found}; {ASKED}: {why}"))
-                    .costs("no case of it can be trusted here")
-                    .mend(format!("rankmark comm all_reduce --ranks 2 --bytes 64KiB{flags} shows more"))
+                    .impact("no case of it can be trusted here")
+                    .fix(format!("rankmark comm all_reduce --ranks 2 --bytes 64KiB{flags} shows more"))
             }
         }
     };

@@ -74,7 +74,7 @@ impl Columns {
         };
         text.push_str(&format!("{head}{body}\n"));
         // The labels stand under the state, what they say under the name: room for a command.
-        for (label, remark) in [("impact", &row.costs), ("fix", &row.mend)] {
+        for (label, remark) in [("impact", &row.impact), ("fix", &row.fix)] {
             let Some(remark) = remark else { continue };
             text.push_str(&format!("    {DIM}{label:words$}{PLAIN}  {}\n", self.wrapped(remark, middle)));
         }
@@ -88,7 +88,7 @@ impl Columns {
 
 /// Neighbours that are missing for the same reason, about which nothing can be done, are one row.
 fn folded(rows: &[Finding]) -> Vec<Finding> {
-    let bare = |row: &Finding| row.state == State::Missing && row.costs.is_none() && row.mend.is_none() && !row.asked;
+    let bare = |row: &Finding| row.state == State::Missing && row.impact.is_none() && row.fix.is_none() && !row.asked;
     let mut folded: Vec<Finding> = Vec::new();
     for row in rows {
         match folded.last_mut() {

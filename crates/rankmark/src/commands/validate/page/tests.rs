@@ -5,11 +5,11 @@ use super::*;
 fn findings() -> Findings {
     let rows = vec![
         Finding::ready("CPU", "EPYC: 2 threads").of("system"),
-        Finding::slow("huge pages", "never, for shared memory").costs("4 to 9%").mend("echo advise > x").of("limits"),
+        Finding::slow("huge pages", "never, for shared memory").impact("4 to 9%").fix("echo advise > x").of("limits"),
         Finding::missing("cuDNN", "not there").of("GPU"),
         Finding::missing("NVRTC", "not there").of("GPU"),
         Finding::missing("NCCL", "not there").of("GPU"),
-        Finding::missing("MPI", "no libmpi").costs("no comparison").mend("apt install openmpi-bin").of("MPI"),
+        Finding::missing("MPI", "no libmpi").impact("no comparison").fix("apt install openmpi-bin").of("MPI"),
         Finding::misconfigured("torch", "cannot be imported: ".to_owned() + &"long ".repeat(30)).of("PyTorch"),
     ];
     Findings { rows, left_out: vec![("profilers", "slow")], outlook: None, benchmarks: vec!["collective"] }

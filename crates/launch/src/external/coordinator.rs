@@ -1,4 +1,4 @@
-//! The coordinator's end: gathers the posts of its launcher, has them start ranks, and lets them go with the exit code.
+//! The coordinator's end: gathers the agents of its launcher, has them start ranks, and lets them go with the exit code.
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -9,36 +9,36 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use comm::mpi::{Facts, Vendor};
-use control::{Away, FromRank, Hello, Here, Invitation, Joined, Nonce, Rendezvous, Secret, ToRank};
+use control::{FromRank, Hello, Here, Invitation, Joined, Nonce, Remote, Rendezvous, Secret, ToRank};
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use process::{CoreMask, Interest, PollSet, allowed_cores, interrupt, path_of, signal_name};
 use serde_json::{Map, Value};
 use terms::Rank;
 
-use crate::away::{Post, Posts, locked};
 use crate::departure::launcher_ended;
 use crate::mpi::Extras;
 use crate::opening::Opening;
 use crate::pytorch;
 use crate::rank::{Seat, launched_argument};
+use crate::remote::{Agent, Agents, locked};
 use crate::starter::{Wishes, check_descriptors};
 use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
 
 use super::hosts::{RankHost, cores_for, group, layout};
-use super::{Adoption, command, no_mpi};
+use super::{External, command, no_mpi};
 
 /// How long the ranks of a world have to come up.
 const STARTING: Duration = Duration::from_secs(60);
 
-/// All posts of a launcher. Starts worlds: `&Lobby` is a [`Starter`].
-pub struct Lobby {
-    adoption: Adoption,
+/// All agents of a launcher. Starts worlds: `&Coordinator` is a [`Starter`].
+pub struct Coordinator {
+    external: External,
     /// Secrets of worlds follow from it.
     secret: Secret,
     /// Where worlds listen.
     address: IpAddr,
-    pub(super) posts: Posts,
+    pub(super) agents: Agents,
     hosts: Vec<RankHost>,
     /// Where programs are looked for.
     search: Vec<PathBuf>,
@@ -46,34 +46,34 @@ pub struct Lobby {
     initialised: Cell<bool>,
 }
 
-impl Lobby {
+impl Coordinator {
     /// Waits for all processes of the launcher, and takes together the cores that each of them may use: a launcher that
     /// binds has given this process those of rank 0 only. `search`: the folders of the path.
     ///
     /// # Errors
     /// Who never arrived; or that another coordinator has them.
-    pub fn gather(adoption: Adoption, search: Vec<PathBuf>) -> Result<Self, Verdict> {
+    pub fn gather(external: External, search: Vec<PathBuf>) -> Result<Self, Verdict> {
         let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
-        let secret = adoption.meeting.secret(&adoption.job).map_err(|why| not_started(why, None))?;
-        let address = listening(&adoption)?;
-        let opened = Rendezvous::open(address, secret.clone(), adoption.size);
+        let secret = external.meeting_point.secret(&external.job).map_err(|why| not_started(why, None))?;
+        let address = listening(&external)?;
+        let opened = Rendezvous::open(address, secret.clone(), external.size);
         let mut rendezvous = opened.map_err(|error| not_started(not_listening(address, &error), None))?;
         let place = rendezvous.address().map_err(failed("listening"))?;
-        let spec = WorldSpec { ranks: adoption.size, fields: Map::new() };
-        let invitation = Invitation::new(place, &secret, adoption.arrival, (Vec::new(), false), spec);
-        let published = adoption.meeting.announce(&adoption.job, invitation);
+        let spec = WorldSpec { ranks: external.size, fields: Map::new() };
+        let invitation = Invitation::new(place, &secret, external.arrival, (Vec::new(), false), spec);
+        let published = external.meeting_point.announce(&external.job, invitation);
         let published = published.map_err(|why| not_started(format!("the ranks cannot be told of: {why}"), None))?;
-        let arrived = wait_for(&mut rendezvous, &adoption)?;
+        let arrived = wait_for(&mut rendezvous, &external)?;
         drop(published);
-        let (posts, here): (Vec<Post>, Vec<Here>) = arrived.into_iter().unzip();
-        let mut hosts = group(posts.iter().map(|post| post.host.clone()).zip(here).collect())
+        let (agents, here): (Vec<Agent>, Vec<Here>) = arrived.into_iter().unzip();
+        let mut hosts = group(agents.iter().map(|agent| agent.host.clone()).zip(here).collect())
             .map_err(|why| not_started(why, Some("`hostname` must tell hosts with ranks apart".to_owned())))?;
-        let posts = Posts::new(Mutex::new(posts));
+        let agents = Agents::new(Mutex::new(agents));
         // Where a container allows less, this process keeps what it has, and the record says so.
         let _ = CoreMask::of(&hosts[0].numbers()).bind_this_thread();
         let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
         hosts[0].cores.retain(|core| kept.contains(&core.number));
-        Ok(Self { adoption, secret, address: address.ip(), posts, hosts, search, initialised: Cell::new(false) })
+        Ok(Self { external, secret, address: address.ip(), agents, hosts, search, initialised: Cell::new(false) })
     }
 
     /// The hosts with ranks; this one, which has rank 0, first.
@@ -83,28 +83,28 @@ impl Lobby {
 
     /// Cores for all ranks; fewer than ranks where one of the hosts has fewer than ranks there.
     pub fn cores(&self) -> usize {
-        cores_for(&self.hosts, self.adoption.size)
+        cores_for(&self.hosts, self.external.size)
     }
 
     /// Ranks that the launcher started.
     pub fn size(&self) -> u32 {
-        self.adoption.size
+        self.external.size
     }
 
     /// "Open MPI's mpirun".
     pub fn launcher(&self) -> &'static str {
-        self.adoption.launcher()
+        self.external.launcher()
     }
 
     /// The launcher's words before this program's own command line, as [`std::env::args_os`] gives that one; empty where no
     /// command starts ranks.
     pub fn command(&self, own: &[OsString]) -> Vec<String> {
-        command::words(self.adoption.adapter.seat, self.adoption.size, self.hosts.len(), own)
+        command::words(self.external.adapter.seat, self.external.size, self.hosts.len(), own)
     }
 
     /// Whether this launcher's ranks can be those of MPI.
     pub fn has_mpi(&self) -> bool {
-        !matches!(self.adoption.adapter.seat, Seat::Torchrun | Seat::Kubernetes)
+        !matches!(self.external.adapter.seat, Seat::Torchrun | Seat::Kubernetes)
     }
 
     /// The MPI library that ranks of this launcher use: the one that is asked for, else the first that belongs to it.
@@ -113,7 +113,7 @@ impl Lobby {
     /// What is lacking; under another library's launcher each rank would think that it is alone.
     pub fn mpi(&self, asked: Option<&str>) -> Result<Facts, String> {
         let launcher = self.launcher();
-        let fits = |facts: &Facts| match self.adoption.adapter.seat {
+        let fits = |facts: &Facts| match self.external.adapter.seat {
             Seat::OpenMpi => facts.vendor == Vendor::OpenMpi,
             Seat::Pmi => facts.vendor != Vendor::OpenMpi,
             Seat::Slurm => true,
@@ -125,7 +125,7 @@ impl Lobby {
         if asked.is_some() {
             let facts = comm::mpi::facts(asked)?;
             // What speaks PMI may be srun.
-            let slurm = if self.adoption.adapter.seat == Seat::Pmi { ", in Slurm `srun --mpi=pmix`" } else { "" };
+            let slurm = if self.external.adapter.seat == Seat::Pmi { ", in Slurm `srun --mpi=pmix`" } else { "" };
             let other = || {
                 format!(
                     "the ranks were started by {launcher}, and {} would see a world of one rank in each (hint: its own \
@@ -146,9 +146,9 @@ impl Lobby {
 
     /// Lets all processes go, with the exit code of the run.
     pub fn dismiss(&self, code: u8) {
-        for post in locked(&self.posts).iter_mut() {
+        for agent in locked(&self.agents).iter_mut() {
             // One that is gone needs no leave.
-            post.send(&ToRank::Dismissed(code));
+            agent.send(&ToRank::Dismissed(code));
         }
     }
 
@@ -157,7 +157,7 @@ impl Lobby {
     /// # Errors
     /// As [`Starter::start`].
     pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
-        let (size, launcher) = (self.adoption.size, self.launcher());
+        let (size, launcher) = (self.external.size, self.launcher());
         if spec.ranks != size {
             let more = if spec.ranks == 1 { "rank" } else { "ranks" };
             return Err(lacking(format!("{launcher} started {size} ranks, and this case is of {} {more}", spec.ranks)));
@@ -225,37 +225,41 @@ impl Lobby {
         let secret = self.secret.of_world(&world);
         let layout = layout(&self.hosts);
         let opening =
-            Opening::at(self.address, &secret, (layout.clone(), self.hosts[0].rivals), spec, bound, STARTING)?;
+            Opening::at(self.address, &secret, (layout.clone(), self.hosts[0].co_located), spec, bound, STARTING)?;
         let Opening { world: mut processes, address, invitation, status, .. } = opening;
-        let argument = launched_argument(self.adoption.adapter.seat, &path_of(&invitation), &path_of(&status));
-        let (hosts, spec, patience) = (layout.clone(), spec.clone(), STARTING);
-        let abroad = Away {
+        let argument = launched_argument(self.external.adapter.seat, &path_of(&invitation), &path_of(&status));
+        let (hosts, spec, wait) = (layout.clone(), spec.clone(), STARTING);
+        let abroad = Remote {
             world,
             address,
-            patience,
+            wait,
             cores: Vec::new(),
             bound,
             hosts,
-            rivals: 0,
+            co_located: 0,
             spec,
             environment: environment.clone(),
         };
         let ranks = abroad.spec.ranks;
-        for (post, rank) in locked(&self.posts).iter_mut().zip(0..) {
+        for (agent, rank) in locked(&self.agents).iter_mut().zip(0..) {
             let host = layout.get(rank).map_or(0, |host| *host as usize);
             let order = if host == 0 {
                 ToRank::Serve { world, argument: argument.clone(), environment: environment.clone() }
             } else {
-                let RankHost { rivals, .. } = self.hosts[host];
-                ToRank::ServeAway(Box::new(Away { cores: self.hosts[host].numbers(), rivals, ..abroad.clone() }))
+                let RankHost { co_located, .. } = self.hosts[host];
+                ToRank::ServeRemote(Box::new(Remote {
+                    cores: self.hosts[host].numbers(),
+                    co_located,
+                    ..abroad.clone()
+                }))
             };
-            if !post.send(&order) {
-                return Err(gone(post, rank as u32, self.launcher()));
+            if !agent.send(&order) {
+                return Err(gone(agent, rank as u32, self.launcher()));
             }
         }
         let abroad = (0..ranks).map(|rank| layout.get(rank as usize).is_some_and(|host| *host > 0));
-        let away = crate::away::Away::new(self.posts.clone(), world, abroad);
-        processes.start_elsewhere(ranks, vec![invitation, status], Some(away));
+        let remote = crate::remote::Remote::new(self.agents.clone(), world, abroad);
+        processes.start_elsewhere(ranks, vec![invitation, status], Some(remote));
         Ok(processes)
     }
 
@@ -269,8 +273,8 @@ impl Lobby {
 }
 
 /// Where the coordinator listens: on loopback, unless other hosts have ranks, too, or all were told where.
-fn listening(adoption: &Adoption) -> Result<SocketAddr, Verdict> {
-    adoption.meeting.listening(adoption.several, adoption.interface.as_deref()).map_err(|why| {
+fn listening(external: &External) -> Result<SocketAddr, Verdict> {
+    external.meeting_point.listening(external.several, external.interface.as_deref()).map_err(|why| {
         let hint = "RANKMARK_INTERFACE=eth0, or an address, in the environment of the process of rank 0";
         not_started(format!("ranks on other hosts must reach this one: {why}"), Some(hint.to_owned()))
     })
@@ -288,8 +292,8 @@ fn not_listening(address: SocketAddr, error: &io::Error) -> String {
     }
 }
 
-fn gone(post: &Post, rank: u32, launcher: &str) -> Verdict {
-    let (pid, host) = (post.pid, post.place());
+fn gone(agent: &Agent, rank: u32, launcher: &str) -> Verdict {
+    let (pid, host) = (agent.pid, agent.place());
     let message = format!(
         "the process that {launcher} started as rank {rank} (pid {pid}, {host}) is gone, and only its launcher could \
          start another"
@@ -297,7 +301,7 @@ fn gone(post: &Post, rank: u32, launcher: &str) -> Verdict {
     Verdict { ranks: vec![Rank(rank)], ..not_started(message, None) }
 }
 
-impl Starter for &Lobby {
+impl Starter for &Coordinator {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         Ok(Box::new(self.start_processes(spec)?))
     }
@@ -308,11 +312,11 @@ impl Starter for &Lobby {
     }
 }
 
-/// Waits until every post has proved itself and said where it is; in rank order.
-fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption) -> Result<Vec<(Post, Here)>, Verdict> {
-    let deadline = Instant::now() + adoption.arrival;
+/// Waits until every agent has proved itself and said where it is; in rank order.
+fn wait_for(rendezvous: &mut Rendezvous, external: &External) -> Result<Vec<(Agent, Here)>, Verdict> {
+    let deadline = Instant::now() + external.arrival;
     let mut arrivals: Vec<Arrival> = Vec::new();
-    arrivals.resize_with(adoption.size as usize, Arrival::default);
+    arrivals.resize_with(external.size as usize, Arrival::default);
     let (mut polls, mut inbox) = (PollSet::default(), Vec::new());
     while arrivals.iter().any(|arrival| arrival.here.is_none()) {
         let now = Instant::now();
@@ -324,7 +328,7 @@ fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption) -> Result<Vec<(Pos
             return Err(not_started(why, None));
         }
         if now >= deadline {
-            return Err(absent(&arrivals, adoption, rendezvous.strangers()));
+            return Err(absent(&arrivals, external, rendezvous.strangers()));
         }
         polls.clear();
         if let Some(alarm) = interrupt::descriptor() {
@@ -339,27 +343,27 @@ fn wait_for(rendezvous: &mut Rendezvous, adoption: &Adoption) -> Result<Vec<(Pos
         arrivals.iter_mut().for_each(|arrival| arrival.serve(&polls, &mut inbox));
         for Joined { hello, connection } in rendezvous.serve(&polls, Instant::now()) {
             if let Some(arrival) = arrivals.get_mut(hello.rank as usize) {
-                arrival.post = Some(Post::new(hello.pid, hello.host, connection));
+                arrival.agent = Some(Agent::new(hello.pid, hello.host, connection));
                 // What it says at once may be here already, with no more to come.
                 arrival.listen(&mut inbox);
             }
         }
     }
-    Ok(arrivals.into_iter().filter_map(|arrival| arrival.post.zip(arrival.here)).collect())
+    Ok(arrivals.into_iter().filter_map(|arrival| arrival.agent.zip(arrival.here)).collect())
 }
 
-/// What has come of one post so far.
+/// What has come of one agent so far.
 #[derive(Default)]
 struct Arrival {
-    post: Option<Post>,
+    agent: Option<Agent>,
     here: Option<Here>,
     watched: Option<usize>,
 }
 
 impl Arrival {
     fn register(&mut self, polls: &mut PollSet) {
-        let expected = self.post.as_ref().filter(|post| self.here.is_none() && post.lost.is_none());
-        self.watched = expected.map(|post| polls.add(post.connection.descriptor(), Interest::Read));
+        let expected = self.agent.as_ref().filter(|agent| self.here.is_none() && agent.lost.is_none());
+        self.watched = expected.map(|agent| polls.add(agent.connection.descriptor(), Interest::Read));
     }
 
     fn serve(&mut self, polls: &PollSet, inbox: &mut Vec<FromRank>) {
@@ -369,12 +373,12 @@ impl Arrival {
     }
 
     fn listen(&mut self, inbox: &mut Vec<FromRank>) {
-        let Some(post) = &mut self.post else { return };
-        post.lost = post.connection.receive(inbox).err();
+        let Some(agent) = &mut self.agent else { return };
+        agent.lost = agent.connection.receive(inbox).err();
         for message in inbox.drain(..) {
             match message {
                 FromRank::Here(here) => self.here = Some(*here),
-                FromRank::LauncherEnded(title) => interrupt::stop(launcher_ended(&title, &post.place())),
+                FromRank::LauncherEnded(title) => interrupt::stop(launcher_ended(&title, &agent.place())),
                 _ => {}
             }
         }
@@ -388,7 +392,7 @@ fn introduced(stranger: &Hello) -> String {
 }
 
 /// Who never arrived, and who came with another secret.
-fn absent(arrivals: &[Arrival], adoption: &Adoption, strangers: &[Hello]) -> Verdict {
+fn absent(arrivals: &[Arrival], external: &External, strangers: &[Hello]) -> Verdict {
     let missing = arrivals.iter().zip(0..).filter(|(arrival, _)| arrival.here.is_none());
     let ranks: Vec<Rank> = missing.map(|(_, rank)| Rank(rank)).collect();
     let shown: Vec<String> = ranks.iter().take(8).map(|Rank(rank)| rank.to_string()).collect();
@@ -397,9 +401,9 @@ fn absent(arrivals: &[Arrival], adoption: &Adoption, strangers: &[Hello]) -> Ver
         "{} {}{more} never arrived within {} s: {} says that it started {}",
         if ranks.len() == 1 { "rank" } else { "ranks" },
         shown.join(", "),
-        adoption.arrival.as_secs_f64(),
-        adoption.launcher(),
-        adoption.size
+        external.arrival.as_secs_f64(),
+        external.launcher(),
+        external.size
     );
     let refused_ranks: Vec<String> =
         strangers.iter().filter(|stranger| ranks.contains(&Rank(stranger.rank))).map(introduced).collect();
@@ -408,8 +412,8 @@ fn absent(arrivals: &[Arrival], adoption: &Adoption, strangers: &[Hello]) -> Ver
         some => format!("{message}; {} came with another secret, or for another job", some.join(", ")),
     };
     let same = "all ranks must run this same command, as one user";
-    let hint = if adoption.several {
-        format!("{same}; {}", adoption.meeting.demands())
+    let hint = if external.several {
+        format!("{same}; {}", external.meeting_point.demands())
     } else {
         format!("{same} on one host")
     };

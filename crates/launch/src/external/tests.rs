@@ -1,4 +1,4 @@
-//! Posts and lobbies in threads of this process. What launchers say to them is in `words`.
+//! Agents and coordinators in threads of this process. What launchers say to them is in `words`.
 
 mod words;
 
@@ -13,13 +13,13 @@ use measure::WorldSpec;
 use process::host_name;
 use serde_json::Map;
 
-use super::meeting::Meeting;
-use super::notice::{self, Notice};
-use super::post::arrive;
+use super::agent::arrive;
+use super::meeting_point::MeetingPoint;
+use super::rendezvous_file::{self, RendezvousFile};
 use super::*;
-use crate::away::Away;
 use crate::departure::Departure;
 use crate::member::Member;
+use crate::remote::Remote;
 use crate::status::StatusPage;
 
 const SRUN: &[(&str, &str)] = &[
@@ -37,61 +37,61 @@ const POD: &[(&str, &str)] = &[
     ("RANKMARK_COORDINATOR", "sweep-0.sweep:29400"),
 ];
 
-fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<Adoption>, Verdict> {
+fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<External>, Verdict> {
     let all: HashMap<&str, &str> = variables.iter().chain(changed).copied().collect();
-    Adoption::of(&|name| all.get(name).filter(|value| !value.is_empty()).map(Into::into))
+    External::of(&|name| all.get(name).filter(|value| !value.is_empty()).map(Into::into))
 }
 
-fn adopted(variables: &[(&str, &str)]) -> Adoption {
+fn external_of(variables: &[(&str, &str)]) -> External {
     of(variables, &[]).unwrap().expect("a launcher started it")
 }
 
 /// A place of one job of `size` ranks, whose file lies in `folder`.
-fn seat(folder: &Path, rank: u32, size: u32) -> Adoption {
-    let meeting = Meeting::Folder(folder.join("rankmark"));
-    Adoption { rank, size, job: "a job".to_owned(), meeting, ..adopted(SRUN) }
+fn seat(folder: &Path, rank: u32, size: u32) -> External {
+    let meeting_point = MeetingPoint::Folder(folder.join("rankmark"));
+    External { rank, size, job: "a job".to_owned(), meeting_point, ..external_of(SRUN) }
 }
 
 /// Where the file of its job lies.
-fn lies_in(adoption: &Adoption) -> &Path {
-    match &adoption.meeting {
-        Meeting::Folder(folder) => folder,
-        Meeting::Address { .. } => panic!("{:?}", adoption.meeting),
+fn lies_in(external: &External) -> &Path {
+    match &external.meeting_point {
+        MeetingPoint::Folder(folder) => folder,
+        MeetingPoint::Address { .. } => panic!("{:?}", external.meeting_point),
     }
 }
 
 const SHORT: Duration = Duration::from_millis(400);
 
-fn gathering(adoption: Adoption, limit: Duration) -> JoinHandle<Result<Lobby, Verdict>> {
-    spawn(move || Lobby::gather(Adoption { arrival: limit, ..adoption }, Vec::new()))
+fn gathering(external: External, limit: Duration) -> JoinHandle<Result<Coordinator, Verdict>> {
+    spawn(move || Coordinator::gather(External { arrival: limit, ..external }, Vec::new()))
 }
 
 #[test]
 fn all_arrive_are_told_to_go_and_nothing_is_left() {
     let folder = tempfile::tempdir().unwrap();
-    let lobby = gathering(seat(folder.path(), 0, 3), Duration::from_secs(20));
-    let posts: Vec<_> = (0..3)
+    let coordinator = gathering(seat(folder.path(), 0, 3), Duration::from_secs(20));
+    let agents: Vec<_> = (0..3)
         .map(|rank| {
-            let adoption = seat(folder.path(), rank, 3);
-            spawn(move || arrive(&adoption, None, Duration::from_secs(20)).map(|(mut channel, _)| channel.receive()))
+            let external = seat(folder.path(), rank, 3);
+            spawn(move || arrive(&external, None, Duration::from_secs(20)).map(|(mut channel, _)| channel.receive()))
         })
         .collect();
-    let lobby = lobby.join().unwrap().unwrap();
-    assert_eq!(lobby.size(), 3);
-    lobby.dismiss(7);
-    for post in posts {
-        assert_eq!(post.join().unwrap().unwrap().unwrap(), ToRank::Dismissed(7));
+    let coordinator = coordinator.join().unwrap().unwrap();
+    assert_eq!(coordinator.size(), 3);
+    coordinator.dismiss(7);
+    for agent in agents {
+        assert_eq!(agent.join().unwrap().unwrap().unwrap(), ToRank::Dismissed(7));
     }
     let left = std::fs::read_dir(folder.path().join("rankmark")).unwrap().count();
     assert_eq!(left, 0, "the file is removed once all have joined");
 }
 
-/// What the clock of the post below shows more.
+/// What the clock of the agent below shows more.
 const AHEAD: u64 = 1_000_000_000_000;
 
-/// A post that answers so many questions for its clock, each after one for another, and then none.
-fn ahead(adoption: &Adoption, answers: u32) -> Result<(), Departure> {
-    let (mut channel, _) = arrive(adoption, None, Duration::from_secs(20))?;
+/// An agent that answers so many questions for its clock, each after one for another, and then none.
+fn ahead(external: &External, answers: u32) -> Result<(), Departure> {
+    let (mut channel, _) = arrive(external, None, Duration::from_secs(20))?;
     let mut left = answers;
     loop {
         match channel.receive()? {
@@ -110,20 +110,20 @@ fn ahead(adoption: &Adoption, answers: u32) -> Result<(), Departure> {
 #[test]
 fn the_clock_of_another_host_is_read_by_its_post() {
     let folder = tempfile::tempdir().unwrap();
-    let lobby = gathering(seat(folder.path(), 0, 2), Duration::from_secs(20));
-    let posts: Vec<_> = (0..2)
+    let coordinator = gathering(seat(folder.path(), 0, 2), Duration::from_secs(20));
+    let agents: Vec<_> = (0..2)
         .map(|rank| {
-            let adoption = seat(folder.path(), rank, 2);
+            let external = seat(folder.path(), rank, 2);
             // Enough for two looks, and none for a third.
-            spawn(move || ahead(&adoption, 32))
+            spawn(move || ahead(&external, 32))
         })
         .collect();
-    let lobby = lobby.join().unwrap().unwrap();
-    let mut away = Away::new(lobby.posts.clone(), Nonce::fresh().unwrap(), [false, true].into_iter());
-    let mut members = [Member::launched(0), Member::away(1, host_name())];
+    let coordinator = coordinator.join().unwrap().unwrap();
+    let mut remote = Remote::new(coordinator.agents.clone(), Nonce::fresh().unwrap(), [false, true].into_iter());
+    let mut members = [Member::launched(0), Member::remote(1, host_name())];
     let page = StatusPage::create(2).unwrap().0;
     for _ in 0..2 {
-        let clocks = away.read_clocks(&mut members, &page);
+        let clocks = remote.read_clocks(&mut members, &page);
         assert_eq!((clocks.of.as_slice(), clocks.hosts.len()), (&[None, Some(0)][..], 1));
         let fit = clocks.fits().unwrap()[1].unwrap();
         // Both are one clock, which is shown otherwise: the whole truth is known.
@@ -133,21 +133,21 @@ fn the_clock_of_another_host_is_read_by_its_post() {
         std::thread::sleep(Duration::from_millis(50));
     }
     let begun = Instant::now();
-    let silent = away.read_clocks(&mut members, &page);
+    let silent = remote.read_clocks(&mut members, &page);
     assert_eq!(silent.fits(), Err(format!("the clock of {}: it was not answered", host_name())));
     assert!(begun.elapsed() < Duration::from_secs(5), "one question that is not answered is enough");
-    lobby.dismiss(0);
-    for post in posts {
-        post.join().unwrap().unwrap();
+    coordinator.dismiss(0);
+    for agent in agents {
+        agent.join().unwrap().unwrap();
     }
 }
 
 #[test]
 fn ranks_that_never_arrive_are_named_after_the_deadline() {
     let folder = tempfile::tempdir().unwrap();
-    let (begun, lobby) = (Instant::now(), gathering(seat(folder.path(), 0, 3), SHORT));
+    let (begun, coordinator) = (Instant::now(), gathering(seat(folder.path(), 0, 3), SHORT));
     let joined = arrive(&seat(folder.path(), 1, 3), None, Duration::from_secs(20));
-    let verdict = lobby.join().unwrap().err().expect("two are missing");
+    let verdict = coordinator.join().unwrap().err().expect("two are missing");
     assert_eq!(verdict.ranks, [terms::Rank(0), terms::Rank(2)]);
     assert!(
         verdict.message.starts_with("ranks 0, 2 never arrived within 0.4 s: srun says that it started 3"),
@@ -159,21 +159,21 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     let alone = arrive(&seat(folder.path(), 1, 3), None, SHORT).err().expect("nobody is there");
     assert!(alone.to_string().contains("rank 1 of srun finds no coordinator"), "{alone}");
     // On another host, most likely since the folder there is another one.
-    let abroad = Adoption { several: true, ..seat(folder.path(), 1, 3) };
+    let abroad = External { several: true, ..seat(folder.path(), 1, 3) };
     let abroad = arrive(&abroad, None, Duration::ZERO).err().expect("nobody is there").to_string();
     let shown = folder.path().join("rankmark").display().to_string();
     assert!(abroad.contains(&shown) && abroad.contains("must be the same on all hosts"), "{abroad}");
 }
 
 /// A place of a job whose processes were told where to meet and were given this secret.
-fn told(place: &str, secret: &Path, rank: u32, size: u32) -> Adoption {
+fn told(place: &str, secret: &Path, rank: u32, size: u32) -> External {
     let variable = |name: &str| match name {
         "RANKMARK_COORDINATOR" => Some(place.to_owned()),
         "RANKMARK_SECRET_FILE" => Some(secret.to_string_lossy().into_owned()),
         _ => None,
     };
-    let meeting = Meeting::of(&variable, true).unwrap();
-    Adoption { rank, size, job: "a job".to_owned(), meeting, ..adopted(POD) }
+    let meeting_point = MeetingPoint::of(&variable, true).unwrap();
+    External { rank, size, job: "a job".to_owned(), meeting_point, ..external_of(POD) }
 }
 
 /// A file of this name and mode with a secret that begins with this byte.
@@ -198,15 +198,15 @@ fn without_a_folder_all_meet_where_they_were_told() {
     std::os::unix::fs::symlink(&real, &mounted).unwrap();
     let place = free_place();
     let late = spawn({
-        let adoption = told(&place, &mounted, 1, 2);
-        move || arrive(&adoption, None, Duration::from_secs(20)).map(|(mut channel, _)| channel.receive())
+        let external = told(&place, &mounted, 1, 2);
+        move || arrive(&external, None, Duration::from_secs(20)).map(|(mut channel, _)| channel.receive())
     });
     // Whoever comes before the coordinator asks again.
     std::thread::sleep(Duration::from_millis(100));
-    let lobby = gathering(told(&place, &mounted, 0, 2), Duration::from_secs(20));
+    let coordinator = gathering(told(&place, &mounted, 0, 2), Duration::from_secs(20));
     let first = arrive(&told(&place, &mounted, 0, 2), None, Duration::from_secs(20)).unwrap().0;
-    let lobby = lobby.join().unwrap().unwrap();
-    lobby.dismiss(3);
+    let coordinator = coordinator.join().unwrap().unwrap();
+    coordinator.dismiss(3);
     assert_eq!(late.join().unwrap().unwrap().unwrap(), ToRank::Dismissed(3));
     drop(first);
     assert!(std::net::TcpStream::connect(&place).is_err(), "nothing listens once all are there");
@@ -217,11 +217,11 @@ fn who_was_given_another_secret_is_not_let_in() {
     let folder = tempfile::tempdir().unwrap();
     let [own, other] = [("own", b'a'), ("other", b'b')].map(|(name, first)| secret(folder.path(), name, first, 0o600));
     let place = free_place();
-    let lobby = gathering(told(&place, &own, 0, 2), Duration::from_secs(60));
+    let coordinator = gathering(told(&place, &own, 0, 2), Duration::from_secs(60));
     let why = arrive(&told(&place, &other, 1, 2), None, SHORT * 3).err().expect("refused").to_string();
     assert!(why.contains("has another secret"), "{why}");
     // The same secret serves for other jobs, and their processes are not taken for those of this one.
-    let another = Adoption { job: "another job".to_owned(), ..told(&place, &own, 1, 2) };
+    let another = External { job: "another job".to_owned(), ..told(&place, &own, 1, 2) };
     let why = arrive(&another, None, Duration::ZERO).err().expect("refused").to_string();
     assert!(why.contains("has another secret"), "{why}");
     let larger = arrive(&told(&place, &own, 1, 3), None, Duration::ZERO).err().expect("refused");
@@ -233,7 +233,7 @@ fn who_was_given_another_secret_is_not_let_in() {
     let second = gathering(told(&place, &own, 0, 2), SHORT).join().unwrap().err().expect("refused").to_string();
     assert!(second.contains("another coordinator has this job's ranks already"), "{second}");
     let genuine = [0, 1].map(|rank| arrive(&told(&place, &own, rank, 2), None, Duration::from_secs(20)).unwrap());
-    assert_eq!(lobby.join().unwrap().unwrap().size(), 2);
+    assert_eq!(coordinator.join().unwrap().unwrap().size(), 2);
     drop(genuine);
 }
 
@@ -242,11 +242,11 @@ fn a_coordinator_says_who_came_with_another_secret() {
     let folder = tempfile::tempdir().unwrap();
     let [own, other] = [("own", b'a'), ("other", b'b')].map(|(name, first)| secret(folder.path(), name, first, 0o600));
     let place = free_place();
-    let lobby = gathering(told(&place, &own, 0, 3), SHORT * 4);
+    let coordinator = gathering(told(&place, &own, 0, 3), SHORT * 4);
     let first = arrive(&told(&place, &own, 0, 3), None, Duration::from_secs(20)).unwrap();
     let why = arrive(&told(&place, &other, 1, 3), None, SHORT).err().expect("refused").to_string();
     assert!(why.contains("has another secret"), "{why}");
-    let why = lobby.join().unwrap().err().expect("rank 1 and 2 never arrive").message;
+    let why = coordinator.join().unwrap().err().expect("rank 1 and 2 never arrive").message;
     let named = format!("; rank 1 (pid {}, on {}) came with another secret", std::process::id(), host_name());
     assert!(why.contains("ranks 1, 2 never arrived") && why.contains(&named), "{why}");
     drop(first);
@@ -278,8 +278,8 @@ fn a_secret_that_all_can_read_or_guess_is_none() {
 fn the_coordinator_listens_where_others_look_for_it() {
     let listening = |place: &str, interface| {
         let secret = Secret::fresh().unwrap();
-        let meeting = Meeting::Address { place: place.to_owned(), file: PathBuf::new(), secret };
-        meeting.listening(true, interface)
+        let meeting_point = MeetingPoint::Address { place: place.to_owned(), file: PathBuf::new(), secret };
+        meeting_point.listening(true, interface)
     };
     assert_eq!(listening("127.0.0.1:29400", None), Ok("127.0.0.1:29400".parse().unwrap()));
     // TEST-NET-1 of RFC 5737: nobody's.
@@ -292,31 +292,35 @@ fn the_coordinator_listens_where_others_look_for_it() {
 }
 
 /// Writes a file for `size` ranks that names this address, with a secret of its own.
-fn notice(address: std::net::SocketAddr, size: u32, started: u64) -> Notice {
+fn rendezvous_file(address: std::net::SocketAddr, size: u32, started: u64) -> RendezvousFile {
     let spec = WorldSpec { ranks: size, fields: Map::new() };
     let invitation = Invitation::new(address, &Secret::fresh().unwrap(), SHORT, (Vec::new(), false), spec);
-    Notice { pid: std::process::id(), started, host: host_name(), invitation }
+    RendezvousFile { pid: std::process::id(), started, host: host_name(), invitation }
 }
 
 #[test]
 fn another_secret_and_another_size_are_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let lobby = gathering(seat(folder.path(), 0, 2), SHORT * 3);
+    let coordinator = gathering(seat(folder.path(), 0, 2), SHORT * 3);
     let own = seat(folder.path(), 1, 2);
-    let read = || notice::read(lies_in(&own), &own.job);
+    let read = || rendezvous_file::read(lies_in(&own), &own.job);
     while read().is_err() {
         std::thread::sleep(Duration::from_millis(5));
     }
     // The same address, and a secret that its coordinator does not know.
     let other = tempfile::tempdir().unwrap();
     let other = seat(other.path(), 1, 2);
-    let _kept =
-        notice::publish(lies_in(&other), &other.job, &notice(read().unwrap().invitation.address, 2, 0)).unwrap();
+    let _kept = rendezvous_file::publish(
+        lies_in(&other),
+        &other.job,
+        &rendezvous_file(read().unwrap().invitation.address, 2, 0),
+    )
+    .unwrap();
     let why = arrive(&other, None, Duration::ZERO).err().expect("refused");
     assert!(matches!(why, Departure::Channel(ChannelError::Impostor(_))), "{why}");
     let why = arrive(&seat(folder.path(), 1, 5), None, SHORT).err().expect("refused");
     assert!(why.to_string().contains("its launcher started 2 ranks, and that of this one 5"), "{why}");
-    assert!(lobby.join().unwrap().is_err(), "neither was let in");
+    assert!(coordinator.join().unwrap().is_err(), "neither was let in");
 }
 
 #[test]
@@ -325,7 +329,7 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
     let place = seat(folder.path(), 0, 2);
     let began = process::began(std::process::id()).unwrap();
     let address = "127.0.0.1:1".parse().unwrap();
-    let first = notice::publish(lies_in(&place), &place.job, &notice(address, 2, began)).unwrap();
+    let first = rendezvous_file::publish(lies_in(&place), &place.job, &rendezvous_file(address, 2, began)).unwrap();
     let verdict = gathering(place.clone(), SHORT).join().unwrap().err().expect("refused");
     let said =
         format!("another coordinator (pid {} on {}) has this job's ranks already", std::process::id(), host_name());
@@ -333,15 +337,20 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
     drop(first);
     // Of one on another host its port tells.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let abroad = Notice { host: "another".to_owned(), ..notice(listener.local_addr().unwrap(), 2, began) };
-    let first = notice::publish(lies_in(&place), &place.job, &abroad).unwrap();
-    let why = notice::publish(lies_in(&place), &place.job, &notice(address, 2, began)).err().expect("it listens");
+    let abroad =
+        RendezvousFile { host: "another".to_owned(), ..rendezvous_file(listener.local_addr().unwrap(), 2, began) };
+    let first = rendezvous_file::publish(lies_in(&place), &place.job, &abroad).unwrap();
+    let why = rendezvous_file::publish(lies_in(&place), &place.job, &rendezvous_file(address, 2, began))
+        .err()
+        .expect("it listens");
     assert!(why.contains("on another) has this job's ranks already"), "{why}");
     drop((listener, first));
     // Its number is in use, by a process that began at another time.
-    std::mem::forget(notice::publish(lies_in(&place), &place.job, &notice(address, 2, began + 1)).unwrap());
-    let second = notice::publish(lies_in(&place), &place.job, &notice(address, 2, began)).unwrap();
-    assert_eq!(notice::read(lies_in(&place), &place.job).unwrap().started, began);
+    std::mem::forget(
+        rendezvous_file::publish(lies_in(&place), &place.job, &rendezvous_file(address, 2, began + 1)).unwrap(),
+    );
+    let second = rendezvous_file::publish(lies_in(&place), &place.job, &rendezvous_file(address, 2, began)).unwrap();
+    assert_eq!(rendezvous_file::read(lies_in(&place), &place.job).unwrap().started, began);
     drop(second);
 }
 
@@ -349,16 +358,22 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
 fn only_what_others_cannot_reach_is_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let place = seat(folder.path(), 0, 2);
-    let notice = || notice("127.0.0.1:1".parse().unwrap(), 2, 0);
-    let kept = notice::publish(lies_in(&place), &place.job, &notice()).unwrap();
-    let path = notice::path(lies_in(&place), &place.job);
+    let rendezvous_file = || rendezvous_file("127.0.0.1:1".parse().unwrap(), 2, 0);
+    let kept = rendezvous_file::publish(lies_in(&place), &place.job, &rendezvous_file()).unwrap();
+    let path = rendezvous_file::path(lies_in(&place), &place.job);
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(&path), mode(lies_in(&place))), (0o600, 0o700));
     let open = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     open(&path, 0o644);
-    assert!(notice::read(lies_in(&place), &place.job).err().is_some_and(|why| why.contains("is open to others")));
+    assert!(
+        rendezvous_file::read(lies_in(&place), &place.job).err().is_some_and(|why| why.contains("is open to others"))
+    );
     open(lies_in(&place), 0o755);
-    assert!(notice::publish(lies_in(&place), "another", &notice()).err().is_some_and(|why| why.contains("(mode 755)")));
+    assert!(
+        rendezvous_file::publish(lies_in(&place), "another", &rendezvous_file())
+            .err()
+            .is_some_and(|why| why.contains("(mode 755)"))
+    );
     open(lies_in(&place), 0o700);
     drop(kept);
     // A link to a file of ours is not followed, and a folder that others can enter is not chosen.
@@ -366,10 +381,10 @@ fn only_what_others_cannot_reach_is_trusted() {
     std::fs::write(&real, "{}").unwrap();
     open(&real, 0o600);
     std::os::unix::fs::symlink(&real, &path).unwrap();
-    assert!(notice::read(lies_in(&place), &place.job).is_err());
+    assert!(rendezvous_file::read(lies_in(&place), &place.job).is_err());
     let chosen = |path: &Path| {
         let only = |name: &str| (name == "XDG_RUNTIME_DIR").then(|| path.to_string_lossy().into_owned());
-        notice::folder(&only, false).unwrap()
+        rendezvous_file::folder(&only, false).unwrap()
     };
     open(folder.path(), 0o700);
     assert_eq!(chosen(folder.path()), folder.path().join("rankmark"));

@@ -18,18 +18,18 @@ use trace::Clock;
 
 use crate::departure::Departure;
 
-use super::Adoption;
+use super::External;
 use super::above::{launchers, tell_end};
-use super::kept::Kept;
-use super::meeting::Meeting;
+use super::meeting_point::MeetingPoint;
+use super::owned::OwnedRank;
 
-/// The hidden argument of a coordinator that the post of rank 0 starts; what follows it is the user's.
+/// The hidden argument of a coordinator that the agent of rank 0 starts; what follows it is the user's.
 const COORDINATOR: &str = "__coordinator";
 
 /// How long one attempt to join may take: the file may be that of a coordinator which is gone.
 const ATTEMPT: Duration = Duration::from_secs(2);
 
-/// Whether these arguments (with the program's name) are those of a coordinator that a post started.
+/// Whether these arguments (with the program's name) are those of a coordinator that an agent started.
 pub fn is_coordinator(arguments: &[OsString]) -> bool {
     arguments.get(1).is_some_and(|argument| argument == OsStr::new(COORDINATOR))
 }
@@ -39,20 +39,20 @@ pub fn coordinator_arguments(arguments: &[OsString]) -> Vec<OsString> {
     arguments.iter().enumerate().filter(|(index, _)| *index != 1).map(|(_, argument)| argument.clone()).collect()
 }
 
-/// The life of a post. Gives the exit code of the run. To be called on the main thread.
+/// The life of an agent. Gives the exit code of the run. To be called on the main thread.
 ///
 /// # Errors
-/// Why it ended otherwise; one that [`Departure::is_orphaned`] when the coordinator is gone, of which only the post of rank 0 should speak.
-pub fn serve(adoption: &Adoption, arguments: &[OsString]) -> Result<u8, Departure> {
+/// Why it ended otherwise; one that [`Departure::is_orphaned`] when the coordinator is gone, of which only the agent of rank 0 should speak.
+pub fn serve(external: &External, arguments: &[OsString]) -> Result<u8, Departure> {
     interrupt::install().map_err(Departure::System)?;
     keep_children().map_err(Departure::System)?;
     tell_end(launchers(0), |title| interrupt::stop(title.to_owned())).map_err(Departure::System)?;
-    let mut coordinator = if adoption.rank == 0 { Some(start_coordinator(arguments)?) } else { None };
+    let mut coordinator = if external.rank == 0 { Some(start_coordinator(arguments)?) } else { None };
     if let Some(child) = &coordinator {
         forward_signals(child.id()).map_err(Departure::System)?;
     }
-    let dismissed = match arrive(adoption, coordinator.as_mut(), adoption.arrival) {
-        Ok((mut channel, secret)) => obey(adoption, &mut channel, &secret),
+    let dismissed = match arrive(external, coordinator.as_mut(), external.arrival) {
+        Ok((mut channel, secret)) => obey(external, &mut channel, &secret),
         Err(departure) => Err(departure),
     };
     match coordinator {
@@ -105,13 +105,13 @@ fn forward_signals(coordinator: u32) -> io::Result<()> {
 
 /// Finds the coordinator, joins it, and says where this is. Gives the run's secret, too.
 pub(super) fn arrive(
-    adoption: &Adoption,
+    external: &External,
     mut coordinator: Option<&mut Child>,
     limit: Duration,
 ) -> Result<(RankChannel, Secret), Departure> {
     let deadline = Instant::now() + limit;
     let host = host_name();
-    let look = adoption.meeting.pause();
+    let look = external.meeting_point.pause();
     loop {
         // That of rank 0 has passed it on, and waits for its coordinator.
         if let (Some(signal), None) = (interrupt::requested(), &coordinator) {
@@ -120,9 +120,9 @@ pub(super) fn arrive(
         if let (Some(title), None) = (interrupt::stopped(), &coordinator) {
             return Err(Departure::LauncherEnded(title));
         }
-        let why = match adoption.meeting.find(adoption) {
-            Err(why) => nobody(adoption, why),
-            Ok(places) => match knock(adoption, places, &host)? {
+        let why = match external.meeting_point.find(external) {
+            Err(why) => nobody(external, why),
+            Ok(places) => match knock(external, places, &host)? {
                 Ok(arrived) => return Ok(arrived),
                 Err(why) => why,
             },
@@ -141,25 +141,27 @@ pub(super) fn arrive(
 /// # Errors
 /// Why there is no use in trying again.
 fn knock(
-    adoption: &Adoption,
+    external: &External,
     places: Vec<Invitation>,
     host: &str,
 ) -> Result<Result<(RankChannel, Secret), Departure>, Departure> {
-    let mut last = nobody(adoption, "there is no place to look at".to_owned());
+    let mut last = nobody(external, "there is no place to look at".to_owned());
     for mut invitation in places {
         let said = invitation.spec.ranks;
-        if said != adoption.size {
-            let message = format!("its launcher started {said} ranks, and that of this one {}", adoption.size);
+        if said != external.size {
+            let message = format!("its launcher started {said} ranks, and that of this one {}", external.size);
             return Err(ChannelError::Refused(message).into());
         }
-        invitation.patience = ATTEMPT;
-        last = match join(&invitation, adoption.rank, host) {
+        invitation.wait = ATTEMPT;
+        last = match join(&invitation, external.rank, host) {
             Err(refused @ ChannelError::Refused(_)) => return Err(refused.into()),
             // Told, both know it; given by hand, one may have another.
-            Err(ChannelError::Impostor(address)) if matches!(adoption.meeting, Meeting::Address { .. }) => {
-                nobody(adoption, format!("whoever listens at {address} has another secret"))
+            Err(ChannelError::Impostor(address)) if matches!(external.meeting_point, MeetingPoint::Address { .. }) => {
+                nobody(external, format!("whoever listens at {address} has another secret"))
             }
-            Err(other) if matches!(adoption.meeting, Meeting::Address { .. }) => nobody(adoption, other.to_string()),
+            Err(other) if matches!(external.meeting_point, MeetingPoint::Address { .. }) => {
+                nobody(external, other.to_string())
+            }
             Err(other) => other.into(),
             Ok(mut channel) => {
                 let here = here(&channel.stream()?)?;
@@ -171,9 +173,9 @@ fn knock(
     Ok(Err(last))
 }
 
-fn nobody(adoption: &Adoption, why: String) -> Departure {
-    let hint = if adoption.several { format!("; {}", adoption.meeting.demands()) } else { String::new() };
-    Departure::NoCoordinator { launcher: adoption.launcher(), rank: adoption.rank, cause: format!("{why}{hint}") }
+fn nobody(external: &External, why: String) -> Departure {
+    let hint = if external.several { format!("; {}", external.meeting_point.demands()) } else { String::new() };
+    Departure::NoCoordinator { launcher: external.launcher(), rank: external.rank, cause: format!("{why}{hint}") }
 }
 
 /// What this process's host is, and by which of its interfaces the coordinator is reached.
@@ -188,23 +190,23 @@ fn here(coordinator: &TcpStream) -> Result<Here, Departure> {
 }
 
 /// Starts ranks until the run is over. `run` is the run's secret.
-fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<u8, Departure> {
+fn obey(external: &External, channel: &mut RankChannel, run: &Secret) -> Result<u8, Departure> {
     let stream = channel.stream()?;
-    let (mut kept, mut told): (Option<Kept>, bool) = (None, false);
+    let (mut owned, mut told): (Option<OwnedRank>, bool) = (None, false);
     loop {
-        let message = next(channel, &stream, &mut kept, &mut told);
+        let message = next(channel, &stream, &mut owned, &mut told);
         match message {
             Ok(ToRank::Serve { world, argument, environment }) => {
                 // That of the world before has left, or is killed now.
-                drop(kept.take());
-                kept = Some(Kept::start(world, &argument, &environment)?);
+                drop(owned.take());
+                owned = Some(OwnedRank::start(world, &argument, &environment)?);
             }
-            Ok(ToRank::ServeAway(away)) => {
-                drop(kept.take());
-                kept = Some(Kept::start_away(adoption.adapter.seat, adoption.rank, run, *away)?);
+            Ok(ToRank::ServeRemote(remote)) => {
+                drop(owned.take());
+                owned = Some(OwnedRank::start_remote(external.adapter.seat, external.rank, run, *remote)?);
             }
             Ok(ToRank::End(world)) => {
-                if let Some(rank) = kept.as_mut().filter(|rank| rank.is_of(&world)) {
+                if let Some(rank) = owned.as_mut().filter(|rank| rank.is_of(&world)) {
                     rank.end();
                 }
             }
@@ -212,7 +214,7 @@ fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<
             Ok(_) => return Err(ChannelError::Protocol("a message that is out of place".to_owned()).into()),
             Err(departure) => {
                 // Its guardian has noticed, too, and gives its collective a moment to end.
-                if let Some(rank) = &mut kept {
+                if let Some(rank) = &mut owned {
                     rank.await_end(ATTEMPT);
                 }
                 return Err(departure);
@@ -225,11 +227,11 @@ fn obey(adoption: &Adoption, channel: &mut RankChannel, run: &Secret) -> Result<
 fn next(
     channel: &mut RankChannel,
     stream: &TcpStream,
-    kept: &mut Option<Kept>,
+    owned: &mut Option<OwnedRank>,
     told: &mut bool,
 ) -> Result<ToRank, Departure> {
     loop {
-        match hear(channel, stream, kept, told)? {
+        match hear(channel, stream, owned, told)? {
             ToRank::Clock(number) => channel.send(&FromRank::Clock { number, at_ns: Clock::default().now_ns() })?,
             order => return Ok(order),
         }
@@ -240,7 +242,7 @@ fn next(
 fn hear(
     channel: &mut RankChannel,
     stream: &TcpStream,
-    kept: &mut Option<Kept>,
+    owned: &mut Option<OwnedRank>,
     told: &mut bool,
 ) -> Result<ToRank, Departure> {
     let mut polls = PollSet::default();
@@ -252,11 +254,11 @@ fn hear(
             *told = true;
             channel.send(&FromRank::LauncherEnded(title))?;
             // Told first: the coordinator is to know why.
-            if let Some(rank) = kept {
+            if let Some(rank) = owned {
                 rank.end();
             }
         }
-        if let Some(rank) = kept {
+        if let Some(rank) = owned {
             rank.tell(channel)?;
         }
         polls.clear();
@@ -264,7 +266,7 @@ fn hear(
         if let Some(alarm) = interrupt::descriptor().filter(|_| interrupt::why().is_none()) {
             polls.add(alarm, Interest::Read);
         }
-        let again = kept.as_ref().and_then(|rank| rank.register(&mut polls));
+        let again = owned.as_ref().and_then(|rank| rank.register(&mut polls));
         polls.wait(again).map_err(Departure::System)?;
         if polls.happened(coordinator) {
             return Ok(channel.receive()?);

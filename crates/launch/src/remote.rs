@@ -1,4 +1,4 @@
-//! Ranks that a launcher's processes (posts) start, as their coordinator sees them: posts tell how their ranks ended, and on
+//! Ranks that a launcher's processes (agents) start, as their coordinator sees them: agents tell how their ranks ended, and on
 //! other hosts also what the status pages show there; there they end ranks when they are asked to, and read the clock.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ use crate::status::StatusPage;
 const TRIPS: usize = 16;
 
 /// How long one may take. A host that answers later is no host to measure with, or out of reach, which is found out elsewhere.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 /// A process of the launcher that keeps the place of one rank.
-pub(crate) struct Post {
+pub(crate) struct Agent {
     /// Its process number on its host.
     pub(crate) pid: u32,
     /// Its host's name.
@@ -35,14 +35,14 @@ pub(crate) struct Post {
 }
 
 /// All of them, in rank order. Shared with the worlds that they have ranks of.
-pub(crate) type Posts = Arc<Mutex<Vec<Post>>>;
+pub(crate) type Agents = Arc<Mutex<Vec<Agent>>>;
 
-/// The posts; a panic elsewhere leaves them as they are.
-pub(crate) fn locked(posts: &Posts) -> MutexGuard<'_, Vec<Post>> {
-    posts.lock().unwrap_or_else(PoisonError::into_inner)
+/// The agents; a panic elsewhere leaves them as they are.
+pub(crate) fn locked(agents: &Agents) -> MutexGuard<'_, Vec<Agent>> {
+    agents.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Post {
+impl Agent {
     /// One that has proved itself.
     pub(crate) fn new(pid: u32, host: String, connection: Connection) -> Self {
         Self { pid, host, connection, lost: None, clock: ClockReadings::default(), asked: 0 }
@@ -63,7 +63,7 @@ impl Post {
     fn round_trip(&mut self, heard: &mut Vec<FromRank>) -> Option<RoundTrip> {
         let (clock, mut polls, mut came) = (Clock::default(), PollSet::default(), Vec::new());
         self.asked = self.asked.wrapping_add(1);
-        let (deadline, sent_ns) = (Instant::now() + PATIENCE, clock.now_ns());
+        let (deadline, sent_ns) = (Instant::now() + ANSWER_LIMIT, clock.now_ns());
         if !self.send(&ToRank::Clock(self.asked)) {
             return None;
         }
@@ -99,7 +99,7 @@ impl Post {
         }
     }
 
-    /// Sends a message; false when the post is gone.
+    /// Sends a message; false when the agent is gone.
     pub(crate) fn send(&mut self, message: &ToRank) -> bool {
         if self.lost.is_none() {
             self.lost = self.connection.send(message).err();
@@ -109,8 +109,8 @@ impl Post {
 }
 
 /// The ranks of one world, and which of them are on other hosts.
-pub(crate) struct Away {
-    posts: Posts,
+pub(crate) struct Remote {
+    agents: Agents,
     world: Nonce,
     /// They, ascending.
     ranks: Vec<Rank>,
@@ -120,73 +120,73 @@ pub(crate) struct Away {
 struct Rank {
     number: u32,
     abroad: bool,
-    /// Its post's place in the current wait.
+    /// Its agent's place in the current wait.
     watched: Option<usize>,
 }
 
-impl Away {
-    /// Of this world: whether each rank is on another host, by rank. Hosts are named by the posts.
-    pub(crate) fn new(posts: Posts, world: Nonce, abroad: impl Iterator<Item = bool>) -> Self {
+impl Remote {
+    /// Of this world: whether each rank is on another host, by rank. Hosts are named by the agents.
+    pub(crate) fn new(agents: Agents, world: Nonce, abroad: impl Iterator<Item = bool>) -> Self {
         let ranks = (0..).zip(abroad).map(|(number, abroad)| Rank { number, abroad, watched: None }).collect();
-        Self { posts, world, ranks, inbox: Vec::new() }
+        Self { agents, world, ranks, inbox: Vec::new() }
     }
 
     /// The host of a rank, where it is another one.
     pub(crate) fn host(&self, rank: u32) -> Option<String> {
         self.ranks.iter().find(|own| own.number == rank && own.abroad)?;
-        locked(&self.posts).get(rank as usize).map(|post| post.host.clone())
+        locked(&self.agents).get(rank as usize).map(|agent| agent.host.clone())
     }
 
     /// Adds what to wait for.
     pub(crate) fn register(&mut self, polls: &mut PollSet) {
-        let posts = locked(&self.posts);
+        let agents = locked(&self.agents);
         for rank in &mut self.ranks {
-            let post = posts.get(rank.number as usize).filter(|post| post.lost.is_none());
-            rank.watched = post.map(|post| {
-                let interest = if post.connection.is_sending() { Interest::ReadWrite } else { Interest::Read };
-                polls.add(post.connection.descriptor(), interest)
+            let agent = agents.get(rank.number as usize).filter(|agent| agent.lost.is_none());
+            rank.watched = agent.map(|agent| {
+                let interest = if agent.connection.is_sending() { Interest::ReadWrite } else { Interest::Read };
+                polls.add(agent.connection.descriptor(), interest)
             });
         }
     }
 
-    /// Takes in what posts have told.
+    /// Takes in what agents have told.
     pub(crate) fn serve(&mut self, polls: &PollSet, members: &mut [Member], page: &StatusPage) {
-        let mut posts = locked(&self.posts);
+        let mut agents = locked(&self.agents);
         for Rank { number, abroad, watched } in &self.ranks {
-            let (Some(post), Some(member)) = (posts.get_mut(*number as usize), members.get_mut(*number as usize))
+            let (Some(agent), Some(member)) = (agents.get_mut(*number as usize), members.get_mut(*number as usize))
             else {
                 continue;
             };
             if watched.is_some_and(|index| polls.happened(index)) {
-                let heard = post.connection.flush().and_then(|()| post.connection.receive(&mut self.inbox));
-                post.lost = heard.err();
+                let heard = agent.connection.flush().and_then(|()| agent.connection.receive(&mut self.inbox));
+                agent.lost = heard.err();
             }
             for message in self.inbox.drain(..) {
-                take(message, &self.world, member, page, post);
+                take(message, &self.world, member, page, agent);
             }
             // Of a rank of this host the kernel tells.
-            if let Some(lost) = post.lost.as_ref().filter(|_| *abroad) {
+            if let Some(lost) = agent.lost.as_ref().filter(|_| *abroad) {
                 member.tell_silence(lost.clone());
             }
         }
     }
 
-    /// Compares the clocks of these ranks' hosts with this one's: of each host its first rank's post reads it.
+    /// Compares the clocks of these ranks' hosts with this one's: of each host its first rank's agent reads it.
     pub(crate) fn read_clocks(&mut self, members: &mut [Member], page: &StatusPage) -> Clocks {
-        let mut posts = locked(&self.posts);
+        let mut agents = locked(&self.agents);
         let mut clocks = Clocks { hosts: Vec::new(), of: vec![None; members.len()] };
         for Rank { number, .. } in self.ranks.iter().filter(|rank| rank.abroad) {
-            let (Some(post), Some(member)) = (posts.get_mut(*number as usize), members.get_mut(*number as usize))
+            let (Some(agent), Some(member)) = (agents.get_mut(*number as usize), members.get_mut(*number as usize))
             else {
                 continue;
             };
-            let known = clocks.hosts.iter().position(|known| known.host == post.host);
+            let known = clocks.hosts.iter().position(|known| known.host == agent.host);
             let index = known.unwrap_or_else(|| {
-                post.read_clock(&mut self.inbox);
+                agent.read_clock(&mut self.inbox);
                 for message in self.inbox.drain(..) {
-                    take(message, &self.world, member, page, post);
+                    take(message, &self.world, member, page, agent);
                 }
-                clocks.hosts.push(HostClock { host: post.host.clone(), fit: post.clock.fit() });
+                clocks.hosts.push(HostClock { host: agent.host.clone(), fit: agent.clock.fit() });
                 clocks.hosts.len() - 1
             });
             if let Some(of) = clocks.of.get_mut(*number as usize) {
@@ -196,27 +196,27 @@ impl Away {
         clocks
     }
 
-    /// Has posts of other hosts end those of their ranks that still run.
+    /// Has agents of other hosts end those of their ranks that still run.
     pub(crate) fn end(&mut self, members: &[Member]) {
-        let mut posts = locked(&self.posts);
+        let mut agents = locked(&self.agents);
         for Rank { number, .. } in self.ranks.iter().filter(|rank| rank.abroad) {
             let runs = members.get(*number as usize).is_some_and(Member::runs);
-            if let Some(post) = posts.get_mut(*number as usize).filter(|_| runs) {
-                post.send(&ToRank::End(self.world));
+            if let Some(agent) = agents.get_mut(*number as usize).filter(|_| runs) {
+                agent.send(&ToRank::End(self.world));
             }
         }
     }
 }
 
-/// One message of a post. What is told of an earlier world is late, and does not count.
-fn take(message: FromRank, of: &Nonce, member: &mut Member, page: &StatusPage, post: &Post) {
+/// One message of an agent. What is told of an earlier world is late, and does not count.
+fn take(message: FromRank, of: &Nonce, member: &mut Member, page: &StatusPage, agent: &Agent) {
     match message {
         FromRank::Shows { world, words, stopped } if world == *of => {
             page.slot(member.rank()).mirror(words);
             member.tell_stopped(stopped);
         }
         FromRank::Ended { world, pid, exit } if world == *of => member.tell_end(pid, exit),
-        FromRank::LauncherEnded(title) => interrupt::stop(launcher_ended(&title, &post.place())),
+        FromRank::LauncherEnded(title) => interrupt::stop(launcher_ended(&title, &agent.place())),
         _ => {}
     }
 }

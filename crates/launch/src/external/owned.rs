@@ -1,4 +1,4 @@
-//! The rank that a post keeps: its process, how that ended, and on another host than the coordinator's also what the rank
+//! The rank that an agent keeps: its process, how that ended, and on another host than the coordinator's also what the rank
 //! opens there, and what is told of it.
 
 use std::fs::File;
@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use control::{Away, ChannelError, FromRank, Invitation, Nonce, RankChannel, Secret};
+use control::{ChannelError, FromRank, Invitation, Nonce, RankChannel, Remote, Secret};
 use process::{ITSELF, Interest, PollSet, Process, Tie, own_name, path_of, spawn};
 
 use crate::departure::Departure;
@@ -21,12 +21,12 @@ const LOOK: Duration = Duration::from_millis(500);
 const REAPING: Duration = Duration::from_secs(5);
 
 /// A rank, a child of this process; killed and reaped when dropped.
-pub(super) struct Kept {
+pub(super) struct OwnedRank {
     process: Process,
     world: Nonce,
     /// That it has ended was told.
     ended: bool,
-    away: Option<Mirror>,
+    remote: Option<Mirror>,
 }
 
 /// What is told of a rank whose coordinator is on another host.
@@ -38,33 +38,33 @@ struct Mirror {
     next: Instant,
 }
 
-impl Kept {
+impl OwnedRank {
     /// Starts a rank of the coordinator's host.
     pub(super) fn start(world: Nonce, argument: &str, environment: &[(String, String)]) -> Result<Self, Departure> {
-        Ok(Self { process: start(argument, environment)?, world, ended: false, away: None })
+        Ok(Self { process: start(argument, environment)?, world, ended: false, remote: None })
     }
 
     /// Starts a rank of another host, with what it opens there.
-    pub(super) fn start_away(seat: Seat, rank: u32, run: &Secret, away: Away) -> Result<Self, Departure> {
-        let Away { world, address, patience, cores, bound, hosts, rivals, spec, environment } = away;
+    pub(super) fn start_remote(seat: Seat, rank: u32, run: &Secret, remote: Remote) -> Result<Self, Departure> {
+        let Remote { world, address, wait, cores, bound, hosts, co_located, spec, environment } = remote;
         let (page, status) = StatusPage::create(spec.ranks).map_err(Departure::System)?;
         if rank >= spec.ranks {
             let why = format!("a world of {} ranks has no rank {rank}", spec.ranks);
             return Err(ChannelError::Protocol(why).into());
         }
-        let mut invitation = Invitation::new(address, &run.of_world(&world), patience, (cores, bound), spec);
-        (invitation.hosts, invitation.rivals) = (hosts, rivals);
+        let mut invitation = Invitation::new(address, &run.of_world(&world), wait, (cores, bound), spec);
+        (invitation.hosts, invitation.co_located) = (hosts, co_located);
         let invitation = invitation.into_memory().map_err(Departure::System)?;
         let argument = launched_argument(seat, &path_of(&invitation), &path_of(&status));
         let process = start(&argument, &environment)?;
         let next = Instant::now() + LOOK;
         let mirror = Mirror { rank, page, _memory: [invitation, status], next };
-        Ok(Self { process, world, ended: false, away: Some(mirror) })
+        Ok(Self { process, world, ended: false, remote: Some(mirror) })
     }
 
     /// Whether this is the rank of that world on another host.
     pub(super) fn is_of(&self, world: &Nonce) -> bool {
-        self.away.is_some() && self.world == *world
+        self.remote.is_some() && self.world == *world
     }
 
     /// Adds what to wait for; tells when to look again.
@@ -73,8 +73,8 @@ impl Kept {
             return None;
         }
         polls.add(self.descriptor(), Interest::Read);
-        let away = self.away.as_ref()?;
-        Some(away.next.saturating_duration_since(Instant::now()))
+        let remote = self.remote.as_ref()?;
+        Some(remote.next.saturating_duration_since(Instant::now()))
     }
 
     fn descriptor(&self) -> BorrowedFd<'_> {
@@ -87,10 +87,10 @@ impl Kept {
             return Ok(());
         }
         let (now, exit) = (Instant::now(), self.process.exit());
-        if let Some(away) = self.away.as_mut().filter(|away| exit.is_some() || now >= away.next) {
-            away.next = now + LOOK;
+        if let Some(remote) = self.remote.as_mut().filter(|remote| exit.is_some() || now >= remote.next) {
+            remote.next = now + LOOK;
             let stopped = exit.is_none() && self.process.is_stopped();
-            let words = away.page.slot(away.rank).words();
+            let words = remote.page.slot(remote.rank).words();
             channel.send(&FromRank::Shows { world: self.world, words, stopped })?;
         }
         if let Some(exit) = exit {
@@ -122,7 +122,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for OwnedRank {
     fn drop(&mut self) {
         self.end();
     }

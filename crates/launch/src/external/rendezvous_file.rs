@@ -1,5 +1,5 @@
-//! Where posts find their coordinator: a file of mode 0600 in a folder of mode 0700, named after the job, that holds its
-//! address and the secret. It is there only until all posts have joined.
+//! Where agents find their coordinator: a file of mode 0600 in a folder of mode 0700, named after the job, that holds its
+//! address and the secret. It is there only until all agents have joined.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::Variables;
 
-/// No notice is longer.
+/// Longest rendezvous file.
 const LONGEST: u64 = 64 << 10;
 
 /// A link in the place of the file is not followed.
@@ -22,7 +22,7 @@ const NOFOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 /// What the file holds. No `Debug`: the invitation holds the secret.
 #[derive(Serialize, Deserialize)]
-pub(super) struct Notice {
+pub(super) struct RendezvousFile {
     /// The coordinator's process, and when it began: a number may be used again.
     pub(super) pid: u32,
     pub(super) started: u64,
@@ -99,7 +99,7 @@ pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
 ///
 /// # Errors
 /// Why it cannot be; in particular, that another coordinator lives.
-pub(super) fn publish(folder: &Path, job: &str, notice: &Notice) -> Result<Published, String> {
+pub(super) fn publish(folder: &Path, job: &str, rendezvous_file: &RendezvousFile) -> Result<Published, String> {
     let told = |error: io::Error| format!("{}: {error}", folder.display());
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(told(error)),
@@ -112,7 +112,7 @@ pub(super) fn publish(folder: &Path, job: &str, notice: &Notice) -> Result<Publi
     let mut file = match create(&path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             if let Some(other) = read(folder, job).ok().filter(lives) {
-                let Notice { pid, host, .. } = other;
+                let RendezvousFile { pid, host, .. } = other;
                 return Err(format!("another coordinator (pid {pid} on {host}) has this job's ranks already"));
             }
             fs::remove_file(&path).map_err(told)?;
@@ -122,13 +122,13 @@ pub(super) fn publish(folder: &Path, job: &str, notice: &Notice) -> Result<Publi
     }
     .map_err(told)?;
     let published = Published(path.clone());
-    let text = serde_json::to_vec(notice).map_err(|error| error.to_string())?;
+    let text = serde_json::to_vec(rendezvous_file).map_err(|error| error.to_string())?;
     file.write_all(&text).map_err(told)?;
     Ok(published)
 }
 
-/// Whether the coordinator of this notice is still there. Of one on another host its port tells.
-fn lives(other: &Notice) -> bool {
+/// Whether the coordinator of this rendezvous file is still there. Of one on another host its port tells.
+fn lives(other: &RendezvousFile) -> bool {
     if other.host == host_name() {
         return began(other.pid) == Some(other.started);
     }
@@ -143,7 +143,7 @@ fn create(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// When there is none (yet), or not a whole one, or others could have written it.
-pub(super) fn read(folder: &Path, job: &str) -> Result<Notice, String> {
+pub(super) fn read(folder: &Path, job: &str) -> Result<RendezvousFile, String> {
     let path = path(folder, job);
     let told = |error: io::Error| format!("{}: {error}", path.display());
     let found = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;

@@ -1,5 +1,5 @@
 //! How the processes of a job find their coordinator and know that it is theirs: by a file in a folder that they share
-//! (`notice`), or at an address that all of them were told, with a secret that all were given in a file. The second is
+//! (`rendezvous_file`), or at an address that all of them were told, with a secret that all were given in a file. The second is
 //! for hosts that share no folder, the pods of a Kubernetes Job above all.
 
 use std::io::Read;
@@ -16,8 +16,8 @@ use serde_json::Map;
 use crate::Variables;
 use crate::rank::{COORDINATOR, JOB_COMPLETION_INDEX, SECRET_FILE};
 
-use super::Adoption;
-use super::notice::{self, Notice, Published, RENDEZVOUS_DIR};
+use super::External;
+use super::rendezvous_file::{self, Published, RENDEZVOUS_DIR, RendezvousFile};
 
 /// A secret of fewer bytes could be guessed by whoever listens to one handshake: 16 random ones as hex digits are enough.
 const SHORTEST: usize = 32;
@@ -26,14 +26,14 @@ const LONGEST: u64 = 4 << 10;
 
 /// Where the processes of a job meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Meeting {
+pub(super) enum MeetingPoint {
     /// A file in this folder names the coordinator and holds the run's secret.
     Folder(PathBuf),
     /// The coordinator listens at this `HOST:PORT`, and all have the secret of this file.
     Address { place: String, file: PathBuf, secret: Secret },
 }
 
-impl Meeting {
+impl MeetingPoint {
     /// What the environment says.
     ///
     /// # Errors
@@ -49,11 +49,11 @@ impl Meeting {
             (Some(_), None) if !is_spare(variable, several) => {
                 Err(format!("{COORDINATOR} is set, and no {SECRET_FILE} with what they prove themselves by"))
             }
-            (_, None) => notice::folder(variable, several).map(Self::Folder),
+            (_, None) => rendezvous_file::folder(variable, several).map(Self::Folder),
         }
     }
 
-    /// The secret of the coordinator that opens this meeting.
+    /// The secret of the coordinator that opens this meeting point.
     ///
     /// # Errors
     /// When there is none to be had.
@@ -97,23 +97,23 @@ impl Meeting {
         let Self::Folder(folder) = self else { return Ok(None) };
         let pid = std::process::id();
         let started = began(pid).ok_or("reading /proc/self/stat")?;
-        notice::publish(folder, job, &Notice { pid, started, host: host_name(), invitation }).map(Some)
+        rendezvous_file::publish(folder, job, &RendezvousFile { pid, started, host: host_name(), invitation }).map(Some)
     }
 
     /// How to join the coordinator of this process's job: the places to try, in turn.
     ///
     /// # Errors
     /// Why that is not known, or not yet.
-    pub(super) fn find(&self, adoption: &Adoption) -> Result<Vec<Invitation>, String> {
+    pub(super) fn find(&self, external: &External) -> Result<Vec<Invitation>, String> {
         match self {
-            Self::Folder(folder) => Ok(vec![notice::read(folder, &adoption.job)?.invitation]),
+            Self::Folder(folder) => Ok(vec![rendezvous_file::read(folder, &external.job)?.invitation]),
             Self::Address { place, secret, .. } => {
-                let secret = secret.of_job(&adoption.job);
-                let spec = || WorldSpec { ranks: adoption.size, fields: Map::new() };
+                let secret = secret.of_job(&external.job);
+                let spec = || WorldSpec { ranks: external.size, fields: Map::new() };
                 let to = |address| Invitation::new(address, &secret, Duration::ZERO, (Vec::new(), false), spec());
                 let mut found = resolve(place)?;
-                if adoption.several && leads_back(place, &found) {
-                    let outward = reach::outward(adoption.interface.as_deref())?;
+                if external.several && leads_back(place, &found) {
+                    let outward = reach::outward(external.interface.as_deref())?;
                     found = vec![SocketAddr::new(outward.address, port(place)?)];
                 }
                 Ok(found.into_iter().map(to).collect())
@@ -134,8 +134,8 @@ impl Meeting {
         let reached = "they must reach the address on which the coordinator listens, which RANKMARK_INTERFACE chooses";
         match self {
             Self::Folder(folder) => {
-                let local =
-                    notice::kept_local(folder).map_or_else(String::new, |kind| format!(" (it is on {kind} here)"));
+                let local = rendezvous_file::kept_local(folder)
+                    .map_or_else(String::new, |kind| format!(" (it is on {kind} here)"));
                 format!(
                     "the folder {}{local} must be the same on all hosts, or RANKMARK_RENDEZVOUS_DIR name one that is \
                      (or {COORDINATOR} and {SECRET_FILE} tell them all), and {reached}",

@@ -1,26 +1,26 @@
 //! Under a launcher of others: `mpirun -n 4 rankmark comm ...`, and so under srun, torchrun and
 //! Kubernetes Jobs.
 //!
-//! The launcher starts this program several times. Each of these processes is a **post** ([`serve`]): it keeps the place
-//! that the launcher gave it, and starts a rank there, a child, for each world that the run needs. The post of rank 0
+//! The launcher starts this program several times. Each of these processes is a **agent** ([`serve`]): it keeps the place
+//! that the launcher gave it, and starts a rank there, a child, for each world that the run needs. The agent of rank 0
 //! also starts the coordinator, a child with the same command line, in which the run happens as it does without a launcher;
-//! its [`Lobby`] takes the part of a starter. Ranks are children, not the posts themselves, so that one run can have
+//! its [`Coordinator`] takes the part of a starter. Ranks are children, not the agents themselves, so that one run can have
 //! several worlds, and a rank that dies takes its world with it and not the job.
 //!
-//! Posts find their coordinator by a file that only this user can read (`notice`), and prove themselves as ranks do. On
+//! Agents find their coordinator by a file that only this user can read (`rendezvous_file`), and prove themselves as ranks do. On
 //! several hosts that file lies in a folder that they share, and the coordinator listens on an address that they reach; or
-//! all of them were told that address and given the secret (`meeting`).
-//! Ranks of the coordinator's host open its memory; those of others open that of their post, which makes there what was
+//! all of them were told that address and given the secret (`meeting_point`).
+//! Ranks of the coordinator's host open its memory; those of others open that of their agent, which makes there what was
 //! told to it, tells what its status page shows, and how its rank ended.
 
 mod above;
+mod agent;
 mod command;
+mod coordinator;
 mod hosts;
-mod kept;
-mod lobby;
-mod meeting;
-mod notice;
-mod post;
+mod meeting_point;
+mod owned;
+mod rendezvous_file;
 
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -37,14 +37,14 @@ use crate::rank::{ADAPTERS, Adapter, COORDINATOR, JOB_COMPLETION_INDEX, SECRET_F
 use crate::verdict::not_started;
 use crate::{Environment, Variables};
 
+pub use agent::{coordinator_arguments, is_coordinator, serve};
+pub use coordinator::Coordinator;
 pub use hosts::RankHost;
-pub use lobby::Lobby;
-use meeting::Meeting;
-pub use post::{coordinator_arguments, is_coordinator, serve};
+use meeting_point::MeetingPoint;
 
 /// The place that a launcher gave this process.
 #[derive(Clone)]
-pub struct Adoption {
+pub struct External {
     adapter: &'static Adapter,
     /// This process's rank, from 0.
     pub rank: u32,
@@ -53,7 +53,7 @@ pub struct Adoption {
     /// Names the job among all jobs of this user on this host.
     job: String,
     /// How its processes find their coordinator.
-    meeting: Meeting,
+    meeting_point: MeetingPoint,
     /// The launcher started ranks on other hosts, too.
     several: bool,
     /// The network interface on which the coordinator listens then, where the user named one.
@@ -67,7 +67,7 @@ const LAUNCHERS: [&str; 7] = ["mpirun", "mpiexec", "hydra_pmi", "orterun", "orte
 /// The same, of programs that also start a single one (a batch script), so that being their child alone says nothing.
 const KEEPERS: [&str; 1] = ["slurmstepd"];
 
-impl Adoption {
+impl External {
     /// The place of this process, where a launcher started it among several; None where none did.
     ///
     /// # Errors
@@ -79,14 +79,14 @@ impl Adoption {
             let is_none = |value: OsString| no_text.set(Some((name.to_owned(), value)));
             environment(name)?.into_string().map_err(is_none).ok()
         };
-        let adoption = Self::said(&text);
+        let external = Self::said(&text);
         match no_text.into_inner() {
             Some((name, value)) => {
                 let message = format!("{name} is {value:?}, which is not UTF-8");
                 let hint = "a launcher's variables are plain text; if it is not of this job, unset it";
                 Err(not_started(message, Some(hint.to_owned())))
             }
-            None => adoption,
+            None => external,
         }
     }
 
@@ -115,12 +115,12 @@ impl Adoption {
                 not_started(message, Some(hint.to_owned()))
             }
         };
-        let meeting = Meeting::of(variable, several).map_err(several_refused(how_to_meet(variable)))?;
+        let meeting_point = MeetingPoint::of(variable, several).map_err(several_refused(how_to_meet(variable)))?;
         let job = job(adapter, variable, several)
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;
         let interface = interface(variable, several && rank > 0)?;
-        Ok(Some(Self { adapter, rank, size, job, meeting, several, interface, arrival }))
+        Ok(Some(Self { adapter, rank, size, job, meeting_point, several, interface, arrival }))
     }
 
     /// "Open MPI's mpirun".

@@ -18,7 +18,7 @@ pub struct RankHost {
     /// the one that is this host's turn.
     pub cores: Vec<Processor>,
     /// Ranks of other hosts on these same cores: such hosts are containers of one machine.
-    pub(super) rivals: u32,
+    pub(super) co_located: u32,
     /// What it is.
     pub machine: Machine,
 }
@@ -42,7 +42,7 @@ pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String>
             }
             None => {
                 let (ranks, interfaces) = (vec![rank], vec![interface]);
-                hosts.push(RankHost { name, ranks, interfaces, cores, rivals: 0, machine });
+                hosts.push(RankHost { name, ranks, interfaces, cores, co_located: 0, machine });
             }
         }
     }
@@ -65,7 +65,7 @@ fn take_turns(hosts: &mut [RankHost], boots: &HashMap<String, String>) {
         (0..upto).filter(|other| *other != own && of[*other] == of[own]).map(|other| ranks[other]).sum()
     };
     for (index, host) in hosts.iter_mut().enumerate() {
-        host.rivals = sharing(index, ranks.len());
+        host.co_located = sharing(index, ranks.len());
         let turn = (sharing(index, index) as usize).checked_rem(host.cores.len()).unwrap_or(0);
         host.cores.rotate_left(turn);
     }
@@ -79,7 +79,7 @@ impl RankHost {
 
     /// Ranks on its machine: its own, and those of other containers.
     pub fn crowd(&self) -> usize {
-        self.ranks.len() + self.rivals as usize
+        self.ranks.len() + self.co_located as usize
     }
 
     /// The core that a rank is bound to, where ranks are; None for a rank of another host.

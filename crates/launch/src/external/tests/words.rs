@@ -23,8 +23,8 @@ const TORCHRUN: &[(&str, &str)] = &[
 #[test]
 fn each_launcher_is_recognised_by_what_it_says() {
     let told = |variables| {
-        let adoption = adopted(variables);
-        (adoption.launcher(), adoption.rank, adoption.size)
+        let external = external_of(variables);
+        (external.launcher(), external.rank, external.size)
     };
     assert_eq!(told(OPEN), ("Open MPI's mpirun", 1, 4));
     assert_eq!(told(HYDRA), ("a launcher that speaks PMI", 3, 4));
@@ -61,14 +61,14 @@ fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
     let home = [("HOME", "/h/u")];
     let with = |more: &[(&'static str, &'static str)]| [&home[..], more].concat();
     let apart = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.a")]);
-    let adoption = of(OPEN, &apart).unwrap().unwrap();
-    assert!(adoption.several && lies_in(&adoption) == Path::new("/h/u/.rankmark"), "{:?}", adoption.meeting);
+    let external = of(OPEN, &apart).unwrap().unwrap();
+    assert!(external.several && lies_in(&external) == Path::new("/h/u/.rankmark"), "{:?}", external.meeting_point);
     // That folder has the name of its host.
     let elsewhere = with(&[("OMPI_COMM_WORLD_LOCAL_SIZE", "2"), ("PMIX_SERVER_TMPDIR", "/tmp/ompi.b")]);
-    assert_eq!(of(OPEN, &elsewhere).unwrap().unwrap().job, adoption.job);
-    assert!(!adopted(OPEN).several);
+    assert_eq!(of(OPEN, &elsewhere).unwrap().unwrap().job, external.job);
+    assert!(!external_of(OPEN).several);
     // One host has as many as it says, and two of them twice.
-    assert!(!adopted(SRUN).several);
+    assert!(!external_of(SRUN).several);
     assert!(of(SRUN, &with(&[("SLURM_STEP_TASKS_PER_NODE", "1(x2)")])).unwrap().unwrap().several);
     // `srun --mpi=pmi2` says so nowhere else.
     let pmi = with(&[("MPI_LOCALNRANKS", ""), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_NODES", "2")]);
@@ -109,7 +109,7 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
         assert!(told.contains("(hint: RANKMARK_SECRET_FILE names a file of 32 bytes or more"), "{told}");
     }
     // To a pod it also names the Job.
-    assert!(matches!(adopted(POD).meeting, Meeting::Folder(_)));
+    assert!(matches!(external_of(POD).meeting_point, MeetingPoint::Folder(_)));
     let apart = [("RANKMARK_LOCAL_WORLD_SIZE", "1"), place[1]];
     assert!(why(POD, &apart[..1]).contains("no RANKMARK_SECRET_FILE"));
     assert_eq!(lies_in(&of(POD, &apart).unwrap().unwrap()), Path::new("/shared/rankmark"));
@@ -136,8 +136,8 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
     }
     if let Ok(outward) = control::reach::outward(None) {
         for asked in [outward.name, outward.address.to_string()] {
-            let adoption = with(&[("RANKMARK_INTERFACE", &asked), apart]).unwrap().unwrap();
-            assert_eq!(adoption.interface, Some(asked));
+            let external = with(&[("RANKMARK_INTERFACE", &asked), apart]).unwrap().unwrap();
+            assert_eq!(external.interface, Some(asked));
         }
     }
 }
@@ -146,7 +146,7 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
 fn a_variable_that_is_no_text_is_not_one_that_is_not_set() {
     use std::os::unix::ffi::OsStringExt;
     let with = |name: &str, launcher: &[(&str, &str)]| {
-        Adoption::of(&|asked| {
+        External::of(&|asked| {
             let said = launcher.iter().find(|(known, _)| *known == asked).map(|(_, value)| value.into());
             if asked == name { Some(OsString::from_vec(b"1\xff".to_vec())) } else { said }
         })
@@ -170,7 +170,7 @@ fn a_variable_that_is_no_text_is_not_one_that_is_not_set() {
         assert_eq!(refused.message, format!("{name} is \"1\\xFF\", which is not UTF-8"));
     }
     // Of what nobody looks at nothing is said.
-    assert_eq!(with("LESSOPEN", SRUN).unwrap().map(|adoption| adoption.rank), Some(0));
+    assert_eq!(with("LESSOPEN", SRUN).unwrap().map(|external| external.rank), Some(0));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use launch::adopted::{Adoption, Lobby};
+use launch::external::{Coordinator, External};
 use measure::Verdict;
 
 use crate::{Failure, terminal};
@@ -18,34 +18,34 @@ pub(crate) enum Part {
     /// No launcher started it among several.
     Alone,
     /// It keeps the place of one rank.
-    Post(Adoption),
+    Agent(External),
     /// The process of rank 0 started it, to lead the run.
-    Coordinator(Adoption),
+    Coordinator(External),
     /// One of several, and rank 0 does what there is to do.
     Idle,
 }
 
 /// Which part this process has.
 pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
-    let coordinator = launch::adopted::is_coordinator(arguments);
+    let coordinator = launch::external::is_coordinator(arguments);
     let measures = arguments.get(1).and_then(|argument| argument.to_str()).is_some_and(measures);
-    let adoption = Adoption::of(&|name| std::env::var_os(name));
-    match adoption {
-        Ok(Some(adoption)) if coordinator => Ok(Part::Coordinator(adoption)),
+    let external = External::of(&|name| std::env::var_os(name));
+    match external {
+        Ok(Some(external)) if coordinator => Ok(Part::Coordinator(external)),
         _ if coordinator => {
             let cause = "no launcher's variables are set".to_owned();
             Err(Failure::new("`__coordinator` is for processes that a launcher started", Some(cause), None))
         }
-        Ok(Some(adoption)) if measures => Ok(Part::Post(adoption)),
-        Ok(Some(adoption)) if adoption.rank > 0 => Ok(Part::Idle),
+        Ok(Some(external)) if measures => Ok(Part::Agent(external)),
+        Ok(Some(external)) if external.rank > 0 => Ok(Part::Idle),
         Err(verdict) if measures => Err(refusal(&verdict)),
         Ok(_) | Err(_) => Ok(Part::Alone),
     }
 }
 
 /// The life of a process that keeps a rank's place.
-pub(crate) fn post(adoption: &Adoption, arguments: &[OsString]) -> ExitCode {
-    match launch::adopted::serve(adoption, arguments) {
+pub(crate) fn agent(external: &External, arguments: &[OsString]) -> ExitCode {
+    match launch::external::serve(external, arguments) {
         Ok(code) => ExitCode::from(code),
         Err(departure) => {
             // Of a coordinator that is gone the process of rank 0 speaks.
@@ -58,28 +58,28 @@ pub(crate) fn post(adoption: &Adoption, arguments: &[OsString]) -> ExitCode {
 }
 
 /// Gathers all ranks before anything else is looked at, so that all of them end together whatever is wrong.
-pub(crate) fn gather(adoption: Adoption) -> Result<Lobby, Failure> {
+pub(crate) fn gather(external: External) -> Result<Coordinator, Failure> {
     process::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
-    launch::adopted::end_with_launcher()
+    launch::external::end_with_launcher()
         .map_err(|error| Failure::new("the launcher cannot be watched", Some(error.to_string()), None))?;
-    Lobby::gather(adoption, crate::session::search_path())
+    Coordinator::gather(external, crate::session::search_path())
         .map_err(|verdict| Failure { code: crate::session::signal_code().unwrap_or(2), ..refusal(&verdict) })
 }
 
 /// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect MPI.
 pub(crate) fn default_backend(
-    lobby: Option<&Lobby>,
+    coordinator: Option<&Coordinator>,
     pairs: &[(String, String)],
     overrides: &[(String, String)],
 ) -> Option<String> {
-    let lobby = lobby?;
+    let coordinator = coordinator?;
     let is_choice = |(name, _): &(String, String)| matches!(terms::normalize(name).as_str(), "backend" | "runtime");
     if pairs.iter().chain(overrides).any(is_choice) {
         return None;
     }
-    let (launcher, size, hosts) = (lobby.launcher(), lobby.size(), lobby.hosts().len());
-    let other = if lobby.has_mpi() {
+    let (launcher, size, hosts) = (coordinator.launcher(), coordinator.size(), coordinator.hosts().len());
+    let other = if coordinator.has_mpi() {
         "`--backend mpi` measures the MPI library."
     } else {
         "`--runtime pytorch` measures PyTorch with gloo."

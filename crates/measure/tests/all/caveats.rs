@@ -1,6 +1,6 @@
-//! What a line doubts: wrong elements, canaries, slow ranks, drifts, missed starts; and that nothing healthy is doubted.
+//! What a line caveats: wrong elements, canaries, slow ranks, drifts, missed starts; and that nothing healthy is doubted.
 
-use measure::{Circumstances, ClockDoubt, ClockFit, Clocks, Command, HostClock, VerdictKind, WrongReport};
+use measure::{Circumstances, ClockCaveat, ClockFit, Clocks, Command, HostClock, VerdictKind, WrongReport};
 use record::Caveat;
 use serde_json::json;
 use stats::samples::{Marginal, Series, Situation};
@@ -182,7 +182,7 @@ fn clocks(residual_ns: f64) -> Clocks {
 
 /// The same of a clock that is not known.
 fn unknown() -> Clocks {
-    let hosts = vec![HostClock { host: "b".to_owned(), fit: Err(ClockDoubt::Unanswered) }];
+    let hosts = vec![HostClock { host: "b".to_owned(), fit: Err(ClockCaveat::Unanswered) }];
     Clocks { hosts, of: vec![None, Some(0), None] }
 }
 
