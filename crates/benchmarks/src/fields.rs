@@ -1,8 +1,6 @@
 //! Fields that every benchmark takes (where it runs, how it is sampled), and what must hold of them.
 
-use comm::nccl::CHOICES;
 use record::{About, Case, Caveat, Problem};
-use serde_json::Value;
 use terms::{Bind, Field, Kind, Label, Mode, Named, Role, Runtime};
 
 use crate::Gate;
@@ -23,7 +21,7 @@ const fn launch(kind: Kind, default: Option<&'static str>, doc: &'static str) ->
 }
 
 fn backends() -> Vec<&'static str> {
-    comm::BACKENDS.iter().map(|backend| backend.about().name).collect()
+    comm::backends().map(|backend| backend.about().name).collect()
 }
 
 /// Ranks of a world.
@@ -60,6 +58,7 @@ record::fields! {
         ),
         python: Option<String> = launch(Kind::Text, None, "pytorch: path or name of the Python (default: python3)")
             .owner("pytorch")
+            .loads()
             .label(Label::Quiet),
     }
 }
@@ -95,56 +94,8 @@ record::fields! {
             Some("false"),
             "operations run on a thread of the communicator's own",
         ),
-        mpi_library: Option<String> = launch(
-            Kind::Text,
-            None,
-            "mpi: path or name of the library (a list: one world each); else the first found",
-        )
-        .owner("mpi"),
-        mpi_progress: Option<String> = launch(
-            Kind::Word(|| vec!["none", "poll"]),
-            None,
-            "mpi: none (the default): blocking calls; poll: calls that proceed whenever they are looked at",
-        )
-        .owner("mpi"),
-        mpi_tuned: Option<bool> = launch(
-            Kind::Bool,
-            None,
-            "mpi: settings that make the library faster here (docs/mpi.md); else as installed",
-        )
-        .owner("mpi")
-        .label(Label::Switch("tuned", "untuned")),
-        mpi_collectives: Option<String> = launch(
-            Kind::Word(|| vec!["default", "ucc"]),
-            None,
-            "mpi: which library's algorithms Open MPI uses",
-        )
-        .owner("mpi"),
-        nccl_algo: Option<String> = launch(
-            Kind::Text,
-            None,
-            "nccl: algorithms that it may choose (NCCL_ALGO): Ring, Tree, ^PAT, ...; a list: one world each \
-             (docs/nccl.md)",
-        )
-        .owner("nccl"),
-        nccl_proto: Option<String> = launch(
-            Kind::Text,
-            None,
-            "nccl: protocols that it may choose (NCCL_PROTO): LL, LL128, Simple; a list: one world each",
-        )
-        .owner("nccl"),
         pace_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "slow down to a link of this bandwidth"),
         pace_latency: Option<f64> = world(Kind::Seconds, None, "slow down to a link of this latency"),
-        link_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "sim: bandwidth of the modelled link").owner("sim"),
-        link_latency: Option<f64> = world(Kind::Seconds, None, "sim: latency of the modelled link").owner("sim"),
-        noise: Option<f64> = world(Kind::Ratio, None, "sim: standard deviation of the times' logarithm").owner("sim"),
-        noise_seed: Option<u64> = world(Kind::Whole(0, u32::MAX as u64), None, "sim: seed of the noise").owner("sim"),
-        noise_correlation: Option<f64> = world(
-            Kind::Ratio,
-            None,
-            "sim: correlation of neighbouring times, below 100%",
-        )
-        .owner("sim"),
     }
 }
 
@@ -225,8 +176,8 @@ pub(crate) fn check(case: &mut Case, about: &About) -> Result<(), Problem> {
     let backend = Common::of(case)?.backend.unwrap_or_default();
     check_environment(&world)?;
     check_injections(case, &sampling)?;
-    check_link(&world, &backend)?;
-    check_nccl(case, &world, &backend)?;
+    check_pace(&world)?;
+    check_own(case, &world, &backend)?;
     sampling.expect.iter().try_for_each(|text| Gate::parse(text, about).map(drop))
 }
 
@@ -261,56 +212,30 @@ fn check_injections(case: &mut Case, sampling: &Sampling) -> Result<(), Problem>
     Ok(())
 }
 
-/// A pace needs its bandwidth; the noise of `sim` must be one that a stationary series can have.
-fn check_link(world: &World, backend: &str) -> Result<(), Problem> {
+/// A pace needs its bandwidth.
+fn check_pace(world: &World) -> Result<(), Problem> {
     if world.pace_latency.is_some() && world.pace_bandwidth.is_none() {
         return Err(problem("pace_latency", "a paced link needs a bandwidth", "add `pace_bandwidth: 10GB/s`"));
-    }
-    if world.noise_correlation.is_some_and(|correlation| correlation >= 1.0) {
-        return Err(problem("noise_correlation", "the correlation must be below 100%", "for example 50%"));
-    }
-    let of_mpi = [
-        ("mpi_library", world.mpi_library.is_some()),
-        ("mpi_progress", world.mpi_progress.is_some()),
-        ("mpi_tuned", world.mpi_tuned.is_some()),
-        ("mpi_collectives", world.mpi_collectives.is_some()),
-    ];
-    if let Some((name, _)) = of_mpi.into_iter().find(|(_, given)| *given && backend != "mpi") {
-        return Err(problem(name, format!("`{name}` is for the backend `mpi`"), "`backend: mpi`"));
-    }
-    let simulated = comm::backend(backend).is_some_and(|backend| backend.about().simulated);
-    let of_sim = [
-        ("link_bandwidth", world.link_bandwidth.is_some()),
-        ("link_latency", world.link_latency.is_some()),
-        ("noise", world.noise.is_some()),
-        ("noise_seed", world.noise_seed.is_some()),
-        ("noise_correlation", world.noise_correlation.is_some()),
-    ];
-    if let Some((name, _)) = of_sim.into_iter().find(|(_, given)| *given && !simulated) {
-        return Err(problem(name, format!("`{name}` is for simulated backends"), "`backend: sim`"));
     }
     Ok(())
 }
 
-/// What NCCL may choose from, in the library's spelling: `ring` and `Ring` are one case.
-fn check_nccl(case: &mut Case, world: &World, backend: &str) -> Result<(), Problem> {
-    for choice in CHOICES {
-        let name = choice.field;
-        let Some(given) = case.text(name) else { continue };
-        if backend != "nccl" {
-            return Err(problem(name, format!("`{name}` is for the backend `nccl`"), "`backend: nccl`"));
+/// Fields that one backend alone understands: given with another they would be passed over, so they are refused; its own
+/// it checks itself.
+fn check_own(case: &mut Case, world: &World, backend: &str) -> Result<(), Problem> {
+    for other in comm::backends().filter(|other| other.about().name != backend) {
+        let name = other.about().name;
+        if let Some(field) = other.fields().iter().find(|field| case.value(field.name).is_some()) {
+            let message = format!("`{}` is for the backend `{name}`", field.name);
+            return Err(problem(field.name, message, format!("`backend: {name}`")));
         }
-        let variable = choice.variable;
-        let sets = |entry: &String| entry.split_once('=').is_some_and(|(name, _)| name == variable);
-        if world.env.iter().any(sets) {
-            let message = format!("`{name}` sets {variable}, and `env` sets it, too");
-            return Err(problem(name, message, "leave one of the two out"));
-        }
-        let known = choice.canonical(given).map_err(|why| {
-            let hint = format!("`env: [{variable}=...]` hands the library any text");
-            problem(name, format!("`{name}`: {why}"), hint)
-        })?;
-        case.parameters.insert(name.to_owned(), Value::from(known));
+    }
+    let Some(backend) = comm::backend(backend) else { return Ok(()) };
+    let given = comm::own_of(backend, &case.parameters);
+    let mut own = given.clone();
+    backend.check(&mut own, &world.env).map_err(|refused| problem(refused.field, refused.message, refused.hint))?;
+    for (name, value) in own.into_iter().filter(|(name, value)| given.get(name) != Some(value)) {
+        case.parameters.insert(name, value);
     }
     Ok(())
 }
@@ -330,6 +255,8 @@ pub(crate) fn reorder(case: &mut Case, about: &About) {
 mod tests {
     use std::collections::HashSet;
 
+    use serde_json::Value;
+
     use super::*;
 
     fn cases(entry: &str) -> Result<Vec<Case>, String> {
@@ -339,8 +266,10 @@ mod tests {
     }
 
     /// What NCCL may choose from: algorithms, protocols.
+    const CHOICES: [&str; 2] = ["nccl_algo", "nccl_proto"];
+
     fn choices(cases: &[Case]) -> Vec<[&str; 2]> {
-        cases.iter().map(|case| CHOICES.map(|choice| case.text(choice.field).unwrap_or_default())).collect()
+        cases.iter().map(|case| CHOICES.map(|field| case.text(field).unwrap_or_default())).collect()
     }
 
     #[test]
@@ -361,7 +290,7 @@ mod tests {
         let cases = cases("backend: nccl, nccl: {algo: [ring, 'Tree,nvls'], proto: [LL, ^ll128]}").unwrap();
         let expected = [["Ring", "LL"], ["Ring", "^LL128"], ["Tree,NVLS", "LL"], ["Tree,NVLS", "^LL128"]];
         assert_eq!(choices(&cases), expected);
-        for name in CHOICES.map(|choice| choice.field) {
+        for name in CHOICES {
             assert!(cases.iter().all(|case| case.world.get(name) == case.parameters.get(name)), "{name}");
         }
         let worlds: HashSet<String> = cases.iter().map(|case| Value::from(case.world.clone()).to_string()).collect();
@@ -379,11 +308,7 @@ mod tests {
         assert_eq!(choices(&two), [["Ring", "Simple"], ["AllReduce:Tree", "Simple"]]);
         assert_eq!(choices(&flags(&[("backend", "nccl"), ("nccl_algo", "ring,RING")])), [["Ring", ""]], "one case");
         let plain = flags(&[("backend", "nccl")]);
-        assert!(
-            CHOICES
-                .iter()
-                .all(|choice| plain[0].value(choice.field).is_none() && !plain[0].world.contains_key(choice.field))
-        );
+        assert!(CHOICES.iter().all(|field| plain[0].value(field).is_none() && !plain[0].world.contains_key(*field)));
     }
 
     #[test]

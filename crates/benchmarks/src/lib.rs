@@ -20,7 +20,7 @@ pub use fields::{Common, Execution, Sampling, World};
 pub use gate::Gate;
 pub use host::{Host, Spread};
 pub use rank::{RankWork, open_rank};
-pub use runtime::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated};
+pub use runtime::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated, library_of};
 pub use training::{ModelLine, models};
 
 use collective::CollectiveBenchmark;

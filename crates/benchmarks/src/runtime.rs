@@ -6,10 +6,6 @@ use terms::{Named, Runtime};
 
 use crate::fields::{Common, Execution, TORCH_BACKENDS, World};
 
-/// Fields of every benchmark that native ranks alone understand.
-const NATIVE: &[&str] =
-    &["pace_bandwidth", "pace_latency", "mpi_library", "mpi_progress", "mpi_tuned", "mpi_collectives"];
-
 fn problem(field: &'static str, message: String, hint: &str) -> Problem {
     Problem { field, message, hint: Some(hint.to_owned()) }
 }
@@ -32,6 +28,12 @@ pub fn is_in_process(case: &Case) -> bool {
 /// The backend of this program that moves the case's data; None where torch does.
 pub fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
     comm::backend(&Common::of(case).ok()?.backend?).filter(|_| !is_pytorch(case))
+}
+
+/// The code that the case names for its ranks to load: a library of its backend, or a Python.
+pub fn library_of(case: &Case) -> Option<&str> {
+    let about = crate::benchmark(&case.benchmark)?.about();
+    about.all_fields().filter(|field| field.loads).find_map(|field| case.text(field.name))
 }
 
 /// Cores that the ranks of a world keep busy: one for each of their threads, and one more with a progress thread.
@@ -98,7 +100,8 @@ pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), Probl
             None => Ok(()),
         };
     }
-    if let Some(name) = NATIVE.iter().copied().find(|name| case.value(name).is_some()) {
+    let paced = ["pace_bandwidth", "pace_latency"].into_iter();
+    if let Some(name) = paced.chain(native(case)).find(|name| case.value(name).is_some()) {
         return Err(problem(name, format!("`{name}` is for runtime `native`"), "leave it out for `pytorch`"));
     }
     if World::of(case)?.progress_thread {
@@ -110,6 +113,18 @@ pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), Probl
         case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
     }
     Ok(())
+}
+
+/// Own fields of backends that PyTorch's ranks do not obey: all but those that a library reads from its environment, whoever
+/// opens it.
+fn native(case: &Case) -> impl Iterator<Item = &'static str> {
+    let obeyed = |backend: &dyn comm::Backend, name: &str| {
+        let own = comm::own_of(backend, &case.parameters).into_iter().filter(|(own, _)| own == name).collect();
+        !backend.environment(&own).is_empty()
+    };
+    comm::backends().flat_map(move |backend| {
+        backend.fields().iter().map(|field| field.name).filter(move |name| !obeyed(backend, name))
+    })
 }
 
 #[cfg(test)]

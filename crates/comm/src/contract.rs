@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use device::{Queue, Region, Slice};
-use terms::{Collective, Direction, Dtype, Reduce, Space};
+use terms::{Collective, Direction, Dtype, Field, Reduce, Space};
 use trace::Clock;
 
-use crate::{Abort, Bootstrap, Counts, Options, Result};
+use crate::{Abort, Bootstrap, Counts, Options, Own, Refusal, Result};
 
 /// One operation on this rank. Layouts and lengths: the table in `layout.rs`; in place is told by where the slices lie.
 #[derive(Clone, Debug)]
@@ -175,7 +175,7 @@ pub enum Readiness {
     Missing {
         /// What lacks.
         why: String,
-        /// What mends it.
+        /// How to fix it.
         hint: String,
     },
 }
@@ -192,6 +192,28 @@ pub trait Backend: Sync {
     /// nothing to choose.
     fn probe_library(&self, _library: Option<&str>) -> Readiness {
         self.probe()
+    }
+
+    /// Fields that this backend alone understands, each with it as [`Field::owner`].
+    fn fields(&self) -> &'static [Field] {
+        &[]
+    }
+
+    /// Checks the values of its own fields, and gives each its one spelling. `environment` are the NAME=value entries that
+    /// the case adds to its ranks.
+    ///
+    /// # Errors
+    /// The first value that it refuses.
+    fn check(&self, _own: &mut Own, _environment: &[String]) -> std::result::Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Changes its own fields' values for one round of a run. A simulated backend draws other noise in each.
+    fn for_round(&self, _own: &mut Own, _round: u32) {}
+
+    /// Variables by which its library is told what its own fields say, for the ranks' environment.
+    fn environment(&self, _own: &Own) -> Vec<(String, String)> {
+        Vec::new()
     }
 
     /// Bytes that each rank holds for a group of so many ranks, beside its buffers: what memory predictions add for every

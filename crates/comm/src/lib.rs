@@ -16,6 +16,7 @@ pub mod nccl;
 mod observed;
 mod open;
 mod options;
+mod own;
 mod paced;
 mod progress;
 mod reference;
@@ -23,6 +24,10 @@ mod shm;
 pub mod sim;
 mod split;
 mod wait;
+
+use std::sync::OnceLock;
+
+use terms::Field;
 
 pub use abort::Abort;
 pub use bootstrap::{Bootstrap, Place, ThreadBootstrap, threads};
@@ -32,16 +37,36 @@ pub use error::{Error, Result};
 pub use layout::{Extent, blocks, extents};
 pub use observed::Observed;
 pub use open::open;
-pub use options::{MpiOptions, MpiProgress, Options, Pace, SimNoise};
+pub use options::{Options, Pace};
+pub use own::{Own, Refusal, own_of};
 pub use paced::Paced;
 pub use progress::Threaded;
 pub use split::members;
 
-/// Every backend, in the order in which help lists them.
-pub static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &mpi::Mpi, &nccl::Nccl, &reference::Reference, &sim::Sim];
+/// The backends of this program, in the order in which help lists them.
+static BACKENDS: &[&dyn Backend] = &[&shm::Shm, &mpi::Mpi, &nccl::Nccl, &reference::Reference, &sim::Sim];
+
+static ADDED: OnceLock<&'static [&'static dyn Backend]> = OnceLock::new();
+
+/// Adds backends to the table, once, before anything reads it: for programs that bring their own.
+pub fn add(backends: &'static [&'static dyn Backend]) {
+    // A second call changes nothing, as promised.
+    let _ = ADDED.set(backends);
+}
+
+/// The table, and what was added to it.
+pub fn backends() -> impl Iterator<Item = &'static dyn Backend> {
+    BACKENDS.iter().chain(ADDED.get().copied().unwrap_or_default()).copied()
+}
 
 /// The backend of this name.
 pub fn backend(name: &str) -> Option<&'static dyn Backend> {
     let wanted = terms::normalize(name);
-    BACKENDS.iter().copied().find(|backend| terms::normalize(backend.about().name) == wanted)
+    backends().find(|backend| terms::normalize(backend.about().name) == wanted)
+}
+
+/// The own fields of all backends.
+pub fn fields() -> &'static [Field] {
+    static FIELDS: OnceLock<Vec<Field>> = OnceLock::new();
+    FIELDS.get_or_init(|| backends().flat_map(|backend| backend.fields()).copied().collect())
 }

@@ -4,8 +4,8 @@
 //! functions, and `mpi/selftest.rs` asks the library questions whose answers are known before anything is measured.
 //! Ranks must have been started by the library's own launcher, which is not this crate's affair.
 //!
-//! **Progress.** With [`crate::MpiProgress::None`] every operation is a blocking call, as a plain program makes it;
-//! nothing overlaps. With [`crate::MpiProgress::Poll`] it is the non-blocking one, and work proceeds whenever the caller
+//! **Progress.** With [`MpiProgress::None`] every operation is a blocking call, as a plain program makes it;
+//! nothing overlaps. With [`MpiProgress::Poll`] it is the non-blocking one, and work proceeds whenever the caller
 //! looks. A progress thread ([`crate::Threaded`]) makes blocking calls on a thread of its own, which needs
 //! `MPI_THREAD_MULTIPLE`. All ranks must choose alike, because MPI does not match blocking with non-blocking calls.
 //!
@@ -21,6 +21,7 @@ mod plan;
 mod reduce;
 mod selftest;
 mod session;
+mod settings;
 mod step;
 mod ucc;
 
@@ -31,8 +32,10 @@ use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 use communicator::{Common, MpiCommunicator};
 pub use opened::{Facts, NAMES, Vendor, version_number};
 use session::Session;
+pub use settings::MpiProgress;
+use settings::Settings;
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, MpiOptions, Options, Place, Readiness, Result};
+use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Place, Readiness, Result};
 
 /// The table's entry.
 pub(crate) struct Mpi;
@@ -99,10 +102,15 @@ impl Backend for Mpi {
         }
     }
 
+    fn fields(&self) -> &'static [terms::Field] {
+        settings::FIELDS
+    }
+
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
         let place = bootstrap.place();
-        agree_on_library(bootstrap, &options.mpi)?;
-        let session = Session::join(options.mpi.library.as_deref(), options.progress_thread)?;
+        let own: Settings = crate::own::read(ABOUT.name, &options.own)?;
+        agree_on_library(bootstrap, own.library.as_deref())?;
+        let session = Session::join(own.library.as_deref(), options.progress_thread)?;
         let world = session.library.constants.world;
         let (_, size) = session.place(world)?;
         if size != place.size {
@@ -111,14 +119,14 @@ impl Backend for Mpi {
         // Ranks are the bootstrap's, in whatever order the launcher placed them.
         let handle = session.split(world, Some(0), place.rank)?;
         let handle = handle.ok_or_else(|| Error::Mismatch("MPI gave no communicator of all ranks".to_owned()))?;
-        let left_out = || ucc::left_out(&session.library, options.mpi.progress);
-        let left_out = options.mpi.ucc.then(left_out).transpose()?;
-        let largest = options.mpi.largest.map_or(c_int::MAX as usize, |largest| largest as usize);
+        let left_out = || ucc::left_out(&session.library, own.progress);
+        let left_out = own.ucc().then(left_out).transpose()?;
+        let largest = own.largest.map_or(c_int::MAX as usize, |largest| largest as usize);
         let abort = Abort::default();
         let common = Common {
             session,
             abort: abort.clone(),
-            progress: options.mpi.progress,
+            progress: own.progress,
             largest,
             left_out,
             yields: options.oversubscribed,
@@ -135,8 +143,8 @@ impl Backend for Mpi {
 ///
 /// # Errors
 /// [`Error::Mismatch`] names rank 0's and the first that differs; [`Error::Unsupported`] where no rank has one.
-fn agree_on_library(bootstrap: &mut dyn Bootstrap, options: &MpiOptions) -> Result<()> {
-    let found = inspect(options.library.as_deref());
+fn agree_on_library(bootstrap: &mut dyn Bootstrap, library: Option<&str>) -> Result<()> {
+    let found = inspect(library);
     let own = match &found {
         Ok(facts) => format!("{} ({})", facts.version(), facts.abi),
         Err(why) => format!("none: {why}"),
@@ -144,8 +152,8 @@ fn agree_on_library(bootstrap: &mut dyn Bootstrap, options: &MpiOptions) -> Resu
     let all = bootstrap.all_gather(own.as_bytes())?;
     if let Some(rank) = all.iter().position(|other| *other != all[0]) {
         let [first, other] = [0, rank].map(|rank| String::from_utf8_lossy(&all[rank]).into_owned());
-        let mend = "hint: all hosts need one version, which `--mpi-library` names";
-        return Err(Error::Mismatch(format!("rank 0 has {first}, rank {rank} has {other} ({mend})")));
+        let fix = "hint: all hosts need one version, which `--mpi-library` names";
+        return Err(Error::Mismatch(format!("rank 0 has {first}, rank {rank} has {other} ({fix})")));
     }
     found.map(drop).map_err(|why| Error::Unsupported { backend: ABOUT.name, what: format!("use the library: {why}") })
 }
@@ -170,8 +178,8 @@ mod tests {
         let bootstraps = crate::threads(3, &Abort::default());
         std::thread::scope(|scope| {
             let rank = |(mut bootstrap, library): (crate::ThreadBootstrap, &str)| {
-                let options = MpiOptions { library: Some(library.to_owned()), ..MpiOptions::default() };
-                scope.spawn(move || agree_on_library(&mut bootstrap, &options))
+                let library = library.to_owned();
+                scope.spawn(move || agree_on_library(&mut bootstrap, Some(&library)))
             };
             let ranks: Vec<_> = bootstraps.into_iter().zip(libraries).map(rank).collect();
             ranks.into_iter().map(|rank| rank.join().unwrap().unwrap_err().to_string()).collect()

@@ -12,12 +12,14 @@ mod symbols;
 
 use std::path::{Path, PathBuf};
 
-pub use choice::{CHOICES, Choice};
+use choice::{CHOICES, FIELDS};
 pub use handle::{Handle, Stream};
 pub use steps::{Step, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Readiness, Result, library};
+use terms::Field;
+
+use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Own, Readiness, Refusal, Result, library};
 
 /// The table's entry.
 pub(crate) struct Nccl;
@@ -46,12 +48,24 @@ impl Backend for Nccl {
         Readiness::Missing { why: whys.join("; "), hint: hint.to_owned() }
     }
 
+    fn fields(&self) -> &'static [Field] {
+        FIELDS
+    }
+
+    fn check(&self, own: &mut Own, environment: &[String]) -> std::result::Result<(), Refusal> {
+        CHOICES.iter().try_for_each(|choice| choice.check(own, environment))
+    }
+
+    fn environment(&self, own: &Own) -> Vec<(String, String)> {
+        CHOICES.iter().filter_map(|choice| choice.told(own)).collect()
+    }
+
     fn open(&self, _bootstrap: &mut dyn Bootstrap, _options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
         Err(Error::Unsupported { backend: ABOUT.name, what: format!("move data: {NO_MEMORY}") })
     }
 }
 
-/// All that is missing, the worst first, and what mends that. `root` is where /proc and /dev lie.
+/// All that is missing, the worst first, and how to fix it. `root` is where /proc and /dev lie.
 fn lacks(root: &Path, libraries: &[PathBuf]) -> (Vec<String>, &'static str) {
     let file = |path: &str| match std::fs::metadata(root.join(path)) {
         Ok(_) => None,

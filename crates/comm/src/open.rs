@@ -2,7 +2,7 @@
 
 use terms::UnknownName;
 
-use crate::{Abort, BACKENDS, Bootstrap, Communicator, Error, Options, Paced, Progress, Result, Threaded, backend};
+use crate::{Abort, Bootstrap, Communicator, Error, Options, Paced, Progress, Result, Threaded, backend, backends};
 
 /// Opens the backend of this name and wraps it as the options demand: paced, and around that a progress thread where
 /// nothing else makes work proceed, so that the thread and not the caller sleeps until a deadline. Collective.
@@ -25,7 +25,7 @@ pub fn open(name: &str, bootstrap: &mut dyn Bootstrap, options: &Options) -> Res
 }
 
 fn unknown(name: &str) -> Error {
-    let known: Vec<&'static str> = BACKENDS.iter().map(|backend| backend.about().name).collect();
+    let known: Vec<&'static str> = backends().map(|backend| backend.about().name).collect();
     let nearest = terms::nearest(name, known.iter().copied());
     Error::UnknownBackend(UnknownName { kind: "backend", word: name.to_owned(), nearest, known })
 }

@@ -8,19 +8,21 @@
 mod cost;
 mod meeting;
 mod noise;
+mod settings;
 
 use std::sync::Arc;
 
 use device::{Queue, Region};
-use terms::{Bytes, Space};
+use terms::{Bytes, Field, Space};
 use trace::Clock;
 
 pub use cost::{DEFAULT_LINK, cost};
 use noise::Factors;
+use settings::{FIELDS, Settings};
 
 use crate::reference::{Engine, admit, finished, group_of, host_region};
 use crate::{
-    Abort, About, Backend, Bootstrap, Call, Communicator, Error, Options, Pace, Readiness, Result, Shape,
+    Abort, About, Backend, Bootstrap, Call, Communicator, Error, Options, Own, Pace, Readiness, Refusal, Result, Shape,
     ThreadBootstrap, Ticket, Wait,
 };
 
@@ -41,11 +43,24 @@ impl Backend for Sim {
         &ABOUT
     }
 
+    fn fields(&self) -> &'static [Field] {
+        FIELDS
+    }
+
+    fn check(&self, own: &mut Own, _environment: &[String]) -> std::result::Result<(), Refusal> {
+        settings::check(own)
+    }
+
+    fn for_round(&self, own: &mut Own, round: u32) {
+        settings::for_round(own, round);
+    }
+
     fn probe(&self) -> Readiness {
         Readiness::Ready { version: env!("CARGO_PKG_VERSION").to_owned(), path: None }
     }
 
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {
+        let (link, noise) = crate::own::read(ABOUT.name, &options.own).map(Settings::parts)?;
         let all: Vec<u32> = (0..bootstrap.place().size).collect();
         let joined = meeting::join(bootstrap, Some(&all), None)?;
         let (exchange, abort) = joined.ok_or_else(|| Error::Mismatch("a rank outside its own world".to_owned()))?;
@@ -53,8 +68,8 @@ impl Backend for Sim {
             engine: Engine::new(exchange),
             abort: abort.clone(),
             clock: Clock::fake(),
-            link: options.link.unwrap_or(DEFAULT_LINK),
-            factors: options.noise.map(Factors::new),
+            link,
+            factors: noise.map(Factors::new),
             next: 0,
             splits: 0,
         };

@@ -114,6 +114,11 @@ impl Starter for LocalStarter {
     }
 }
 
+/// The backend of a world.
+pub(crate) fn backend(spec: &WorldSpec) -> Option<&'static dyn comm::Backend> {
+    comm::backend(spec.fields.get("backend")?.as_str()?)
+}
+
 /// What the world's fields say about its processes.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Wishes {
@@ -139,10 +144,9 @@ impl Wishes {
             }
         };
         let mut environment = environment(spec.fields.get("env"))?;
-        // NCCL reads them when it is opened.
-        for choice in comm::nccl::CHOICES {
-            let value = spec.fields.get(choice.field).and_then(Value::as_str);
-            environment.extend(value.map(|value| (choice.variable.to_owned(), value.to_owned())));
+        // Libraries read them when they are opened.
+        if let Some(backend) = backend(spec) {
+            environment.extend(backend.environment(&comm::own_of(backend, &spec.fields)));
         }
         Ok(Self { bound, sessions: pytorch::is_asked(spec), environment })
     }
@@ -224,7 +228,9 @@ mod tests {
             Wishes { bound: false, sessions: false, environment: Vec::new() }
         );
         assert!(wishes(1, json!({"runtime": "pytorch"})).unwrap().sessions);
-        let chosen = wishes(1, json!({"env": "A=1", "nccl_algo": "Ring,Tree", "nccl_proto": "^LL128"})).unwrap();
+        let chosen =
+            wishes(1, json!({"backend": "nccl", "env": "A=1", "nccl_algo": "Ring,Tree", "nccl_proto": "^LL128"}))
+                .unwrap();
         let expected = [entry("A", "1"), entry("NCCL_ALGO", "Ring,Tree"), entry("NCCL_PROTO", "^LL128")];
         assert_eq!(chosen.environment, expected);
         for (ranks, fields) in [

@@ -54,7 +54,7 @@ record::fields! {
 static ABOUT: About = About {
     name: "toy",
     doc: "sums of whole numbers",
-    fields: &[Fields::FIELDS, World::FIELDS, Sampling::FIELDS],
+    fields: &[Fields::fields, World::fields, comm::fields, Sampling::fields],
     metrics: &[
         Metric::new("numbers_per_s", "1/s", Better::Higher, "numbers of all ranks / time").shape(Shape::Rate),
         Metric::new("rank_ratios", "", Better::Lower, "time of each rank over that of each other").shape(Shape::Matrix),

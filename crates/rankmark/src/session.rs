@@ -316,14 +316,14 @@ pub(crate) fn search_path() -> Vec<PathBuf> {
     std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect()
 }
 
-/// Every backend, and every other MPI library that the plan names.
+/// Every backend, and every other library that the plan names.
 fn backends(plan: &Plan, coordinator: Option<&Coordinator>) -> Vec<BackendState> {
     let mut states: Vec<BackendState> = Vec::new();
-    for backend in comm::BACKENDS {
+    for backend in comm::backends() {
         let named = |case: &record::Case| case.text("backend") == Some(backend.about().name);
         let of_backend = |case: &&record::Case| named(case) && !benchmarks::is_pytorch(case);
         let mut libraries: Vec<Option<&str>> =
-            plan.cases.iter().filter(of_backend).map(|case| case.text("mpi_library")).collect();
+            plan.cases.iter().filter(of_backend).map(benchmarks::library_of).collect();
         // Looking for a launcher starts processes: only where one is needed.
         let launched = backend.about().launched && !libraries.is_empty();
         if libraries.is_empty() {
@@ -331,7 +331,7 @@ fn backends(plan: &Plan, coordinator: Option<&Coordinator>) -> Vec<BackendState>
         }
         let mut seen = HashSet::new();
         libraries.retain(|library| seen.insert(*library));
-        states.extend(libraries.into_iter().map(|library| backend_state(*backend, library, launched, coordinator)));
+        states.extend(libraries.into_iter().map(|library| backend_state(backend, library, launched, coordinator)));
     }
     states.extend(torch_states(plan));
     states
@@ -343,7 +343,7 @@ pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
     let mut seen = HashSet::new();
     let mut states = Vec::new();
     for case in plan.cases.iter().filter(|case| benchmarks::is_pytorch(case)) {
-        let (python, backend) = (case.text("python"), case.text("backend").unwrap_or_default());
+        let (python, backend) = (benchmarks::library_of(case), case.text("backend").unwrap_or_default());
         if seen.insert((python, backend)) {
             let torch = torches.entry(python).or_insert_with(|| survey::torch(python, &search_path()));
             states.push(torch_state(python, backend, torch));

@@ -109,7 +109,7 @@ pub struct About {
     /// One line for help.
     pub doc: &'static str,
     /// The fields that it takes, in the order of the record.
-    pub fields: &'static [&'static [Field]],
+    pub fields: &'static [fn() -> &'static [Field]],
     /// The metrics that its case lines may hold.
     pub metrics: &'static [Metric],
     /// Checks one resolved combination. It may remove parameters that mean nothing in it, round sizes down (with the
@@ -124,7 +124,7 @@ pub struct About {
 impl About {
     /// All fields, in the order of the record.
     pub fn all_fields(&self) -> impl Iterator<Item = &'static Field> + use<> {
-        self.fields.iter().flat_map(|group| group.iter())
+        self.fields.iter().flat_map(|group| group().iter())
     }
 
     /// The field of this name.
@@ -196,8 +196,15 @@ mod tests {
         const METRICS: &[Metric] =
             &[Metric::new("busbw_gbs", "GB/s", Better::Higher, ""), Metric::new("time_s", "s", Better::Lower, "")];
         let show = crate::show::Show::default;
-        let about =
-            About { name: "x", doc: "", fields: &[FIELDS], metrics: METRICS, check: |_| Ok(()), command: None, show };
+        let about = About {
+            name: "x",
+            doc: "",
+            fields: &[|| FIELDS],
+            metrics: METRICS,
+            check: |_| Ok(()),
+            command: None,
+            show,
+        };
         let faults = about.faults();
         let named: Vec<&str> = faults.iter().filter_map(|fault| fault.split('`').nth(1)).collect();
         assert_eq!(named, ["ranks", "zip", "in-place", "bytes", "time_s"], "{faults:?}");

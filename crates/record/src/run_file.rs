@@ -124,7 +124,7 @@ pub struct BackendState {
     /// The library.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// The library as cases name it (`mpi_library`), where they do.
+    /// The library, or the Python, as cases name it, where they do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub library: Option<String>,
     /// The program that starts its ranks, where it is not this one.
@@ -181,6 +181,9 @@ pub struct DeclaredField {
     /// The backend or runtime that alone understands it; empty: all do.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,
+    /// Whether it names code that is loaded or run: a library, an interpreter.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loads: bool,
     /// How its values are written in headings and labels: `plain`, `quiet`, `{} in flight`, `in place|out of place`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
@@ -266,6 +269,7 @@ impl Declared {
             doc: field.doc.to_owned(),
             role: field.role,
             owner: field.owner.to_owned(),
+            loads: field.loads,
             label: match field.label {
                 Label::Plain => String::new(),
                 Label::Quiet => "quiet".to_owned(),

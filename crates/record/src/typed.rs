@@ -92,6 +92,12 @@ macro_rules! fields {
             $vis const FIELDS: &'static [$crate::terms::Field] =
                 &[$($field.named(stringify!($member))),+];
 
+            /// The same, for a declaration.
+
+            $vis fn fields() -> &'static [$crate::terms::Field] {
+                Self::FIELDS
+            }
+
             /// Reads the fields' values; one that is not given has its declared default.
             ///
             /// # Errors
@@ -138,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_member_has_its_value_or_its_default() {
-        let names: Vec<&str> = Fields::FIELDS.iter().map(|field| field.name).collect();
+        let names: Vec<&str> = Fields::fields().iter().map(|field| field.name).collect();
         assert_eq!(names, ["op", "bytes", "limit", "latency", "touch", "file", "inject"]);
         let absent = Fields {
             op: Collective::AllReduce,

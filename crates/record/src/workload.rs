@@ -73,7 +73,7 @@ mod tests {
     static ABOUT: About = About {
         name: "x",
         doc: "",
-        fields: &[FIELDS],
+        fields: &[|| FIELDS],
         metrics: &[],
         check: |_| Ok(()),
         command: None,

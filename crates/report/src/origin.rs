@@ -12,7 +12,7 @@ pub(crate) fn lines(run: &Run, operation: &Operation) -> Vec<String> {
     let all = operation.configurations.iter().flat_map(|configuration| &configuration.cases).copied();
     let cases: Vec<&CaseLine> = all.filter(|case| case.time_s.is_some()).collect();
     // Many cases, few kinds: what follows from the kind is made into text once.
-    let kinds: HashMap<_, &CaseLine> = cases.iter().map(|case| (kind(case), *case)).collect();
+    let kinds: HashMap<_, &CaseLine> = cases.iter().map(|case| (kind(run, case), *case)).collect();
     let names = |of: &dyn Fn(&CaseLine) -> String| kinds.values().map(|case| of(case)).collect::<BTreeSet<String>>();
     let software = names(&|case| software(run, case));
     let launchers = join(&names(&|case| launcher(run, case)));
@@ -31,18 +31,21 @@ fn join(names: &BTreeSet<String>) -> String {
 }
 
 /// All of a case that [`software`] and [`launcher`] read.
-fn kind(case: &CaseLine) -> (&str, &str, Option<&str>, Option<&str>) {
-    (&case.runtime, &case.backend, named(case, "mpi_library"), named(case, "python"))
+fn kind<'c>(run: &Run, case: &'c CaseLine) -> (&'c str, &'c str, Option<&'c str>) {
+    (&case.runtime, &case.backend, library(run, case))
 }
 
-fn named<'c>(case: &'c CaseLine, field: &str) -> Option<&'c str> {
-    case.parameters.get(field).and_then(serde_json::Value::as_str)
+/// The library or the Python that the case names.
+fn library<'c>(run: &Run, case: &'c CaseLine) -> Option<&'c str> {
+    let declared = run.benchmarks.iter().find(|declared| declared.name == case.benchmark)?;
+    let loading = declared.fields.iter().filter(|field| field.loads);
+    loading.filter_map(|field| case.parameters.get(&field.name)).find_map(serde_json::Value::as_str)
 }
 
 /// The state of a case's backend with the library that the case names.
 fn state<'r>(run: &'r Run, case: &CaseLine) -> Option<&'r BackendState> {
     let name = backend(case);
-    let library = named(case, "mpi_library").or_else(|| named(case, "python"));
+    let library = library(run, case);
     // Another library of the same backend is not the one that ran.
     run.backends.iter().find(|state| state.name == name && (library.is_none() || state.library.as_deref() == library))
 }

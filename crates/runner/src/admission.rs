@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use benchmarks::{Common, Host, Spread, World, backend_of, benchmark, is_in_process, is_pytorch, is_simulated};
+use benchmarks::{Common, Host, Spread, backend_of, benchmark, is_in_process, is_pytorch, is_simulated};
 use comm::Readiness;
 use record::Case;
 use terms::{Bytes, Mode};
@@ -77,7 +77,7 @@ impl<'h> Admission<'h> {
 
     fn check_backend(&mut self, case: &Case) -> Result<(), String> {
         let backend = backend_of(case).ok_or_else(|| "there is no such backend".to_owned())?;
-        let library = World::of(case).map_err(|problem| problem.message)?.mpi_library;
+        let library = benchmarks::library_of(case).map(str::to_owned);
         let look = |library: Option<&str>| match backend.probe_library(library) {
             Readiness::Ready { .. } => Ok(()),
             Readiness::Missing { why, hint } => {

@@ -302,11 +302,10 @@ impl Running<'_> {
 
     fn start(&mut self, case: &Case) -> Result<Box<dyn World>, Verdict> {
         let mut spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
-        if is_simulated(case) {
-            let noise_seed = benchmarks::World::of(case).ok().and_then(|world| world.noise_seed);
-            // A computed noise goes on from round to round as a real one does, and is the same in every run.
-            let seed = noise_seed.unwrap_or(1) + (u64::from(self.round) << 32);
-            spec.fields.insert("noise_seed".to_owned(), seed.into());
+        if let Some(backend) = benchmarks::backend_of(case) {
+            let mut own = comm::own_of(backend, &spec.fields);
+            backend.for_round(&mut own, self.round);
+            spec.fields.extend(own);
         }
         if is_in_process(case) {
             return Ok(Box::new(ThreadWorld::start(&spec, START, self.setup.interrupted)?));

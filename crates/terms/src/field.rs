@@ -119,6 +119,9 @@ pub struct Field {
     pub always: bool,
     /// The backend or runtime that alone understands it; empty: all do.
     pub owner: &'static str,
+    /// Whether it names code that is loaded or run: a library, an interpreter. Backends are told apart by it, and nothing
+    /// that it names is touched before the user trusts the plan.
+    pub loads: bool,
     /// How its values are written in headings and labels.
     pub label: Label,
     /// `field=value`: in all other cases its value follows from the ranks, and tells no cases apart. Empty: it never does.
@@ -138,6 +141,7 @@ impl Field {
             role: Role::Workload,
             always: false,
             owner: "",
+            loads: false,
             label: Label::Plain,
             follows_unless: "",
         }
@@ -161,6 +165,11 @@ impl Field {
     /// The same, for one backend or runtime alone.
     pub const fn owner(self, owner: &'static str) -> Self {
         Self { owner, ..self }
+    }
+
+    /// The same; its value names code that is loaded or run.
+    pub const fn loads(self) -> Self {
+        Self { loads: true, ..self }
     }
 
     /// The same; its value follows from the ranks in cases without this `field=value`.

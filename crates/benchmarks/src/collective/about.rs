@@ -16,7 +16,7 @@ use crate::runtime::is_pytorch;
 pub(super) static ABOUT: About = About {
     name: "collective",
     doc: "one collective operation: time and bandwidth",
-    fields: &[Fields::FIELDS, torch::Fields::FIELDS, Execution::FIELDS, World::FIELDS, Sampling::FIELDS],
+    fields: &[Fields::fields, torch::Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
     metrics: METRICS,
     check,
     command: Some(Command {

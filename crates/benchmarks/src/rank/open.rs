@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use comm::{Abort, Bootstrap, Communicator, MpiProgress, Observed, Options, Pace, Place, SimNoise};
+use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, Place};
 use measure::{Failure, WorldSpec};
 use record::Problem;
 use terms::{Bandwidth, Seconds};
@@ -29,8 +29,8 @@ pub fn open_rank(
     let unreadable = |problem: Problem| Failure::new(problem.message);
     let common = Common::of(&spec.fields).map_err(unreadable)?;
     let oversubscribed = oversubscribed || computes_beside(&common, &place, cores.len());
-    let options = options(World::of(&spec.fields).map_err(unreadable)?, oversubscribed);
     let name = common.backend.unwrap_or_default();
+    let options = options(spec, &name, oversubscribed).map_err(unreadable)?;
     let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
     let clock = comm.clock();
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot));
@@ -47,35 +47,11 @@ fn computes_beside(common: &Common, place: &Place, cores: usize) -> bool {
 }
 
 /// The backend's options, from the world's fields.
-fn options(world: World, oversubscribed: bool) -> Options {
-    let pace = |bandwidth: Option<f64>, latency: Option<f64>| {
-        Some(Pace { bandwidth: Bandwidth(bandwidth?), latency: Seconds(latency.unwrap_or(0.0)) })
-    };
-    let link = pace(world.link_bandwidth, world.link_latency).or_else(|| {
-        // Only the latency was given: the bandwidth is the model's own.
-        let latency = Seconds(world.link_latency?);
-        Some(Pace { latency, ..comm::sim::DEFAULT_LINK })
-    });
-    let noise = world.noise.map(|sigma| SimNoise {
-        sigma,
-        correlation: world.noise_correlation.unwrap_or(0.0),
-        // The same on every rank: the noise is the operation's, not the rank's.
-        seed: world.noise_seed.unwrap_or(1),
-    });
-    let polls = world.mpi_progress.as_deref() == Some("poll");
-    let mpi = comm::MpiOptions {
-        library: world.mpi_library,
-        progress: if polls { MpiProgress::Poll } else { MpiProgress::None },
-        largest: None,
-        ucc: world.mpi_collectives.as_deref() == Some("ucc"),
-    };
-    Options {
-        mpi,
-        progress_thread: world.progress_thread,
-        pace: pace(world.pace_bandwidth, world.pace_latency),
-        oversubscribed,
-        progress_core: None,
-        link,
-        noise,
-    }
+fn options(spec: &WorldSpec, backend: &str, oversubscribed: bool) -> Result<Options, Problem> {
+    let world = World::of(&spec.fields)?;
+    let pace = world
+        .pace_bandwidth
+        .map(|bandwidth| Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(world.pace_latency.unwrap_or(0.0)) });
+    let own = comm::backend(backend).map(|backend| comm::own_of(backend, &spec.fields)).unwrap_or_default();
+    Ok(Options { own, progress_thread: world.progress_thread, pace, oversubscribed, progress_core: None })
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use device::{Queue, Region, Slice};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
+use super::MpiProgress;
 use super::functions::Handle;
 use super::plan::{Plan, Planner};
 use super::session::Session;
 use crate::reference::{admit, finished, host_region};
-use crate::{Abort, Call, Capabilities, Communicator, Error, MpiProgress, Progress, Result, Shape, Ticket, Wait};
+use crate::{Abort, Call, Capabilities, Communicator, Error, Progress, Result, Shape, Ticket, Wait};
 
 /// Tags stay below what every library has at least (MPI-4.1, 9.1.2: 32767), two a call.
 const TAGS: u32 = 16_000;

@@ -8,10 +8,11 @@ use std::mem::ManuallyDrop;
 
 use terms::{Collective, Named as _};
 
+use super::MpiProgress;
 use super::communicator::name;
 use super::library::Library;
 use super::opened::Opened;
-use crate::{Error, MpiProgress, Result};
+use crate::{Error, Result};
 
 /// Set by `--mca coll_ucc_enable 1`, and set to zero by the component itself where something of UCC fails.
 const SWITCH: &CStr = c"coll_ucc_enable";

@@ -3,42 +3,84 @@
 //! Grammar and words are those of NCCL's own parser (`parseList`; operations as prefixes came with 2.24). They are
 //! checked here because older versions pass over a word that they do not know, and then have nothing left to choose.
 
-use terms::nearest;
+use serde_json::Value;
+use terms::{Field, Kind, nearest};
+
+use crate::own::own;
+use crate::{Own, Refusal};
+
+/// The fields that set them.
+pub(super) const FIELDS: &[Field] = &[
+    own(
+        ALGO.field,
+        "nccl",
+        Kind::Text,
+        "nccl: algorithms that it may choose (NCCL_ALGO): Ring, Tree, ^PAT, ...; a list: one world each (docs/nccl.md)",
+    ),
+    own(
+        PROTO.field,
+        "nccl",
+        Kind::Text,
+        "nccl: protocols that it may choose (NCCL_PROTO): LL, LL128, Simple; a list: one world each",
+    ),
+];
 
 /// A variable that narrows the library's choice.
 #[derive(Debug)]
-pub struct Choice {
+pub(super) struct Choice {
     /// The field of plans that sets it.
-    pub field: &'static str,
+    field: &'static str,
     /// Its name.
-    pub variable: &'static str,
+    variable: &'static str,
     words: &'static [&'static str],
 }
 
 /// Algorithms.
-static ALGO: Choice = Choice {
+const ALGO: Choice = Choice {
     field: "nccl_algo",
     variable: "NCCL_ALGO",
     words: &["Tree", "Ring", "CollNetDirect", "CollNetChain", "NVLS", "NVLSTree", "PAT"],
 };
 
 /// Protocols.
-static PROTO: Choice = Choice { field: "nccl_proto", variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"] };
+const PROTO: Choice = Choice { field: "nccl_proto", variable: "NCCL_PROTO", words: &["LL", "LL128", "Simple"] };
 
 /// All, in the order of their fields.
-pub static CHOICES: [&Choice; 2] = [&ALGO, &PROTO];
+pub(super) static CHOICES: [Choice; 2] = [ALGO, PROTO];
 
 /// The operations that a list may be for.
 const OPERATIONS: &[&str] = &["Broadcast", "Reduce", "AllGather", "ReduceScatter", "AllReduce"];
 
 impl Choice {
+    /// Gives the field's value its one spelling: `ring` and `Ring` are one case.
+    pub(super) fn check(&self, own: &mut Own, environment: &[String]) -> Result<(), Refusal> {
+        let (field, variable) = (self.field, self.variable);
+        let refusal = |message: String, hint: String| Refusal { field, message, hint };
+        let Some(given) = own.get(field).and_then(Value::as_str) else { return Ok(()) };
+        let sets = |entry: &String| entry.split_once('=').is_some_and(|(name, _)| name == variable);
+        if environment.iter().any(sets) {
+            let message = format!("`{field}` sets {variable}, and `env` sets it, too");
+            return Err(refusal(message, "leave one of the two out".to_owned()));
+        }
+        let known = self.canonical(given).map_err(|why| {
+            refusal(format!("`{field}`: {why}"), format!("`env: [{variable}=...]` hands the library any text"))
+        })?;
+        own.insert(field.to_owned(), Value::from(known));
+        Ok(())
+    }
+
+    /// The variable and its value, where the field was given.
+    pub(super) fn told(&self, own: &Own) -> Option<(String, String)> {
+        Some((self.variable.to_owned(), own.get(self.field)?.as_str()?.to_owned()))
+    }
+
     /// The text in the library's own spelling, which disregards case: `ring` and `Ring` say the same. Lists are
     /// separated by `;`, words by `,`; `^` before a list excludes its words; `AllReduce:` before it confines it to one
     /// operation, which all lists but the first must be.
     ///
     /// # Errors
     /// What the library would not understand.
-    pub fn canonical(&self, text: &str) -> Result<String, String> {
+    fn canonical(&self, text: &str) -> Result<String, String> {
         let lists = text.split(';').enumerate().map(|(number, list)| self.list(list, number == 0));
         Ok(lists.collect::<Result<Vec<_>, _>>()?.join(";"))
     }

@@ -1,26 +1,35 @@
 //! Noise for simulated times: the logarithm of each factor follows an AR(1) process, so that neighbouring operations
 //! are slow together, as on real machines. The median factor is 1, which keeps medians known.
 
-use crate::SimNoise;
+/// The noise of simulated times.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Noise {
+    /// Standard deviation of the time's logarithm.
+    pub(super) sigma: f64,
+    /// Correlation of successive operations, 0..1.
+    pub(super) correlation: f64,
+    /// Of the pseudo-random numbers.
+    pub(super) seed: u64,
+}
 
 /// A reproducible sequence of factors, the same on every rank that starts from the same noise.
 #[derive(Clone, Debug)]
 pub(super) struct Factors {
-    noise: SimNoise,
+    noise: Noise,
     random: u64,
     /// The process, in units of sigma; None before the first draw, which comes from the stationary distribution.
     state: Option<f64>,
 }
 
 impl Factors {
-    pub(super) fn new(noise: SimNoise) -> Self {
+    pub(super) fn new(noise: Noise) -> Self {
         Self { noise, random: noise.seed, state: None }
     }
 
     /// The factors of a new group: independent of the parent's, and alike on all its members.
     pub(super) fn derived(&self, split: u64, first_member: u32) -> Self {
         let mut seed = self.noise.seed ^ (split << 32) ^ u64::from(first_member);
-        Self::new(SimNoise { seed: splitmix64(&mut seed), ..self.noise })
+        Self::new(Noise { seed: splitmix64(&mut seed), ..self.noise })
     }
 
     /// The next factor: exp(sigma x_k), x_k = rho x_{k-1} + sqrt(1 - rho^2) e_k.
@@ -59,7 +68,7 @@ mod tests {
 
     #[test]
     fn factors_have_the_stated_spread_and_correlation() {
-        let mut factors = Factors::new(SimNoise { sigma: 0.1, correlation: 0.8, seed: 3 });
+        let mut factors = Factors::new(Noise { sigma: 0.1, correlation: 0.8, seed: 3 });
         let x: Vec<f64> = (0..100_000).map(|_| factors.next().ln()).collect();
         let mean = x.iter().sum::<f64>() / x.len() as f64;
         let covariance = |lag: usize| {

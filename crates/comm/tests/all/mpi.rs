@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use comm::{Call, Error, MpiOptions, MpiProgress, Options, Progress, Wait};
+use comm::mpi::MpiProgress;
+use comm::{Call, Error, Options, Progress, Wait};
 use device::{Queue, Region};
 use terms::{Collective, Direction, Dtype, Named, Reduce};
 
@@ -222,8 +223,12 @@ fn a_rank() {
 }
 
 fn options(library: &str, progress: MpiProgress, largest: Option<u32>, wrapping: Wrapping) -> Options {
-    let mpi = MpiOptions { library: Some(library.to_owned()), progress, largest, ucc: false };
-    Options { mpi, oversubscribed: true, ..wrapping.options(2) }
+    let progress = if progress == MpiProgress::Poll { "poll" } else { "none" };
+    let mut own: comm::Own = [("mpi_library".to_owned(), library.into()), ("mpi_progress".to_owned(), progress.into())]
+        .into_iter()
+        .collect();
+    own.extend(largest.map(|largest| ("mpi_largest".to_owned(), largest.into())));
+    Options { own, oversubscribed: true, ..wrapping.options(2) }
 }
 
 /// Whichever rank this is: it is told what rank 0 has and what another, before MPI can wait for anybody.

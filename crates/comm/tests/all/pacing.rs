@@ -7,7 +7,7 @@ use comm::{Call, Options, Pace, Paced, Threaded, Wait};
 use device::Queue;
 use terms::{Bandwidth, Collective, Seconds};
 
-use crate::simulated::all_reduce;
+use crate::simulated::{all_reduce, over};
 use crate::worlds;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -16,7 +16,7 @@ fn paced(bandwidth: f64, latency: f64) -> Options {
     let pace = Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(latency) };
     // `sim` underneath is given a link that costs nothing beside this.
     let link = Pace { bandwidth: Bandwidth(1e12), latency: Seconds(1e-6) };
-    Options { pace: Some(pace), link: Some(link), ..Options::default() }
+    Options { pace: Some(pace), own: over(link), ..Options::default() }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use comm::{Call, Communicator, Options, Pace, SimNoise, sim};
+use comm::{Call, Communicator, Options, Own, Pace, sim};
 use device::Region;
 use terms::{Bandwidth, Bytes, Collective, Direction, Dtype, Reduce, Seconds};
 
@@ -13,8 +13,14 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 const LINK: Pace = Pace { bandwidth: Bandwidth(1e9), latency: Seconds(2e-6) };
 
+/// This link, as `sim` is told of it.
+pub(crate) fn over(link: Pace) -> Own {
+    let entry = |name: &str, value: f64| (name.to_owned(), value.into());
+    [entry("link_bandwidth", link.bandwidth.0), entry("link_latency", link.latency.0)].into_iter().collect()
+}
+
 fn options() -> Options {
-    Options { link: Some(LINK), ..Options::default() }
+    Options { own: over(LINK), ..Options::default() }
 }
 
 /// S = 8,000 bytes for whole-buffer operations.
@@ -79,8 +85,10 @@ fn a_group_shares_the_clock_of_its_ranks() {
 
 #[test]
 fn noise_is_shared_reproducible_and_has_a_known_median() {
-    let noise = SimNoise { sigma: 0.2, correlation: 0.5, seed: 11 };
-    let options = Options { noise: Some(noise), ..options() };
+    let mut options = options();
+    for (name, value) in [("noise", 0.2.into()), ("noise_correlation", 0.5.into()), ("noise_seed", 11.into())] {
+        options.own.insert(name.to_owned(), value);
+    }
     let series = || {
         let times = Mutex::new(vec![Vec::new(); 2]);
         worlds::run("sim", 2, &options, LIMIT, |member| {

@@ -67,7 +67,7 @@ impl Member {
 
 /// Every backend that can run here without a launcher; those that need one are tested in `mpi`.
 pub(crate) fn ready() -> Vec<&'static str> {
-    let alone = comm::BACKENDS.iter().filter(|backend| !backend.about().launched);
+    let alone = comm::backends().filter(|backend| !backend.about().launched);
     let ready = alone.filter(|backend| matches!(backend.probe(), Readiness::Ready { .. }));
     ready.map(|backend| backend.about().name).collect()
 }

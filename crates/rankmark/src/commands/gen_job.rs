@@ -177,7 +177,7 @@ fn choose_mpi(running: &[&Case], job: &mut Job, trusted: bool) {
         ));
         return;
     }
-    let found = match case.text("mpi_library") {
+    let found = match benchmarks::library_of(case) {
         Some(library) => comm::mpi::facts(Some(library)).ok(),
         None => comm::mpi::NAMES.iter().find_map(|name| comm::mpi::facts(Some(name)).ok()),
     };

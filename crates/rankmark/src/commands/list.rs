@@ -31,7 +31,7 @@ fn sections() -> Vec<Section> {
         ("benchmarks", abouts.iter().map(|about| own(about.name, about.doc)).collect()),
         ("models", benchmarks::models().iter().map(|model| own(model.name, &taken(model))).collect()),
         ("operations", Collective::ALL.iter().map(|op| own(op.name(), bandwidth(*op))).collect()),
-        ("backends", comm::BACKENDS.iter().map(|backend| own(backend.about().name, backend.about().doc)).collect()),
+        ("backends", comm::backends().map(|backend| own(backend.about().name, backend.about().doc)).collect()),
         ("formats", report::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
         ("presets", plans::PRESETS.iter().map(|preset| own(preset.name, preset.doc)).collect()),
         ("fields", fields.collect()),

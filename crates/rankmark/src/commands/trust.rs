@@ -12,12 +12,12 @@ const USUAL_PYTHON: &str = "python3";
 /// survey of this machine found by itself.
 pub(crate) fn refusal(case: &Case, python: Option<&Path>, known: impl Fn(&str) -> bool) -> Option<String> {
     if benchmarks::is_pytorch(case) {
-        let named = case.text("python")?;
+        let named = benchmarks::library_of(case)?;
         let own = named == USUAL_PYTHON || python == Some(Path::new(named));
         return (!own).then(|| format!("the plan names the Python `{named}`, {HINT} runs it"));
     }
-    let library = case.text("mpi_library").filter(|library| !known(library))?;
-    Some(format!("the plan names the MPI library `{library}`, {HINT} loads it"))
+    let library = benchmarks::library_of(case).filter(|library| !known(library))?;
+    Some(format!("the plan names the library `{library}`, {HINT} loads it"))
 }
 
 const HINT: &str = "which could be any code; `--trust-plan`";

@@ -62,7 +62,7 @@ fn what_would_be_skipped_is_named_with_its_reason() {
     let named = "comm all_reduce --backend mpi --mpi-library /nowhere/libmpi.so --bytes 1KiB --dry-run --json";
     let line = json_lines(&place.run(named).exits(0).out).remove(0);
     assert_eq!(line["outlook"], "not_looked_at");
-    let reason = "the plan names the MPI library `/nowhere/libmpi.so`, which a dry run does not touch";
+    let reason = "the plan names the library `/nowhere/libmpi.so`, which a dry run does not touch";
     assert_eq!(line["reason"], reason);
     place.run("comm all_reduce --ranks 0 --dry-run").refuses(&["from 1 to 1024"]);
     assert_eq!(place.names(), [""; 0]);

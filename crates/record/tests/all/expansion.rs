@@ -156,7 +156,7 @@ fn a_world_is_not_split_by_what_the_check_removes() {
     static ABOUT: About = About {
         name: "x",
         doc: "",
-        fields: &[FIELDS],
+        fields: &[|| FIELDS],
         metrics: &[],
         check,
         command: None,

@@ -103,7 +103,7 @@ const METRICS: &[Metric] = &[
 pub(crate) static COLLECTIVES: About = About {
     name: "collective",
     doc: "Collective operations.",
-    fields: &[COMMON, COLLECTIVE],
+    fields: &[|| COMMON, || COLLECTIVE],
     metrics: METRICS,
     check: check_collective,
     command: None,
@@ -113,7 +113,7 @@ pub(crate) static COLLECTIVES: About = About {
 pub(crate) static TRAININGS: About = About {
     name: "training",
     doc: "Training.",
-    fields: &[COMMON, TRAINING],
+    fields: &[|| COMMON, || TRAINING],
     metrics: &[],
     check: |_| Ok(()),
     command: None,

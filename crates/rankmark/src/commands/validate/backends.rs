@@ -24,7 +24,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 pub(super) fn check(host: &Host, quick: bool) -> Result<Vec<Finding>, Failure> {
     process::interrupt::install()
         .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
-    comm::BACKENDS.iter().map(|backend| row(*backend, host, quick)).collect()
+    comm::backends().map(|backend| row(backend, host, quick)).collect()
 }
 
 /// The same for what the survey found: each MPI library with its own launcher, and the backends of PyTorch. After
@@ -62,7 +62,9 @@ fn fields_of(row: &Finding, python: Option<&Path>) -> Option<Vec<(&'static str, 
         return None;
     }
     if let Some(library) = &row.library {
-        return Some(vec![("backend", "mpi".to_owned()), ("mpi_library", library.display().to_string())]);
+        let loading = |backend: &dyn Backend| backend.fields().iter().find(|field| field.loads).map(|field| field.name);
+        let (backend, field) = comm::backends().find_map(|it| Some((it.about().name, loading(it)?)))?;
+        return Some(vec![("backend", backend.to_owned()), (field, library.display().to_string())]);
     }
     let backend = row.name.strip_prefix("pytorch/")?;
     let mut fields = vec![("runtime", "pytorch".to_owned()), ("backend", backend.to_owned())];

@@ -85,7 +85,7 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, rows: &[Finding], 
 
 /// What was found of the library that the case names; else of its backend.
 fn row_of<'a>(case: &Case, rows: &'a [Finding]) -> Option<&'a Finding> {
-    if let Some(library) = case.text("mpi_library") {
+    if let Some(library) = benchmarks::library_of(case) {
         return rows.iter().find(|row| row.library.as_deref() == Some(Path::new(library)));
     }
     let backend = case.text("backend").map(terms::normalize)?;
@@ -99,7 +99,7 @@ fn said(row: &Finding) -> String {
 /// What the case's Python lacks.
 fn lacks(case: &Case, torches: &[BackendState]) -> Option<String> {
     let name = format!("pytorch/{}", case.text("backend")?);
-    let own = |state: &&BackendState| state.name == name && state.library.as_deref() == case.text("python");
+    let own = |state: &&BackendState| state.name == name && state.library.as_deref() == benchmarks::library_of(case);
     let state = torches.iter().find(own).filter(|state| !state.ready)?;
     Some(format!("backend `{name}` is not ready: {}", state.why.as_deref().unwrap_or("no reason is known")))
 }

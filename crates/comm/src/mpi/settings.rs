@@ -1,0 +1,75 @@
+//! What a case may say of the MPI library, and what its ranks are told of it.
+
+use serde::Deserialize;
+use terms::{Field, Kind, Label};
+
+use crate::own::own;
+
+const OWNER: &str = "mpi";
+
+pub(super) const FIELDS: &[Field] = &[
+    own(
+        "mpi_library",
+        OWNER,
+        Kind::Text,
+        "mpi: path or name of the library (a list: one world each); else the first found",
+    )
+    .loads(),
+    own(
+        "mpi_progress",
+        OWNER,
+        Kind::Word(|| vec!["none", "poll"]),
+        "mpi: none (the default): blocking calls; poll: calls that proceed whenever they are looked at",
+    ),
+    own(
+        "mpi_tuned",
+        OWNER,
+        Kind::Bool,
+        "mpi: settings that make the library faster here (docs/mpi.md); else as installed",
+    )
+    .label(Label::Switch("tuned", "untuned")),
+    own(
+        "mpi_collectives",
+        OWNER,
+        Kind::Word(|| vec!["default", "ucc"]),
+        "mpi: which library's algorithms Open MPI uses",
+    ),
+];
+
+/// How operations proceed where no progress thread does it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MpiProgress {
+    /// Blocking calls: inside `start`.
+    #[default]
+    None,
+    /// Non-blocking calls: whenever the caller looks.
+    Poll,
+}
+
+/// The fields' values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(super) struct Settings {
+    /// Its name or path. None: the first that the loader finds.
+    #[serde(rename = "mpi_library")]
+    pub(super) library: Option<String>,
+    /// How operations proceed.
+    #[serde(rename = "mpi_progress")]
+    pub(super) progress: MpiProgress,
+    /// Settings that make the library faster.
+    #[serde(rename = "mpi_tuned")]
+    pub(super) tuned: bool,
+    #[serde(rename = "mpi_collectives")]
+    collectives: Option<String>,
+    /// Elements of one call of MPI, at most. None: what an `int` holds. No field sets it: tests of the cutting do.
+    #[serde(rename = "mpi_largest")]
+    pub(super) largest: Option<u32>,
+}
+
+impl Settings {
+    /// Whether Open MPI is to put coll/ucc before all others.
+    pub(super) fn ucc(&self) -> bool {
+        self.collectives.as_deref() == Some("ucc")
+    }
+}

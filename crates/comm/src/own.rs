@@ -1,0 +1,42 @@
+//! Fields that one backend alone understands: it declares them, checks their values, and reads them into a struct of its
+//! own. Nobody else knows their names.
+
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use terms::{Field, Kind, Role};
+
+use crate::{Backend, Error, Result};
+
+/// Values of a backend's own fields, by name; a field that was not given is absent.
+pub type Own = Map<String, Value>;
+
+/// A value of an own field that the backend refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The field.
+    pub field: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// What would be right.
+    pub hint: String,
+}
+
+/// A field of one backend. It decides how ranks start, and has no default: the library's own is what it has without.
+pub(crate) const fn own(name: &'static str, owner: &'static str, kind: Kind, doc: &'static str) -> Field {
+    Field::new(kind, None, doc).named(name).owner(owner).role(Role::Launch)
+}
+
+/// What of these values is the backend's own.
+pub fn own_of(backend: &dyn Backend, values: &Map<String, Value>) -> Own {
+    let names = backend.fields().iter().map(|field| field.name);
+    names.filter_map(|name| Some((name.to_owned(), values.get(name)?.clone()))).collect()
+}
+
+/// The values as the backend's own struct.
+///
+/// # Errors
+/// A value of another type than the declared one, which a case cannot have: only a caller can.
+pub(crate) fn read<T: DeserializeOwned>(backend: &'static str, own: &Own) -> Result<T> {
+    let what = |error: serde_json::Error| Error::Unsupported { backend, what: format!("read its options: {error}") };
+    serde_json::from_value(Value::Object(own.clone())).map_err(what)
+}
