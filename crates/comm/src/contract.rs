@@ -6,7 +6,7 @@ use device::{Queue, Region, Slice};
 use terms::{Collective, Direction, Dtype, Field, Reduce, Space};
 use trace::Clock;
 
-use crate::{Abort, Bootstrap, Counts, Options, Own, Refusal, Result};
+use crate::{Abort, Asked, Bootstrap, Counts, Launch, Options, Own, Refusal, Result, StartedBy, Tools};
 
 /// One operation on this rank. Layouts and lengths: the table in `layout.rs`; in place is told by where the slices lie.
 #[derive(Clone, Debug)]
@@ -214,6 +214,28 @@ pub trait Backend: Sync {
     /// Variables by which its library is told what its own fields say, for the ranks' environment.
     fn environment(&self, _own: &Own) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    /// How its ranks start, where [`About::launched`] says that they are no children of the coordinator.
+    ///
+    /// # Errors
+    /// What this host lacks.
+    fn launch(&self, _own: &Own, _asked: Asked<'_>, _tools: &dyn Tools) -> std::result::Result<Launch, String> {
+        Err(format!("`{}` has no launcher of its own", self.about().name))
+    }
+
+    /// Whether its ranks can be those that this launcher has started already, where [`About::launched`]: settles its own
+    /// fields, and gives the variables that the ranks need besides. `environment` is the user's.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    fn join(
+        &self,
+        _own: &mut Own,
+        by: StartedBy<'_>,
+        _environment: &[(String, String)],
+    ) -> std::result::Result<Vec<(String, String)>, String> {
+        Err(format!("`{}` takes no ranks that {} started", self.about().name, by.launcher))
     }
 
     /// Bytes that each rank holds for a group of so many ranks, beside its buffers: what memory predictions add for every

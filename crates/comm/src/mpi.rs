@@ -15,7 +15,9 @@
 mod abi;
 mod communicator;
 mod functions;
+mod launching;
 mod library;
+mod mpirun;
 mod opened;
 mod plan;
 mod reduce;
@@ -30,12 +32,16 @@ use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex, OnceLock, PoisonError};
 
 use communicator::{Common, MpiCommunicator};
+pub use mpirun::Mpirun;
 pub use opened::{Facts, NAMES, Vendor, version_number};
 use session::Session;
 pub use settings::MpiProgress;
 use settings::Settings;
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Place, Readiness, Result};
+use crate::{
+    Abort, About, Asked, Backend, Bootstrap, Communicator, Error, Launch, Options, Own, Place, Readiness, Result,
+    StartedBy, Tools,
+};
 
 /// The table's entry.
 pub(crate) struct Mpi;
@@ -104,6 +110,19 @@ impl Backend for Mpi {
 
     fn fields(&self) -> &'static [terms::Field] {
         settings::FIELDS
+    }
+
+    fn launch(&self, own: &Own, asked: Asked<'_>, tools: &dyn Tools) -> std::result::Result<Launch, String> {
+        launching::launch(own, asked, tools)
+    }
+
+    fn join(
+        &self,
+        own: &mut Own,
+        by: StartedBy<'_>,
+        environment: &[(String, String)],
+    ) -> std::result::Result<Vec<(String, String)>, String> {
+        launching::join(own, by, environment)
     }
 
     fn open(&self, bootstrap: &mut dyn Bootstrap, options: &Options) -> Result<(Box<dyn Communicator>, Abort)> {

@@ -8,10 +8,9 @@ pub mod external;
 pub mod job;
 
 mod departure;
+mod host;
 mod launcher;
 mod member;
-mod mpi;
-mod mpirun;
 mod opening;
 mod pytorch;
 mod rank;
@@ -23,7 +22,7 @@ mod watch;
 mod world;
 
 pub use departure::Departure;
-pub use mpi::{HostStarter, MpiLaunch};
+pub use host::HostStarter;
 pub use rank::{Guardian, RankContext, is_rank, rank_main};
 pub use starter::{LocalStarter, MAX_RANKS};
 pub use world::ProcessWorld;

@@ -374,14 +374,17 @@ fn backend_state(
 ) -> BackendState {
     let name = backend.about().name.to_owned();
     let asked = library.map(str::to_owned);
-    // Under a launcher of others that one decides which library it can be.
-    let chosen = coordinator.filter(|_| launched).map(|coordinator| coordinator.mpi(library));
-    let used = chosen.as_ref().and_then(|facts| facts.as_ref().ok()).map(|facts| facts.path.as_str());
-    match backend.probe_library(used.or(library)) {
+    let field = backend.fields().iter().find(|field| field.loads).map(|field| field.name);
+    let mut own: comm::Own =
+        field.zip(library).map(|(field, path)| (field.to_owned(), path.into())).into_iter().collect();
+    // Under an external launcher that one decides which library it can be.
+    let joined = coordinator.filter(|_| launched).map(|coordinator| coordinator.join(backend, &mut own, &[]));
+    let used = field.and_then(|field| own.get(field)?.as_str());
+    match backend.probe_library(used) {
         Readiness::Ready { version, path } => {
-            let launcher = match (&chosen, coordinator) {
-                (Some(facts), Some(coordinator)) => Some(facts.clone().map(|_| coordinator.launcher().to_owned())),
-                _ => launched.then(|| starter().mpi(library).map(|mpi| mpi.mpirun.program.display().to_string())),
+            let launcher = match (joined, coordinator) {
+                (Some(joined), Some(coordinator)) => Some(joined.map(|_| coordinator.launcher().to_owned())),
+                _ => launched.then(|| Ok(starter().launch(backend, &own, 1, &[])?.program.display().to_string())),
             };
             let (launcher, why) = match launcher {
                 None => (None, None),

@@ -9,7 +9,6 @@ mod inspect;
 mod launchers;
 mod limits;
 mod mpi;
-mod mpirun;
 mod native;
 mod network;
 mod nvml;
@@ -24,8 +23,8 @@ use std::path::PathBuf;
 
 pub use finding::{Finding, State};
 pub use inspect::{inspect_in_child, probe_answer};
-pub use mpirun::Mpirun;
 pub use probe::{is_probe, probe_main};
+pub use programs::Programs;
 pub use pytorch::{Torch, python, torch};
 pub use versions::versions;
 

@@ -3,12 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use comm::library;
-use comm::mpi::{Facts, Vendor};
+use comm::mpi::{Facts, Mpirun, Vendor};
 use process::is_program;
 use serde_json::Value;
 
 use super::gpu::libraries;
-use super::mpirun::Mpirun;
 use super::programs::version_in;
 use super::{Finding, Request, native, probe, programs};
 
@@ -96,7 +95,7 @@ fn described(said: &str, path: &Path, search: &[PathBuf]) -> Finding {
     let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let number = make.version.clone().unwrap_or_default();
     let facts = Facts { vendor, number, abi: String::new(), path: file.display().to_string() };
-    match Mpirun::of(&facts, search) {
+    match Mpirun::of(&facts, &crate::Programs::on(search.to_vec())) {
         Ok(mpirun) => {
             Finding::ready(make.name, format!("{found}, its {}", mpirun.program.display())).library(path.to_owned())
         }

@@ -1,10 +1,41 @@
 //! What programs say of themselves.
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use process::child::{self, Ended, Outcome};
+
+/// The programs of this host, for backends that look for their launcher.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    search: Vec<PathBuf>,
+}
+
+impl Programs {
+    /// In these folders, as PATH names them.
+    pub const fn on(search: Vec<PathBuf>) -> Self {
+        Self { search }
+    }
+}
+
+impl comm::Tools for Programs {
+    fn search(&self) -> &[PathBuf] {
+        &self.search
+    }
+
+    fn is_program(&self, path: &Path) -> bool {
+        process::is_program(path)
+    }
+
+    fn version_of(&self, program: &Path) -> Option<String> {
+        process::version_of(program)
+    }
+
+    fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+}
 
 /// What a program may take to say its version.
 const LIMIT: Duration = Duration::from_secs(10);

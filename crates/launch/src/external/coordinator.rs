@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use comm::mpi::{Facts, Vendor};
+use comm::{Backend, Own, StartedBy};
 use control::{FromRank, Hello, Here, Invitation, Joined, Nonce, Remote, Rendezvous, Secret, ToRank};
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use process::{CoreMask, Interest, PollSet, allowed_cores, interrupt, path_of, signal_name};
@@ -16,12 +16,11 @@ use serde_json::{Map, Value};
 use terms::Rank;
 
 use crate::departure::launcher_ended;
-use crate::mpi::Extras;
 use crate::opening::Opening;
 use crate::pytorch;
 use crate::rank::{Seat, launched_argument};
 use crate::remote::{Agent, Agents, locked};
-use crate::starter::{Wishes, check_descriptors};
+use crate::starter::{Wishes, backend, check_descriptors};
 use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
 
@@ -107,41 +106,21 @@ impl Coordinator {
         !matches!(self.external.adapter.seat, Seat::Torchrun | Seat::Kubernetes)
     }
 
-    /// The MPI library that ranks of this launcher use: the one that is asked for, else the first that belongs to it.
+    /// Has the backend's ranks be those of this launcher: settles its own fields, and gives the variables that they need.
     ///
     /// # Errors
-    /// What is lacking; under another library's launcher each rank would think that it is alone.
-    pub fn mpi(&self, asked: Option<&str>) -> Result<Facts, String> {
+    /// Why they cannot.
+    pub fn join(
+        &self,
+        backend: &dyn Backend,
+        own: &mut Own,
+        environment: &[(String, String)],
+    ) -> Result<Vec<(String, String)>, String> {
         let launcher = self.launcher();
-        let fits = |facts: &Facts| match self.external.adapter.seat {
-            Seat::OpenMpi => facts.vendor == Vendor::OpenMpi,
-            Seat::Pmi => facts.vendor != Vendor::OpenMpi,
-            Seat::Slurm => true,
-            Seat::Torchrun | Seat::Kubernetes => false,
-        };
         if !self.has_mpi() {
             return Err(no_mpi(launcher));
         }
-        if asked.is_some() {
-            let facts = comm::mpi::facts(asked)?;
-            // What speaks PMI may be srun.
-            let slurm = if self.external.adapter.seat == Seat::Pmi { ", in Slurm `srun --mpi=pmix`" } else { "" };
-            let other = || {
-                format!(
-                    "the ranks were started by {launcher}, and {} would see a world of one rank in each (hint: its own \
-                     mpirun{slurm}, or `--mpi-library`)",
-                    facts.version()
-                )
-            };
-            return if fits(&facts) { Ok(facts) } else { Err(other()) };
-        }
-        let found: Vec<Facts> = comm::mpi::NAMES.iter().filter_map(|name| comm::mpi::facts(Some(name)).ok()).collect();
-        let first = found.iter().find(|facts| fits(facts)).cloned();
-        first.ok_or_else(|| {
-            let found: Vec<String> = found.iter().map(Facts::version).collect();
-            let found = if found.is_empty() { "none".to_owned() } else { found.join(", ") };
-            format!("no MPI library of {launcher} is found by the loader: {found} (hint: `--mpi-library PATH`)")
-        })
+        backend.join(own, StartedBy { launcher, rank_variable: self.external.adapter.rank }, environment)
     }
 
     /// Lets all processes go, with the exit code of the run.
@@ -168,7 +147,7 @@ impl Coordinator {
         if pytorch::is_asked(&spec) {
             return self.start_python(&spec, &wishes);
         }
-        let backend = spec.fields.get("backend").and_then(Value::as_str).and_then(comm::backend);
+        let backend = backend(&spec);
         if self.hosts.len() > 1 && backend.is_some_and(|backend| backend.about().one_host) {
             let name = backend.map_or("", |backend| backend.about().name);
             return Err(lacking(format!(
@@ -177,13 +156,11 @@ impl Coordinator {
             )));
         }
         let mut environment = wishes.environment.clone();
-        if backend.is_some_and(|backend| backend.about().launched) {
-            let library = spec.fields.get("mpi_library").and_then(Value::as_str);
-            let facts = self.mpi(library).map_err(lacking)?;
-            let extras = Extras::of(&spec, &facts, &wishes.environment).map_err(lacking)?;
+        if let Some(backend) = backend.filter(|backend| backend.about().launched) {
+            let mut own = comm::own_of(backend, &spec.fields);
+            environment.extend(self.join(backend, &mut own, &wishes.environment).map_err(lacking)?);
             self.initialise_once()?;
-            environment.extend(extras.as_environment());
-            spec.fields.insert("mpi_library".to_owned(), Value::from(facts.path));
+            spec.fields.extend(own);
         }
         let mut world = self.start_all(&spec, wishes.bound, environment)?;
         world.come_up(STARTING)?;

@@ -119,6 +119,11 @@ impl Seat {
         self.adapter().name
     }
 
+    /// Whose ranks find their number in this variable.
+    pub(crate) fn of_variable(name: &str) -> Option<Self> {
+        ADAPTERS.iter().find(|adapter| adapter.rank == name).map(|adapter| adapter.seat)
+    }
+
     pub(super) fn of_name(name: &str) -> Option<Self> {
         ADAPTERS.iter().find(|adapter| adapter.name == name).map(|adapter| adapter.seat)
     }

@@ -37,7 +37,9 @@ fn fields(library: &str, more: Value) -> Value {
 fn everywhere(ranks: u32, body: fn(ProcessWorld)) {
     let mut found = false;
     for library in ["libmpi.so.40", "libmpich.so.12"] {
-        match starter().mpi(Some(library)) {
+        let backend = comm::backend("mpi").unwrap();
+        let own = [("mpi_library".to_owned(), library.into())].into_iter().collect();
+        match starter().launch(backend, &own, ranks, &[]) {
             Ok(_) => {
                 found = true;
                 body(starter().start_processes(&spec(ranks, fields(library, json!({})))).unwrap());

@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use comm::mpi::{Facts, Vendor, version_number};
-use process::{is_program, version_of};
+use super::opened::{Facts, Vendor, version_number};
+use crate::{Asked, Launch, Tools};
 
 /// A library's own launcher.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,15 +38,17 @@ fn folders(facts: &Facts, search: &[PathBuf]) -> Vec<PathBuf> {
 
 impl Mpirun {
     /// The launcher of this library: beside it (in `bin` of every folder above it but the root), then in the folders of
-    /// `search`. The survey asks here, too, so that what it says of a library is what a run makes of it.
+    /// the path. The survey asks here, too, so that what it says of a library is what a run makes of it.
     ///
     /// # Errors
     /// That there is none, and which others were found instead.
-    pub fn of(facts: &Facts, search: &[PathBuf]) -> Result<Self, String> {
+    pub fn of(facts: &Facts, tools: &dyn Tools) -> Result<Self, String> {
         let mut others: Vec<String> = Vec::new();
-        for folder in folders(facts, search) {
-            for program in names(facts.vendor).iter().map(|name| folder.join(name)).filter(|path| is_program(path)) {
-                let says = version_of(&program).unwrap_or_default();
+        for folder in folders(facts, tools.search()) {
+            for program in
+                names(facts.vendor).iter().map(|name| folder.join(name)).filter(|path| tools.is_program(path))
+            {
+                let says = tools.version_of(&program).unwrap_or_default();
                 if belongs(facts, &says) {
                     return Ok(Self { program, vendor: facts.vendor });
                 }
@@ -60,7 +62,29 @@ impl Mpirun {
         let instead = if others.is_empty() { "none at all".to_owned() } else { others.join(", ") };
         Err(format!("no mpirun of {} is beside {} or on the path: found {instead}", facts.version(), facts.path))
     }
+
+    /// Its command to start ranks on this host, unbound: ranks bind themselves.
+    pub(super) fn command(&self, asked: Asked<'_>, as_root: bool) -> Launch {
+        let (mut arguments, mut environment) = (vec!["-n".to_owned(), asked.ranks.to_string()], Vec::new());
+        let mut rank_variable = PMI_RANK;
+        if self.vendor == Vendor::OpenMpi {
+            rank_variable = OPEN_MPI_RANK;
+            // It counts cores, not what may run here; and it would bind ranks by itself.
+            arguments.extend(["--oversubscribe", "--bind-to", "none"].map(str::to_owned));
+            if as_root {
+                for name in ["OMPI_ALLOW_RUN_AS_ROOT", "PRTE_ALLOW_RUN_AS_ROOT"] {
+                    environment.extend([name.to_owned(), format!("{name}_CONFIRM")].map(|name| (name, "1".to_owned())));
+                }
+            }
+        }
+        Launch { program: self.program.clone(), arguments, environment, rank_variable }
+    }
 }
+
+/// Where ranks of Open MPI's launcher find their number.
+pub(super) const OPEN_MPI_RANK: &str = "OMPI_COMM_WORLD_RANK";
+/// Where those of all others do, which speak PMI.
+pub(super) const PMI_RANK: &str = "PMI_RANK";
 
 /// Whether what a launcher says of itself fits the library: its family, and its version as far as both tell it.
 fn belongs(facts: &Facts, says: &str) -> bool {
@@ -104,6 +128,27 @@ mod tests {
         Facts { vendor, number: number.to_owned(), abi: String::new(), path: "/a/b/c/d/libmpi.so".to_owned() }
     }
 
+    /// A host whose one program is an mpirun of Open MPI.
+    struct OneProgram([PathBuf; 1]);
+
+    impl Tools for OneProgram {
+        fn search(&self) -> &[PathBuf] {
+            &self.0
+        }
+
+        fn is_program(&self, path: &Path) -> bool {
+            path == Path::new("/programs/mpirun")
+        }
+
+        fn version_of(&self, _program: &Path) -> Option<String> {
+            Some("mpirun (Open MPI) 4.1.4".to_owned())
+        }
+
+        fn is_root(&self) -> bool {
+            false
+        }
+    }
+
     #[test]
     fn launchers_belong_to_libraries_of_their_family_and_version() {
         assert!(belongs(&facts(Vendor::OpenMpi, "4.1.4"), OPEN));
@@ -118,15 +163,10 @@ mod tests {
 
     #[test]
     fn a_library_without_its_launcher_says_what_was_found_instead() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("mpirun");
-        std::fs::write(&program, "#!/bin/sh\necho 'mpirun (Open MPI) 4.1.4'\n").unwrap();
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let search = [folder.path().to_owned()];
-        let found = Mpirun::of(&facts(Vendor::OpenMpi, "4.1.4"), &search).unwrap();
-        assert_eq!(found.program, program);
-        let why = Mpirun::of(&facts(Vendor::OpenMpi, "5.0.1"), &search).unwrap_err();
+        let tools = OneProgram([PathBuf::from("/programs")]);
+        let found = Mpirun::of(&facts(Vendor::OpenMpi, "4.1.4"), &tools).unwrap();
+        assert_eq!(found.program, Path::new("/programs/mpirun"));
+        let why = Mpirun::of(&facts(Vendor::OpenMpi, "5.0.1"), &tools).unwrap_err();
         assert!(why.starts_with("no mpirun of Open MPI 5.0.1 is beside /a/b/c/d/libmpi.so"), "{why}");
         assert!(why.contains("mpirun (Open MPI 4.1.4)"), "{why}");
     }

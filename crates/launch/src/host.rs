@@ -1,0 +1,111 @@
+//! Starts worlds on this host, each as it needs it: ranks of PyTorch by the user's Python, ranks of a backend with a
+//! launcher through that, all others as children of the coordinator.
+//!
+//! A rank that a launcher starts inherits no descriptor of the coordinator. It is told, in its hidden argument, where the
+//! coordinator's own descriptors lie below /proc: sealed memory without a name, which the kernel opens to processes of
+//! the same user only (as it would a file of mode 0600) and which is gone with the coordinator. So the secret is in no
+//! argument, no environment variable and no file; the argument, which anybody may read, holds a place and no secret.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use comm::{Asked, Backend, Launch, Own};
+use measure::{Starter, Verdict, World, WorldSpec};
+use process::path_of;
+use survey::Programs;
+
+use crate::LocalStarter;
+use crate::launcher::Launcher;
+use crate::opening::Opening;
+use crate::pytorch;
+use crate::rank::{Seat, launched_argument};
+use crate::starter::{Wishes, backend, check_descriptors};
+use crate::verdict::{lacking, not_started};
+use crate::world::ProcessWorld;
+
+/// Starts worlds on this host.
+#[derive(Clone, Debug)]
+pub struct HostStarter {
+    local: LocalStarter,
+    search: Vec<PathBuf>,
+    limit: Duration,
+}
+
+impl HostStarter {
+    /// Looks for launchers beside their libraries and in these folders (the path). Ranks have a minute to come up.
+    pub fn new(search: Vec<PathBuf>) -> Self {
+        Self { local: LocalStarter::new(), search, limit: Duration::from_secs(60) }
+    }
+
+    /// Gives ranks this long to come up.
+    #[must_use]
+    pub fn limit(mut self, limit: Duration) -> Self {
+        (self.local, self.limit) = (self.local.limit(limit), limit);
+        self
+    }
+
+    /// How so many ranks of this backend start.
+    ///
+    /// # Errors
+    /// What this machine lacks.
+    pub fn launch(
+        &self,
+        backend: &dyn Backend,
+        own: &Own,
+        ranks: u32,
+        environment: &[(String, String)],
+    ) -> Result<Launch, String> {
+        backend.launch(own, Asked { ranks, environment }, &Programs::on(self.search.clone()))
+    }
+
+    /// As [`Starter::start`], giving the world as what it is.
+    ///
+    /// # Errors
+    /// As [`Starter::start`].
+    pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
+        if pytorch::is_asked(spec) {
+            pytorch::check(spec, &self.search)?;
+            return self.local.clone().limit(pytorch::LIMIT).start_processes(spec);
+        }
+        let Some(backend) = backend(spec).filter(|backend| backend.about().launched) else {
+            return self.local.start_processes(spec);
+        };
+        let wishes = Wishes::of(spec).map_err(|message| not_started(message, None))?;
+        check_descriptors(spec.ranks)?;
+        let own = comm::own_of(backend, &spec.fields);
+        let launch = self.launch(backend, &own, spec.ranks, &wishes.environment).map_err(lacking)?;
+        let mut world = self.start_all(spec, &wishes, &launch)?;
+        world.come_up(self.limit)?;
+        Ok(world)
+    }
+
+    fn start_all(&self, spec: &WorldSpec, wishes: &Wishes, launch: &Launch) -> Result<ProcessWorld, Verdict> {
+        let failed = |what: &'static str| move |error: io::Error| not_started(format!("{what}: {error}"), None);
+        let name = launch.program.display().to_string();
+        let seat = Seat::of_variable(launch.rank_variable).ok_or_else(|| {
+            not_started(
+                format!("{name}: its ranks find their number in `{}`, which is not known", launch.rank_variable),
+                None,
+            )
+        })?;
+        let Opening { mut world, invitation, status, .. } = Opening::of(spec, wishes.bound, self.limit)?;
+        // A link would be the launcher's own program there.
+        let program = std::env::current_exe().map_err(failed("finding this program"))?;
+        let mut command = Command::new(&launch.program);
+        command.args(&launch.arguments).arg(program);
+        command.arg(launched_argument(seat, &path_of(&invitation), &path_of(&status)));
+        command.envs(launch.environment.iter().chain(&wishes.environment).map(|(name, value)| (name, value)));
+        let launcher = Launcher::start(name.clone(), command)
+            .map_err(|error| not_started(format!("starting {name} for {} ranks: {error}", spec.ranks), None))?;
+        world.start_by(launcher, spec.ranks, vec![invitation, status]);
+        Ok(world)
+    }
+}
+
+impl Starter for HostStarter {
+    fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
+        Ok(Box::new(self.start_processes(spec)?))
+    }
+}
