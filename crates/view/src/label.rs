@@ -19,15 +19,27 @@ pub fn label_of(declared: Option<&Declared>, name: &str, value: &str) -> String 
     if let Some((on, off)) = label.split_once('|') {
         return if value == "true" { on } else { off }.to_owned();
     }
+    let shown = quantity(field.map_or("", |field| field.kind.as_str()), value);
     if label.contains("{}") {
-        let is_bytes = field.is_some_and(|field| field.kind == "bytes");
-        let bytes = value.parse().ok().filter(|_| is_bytes).map(crate::number::bytes);
-        return label.replace("{}", bytes.as_deref().unwrap_or(value));
+        return label.replace("{}", shown.as_deref().unwrap_or(value));
     }
     match value {
         "true" => name.replace('_', " "),
         "false" => format!("no {}", name.replace('_', " ")),
-        number if number.parse::<f64>().is_ok() => format!("{} {number}", name.replace('_', " ")),
+        number if number.parse::<f64>().is_ok() => {
+            format!("{} {}", name.replace('_', " "), shown.as_deref().unwrap_or(number))
+        }
         word => word.to_owned(),
+    }
+}
+
+/// A value of a kind that has a unit, with that unit; None of other kinds.
+fn quantity(kind: &str, value: &str) -> Option<String> {
+    let number: f64 = value.parse().ok()?;
+    match kind {
+        "bytes" => value.parse().ok().map(crate::number::bytes),
+        "seconds" => Some(crate::number::seconds(number)),
+        "bandwidth" => Some(crate::number::bandwidth(number / 1e9)),
+        _ => None,
     }
 }

@@ -38,6 +38,7 @@ mod sizes;
 mod skip;
 mod slurm;
 mod toy;
+mod toy_backend;
 mod training;
 mod trust;
 mod tutorials;
