@@ -8,6 +8,7 @@ mod data;
 mod exchange;
 mod fields;
 mod limit;
+mod merge;
 mod metrics;
 mod notes;
 mod peak;
@@ -83,8 +84,10 @@ static MEMORY: About = About {
     show: view::memory,
 };
 
-/// Completes a plan: cases that others need, and an order in which they come first.
+/// Completes a plan: one case for what is the same computation, cases that others need, and an order in which they come
+/// first.
 pub(crate) fn complete(plan: &mut Plan) {
+    merge::single_ranks(plan, &[TRAINING.name, MEMORY.name]);
     companions::complete(plan, TRAINING.name);
 }
 

@@ -34,7 +34,7 @@ fn alike(a: &CaseLine, b: &CaseLine, but: &[&str]) -> bool {
 }
 
 /// What may differ between a case and its base: how many ranks there are, and what follows from that.
-const SCALED: &[&str] = &[
+pub(super) const SCALED: &[&str] = &[
     "ranks",
     "mesh",
     "batch",

@@ -240,6 +240,18 @@ mod tests {
     }
 
     #[test]
+    fn strategies_of_training_stand_in_one_table() {
+        let about = benchmarks::benchmark("training").unwrap().about();
+        let flags = [("strategy", "data,tensor,pipeline"), ("ranks", "2")];
+        let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let cases = record::plan::from_flags(about, &flags, &[]).unwrap().cases;
+        let declared = Declared::of(about);
+        let headings: std::collections::BTreeSet<String> =
+            cases.iter().map(|case| heading(&CaseLine::unmeasured(case, Status::Ok, ""), Some(&declared))).collect();
+        assert_eq!((cases.len(), headings.len()), (3, 1), "{headings:?}");
+    }
+
+    #[test]
     fn no_line_is_wider_than_the_terminal() {
         let mut noisy = line("f32", 1 << 30);
         noisy.caveats = vec![Caveat::Oversubscribed, Caveat::CiAboveTarget, Caveat::WarmUpNotConverged, Caveat::Noisy];

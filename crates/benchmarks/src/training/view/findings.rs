@@ -77,7 +77,8 @@ pub(super) fn of_memory(operation: &Operation) -> Vec<String> {
 /// What training cases show, the most important first.
 pub(super) fn of_training(operation: &Operation) -> Vec<String> {
     let cases = training(operation);
-    let mut said: Vec<String> = throughput(&cases).into_iter().collect();
+    let mut said: Vec<String> = super::strategies::fastest(operation).into_iter().collect();
+    said.extend(throughput(&cases));
     said.extend(cases.iter().filter_map(|case| scaling(case)));
     said.extend(cases.iter().filter_map(|case| overlapped(case)));
     said.extend(longest_phase(&cases));
@@ -85,7 +86,7 @@ pub(super) fn of_training(operation: &Operation) -> Vec<String> {
 }
 
 /// Whether gradients are exchanged: without, there is a time and no training.
-fn communicates(case: &CaseLine) -> bool {
+pub(super) fn communicates(case: &CaseLine) -> bool {
     parameter(case, "communicate").and_then(Value::as_bool) != Some(false)
 }
 

@@ -2,6 +2,7 @@
 
 mod charts;
 mod findings;
+mod strategies;
 mod tables;
 
 use view::study::Operation;

@@ -8,7 +8,10 @@ fn names() -> Vec<Column> {
         Column::new("model", "model", Format::Word).lifted("{}"),
         Column::new("strategy", "strategy", Format::Word).lifted("{}"),
         Column::new("ranks", "ranks", Format::Count),
-        Column::new("mesh", "mesh", Format::Word).gives_way(2),
+        Column::new("mesh", "mesh", Format::Word).gives_way(3),
+        // Of pipelines alone: as a column it keeps all strategies in one table.
+        Column::new("schedule", "schedule", Format::Word).lifted("{}").gives_way(6),
+        Column::new("chunks", "chunks", Format::Count).lifted("{} chunks").gives_way(6),
     ]
 }
 
@@ -24,9 +27,9 @@ pub(crate) fn training() -> Show {
         Column::new("exchange", "exchange", Format::Word).lifted("exchange {}"),
         Column::time("step"),
         Column::precision(),
-        Column::new("samples/s", "samples_per_s", Format::Number).gives_way(3),
+        Column::new("samples/s", "samples_per_s", Format::Number).gives_way(1),
         Column::new("tokens/s", "tokens_per_s", Format::Number).gives_way(1),
-        Column::new("MFU", "mfu.headline", Format::Share).gives_way(1),
+        Column::new("MFU", "mfu.headline", Format::Share).gives_way(2),
         Column::new("scaling", "scaling.kind", Format::Word).lifted("{} scaling"),
         Column::new("efficiency", "scaling.efficiency", Format::Share)
             .ends("scaling.ci95")
