@@ -17,6 +17,7 @@ use runner::Setup;
 use survey::Torch;
 use terms::Status;
 
+use crate::next::Proposal;
 use crate::terminal::{Screen, Verbosity};
 use crate::{Failure, dry_run, placement};
 
@@ -141,7 +142,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         process::interrupt::release()
             .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
     }
-    finish(&directory, &mut screen)
+    let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file.command_line, run);
+    finish(&directory, &mut screen, &after)
 }
 
 /// The machine as benchmarks see it.
@@ -205,10 +207,14 @@ pub(crate) fn signal_code() -> Option<u8> {
 }
 
 /// Report, last words, exit code: all from the record, as anybody else would read it.
-fn finish(directory: &Path, screen: &mut Screen) -> Result<u8, Failure> {
+fn finish(
+    directory: &Path,
+    screen: &mut Screen,
+    after: &dyn Fn(&report::Run) -> Option<Proposal>,
+) -> Result<u8, Failure> {
     let run = report::Run::read(directory, benchmarks::VIEWS)?;
     let written = report::write(&run, directory)?;
-    screen.end(&run, &written);
+    screen.end(&run, &written, after(&run).as_ref());
     screen.notes(run.damaged.iter().map(|line| format!("{line}; it is left out")).collect::<Vec<_>>().iter());
     let incomplete = run.cases.iter().any(is_incomplete);
     if incomplete {

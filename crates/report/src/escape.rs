@@ -49,7 +49,7 @@ pub(crate) fn code(text: &str) -> String {
 }
 
 /// A text as one word of a shell command.
-pub(crate) fn shell(word: &str) -> String {
+pub fn shell(word: &str) -> String {
     let plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_' | ':' | '+' | '@' | '%' | ',' | '=');
     if !word.is_empty() && word.chars().all(plain) {

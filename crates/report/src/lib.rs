@@ -29,6 +29,7 @@ mod write;
 use view::{number, study};
 
 pub use error::Error;
+pub use escape::shell;
 pub use format::{FORMATS, Format, format};
 pub use run::{Run, machine_line};
 pub use sentences::sentences;

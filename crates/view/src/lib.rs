@@ -6,6 +6,7 @@
 mod cell;
 mod charts;
 mod label;
+mod next;
 pub mod number;
 mod own;
 mod spec;
@@ -15,6 +16,7 @@ mod text;
 pub use cell::{ends, number_at, shown, value_at};
 pub use charts::{NamedChart, declared as declared_charts};
 pub use label::{label_of, plain};
+pub use next::Next;
 pub use own::{Finding, View, Views};
 pub use spec::{Axis, ChartSpec, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Stack};
 pub use text::{file_stem, one_line};

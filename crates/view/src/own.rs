@@ -3,6 +3,7 @@
 use record::CaseLine;
 
 use crate::charts::NamedChart;
+use crate::next::Next;
 use crate::study::Operation;
 
 /// A statement about the data, with its premise met.
@@ -28,6 +29,11 @@ pub trait View: Sync {
 
     /// What the section shows, the most important first; None: the report says what it finds in any data.
     fn findings(&self, _section: &Operation) -> Option<Vec<Finding>> {
+        None
+    }
+
+    /// What to measure next, where something is open. `ready` are the backends that can run here.
+    fn next(&self, _section: &Operation, _ready: &[&str]) -> Option<Next> {
         None
     }
 }

@@ -62,6 +62,11 @@ fn has_in_place_form(op: Collective) -> bool {
     !matches!(op, Collective::AllToAllV | Collective::SendRecv | Collective::PingPong | Collective::Barrier)
 }
 
+/// Whether the operation of this name runs in place and out of place.
+pub(super) fn works_both_ways(op: &str) -> bool {
+    op.parse().is_ok_and(has_in_place_form)
+}
+
 fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
     Problem { field, message: message.into(), hint: Some(hint.into()) }
 }

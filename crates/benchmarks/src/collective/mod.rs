@@ -16,6 +16,7 @@ mod table;
 mod torch;
 mod traffic;
 mod uneven;
+mod view;
 
 use comm::{Counts, extents};
 use measure::Failure;
@@ -173,6 +174,10 @@ impl Benchmark for CollectiveBenchmark {
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         prepared::prepare(Parameters::of(case)?, rank)
+    }
+
+    fn view(&self) -> Option<&'static dyn ::view::View> {
+        Some(&view::CollectiveView)
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {

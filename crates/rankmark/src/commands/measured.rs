@@ -8,7 +8,7 @@ use crate::{Failure, cli};
 
 pub(crate) fn run(command: &str, matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     let (about, declared) = cli::measured(command).expect("clap knows the commands of benchmarks alone beside its own");
-    let mut pairs = cli::given(matches, &[about]);
+    let mut pairs = crate::given::given(matches, &[about]);
     if let Some(sweep) = declared.sweep {
         let of = |name: &str| pairs.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str());
         let (field, value) = sweep.unless;

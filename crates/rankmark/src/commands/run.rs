@@ -10,7 +10,7 @@ use crate::{Failure, cli, habits, plans};
 pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     let machine = machine::detect();
     let abouts = benchmarks::abouts();
-    let mut overrides = cli::given(matches, &abouts);
+    let mut overrides = crate::given::given(matches, &abouts);
     overrides.extend(cli::overrides(matches)?);
     let file = matches.get_one::<String>("plan").or_else(|| matches.get_one::<String>("config"));
     if let Some(failure) = file.and_then(|file| habits::no_plan(file)) {

@@ -11,6 +11,7 @@ use super::live::{Live, Rows, bar};
 use super::text::{hanging, wrap};
 use super::told::Told;
 use super::{is_watched, width};
+use crate::next::Proposal;
 
 /// How much is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,8 +67,8 @@ struct Now {
     round: u32,
 }
 
-/// A paragraph, not a page: the report has them all.
-const SENTENCES: usize = 4;
+/// Findings at the end: the report has them all.
+const FINDINGS: usize = 3;
 
 impl Screen {
     pub(crate) fn new(verbosity: Verbosity, json: bool, process_begun: Instant, plan: &Plan) -> Self {
@@ -198,8 +199,8 @@ impl Screen {
         self.line(&format!("round {round}: {number}/{total} after {since}   {result}"));
     }
 
-    /// What the run says, what went wrong, where the report is.
-    pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf]) {
+    /// What the run says, what went wrong, where the report is, what to run next.
+    pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf], next: Option<&Proposal>) {
         let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
         self.write(&cleared);
         self.live = None;
@@ -214,16 +215,10 @@ impl Screen {
             self.line("");
             self.line(&wrap(&claim, width()));
         }
-        let sentences = report::sentences(run);
-        let (shown, more) = sentences.split_at(sentences.len().min(SENTENCES));
-        if !shown.is_empty() {
-            self.line("");
-            let more = if more.is_empty() { String::new() } else { format!(" ({} more in the report)", more.len()) };
-            self.line(&wrap(&format!("{}{more}", shown.join(" ")), width()));
-        }
+        self.findings(run);
         self.unwell(run);
         self.line("");
-        if let Some(overhead) = run.overhead {
+        if let Some(overhead) = run.overhead.filter(|_| self.verbosity == Verbosity::Verbose) {
             let start = self.first_sample.map_or(String::new(), |time| {
                 format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
             });
@@ -238,6 +233,24 @@ impl Screen {
                 .collect();
             let also = if rest.is_empty() { String::new() } else { format!(" (also {}, charts/)", rest.join(", ")) };
             self.line(&format!("report   {}{also}", first.display()));
+        }
+        if let Some(next) = next {
+            self.line(&format!("next     {}\n         # {}", next.command, next.tells));
+        }
+    }
+
+    /// The most important sentences of the report.
+    fn findings(&mut self, run: &report::Run) {
+        let sentences = report::sentences(run);
+        if sentences.is_empty() {
+            return;
+        }
+        self.line("");
+        for sentence in sentences.iter().take(FINDINGS) {
+            self.line(&hanging("* ", sentence, width()));
+        }
+        if let Some(more) = sentences.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
+            self.line(&format!("  ({more} more in the report)"));
         }
     }
 
@@ -258,8 +271,9 @@ impl Screen {
         if !unwell.is_empty() || !missed.is_empty() {
             self.line("");
         }
-        for line in &unwell {
-            self.line(&format!("{}  {}: {}", line.status, label(line), line.reason.as_deref().unwrap_or("no reason")));
+        for (lines, reason) in by_reason(&unwell) {
+            let more = if lines.len() > 1 { format!(" and {} more", lines.len() - 1) } else { String::new() };
+            self.line(&format!("{}  {}{more}: {reason}", lines[0].status, label(lines[0])));
         }
         for line in &missed {
             self.line(&format!("gate missed  {}: {}", label(line), line.gates_missed.join("; ")));
@@ -317,8 +331,8 @@ impl runner::Observer for Screen {
 
     fn updates(&mut self, line: &CaseLine) {
         self.rows.put(line);
-        // Cases that an end has cut off are listed once, at the end.
-        if !matches!(line.status, Status::Ok | Status::NotRun) {
+        // Cases that were not measured are listed once, at the end.
+        if line.status == Status::Failed {
             self.failed(line);
         }
         self.tell_trial(line);
@@ -358,6 +372,19 @@ fn label(line: &CaseLine) -> String {
     format!("{op}{size} x {} {}", line.ranks, view::study::backend(line))
 }
 
+/// Cases of one status and one reason together, in the order of their first.
+fn by_reason<'c>(lines: &[&'c CaseLine]) -> Vec<(Vec<&'c CaseLine>, &'c str)> {
+    let mut groups: Vec<(Vec<&CaseLine>, &str)> = Vec::new();
+    for line in lines {
+        let reason = line.reason.as_deref().unwrap_or("no reason");
+        match groups.iter_mut().find(|(known, other)| *other == reason && known[0].status == line.status) {
+            Some((known, _)) => known.push(line),
+            None => groups.push((vec![line], reason)),
+        }
+    }
+    groups
+}
+
 fn counts(lines: &[&CaseLine]) -> String {
     let count = |status: Status| lines.iter().filter(|line| line.status == status).count();
     let words = [Status::Failed, Status::Skipped, Status::NotRun];
@@ -378,6 +405,21 @@ pub(crate) fn minutes(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_reason_is_told_once() {
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let line = |status, reason: &str| CaseLine::unmeasured(&case, status, reason);
+        let lines = [
+            line(Status::Skipped, "no library"),
+            line(Status::Failed, "no library"),
+            line(Status::Skipped, "no library"),
+            line(Status::Skipped, "no memory"),
+        ];
+        let groups = by_reason(&lines.iter().collect::<Vec<_>>());
+        let told: Vec<(usize, &str)> = groups.iter().map(|(lines, reason)| (lines.len(), *reason)).collect();
+        assert_eq!(told, [(2, "no library"), (1, "no library"), (1, "no memory")]);
+    }
 
     #[test]
     fn lengths_of_time_are_for_people() {

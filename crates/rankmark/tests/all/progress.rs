@@ -18,3 +18,19 @@ fn a_pipe_hears_of_results_before_the_first_round_ends() {
     assert!(lines[told].contains("all_reduce ") && lines[told].contains("wrong 0"), "{}", lines[told]);
     assert!(!out.contains('\u{1b}'), "a pipe gets no escape sequences: {out}");
 }
+
+#[test]
+fn the_end_tells_findings_reasons_once_the_report_and_what_is_next() {
+    let place = Place::new();
+    let sizes = "--bytes 1KiB,4KiB,16KiB,64KiB --trials 1 --max-seconds 0.1";
+    let out = place.run(&format!("comm all_reduce --backend shm,nccl {sizes} --output-dir record")).exits(0).out;
+    let findings = out.lines().filter(|line| line.starts_with("* ")).count();
+    assert!((1..=3).contains(&findings), "{out}");
+    assert_eq!(out.matches("backend `nccl` is not ready").count(), 1, "{out}");
+    assert!(out.contains("\nskipped  all_reduce 1KiB x 2 nccl and 3 more: "), "{out}");
+    let report = out.find("\nreport   record/report.md").unwrap_or_else(|| panic!("no report: {out}"));
+    let next = out.find("\nnext     rankmark comm all_reduce --").unwrap_or_else(|| panic!("no next command: {out}"));
+    assert!(report < next, "{out}");
+    let command = out[next..].lines().nth(1).unwrap().trim_start_matches("next     rankmark ");
+    place.run(&format!("{command} --dry-run")).exits(0);
+}

@@ -2,11 +2,12 @@
 
 mod charts;
 mod findings;
+mod next;
 mod strategies;
 mod tables;
 
 use view::study::Operation;
-use view::{Finding, NamedChart, View};
+use view::{Finding, NamedChart, Next, View};
 
 pub(super) use self::tables::{memory, training};
 
@@ -28,6 +29,10 @@ impl View for TrainingView {
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
         found(findings::of_training(section))
     }
+
+    fn next(&self, section: &Operation, _ready: &[&str]) -> Option<Next> {
+        next::of_training(section)
+    }
 }
 
 impl View for MemoryView {
@@ -37,5 +42,9 @@ impl View for MemoryView {
 
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
         found(findings::of_memory(section))
+    }
+
+    fn next(&self, section: &Operation, _ready: &[&str]) -> Option<Next> {
+        next::of_memory(section)
     }
 }

@@ -1,0 +1,86 @@
+//! What to measure after a collective: another backend beside it, the other form, more ranks.
+
+use std::collections::BTreeSet;
+
+use ::view::study::Operation;
+use ::view::{Next, View};
+use record::CaseLine;
+
+/// See the module's documentation.
+pub(super) struct CollectiveView;
+
+/// Values of a parameter, in order and each once.
+fn values(cases: &[&CaseLine], name: &str) -> Vec<String> {
+    let found: BTreeSet<String> =
+        cases.iter().filter_map(|case| case.parameters.get(name)).map(::view::plain).collect();
+    found.into_iter().collect()
+}
+
+/// A backend that is ready, measures, and has not been asked.
+fn another<'r>(asked: &[String], ready: &[&'r str]) -> Option<&'r str> {
+    let real = |name: &str| {
+        comm::BACKENDS.iter().any(|backend| {
+            let about = backend.about();
+            about.name == name && !about.simulated && !about.in_process
+        })
+    };
+    ready.iter().copied().find(|name| real(name) && !asked.iter().any(|known| known == name))
+}
+
+impl View for CollectiveView {
+    fn next(&self, section: &Operation, ready: &[&str]) -> Option<Next> {
+        let cases: Vec<&CaseLine> = section.points().map(|point| point.case).collect();
+        let native = |case: &&CaseLine| case.runtime == "native" || case.runtime.is_empty();
+        if cases.is_empty() || !cases.iter().all(|case| native(case) && !case.simulated) {
+            return None;
+        }
+        let mut ranks: Vec<u32> = cases.iter().map(|case| case.ranks).collect();
+        ranks.sort_unstable();
+        ranks.dedup();
+        let ranks = ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
+        let asked = values(&cases, "backend");
+        if let Some(other) = another(&asked, ready) {
+            let beside = format!("{},{other}", asked.join(","));
+            return Some(Next::changing("backend", beside, format!("{other} is ready, too")).keeping("ranks", ranks));
+        }
+        if values(&cases, "in_place").len() == 1 && super::about::works_both_ways(&section.name) {
+            let next = Next::changing("in_place", "true,false", "in place beside out of place");
+            return Some(next.keeping("ranks", ranks));
+        }
+        (!ranks.contains(',')).then(|| Next::changing("ranks", "2,4", "how time grows with ranks"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{Declared, TimeSummary};
+    use terms::Status;
+
+    use super::*;
+
+    fn next(flags: &[(&str, &str)], ready: &[&str]) -> Option<Next> {
+        let flags: Vec<(String, String)> =
+            flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let plan = record::plan::from_flags(&super::super::about::ABOUT, &flags, &[]).unwrap();
+        let measured = |case: &record::Case| CaseLine {
+            time_s: Some(TimeSummary { median: 1e-6, ..TimeSummary::default() }),
+            wrong: Some(0),
+            ..CaseLine::unmeasured(case, Status::Ok, "")
+        };
+        let lines: Vec<CaseLine> = plan.cases.iter().map(measured).collect();
+        let declared = [Declared::of(&super::super::about::ABOUT)];
+        CollectiveView.next(&::view::study::operations(&lines, &declared)[0], ready)
+    }
+
+    #[test]
+    fn what_is_next_follows_from_what_was_measured() {
+        let changes = |next: Option<Next>| next.map(|next| next.changes[0].clone());
+        let pair = |name: &str, value: &str| Some((name.to_owned(), value.to_owned()));
+        let ready = ["sim", "shm", "mpi"];
+        assert_eq!(changes(next(&[], &ready)), pair("backend", "shm,mpi"));
+        assert_eq!(changes(next(&[], &["sim", "shm"])), pair("in_place", "true,false"), "a model measures nothing");
+        assert_eq!(changes(next(&[("op", "barrier")], &["shm"])), pair("ranks", "2,4"));
+        assert_eq!(changes(next(&[("in_place", "true,false")], &["shm"])), pair("ranks", "2,4"));
+        assert_eq!(next(&[("in_place", "true,false"), ("ranks", "2,4")], &["shm"]), None);
+    }
+}
