@@ -5,19 +5,35 @@ use terms::{Bind, Field, Kind, Label, Mode, Named, Role, Runtime};
 
 use crate::Gate;
 
+/// Sections of help, behind the common options and what is measured. The common come before the rare.
+pub(crate) mod groups {
+    use terms::Group;
+
+    const fn group(heading: &'static str, place: u8) -> Group {
+        Group { heading, place }
+    }
+
+    pub(crate) const DIVISION: Group = group("How ranks divide the work", 2);
+    pub(crate) const DIMENSIONS: Group = group("Dimensions of the model (default: the model's own)", 3);
+    pub(crate) const SAMPLING: Group = group("Sampling, checks and faults", 4);
+    pub(crate) const PROCESSES: Group = group("Rank processes", 5);
+    pub(crate) const LINKS: Group = group("Slower links", 6);
+    pub(crate) const PYTORCH: Group = group("PyTorch ranks (--runtime pytorch)", 7);
+}
+
 /// How a case is sampled. Its name is that of its member.
 pub(crate) const fn setting(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field::new(kind, default, doc).role(Role::Sampling)
+    Field::new(kind, default, doc).role(Role::Sampling).group(groups::SAMPLING)
 }
 
 /// A condition that ranks are started under.
 const fn world(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field::new(kind, default, doc).role(Role::World)
+    Field::new(kind, default, doc).role(Role::World).group(groups::PROCESSES)
 }
 
 /// Who runs the ranks and moves the data.
 const fn launch(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
-    Field::new(kind, default, doc).role(Role::Launch)
+    Field::new(kind, default, doc).role(Role::Launch).group(groups::PROCESSES)
 }
 
 fn backends() -> Vec<&'static str> {
@@ -25,11 +41,11 @@ fn backends() -> Vec<&'static str> {
 }
 
 /// Ranks of a world.
-pub const RANKS: Field = world(Kind::Whole(1, 1024), Some("2"), "ranks: processes that take part").always();
+pub const RANKS: Field =
+    world(Kind::Whole(1, 1024), Some("2"), "number of ranks: processes that take part").always().common();
 
 /// The backend.
-pub const BACKEND: Field =
-    launch(Kind::Word(backends), Some("shm"), "who moves the data (`rankmark list backends`)").always();
+pub const BACKEND: Field = launch(Kind::Word(backends), Some("shm"), "what moves data between ranks").always().common();
 
 /// What torch.distributed may move data by.
 pub(crate) const TORCH_BACKENDS: [&str; 4] = ["gloo", "nccl", "ucc", "mpi"];
@@ -41,12 +57,8 @@ fn all_backends() -> Vec<&'static str> {
 }
 
 /// The backend, where the runtime may be PyTorch. Without one it is that of the runtime: `shm`, or `gloo`.
-pub const ANY_BACKEND: Field = Field {
-    default: None,
-    kind: Kind::Word(all_backends),
-    doc: "who moves the data (`rankmark list backends`; gloo and ucc are PyTorch's); shm, or gloo of PyTorch",
-    ..BACKEND
-};
+pub const ANY_BACKEND: Field =
+    Field { default: None, kind: Kind::Word(all_backends), doc: "what moves data (shm; PyTorch: gloo)", ..BACKEND };
 
 record::fields! {
     /// Who executes the ranks, where that may be PyTorch.
@@ -54,29 +66,30 @@ record::fields! {
         runtime: Option<Runtime> = launch(
             Kind::Word(Runtime::names),
             None,
-            "native: this program (the default); pytorch: torch.distributed in your own Python",
-        ),
-        python: Option<String> = launch(Kind::Text, None, "pytorch: path or name of the Python (default: python3)")
+            "who runs the ranks (default: native, this program)",
+        )
+        .common(),
+        python: Option<String> = launch(Kind::Text, None, "path or name of the Python that has torch (default: python3)")
             .owner("pytorch")
             .loads()
+            .group(groups::PYTORCH)
             .label(Label::Quiet),
     }
 }
 
 /// The device.
-pub const DEVICE: Field = world(Kind::Word(|| vec!["cpu"]), Some("cpu"), "where buffers lie and work is done").always();
+pub const DEVICE: Field =
+    world(Kind::Word(|| vec!["cpu"]), Some("cpu"), "device that holds the buffers and computes").always();
 
 /// How calls are timed.
-pub const MODE: Field = Field::new(
-    Kind::Word(Mode::names),
-    Some("streaming"),
-    "streaming: calls back to back; isolated: one call from an agreed instant",
-)
-.always();
+pub const MODE: Field =
+    Field::new(Kind::Word(Mode::names), Some("streaming"), "calls back to back, or each by itself").always();
 
 /// Seed.
-pub const SEED: Field =
-    Field::new(Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs").always().label(Label::Quiet);
+pub const SEED: Field = Field::new(Kind::Whole(0, u32::MAX as u64), Some("1"), "seed of all inputs")
+    .always()
+    .group(groups::SAMPLING)
+    .label(Label::Quiet);
 
 record::fields! {
     /// What decides in which rank processes a case runs, where it differs from its default.
@@ -84,36 +97,32 @@ record::fields! {
         bind: Option<Bind> = launch(
             Kind::Word(Bind::names),
             None,
-            "core: rank r pinned to core r modulo their number (so without this field, but for pytorch); none: \
-             anywhere",
+            "core: pins rank r to core r (default of native ranks)",
         )
         .label(Label::Around("bind {}")),
-        env: Vec<String> = launch(Kind::Texts, None, "NAME=value for the ranks' environment; repeats; recorded"),
+        env: Vec<String> = launch(Kind::Texts, None, "NAME=value in the environment of ranks; repeats; is recorded"),
         progress_thread: bool = launch(
             Kind::Bool,
             Some("false"),
-            "operations run on a thread of the communicator's own",
+            "runs operations on a thread of the communicator",
         ),
-        pace_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "slow down to a link of this bandwidth"),
-        pace_latency: Option<f64> = world(Kind::Seconds, None, "slow down to a link of this latency"),
+        pace_bandwidth: Option<f64> = world(Kind::Bandwidth, None, "slows down to a link of this bandwidth")
+            .group(groups::LINKS),
+        pace_latency: Option<f64> = world(Kind::Seconds, None, "slows down to a link of this latency")
+            .group(groups::LINKS),
     }
 }
 
 /// Trials.
-pub(crate) const TRIALS: Field = setting(
-    Kind::Whole(1, 1000),
-    None,
-    "fixed number of trials: visits to a case, spread over the run (default: 6 to 42, until target_precision; also \
-     spelled launches)",
-);
+pub(crate) const TRIALS: Field =
+    setting(Kind::Whole(1, 1000), None, "fixed number of trials (default: 6 to 42; alias launches)").common();
 
 /// Time between trials.
-pub(crate) const SPACING: Field =
-    setting(Kind::Seconds, Some("1.6s"), "trials of a case begin at least this far apart");
+pub(crate) const SPACING: Field = setting(Kind::Seconds, Some("1.6s"), "least time between starts of a case's trials");
 
 /// A look instead of a measurement.
 pub(crate) const QUICK: Field =
-    setting(Kind::Bool, Some("false"), "three trials right after one another: a look, without intervals");
+    setting(Kind::Bool, Some("false"), "makes three trials at once: a first look, no intervals").common();
 
 record::fields! {
     /// How a case is sampled, and what is expected of it. Not part of its identity, except for injected faults.
@@ -121,39 +130,41 @@ record::fields! {
         inject: Vec<String> = Field::new(
             Kind::Texts,
             None,
-            "inject a fault: delay, wrong, kill or stop, as KIND:key=value,...; repeats",
-        ),
+            "injects a fault (`rankmark list injections`); repeats",
+        )
+        .group(groups::SAMPLING),
         target_precision: f64 = setting(
             Kind::Ratio,
             Some("2%"),
-            "make trials until the 95% interval of their median is within this share",
+            "target width of the median's 95% interval",
         ),
-        max_seconds: f64 = setting(Kind::Seconds, Some("5s"), "sampling time of a case over all of its trials"),
+        max_seconds: f64 = setting(Kind::Seconds, Some("5s"), "most sampling time of a case, all trials together").common(),
         trials: Option<u32> = TRIALS,
         spacing: f64 = SPACING,
         quick: bool = QUICK,
         warmup: Option<u32> = setting(
             Kind::Whole(0, 10_000),
             None,
-            "fixed number of warm-up samples a trial, instead of until steady",
+            "fixed number of warm-up samples in a trial",
         ),
-        iters: Option<u32> = setting(Kind::Whole(1, 10_000), None, "fixed number of samples a trial"),
+        iters: Option<u32> = setting(Kind::Whole(1, 10_000), None, "fixed number of samples in each trial"),
         timeout: f64 = setting(
             Kind::Seconds,
             Some("120s"),
-            "a case that takes this long beyond its max_seconds has failed",
+            "time beyond max_seconds until a case fails",
         ),
-        limits: bool = setting(Kind::Bool, Some("true"), "measure the machine's limit beside the case"),
+        limits: bool = setting(Kind::Bool, Some("true"), "measures the limit of the machine beside each case"),
         expect: Vec<String> = setting(
             Kind::Texts,
             None,
-            "a gate such as 'busbw_gbs>=12': missed, the run exits 1; repeats",
+            "gate, as in 'busbw_gbs>=12' (missed: exit 1); repeats",
         ),
     }
 }
 
 /// Threads that a rank computes with, where a benchmark computes.
-pub(crate) const THREADS: Field = world(Kind::Whole(1, 1024), None, "threads that a rank computes with").always();
+pub(crate) const THREADS: Field =
+    world(Kind::Whole(1, 1024), None, "threads that each rank computes with").always().common();
 
 record::fields! {
     /// What is read of a case whatever its benchmark. Each benchmark declares these fields itself, where its table has them.

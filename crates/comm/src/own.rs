@@ -3,7 +3,7 @@
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use terms::{Field, Kind, Role};
+use terms::{Field, Group, Kind, Role};
 
 use crate::{Backend, Error, Result};
 
@@ -22,8 +22,15 @@ pub struct Refusal {
 }
 
 /// A field of one backend. It decides how ranks start, and has no default: the library's own is what it has without.
-pub(crate) const fn own(name: &'static str, owner: &'static str, kind: Kind, doc: &'static str) -> Field {
-    Field::new(kind, None, doc).named(name).owner(owner).role(Role::Launch)
+pub(crate) const fn own(name: &'static str, section: &Section, kind: Kind, doc: &'static str) -> Field {
+    let group = Group { heading: section.heading, place: 8 };
+    Field::new(kind, None, doc).named(name).owner(section.backend).group(group).role(Role::Launch)
+}
+
+/// The section of help that lists the fields of one backend.
+pub(crate) struct Section {
+    pub(crate) backend: &'static str,
+    pub(crate) heading: &'static str,
 }
 
 /// What of these values is the backend's own.

@@ -64,6 +64,7 @@ static ABOUT: About = About {
         name: "toy",
         doc: "Sums whole numbers",
         argument: "way",
+        examples: &[("add --ranks 2", "sums on two ranks")],
         notes: "",
         sweep: Some(Sweep { field: "numbers", values: "1000,10000,100000", unless: ("way", "none") }),
     }),

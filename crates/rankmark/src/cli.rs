@@ -1,17 +1,18 @@
 //! The command line. Options of measuring commands are made from the fields that benchmarks declare.
 
+mod measured;
 pub(crate) mod parts;
 mod words;
 
+use std::ffi::{OsStr, OsString};
+
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use launch::job::TARGETS;
-use record::About;
-use terms::{Field, Kind};
 
-use crate::arguments::READ_AS;
 use crate::commands::list::RECORDS;
 use parts::json;
-use words::offering_field;
+
+pub(crate) use measured::{given, measured};
 
 /// The whole command line.
 pub(crate) fn command() -> Command {
@@ -25,7 +26,9 @@ pub(crate) fn command() -> Command {
         .args(leading())
         .subcommand(run())
         .subcommands(
-            benchmarks::abouts().into_iter().filter_map(|about| Some(measuring(about, about.command.as_ref()?))),
+            benchmarks::abouts()
+                .into_iter()
+                .filter_map(|about| Some(measured::command(about, about.command.as_ref()?))),
         )
         .subcommand(report())
         .subcommand(crate::commands::pack::command())
@@ -45,6 +48,14 @@ pub(crate) fn command() -> Command {
                 Arg::new("shell").required(true).value_parser(value_parser!(clap_complete::Shell)).help("the shell"),
             ),
         )
+}
+
+/// The whole command line for these arguments: `-h` leaves out what is rare.
+pub(crate) fn command_for(arguments: &[OsString]) -> Command {
+    match arguments.iter().any(|argument| argument == OsStr::new("-h")) {
+        true => command().mut_subcommands(measured::in_short),
+        false => command(),
+    }
 }
 
 /// For help and completion only: [`crate::arguments::ordered`] has put them behind the command.
@@ -70,28 +81,8 @@ fn run() -> Command {
                 .conflicts_with("plan")
                 .help("the same, as an option"),
         );
-    let command = with_fields(command, &benchmarks::abouts(), "Over any plan (as --set FIELD=VALUE)");
-    with_common(command)
-}
-
-/// The command that measures one benchmark.
-fn measuring(about: &'static About, declared: &record::Command) -> Command {
-    let mut command = Command::new(declared.name).about(declared.doc);
-    if let Some(field) = about.field(declared.argument) {
-        let values = if let Kind::Word(words) = field.kind { words().join(" ") } else { String::new() };
-        let help = if values.is_empty() { help(field) } else { format!("one or more, separated by commas: {values}") };
-        let name = if field.name.len() > 2 { "NAME".to_owned() } else { field.name.to_uppercase() };
-        let argument = Arg::new(field.name).value_name(name).required(true).help(help);
-        command = command.arg(offering_field(argument, field));
-    }
-    let command = command.arg(Arg::new(READ_AS).long(READ_AS).hide(true)).after_help(declared.notes);
-    with_common(with_fields(command, &[about], "Fields (commas split lists, lists multiply)"))
-}
-
-/// The benchmark that a command measures, and what it declares of the command.
-pub(crate) fn measured(command: &str) -> Option<(&'static About, record::Command)> {
-    let abouts = benchmarks::abouts().into_iter();
-    abouts.filter_map(|about| Some((about, about.command?))).find(|(_, declared)| declared.name == command)
+    let command = command.after_help("An option of a field replaces it in all cases of the plan, as --set does.");
+    measured::with_options(command, &benchmarks::abouts(), None)
 }
 
 fn report() -> Command {
@@ -233,107 +224,6 @@ fn validate() -> Command {
                 .help("leave out what takes seconds, and say what was left out"),
         )
         .arg(json())
-}
-
-fn with_common(command: Command) -> Command {
-    let flag = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help).help_heading("Output")
-    };
-    let directory = |name: &'static str, help: &'static str| {
-        Arg::new(name)
-            .long(name)
-            .value_name("DIR")
-            .value_hint(ValueHint::DirPath)
-            .value_parser(value_parser!(std::path::PathBuf))
-            .help(help)
-            .help_heading("Output")
-    };
-    command
-        .arg(
-            Arg::new("set")
-                .long("set")
-                .value_name("FIELD=VALUE")
-                .action(ArgAction::Append)
-                .help("set a field of every case; repeats"),
-        )
-        .arg(
-            Arg::new("budget")
-                .long("budget")
-                .value_name("TIME")
-                .value_parser(value_parser!(terms::Seconds))
-                .help("end the whole run after this long, with the trials that it has made by then")
-                .help_heading("Output"),
-        )
-        .arg(directory("output-dir", "where the record goes (default: results/TIME-EXPERIMENT)"))
-        .arg(
-            directory("resume", "go on with this record: what is done stays, the rest runs")
-                .conflicts_with("output-dir"),
-        )
-        .args(crate::labels::options())
-        .arg(crate::dry_run::option())
-        .arg(flag("json", "one JSON object a line on standard output, one a case; text goes to standard error"))
-        .arg(flag("quiet", "print errors only").conflicts_with("verbose").short('q'))
-        .arg(flag("verbose", "print more: caveats in full, paths taken").short('v'))
-}
-
-/// One option for each field of these benchmarks, except the operation.
-fn with_fields(command: Command, abouts: &[&'static About], heading: &'static str) -> Command {
-    let mut seen = Vec::new();
-    abouts.iter().flat_map(|about| about.all_fields()).fold(command, |command, field| {
-        let is_argument = command.get_positionals().any(|argument| argument.get_id() == field.name);
-        if is_argument || seen.contains(&field.name) {
-            return command;
-        }
-        seen.push(field.name);
-        command.arg(option(field).help_heading(heading))
-    })
-}
-
-fn option(field: &'static Field) -> Arg {
-    let long = field.name.replace('_', "-");
-    let arg = Arg::new(field.name).help(help(field)).value_name(value_name(field)).action(ArgAction::Append);
-    // Hyphens and underscores are the same in names.
-    let arg = if long == field.name { arg } else { arg.alias(field.name) };
-    let synonyms = record::SYNONYMS.iter().filter(|(_, name)| *name == field.name);
-    let arg = synonyms.fold(arg, |arg, (other, _)| arg.alias(*other));
-    let arg = offering_field(arg.long(long).allow_hyphen_values(false), field);
-    match field.kind {
-        Kind::Bool => arg.num_args(0..=1).default_missing_value("true"),
-        _ => arg,
-    }
-}
-
-fn value_name(field: &Field) -> &'static str {
-    match field.kind {
-        Kind::Whole(..) => "N",
-        Kind::Bytes => "BYTES",
-        Kind::Seconds => "TIME",
-        Kind::Bandwidth => "BANDWIDTH",
-        Kind::Ratio => "SHARE",
-        Kind::Bool => "BOOL",
-        Kind::Word(_) => "WORD",
-        Kind::Choice(_) => "CHOICE",
-        Kind::Text | Kind::Texts => "TEXT",
-    }
-}
-
-fn help(field: &Field) -> String {
-    let mut help = field.doc.to_owned();
-    if let Kind::Word(words) = field.kind {
-        help.push_str(&format!(" [{}]", words().join(", ")));
-    }
-    if let Kind::Choice(variants) = field.kind {
-        let options = |variant: &terms::Variant| -> String {
-            let names: Vec<String> = variant.options.iter().map(|option| format!("{}=...", option.name)).collect();
-            if names.is_empty() { String::new() } else { format!(":{}", names.join(",")) }
-        };
-        let shown: Vec<String> = variants.iter().map(|one| format!("{}{}", one.name, options(one))).collect();
-        help.push_str(&format!(" [{}]", shown.join(" ")));
-    }
-    if let Some(default) = field.default {
-        help.push_str(&format!(" (default: {default})"));
-    }
-    help
 }
 
 /// Where a launcher started the ranks and nobody says how many there are, as many as it started.

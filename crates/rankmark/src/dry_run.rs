@@ -236,8 +236,7 @@ pub(crate) fn option() -> clap::Arg {
     clap::Arg::new("dry-run")
         .long("dry-run")
         .action(clap::ArgAction::SetTrue)
-        .help("show the cases, the trials and time at least, and what would be skipped; start and write nothing")
-        .help_heading("Output")
+        .help("shows cases, least trials and time, and what is skipped; runs nothing")
 }
 
 /// The cases of a record that need no further trial.

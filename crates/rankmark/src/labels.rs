@@ -7,7 +7,7 @@ use crate::Failure;
 
 pub(crate) fn options() -> [Arg; 3] {
     let option = |name: &'static str, value: &'static str, help: &'static str| {
-        let arg = Arg::new(name).long(name).value_name(value).help(help).help_heading("Output");
+        let arg = Arg::new(name).long(name).value_name(value).help(help);
         // A record that is gone on with keeps its own.
         arg.conflicts_with("resume")
     };

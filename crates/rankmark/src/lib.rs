@@ -78,7 +78,7 @@ fn told(ended: Result<u8, Failure>) -> u8 {
 
 /// 0: fine. 1: it ran, and a check or a gate failed. 2: it could not run.
 fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
-    let matches = match cli::command().try_get_matches_from(arguments) {
+    let matches = match cli::command_for(arguments).try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => match habits::answer(arguments).filter(|_| error.use_stderr()) {
             Some(failure) => return Err(failure),

@@ -84,6 +84,8 @@ pub struct Command {
     pub doc: &'static str,
     /// The field that it takes as its argument; empty: all fields are options.
     pub argument: &'static str,
+    /// What help begins with: arguments behind the command's name, and what they measure.
+    pub examples: &'static [(&'static str, &'static str)],
     /// What help says below the options; empty: nothing.
     pub notes: &'static str,
     /// What it measures where the flags do not say.

@@ -100,6 +100,22 @@ pub enum Label {
     Quiet,
 }
 
+/// A section of help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its heading.
+    pub heading: &'static str,
+    /// Where it stands among the sections: the lowest comes first.
+    pub place: u8,
+}
+
+impl Group {
+    /// What most users give: first in help, and all that short help lists.
+    pub const COMMON: Self = Self { heading: "Common options", place: 0 };
+    /// Fields that are in no other section.
+    pub const OTHER: Self = Self { heading: "What is measured", place: 1 };
+}
+
 /// A declared field.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
@@ -126,6 +142,8 @@ pub struct Field {
     pub label: Label,
     /// `field=value`: in all other cases its value follows from the ranks, and tells no cases apart. Empty: it never does.
     pub follows_unless: &'static str,
+    /// The section of help that lists it.
+    pub group: Group,
 }
 
 impl Field {
@@ -144,6 +162,7 @@ impl Field {
             loads: false,
             label: Label::Plain,
             follows_unless: "",
+            group: Group::OTHER,
         }
     }
 
@@ -175,6 +194,16 @@ impl Field {
     /// The same; its value follows from the ranks in cases without this `field=value`.
     pub const fn follows_unless(self, follows_unless: &'static str) -> Self {
         Self { follows_unless, ..self }
+    }
+
+    /// The same, in another section of help.
+    pub const fn group(self, group: Group) -> Self {
+        Self { group, ..self }
+    }
+
+    /// The same, in the first section of help and in short help.
+    pub const fn common(self) -> Self {
+        self.group(Group::COMMON)
     }
 
     /// The same, written otherwise in labels.

@@ -15,7 +15,7 @@ mod words;
 
 pub use collective::{Collective, Reduce};
 pub use dtype::Dtype;
-pub use field::{Field, Kind, Label, Role, Variant};
+pub use field::{Field, Group, Kind, Label, Role, Variant};
 pub use name::{Named, nearest, normalize};
 pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};
 pub use words::{Bind, BufferKind, Cache, Direction, Mode, Rank, Runtime, Space, Status, Traffic, UnknownName};

@@ -4,6 +4,7 @@ use record::{Case, Problem};
 use serde_json::Value;
 use terms::{BufferKind, Collective, Field, Kind, Label, Named};
 
+use crate::fields::groups;
 use crate::runtime::is_pytorch;
 
 terms::named! {
@@ -19,7 +20,7 @@ terms::named! {
 }
 
 const fn field(kind: Kind, doc: &'static str) -> Field {
-    Field::new(kind, None, doc).owner("pytorch")
+    Field::new(kind, None, doc).owner("pytorch").group(groups::PYTORCH)
 }
 
 record::fields! {
@@ -27,13 +28,11 @@ record::fields! {
     pub(super) struct Fields {
         call: Option<Form> = field(
             Kind::Word(Form::names),
-            "pytorch: blocking: one operation (the default); async: in_flight of them are started, then waited for; \
-             coalesced: as one",
+            "blocking (default): one operation; else in_flight of them",
         ),
         in_flight: Option<u64> = field(
             Kind::Whole(1, 1024),
-            "pytorch: operations of an async or coalesced call, each on its own buffers; time and bandwidth are those \
-             of one (4)",
+            "operations of a call that does not block (default: 4)",
         )
         .label(Label::Around("{} in flight")),
     }

@@ -6,7 +6,7 @@ use parallel::{Balance, Schedule};
 use record::{Better, Metric, Shape};
 use terms::{Dtype, Field, Kind, Label, Named, Role};
 
-use crate::fields::{ANY_BACKEND, DEVICE, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, setting};
+use crate::fields::{ANY_BACKEND, DEVICE, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, groups, setting};
 
 terms::named! {
     /// How ranks divide the work.
@@ -83,93 +83,107 @@ const BATCHES: Kind = Kind::Whole(1, 1 << 20);
 record::fields! {
     /// What is trained and how. The order is that of the case line.
     pub(super) struct Fields {
-        model: String = parameter(Kind::Word(models), Some("gpt2-mini"), "the model (`rankmark list models`)"),
+        model: String = parameter(Kind::Word(models), Some("gpt2-mini"), "model (`rankmark list models`)").common(),
         strategy: Option<Strategy> = parameter(
             Kind::Word(Strategy::names),
             None,
-            "how ranks divide the work (data; with a mesh, hybrid)",
-        ),
+            "division of work (data; with a mesh, hybrid)",
+        )
+        .common(),
         mesh: Option<String> = parameter(
             Kind::Text,
             None,
-            "replicas x parts of each layer x stages, as in 2x2x1; their product is ranks",
+            "replicas x parts of each layer x stages, as in 2x2x1",
         )
+        .common()
         .follows_unless("strategy=hybrid"),
         ranks: u32 = Field { default: Some("1"), ..RANKS },
         threads: usize = Field { default: Some("1"), ..THREADS },
         backend: Option<String> = ANY_BACKEND,
         device: String = DEVICE,
-        precision: Dtype = parameter(Kind::Word(precisions), Some("f32"), "type of activations and products"),
+        precision: Dtype = parameter(Kind::Word(precisions), Some("f32"), "type of activations and products").common(),
         matmul: Matmul = extra(
             Kind::Word(Matmul::names),
             Some("auto"),
-            "products of f32: the fastest, fma, or six of bf16 on AMX",
+            "products of f32; bf16x6: on AMX",
         ),
         batch: Option<u64> = parameter(
             BATCHES,
             None,
-            "samples of a step on each replica (4); `global_batch`: on all together",
-        ),
-        global_batch: Option<u64> = extra(BATCHES, None, "samples of a step on all replicas together"),
+            "samples of a step on each replica (default: 4)",
+        )
+        .common(),
+        global_batch: Option<u64> = extra(BATCHES, None, "samples of a step on all replicas together, instead of batch").common(),
         micro_batches: Option<u64> = extra(
             BATCHES,
             None,
-            "parts that a replica's batch is cut into (pipelines: up to two a stage)",
-        ),
-        accumulate: u64 = extra(Kind::Whole(1, 1 << 16), Some("1"), "cut each of these again, and add up gradients"),
-        optimizer: Optimizers = parameter(Kind::Word(Optimizers::names), Some("adamw"), "what changes parameters"),
-        learning_rate: Option<f64> = extra(Kind::Ratio, None, "of the optimizer (sgd 0.01, adamw 0.0003)"),
-        momentum: f64 = extra(Kind::Ratio, Some("0"), "of sgd"),
-        weight_decay: f64 = extra(Kind::Ratio, Some("0.01"), "of adamw"),
-        clip: Option<f64> = extra(Kind::Ratio, None, "largest norm of all gradients together"),
-        overlap: bool = parameter(Kind::Bool, Some("true"), "exchange gradients beside the backward pass"),
+            "parts of a replica's batch (default in pipelines: 2 a stage)",
+        )
+        .group(groups::DIVISION),
+        accumulate: u64 = extra(Kind::Whole(1, 1 << 16), Some("1"), "cuts each micro-batch again, and adds up gradients"),
+        optimizer: Optimizers = parameter(Kind::Word(Optimizers::names), Some("adamw"), "optimizer").common(),
+        learning_rate: Option<f64> = extra(Kind::Ratio, None, "learning rate (default: sgd 0.01, adamw 0.0003)"),
+        momentum: f64 = extra(Kind::Ratio, Some("0"), "momentum of sgd"),
+        weight_decay: f64 = extra(Kind::Ratio, Some("0.01"), "weight decay of adamw"),
+        clip: Option<f64> = extra(Kind::Ratio, None, "clips gradients to this norm of all of them together"),
+        overlap: bool = parameter(Kind::Bool, Some("true"), "exchanges gradients during the backward pass")
+            .group(groups::DIVISION),
         communicate: bool = extra(
             Kind::Bool,
             Some("true"),
-            "false: leave out the exchange of gradients, to time the rest",
-        ),
+            "false: gradients stay apart, to time the rest",
+        )
+        .group(groups::DIVISION),
         sharded: u8 = extra(
             Kind::Whole(0, 3),
             Some("0"),
-            "cut among replicas: 1 optimizer, 2 and gradients, 3 and parameters",
-        ),
-        bucket: usize = extra(Kind::Bytes, Some("25MiB"), "bytes of a gradient bucket").role(Role::Implementation),
+            "cuts 1: optimizer, 2: + gradients, 3: + parameters",
+        )
+        .group(groups::DIVISION),
+        bucket: usize = extra(Kind::Bytes, Some("25MiB"), "size of a gradient bucket")
+            .role(Role::Implementation)
+            .group(groups::DIVISION),
         schedule: Option<Schedule> = parameter(
             Kind::Word(Schedule::names),
             None,
-            "order of micro-batches in a pipeline (1f1b)",
-        ),
+            "order in a pipeline (default: 1f1b)",
+        )
+        .group(groups::DIVISION),
         chunks: Option<u64> = extra(
             Kind::Whole(1, 64),
             None,
-            "chunks of layers on each stage of an interleaved pipeline (2)",
-        ),
+            "chunks of an interleaved stage (default: 2)",
+        )
+        .group(groups::DIVISION),
         balance: Balance = extra(
             Kind::Word(Balance::names),
             Some("layers"),
-            "what stages of a pipeline are balanced by",
-        ),
+            "balances stages by",
+        )
+        .group(groups::DIVISION),
         load_balance: LoadBalance = extra(
             Kind::Word(LoadBalance::names),
             Some("none"),
-            "micro-batches of each replica: equal, or by speed",
-        ),
+            "micro-batches by speed",
+        )
+        .group(groups::DIVISION),
         sequence_parallel: bool = extra(
             Kind::Bool,
             Some("false"),
-            "cut norms and dropout by rows where layers are cut",
-        ),
-        recompute: bool = extra(Kind::Bool, Some("false"), "keep only each block's input, and compute the rest again"),
-        synchronised: bool = extra(Kind::Bool, Some("true"), "batch norm counts all replicas' samples"),
+            "cuts norms and dropout by rows, too",
+        )
+        .group(groups::DIVISION),
+        recompute: bool = extra(Kind::Bool, Some("false"), "keeps only block inputs, and computes the rest again"),
+        synchronised: bool = extra(Kind::Bool, Some("true"), "batch norm counts the samples of all replicas"),
         data_mmap: Option<String> = extra(
             Kind::Text,
             None,
-            "a file of tokens or images to map, instead of synthetic data",
+            "file of tokens or images to map (default: synthetic data)",
         ),
         data_kind: Option<DataKind> = extra(
             Kind::Word(DataKind::names),
             None,
-            "what that file holds (tokens: u16; images: images)",
+            "type of that file (default: u16, or images)",
         ),
         seed: u64 = SEED,
     }
@@ -177,65 +191,67 @@ record::fields! {
 
 /// Dimensions of models: each model has some of them, and brings their defaults.
 pub(super) const DIMENSIONS: &[Field] = &[
-    named("layers", extra(Kind::Whole(1, u32::MAX as u64), None, "model: layers")),
-    named("width", extra(Kind::Whole(1, u32::MAX as u64), None, "model: features, or channels")),
-    named("heads", extra(Kind::Whole(1, u32::MAX as u64), None, "model: attention heads")),
-    named("kv_heads", extra(Kind::Whole(1, u32::MAX as u64), None, "model: key and value heads")),
-    named("ffn", extra(Kind::Whole(1, u32::MAX as u64), None, "model: features inside of an MLP")),
-    named("vocabulary", extra(Kind::Whole(1, u32::MAX as u64), None, "model: different tokens")),
-    named("sequence", extra(Kind::Whole(1, u32::MAX as u64), None, "model: tokens of a sample")),
-    named("positions", extra(Kind::Whole(1, u32::MAX as u64), None, "model: learned positions")),
-    named("segments", extra(Kind::Whole(1, u32::MAX as u64), None, "model: segment types")),
-    named("dropout", extra(Kind::Ratio, None, "model: rate of dropout")),
-    named("tied", extra(Kind::Bool, None, "model: the head's weight is the token table")),
-    named("features", extra(Kind::Whole(1, u32::MAX as u64), None, "model: numbers of a sample")),
-    named("classes", extra(Kind::Whole(1, u32::MAX as u64), None, "model: classes of samples")),
-    named("image", extra(Kind::Whole(1, u32::MAX as u64), None, "model: height and width of an image")),
-    named("stage1", extra(Kind::Whole(1, u32::MAX as u64), None, "model: blocks of the first stage")),
-    named("stage2", extra(Kind::Whole(1, u32::MAX as u64), None, "model: blocks of the second stage")),
-    named("stage3", extra(Kind::Whole(1, u32::MAX as u64), None, "model: blocks of the third stage")),
-    named("stage4", extra(Kind::Whole(1, u32::MAX as u64), None, "model: blocks of the fourth stage")),
+    named("layers", extra(Kind::Whole(1, u32::MAX as u64), None, "layers").group(groups::DIMENSIONS)),
+    named("width", extra(Kind::Whole(1, u32::MAX as u64), None, "features, or channels").group(groups::DIMENSIONS)),
+    named("heads", extra(Kind::Whole(1, u32::MAX as u64), None, "attention heads").group(groups::DIMENSIONS)),
+    named("kv_heads", extra(Kind::Whole(1, u32::MAX as u64), None, "key and value heads").group(groups::DIMENSIONS)),
+    named("ffn", extra(Kind::Whole(1, u32::MAX as u64), None, "features inside of an MLP").group(groups::DIMENSIONS)),
+    named("vocabulary", extra(Kind::Whole(1, u32::MAX as u64), None, "different tokens").group(groups::DIMENSIONS)),
+    named("sequence", extra(Kind::Whole(1, u32::MAX as u64), None, "tokens of a sample").group(groups::DIMENSIONS)),
+    named("positions", extra(Kind::Whole(1, u32::MAX as u64), None, "learned positions").group(groups::DIMENSIONS)),
+    named("segments", extra(Kind::Whole(1, u32::MAX as u64), None, "segment types").group(groups::DIMENSIONS)),
+    named("dropout", extra(Kind::Ratio, None, "rate of dropout").group(groups::DIMENSIONS)),
+    named("tied", extra(Kind::Bool, None, "the head's weight is the token table").group(groups::DIMENSIONS)),
+    named("features", extra(Kind::Whole(1, u32::MAX as u64), None, "numbers of a sample").group(groups::DIMENSIONS)),
+    named("classes", extra(Kind::Whole(1, u32::MAX as u64), None, "classes of samples").group(groups::DIMENSIONS)),
+    named(
+        "image",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "height and width of an image").group(groups::DIMENSIONS),
+    ),
+    named(
+        "stage1",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the first stage").group(groups::DIMENSIONS),
+    ),
+    named(
+        "stage2",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the second stage").group(groups::DIMENSIONS),
+    ),
+    named(
+        "stage3",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the third stage").group(groups::DIMENSIONS),
+    ),
+    named(
+        "stage4",
+        extra(Kind::Whole(1, u32::MAX as u64), None, "blocks of the fourth stage").group(groups::DIMENSIONS),
+    ),
 ];
 
 /// What PyTorch's ranks alone understand, beside the runtime: switches that are off where they are not given.
 pub(super) const TORCH: &[Field] = &[
-    switch(
-        "gradient_as_bucket_view",
-        "pytorch: gradients lie in the buckets that DistributedDataParallel exchanges (false, as torch has it)",
-    ),
-    switch("static_graph", "pytorch: tells DistributedDataParallel that steps are alike (false)"),
-    switch("compile", "pytorch: the model by torch.compile, which needs a C++ compiler (false)"),
+    switch("gradient_as_bucket_view", "gradients lie in the buckets of DistributedDataParallel"),
+    switch("static_graph", "tells DistributedDataParallel that steps are alike"),
+    switch("compile", "compiles the model by torch.compile; needs a C++ compiler"),
 ];
 
 const fn switch(name: &'static str, doc: &'static str) -> Field {
-    extra(Kind::Bool, None, doc).role(Role::Implementation).owner("pytorch").named(name)
+    extra(Kind::Bool, None, doc).role(Role::Implementation).owner("pytorch").group(groups::PYTORCH).named(name)
 }
 
 const INJECT: Field =
-    extra(Kind::Texts, None, "inject a fault: delay, wrong, kill or stop, as KIND:key=value,...; repeats");
-const WARMUP: Field =
-    setting(Kind::Whole(0, 10_000), None, "fixed number of warm-up steps, forgotten before the first that counts");
-const TIMEOUT: Field =
-    setting(Kind::Seconds, Some("600s"), "a case that takes this long beyond its max_seconds has failed");
-const EXPECT: Field =
-    setting(Kind::Texts, None, "a gate such as 'tokens_per_s>=2000': missed, the run exits 1; repeats");
-const STEPS: Field = setting(
-    Kind::Whole(1, 10_000),
-    None,
-    "exactly so many steps a trial, the first from the initial parameters, all of them timed",
-);
+    extra(Kind::Texts, None, "injects a fault (`rankmark list injections`); repeats").group(groups::SAMPLING);
+const WARMUP: Field = setting(Kind::Whole(0, 10_000), None, "fixed number of warm-up steps in a trial");
+const TIMEOUT: Field = setting(Kind::Seconds, Some("600s"), "time beyond max_seconds until a case fails");
+const EXPECT: Field = setting(Kind::Texts, None, "gate, as in 'tokens_per_s>=2000' (missed: exit 1); repeats");
+const STEPS: Field = setting(Kind::Whole(1, 10_000), None, "fixed number of steps in a trial, from initial parameters");
 
 /// How training is sampled: a sample is a step.
 pub(super) const SAMPLING: &[Field] = &[
     named("inject", INJECT),
     named("steps", STEPS),
-    named(
-        "target_precision",
-        setting(Kind::Ratio, Some("2%"), "make trials until the 95% interval of their median is within this share"),
-    ),
+    named("target_precision", setting(Kind::Ratio, Some("2%"), "target width of the median's 95% interval")),
     named(
         "max_seconds",
-        setting(Kind::Seconds, Some("10s"), "time of a case's steps over all of its trials (six at least)"),
+        setting(Kind::Seconds, Some("10s"), "most sampling time of a case, all trials together").common(),
     ),
     named("warmup", WARMUP),
     named("trials", TRIALS),
@@ -252,10 +268,11 @@ record::fields! {
         limit: Option<u64> = extra(
             Kind::Bytes,
             None,
-            "memory that a rank may hold; one that needs more is out of memory",
+            "memory limit of a rank; a case that needs more is out of memory",
         )
+        .common()
         .label(Label::Around("limit {} a rank")),
-        find_max_batch: bool = setting(Kind::Bool, Some("false"), "search for the largest batch that fits, and run it"),
+        find_max_batch: bool = setting(Kind::Bool, Some("false"), "searches for the largest batch that fits, and runs it").common(),
         steps: Option<u32> = Field { default: Some("2"), ..STEPS },
         // What a rank holds does not differ from trial to trial.
         trials: Option<u32> = Field { default: Some("1"), ..TRIALS },

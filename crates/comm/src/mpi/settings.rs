@@ -3,36 +3,36 @@
 use serde::Deserialize;
 use terms::{Field, Kind, Label};
 
-use crate::own::own;
+use crate::own::{Section, own};
 
-const OWNER: &str = "mpi";
+const OWNER: &Section = &Section { backend: "mpi", heading: "MPI libraries (--backend mpi)" };
 
 pub(super) const FIELDS: &[Field] = &[
     own(
         "mpi_library",
         OWNER,
         Kind::Text,
-        "mpi: path or name of the library (a list: one world each); else the first found",
+        "path or name of the MPI library (default: the first found)",
     )
     .loads(),
     own(
         "mpi_progress",
         OWNER,
         Kind::Word(|| vec!["none", "poll"]),
-        "mpi: none (the default): blocking calls; poll: calls that proceed whenever they are looked at",
+        "how MPI calls proceed; none: they block (default)",
     ),
     own(
         "mpi_tuned",
         OWNER,
         Kind::Bool,
-        "mpi: settings that make the library faster here (docs/mpi.md); else as installed",
+        "sets what makes the library faster on this machine (docs/mpi.md)",
     )
     .label(Label::Switch("tuned", "untuned")),
     own(
         "mpi_collectives",
         OWNER,
         Kind::Word(|| vec!["default", "ucc"]),
-        "mpi: which library's algorithms Open MPI uses",
+        "library whose algorithms Open MPI uses",
     ),
 ];
 

@@ -6,22 +6,24 @@
 use serde_json::Value;
 use terms::{Field, Kind, nearest};
 
-use crate::own::own;
+use crate::own::{Section, own};
 use crate::{Own, Refusal};
+
+const SECTION: &Section = &Section { backend: "nccl", heading: "NCCL (--backend nccl)" };
 
 /// The fields that set them.
 pub(super) const FIELDS: &[Field] = &[
     own(
         ALGO.field,
-        "nccl",
+        SECTION,
         Kind::Text,
-        "nccl: algorithms that it may choose (NCCL_ALGO): Ring, Tree, ^PAT, ...; a list: one world each (docs/nccl.md)",
+        "NCCL_ALGO: Ring, Tree, ^PAT, ... (docs/nccl.md)",
     ),
     own(
         PROTO.field,
-        "nccl",
+        SECTION,
         Kind::Text,
-        "nccl: protocols that it may choose (NCCL_PROTO): LL, LL128, Simple; a list: one world each",
+        "NCCL_PROTO: LL, LL128, Simple",
     ),
 ];
 

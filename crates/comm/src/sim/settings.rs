@@ -5,20 +5,22 @@ use terms::{Bandwidth, Field, Kind, Role, Seconds};
 
 use super::DEFAULT_LINK;
 use super::noise::Noise;
-use crate::own::own;
+use crate::own::{Section, own};
 use crate::{Own, Pace, Refusal};
+
+const SECTION: &Section = &Section { backend: "sim", heading: "Simulated links (--backend sim)" };
 
 /// Unlike other own fields these are conditions: compared cases agree in them.
 const fn condition(name: &'static str, kind: Kind, doc: &'static str) -> Field {
-    own(name, "sim", kind, doc).role(Role::World)
+    own(name, SECTION, kind, doc).role(Role::World)
 }
 
 pub(super) const FIELDS: &[Field] = &[
-    condition("link_bandwidth", Kind::Bandwidth, "sim: bandwidth of the modelled link"),
-    condition("link_latency", Kind::Seconds, "sim: latency of the modelled link"),
-    condition("noise", Kind::Ratio, "sim: standard deviation of the times' logarithm"),
-    condition("noise_seed", Kind::Whole(0, u32::MAX as u64), "sim: seed of the noise"),
-    condition("noise_correlation", Kind::Ratio, "sim: correlation of successive times, below 100%"),
+    condition("link_bandwidth", Kind::Bandwidth, "bandwidth of the modelled link"),
+    condition("link_latency", Kind::Seconds, "latency of the modelled link"),
+    condition("noise", Kind::Ratio, "standard deviation of the logarithm of times"),
+    condition("noise_seed", Kind::Whole(0, u32::MAX as u64), "seed of the noise"),
+    condition("noise_correlation", Kind::Ratio, "correlation of successive times, below 100%"),
 ];
 
 /// Of the noise, where none is given.

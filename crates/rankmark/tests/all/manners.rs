@@ -257,3 +257,25 @@ fn a_report_written_again_is_the_same() {
         assert_eq!(ended.out.lines().count(), before.len(), "each is named: {}", ended.out);
     }
 }
+
+/// Help of measuring commands: examples first, then the common options, and little that wraps.
+#[test]
+fn help_begins_with_what_is_common_and_has_a_bound() {
+    let place = Place::new();
+    for (command, short, whole) in [("train", 40, 135), ("comm", 36, 110), ("memory", 40, 120), ("run", 50, 170)] {
+        let all = place.run(&format!("{command} --help")).exits(0).out;
+        let some = place.run(&format!("{command} -h")).exits(0).out;
+        let (lines, common) = (all.lines().count(), some.lines().count());
+        assert!(lines <= whole && common <= short, "{command}: {lines} and {common} lines\n{all}{some}");
+        assert!(all.lines().all(|line| line.chars().count() <= 100), "{all}");
+        let at = |text: &str| all.find(text).unwrap_or_else(|| panic!("no `{text}` in {all}"));
+        assert!(command == "run" || at("Examples") < at("Usage:"), "{all}");
+        let order = ["Usage:", "Common options:", "Output:", "Sampling, checks", "Rank processes:", "MPI and NCCL"];
+        assert!(order.windows(2).all(|pair| at(pair[0]) < at(pair[1])), "{all}");
+        assert!(some.contains("--ranks") && some.contains("--dry-run") && !some.contains("--nccl-algo"), "{some}");
+        assert!(some.contains(&format!("All options: rankmark {command} --help")), "{some}");
+    }
+    let comm = place.run("comm --help").exits(0).out;
+    let bytes = comm.lines().find(|line| line.contains("--bytes")).unwrap();
+    assert!(bytes.contains("(default: 1KiB..64MiB*4)"), "the default of the command: {bytes}");
+}

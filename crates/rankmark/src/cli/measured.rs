@@ -1,0 +1,205 @@
+//! Measuring commands: options from the fields that benchmarks declare, in the sections of help that they declare.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use record::About;
+use terms::{Field, Group, Kind};
+
+use super::words::offering_field;
+use crate::arguments::READ_AS;
+
+/// Options of the run that short help lists.
+const OUTPUT: &str = "Output";
+/// Options of the run that it leaves out.
+const RUN: &str = "The whole run";
+/// The examples stand above the usage.
+const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
+
+/// The command that measures one benchmark.
+pub(super) fn command(about: &'static About, declared: &record::Command) -> Command {
+    let mut command =
+        Command::new(declared.name).about(declared.doc).before_help(examples(declared)).help_template(TEMPLATE);
+    if let Some(field) = about.field(declared.argument) {
+        let values = if let Kind::Word(words) = field.kind { words().join(" ") } else { String::new() };
+        let help =
+            if values.is_empty() { help(field, None) } else { format!("one or more, separated by commas: {values}") };
+        let name = if field.name.len() > 2 { "NAME".to_owned() } else { field.name.to_uppercase() };
+        let argument = Arg::new(field.name).value_name(name).required(true).help(help);
+        command = command.arg(offering_field(argument, field));
+    }
+    let command = command.arg(Arg::new(READ_AS).long(READ_AS).hide(true)).after_help(declared.notes);
+    with_options(command, &[about], declared.sweep)
+}
+
+/// The lines to begin with.
+fn examples(declared: &record::Command) -> String {
+    let longest = declared.examples.iter().map(|(arguments, _)| arguments.len()).max().unwrap_or_default();
+    let lines = declared
+        .examples
+        .iter()
+        .map(|(arguments, what)| format!("  rankmark {} {arguments:<longest$}  {what}", declared.name));
+    std::iter::once("Examples (commas split lists, lists multiply):".to_owned())
+        .chain(lines)
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+/// The same without rare options: for `-h`.
+pub(super) fn in_short(command: Command) -> Command {
+    let is_measuring = command.get_arguments().any(|argument| argument.get_help_heading() == Some(RUN));
+    if !is_measuring {
+        return command;
+    }
+    let listed = [Group::COMMON.heading, OUTPUT];
+    let more = format!("All options: rankmark {} --help", command.get_name());
+    command.after_help(more).mut_args(|argument| {
+        let rare = argument.get_help_heading().is_some_and(|heading| !listed.contains(&heading));
+        argument.hide_short_help(rare)
+    })
+}
+
+/// The benchmark that a command measures, and what it declares of the command.
+pub(crate) fn measured(command: &str) -> Option<(&'static About, record::Command)> {
+    let abouts = benchmarks::abouts().into_iter();
+    abouts.filter_map(|about| Some((about, about.command?))).find(|(_, declared)| declared.name == command)
+}
+
+/// All options of a measuring command: fields and those of every run, the common ones first.
+pub(super) fn with_options(command: Command, abouts: &[&'static About], sweep: Option<record::Sweep>) -> Command {
+    let mut fields: Vec<&'static Field> = Vec::new();
+    for field in abouts.iter().flat_map(|about| about.all_fields()) {
+        let is_argument = command.get_positionals().any(|argument| argument.get_id() == field.name);
+        if !is_argument && fields.iter().all(|other| other.name != field.name) {
+            fields.push(field);
+        }
+    }
+    fields.sort_by_key(|field| field.group.place);
+    let (common, rare): (Vec<_>, Vec<_>) = fields.into_iter().partition(|field| field.group == Group::COMMON);
+    let swept = |field: &Field| sweep.filter(|sweep| sweep.field == field.name).map(|sweep| sweep.values);
+    let options = |fields: Vec<&'static Field>| -> Vec<Arg> {
+        fields.into_iter().map(|field| option(field, swept(field)).help_heading(field.group.heading)).collect()
+    };
+    let command = command.args(options(common)).args(of_every_run()).args(options(rare));
+    command.args(of_whole_run()).disable_help_flag(true)
+}
+
+/// Where results go, and how much is said.
+fn of_every_run() -> [Arg; 6] {
+    let flag = |name: &'static str, help: &'static str| {
+        Arg::new(name).long(name).action(ArgAction::SetTrue).help(help).help_heading(OUTPUT)
+    };
+    [
+        directory("output-dir", "directory of the record (default: results/TIME-EXPERIMENT)").help_heading(OUTPUT),
+        crate::dry_run::option().help_heading(OUTPUT),
+        flag("json", "prints one JSON object for each case; text goes to standard error"),
+        flag("quiet", "prints errors only").conflicts_with("verbose").short('q'),
+        flag("verbose", "prints more: caveats in full, paths taken").short('v'),
+        Arg::new("help")
+            .long("help")
+            .short('h')
+            .action(ArgAction::Help)
+            .help_heading(OUTPUT)
+            .help("prints all options; -h: the common ones"),
+    ]
+}
+
+/// What concerns the run and its record as a whole.
+fn of_whole_run() -> Vec<Arg> {
+    let set = Arg::new("set").long("set").value_name("FIELD=VALUE").action(ArgAction::Append);
+    let budget = Arg::new("budget").long("budget").value_name("TIME").value_parser(value_parser!(terms::Seconds));
+    let resume = directory("resume", "continues this record: finished cases stay, the rest runs");
+    let mut args = vec![
+        set.help("sets a field of every case; repeats"),
+        budget.help("ends the whole run after this time, with the trials made by then"),
+        resume.conflicts_with("output-dir"),
+    ];
+    args.extend(crate::labels::options());
+    args.into_iter().map(|arg| arg.help_heading(RUN)).collect()
+}
+
+fn directory(name: &'static str, help: &'static str) -> Arg {
+    let arg = Arg::new(name).long(name).value_name("DIR").value_hint(ValueHint::DirPath).help(help);
+    arg.value_parser(value_parser!(std::path::PathBuf))
+}
+
+fn option(field: &'static Field, swept: Option<&'static str>) -> Arg {
+    let long = field.name.replace('_', "-");
+    let arg = Arg::new(field.name).help(help(field, swept)).value_name(value_name(field)).action(ArgAction::Append);
+    // Hyphens and underscores are the same in names.
+    let arg = if long == field.name { arg } else { arg.alias(field.name) };
+    let synonyms = record::SYNONYMS.iter().filter(|(_, name)| *name == field.name);
+    let arg = synonyms.fold(arg, |arg, (other, _)| arg.alias(*other));
+    let arg = offering_field(arg.long(long).allow_hyphen_values(false), field);
+    match field.kind {
+        Kind::Bool => arg.num_args(0..=1).default_missing_value("true"),
+        _ => arg,
+    }
+}
+
+fn value_name(field: &Field) -> &'static str {
+    match field.kind {
+        Kind::Whole(..) => "N",
+        Kind::Bytes => "BYTES",
+        Kind::Seconds => "TIME",
+        Kind::Bandwidth => "BANDWIDTH",
+        Kind::Ratio => "SHARE",
+        Kind::Bool => "BOOL",
+        Kind::Word(_) => "WORD",
+        Kind::Choice(_) => "CHOICE",
+        Kind::Text | Kind::Texts => "TEXT",
+    }
+}
+
+/// The words of a list, or where they are many, the first of them: `rankmark list fields` has them all.
+fn some(words: &[&str]) -> String {
+    const ROOM: usize = 60;
+    let (all, mut shown) = (words.join(", "), String::new());
+    if all.len() <= ROOM {
+        return all;
+    }
+    for word in words {
+        if shown.len() + word.len() > ROOM / 2 {
+            break;
+        }
+        shown.push_str(&format!("{word}, "));
+    }
+    format!("{shown}...")
+}
+
+/// One line: what the field is, its words, its default, which is the values that the command sweeps where it does.
+fn help(field: &Field, swept: Option<&str>) -> String {
+    let mut help = field.doc.to_owned();
+    if let Kind::Word(words) = field.kind {
+        help.push_str(&format!(" [{}]", some(&words())));
+    }
+    if let Kind::Choice(variants) = field.kind {
+        let options = |variant: &terms::Variant| -> String {
+            let names: Vec<String> = variant.options.iter().map(|option| format!("{}=...", option.name)).collect();
+            if names.is_empty() { String::new() } else { format!(":{}", names.join(",")) }
+        };
+        let shown: Vec<String> = variants.iter().map(|one| format!("{}{}", one.name, options(one))).collect();
+        help.push_str(&format!(" [{}]", shown.join(" ")));
+    }
+    // A switch is off.
+    if let Some(default) = swept.or(field.default).filter(|default| *default != "false") {
+        help.push_str(&format!(" (default: {default})"));
+    }
+    help
+}
+
+/// The fields that were given, in the benchmarks' order, each as the text of a list.
+pub(crate) fn given(matches: &ArgMatches, abouts: &[&'static About]) -> Vec<(String, String)> {
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for field in abouts.iter().flat_map(|about| about.all_fields()) {
+        if pairs.iter().any(|(name, _)| name == field.name) {
+            continue;
+        }
+        let Ok(Some(values)) = matches.try_get_many::<String>(field.name) else { continue };
+        let values: Vec<&str> = values.map(String::as_str).collect();
+        match field.kind {
+            // These repeat and never split.
+            Kind::Texts => pairs.extend(values.iter().map(|value| (field.name.to_owned(), (*value).to_owned()))),
+            _ => pairs.push((field.name.to_owned(), values.join(","))),
+        }
+    }
+    pairs
+}
