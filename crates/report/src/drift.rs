@@ -108,7 +108,7 @@ pub(crate) fn chart(operation: &Operation, label: &str, style: usize, case: &Cas
         // Strongly correlated or too few samples have no interval; their range then bounds more, never less.
         let range = || window.iter().fold([median; 2], |[low, high], sample| [low.min(*sample), high.max(*sample)]);
         let [low, high] = stats::median_interval(window).map_or_else(range, |interval| [interval.low, interval.high]);
-        points.push(Point { x: elapsed + length / 2.0, y: median, low, high });
+        points.push(Point { x: elapsed + length / 2.0, y: median, low, high, oversubscribed: false });
         elapsed += length;
     }
     let size_text = case.bytes.map(|bytes| format!(", {}", crate::number::bytes(bytes))).unwrap_or_default();

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use record::CaseLine;
 use record::show::{At, Chart, ChartKind, Format};
+use record::{CaseLine, Caveat};
 use serde_json::Value;
 
 use crate::number::bytes;
@@ -158,7 +158,7 @@ fn grouped(
             series.push(Series { label, style, points: Vec::new() });
             next
         });
-        series[at].points.push(drawn(*x, estimate, scaled(chart.y_format)));
+        series[at].points.push(drawn(*x, estimate, scaled(chart.y_format), point));
         let ceiling = number_at(point.case, &chart.ceiling).filter(|_| !chart.ceiling.is_empty());
         ceilings[at].points.extend(ceiling.map(|y| [*x, y * scaled(chart.y_format)]));
     }
@@ -170,8 +170,9 @@ fn grouped(
     (series, ceilings)
 }
 
-fn drawn(x: f64, estimate: Estimate, scale: f64) -> Point {
-    Point { x, y: estimate.mid * scale, low: estimate.low * scale, high: estimate.high * scale }
+fn drawn(x: f64, estimate: Estimate, scale: f64, of: &Measured) -> Point {
+    let oversubscribed = of.has(Caveat::Oversubscribed);
+    Point { x, y: estimate.mid * scale, low: estimate.low * scale, high: estimate.high * scale, oversubscribed }
 }
 
 /// The fields, but for what stands across, that two configurations of a section have different values of.

@@ -129,6 +129,8 @@ pub struct Point {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+    /// More ranks than cores: the marker is hollow.
+    pub oversubscribed: bool,
 }
 
 /// A line that the data is compared with.

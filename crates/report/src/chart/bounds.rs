@@ -54,7 +54,7 @@ mod tests {
 
     fn chart(series: usize, points: usize) -> ChartSpec {
         let axis = || Axis { title: String::new(), quantity: Quantity::Count, scale: Scale::Linear };
-        let point = |x: usize| Point { x: x as f64, y: 1.0, low: 1.0, high: 1.0 };
+        let point = |x: usize| Point { x: x as f64, y: 1.0, low: 1.0, high: 1.0, oversubscribed: false };
         let one = |style| Series { label: format!("s{style}"), style, points: (0..points).map(point).collect() };
         let limit =
             |style| Reference { label: String::new(), style: Some(style), points: vec![[0.0, 1.0], [1.0, 1.0]] };

@@ -8,7 +8,7 @@ use super::matrix;
 use super::scale::{Extent, Mapped};
 use super::scene::{Anchor, Box2, Item, Paint, Pen, Scene, Text};
 use super::stack;
-use super::style::{self, INK, QUIET, WARNING, WARNING_INK};
+use super::style::{self, FRAME, INK, QUIET, WARNING, WARNING_INK};
 use super::{ChartSpec, Point, Scale, Series};
 
 const WIDTH: f64 = 900.0;
@@ -30,11 +30,14 @@ struct EndLabel {
     content: String,
     rgb: [u8; 3],
     sample: Sample,
-    end: [f64; 2],
+    /// None: it names no line.
+    end: Option<[f64; 2]>,
 }
 
 enum Sample {
     Marker(usize),
+    /// Points with more ranks than cores.
+    Oversubscribed,
     Dashes([u8; 3]),
     /// A part of a bar.
     Square(usize),
@@ -170,17 +173,32 @@ fn band(items: &mut Vec<Item>, series: &Series, x: &Mapped, y: &Mapped, dodge: f
             let (across, low, high) = (at(point), y.clamped(point.low), y.clamped(point.high));
             let pen = Pen { paint: Paint::faint(colour, 0.75), width: 1.4, dash: None };
             items.push(Item::Line { points: vec![[across, low], [across, high]], pen });
-            for end in [low, high] {
-                items.push(Item::Line { points: vec![[across - 4.0, end], [across + 4.0, end]], pen });
+            for (end, value) in [(low, point.low), (high, point.high)] {
+                if !y.is_cut(value) {
+                    items.push(Item::Line { points: vec![[across - 4.0, end], [across + 4.0, end]], pen });
+                }
             }
+            cut_ends(items, point, across, y, colour);
         }
         return;
     }
+    points.iter().for_each(|point| cut_ends(items, point, at(point), y, colour));
     let upper = points.iter().map(|point| [at(point), y.clamped(point.high)]);
     let lower = points.iter().rev().map(|point| [at(point), y.clamped(point.low)]);
     let points: Vec<[f64; 2]> = upper.chain(lower).collect();
     if !points.is_empty() {
         items.push(Item::Polygon { points, fill: Some(Paint::faint(colour, 0.2)), pen: None });
+    }
+}
+
+/// An arrow at each end of an interval that goes on beyond the frame.
+fn cut_ends(items: &mut Vec<Item>, point: &Point, across: f64, y: &Mapped, colour: [u8; 3]) {
+    const ARROW: f64 = 7.0;
+    for (value, edge, inwards) in [(point.low, y.range[0], -ARROW), (point.high, y.range[1], ARROW)] {
+        if y.is_cut(value) {
+            let points = vec![[across, edge], [across - 4.5, edge + inwards], [across + 4.5, edge + inwards]];
+            items.push(Item::Polygon { points, fill: Some(Paint::solid(colour)), pen: None });
+        }
     }
 }
 
@@ -190,7 +208,11 @@ fn line(items: &mut Vec<Item>, series: &Series, x: &Mapped, y: &Mapped, dodge: f
     if joined && points.len() > 1 {
         items.push(Item::Line { points: points.clone(), pen: Pen { paint, width: 1.8, dash: None } });
     }
-    items.extend(points.into_iter().map(|point| style::marker(series.style, point)));
+    for point in &series.points {
+        let Some(at) = placed(point, x, y, dodge) else { continue };
+        let marker = if point.oversubscribed { style::oversubscribed } else { style::marker };
+        items.push(marker(series.style, at));
+    }
 }
 
 fn references(items: &mut Vec<Item>, spec: &ChartSpec, x: &Mapped, y: &Mapped) {
@@ -221,7 +243,12 @@ fn names(spec: &ChartSpec) -> Vec<String> {
     // As they lie over each other.
     let stacks = spec.stacks.iter().rev().map(|stack| &stack.label);
     let marks = spec.marks.iter().map(|mark| &mark.label);
-    series.chain(references).chain(stacks).chain(marks).map(fit).collect()
+    let oversubscribed = is_oversubscribed(spec).then(|| "ranks > cores".to_owned());
+    series.chain(references).chain(stacks).chain(marks).map(fit).chain(oversubscribed).collect()
+}
+
+fn is_oversubscribed(spec: &ChartSpec) -> bool {
+    spec.series.iter().flat_map(|series| &series.points).any(|point| point.oversubscribed)
 }
 
 fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec<EndLabel> {
@@ -250,13 +277,10 @@ fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec
         let pen = stack::pen(mark);
         labels.push((name, pen.paint.rgb, Sample::Stroke(pen), stack::mark_end(spec, mark, x, y)));
     }
-    let corner = [x.range[1], y.range[1]];
-    let label = |(name, rgb, sample, end): (&String, _, _, Option<_>)| EndLabel {
-        content: name.clone(),
-        rgb,
-        sample,
-        end: end.unwrap_or(corner),
-    };
+    if let Some(name) = names.next() {
+        labels.push((name, QUIET, Sample::Oversubscribed, None));
+    }
+    let label = |(name, rgb, sample, end): (&String, _, _, _)| EndLabel { content: name.clone(), rgb, sample, end };
     labels.into_iter().map(label).collect()
 }
 
@@ -264,6 +288,7 @@ fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec
 fn label(items: &mut Vec<Item>, label: &EndLabel, left: f64, middle: f64) {
     items.push(match label.sample {
         Sample::Marker(style) => style::marker(style, [left + 6.0, middle]),
+        Sample::Oversubscribed => style::oversubscribed_sample([left + 6.0, middle]),
         Sample::Dashes(rgb) => Item::Line {
             points: vec![[left, middle], [left + 13.0, middle]],
             pen: Pen { paint: Paint::solid(rgb), width: 1.3, dash: Some([5.0, 3.0]) },
@@ -279,19 +304,18 @@ fn label(items: &mut Vec<Item>, label: &EndLabel, left: f64, middle: f64) {
     items.push(Item::Text(text(label.content.clone(), at, Anchor::Start, TEXT_SIZE, label.rgb)));
 }
 
-/// Labels at the line ends, moved apart where they would collide, with a thread back to the end of a line that stops
-/// short or whose label had to move.
+/// Labels at the line ends, moved apart where they would collide. A label that had to move has a grey thread to the height
+/// of its line, outside the plot: inside, it would look like data.
 fn beside_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], plot: &Box2) {
-    let wanted: Vec<f64> = labels.iter().map(|label| label.end[1]).collect();
+    let wanted: Vec<f64> = labels.iter().map(|label| label.end.map_or(plot.bottom, |end| end[1])).collect();
     let places = spread(&wanted, LABEL_GAP, [plot.top, plot.bottom]);
     let left = plot.right + 18.0;
     for (end, middle) in labels.iter().zip(places) {
-        let [x, y] = end.end;
-        let far = plot.right - x > 40.0;
-        if (middle - y).abs() > 3.0 || far {
-            // Dotted where it crosses the plot, so that it cannot be read as data.
-            let pen = Pen { paint: Paint::faint(end.rgb, 0.6), width: 0.9, dash: far.then_some([1.0, 3.5]) };
-            items.push(Item::Line { points: vec![[x + 6.0, y], [left - 3.0, middle]], pen });
+        // The marker names a line that stops short.
+        let near = end.end.filter(|[x, _]| plot.right - x <= 40.0);
+        if let Some([_, y]) = near.filter(|[_, y]| (middle - y).abs() > 3.0) {
+            let pen = Pen { paint: Paint::solid(FRAME), width: 0.9, dash: None };
+            items.push(Item::Line { points: vec![[plot.right + 4.0, y], [left - 3.0, middle]], pen });
         }
         label(items, end, left, middle);
     }

@@ -71,6 +71,12 @@ impl Mapped {
         self.place(value).map_or(self.range[0], |place| place.clamp(low, high))
     }
 
+    /// Whether a value lies beyond the frame, so that [`Mapped::clamped`] cuts it.
+    pub(crate) fn is_cut(&self, value: f64) -> bool {
+        let (low, high) = (self.range[0].min(self.range[1]), self.range[0].max(self.range[1]));
+        self.place(value).is_none_or(|place| place < low - 0.5 || place > high + 0.5)
+    }
+
     /// At most `most` ticks.
     pub(crate) fn ticks(&self, most: usize) -> Vec<Tick> {
         let most = most.max(2);
@@ -163,7 +169,10 @@ fn byte_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
 fn stepped(quantity: Quantity, value: f64, step: f64, largest: f64) -> String {
     let (factor, unit) = if quantity == Quantity::Seconds { number::time_unit(largest) } else { (1.0, "") };
     let decimals = (-(step * factor).log10().floor()).max(0.0) as usize;
-    let text = format!("{:.decimals$}", value * factor);
+    let text = match decimals {
+        0 => number::thousands((value * factor).round() as i64),
+        _ => format!("{:.decimals$}", value * factor),
+    };
     let text = if text.trim_start_matches('-').chars().all(|c| matches!(c, '0' | '.')) { "0".to_owned() } else { text };
     if unit.is_empty() || text == "0" { text } else { format!("{text} {unit}") }
 }
@@ -198,6 +207,9 @@ mod tests {
         assert_eq!(log(1024.0, 1048576.0, 5), ["1 KiB", "32 KiB", "1 MiB"]);
         assert_eq!(log(1e6, 1e9, 10).first().unwrap(), "1 MiB");
         assert_eq!(log(65536.0, 65536.0, 10), ["32 KiB", "64 KiB", "128 KiB"]);
+        // Sizes in powers of ten, too.
+        assert_eq!(log(1e6, 1e8, 4), ["1 MiB", "4 MiB", "16 MiB", "64 MiB"]);
+        assert_eq!(log(1e8, 4e9, 3), ["256 MiB", "1 GiB"]);
     }
 
     #[test]
@@ -205,8 +217,16 @@ mod tests {
         let ticks = labels(Quantity::Seconds, Scale::Log, &[2e-7, 0.03], 8);
         assert_eq!(ticks, ["1 us", "10 us", "100 us", "1 ms", "10 ms"]);
         assert_eq!(labels(Quantity::Seconds, Scale::Linear, &[1.98e-3, 2.01e-3], 4), ["1.98 ms", "2.00 ms"]);
+        assert_eq!(labels(Quantity::Number, Scale::FromZero, &[21_000.0], 3), ["0", "10,000", "20,000"]);
         assert_eq!(labels(Quantity::Count, Scale::Steps, &[6.0, 2.0, 4.0, 2.0], 3), ["2", "4", "6"]);
         assert_eq!(labels(Quantity::Bandwidth, Scale::FromZero, &[61.0], 5), ["0", "20", "40", "60"]);
+    }
+
+    #[test]
+    fn a_value_beyond_the_frame_is_cut() {
+        let extent = Extent { values: vec![1.0, 10.0], intervals: vec![1e9] };
+        let mapped = Mapped::new(&axis(Quantity::Seconds, Scale::Log), &extent, [100.0, 0.0]);
+        assert_eq!([1.0, 10.0, 1e9, 0.0].map(|value| mapped.is_cut(value)), [false, false, true, true]);
     }
 
     #[test]

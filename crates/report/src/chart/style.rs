@@ -64,6 +64,25 @@ pub(crate) fn text_colour(style: usize) -> [u8; 3] {
     rgb.map(|part| (f64::from(part) * keep).round() as u8)
 }
 
+/// The marker of a point that was measured with more ranks than cores: hollow, its rim dashed.
+pub(crate) fn oversubscribed(style: usize, at: [f64; 2]) -> Item {
+    hollow(marker(style, at), Paint::solid(colour(style)))
+}
+
+/// The same shape in no series' colour, for the legend.
+pub(crate) fn oversubscribed_sample(at: [f64; 2]) -> Item {
+    hollow(marker(0, at), Paint::solid(QUIET))
+}
+
+fn hollow(marker: Item, rim: Paint) -> Item {
+    let (inside, pen) = (Paint::solid(WHITE), Some(Pen { paint: rim, width: 1.6, dash: Some([2.5, 1.2]) }));
+    match marker {
+        Item::Circle { center, radius, .. } => Item::Circle { center, radius, fill: inside, pen },
+        Item::Polygon { points, .. } => Item::Polygon { points, fill: Some(inside), pen },
+        other => other,
+    }
+}
+
 /// The marker of a series: shape by style, filled in the first round of colours, hollow in the second, and so on, so
 /// that no two of the first 42 look alike.
 pub(crate) fn marker(style: usize, at: [f64; 2]) -> Item {

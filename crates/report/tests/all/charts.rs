@@ -26,7 +26,7 @@ fn spec(series: Vec<Series>, references: Vec<Reference>) -> ChartSpec {
 }
 
 fn series(number: usize, value: f64) -> Series {
-    let point = |x: f64| Point { x, y: value * x.log2(), low: value, high: value * 40.0 };
+    let point = |x: f64| Point { x, y: value * x.log2(), low: value, high: value * 40.0, oversubscribed: false };
     Series { label: format!("series {number}"), style: number, points: vec![point(1024.0), point(1048576.0)] }
 }
 
@@ -94,7 +94,8 @@ fn ticks_keep_apart_on_every_scale() {
         (Quantity::Bandwidth, Scale::Log),
     ] {
         for span in [1.0f64, 1.0001, 1.5, 3.0, 10.0, 1e3, 1e6, 1e9, 1e12] {
-            let points = [1.0, span.sqrt(), span].map(|x| Point { x, y: x, low: x, high: x }).to_vec();
+            let points =
+                [1.0, span.sqrt(), span].map(|x| Point { x, y: x, low: x, high: x, oversubscribed: false }).to_vec();
             let mut chart = spec(vec![Series { label: "a".into(), style: 0, points }], Vec::new());
             (chart.x.quantity, chart.x.scale) = (quantity, scale);
             (chart.y.quantity, chart.y.scale) = (quantity, if scale == Scale::Steps { Scale::FromZero } else { scale });
@@ -105,7 +106,8 @@ fn ticks_keep_apart_on_every_scale() {
 
 #[test]
 fn many_rank_counts_keep_apart() {
-    let points = (1..=200).map(|x| Point { x: f64::from(x), y: 1.0, low: 1.0, high: 1.0 }).collect();
+    let points =
+        (1..=200).map(|x| Point { x: f64::from(x), y: 1.0, low: 1.0, high: 1.0, oversubscribed: false }).collect();
     let mut chart = spec(vec![Series { label: "a".into(), style: 0, points }], Vec::new());
     chart.x = Axis { title: "ranks".into(), quantity: Quantity::Count, scale: Scale::Steps };
     assert_readable("200 rank counts", &chart);
@@ -343,4 +345,38 @@ fn a_chart_has_a_background_and_a_dark_form() {
         assert!(style.contains(&format!("text[fill=\"{fill}\"]")), "{fill} of `{}`", node.text().unwrap());
     }
     assert!(!style.contains("text[fill=\"#ffffff\"]"), "white words stand on dark cells");
+}
+
+/// A point beyond which the interval goes on has an arrow there, and no cap that would claim an end.
+#[test]
+fn an_interval_that_is_cut_ends_in_an_arrow() {
+    let point = |high: f64| Point { x: 1024.0, y: 10.0, low: 9.0, high, oversubscribed: false };
+    let one = |high| Series { label: "shm".into(), style: 0, points: vec![point(high)] };
+    let arrows = |high| spec(vec![one(high)], Vec::new()).svg().matches("<polygon").count();
+    assert_eq!(arrows(1e9), arrows(11.0) + 1);
+}
+
+/// Points with more ranks than cores are hollow, and the legend says so.
+#[test]
+fn oversubscribed_points_are_marked() {
+    let of = |oversubscribed| {
+        let point = |x: f64| Point { x, y: x, low: x, high: x, oversubscribed: oversubscribed && x > 2000.0 };
+        let one = Series { label: "shm".into(), style: 0, points: vec![point(1024.0), point(4096.0)] };
+        let chart = spec(vec![one], Vec::new());
+        assert_readable("oversubscribed", &chart);
+        chart.svg()
+    };
+    let (plain, marked) = (of(false), of(true));
+    assert!(!plain.contains("ranks &gt; cores") && marked.contains("ranks &gt; cores"), "{marked}");
+    // The point, and the sample of the legend.
+    assert_eq!(marked.matches("<circle").count(), plain.matches("<circle").count() + 1);
+    assert_eq!(marked.matches(r##"fill="#ffffff" stroke="#0072b2""##).count(), 1, "{marked}");
+}
+
+/// A thread from a label to its line stays outside the plot, where it cannot be read as data.
+#[test]
+fn no_thread_crosses_the_plot() {
+    let short = Series { points: series(0, 1.0).points[..1].to_vec(), ..series(0, 1.0) };
+    let svg = spec(vec![short, series(1, 1.0)], Vec::new()).svg();
+    assert!(!svg.contains("stroke-dasharray=\"1 3.5\""), "{svg}");
 }

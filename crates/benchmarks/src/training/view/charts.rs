@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use record::{CaseLine, Declared};
+use record::{CaseLine, Caveat, Declared};
 use serde_json::Value;
 
 use view::number::list;
@@ -76,7 +76,13 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     let varying = varying(operation);
     let point = |case: &CaseLine| {
         let (y, time) = (case.metric("samples_per_s")?, Measured::of(case)?.time);
-        Some(Point { x: f64::from(case.ranks), y, low: y * time.mid / time.high, high: y * time.mid / time.low })
+        Some(Point {
+            x: f64::from(case.ranks),
+            y,
+            low: y * time.mid / time.high,
+            high: y * time.mid / time.low,
+            oversubscribed: case.caveats.contains(&Caveat::Oversubscribed),
+        })
     };
     let mut lines: Vec<Line> = Vec::new();
     let mut cases: Vec<&CaseLine> = Vec::new();
@@ -154,7 +160,13 @@ fn efficiency(operation: &Operation, kind: &str) -> Option<NamedChart> {
             let ends = about.get("ci95").and_then(Value::as_array);
             // Fewer than six trials have no interval.
             let end = |place: usize| ends.and_then(|ends| number(ends.get(place))).unwrap_or(y);
-            Some(Point { x: f64::from(case.ranks), y, low: end(0), high: end(1) })
+            Some(Point {
+                x: f64::from(case.ranks),
+                y,
+                low: end(0),
+                high: end(1),
+                oversubscribed: case.caveats.contains(&Caveat::Oversubscribed),
+            })
         };
         let Some(point) = point() else { continue };
         let label = label((&varying, operation.declared), configuration, case, word(case, "strategy"));
