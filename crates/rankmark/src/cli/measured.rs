@@ -4,6 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use record::About;
 use terms::{Field, Group, Kind};
 
+use super::parts::named;
 use super::words::offering_field;
 use crate::arguments::READ_AS;
 
@@ -16,8 +17,7 @@ const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usag
 
 /// The command that measures one benchmark.
 pub(super) fn command(about: &'static About, declared: &record::Command) -> Command {
-    let mut command =
-        Command::new(declared.name).about(declared.doc).before_help(examples(declared)).help_template(TEMPLATE);
+    let mut command = named(declared.name).about(declared.doc).before_help(examples(declared)).help_template(TEMPLATE);
     if let Some(field) = about.field(declared.argument) {
         let values = if let Kind::Word(words) = field.kind { words().join(" ") } else { String::new() };
         let help =

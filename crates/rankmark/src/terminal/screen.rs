@@ -8,7 +8,7 @@ use record::{Case, CaseLine, Caveat, Plan, RunFile};
 use terms::{Bytes, Seconds, Status};
 
 use super::live::{Live, Rows, bar};
-use super::text::{hanging, wrap};
+use super::text::{hanging, parts, wrap};
 use super::told::Told;
 use super::{is_watched, width};
 use crate::next::Proposal;
@@ -33,6 +33,14 @@ impl Out {
             Self::Stdout(out) => out,
             Self::Stderr(out) => out,
         }
+    }
+
+    fn moves_cursor(&self) -> bool {
+        let choice = match self {
+            Self::Stdout(out) => out.current_choice(),
+            Self::Stderr(out) => out.current_choice(),
+        };
+        choice != anstream::ColorChoice::Never
     }
 }
 
@@ -75,7 +83,8 @@ impl Screen {
         let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
         let terminal = if json { is_watched(io::stderr()) } else { is_watched(io::stdout()) };
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let live = terminal && !dumb && verbosity != Verbosity::Quiet;
+        // A stream without colours drops the sequences that move the cursor, too: what improves in place would pile up.
+        let live = terminal && !dumb && out.moves_cursor() && verbosity != Verbosity::Quiet;
         Self {
             verbosity,
             json,
@@ -120,14 +129,12 @@ impl Screen {
         self.open = cases - done;
         let known = if done > 0 { format!(" ({done} done before, {} left)", cases - done) } else { String::new() };
         let word = if cases == 1 { "case" } else { "cases" };
-        self.line(&format!(
-            "\u{1b}[1mrankmark {}\u{1b}[0m   {}plan {}, {cases} {word}{known}{}   record {}",
-            file.tool.version,
-            file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, ")),
-            file.experiment,
-            sampling(&file.plan),
-            directory.display()
-        ));
+        let program = format!("rankmark {}", file.tool.version);
+        let run = file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, "));
+        let plan = format!("{run}plan {}, {cases} {word}{known}{}", file.experiment, sampling(&file.plan));
+        let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], table_width());
+        // Escape sequences take no columns: they come after the lines are broken.
+        self.line(&text.replacen(&program, &format!("\u{1b}[1m{program}\u{1b}[0m"), 1));
         for (label, text) in
             [("tags     ", file.labels.tags.join(", ")), ("note     ", file.labels.note.clone().unwrap_or_default())]
         {
@@ -152,7 +159,7 @@ impl Screen {
     }
 
     pub(crate) fn notes<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
-        notes.for_each(|note| self.line(&format!("note: {note}")));
+        notes.for_each(|note| self.line(&hanging("note: ", note, table_width())));
     }
 
     /// A case that an earlier run has done.
@@ -223,7 +230,7 @@ impl Screen {
                 format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
             });
             let costs = format!("{:.0} ns a sample, {:.1} ns a call", overhead.sample_ns, overhead.call_ns);
-            self.line(&format!("overhead {costs}{start}"));
+            self.line(&hanging("overhead ", &format!("{costs}{start}"), table_width()));
         }
         if let Some((first, rest)) = written.split_first() {
             let rest: Vec<String> = rest
@@ -260,7 +267,7 @@ impl Screen {
         let mut seen = std::collections::HashSet::new();
         caveats.retain(|caveat| seen.insert(*caveat));
         for caveat in caveats {
-            self.line(&format!("    {caveat}: {}", caveat.explanation()));
+            self.line(&hanging("    ", &format!("{caveat}: {}", caveat.explanation()), table_width()));
         }
     }
 
@@ -273,10 +280,12 @@ impl Screen {
         }
         for (lines, reason) in by_reason(&unwell) {
             let more = if lines.len() > 1 { format!(" and {} more", lines.len() - 1) } else { String::new() };
-            self.line(&format!("{}  {}{more}: {reason}", lines[0].status, label(lines[0])));
+            let text = format!("{}{more}: {reason}", label(lines[0]));
+            self.line(&hanging(&format!("{}  ", lines[0].status), &text, table_width()));
         }
         for line in &missed {
-            self.line(&format!("gate missed  {}: {}", label(line), line.gates_missed.join("; ")));
+            let missed = format!("{}: {}", label(line), line.gates_missed.join("; "));
+            self.line(&hanging("gate missed  ", &missed, table_width()));
         }
         if !unwell.is_empty() {
             let ok = run.cases.len() - unwell.len();
@@ -286,7 +295,7 @@ impl Screen {
     }
 }
 
-/// Columns that the table at the end may take: a file has room for all of them.
+/// Columns that a table, and a line that programs look for, may take: a file has room for all of them.
 fn table_width() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::from(u16::MAX) }
 }

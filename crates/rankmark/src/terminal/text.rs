@@ -26,9 +26,33 @@ pub(super) fn hanging(label: &str, text: &str, width: usize) -> String {
     format!("{label}{lines}")
 }
 
+/// Parts in lines of at most `width` characters, three spaces between two of a line; one that is wider alone is broken at its
+/// spaces, and a word only by the terminal, which has no better place.
+pub(super) fn parts(parts: &[String], width: usize) -> String {
+    const BETWEEN: usize = 3;
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + BETWEEN + part.chars().count() <= width => {
+                line.push_str(&format!("{:BETWEEN$}{part}", ""));
+            }
+            _ => lines.push(wrap(part, width)),
+        }
+    }
+    lines.join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_break_between_parts() {
+        let all = |width| parts(&["rankmark 0.1.0", "plan x, 3 cases", "record results/now"].map(str::to_owned), width);
+        assert_eq!(all(80), "rankmark 0.1.0   plan x, 3 cases   record results/now");
+        assert_eq!(all(40), "rankmark 0.1.0   plan x, 3 cases\nrecord results/now");
+        assert_eq!(all(16), "rankmark 0.1.0\nplan x, 3 cases\nrecord\nresults/now");
+    }
 
     #[test]
     fn text_is_wrapped_at_spaces() {

@@ -84,6 +84,8 @@ fn no_color_is_honoured_on_a_terminal() {
     let Some(plain) = on_a_terminal(&Place::new(), SIZE, &[("NO_COLOR", "1")]) else { return };
     let colours = plain.split(ESCAPE).skip(1).filter(|rest| rest.split('m').next().is_some_and(is_colour)).count();
     assert_eq!(colours, 0, "{plain:?}");
+    assert!(!plain.contains('\u{1b}') && !plain.contains("[="), "no bar that nothing takes away: {plain:?}");
+    assert!(coloured.contains("[="), "a bar, where it can be drawn again: {coloured:?}");
     let Some(dumb) = on_a_terminal(&Place::new(), SIZE, &[("TERM", "dumb")]) else { return };
     assert!(!dumb.contains(ESCAPE), "{dumb:?}");
 }
@@ -276,6 +278,6 @@ fn help_begins_with_what_is_common_and_has_a_bound() {
         assert!(some.contains(&format!("All options: rankmark {command} --help")), "{some}");
     }
     let comm = place.run("comm --help").exits(0).out;
-    let bytes = comm.lines().find(|line| line.contains("--bytes")).unwrap();
+    let bytes = comm.lines().find(|line| line.trim_start().starts_with("--bytes")).unwrap();
     assert!(bytes.contains("(default: 1KiB..64MiB*4)"), "the default of the command: {bytes}");
 }
