@@ -19,7 +19,7 @@ fn values(cases: &[&CaseLine], name: &str) -> Vec<String> {
 /// A backend that is ready, measures, and has not been asked.
 fn another<'r>(asked: &[String], ready: &[&'r str]) -> Option<&'r str> {
     let real = |name: &str| {
-        comm::BACKENDS.iter().any(|backend| {
+        comm::backends().any(|backend| {
             let about = backend.about();
             about.name == name && !about.simulated && !about.in_process
         })

@@ -8,32 +8,16 @@ use crate::own::{Section, own};
 const OWNER: &Section = &Section { backend: "mpi", heading: "MPI libraries (--backend mpi)" };
 
 pub(super) const FIELDS: &[Field] = &[
-    own(
-        "mpi_library",
-        OWNER,
-        Kind::Text,
-        "path or name of the MPI library (default: the first found)",
-    )
-    .loads(),
+    own("mpi_library", OWNER, Kind::Text, "path or name of the MPI library (default: the first found)").loads(),
     own(
         "mpi_progress",
         OWNER,
         Kind::Word(|| vec!["none", "poll"]),
         "how MPI calls proceed; none: they block (default)",
     ),
-    own(
-        "mpi_tuned",
-        OWNER,
-        Kind::Bool,
-        "sets what makes the library faster on this machine (docs/mpi.md)",
-    )
-    .label(Label::Switch("tuned", "untuned")),
-    own(
-        "mpi_collectives",
-        OWNER,
-        Kind::Word(|| vec!["default", "ucc"]),
-        "library whose algorithms Open MPI uses",
-    ),
+    own("mpi_tuned", OWNER, Kind::Bool, "sets what makes the library faster on this machine (docs/mpi.md)")
+        .label(Label::Switch("tuned", "untuned")),
+    own("mpi_collectives", OWNER, Kind::Word(|| vec!["default", "ucc"]), "library whose algorithms Open MPI uses"),
 ];
 
 /// How operations proceed where no progress thread does it.

@@ -13,18 +13,8 @@ const SECTION: &Section = &Section { backend: "nccl", heading: "NCCL (--backend 
 
 /// The fields that set them.
 pub(super) const FIELDS: &[Field] = &[
-    own(
-        ALGO.field,
-        SECTION,
-        Kind::Text,
-        "NCCL_ALGO: Ring, Tree, ^PAT, ... (docs/nccl.md)",
-    ),
-    own(
-        PROTO.field,
-        SECTION,
-        Kind::Text,
-        "NCCL_PROTO: LL, LL128, Simple",
-    ),
+    own(ALGO.field, SECTION, Kind::Text, "NCCL_ALGO: Ring, Tree, ^PAT, ... (docs/nccl.md)"),
+    own(PROTO.field, SECTION, Kind::Text, "NCCL_PROTO: LL, LL128, Simple"),
 ];
 
 /// A variable that narrows the library's choice.

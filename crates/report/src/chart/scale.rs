@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(log(65536.0, 65536.0, 10), ["32 KiB", "64 KiB", "128 KiB"]);
         // Sizes in powers of ten, too.
         assert_eq!(log(1e6, 1e8, 4), ["1 MiB", "4 MiB", "16 MiB", "64 MiB"]);
-        assert_eq!(log(1e8, 4e9, 3), ["256 MiB", "1 GiB"]);
+        assert_eq!(log(1e8, 4e9, 3), ["256 MiB", "1 GiB", "4 GiB"]);
     }
 
     #[test]
