@@ -3,6 +3,7 @@
 mod circles;
 mod confined;
 mod edges;
+mod glossary;
 mod links;
 mod mask;
 mod modules;
@@ -56,6 +57,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("nothing is left unfinished", text::unfinished),
     ("no path of one machine", text::machine_paths),
     ("no word that is not about the project", text::words),
+    ("no word that the glossary refuses", glossary::check),
     ("links in Markdown lead somewhere", links::check),
 ];
 
