@@ -71,26 +71,28 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
     let head = |title: &str, question: &str| {
         format!(
             "# {title}\n\n{question}\n`cargo xtask figures --python PATH` runs every command of this page and writes it. A \
-             ratio compares trials of the same\nround, and stands with its 95% interval ([method.md](method.md)). Read \
-             ratios, not absolute times: the machine is shared.\n\n{}\n\n",
+             ratio compares trials of the same\nround and has a 95% interval ([method.md](method.md)). The machine is \
+             shared, so read ratios, not absolute times.\n\n{}\n\n",
             machine(&about)
         )
     };
-    let mut peers =
-        head("MPI and gloo beside shared memory", "How fast are collectives of other libraries on the same machine?");
+    let mut peers = head(
+        "MPI and gloo compared with shared memory",
+        "How fast are collectives of other libraries on the same machine?",
+    );
     peers += "`rankmark run examples/figures/collectives.yaml --set python=PATH`\n\n\
-             `limit` is the share of the memory limit. `peer / shm` is the time of another library over that of `shm`:\n\
-             above 1, `shm` is faster. `shm` uses registered buffers, which peers reach; MPI and gloo have private ones.\n\
-             With 4 ranks, ranks outnumber the cores of a machine of two.\n\n";
+             `limit` is the share of the memory limit. `peer / shm` is the time of another library divided by that of `shm`:\n\
+             above 1, `shm` is faster. `shm` uses registered buffers, which all ranks can access; MPI and gloo use private\n\
+             ones. On a machine with two cores, 4 ranks share them.\n\n";
     let chart = copied(root, &collectives, "all_reduce-time.svg")?;
     let _ = writeln!(peers, "![Time of all_reduce vs message size]({chart})\n");
     peers += &compared::collectives(&cases::read(&collectives)?);
     let mut text = head("Performance", "How fast is Rankmark itself, and how does its training compare with PyTorch?");
-    text += "Collectives beside MPI and gloo are in [peers.md](peers.md).\n\n## Training\n\n`rankmark run examples/figures/training.yaml --set python=PATH`\n\n\
-             One thread a rank, a batch of 2 a rank. `PyTorch / native` is the step time of PyTorch over that of the\n\
-             built-in engine.\n\n";
+    text += "The comparison of collectives with MPI and gloo is in [peers.md](peers.md).\n\n## Training\n\n`rankmark run examples/figures/training.yaml --set python=PATH`\n\n\
+             One thread and a batch of 2 per rank. `PyTorch / native` is the step time of PyTorch divided by that of\n\
+             the built-in engine.\n\n";
     text += &compared::training(&cases::read(&training)?);
-    text += "\n## Rankmark's own cost\n\n";
+    text += "\n## Overhead of Rankmark\n\n";
     text += &bounds::table(root, &about, &options.folder)?;
     Ok([text, peers])
 }
