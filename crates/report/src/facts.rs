@@ -48,6 +48,14 @@ pub(crate) struct Line {
     pub(crate) worst: f64,
 }
 
+impl Line {
+    /// The size at which half of the model's rate is reached, n_1/2 = alpha beta. None where time starts at zero.
+    pub(crate) fn half_peak(&self) -> Option<u64> {
+        let size = (self.alpha * self.beta).round();
+        (size >= 1.0).then_some(size as u64)
+    }
+}
+
 /// Fits the time model by least squares with weights 1/t^2, that is, on relative errors: sizes are spread
 /// logarithmically, and without weights the largest alone would decide. Neither parameter may be negative. None under
 /// four sizes, under a factor of 16 between them, or where time does not grow with bytes.
@@ -71,6 +79,12 @@ pub(crate) fn line(configuration: &Configuration) -> Option<Line> {
     let miss = |(bytes, time): &(f64, f64)| ((alpha + bytes * per_byte) / time - 1.0).abs();
     let worst = points.iter().map(miss).fold(0.0, f64::max);
     Some(Line { alpha, beta: 1.0 / per_byte, worst })
+}
+
+/// Sizes with a busbw, and its mean over them. None under two sizes.
+pub(crate) fn average(configuration: &Configuration) -> Option<(usize, f64)> {
+    let rates: Vec<f64> = configuration.sized().filter_map(|(_, point)| Some(point.busbw?.mid)).collect();
+    (rates.len() > 1).then(|| (rates.len(), rates.iter().sum::<f64>() / rates.len() as f64))
 }
 
 /// The highest busbw.

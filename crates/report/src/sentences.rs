@@ -53,9 +53,10 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<String> {
         return own.chain(peers::sentence(operation)).collect();
     }
     let mut sentences: Vec<String> = headline(operation).into_iter().collect();
+    sentences.extend(averages(operation));
+    sentences.extend(models(operation));
     sentences.extend(limits(operation));
     sentences.extend(floors(operation));
-    sentences.extend(models(operation));
     sentences.extend(effect_of_ranks(operation));
     sentences.extend(backends(operation));
     sentences.extend(peers::sentence(operation));
@@ -199,12 +200,24 @@ fn floors(operation: &Operation) -> Option<String> {
     (!floors.is_empty()).then(|| format!("The latency floor of {} is {}.", operation.name, some(floors)))
 }
 
+/// The mean busbw over all sizes, as nccl-tests ends with.
+fn averages(operation: &Operation) -> Option<String> {
+    let one = |c: &Configuration| {
+        let (sizes, mean) = facts::average(c)?;
+        Some(format!("{} over {sizes} sizes with {}", bandwidth(mean), c.label))
+    };
+    let averages: Vec<String> = operation.configurations.iter().filter_map(one).collect();
+    (!averages.is_empty()).then(|| format!("Average busbw of {} is {}.", operation.name, some(averages)))
+}
+
 fn models(operation: &Operation) -> Option<String> {
     let model = |c: &Configuration| {
         let line = facts::line(c).filter(|line| line.worst <= MODEL_FITS)?;
         let start = if line.alpha > 0.0 { format!("{} + ", seconds(line.alpha)) } else { String::new() };
         let rate = bandwidth(line.beta / 1e9);
-        Some(format!("{start}bytes / ({rate}) with {} (within {})", c.label, percent(line.worst)))
+        let half =
+            line.half_peak().map_or(String::new(), |size| format!("; half of that rate at n_1/2 = {}", bytes(size)));
+        Some(format!("{start}bytes / ({rate}) with {} (within {}{half})", c.label, percent(line.worst)))
     };
     let models: Vec<String> = on_own_cores(operation).filter_map(model).collect();
     (!models.is_empty()).then(|| format!("Time of {} follows {}.", operation.name, some(models)))

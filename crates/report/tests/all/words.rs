@@ -54,11 +54,23 @@ fn latency_floor() {
 fn time_model() {
     let fits: Vec<(u64, f64)> = (10..24).map(|e| (1u64 << e, 3e-6 + (1u64 << e) as f64 / 10e9)).collect();
     says(lines(&series(2, &fits)), "Time of all_reduce follows 3.00 us + bytes / (10.0 GB/s) with 2 ranks (within");
+    // 3 us x 10 GB/s.
+    says(lines(&series(2, &fits)), "; half of that rate at n_1/2 = 30 KB).");
+    let linear: Vec<(u64, f64)> = (10..24).map(|e| (1u64 << e, (1u64 << e) as f64 / 10e9)).collect();
+    says_not(lines(&series(2, &linear)), "n_1/2");
     // Two regimes: no line is near all points.
     let cached: Vec<(u64, f64)> = (10..30).map(|e| (1u64 << e, transport(1 << e, 1e-6, 200.0, 4.0))).collect();
     says_not(lines(&series(2, &cached)), "follows");
     // Three sizes always lie near some line.
     says_not(lines(&series(2, &fits[..3])), "follows");
+}
+
+#[test]
+fn average_of_sizes() {
+    // 2 ranks: busbw is bytes / time, 1.024 and 3.072 GB/s.
+    let two = [(KIB, 1e-6), (3 * KIB, 1e-6)];
+    says(lines(&series(2, &two)), "Average busbw of all_reduce is 2.05 GB/s over 2 sizes with 2 ranks.");
+    says_not(lines(&series(2, &two[..1])), "Average busbw");
 }
 
 #[test]
@@ -460,7 +472,7 @@ fn a_slow_way_names_the_rank_and_its_host() {
     assert!(bound([0, 0, 1, 1]).contains("as long with rank 3 on c as with rank 2 on b."), "{}", bound([0, 0, 1, 1]));
     // Rank 3 has another beside it, which rank 2 has not.
     assert!(!bound([0, 1, 2, 1]).contains("as long with"), "{}", bound([0, 1, 2, 1]));
-    // Rank 1 is near: nobody on another host is held against it. And what is less than twice as slow is not named.
+    // Rank 1 is near: nobody on another host is compared with it. And what is less than twice as slow is not named.
     for even in [&[(1, 1e-4), (2, 1e-3), (3, 1.9e-3)][..], &[(1, 1e-4), (3, 9e-3)], &[(3, 9e-3)]] {
         assert!(!text(even).contains("as long with"), "{}", text(even));
     }
