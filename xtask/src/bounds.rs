@@ -1,4 +1,4 @@
-//! `cargo xtask bounds`: what the largest plans and records cost, measured on this machine and held against what is
+//! `cargo xtask bounds`: what the largest plans and records cost, measured on this machine and compared with what is
 //! promised. `figures` shows the same on its page.
 
 use std::io;

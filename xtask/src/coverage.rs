@@ -1,4 +1,4 @@
-//! How far the printed intervals hold on this machine: equal runs of one plan, each interval held against the other runs.
+//! How far the printed intervals hold on this machine: equal runs of one plan, each interval compared with the other runs.
 //!
 //! Not part of CI: it takes about fifteen minutes and measures the machine, not the code. docs/method.md shows a table.
 

@@ -51,8 +51,10 @@ impl Gate {
         let name = terms::normalize(name);
         if !known.contains(&name.as_str()) {
             let near = terms::nearest(&name, known.iter().copied());
-            let hint =
-                near.map_or_else(|| format!("known: {}", known.join(", ")), |near| format!("did you mean `{near}`?"));
+            let hint = near.map_or_else(
+                || format!("valid values: {}", known.join(", ")),
+                |near| format!("did you mean `{near}`?"),
+            );
             return Err(problem(format!("`{name}` is no metric of {}", about.name), hint));
         }
         match bound.trim().parse::<f64>() {

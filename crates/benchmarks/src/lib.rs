@@ -41,7 +41,7 @@ pub fn all() -> impl Iterator<Item = &'static dyn Benchmark> {
     BENCHMARKS.iter().chain(ADDED.get().copied().unwrap_or_default()).copied()
 }
 
-/// Completes a plan: keeps one of the cases that are the same computation, adds cases that others are held against, and
+/// Completes a plan: keeps one of the cases that are the same computation, adds cases that others are compared with, and
 /// brings those before them. The same plan gives the same cases.
 pub fn complete(plan: &mut record::Plan) {
     training::complete(plan);

@@ -1,7 +1,7 @@
 //! Communicators: collectives over bytes and element types. Never sees a tensor.
 //!
 //! `contract` says what a backend is, `options` how it is opened, `layout` where the bytes of each operation lie; every other
-//! module is one backend, a wrapper around any backend, or a thing that they share. [`BACKENDS`] is the table: a new backend is one
+//! module is one backend, a wrapper around any backend, or a thing that they share. `BACKENDS` is the table: a new backend is one
 //! module and one line there.
 
 mod abort;

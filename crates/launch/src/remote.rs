@@ -53,7 +53,7 @@ impl Agent {
         if self.host == host_name() { "this host".to_owned() } else { format!("on {}", self.host) }
     }
 
-    /// Reads its host's clock anew. What it says beside that goes to `heard`.
+    /// Reads its host's clock again. What it says beside that goes to `heard`.
     fn read_clock(&mut self, heard: &mut Vec<FromRank>) {
         // No further one where one does not come back.
         let trips: Vec<RoundTrip> = (0..TRIPS).map_while(|_| self.round_trip(heard)).collect();

@@ -107,12 +107,12 @@ mod tests {
     }
 
     #[test]
-    fn quiet_machines_raise_no_doubt() {
+    fn quiet_machines_raise_no_caveat() {
         assert_eq!(canary(200.0, 5.0, 0.0).caveats(&canary(900.0, 9.0, 0.0), 1.0, 2, false), []);
     }
 
     #[test]
-    fn each_doubt_has_its_cause() {
+    fn each_caveat_has_its_cause() {
         let before = canary(200.0, 0.0, 0.0);
         assert_eq!(before.caveats(&canary(20_000.0, 0.0, 0.0), 1.0, 2, false), [Caveat::Noisy]);
         assert_eq!(before.caveats(&canary(20_000.0, 0.0, 0.0), 1.0, 2, true), []);

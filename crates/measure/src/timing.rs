@@ -22,7 +22,7 @@ pub trait Timed {
     /// When they do not.
     fn synchronise(&mut self) -> Result<(), Self::Error>;
 
-    /// How many of `wanted` calls may follow now with results that stay exact, at least one; fills the inputs anew
+    /// How many of `wanted` calls may follow now with results that stay exact, at least one; fills the inputs again
     /// first when none may.
     fn make_room(&mut self, wanted: u32) -> u32;
 

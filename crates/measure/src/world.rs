@@ -71,7 +71,7 @@ pub enum Probe {
     },
     /// Measurement overhead per sample and per call, in ns: [sample, call].
     Overhead,
-    /// Nothing is measured: warm-up is over, and the case begins anew with fresh inputs. Sent only where ranks say that
+    /// Nothing is measured: warm-up is over, and the case begins again with fresh inputs. Sent only where ranks say that
     /// their calls are steps of one series ([`Ready::steps`]). Answered by no numbers.
     Begin,
 }

@@ -95,7 +95,7 @@ impl Input {
 /// What formulas of FLOPs apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// 6N and its companions (definitions: MFU of transformers).
+    /// 6N and what belongs to it (definitions: MFU of transformers).
     Transformer {
         /// Layers.
         layers: usize,

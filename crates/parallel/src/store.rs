@@ -165,7 +165,7 @@ impl Store {
         self.units[unit].held.iter().filter(|held| self.partial.contains(&held.parameter.name)).cloned().collect()
     }
 
-    /// Starts anew: the next write to a unit's gradients goes to fresh memory.
+    /// Starts again: the next write to a unit's gradients goes to fresh memory.
     pub(crate) fn flush(&mut self, unit: usize) {
         self.gradients[unit] = None;
         for held in &self.units[unit].held {

@@ -221,7 +221,7 @@ impl Trainer {
         unsafe { self.memory.read::<f64>(self.built.control)[0] }
     }
 
-    /// Begins anew with this scale.
+    /// Begins again with this scale.
     pub(crate) fn set_loss_scale(&mut self, scale: f64) {
         // SAFETY: nothing runs, so nobody else reads or writes.
         unsafe { self.memory.write::<f64>(self.built.control) }.copy_from_slice(&[scale, 0.0, 0.0, 0.0]);

@@ -18,7 +18,7 @@ pub struct Case {
     pub settings: Map<String, Value>,
     /// The parameters and settings that decide in which rank processes it runs; cases with equal worlds share them.
     pub world: Map<String, Value>,
-    /// Doubts that are known before it runs.
+    /// Caveats that are known before it runs.
     pub caveats: Vec<Caveat>,
     /// The size asked for, when it was rounded down.
     pub bytes_requested: Option<u64>,

@@ -192,7 +192,7 @@ pub struct CaseLine {
     /// Gates (`expect`) that were missed, each with the value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gates_missed: Vec<String>,
-    /// Doubts.
+    /// Caveats.
     pub caveats: Vec<Caveat>,
     /// Whether the times were computed and never measured.
     pub simulated: bool,

@@ -40,7 +40,9 @@ pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
         let shown: String = name.chars().take(64).collect();
         Error::UnknownFormat(match terms::nearest(name, names()) {
             Some(near) => format!("unknown report format `{shown}`, did you mean `{near}`?"),
-            None => format!("unknown report format `{shown}` (known: {})", names().collect::<Vec<_>>().join(", ")),
+            None => {
+                format!("unknown report format `{shown}` (valid values: {})", names().collect::<Vec<_>>().join(", "))
+            }
         })
     })
 }

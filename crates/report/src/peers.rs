@@ -69,7 +69,7 @@ fn pairs<'o>(operation: &'o Operation<'o>) -> Vec<Pair<'o>> {
                 Some((*peer, theirs, differs.clone(), ratio(theirs, ours)))
             };
             let all: Vec<_> = alike.iter().zip(&differs).filter_map(pair).collect();
-            // A peer that is there in a form more like ours is not held against us in one less like it.
+            // A peer that is there in a form more like ours is not compared with us in one less like it.
             let mut closest: HashMap<&str, usize> = HashMap::new();
             for (peer, _, differs, _) in &all {
                 let least = closest.entry(peer.backend.as_str()).or_insert(usize::MAX);

@@ -26,7 +26,7 @@ use crate::distribution::normal_quantile;
 pub struct Dependence {
     /// F above: the variance of the median's rank relative to independent samples.
     pub inflation: f64,
-    /// How well `inflation` is known: the degrees of freedom of a chi-square with the same relative variance.
+    /// How well `inflation` is known, as degrees of freedom of a chi-square with the same relative variance.
     pub degrees: f64,
     /// Order of the autoregression.
     pub order: usize,

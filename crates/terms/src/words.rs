@@ -48,7 +48,7 @@ impl std::fmt::Display for UnknownName {
         write!(f, "unknown {} `{shown}`", self.kind)?;
         match self.nearest {
             Some(near) => write!(f, ", did you mean `{near}`?"),
-            None => write!(f, " (known: {})", self.known.join(", ")),
+            None => write!(f, " (valid values: {})", self.known.join(", ")),
         }
     }
 }

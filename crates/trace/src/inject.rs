@@ -69,7 +69,7 @@ impl FromStr for Injection {
             let hint = nearest(&kind, KINDS).map(|near| format!(", did you mean `{near}`?"));
             return Err(format!(
                 "unknown injection `{kind}`{}",
-                hint.unwrap_or_else(|| format!(" (known: {})", KINDS.join(", ")))
+                hint.unwrap_or_else(|| format!(" (valid values: {})", KINDS.join(", ")))
             ));
         }
         let (mut rank, mut at, mut every, mut time, mut element) = (0, 0, None, Seconds(1e-3), 0);
@@ -122,7 +122,7 @@ mod tests {
     fn a_wrong_injection_says_what_would_be_right() {
         let error = |text: &str| text.parse::<Injection>().unwrap_err();
         assert_eq!(error("dealy:rank=1"), "unknown injection `dealy`, did you mean `delay`?");
-        assert_eq!(error("explode"), "unknown injection `explode` (known: delay, wrong, kill, stop)");
+        assert_eq!(error("explode"), "unknown injection `explode` (valid values: delay, wrong, kill, stop)");
         assert_eq!(error("kill:rank"), "`rank` in `kill:rank` is not key=value");
         assert_eq!(error("kill:rank=x"), "`x` in `kill:rank=x` is not a whole number");
         assert_eq!(error("stop:time=1ms"), "`stop` takes no `time` (in `stop:time=1ms`)");

@@ -44,7 +44,7 @@ pub struct Matrix {
     pub quantity: Quantity,
 }
 
-/// What a whole bar is held against.
+/// What a whole bar is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mark {
     /// Its label.

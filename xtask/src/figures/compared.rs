@@ -91,7 +91,7 @@ fn is_near(a: Option<u64>, b: Option<u64>) -> bool {
     a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= a.max(b) / 50)
 }
 
-/// The peer as it is known: the MPI library, or gloo of torch.
+/// The name of the peer: the MPI library, or gloo of torch.
 fn label(line: &Value) -> String {
     let library = line["parameters"]["mpi_library"].as_str();
     library.map_or_else(|| text(&line["backend"]), |library| format!("mpi ({library})"))

@@ -2,8 +2,8 @@
 //! looked at for what it holds.
 
 mod balance;
+mod baselines;
 mod catalog;
-mod companions;
 mod data;
 mod exchange;
 mod fields;
@@ -99,7 +99,7 @@ static MEMORY: About = About {
 /// first.
 pub(crate) fn complete(plan: &mut Plan) {
     merge::single_ranks(plan, &[TRAINING.name, MEMORY.name]);
-    companions::complete(plan, TRAINING.name);
+    baselines::complete(plan, TRAINING.name);
 }
 
 fn check(case: &mut Case) -> Result<(), Problem> {

@@ -30,7 +30,7 @@ struct PreparedTraining {
     rank: u32,
     steps: Vec<StepReport>,
     notes: Notes,
-    /// Processor time when the case began anew.
+    /// Processor time when the case began again.
     cpu_begin_ns: u64,
     limit: Option<u64>,
     peaks: Option<Peaks>,

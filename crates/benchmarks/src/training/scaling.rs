@@ -66,7 +66,7 @@ fn global_batch(line: &CaseLine) -> Option<f64> {
     line.metric("samples_per_s").zip(line.time_s.as_ref()).map(|(rate, time)| (rate * time.median).round())
 }
 
-/// The case with the fewest ranks that this one can be held against.
+/// The case with the fewest ranks that this one can be compared with.
 fn base<'a>(line: &CaseLine, all: &[&'a CaseLine]) -> Option<&'a CaseLine> {
     let comparable = |other: &&CaseLine| {
         // One rank divides nothing: it is the base of every strategy.

@@ -117,7 +117,7 @@ const BUSY: [Caveat; 4] = [Caveat::Noisy, Caveat::StolenTime, Caveat::ContextSwi
 const ALARMS: [Caveat; 3] = [Caveat::SlowRank, Caveat::Drift, Caveat::MissedStart];
 
 #[test]
-fn a_hundred_healthy_simulated_runs_raise_no_doubt() {
+fn a_hundred_healthy_simulated_runs_raise_no_caveat() {
     let seeds: Vec<String> = (1..=25).map(|seed| seed.to_string()).collect();
     let seeds = seeds.join(", ");
     let common = format!("backend: sim, ranks: 2, noise_seed: [{seeds}], target_precision: 5%, iters: 20");

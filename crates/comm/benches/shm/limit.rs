@@ -1,4 +1,4 @@
-//! The loops that the backend is held against: written apart from it, with intrinsics where there are AVX-512.
+//! The loops that the backend is compared with: written apart from it, with intrinsics where there are AVX-512.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! How fast the `shm` backend is, against loops over memory with the same reads and writes and no synchronisation.
 //!
-//! Ranks are processes, pinned to cores. What is compared is taken in turns inside one run; figures are medians with
+//! Ranks are processes, pinned to cores. What is compared is interleaved inside one run; figures are medians with
 //! their 95% intervals (order statistics), ratios are medians of the ratios of neighbours in time.
 //!
 //! `cargo bench -p comm --bench shm [-- latency|small|middle|rooted|reduce|operations|private|ranks|overhead ...]`
@@ -90,7 +90,7 @@ fn memory() -> String {
     lines.map(|line| line.replace([' ', '\t'], "")).collect::<Vec<_>>().join(" ")
 }
 
-/// Takes the contestants in turns; all ranks start each together, and its time is the slowest rank's.
+/// Interleaves the contestants; all ranks start each together, and its time is the slowest rank's.
 fn compare(
     communicator: &mut dyn Communicator,
     mut contestants: Vec<Contestant>,

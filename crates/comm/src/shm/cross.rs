@@ -41,7 +41,7 @@ pub(crate) struct Cross {
     processes: Vec<i32>,
     /// Whether private memory has huge pages where it is long enough, on all ranks.
     huge: bool,
-    /// Filled anew for each block: kept, so that no call allocates.
+    /// Filled again for each block: kept, so that no call allocates.
     sources: Vec<*const u8>,
 }
 

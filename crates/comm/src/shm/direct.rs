@@ -61,7 +61,7 @@ pub(super) struct Direct {
     /// Every rank's input and output in the prepared call, as this rank sees them.
     inputs: Vec<*mut u8>,
     outputs: Vec<*mut u8>,
-    /// Filled anew for each call: kept, so that no call allocates.
+    /// Filled again for each call: kept, so that no call allocates.
     destinations: Vec<*mut u8>,
     /// The one pass of the prepared call, if that is all it is.
     pass: Option<Pass>,

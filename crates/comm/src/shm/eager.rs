@@ -120,7 +120,7 @@ fn claim_place_after_next(endpoint: &Endpoint, slots: Slots, parts: &[Range<usiz
 /// The eager path of one rank.
 #[derive(Debug)]
 pub(super) struct Eager {
-    /// Filled anew for each call: kept, so that no call allocates.
+    /// Filled again for each call: kept, so that no call allocates.
     sources: Vec<*const u8>,
 }
 

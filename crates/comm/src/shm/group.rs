@@ -253,13 +253,13 @@ impl Group {
     fn choose(&mut self, plan: &Plan, place: usize, early: bool) -> Result<Choice> {
         match self.chosen.again(&self.endpoint, place) {
             Some(choice) => Ok(choice),
-            None => self.choose_anew(plan, place, early),
+            None => self.choose_again(plan, place, early),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn choose_anew(&mut self, plan: &Plan, place: usize, early: bool) -> Result<Choice> {
+    fn choose_again(&mut self, plan: &Plan, place: usize, early: bool) -> Result<Choice> {
         self.forget_choice();
         let choice = choose(&self.endpoint, self.cross.as_ref(), plan, place, early);
         if choice == Choice::Direct {

@@ -13,7 +13,7 @@ use crate::Result;
 /// The staged path of one rank.
 #[derive(Debug)]
 pub(super) struct Staged {
-    /// Filled anew for each chunk: kept, so that no call allocates.
+    /// Filled again for each chunk: kept, so that no call allocates.
     sources: Vec<*const u8>,
 }
 

@@ -152,7 +152,7 @@ pub fn srun_mpi(vendor: Vendor) -> &'static str {
 pub struct Problem {
     /// What is wrong.
     pub what: String,
-    /// What mends it.
+    /// How to fix it.
     pub hint: Option<String>,
 }
 

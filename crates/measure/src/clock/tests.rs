@@ -82,7 +82,7 @@ fn readings_close_together_say_nothing_of_the_slope() {
 }
 
 #[test]
-fn a_clock_that_jumps_is_told_and_begins_anew() {
+fn a_clock_that_jumps_is_told_and_begins_again() {
     let (before, after) = (Truth { offset: 0, ppm: 10.0 }, Truth { offset: 1_000_000, ppm: 10.0 });
     let mut readings = readings(&[vec![before.trip(START, 20_000, 20_000)]]);
     assert!(readings.fit().is_ok());

@@ -62,7 +62,7 @@ fn a_sample_that_warm_up_made_short_gets_more_calls() {
         assert!(trial.series().iter().all(|each| (each * 1e9 - 300.0).abs() < 1e-6));
         assert!(300 * trial.calls >= 25_000, "{} calls", trial.calls);
     }
-    // Where it made no difference, nothing is calibrated anew.
+    // Where it made no difference, nothing is calibrated again.
     let mut world = Scripted::new(2, |_, _, calls| 300 * u64::from(calls));
     world.trial(&case(2, json!({"warmup": 4, "iters": 6})));
     let samples: Vec<u32> = world.requests().iter().map(|request| request.samples).collect();

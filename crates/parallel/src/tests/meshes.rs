@@ -1,4 +1,4 @@
-//! Any mesh, any strategy, any schedule: drawn at random, held against one rank.
+//! Any mesh, any strategy, any schedule: drawn at random, compared with one rank.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! `--resume`: what is ok stays, the rest runs; damaged and foreign records are refused or mended, never lost.
+//! `--resume`: what is ok stays, the rest runs; damaged and foreign records are refused or repaired, never lost.
 
 use std::fs;
 
@@ -53,7 +53,7 @@ fn only_what_is_missing_runs() {
 }
 
 #[test]
-fn a_line_cut_short_is_mended() {
+fn a_line_cut_short_is_repaired() {
     for keep in [0, 1, 30, 200] {
         let place = recorded();
         let whole = place.read("out/cases.jsonl");

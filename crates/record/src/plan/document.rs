@@ -57,7 +57,7 @@ pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut D
 fn unknown_key(of: &str, key: &Key, known: &[&'static str], errors: &mut Diagnostics) {
     let hint = match nearest(&key.text, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known: {}", known.join(", ")),
+        None => format!("valid values: {}", known.join(", ")),
     };
     errors.add(key.at, Fault::new(format!("{of} has no key `{}`", shown(&key.text))).hint(hint));
 }
@@ -185,5 +185,5 @@ fn entry(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) ->
 }
 
 fn known(benchmarks: &[&'static About]) -> String {
-    format!("known: {}", benchmarks.iter().map(|about| about.name).collect::<Vec<_>>().join(", "))
+    format!("valid values: {}", benchmarks.iter().map(|about| about.name).collect::<Vec<_>>().join(", "))
 }

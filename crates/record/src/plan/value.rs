@@ -117,7 +117,7 @@ fn word(field: &Field, text: &str, words: &[&'static str]) -> Result<Value, Faul
     }
     let hint = match nearest(text, words.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("known: {}", words.join(", ")),
+        None => format!("valid values: {}", words.join(", ")),
     };
     Err(Fault::new(format!("`{}` does not take `{}`", field.name, shown(text))).hint(hint))
 }

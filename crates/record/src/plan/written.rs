@@ -62,7 +62,9 @@ pub(crate) fn report_unknown(about: &About, others: &[&'static About], at: At, n
     let hint = match (nearest(name, own), owner) {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, Some(owner)) => format!("benchmark `{}` has it", owner.name),
-        (None, None) => format!("known: {}", about.all_fields().map(|field| field.name).collect::<Vec<_>>().join(", ")),
+        (None, None) => {
+            format!("valid values: {}", about.all_fields().map(|field| field.name).collect::<Vec<_>>().join(", "))
+        }
     };
     errors.add(at, Fault::new(message).hint(hint));
 }

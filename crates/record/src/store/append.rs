@@ -63,7 +63,7 @@ impl Store {
         &self.directory
     }
 
-    /// Writes `run.json` anew, whole or not at all: for what is known only later (placement, overhead).
+    /// Writes `run.json` again, whole or not at all, for what is only known later (placement, overhead).
     ///
     /// # Errors
     /// When it cannot be written; the one before stays.
@@ -177,7 +177,7 @@ impl Lines {
             Err(error) => {
                 let failed = StoreError::io("cannot write", &self.path, &error);
                 self.cut(self.length).map_err(|cut| StoreError {
-                    hint: Some("the last line may be cut short; `--resume DIR` mends that".to_owned()),
+                    hint: Some("the last line may be cut short; `--resume DIR` repairs that".to_owned()),
                     cause: Some(format!("{error}; nor could it be cut back: {cut}")),
                     ..failed.clone()
                 })?;

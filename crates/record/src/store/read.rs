@@ -81,9 +81,9 @@ impl Store {
         let lock = Lock::take(directory, &mut notes)?;
         let file = run_file(directory)?;
         let found = case_lines(directory)?;
-        mend_cases(&directory.join(CASES_FILE), &found)?;
+        repair_cases(&directory.join(CASES_FILE), &found)?;
         notes.extend(found.notes);
-        notes.extend(mend_samples(&directory.join(SAMPLES_FILE))?);
+        notes.extend(repair_samples(&directory.join(SAMPLES_FILE))?);
         let done = found.lines.iter().filter(|line| line.status == Status::Ok).map(|line| line.id.clone()).collect();
         let cases = in_plan_order(&file, found.lines);
         let store = Self::reopen(directory, lock, Vec::new())?;
@@ -159,8 +159,8 @@ fn in_plan_order(file: &RunFile, mut cases: Vec<CaseLine>) -> Vec<CaseLine> {
 }
 
 /// Cuts off what a crash left, or adds the line break that is missing.
-fn mend_cases(path: &Path, found: &CaseLines) -> Result<(), StoreError> {
-    let mend = || -> std::io::Result<()> {
+fn repair_cases(path: &Path, found: &CaseLines) -> Result<(), StoreError> {
+    let repair = || -> std::io::Result<()> {
         let mut file = open_inside_by(path, OpenOptions::new().append(true).create(true))?;
         if file.metadata()?.len() > found.whole_bytes {
             file.set_len(found.whole_bytes)?;
@@ -170,12 +170,12 @@ fn mend_cases(path: &Path, found: &CaseLines) -> Result<(), StoreError> {
         }
         file.sync_data()
     };
-    mend().map_err(|error| StoreError::io("cannot write", path, &error))
+    repair().map_err(|error| StoreError::io("cannot write", path, &error))
 }
 
 /// Cuts off an unfinished last line of samples; its case never got its line, so it runs again.
-fn mend_samples(path: &Path) -> Result<Option<String>, StoreError> {
-    let mend = || -> std::io::Result<Option<String>> {
+fn repair_samples(path: &Path) -> Result<Option<String>, StoreError> {
+    let repair = || -> std::io::Result<Option<String>> {
         let mut options = OpenOptions::new();
         let mut file = open_inside_by(path, options.read(true).write(true).create(true).truncate(false))?;
         let length = file.metadata()?.len();
@@ -187,7 +187,7 @@ fn mend_samples(path: &Path) -> Result<Option<String>, StoreError> {
         file.sync_data()?;
         Ok(Some(format!("{SAMPLES_FILE}: the last line was cut short and is left out ({} bytes)", length - whole)))
     };
-    mend().map_err(|error| StoreError::io("cannot write", path, &error))
+    repair().map_err(|error| StoreError::io("cannot write", path, &error))
 }
 
 /// One past the last line break, searched from the end.

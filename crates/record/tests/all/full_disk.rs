@@ -104,7 +104,7 @@ fn a_disk_that_is_full_from_the_start() {
     assert!(said.contains("cannot write") && said.contains("No space left on device"), "{said}");
     assert!(!said.contains("--resume"), "there is nothing to go on with: {said}");
     assert!(said.contains("hint:  free some space, or choose another place with `--output-dir DIR`"), "{said}");
-    // It never became a record, so the next try starts anew.
+    // It never became a record, so the next try starts again.
     fs::remove_file(disk.path().join("filler")).unwrap();
     assert!(!disk.path().join("run/run.json").exists());
 }

@@ -72,7 +72,7 @@ error: p.yaml:8:12: `bytes`: `64K` is not a number of bytes (write it like 64KiB
 error: p.yaml:9:5: the case has no `benchmark`
  9 |   - ranks: 2
    |     ^
-hint:  known: collective, training",
+hint:  valid values: collective, training",
     );
 }
 

@@ -177,7 +177,7 @@ fn a_crash_at_any_byte_loses_at_most_the_last_case() {
 }
 
 #[test]
-fn samples_cut_short_are_mended() {
+fn samples_cut_short_are_repaired() {
     let root = tempfile::tempdir().unwrap();
     let run = write(root.path(), &[(0, Status::Ok), (1, Status::Ok)]);
     let path = root.path().join(SAMPLES_FILE);

@@ -156,7 +156,7 @@ impl Prefetched {
         self.full.recv().map_err(|_| "the thread that reads data has ended".to_owned())
     }
 
-    /// The filled buffer of a sample. Where another one comes next, the order starts anew from this sample.
+    /// The filled buffer of a sample. Where another one comes next, the order starts again from this sample.
     fn take(&mut self, index: u64) -> Result<Buffer, String> {
         if self.asked.front() != Some(&index) {
             self.missed += 1;

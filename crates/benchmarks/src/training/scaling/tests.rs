@@ -61,7 +61,7 @@ fn strong_scaling_is_at_equal_global_batch() {
     let found = relate(&line(2, 4.0, 0.054, &[]), &[line(1, 4.0, 0.1, &[])]);
     close(&found["efficiency"], 100.0 / 108.0);
     assert_eq!((&found["scaling"]["kind"], &found["scaling"]["word"]), (&json!("strong"), &json!("excellent")));
-    // Held against the fewest ranks, not the nearest.
+    // Compared with the fewest ranks, not the nearest.
     let found = relate(&line(4, 16.0, 0.1, &[]), &[line(2, 8.0, 0.1, &[]), line(1, 4.0, 0.09, &[])]);
     assert_eq!(found["scaling"]["base_ranks"], 1);
     close(&found["efficiency"], 0.9);

@@ -147,7 +147,7 @@ fn throughput(operation: &Operation, kind: &str) -> Option<NamedChart> {
     })
 }
 
-/// Efficiency against ranks, with the ideal, of one kind of scaling: where at least one case was held against fewer ranks.
+/// Efficiency against ranks, with the ideal, of one kind of scaling: where at least one case was compared with fewer ranks.
 fn efficiency(operation: &Operation, kind: &str) -> Option<NamedChart> {
     let varying = varying(operation);
     let mut series: Vec<Series> = Vec::new();

@@ -18,7 +18,7 @@ fn global_batch(point: &Measured) -> f64 {
     (rate(point) * point.time.mid).round()
 }
 
-/// What else a case trains and on what: strategies are held against each other where this is the same.
+/// What else a case trains and on what: strategies are compared with each other where this is the same.
 fn workload(point: &Measured) -> Vec<String> {
     let kept = |name: &str| name == "ranks" || !(name == "strategy" || scaling::SCALED.contains(&name));
     let parameters = point.case.parameters.iter().filter(|(name, _)| kept(name));
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn one_strategy_has_no_rival() {
+    fn one_strategy_is_compared_with_none() {
         assert_eq!(told(&[line("data", 1, 4.0, 0.1, shared), line("data", 2, 8.0, 0.1, shared)]), None);
         let mut other = line("tensor", 2, 8.0, 0.1, shared);
         other.parameters.insert("model".to_owned(), "vgg16".into());

@@ -54,7 +54,7 @@ impl Number for bf16 {
 }
 
 impl Number for f16 {
-    // Shifted into the place of an f32's bits, the exponent is 112 too small: a multiplication mends it, subnormal
+    // Shifted into the place of an f32's bits, the exponent is 112 too small: a multiplication corrects it, subnormal
     // numbers included. After F. Giesen, "half to float done quic", https://gist.github.com/rygorous/2144712.
     #[inline(always)]
     fn load(self) -> f32 {

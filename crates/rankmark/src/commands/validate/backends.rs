@@ -1,4 +1,4 @@
-//! Whether a small all_reduce gives the answer that is known: in each backend, with each MPI library, in PyTorch.
+//! Whether a small all_reduce gives the known answer in each backend, with each MPI library, in PyTorch.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! What a plan of training cases needs beside what was written: the case without communication, without which nobody
-//! knows what overlap could hide; and an order in which each case finds those that it is held against.
+//! knows what overlap could hide; and an order in which each case finds those that it is compared with.
 
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +34,7 @@ fn with(case: &Case, values: &[(&str, bool)]) -> Case {
 /// Adds cases without communication where overlap is on in one case and off in its twin, and brings fewer ranks before
 /// more, no communication before communication, and no overlap before overlap. What stays is in its order.
 pub(super) fn complete(plan: &mut Plan, benchmark: &str) {
-    // PyTorch's ranks have no such switch, so that nothing is held against it.
+    // PyTorch's ranks have no such switch, so that nothing is compared with it.
     let ours = |case: &Case| case.benchmark == benchmark && !crate::is_pytorch(case);
     let places: Vec<usize> = (0..plan.cases.len()).filter(|place| ours(&plan.cases[*place])).collect();
     let mut cases: Vec<Case> = places.iter().map(|place| plan.cases[*place].clone()).collect();
