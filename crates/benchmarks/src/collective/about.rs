@@ -24,10 +24,10 @@ pub(super) static ABOUT: About = About {
         doc: "Measures one collective operation, or several: time, bandwidth, share of this machine's limit",
         argument: "op",
         examples: &[
-            ("all_reduce", "message sizes from 1 KiB to 64 MiB on two ranks"),
-            ("all_reduce --ranks 2,4 --bytes 1MiB,16MiB", "every combination of two lists"),
-            ("all_reduce,all_gather --backend shm,mpi", "two operations, and two backends compared"),
-            ("barrier --quick", "a first look: three trials, no intervals"),
+            ("all_reduce", "1 KiB to 64 MiB"),
+            ("all_reduce --ranks 2,4 --bytes 1MiB,16MiB", "every combination"),
+            ("all_reduce,all_gather --backend shm,mpi", "compares backends"),
+            ("barrier --quick", "a first look"),
         ],
         notes: "Options of nccl-tests are taken, too: -b 8 -e 128M -f 2 (sizes; 128M is 128 MiB), -n (iters), -w (warmup), \
                 -g (ranks), -o (reduce), -d (dtype), -r (root); and -m MIN:MAX of the OSU benchmarks. -n without any other \
