@@ -47,7 +47,7 @@ class Invitation:
         host, _, port = parts["address"].rpartition(":")
         self.address = (host.strip("[]"), int(port))
         self.secret = bytes.fromhex(parts["secret"])
-        self.patience_s = parts["patience"]["secs"] + parts["patience"]["nanos"] / 1e9
+        self.wait_s = parts["wait"]["secs"] + parts["wait"]["nanos"] / 1e9
         self.cores: list[int] = parts["cores"]
         # Which host each rank is on; empty where all are on one.
         self.hosts: list[int] = parts["hosts"]
@@ -129,7 +129,7 @@ def read_frame(stream: socket.socket, limit: int) -> bytes:
 
 def join(invitation: Invitation, rank: int, host: str) -> Channel:
     """Joins the world as `rank`; again and again while the rendezvous is crowded."""
-    deadline = time.monotonic() + invitation.patience_s
+    deadline = time.monotonic() + invitation.wait_s
     pause = FIRST_PAUSE_S
     while True:
         try:

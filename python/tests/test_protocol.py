@@ -56,12 +56,12 @@ class FakeCoordinator(threading.Thread):
                 return
 
 
-def invitation(coordinator: FakeCoordinator, patience_s: int = 5) -> channel.Invitation:
+def invitation(coordinator: FakeCoordinator, wait_s: int = 5) -> channel.Invitation:
     """To the world of this coordinator, with the right secret."""
     host, port = coordinator.listener.getsockname()
     world = {"spec": {"ranks": 2, "fields": {}}, "hosts": []}
-    patience = {"secs": patience_s, "nanos": 0}
-    parts = {"address": f"{host}:{port}", "secret": SECRET.hex(), "patience": patience, "cores": [0], **world}
+    wait = {"secs": wait_s, "nanos": 0}
+    parts = {"address": f"{host}:{port}", "secret": SECRET.hex(), "wait": wait, "cores": [0], **world}
     return channel.Invitation(parts)
 
 
@@ -108,7 +108,7 @@ class Joining(unittest.TestCase):
 
     def test_nobody_listens(self) -> None:
         coordinator = FakeCoordinator(SECRET, [])
-        invited = invitation(coordinator, patience_s=0)
+        invited = invitation(coordinator, wait_s=0)
         coordinator.listener.close()
         with self.assertRaisesRegex(channel.Departure, "cannot be reached"):
             channel.join(invited, 1, "here")

@@ -67,7 +67,7 @@ fn wrong_values_say_what_is_right() {
     refused(plan("op: send_recv\n    in_place: true"), &["plan.yaml:5:15", "no in-place form"]);
     refused(plan("op: broadcast\n    ranks: 2\n    root: 2"), &["plan.yaml:6:11", "no rank 2 among 2"]);
     refused(plan("inject: \"kill:rank=2\""), &["plan.yaml:4:13", "no rank 2 among 2"]);
-    refused(plan("link_latency: 5us"), &["plan.yaml:4:19", "simulated"]);
+    refused(plan("link_latency: 5us"), &["plan.yaml:4:19", "backend `sim`"]);
     // Every error at once, in the order of the file.
     refused(plan("ranks: 0\n    dtype: f99\n    bogus: 1"), &["plan.yaml:4:12", "plan.yaml:5:12", "plan.yaml:6:5"]);
 }
