@@ -88,7 +88,7 @@ impl ProcessWorld {
         self.invited_by = invited_by;
     }
 
-    /// Ranks are started by processes that a launcher of others keeps, those of `remote` on other hosts; those here open
+    /// Ranks are started by processes of an external launcher, those of `remote` on other hosts; those here open
     /// these files until they have joined.
     pub(crate) fn start_elsewhere(&mut self, ranks: u32, invited_by: Vec<File>, remote: Option<Remote>) {
         self.farewell = LONG_FAREWELL;

@@ -176,7 +176,7 @@ fn device(about: &Value) -> Finding {
     if let Some((used, _)) = used {
         return Finding::slow(name, format!("{}, {} in use", parts.join(", "), Bytes(used).about()))
             .impact("somebody else computes on it")
-            .fix("nvidia-smi lists whose processes these are");
+            .fix("nvidia-smi lists these processes");
     }
     Finding::ready(name, parts.join(", "))
 }

@@ -128,7 +128,7 @@ mod tests {
         Facts { vendor, number: number.to_owned(), abi: String::new(), path: "/a/b/c/d/libmpi.so".to_owned() }
     }
 
-    /// A host whose one program is an mpirun of Open MPI.
+    /// A host with one program: an mpirun of Open MPI.
     struct OneProgram([PathBuf; 1]);
 
     impl Tools for OneProgram {

@@ -17,7 +17,12 @@ pub(super) const FIELDS: &[Field] = &[
     ),
     own("mpi_tuned", OWNER, Kind::Bool, "sets what makes the library faster on this machine (docs/mpi.md)")
         .label(Label::Switch("tuned", "untuned")),
-    own("mpi_collectives", OWNER, Kind::Word(|| vec!["default", "ucc"]), "library whose algorithms Open MPI uses"),
+    own(
+        "mpi_collectives",
+        OWNER,
+        Kind::Word(|| vec!["default", "ucc"]),
+        "algorithms of Open MPI: its own, or those of UCC",
+    ),
 ];
 
 /// How operations proceed where no progress thread does it.

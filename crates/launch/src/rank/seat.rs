@@ -119,7 +119,7 @@ impl Seat {
         self.adapter().name
     }
 
-    /// Whose ranks find their number in this variable.
+    /// The launcher that tells ranks their number in this variable.
     pub(crate) fn of_variable(name: &str) -> Option<Self> {
         ADAPTERS.iter().find(|adapter| adapter.rank == name).map(|adapter| adapter.seat)
     }

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_strategy_is_held_against_the_next_by_their_rounds() {
+    fn the_fastest_strategy_is_compared_with_the_next_by_their_rounds() {
         // 80/s, 50/s, 40/s on two ranks; what one rank does decides nothing. Each case's own interval holds the others'.
         let lines = [
             line("data", 1, 4.0, 0.01, shared),
