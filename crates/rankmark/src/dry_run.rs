@@ -132,9 +132,9 @@ fn groups(cases: &[Planned<'_>]) -> String {
         }
     }
     let mut text = String::new();
-    for (heading, members) in groups {
+    for (_, members) in groups {
         let lines: Vec<CaseLine> = members.iter().map(|case| case.line()).collect();
-        let heading = whole_heading(&heading, of(members[0].case), &lines.iter().collect::<Vec<_>>());
+        let heading = whole_heading(of(members[0].case), &lines.iter().collect::<Vec<_>>());
         text.push_str(&format!("\n\u{1b}[1m{heading}\u{1b}[0m\n"));
         for case in &members {
             text.push_str(&format!("  {}{}\n", label(case.case, &members), remark(case)));

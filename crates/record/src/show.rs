@@ -52,6 +52,9 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Parameters that its columns tell in other words, so that headings need not.
     pub covers: Vec<String>,
+    /// The parameter whose values stand side by side: cases that differ in it alone share a row, and each value has its own
+    /// group of the columns marked `each`. Where one value ran alone, or there is no room, each case has a row. Empty: none.
+    pub pivot: String,
     /// How to read it, below it.
     pub note: String,
 }
@@ -103,6 +106,8 @@ pub struct Column {
     pub gives_way: u8,
     /// Where all rows have the same value it stands in the heading instead, in place of `{}`; empty: never.
     pub lifted: String,
+    /// Whether it stands once for each value of the table's pivot.
+    pub each: bool,
 }
 
 impl Column {
@@ -149,6 +154,11 @@ impl Column {
     /// The same; a value that all rows have stands in the heading, in place of `{}`.
     pub fn lifted(self, around: &str) -> Self {
         Self { lifted: around.to_owned(), ..self }
+    }
+
+    /// The same, once for each value of the table's pivot.
+    pub fn each(self) -> Self {
+        Self { each: true, ..self }
     }
 }
 

@@ -1,9 +1,11 @@
-//! The tables of a section, as its benchmark declares them: a row for each measured case.
+//! The tables of a section, as its benchmark declares them: a row for each measured case, or for those side by side.
+
+use std::collections::HashMap;
 
 use record::show::{Column, Format, Show, Table as Declared};
 use record::{CaseLine, Caveat};
 use terms::Named as _;
-use view::shown;
+use view::{Pivot, shown};
 
 use crate::escape::markdown as escaped;
 use crate::number::{NONE, list};
@@ -20,12 +22,12 @@ pub(crate) fn results(operation: &Operation) -> String {
     tables.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-type Row<'o> = (&'o Configuration<'o>, &'o CaseLine);
+type Case<'o> = (&'o Configuration<'o>, &'o CaseLine);
 
 /// Measured cases by configuration, sizes ascending.
-fn rows<'o>(operation: &'o Operation<'o>) -> Vec<Row<'o>> {
+fn rows<'o>(operation: &'o Operation<'o>) -> Vec<Case<'o>> {
     let of = |configuration: &'o Configuration<'o>| {
-        let mut cases: Vec<Row> = configuration.cases.iter().map(|case| (configuration, *case)).collect();
+        let mut cases: Vec<Case> = configuration.cases.iter().map(|case| (configuration, *case)).collect();
         cases.retain(|(_, case)| case.time_s.is_some());
         cases.sort_by_key(|(_, case)| case.bytes);
         cases
@@ -33,18 +35,54 @@ fn rows<'o>(operation: &'o Operation<'o>) -> Vec<Row<'o>> {
     operation.configurations.iter().flat_map(of).collect()
 }
 
+/// The rows of one table: a case each, or those that differ in the table's pivot side by side.
+struct Rows<'o> {
+    /// What each place of a row belongs to; empty where a row is one case.
+    labels: Vec<String>,
+    /// The parameter that they are values of; empty where a row is one case.
+    pivot: &'o str,
+    rows: Vec<Vec<Option<Case<'o>>>>,
+}
+
+impl<'o> Rows<'o> {
+    fn of(operation: &'o Operation, declared: &'o Declared, cases: &[Case<'o>]) -> Self {
+        let lines: Vec<&CaseLine> = cases.iter().map(|(_, line)| *line).collect();
+        let pivot = Some(&declared.pivot).filter(|pivot| !pivot.is_empty());
+        let Some(pivot) = pivot.and_then(|pivot| Pivot::of(pivot, &lines)) else {
+            return Self { labels: Vec::new(), pivot: "", rows: cases.iter().map(|case| vec![Some(*case)]).collect() };
+        };
+        let of: HashMap<*const CaseLine, Case> = cases.iter().map(|case| (std::ptr::from_ref(case.1), *case)).collect();
+        let case = |line: Option<&CaseLine>| of.get(&std::ptr::from_ref(line?)).copied();
+        let label = |value| escaped(&view::label_of(operation.declared, &declared.pivot, &view::plain(value)));
+        Self {
+            labels: pivot.values.into_iter().map(label).collect(),
+            pivot: &declared.pivot,
+            rows: pivot.rows.into_iter().map(|row| row.into_iter().map(case).collect()).collect(),
+        }
+    }
+}
+
 /// A column of the page: declared, or one that every section has.
 enum Cell<'d> {
-    Declared(&'d Column),
+    /// Of this place of a row; None: of all.
+    Declared(&'d Column, Option<usize>),
     Backend,
     Variant,
     Caveats,
 }
 
 /// The declared columns, with what tells the section's configurations apart behind the ranks.
-fn columns<'d>(declared: &'d Declared, main: bool) -> Vec<Cell<'d>> {
-    let mut columns: Vec<Cell> = declared.columns.iter().map(Cell::Declared).collect();
-    let behind = declared.columns.iter().position(|column| column.source == "ranks").map_or(0, |place| place + 1);
+fn columns<'d>(declared: &'d Declared, places: usize, main: bool) -> Vec<Cell<'d>> {
+    let each = |column: &&Column| column.each && places > 0;
+    let first = declared.columns.iter().position(|column| each(&column)).unwrap_or(declared.columns.len());
+    let (before, behind) = declared.columns.split_at(first);
+    let mut columns: Vec<Cell> = before.iter().map(|column| Cell::Declared(column, None)).collect();
+    for place in 0..places {
+        columns.extend(behind.iter().filter(each).map(|column| Cell::Declared(column, Some(place))));
+    }
+    columns.extend(behind.iter().filter(|column| !each(column)).map(|column| Cell::Declared(column, None)));
+    let ranks = |cell: &Cell| matches!(cell, Cell::Declared(column, _) if column.source == "ranks");
+    let behind = columns.iter().position(ranks).map_or(0, |place| place + 1);
     columns.splice(behind..behind, [Cell::Backend, Cell::Variant]);
     columns.extend(main.then_some(Cell::Caveats));
     columns
@@ -55,12 +93,14 @@ fn has_words(column: &Column) -> bool {
     matches!(column.format, Format::Word | Format::Switch) || !column.word.is_empty()
 }
 
-fn title(cell: &Cell) -> (String, Align) {
+fn title(cell: &Cell, labels: &[String]) -> (String, Align) {
     match cell {
-        Cell::Declared(column) => {
-            let title = format!("{} {}", column.title, column.unit);
+        Cell::Declared(column, place) => {
+            let label = place.and_then(|place| labels.get(place)).map_or("", String::as_str);
+            let words = [label, &column.title, &column.unit];
+            let title = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
             let left = has_words(column) || column.format == Format::FirstAndLast;
-            (title.trim().to_owned(), if left { Align::Left } else { Align::Right })
+            (title, if left { Align::Left } else { Align::Right })
         }
         Cell::Backend => ("backend".to_owned(), Align::Left),
         Cell::Variant => ("variant".to_owned(), Align::Left),
@@ -68,38 +108,35 @@ fn title(cell: &Cell) -> (String, Align) {
     }
 }
 
-fn one(operation: &Operation, declared: &Declared, rows: &[Row], main: bool) -> String {
-    let found: Vec<&Column> = declared.columns.iter().filter(|column| !is_parameter(rows, column)).collect();
+fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -> String {
+    let found: Vec<&Column> = declared.columns.iter().filter(|column| !is_parameter(cases, column)).collect();
     let tells = |case: &CaseLine| found.iter().any(|column| shown(case, column).is_some());
-    let rows: Vec<&Row> = rows.iter().filter(|(_, case)| main || tells(case)).collect();
-    let shared = if main { shared(&rows) } else { Vec::new() };
-    let columns = columns(declared, main);
-    let titles: Vec<(String, Align)> = columns.iter().map(title).collect();
+    let cases: Vec<Case> = cases.iter().filter(|(_, case)| main || tells(case)).copied().collect();
+    if cases.is_empty() {
+        return String::new();
+    }
+    let shared = if main { shared(&cases) } else { Vec::new() };
+    let rows = Rows::of(operation, declared, &cases);
+    let columns = columns(declared, rows.labels.len(), main);
+    let titles: Vec<(String, Align)> = columns.iter().map(|cell| title(cell, &rows.labels)).collect();
     let mut table = Table::new(titles);
     let varies = operation.configurations.iter().any(|other| other.backend != operation.configurations[0].backend);
-    for (configuration, case) in rows.iter().copied() {
+    for row in &rows.rows {
+        let Some((configuration, first)) = row.iter().flatten().next() else { continue };
         let cell = |cell: &Cell| match cell {
-            Cell::Declared(column) => {
-                // What is wrong has no time and no rate.
-                let right = Measured::of(case).is_some() || column.source == "wrong";
-                let shows = right || !found.iter().any(|found| std::ptr::eq(*found, *column));
-                let text = shown(case, column).filter(|_| shows);
-                text.map_or_else(|| NONE.to_owned(), |text| if has_words(column) { escaped(&text) } else { text })
+            Cell::Declared(column, place) => {
+                let case = place.map_or(Some(*first), |place| Some(row[place]?.1));
+                let is_found = found.iter().any(|found| std::ptr::eq(*found, *column));
+                case.and_then(|case| value(case, column, is_found)).unwrap_or_else(|| NONE.to_owned())
             }
             Cell::Backend if varies => or_none(&configuration.backend),
             Cell::Backend => NONE.to_owned(),
-            Cell::Variant => or_none(&configuration.variant),
-            Cell::Caveats => {
-                let own = case.caveats.iter().filter(|caveat| !shared.contains(caveat));
-                own.map(|caveat| caveat.name()).collect::<Vec<_>>().join(", ")
-            }
+            Cell::Variant => or_none(&configuration.variant_without(rows.pivot)),
+            Cell::Caveats => caveats(row, &rows.labels, &shared),
         };
         table.row(columns.iter().map(cell).collect());
     }
-    if rows.is_empty() {
-        return String::new();
-    }
-    let lifted = |place: usize| matches!(&columns[place], Cell::Declared(column) if !column.lifted.is_empty());
+    let lifted = |place: usize| matches!(&columns[place], Cell::Declared(column, _) if !column.lifted.is_empty());
     let kept = |place: usize| matches!(&columns[place], Cell::Caveats);
     let table = table.without(|place, cells| {
         let empty = cells.iter().all(|cell| *cell == NONE);
@@ -117,14 +154,40 @@ fn one(operation: &Operation, declared: &Declared, rows: &[Row], main: bool) -> 
     text
 }
 
+/// The text of a declared column's cell. What is wrong has no time and no rate.
+fn value(case: &CaseLine, column: &Column, is_found: bool) -> Option<String> {
+    let right = Measured::of(case).is_some() || column.source == "wrong";
+    let text = shown(case, column).filter(|_| right || !is_found)?;
+    Some(if has_words(column) { escaped(&text) } else { text })
+}
+
+/// The caveats of a row that not all rows have; of several cases, those that one alone carries behind its label.
+fn caveats(row: &[Option<Case>], labels: &[String], shared: &[Caveat]) -> String {
+    let all: Vec<(usize, &CaseLine)> =
+        row.iter().enumerate().filter_map(|(place, case)| Some((place, (*case)?.1))).collect();
+    let names = |case: &CaseLine, wanted: &dyn Fn(&Caveat) -> bool| {
+        let own = case.caveats.iter().filter(|caveat| !shared.contains(caveat) && wanted(caveat));
+        own.map(|caveat| caveat.name()).collect::<Vec<_>>().join(", ")
+    };
+    let common = |caveat: &Caveat| all.iter().all(|(_, case)| case.caveats.contains(caveat));
+    let mut parts: Vec<String> = all.first().map(|(_, case)| names(case, &common)).into_iter().collect();
+    for (place, case) in &all {
+        let own = names(case, &|caveat| !common(caveat));
+        let label = labels.get(*place).map_or("", String::as_str);
+        parts.push(if own.is_empty() { own } else { format!("{label}: {own}") });
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
+}
+
 /// Whether a column tells what was asked for, not what was found.
-fn is_parameter(rows: &[Row], column: &Column) -> bool {
+fn is_parameter(rows: &[Case], column: &Column) -> bool {
     matches!(column.source.as_str(), "ranks" | "bytes" | "dtype" | "mode" | "device")
         || rows.iter().any(|(_, case)| case.parameters.contains_key(&column.source))
 }
 
 /// Caveats that all of several rows carry.
-fn shared(rows: &[&Row]) -> Vec<Caveat> {
+fn shared(rows: &[Case]) -> Vec<Caveat> {
     let everywhere = |caveat: &&Caveat| rows.len() > 2 && rows.iter().all(|(_, case)| case.caveats.contains(caveat));
     Caveat::ALL.iter().filter(everywhere).copied().collect()
 }

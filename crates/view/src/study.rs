@@ -150,6 +150,8 @@ pub struct Configuration<'a> {
     pub label: String,
     /// The label without backend and ranks; empty where nothing else varies.
     pub variant: String,
+    /// The fields that the variant is made of, each as it is written there.
+    pub told: Vec<(String, String)>,
     /// Its number among the run's labels: colour and marker.
     pub style: usize,
     /// Ranks of its worlds.
@@ -179,6 +181,12 @@ impl<'a> Configuration<'a> {
     /// Points with a size, ascending.
     pub fn sized(&self) -> impl DoubleEndedIterator<Item = (u64, &Measured<'_>)> {
         self.points.iter().filter_map(|point| Some((point.bytes?, point)))
+    }
+
+    /// The variant without what it says of a field.
+    pub fn variant_without(&self, field: &str) -> String {
+        let told = self.told.iter().filter(|(name, _)| name != field).map(|(_, label)| label.as_str());
+        told.collect::<Vec<_>>().join(", ")
     }
 
     /// Whether its ranks outnumber the cores.
@@ -334,6 +342,7 @@ fn put<'a>(
             configurations.push(Configuration {
                 label: String::new(),
                 variant: String::new(),
+                told: Vec::new(),
                 style: 0,
                 ranks,
                 backend,
@@ -386,7 +395,8 @@ fn label(operations: &mut [Operation]) {
         operation.constants = constants;
         let declared = operation.declared;
         for configuration in &mut operation.configurations {
-            configuration.variant = variant_of(configuration, declared, &varying);
+            configuration.told = told_of(configuration, declared, &varying);
+            configuration.variant = configuration.variant_without("");
             let backend = varying.contains("backend").then(|| configuration.backend.clone());
             let parts = [backend.unwrap_or_default(), ranks(configuration.ranks), configuration.variant.clone()];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -401,15 +411,20 @@ fn is_quiet(declared: Option<&Declared>, name: &str) -> bool {
     declared.and_then(|declared| declared.field(name)).is_some_and(|field| field.label == QUIET)
 }
 
-fn variant_of(configuration: &Configuration, declared: Option<&Declared>, varying: &BTreeSet<String>) -> String {
+fn told_of(
+    configuration: &Configuration,
+    declared: Option<&Declared>,
+    varying: &BTreeSet<String>,
+) -> Vec<(String, String)> {
     let shown = configuration.others.iter().filter(|(name, _)| varying.contains(name));
-    let mut parts: Vec<String> = shown.map(|(name, value)| written(declared, name, value)).collect();
+    let mut told: Vec<(String, String)> =
+        shown.map(|(name, value)| (name.clone(), written(declared, name, value))).collect();
     // A model's ranks are on no host.
     let real = configuration.cases.iter().all(|case| !case.simulated);
     if real && varying.contains("hosts") && value_of(&configuration.others, "hosts").is_none() {
-        parts.push(WITHIN.to_owned());
+        told.push(("hosts".to_owned(), WITHIN.to_owned()));
     }
-    parts.join(", ")
+    told
 }
 
 /// `1 rank`, `2 ranks`.

@@ -6,22 +6,23 @@ use record::show::{At, Chart, Column, Format, Show, Table};
 pub(super) fn show() -> Show {
     let columns = vec![
         Column::new("bytes", "bytes", Format::Bytes),
-        Column::new("count", "count", Format::Count).unit("elements").gives_way(2),
+        Column::new("count", "count", Format::Count).unit("elements").gives_way(4),
         Column::new("type", "dtype", Format::Word).lifted("{}"),
         Column::new("op", "reduce", Format::Word).lifted("{}"),
         Column::new("ranks", "ranks", Format::Count),
-        Column::time("time"),
-        Column::precision(),
-        Column::new("algbw", "algbw_gbs", Format::Number).unit("GB/s").gives_way(1),
-        Column::new("busbw", "busbw_gbs", Format::Number).unit("GB/s"),
-        Column::new("limit", "limit_share", Format::Share),
-        Column::wrong(),
+        Column::time("time").each(),
+        Column::precision().gives_way(1).each(),
+        Column::new("algbw", "algbw_gbs", Format::Number).unit("GB/s").gives_way(3).each(),
+        Column::new("busbw", "busbw_gbs", Format::Number).unit("GB/s").each(),
+        Column::new("limit", "limit_share", Format::Share).gives_way(2).each(),
+        Column::wrong().each(),
     ];
     let busbw = Chart { y_title: "busbw, GB/s".into(), ..over_bytes("busbw", "busbw_gbs", Format::Number) };
     let time = Chart { y_title: "time of one call".into(), ..over_bytes("time", "time_s.median", Format::Seconds) };
     Show {
         section: "op".into(),
-        tables: vec![Table { columns, ..Table::default() }],
+        // As nccl-tests prints them.
+        tables: vec![Table { columns, pivot: "in_place".into(), ..Table::default() }],
         charts: vec![
             time.clone(),
             Chart { ceiling: "limit_busbw_gbs".into(), ..busbw.clone() },

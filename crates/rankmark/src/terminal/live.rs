@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use record::{CaseLine, Declared, Plan};
 use terms::Status;
 
-use super::table;
+use super::{heading, table};
 
 /// Drawn no more often than this.
 const REDRAW: Duration = Duration::from_millis(150);
@@ -34,7 +34,7 @@ impl Rows {
         if place == end {
             self.lines.push(None);
         }
-        let heading = table::heading(line, self.declared(&line.benchmark));
+        let heading = heading::heading(line, self.declared(&line.benchmark));
         self.lines[place] = Some((heading, line.clone()));
     }
 
@@ -54,9 +54,8 @@ impl Rows {
             }
             groups[place].1.push(line);
         }
-        let group = |(heading, lines): &(&str, Vec<&CaseLine>)| {
-            table::group(heading, self.declared(&lines[0].benchmark), lines, width)
-        };
+        let group =
+            |(_, lines): &(&str, Vec<&CaseLine>)| table::group(self.declared(&lines[0].benchmark), lines, width);
         groups.iter().flat_map(group).collect()
     }
 }

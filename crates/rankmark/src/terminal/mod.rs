@@ -1,7 +1,9 @@
 //! What a person sees: a table that grows, a line of progress, a last paragraph. Data goes to standard output; with
 //! `--json` that is JSON lines, and the text goes to standard error.
 
+mod heading;
 mod live;
+mod remarks;
 mod screen;
 mod table;
 mod text;
@@ -10,8 +12,8 @@ mod told;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
+pub(crate) use heading::{heading as case_heading, whole_heading};
 pub(crate) use screen::{Screen, Verbosity, minutes as lasting};
-pub(crate) use table::{heading as case_heading, whole_heading};
 pub(crate) use text::wrap;
 
 use crate::Failure;
@@ -90,8 +92,12 @@ pub(crate) fn choose_colours() {
 
 /// Columns that text may take: the terminal's, within reason; 100 where standard output is none.
 pub(crate) fn width() -> usize {
-    let of = terminal_size::terminal_size_of(io::stdout());
-    of.map_or(100, |(terminal_size::Width(columns), _)| usize::from(columns).clamp(60, 120))
+    columns().map_or(100, |columns| columns.min(120))
+}
+
+/// Columns of the terminal that standard output is, taken to be 60 at least. Tables need all of them.
+fn columns() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(terminal_size::Width(columns), _)| usize::from(columns).max(60))
 }
 
 /// Prints a text that is the whole output of a command. A reader that went away has seen enough.

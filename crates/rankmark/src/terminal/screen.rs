@@ -132,7 +132,7 @@ impl Screen {
         let program = format!("rankmark {}", file.tool.version);
         let run = file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, "));
         let plan = format!("{run}plan {}, {cases} {word}{known}{}", file.experiment, sampling(&file.plan));
-        let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], table_width());
+        let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], line_width());
         // Escape sequences take no columns: they come after the lines are broken.
         self.line(&text.replacen(&program, &format!("\u{1b}[1m{program}\u{1b}[0m"), 1));
         for (label, text) in
@@ -159,7 +159,7 @@ impl Screen {
     }
 
     pub(crate) fn notes<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
-        notes.for_each(|note| self.line(&hanging("note: ", note, table_width())));
+        notes.for_each(|note| self.line(&hanging("note: ", note, line_width())));
     }
 
     /// A case that an earlier run has done.
@@ -185,7 +185,8 @@ impl Screen {
             let round = round + 1;
             format!("  [{}]  round {round}: {number}/{total}   {label}   {} open   {since}", bar(done), self.open)
         });
-        let text = live.draw(&self.rows.table(width()), progress.as_deref());
+        let width = super::columns().unwrap_or(100) - 1;
+        let text = live.draw(&self.rows.table(width), progress.as_deref());
         self.write(&text);
     }
 
@@ -230,7 +231,7 @@ impl Screen {
                 format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
             });
             let costs = format!("{:.0} ns a sample, {:.1} ns a call", overhead.sample_ns, overhead.call_ns);
-            self.line(&hanging("overhead ", &format!("{costs}{start}"), table_width()));
+            self.line(&hanging("overhead ", &format!("{costs}{start}"), line_width()));
         }
         if let Some((first, rest)) = written.split_first() {
             let rest: Vec<String> = rest
@@ -267,7 +268,7 @@ impl Screen {
         let mut seen = std::collections::HashSet::new();
         caveats.retain(|caveat| seen.insert(*caveat));
         for caveat in caveats {
-            self.line(&hanging("    ", &format!("{caveat}: {}", caveat.explanation()), table_width()));
+            self.line(&hanging("    ", &format!("{caveat}: {}", caveat.explanation()), line_width()));
         }
     }
 
@@ -281,11 +282,11 @@ impl Screen {
         for (lines, reason) in by_reason(&unwell) {
             let more = if lines.len() > 1 { format!(" and {} more", lines.len() - 1) } else { String::new() };
             let text = format!("{}{more}: {reason}", label(lines[0]));
-            self.line(&hanging(&format!("{}  ", lines[0].status), &text, table_width()));
+            self.line(&hanging(&format!("{}  ", lines[0].status), &text, line_width()));
         }
         for line in &missed {
             let missed = format!("{}: {}", label(line), line.gates_missed.join("; "));
-            self.line(&hanging("gate missed  ", &missed, table_width()));
+            self.line(&hanging("gate missed  ", &missed, line_width()));
         }
         if !unwell.is_empty() {
             let ok = run.cases.len() - unwell.len();
@@ -295,8 +296,13 @@ impl Screen {
     }
 }
 
-/// Columns that a table, and a line that programs look for, may take: a file has room for all of them.
+/// Columns that a table may take: a terminal's but for the last, where some of them begin a new line. A file has room for all.
 fn table_width() -> usize {
+    if is_watched(io::stdout()) { super::columns().unwrap_or(100) - 1 } else { usize::from(u16::MAX) }
+}
+
+/// Columns that a line may take that programs look for.
+fn line_width() -> usize {
     if io::stdout().is_terminal() { width() } else { usize::from(u16::MAX) }
 }
 

@@ -1,12 +1,13 @@
-//! Rows of the live table: one case a row, one heading for each kind of case.
+//! Rows of the live table: one heading for each kind of case, and below it a row for a case, or for those that stand side by
+//! side.
 
-use std::sync::LazyLock;
-
-use record::show::{Column, Format, Show, Table};
-use record::{CaseLine, Caveat, Declared};
-use serde_json::Value;
+use record::show::{Column, Format, Table};
+use record::{CaseLine, Declared};
 use terms::Status;
+use view::Pivot;
 
+use super::heading::{folded, lifted, main_table, whole_heading};
+use super::remarks::remarks;
 use super::text::wrap;
 
 /// Remarks below a row begin here, under the first column's end.
@@ -15,6 +16,8 @@ const INDENT: usize = 11;
 /// A column as it is printed: declared, with the room that its cells take.
 struct Printed<'d> {
     column: &'d Column,
+    /// Which case of a row it shows; None: what all of them have.
+    place: Option<usize>,
     width: usize,
 }
 
@@ -23,145 +26,148 @@ fn room(format: Format) -> usize {
     match format {
         Format::Bytes | Format::Seconds => 9,
         Format::Number => 7,
-        Format::Share | Format::Precision | Format::Change => 6,
-        Format::Count | Format::Word | Format::Switch | Format::FirstAndLast => 5,
+        Format::Change => 6,
+        Format::Share | Format::Precision | Format::Count | Format::Word | Format::Switch | Format::FirstAndLast => 5,
     }
 }
 
-/// The table that a terminal shows of a benchmark.
-fn main_table(declared: Option<&Declared>) -> &Table {
-    static PLAIN: LazyLock<Show> = LazyLock::new(Show::default);
-    let tables = declared.map_or(&PLAIN.tables, |declared| &declared.show.tables);
-    tables.first().unwrap_or(&PLAIN.tables[0])
+/// The rows under one heading.
+struct Rows<'c> {
+    /// What stands above each group of columns; none where a row is one case.
+    labels: Vec<String>,
+    /// The cases of each row.
+    rows: Vec<Vec<Option<&'c CaseLine>>>,
 }
 
-/// What a group of rows has in common: its heading. Rows with equal headings stand under one.
-pub(crate) fn heading(line: &CaseLine, declared: Option<&Declared>) -> String {
+impl<'c> Rows<'c> {
+    /// A row for each case.
+    fn single(lines: &[&'c CaseLine]) -> Self {
+        Self { labels: Vec::new(), rows: lines.iter().map(|line| vec![Some(*line)]).collect() }
+    }
+
+    /// Cases that differ in the table's pivot side by side, where it has one that several ran with.
+    fn beside(table: &Table, declared: Option<&Declared>, lines: &[&'c CaseLine]) -> Option<Self> {
+        let Pivot { values, rows } = Pivot::of(&table.pivot, lines).filter(|_| !table.pivot.is_empty())?;
+        let label = |value| view::label_of(declared, &table.pivot, &view::plain(value));
+        Some(Self { labels: values.into_iter().map(label).collect(), rows })
+    }
+}
+
+/// The lines of one group of rows: heading, titles, units, and its rows, in at most `width` columns. Where a row has no room
+/// for its remarks, they stand below it. Cases that would stand side by side, and have no room to, have a table for each value.
+pub(super) fn group(declared: Option<&Declared>, lines: &[&CaseLine], width: usize) -> Vec<String> {
     let table = main_table(declared);
-    // What stands in a column of its own is no heading.
-    let told = |name: &str| {
-        table.columns.iter().any(|column| column.source == name)
-            || table.covers.iter().any(|covered| covered == name)
-            || line_repeats(name)
-            || declared.and_then(|declared| declared.field(name)).is_some_and(|field| field.label == "quiet")
-    };
-    let parameters = line.parameters.iter().filter(|(name, _)| !told(name));
-    let mut labels = parameters.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
-    let mut parts = vec![line.benchmark.clone()];
-    let section = declared.map_or("", |declared| declared.show.section.as_str());
-    parts.extend(labels.next().filter(|_| !section.is_empty()));
-    parts.push(view::study::backend(line));
-    // A switch that is off is worth no word, unless it declares one.
-    parts.extend(labels.filter(|label| !label.starts_with("no ")));
-    parts.extend((line.mode != terms::Mode::Streaming).then(|| line.mode.to_string()));
-    parts.extend(view::study::cache(line).map(str::to_owned));
-    parts.extend(line.pair_hosts.or(line.hosts).map(|hosts| match hosts {
-        1 => "within a host".to_owned(),
-        hosts => format!("across {hosts} hosts"),
-    }));
-    if line.simulated {
-        parts.push("SIMULATED: computed, not measured".to_owned());
+    if let Some(beside) = Rows::beside(table, declared, lines) {
+        let columns = layout(table, lines, &beside, width);
+        if wide(&columns) <= width {
+            return drawn(&whole_heading(declared, lines), &beside, &columns, width);
+        }
     }
-    parts.join("  ")
+    let mut apart: Vec<Vec<&CaseLine>> = Vec::new();
+    for line in lines {
+        let of = |line: &CaseLine| line.parameters.get(&table.pivot).cloned();
+        match apart.iter_mut().find(|members| of(members[0]) == of(line)) {
+            Some(members) => members.push(line),
+            None => apart.push(vec![line]),
+        }
+    }
+    let one = |members: &Vec<&CaseLine>| {
+        let rows = Rows::single(members);
+        drawn(&whole_heading(declared, members), &rows, &layout(table, members, &rows, width), width)
+    };
+    apart.iter().flat_map(one).collect()
 }
 
-/// Parameters that have their own place in a heading, whatever the benchmark.
-fn line_repeats(name: &str) -> bool {
-    matches!(name, "ranks" | "runtime" | "backend" | "device" | "bytes" | "mode" | "cache")
-}
-
-/// The lines of one group of rows: heading, titles, units, and a row for each case, in at most `width` columns. Where a
-/// row has no room for its remarks, they stand below it.
-pub(super) fn group(heading: &str, declared: Option<&Declared>, lines: &[&CaseLine], width: usize) -> Vec<String> {
-    let (columns, _) = layout(main_table(declared), lines, width);
-    let heading = whole_heading(heading, declared, lines);
+/// The text of rows in these columns.
+fn drawn(heading: &str, rows: &Rows, columns: &[Printed], width: usize) -> Vec<String> {
     let mut text = vec![String::new()];
-    text.extend(folded(&heading, width).into_iter().map(|part| format!("\u{1b}[1m{part}\u{1b}[0m")));
+    text.extend(folded(heading, width).into_iter().map(|part| format!("\u{1b}[1m{part}\u{1b}[0m")));
     let over = |word: fn(&Column) -> &str| {
         let cells: Vec<String> =
             columns.iter().map(|printed| format!("{:>1$}", word(printed.column), printed.width)).collect();
         cells.join("  ").trim_end().to_owned()
     };
-    let (titles, units) = (over(|column| &column.title), over(|column| &column.unit));
-    text.push(format!("\u{1b}[2m{titles}\u{1b}[0m"));
-    if !units.is_empty() {
-        text.push(format!("\u{1b}[2m{units}\u{1b}[0m"));
-    }
-    for line in lines {
-        let rows = row(&columns, line, width);
-        let failed = line.status == Status::Failed;
-        text.extend(rows.into_iter().map(|row| if failed { format!("\u{1b}[31m{row}\u{1b}[0m") } else { row }));
+    let above = [labels(rows, columns), over(|column| &column.title), over(|column| &column.unit)];
+    text.extend(above.iter().filter(|line| !line.is_empty()).map(|line| format!("\u{1b}[2m{line}\u{1b}[0m")));
+    for cases in &rows.rows {
+        let failed = cases.iter().flatten().any(|line| line.status == Status::Failed);
+        let lines = row(rows, columns, cases, width);
+        text.extend(lines.into_iter().map(|row| if failed { format!("\u{1b}[31m{row}\u{1b}[0m") } else { row }));
     }
     text
 }
 
-/// A heading with what stands in it instead of in a column.
-pub(crate) fn whole_heading(heading: &str, declared: Option<&Declared>, lines: &[&CaseLine]) -> String {
-    let (_, lifted) = layout(main_table(declared), lines, usize::MAX / 2);
-    if lifted.is_empty() { heading.to_owned() } else { format!("{heading}  {}", lifted.join("  ")) }
-}
-
-fn cell(column: &Column, line: &CaseLine) -> String {
-    view::shown(line, column).unwrap_or_else(|| view::number::NONE.to_owned())
-}
-
-/// The columns that these rows have, and what stands in the heading instead of a column.
-fn layout<'d>(table: &'d Table, lines: &[&CaseLine], width: usize) -> (Vec<Printed<'d>>, Vec<String>) {
-    let (mut columns, mut lifted): (Vec<Printed>, Vec<String>) = Default::default();
-    for column in &table.columns {
-        let cells = || lines.iter().map(|line| cell(column, line)).filter(|cell| cell != view::number::NONE);
-        let first = cells().next();
-        match first {
-            Some(first) if !column.lifted.is_empty() && cells().all(|cell| cell == first) => {
-                lifted.push(column.lifted.replace("{}", &first));
-            }
-            None if !column.lifted.is_empty() || column.gives_way > 0 => {}
-            _ => {
-                let words = [column.title.chars().count(), column.unit.chars().count(), room(column.format)];
-                let width = cells().map(|cell| cell.chars().count()).chain(words).max().unwrap_or(0);
-                columns.push(Printed { column, width });
-            }
-        }
+/// The line above the titles: what each group of columns belongs to.
+fn labels(rows: &Rows, columns: &[Printed]) -> String {
+    let mut text = String::new();
+    for (index, label) in rows.labels.iter().enumerate() {
+        let before = |printed: &&Printed| printed.place.is_none_or(|place| place < index);
+        let indent = columns.iter().take_while(before).map(|printed| printed.width + 2).sum::<usize>();
+        let span = span(columns, index);
+        text = format!("{text:indent$}{:-^span$}", format!(" {label} "));
     }
-    let wide = |columns: &[Printed]| columns.iter().map(|printed| printed.width + 2).sum::<usize>() > width + 2;
-    while wide(&columns) {
-        let most = columns.iter().map(|printed| printed.column.gives_way).max().unwrap_or(0);
-        match columns.iter().rposition(|printed| most > 0 && printed.column.gives_way == most) {
-            Some(place) => drop(columns.remove(place)),
+    text
+}
+
+/// Columns of text that a group of columns takes.
+fn span(columns: &[Printed], place: usize) -> usize {
+    wide(columns.iter().filter(|printed| printed.place == Some(place)))
+}
+
+fn wide<'p>(columns: impl IntoIterator<Item = &'p Printed<'p>>) -> usize {
+    columns.into_iter().map(|printed| printed.width + 2).sum::<usize>().saturating_sub(2)
+}
+
+fn cell(printed: &Printed, cases: &[Option<&CaseLine>]) -> String {
+    let case = match printed.place {
+        Some(place) => cases[place],
+        None => cases.iter().flatten().next().copied(),
+    };
+    case.and_then(|line| view::shown(line, printed.column)).unwrap_or_else(|| view::number::NONE.to_owned())
+}
+
+/// The columns that these rows are printed in: those that give way are left out until the rest fits, if it ever does.
+fn layout<'d>(table: &'d Table, lines: &[&CaseLine], rows: &Rows, width: usize) -> Vec<Printed<'d>> {
+    let (columns, _) = lifted(table, lines);
+    let printed = |column: &'d Column, place: Option<usize>| {
+        let mut printed = Printed { column, place, width: 0 };
+        let words = [column.title.chars().count(), column.unit.chars().count(), room(column.format)];
+        let cells = rows.rows.iter().map(|cases| cell(&printed, cases).chars().count());
+        printed.width = cells.chain(words).max().unwrap_or(0);
+        printed
+    };
+    let each = |column: &&Column| column.each && !rows.labels.is_empty();
+    let first = columns.iter().position(|column| each(column)).unwrap_or(columns.len());
+    let mut all: Vec<Printed> = columns[..first].iter().map(|column| printed(column, None)).collect();
+    for place in 0..rows.labels.len() {
+        all.extend(columns.iter().filter(|column| each(column)).map(|column| printed(column, Some(place))));
+    }
+    all.extend(columns[first..].iter().filter(|column| !each(column)).map(|column| printed(column, None)));
+    while wide(&all) > width {
+        let most = all.iter().map(|printed| printed.column.gives_way).max().unwrap_or(0);
+        // Together with those of the other groups.
+        match all.iter().rev().map(|printed| printed.column).find(|column| most > 0 && column.gives_way == most) {
+            Some(column) => all.retain(|printed| !std::ptr::eq(printed.column, column)),
             None => break,
         }
     }
-    (columns, lifted)
-}
-
-/// A heading in lines of so many columns, broken between its parts.
-fn folded(heading: &str, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in heading.split("  ") {
-        match lines.last_mut() {
-            Some(line) if line.chars().count() + 2 + part.chars().count() <= width => {
-                line.push_str("  ");
-                line.push_str(part);
-            }
-            _ => lines.push(if lines.is_empty() { part.to_owned() } else { format!("  {part}") }),
+    for (place, label) in rows.labels.iter().enumerate() {
+        let missing = (label.chars().count() + 2).saturating_sub(span(&all, place));
+        if let Some(first) = all.iter_mut().find(|printed| printed.place == Some(place)) {
+            first.width += missing;
         }
     }
-    lines
+    all
 }
 
-/// A caveat in the words of a table.
-fn words(caveat: Caveat) -> String {
-    match caveat {
-        Caveat::CiAboveTarget => "CI above target".to_owned(),
-        other => other.to_string().replace('_', " "),
-    }
-}
-
-/// One row, with caveats as words at its end. These stand on a line of their own where the row would be too long.
-fn row(columns: &[Printed], line: &CaseLine, width: usize) -> Vec<String> {
+/// One row, with caveats as words at its end. These stand on lines of their own where the row would be too long.
+fn row(rows: &Rows, columns: &[Printed], cases: &[Option<&CaseLine>], width: usize) -> Vec<String> {
     let cells: Vec<String> =
-        columns.iter().map(|printed| format!("{:>1$}", cell(printed.column, line), printed.width)).collect();
-    let (cells, remarks) = (cells.join("  "), remarks(line));
+        columns.iter().map(|printed| format!("{:>1$}", cell(printed, cases), printed.width)).collect();
+    let label = |place: usize| rows.labels.get(place).map_or("", String::as_str);
+    let labelled: Vec<(&str, &CaseLine)> =
+        cases.iter().enumerate().filter_map(|(place, case)| Some((label(place), (*case)?))).collect();
+    let (cells, remarks) = (cells.join("  "), remarks(&labelled));
     if remarks.is_empty() {
         return vec![cells];
     }
@@ -172,43 +178,11 @@ fn row(columns: &[Printed], line: &CaseLine, width: usize) -> Vec<String> {
     std::iter::once(cells).chain(below.lines().map(|line| format!("{:INDENT$}{line}", ""))).collect()
 }
 
-/// Status, missed gates and caveats.
-fn remarks(line: &CaseLine) -> String {
-    let mut remarks: Vec<String> = Vec::new();
-    if line.status != Status::Ok {
-        remarks.push(line.status.to_string().to_uppercase());
-    }
-    if !line.gates_missed.is_empty() {
-        remarks.push("GATE".to_owned());
-    }
-    let caveat = |caveat: &Caveat| match (caveat, line.metrics.get("slow_rank").and_then(Value::as_u64)) {
-        (Caveat::SlowRank, Some(rank)) => format!("slow rank {rank}"),
-        _ => words(*caveat),
-    };
-    let caveats = line.caveats.iter().map(caveat).collect::<Vec<_>>().join(", ");
-    remarks.extend((!caveats.is_empty()).then_some(caveats));
-    remarks.join("  ")
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use record::{Caveat, TimeSummary};
 
-    #[test]
-    fn headings_say_whether_caches_are_warm() {
-        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
-        let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
-        assert!(heading(&line, Some(&declared())).contains("  cache-warm"), "{}", heading(&line, Some(&declared())));
-        line.parameters.insert("cache".into(), "cold".into());
-        assert!(
-            heading(&line, Some(&declared())).contains("  cache-cold")
-                && !heading(&line, Some(&declared())).contains("cache="),
-            "{}",
-            heading(&line, Some(&declared()))
-        );
-        line.mode = terms::Mode::Isolated;
-        assert!(!heading(&line, Some(&declared())).contains("cache-"), "{}", heading(&line, Some(&declared())));
-    }
+    use super::*;
 
     fn declared() -> Declared {
         Declared::of(benchmarks::abouts()[0])
@@ -225,7 +199,7 @@ mod tests {
     /// Without colours.
     fn plain(lines: &[CaseLine], width: usize) -> Vec<String> {
         let lines: Vec<&CaseLine> = lines.iter().collect();
-        let text = group("collective  all_reduce", Some(&declared()), &lines, width).join("\n");
+        let text = group(Some(&declared()), &lines, width).join("\n");
         let text = ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m"].iter().fold(text, |text, code| text.replace(code, ""));
         text.lines().skip(1).map(str::to_owned).collect()
     }
@@ -233,22 +207,10 @@ mod tests {
     #[test]
     fn what_is_the_same_in_all_rows_stands_in_the_heading() {
         let same = plain(&[line("f32", 1024), line("f32", 2048)], 100);
-        assert_eq!(same[0], "collective  all_reduce  f32  sum");
+        assert_eq!(same[0], "collective  all_reduce  shm  in place  registered buffers  cache-warm  f32  sum");
         assert!(!same[1].contains("type") && !same[1].contains("op"), "{}", same[1]);
         let both = plain(&[line("f32", 1024), line("f64", 1024)], 100);
-        assert!(both[0].ends_with("all_reduce  sum") && both[1].contains("type"), "{both:?}");
-    }
-
-    #[test]
-    fn strategies_of_training_stand_in_one_table() {
-        let about = benchmarks::benchmark("training").unwrap().about();
-        let flags = [("strategy", "data,tensor,pipeline"), ("ranks", "2")];
-        let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let cases = record::plan::from_flags(about, &flags, &[]).unwrap().cases;
-        let declared = Declared::of(about);
-        let headings: std::collections::BTreeSet<String> =
-            cases.iter().map(|case| heading(&CaseLine::unmeasured(case, Status::Ok, ""), Some(&declared))).collect();
-        assert_eq!((cases.len(), headings.len()), (3, 1), "{headings:?}");
+        assert!(both[0].ends_with("cache-warm  sum") && both[1].contains("type"), "{both:?}");
     }
 
     #[test]
@@ -260,8 +222,98 @@ mod tests {
             assert!(text.iter().all(|line| line.chars().count() <= width), "{width}: {text:#?}");
             assert!(text.iter().any(|line| line.contains("oversubscribed")), "{width}: {text:#?}");
         }
-        let (narrow, wide) = (plain(&[line("f32", 1024)], 60), plain(&[line("f32", 1024)], 160));
-        assert!(!narrow[1].contains("count") && wide[1].contains("count"), "{narrow:?} {wide:?}");
-        assert!(narrow[1].contains("busbw") && narrow[1].contains("wrong"), "{narrow:?}");
+        let titles = |width| {
+            let mut line = line("f32", 1024);
+            line.metrics.insert("limit_share".into(), 0.5.into());
+            plain(&[line], width).into_iter().find(|line| line.contains("bytes ")).unwrap()
+        };
+        let (narrow, wide) = (titles(60), titles(160));
+        assert!(!narrow.contains("count") && wide.contains("count"), "{narrow} {wide}");
+        assert!(["±95%", "busbw", "limit", "wrong"].iter().all(|title| narrow.contains(title)), "{narrow}");
+    }
+
+    /// Cases of two sizes in place and out of place, measured.
+    fn both_ways() -> Vec<CaseLine> {
+        let flags = [("in_place", "true,false"), ("bytes", "64KiB,1MiB")];
+        let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let cases = record::plan::from_flags(benchmarks::abouts()[0], &flags, &[]).unwrap().cases;
+        let measured = |case: &record::Case| {
+            let mut line = CaseLine::unmeasured(case, Status::Ok, "");
+            let median = if case.flag("in_place") { 1e-6 } else { 2e-6 };
+            let interval = Some([median * 0.99, median * 1.01]);
+            line.time_s = Some(TimeSummary { median, ci95: interval, ..TimeSummary::default() });
+            line.wrong = Some(0);
+            for (name, value) in [("algbw_gbs", 11.5), ("busbw_gbs", 12.5), ("limit_share", 0.875)] {
+                line.metrics.insert(name.into(), value.into());
+            }
+            line.metrics.insert("count".into(), 1_048_576.into());
+            line
+        };
+        cases.iter().map(measured).collect()
+    }
+
+    #[test]
+    fn both_ways_of_a_call_share_a_row_at_every_width() {
+        for (width, columns) in [
+            (79, "bytes  ranks  time  busbw  wrong  time  busbw  wrong"),
+            (99, "bytes  ranks  time  ±95%  busbw  limit  wrong  time  ±95%  busbw  limit  wrong"),
+            (
+                159,
+                "bytes  count  ranks  time  ±95%  algbw  busbw  limit  wrong  time  ±95%  algbw  busbw  limit  wrong",
+            ),
+        ] {
+            let text = plain(&both_ways(), width);
+            let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join("  ");
+            assert!(!text[0].contains("place"), "{text:#?}");
+            assert_eq!(words(&text[1].replace('-', "")), "out  of  place  in  place", "{text:#?}");
+            assert_eq!(words(&text[2]), columns, "{text:#?}");
+            let rows: Vec<&String> = text.iter().filter(|line| line.contains("iB")).collect();
+            assert_eq!(rows.len(), 2, "a row for each size: {text:#?}");
+            // Out of place on the left, as its label says.
+            let (out, within) = (rows[0].find("2.00 us").unwrap(), rows[0].find("1.00 us").unwrap());
+            assert!(out < within && text[1].find("out of place") < text[1].find(" in place"), "{text:#?}");
+            assert!(text.iter().all(|line| line.chars().count() <= width), "{width}: {text:#?}");
+        }
+    }
+
+    #[test]
+    fn without_room_both_ways_have_a_table_each() {
+        let narrow = plain(&both_ways(), 60);
+        let headings: Vec<&String> = narrow.iter().filter(|line| line.contains("all_reduce")).collect();
+        assert_eq!(headings.len(), 2, "{narrow:#?}");
+        assert!(headings[0].contains("  in place") && headings[1].contains("  out of place"), "{narrow:#?}");
+        assert!(narrow.iter().all(|line| line.chars().count() <= 60), "{narrow:#?}");
+        // What has one form, or ran in one, stands alone at any width.
+        let alone = plain(&both_ways()[..2], 159);
+        assert!(alone[0].contains("  in place") && !alone[1].contains("place"), "{alone:#?}");
+    }
+
+    #[test]
+    fn remarks_of_one_way_say_which() {
+        let mut lines = both_ways();
+        lines.iter_mut().for_each(|line| line.caveats = vec![Caveat::Noisy]);
+        let within = lines.iter_mut().find(|line| line.parameters["in_place"] == true).unwrap();
+        within.caveats.push(Caveat::CiAboveTarget);
+        for width in [79, 159] {
+            let text = plain(&lines, width).join("\n");
+            assert!(text.contains("noisy; in place: CI above target"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_record_without_a_pivot_still_has_its_tables() {
+        let mut declared = serde_json::to_value(declared()).unwrap();
+        let table = declared["show"]["tables"][0].as_object_mut().unwrap();
+        assert_eq!(table.remove("pivot"), Some("in_place".into()));
+        for column in table["columns"].as_array_mut().unwrap() {
+            column.as_object_mut().unwrap().remove("each").unwrap();
+        }
+        let older: Declared = serde_json::from_value(declared).unwrap();
+        let lines = both_ways();
+        let headings: std::collections::BTreeSet<String> =
+            lines.iter().map(|line| super::super::heading::heading(line, Some(&older))).collect();
+        assert_eq!(headings.len(), 2, "{headings:?}");
+        let text = group(Some(&older), &lines[..2].iter().collect::<Vec<_>>(), 159).join("\n");
+        assert!(text.contains("  in place") && text.contains("busbw"), "{text}");
     }
 }

@@ -1,5 +1,6 @@
 //! The report from outside: invented runs in, files out.
 
+mod beside;
 mod charts;
 mod data;
 mod files;

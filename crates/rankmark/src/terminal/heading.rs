@@ -1,0 +1,136 @@
+//! Headings of the live table: what the rows below have in common.
+
+use std::sync::LazyLock;
+
+use record::show::{Column, Format, Show, Table};
+use record::{CaseLine, Declared};
+
+/// The table that a terminal shows of a benchmark.
+pub(super) fn main_table(declared: Option<&Declared>) -> &Table {
+    static PLAIN: LazyLock<Show> = LazyLock::new(Show::default);
+    let tables = declared.map_or(&PLAIN.tables, |declared| &declared.show.tables);
+    tables.first().unwrap_or(&PLAIN.tables[0])
+}
+
+/// What a group of rows has in common. Rows with equal headings stand under one.
+pub(crate) fn heading(line: &CaseLine, declared: Option<&Declared>) -> String {
+    text(line, declared, true)
+}
+
+/// The heading, with the value of the table's pivot or without.
+fn text(line: &CaseLine, declared: Option<&Declared>, pivots: bool) -> String {
+    let table = main_table(declared);
+    // What stands in a column of its own is no heading.
+    let told = |name: &str| {
+        table.columns.iter().any(|column| column.source == name)
+            || table.covers.iter().any(|covered| covered == name)
+            || line_repeats(name)
+            || pivots && table.pivot == name
+            || declared.and_then(|declared| declared.field(name)).is_some_and(|field| field.label == "quiet")
+    };
+    let parameters = line.parameters.iter().filter(|(name, _)| !told(name));
+    let mut labels = parameters.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
+    let mut parts = vec![line.benchmark.clone()];
+    let section = declared.map_or("", |declared| declared.show.section.as_str());
+    parts.extend(labels.next().filter(|_| !section.is_empty()));
+    parts.push(view::study::backend(line));
+    // A switch that is off is worth no word, unless it declares one.
+    parts.extend(labels.filter(|label| !label.starts_with("no ")));
+    parts.extend((line.mode != terms::Mode::Streaming).then(|| line.mode.to_string()));
+    parts.extend(view::study::cache(line).map(str::to_owned));
+    parts.extend(line.pair_hosts.or(line.hosts).map(|hosts| match hosts {
+        1 => "within a host".to_owned(),
+        hosts => format!("across {hosts} hosts"),
+    }));
+    if line.simulated {
+        parts.push("SIMULATED: computed, not measured".to_owned());
+    }
+    parts.join("  ")
+}
+
+/// Parameters that have their own place in a heading, whatever the benchmark.
+fn line_repeats(name: &str) -> bool {
+    matches!(name, "ranks" | "runtime" | "backend" | "device" | "bytes" | "mode" | "cache")
+}
+
+/// The heading of these rows, which have an equal one: with the value of the table's pivot where they agree in it, and with
+/// what stands in it instead of in a column.
+pub(crate) fn whole_heading(declared: Option<&Declared>, lines: &[&CaseLine]) -> String {
+    let table = main_table(declared);
+    let of = |line: &&CaseLine| line.parameters.get(&table.pivot).cloned();
+    let pivots = lines.iter().any(|line| of(line) != lines.first().and_then(of));
+    let mut parts: Vec<String> = lines.first().map(|line| text(line, declared, pivots)).into_iter().collect();
+    parts.extend(lifted(table, lines).1);
+    parts.join("  ")
+}
+
+/// The columns that these rows have, and what stands in the heading instead of a column.
+pub(super) fn lifted<'d>(table: &'d Table, lines: &[&CaseLine]) -> (Vec<&'d Column>, Vec<String>) {
+    let (mut columns, mut lifted): (Vec<&Column>, Vec<String>) = Default::default();
+    for column in &table.columns {
+        let cells = || lines.iter().filter_map(|line| view::shown(line, column));
+        match cells().next() {
+            Some(first) if !column.lifted.is_empty() && cells().all(|cell| cell == first) => {
+                lifted.push(column.lifted.replace("{}", &first));
+            }
+            // An interval comes with later trials: its column would come into a table that somebody reads.
+            None if !column.lifted.is_empty() || column.gives_way > 0 && column.format != Format::Precision => {}
+            _ => columns.push(column),
+        }
+    }
+    (columns, lifted)
+}
+
+/// A heading in lines of so many columns, broken between its parts.
+pub(super) fn folded(heading: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in heading.split("  ") {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 2 + part.chars().count() <= width => {
+                line.push_str("  ");
+                line.push_str(part);
+            }
+            _ => lines.push(if lines.is_empty() { part.to_owned() } else { format!("  {part}") }),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use terms::Status;
+
+    use super::*;
+
+    #[test]
+    fn headings_say_whether_caches_are_warm() {
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
+        assert!(heading(&line, Some(&declared())).contains("  cache-warm"), "{}", heading(&line, Some(&declared())));
+        line.parameters.insert("cache".into(), "cold".into());
+        assert!(
+            heading(&line, Some(&declared())).contains("  cache-cold")
+                && !heading(&line, Some(&declared())).contains("cache="),
+            "{}",
+            heading(&line, Some(&declared()))
+        );
+        line.mode = terms::Mode::Isolated;
+        assert!(!heading(&line, Some(&declared())).contains("cache-"), "{}", heading(&line, Some(&declared())));
+    }
+
+    fn declared() -> Declared {
+        Declared::of(benchmarks::abouts()[0])
+    }
+
+    #[test]
+    fn strategies_of_training_stand_in_one_table() {
+        let about = benchmarks::benchmark("training").unwrap().about();
+        let flags = [("strategy", "data,tensor,pipeline"), ("ranks", "2")];
+        let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let cases = record::plan::from_flags(about, &flags, &[]).unwrap().cases;
+        let declared = Declared::of(about);
+        let headings: std::collections::BTreeSet<String> =
+            cases.iter().map(|case| heading(&CaseLine::unmeasured(case, Status::Ok, ""), Some(&declared))).collect();
+        assert_eq!((cases.len(), headings.len()), (3, 1), "{headings:?}");
+    }
+}

@@ -1,0 +1,69 @@
+//! Words at the end of a row: what went wrong with its cases, and what limits their numbers.
+
+use record::{CaseLine, Caveat};
+use serde_json::Value;
+use terms::Status;
+
+/// A caveat in the words of a table.
+fn words(caveat: Caveat) -> String {
+    match caveat {
+        Caveat::CiAboveTarget => "CI above target".to_owned(),
+        other => other.to_string().replace('_', " "),
+    }
+}
+
+/// Status and missed gates of a case, and its caveats.
+fn of_case(line: &CaseLine) -> (Vec<String>, Vec<String>) {
+    let mut states: Vec<String> = Vec::new();
+    if line.status != Status::Ok {
+        states.push(line.status.to_string().to_uppercase());
+    }
+    if !line.gates_missed.is_empty() {
+        states.push("GATE".to_owned());
+    }
+    let caveat = |caveat: &Caveat| match (caveat, line.metrics.get("slow_rank").and_then(Value::as_u64)) {
+        (Caveat::SlowRank, Some(rank)) => format!("slow rank {rank}"),
+        _ => words(*caveat),
+    };
+    (states, line.caveats.iter().map(caveat).collect())
+}
+
+/// The remarks of a row: of one case, or of several under the labels of their columns. What all of them share is said once.
+pub(super) fn remarks(cases: &[(&str, &CaseLine)]) -> String {
+    let all: Vec<(Vec<String>, Vec<String>)> = cases.iter().map(|(_, line)| of_case(line)).collect();
+    let [(states, caveats), others @ ..] = &all[..] else { return String::new() };
+    if others.is_empty() {
+        let mut parts = states.clone();
+        parts.extend((!caveats.is_empty()).then(|| caveats.join(", ")));
+        return parts.join("  ");
+    }
+    let all: Vec<Vec<String>> = all.into_iter().map(|(states, caveats)| [states, caveats].concat()).collect();
+    let shared = |word: &&String| all.iter().all(|words| words.contains(word));
+    let mut parts: Vec<String> = vec![all[0].iter().filter(shared).cloned().collect::<Vec<_>>().join(", ")];
+    for ((label, _), words) in cases.iter().zip(&all) {
+        let own: Vec<&str> = words.iter().filter(|word| !shared(word)).map(String::as_str).collect();
+        parts.extend((!own.is_empty()).then(|| format!("{label}: {}", own.join(", "))));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cases_of_a_row_share_is_said_once() {
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let line = |status, caveats: &[Caveat]| CaseLine {
+            caveats: caveats.to_vec(),
+            ..CaseLine::unmeasured(&case, status, "")
+        };
+        let noisy = line(Status::Ok, &[Caveat::Noisy, Caveat::CiAboveTarget]);
+        let failed = line(Status::Failed, &[Caveat::Noisy]);
+        assert_eq!(remarks(&[("a", &noisy), ("b", &failed)]), "noisy; a: CI above target; b: FAILED");
+        assert_eq!(remarks(&[("a", &noisy), ("b", &noisy)]), "noisy, CI above target");
+        assert_eq!(remarks(&[("a", &failed)]), "FAILED  noisy", "alone in its row, a case needs no label");
+        assert_eq!(remarks(&[("a", &line(Status::Ok, &[])), ("b", &line(Status::Ok, &[]))]), "");
+    }
+}
