@@ -1,7 +1,8 @@
 //! The command to try after a run: what a benchmark's view leaves open, as flags of its command.
 
 use clap::ArgMatches;
-use record::Plan;
+use record::{Plan, RunFile};
+use terms::Role;
 use view::Next;
 use view::study::{Operation, operations};
 
@@ -9,24 +10,26 @@ use crate::given::given;
 
 /// A command line, and what it tells.
 pub(crate) struct Proposal {
-    pub(crate) command: String,
+    /// As a shell reads them.
+    pub(crate) words: Vec<String>,
     pub(crate) tells: String,
 }
 
-/// What to run after this run. None under a launcher, which is part of the command, and where nothing is open.
-pub(crate) fn after(matches: &ArgMatches, plan: &Plan, command_line: &[String], run: &report::Run) -> Option<Proposal> {
-    if !run.launcher.is_empty() {
-        return None;
-    }
-    slower(plan, command_line).or_else(|| {
-        let ready: Vec<&str> =
-            run.backends.iter().filter(|backend| backend.ready).map(|backend| backend.name.as_str()).collect();
+/// What to run after this run. None where nothing is open. A launcher is part of the command: under one, only what its ranks
+/// can do without being started in another way is proposed.
+pub(crate) fn after(matches: &ArgMatches, plan: &Plan, file: &RunFile, run: &report::Run) -> Option<Proposal> {
+    let launched = !file.launcher.is_empty();
+    let mut proposal = slower(plan, &file.command_line).or_else(|| {
+        let ready = run.backends.iter().filter(|backend| backend.ready && !launched);
+        let ready: Vec<&str> = ready.map(|backend| backend.name.as_str()).collect();
         let sections = operations(&run.cases, &run.benchmarks);
         sections.iter().find_map(|section| {
             let next = run.views.of(section)?.next(section, &ready)?;
-            of_section(matches, section, &next)
+            of_section(matches, section, &next, launched)
         })
-    })
+    })?;
+    proposal.words.splice(0..0, quoted(file.launcher.clone()));
+    Some(proposal)
 }
 
 /// After a quick look the same with intervals.
@@ -44,15 +47,25 @@ fn slower(plan: &Plan, command_line: &[String]) -> Option<Proposal> {
             other => words.push(other.to_owned()),
         }
     }
-    (words.len() < command_line.len()).then(|| Proposal { command: line(words), tells: "with intervals".to_owned() })
+    (words.len() < command_line.len()).then(|| Proposal { words: quoted(words), tells: "with intervals".to_owned() })
 }
 
-/// The command of a section's benchmark.
-fn of_section(matches: &ArgMatches, section: &Operation, next: &Next) -> Option<Proposal> {
+/// The command of a section's benchmark. None where it needs other ranks than a launcher has started.
+fn of_section(matches: &ArgMatches, section: &Operation, next: &Next, launched: bool) -> Option<Proposal> {
     let case = section.configurations.iter().flat_map(|configuration| &configuration.cases).next()?;
     let about = benchmarks::benchmark(&case.benchmark)?.about();
     let declared = about.command?;
-    let mut fields = next.fields(&given(matches, &[about]));
+    let given = given(matches, &[about]);
+    let starts = |name: &str| {
+        launched
+            && about.all_fields().any(|field| field.name == name && matches!(field.role, Role::World | Role::Launch))
+    };
+    if next.changes.iter().any(|(name, _)| starts(name)) {
+        return None;
+    }
+    let mut next = next.clone();
+    next.keeps.retain(|(name, _)| !starts(name));
+    let mut fields = next.fields(&given);
     let mut words = vec!["rankmark".to_owned(), declared.name.to_owned()];
     if !declared.argument.is_empty() {
         let argument =
@@ -62,12 +75,12 @@ fn of_section(matches: &ArgMatches, section: &Operation, next: &Next) -> Option<
     for (name, value) in fields {
         words.extend([format!("--{}", name.replace('_', "-")), value]);
     }
-    Some(Proposal { command: line(words), tells: next.tells.clone() })
+    Some(Proposal { words: quoted(words), tells: next.tells.clone() })
 }
 
-/// A line for a shell. What looks like a secret is masked, as in the record.
-fn line(words: Vec<String>) -> String {
-    record::command_line(words).iter().map(|word| report::shell(word)).collect::<Vec<_>>().join(" ")
+/// Words for a shell. What looks like a secret is masked, as in the record.
+fn quoted(words: Vec<String>) -> Vec<String> {
+    record::command_line(words).iter().map(|word| report::shell(word)).collect()
 }
 
 #[cfg(test)]
@@ -80,7 +93,7 @@ mod tests {
             record::plan::from_flags(benchmarks::abouts()[0], &[("quick".into(), quick.into())], &[]).unwrap()
         };
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let told = |quick, text| slower(&plan(quick), &words(text)).map(|proposal| proposal.command);
+        let told = |quick, text| slower(&plan(quick), &words(text)).map(|proposal| proposal.words.join(" "));
         let wanted = Some("rankmark comm all_reduce --ranks 2".to_owned());
         assert_eq!(told("true", "/a/rankmark comm all_reduce --quick --ranks 2 --output-dir x"), wanted);
         assert_eq!(told("false", "rankmark comm all_reduce --quick"), None);

@@ -142,7 +142,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         process::interrupt::release()
             .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
     }
-    let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file.command_line, run);
+    let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file, run);
     finish(&directory, &mut screen, &after)
 }
 

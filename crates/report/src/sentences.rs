@@ -21,9 +21,13 @@ const NAMED: usize = 3;
 /// Up to this many operations, all their sentences stand at the top of the report; more have their own sections.
 pub(crate) const FEW_OPERATIONS: usize = 2;
 
-/// What the run shows, as plain text, the most important first: at most a dozen sentences, however large the run.
+/// What the run shows, as plain text, the most important first: at most a dozen sentences, however large the run. How many
+/// cases were not measured is none of them.
 pub fn sentences(run: &Run) -> Vec<String> {
-    about(run, &operations(&run.cases, &run.benchmarks))
+    let mut all = about(run, &operations(&run.cases, &run.benchmarks));
+    let unmeasured = unmeasured(run).map(|sentence| one_line(&sentence));
+    all.retain(|sentence| Some(sentence) != unmeasured.as_ref());
+    all
 }
 
 /// The same of a run's operations.
@@ -200,14 +204,19 @@ fn floors(operation: &Operation) -> Option<String> {
     (!floors.is_empty()).then(|| format!("The latency floor of {} is {}.", operation.name, some(floors)))
 }
 
-/// The mean busbw over all sizes, as nccl-tests ends with.
+/// The mean busbw over all sizes, as nccl-tests ends with. Waiting for a core is no bandwidth: configurations that do are left
+/// out where others do not.
 fn averages(operation: &Operation) -> Option<String> {
     let one = |c: &Configuration| {
         let (sizes, mean) = facts::average(c)?;
         Some(format!("{} over {sizes} sizes with {}", bandwidth(mean), c.label))
     };
-    let averages: Vec<String> = operation.configurations.iter().filter_map(one).collect();
-    (!averages.is_empty()).then(|| format!("Average busbw of {} is {}.", operation.name, some(averages)))
+    let own: Vec<String> = on_own_cores(operation).filter_map(one).collect();
+    let (averages, caveat) = match own.is_empty() {
+        true => (operation.configurations.iter().filter_map(one).collect(), "; waiting for cores is included"),
+        false => (own, ""),
+    };
+    (!averages.is_empty()).then(|| format!("Average busbw of {} is {}{caveat}.", operation.name, some(averages)))
 }
 
 fn models(operation: &Operation) -> Option<String> {

@@ -9,6 +9,9 @@ use record::CaseLine;
 /// See the module's documentation.
 pub(super) struct CollectiveView;
 
+/// Ranks that one host may have.
+const MOST_MODELLED: u32 = 1024;
+
 /// Values of a parameter, in order and each once.
 fn values(cases: &[&CaseLine], name: &str) -> Vec<String> {
     let found: BTreeSet<String> =
@@ -27,12 +30,26 @@ fn another<'r>(asked: &[String], ready: &[&'r str]) -> Option<&'r str> {
     ready.iter().copied().find(|name| real(name) && !asked.iter().any(|known| known == name))
 }
 
+/// A model takes no cores: its open question is how the operation scales. None where it was asked.
+fn of_a_model(cases: &[&CaseLine]) -> Option<Next> {
+    let ranks = cases.first()?.ranks.max(2);
+    let one = cases.iter().all(|case| case.simulated && case.ranks == cases[0].ranks);
+    let more = [1, 2, 4, 8].map(|factor| (ranks * factor).to_string()).join(",");
+    (one && ranks <= MOST_MODELLED / 8).then(|| {
+        let next = Next::changing("ranks", more, "how the model's time grows with ranks");
+        next.keeping("backend", values(cases, "backend").join(","))
+    })
+}
+
 impl View for CollectiveView {
     fn next(&self, section: &Operation, ready: &[&str]) -> Option<Next> {
         let cases: Vec<&CaseLine> = section.points().map(|point| point.case).collect();
         let native = |case: &&CaseLine| case.runtime == "native" || case.runtime.is_empty();
-        if cases.is_empty() || !cases.iter().all(|case| native(case) && !case.simulated) {
+        if cases.is_empty() || !cases.iter().all(native) {
             return None;
+        }
+        if cases.iter().any(|case| case.simulated) {
+            return of_a_model(&cases);
         }
         let mut ranks: Vec<u32> = cases.iter().map(|case| case.ranks).collect();
         ranks.sort_unstable();
@@ -65,6 +82,7 @@ mod tests {
         let measured = |case: &record::Case| CaseLine {
             time_s: Some(TimeSummary { median: 1e-6, ..TimeSummary::default() }),
             wrong: Some(0),
+            simulated: case.text("backend") == Some("sim"),
             ..CaseLine::unmeasured(case, Status::Ok, "")
         };
         let lines: Vec<CaseLine> = plan.cases.iter().map(measured).collect();
@@ -82,5 +100,9 @@ mod tests {
         assert_eq!(changes(next(&[("op", "barrier")], &["shm"])), pair("ranks", "2,4"));
         assert_eq!(changes(next(&[("in_place", "true,false")], &["shm"])), pair("ranks", "2,4"));
         assert_eq!(next(&[("in_place", "true,false"), ("ranks", "2,4")], &["shm"]), None);
+        let modelled = next(&[("backend", "sim"), ("ranks", "4")], &ready);
+        assert_eq!(changes(modelled), pair("ranks", "4,8,16,32"));
+        assert_eq!(next(&[("backend", "sim"), ("ranks", "4,8")], &ready), None, "how it scales is known");
+        assert_eq!(next(&[("backend", "sim"), ("ranks", "512")], &ready), None, "a host has 1024 ranks at most");
     }
 }

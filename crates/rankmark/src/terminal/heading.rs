@@ -69,8 +69,11 @@ pub(super) fn lifted<'d>(table: &'d Table, lines: &[&CaseLine]) -> (Vec<&'d Colu
     let (mut columns, mut lifted): (Vec<&Column>, Vec<String>) = Default::default();
     for column in &table.columns {
         let cells = || lines.iter().filter_map(|line| view::shown(line, column));
+        // A parameter that some rows do not have (the schedule of a pipeline) would be said of them, too.
+        let has = |line: &&&CaseLine| line.parameters.contains_key(&column.source);
+        let common = !lines.iter().any(|line| has(&line)) || lines.iter().all(|line| has(&line));
         match cells().next() {
-            Some(first) if !column.lifted.is_empty() && cells().all(|cell| cell == first) => {
+            Some(first) if !column.lifted.is_empty() && common && cells().all(|cell| cell == first) => {
                 lifted.push(column.lifted.replace("{}", &first));
             }
             // An interval comes with later trials: its column would come into a table that somebody reads.
@@ -132,5 +135,12 @@ mod tests {
         let headings: std::collections::BTreeSet<String> =
             cases.iter().map(|case| heading(&CaseLine::unmeasured(case, Status::Ok, ""), Some(&declared))).collect();
         assert_eq!((cases.len(), headings.len()), (3, 1), "{headings:?}");
+        let lines: Vec<CaseLine> = cases.iter().map(|case| CaseLine::unmeasured(case, Status::Ok, "")).collect();
+        let schedule = |line: &&CaseLine| line.parameters.get("schedule").is_some();
+        let pipeline: Vec<&CaseLine> = lines.iter().filter(schedule).collect();
+        let whole = |lines: &[&CaseLine]| whole_heading(Some(&declared), lines);
+        assert!(whole(&pipeline).contains("1f1b"), "all of them have it: {}", whole(&pipeline));
+        let all: Vec<&CaseLine> = lines.iter().collect();
+        assert!(!whole(&all).contains("1f1b"), "one of them has it: {}", whole(&all));
     }
 }

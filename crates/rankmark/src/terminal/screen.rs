@@ -8,7 +8,7 @@ use record::{Case, CaseLine, Caveat, Plan, RunFile};
 use terms::{Bytes, Seconds, Status};
 
 use super::live::{Live, Rows, bar};
-use super::text::{hanging, parts, wrap};
+use super::text::{command, hanging, parts, wrap};
 use super::told::Told;
 use super::{is_watched, width};
 use crate::next::Proposal;
@@ -243,7 +243,8 @@ impl Screen {
             self.line(&format!("report   {}{also}", first.display()));
         }
         if let Some(next) = next {
-            self.line(&format!("next     {}\n         # {}", next.command, next.tells));
+            self.line(&command("next     ", &next.words, line_width()));
+            self.line(&format!("         # {}", next.tells));
         }
     }
 

@@ -137,7 +137,7 @@ fn layout<'d>(table: &'d Table, lines: &[&CaseLine], rows: &Rows, width: usize) 
         printed
     };
     let each = |column: &&Column| column.each && !rows.labels.is_empty();
-    let first = columns.iter().position(|column| each(column)).unwrap_or(columns.len());
+    let first = columns.iter().position(each).unwrap_or(columns.len());
     let mut all: Vec<Printed> = columns[..first].iter().map(|column| printed(column, None)).collect();
     for place in 0..rows.labels.len() {
         all.extend(columns.iter().filter(|column| each(column)).map(|column| printed(column, Some(place))));

@@ -26,6 +26,34 @@ pub(super) fn hanging(label: &str, text: &str, width: usize) -> String {
     format!("{label}{lines}")
 }
 
+/// A command after a label, in lines of at most `width` characters that a shell joins again: broken between its words, and an
+/// option kept with its value where both fit.
+pub(super) fn command(label: &str, words: &[String], width: usize) -> String {
+    let indent = label.chars().count();
+    let mut units: Vec<String> = Vec::new();
+    for word in words {
+        match units.last_mut() {
+            // A flag takes its value along.
+            Some(unit) if unit.starts_with('-') && !unit.contains([' ', '=']) && !word.starts_with('-') => {
+                *unit = format!("{unit} {word}");
+            }
+            _ => units.push(word.clone()),
+        }
+    }
+    let mut lines: Vec<String> = Vec::new();
+    for unit in units {
+        match lines.last_mut() {
+            // ` \` may follow.
+            Some(line) if indent + line.chars().count() + 1 + unit.chars().count() + 2 <= width => {
+                line.push(' ');
+                line.push_str(&unit);
+            }
+            _ => lines.push(unit),
+        }
+    }
+    format!("{label}{}", lines.join(&format!(" \\\n{:indent$}", "")))
+}
+
 /// Parts in lines of at most `width` characters, three spaces between two of a line; one that is wider alone is broken at its
 /// spaces, and a word only by the terminal, which has no better place.
 pub(super) fn parts(parts: &[String], width: usize) -> String {
@@ -52,6 +80,21 @@ mod tests {
         assert_eq!(all(80), "rankmark 0.1.0   plan x, 3 cases   record results/now");
         assert_eq!(all(40), "rankmark 0.1.0   plan x, 3 cases\nrecord results/now");
         assert_eq!(all(16), "rankmark 0.1.0\nplan x, 3 cases\nrecord\nresults/now");
+    }
+
+    #[test]
+    fn a_command_in_several_lines_is_one_for_a_shell() {
+        let words = ["rankmark", "comm", "all_reduce", "--in-place", "true,false", "--quick", "--note", "'a  b'"];
+        let words = words.map(str::to_owned);
+        assert_eq!(command("next  ", &words, 200), format!("next  {}", words.join(" ")));
+        let folded = command("next  ", &words, 40);
+        let lines: Vec<&str> = folded.lines().collect();
+        assert!(lines.len() > 2 && lines.iter().all(|line| line.chars().count() <= 40), "{folded}");
+        assert!(lines.contains(&"      --in-place true,false --quick \\"), "{folded}");
+        let typed = format!("printf '%s|' {}", folded.trim_start_matches("next  "));
+        let shell = std::process::Command::new("sh").args(["-c", &typed]).output().unwrap();
+        let read = String::from_utf8(shell.stdout).unwrap();
+        assert_eq!(read, "rankmark|comm|all_reduce|--in-place|true,false|--quick|--note|a  b|");
     }
 
     #[test]

@@ -349,7 +349,13 @@ fn an_mpirun_starts_ranks_of_its_own_library() {
         assert!(state.contains("\"launcher\":\"Open MPI's mpirun\"") || state.contains("speaks PMI"), "{state}");
         // MPI starts once: all trials are made by the same ranks.
         let trials = FIXED.replace("--output-dir r", "--output-dir l");
-        run(format!("comm all_reduce --backend mpi --trials 2 --spacing 0s {trials}")).exits(0);
+        let out = run(format!("comm all_reduce --backend mpi --trials 2 --spacing 0s {trials}")).exits(0).out;
+        // The launcher is part of what to run next, and starts the same ranks.
+        let (_, next) = out.split_once("next     ").unwrap_or_else(|| panic!("no next command: {out}"));
+        let next = next.replace("\\\n", "").split_whitespace().collect::<Vec<_>>().join(" ");
+        let own = launcher.split_once(' ').unwrap().1;
+        let wanted = format!("{own} rankmark comm all_reduce --backend mpi");
+        assert!(next.contains(&wanted) && next.contains("--in-place true,false"), "{out}");
         let cases = place.cases("l");
         assert_eq!((cases[0]["trials"].as_u64(), cases[0]["worlds"].as_str()), (Some(2), Some("kept")), "{cases:?}");
         let bound = FIXED.replace("--output-dir r", "--output-dir b");

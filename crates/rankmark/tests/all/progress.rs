@@ -26,6 +26,10 @@ fn the_end_tells_findings_reasons_once_the_report_and_what_is_next() {
     let out = place.run(&format!("comm all_reduce --backend shm,nccl {sizes} --output-dir record")).exits(0).out;
     let findings = out.lines().filter(|line| line.starts_with("* ")).count();
     assert!((1..=3).contains(&findings), "{out}");
+    assert!(
+        !out.contains("the reasons are below") && out.contains("\n4 ok, 4 skipped\n"),
+        "a line, and no finding: {out}"
+    );
     assert_eq!(out.matches("backend `nccl` is not ready").count(), 1, "{out}");
     assert!(out.contains("\nskipped  all_reduce 1KiB x 2 nccl and 3 more: "), "{out}");
     let report = out.find("\nreport   record/report.md").unwrap_or_else(|| panic!("no report: {out}"));

@@ -71,6 +71,13 @@ fn average_of_sizes() {
     let two = [(KIB, 1e-6), (3 * KIB, 1e-6)];
     says(lines(&series(2, &two)), "Average busbw of all_reduce is 2.05 GB/s over 2 sizes with 2 ranks.");
     says_not(lines(&series(2, &two[..1])), "Average busbw");
+    // Ranks that wait for a core say nothing about the bandwidth, unless there are no others.
+    let mut over = series(4, &two);
+    over.iter_mut().for_each(|case| case.caveats.push(Caveat::Oversubscribed));
+    let alone = "over 2 sizes with 4 ranks; waiting for cores is included.";
+    says(lines(&over), alone);
+    over.extend(series(2, &two));
+    says(lines(&over), "Average busbw of all_reduce is 2.05 GB/s over 2 sizes with 2 ranks.");
 }
 
 #[test]
@@ -174,7 +181,11 @@ fn what_went_wrong() {
     }
     let mut failed = good();
     (failed[0].status, failed[0].time_s, failed[0].reason) = (Status::Failed, None, Some("rank 1 died".into()));
-    says(failed, "Of 2 cases, 1 failed: the reasons are below.");
+    // A line of the page, and no finding.
+    says_not(failed.clone(), "1 failed");
+    let page = report::format("markdown").unwrap().render(&data::run(failed)).unwrap();
+    let page = String::from_utf8_lossy(&page[0].content);
+    assert!(page.contains("Of 2 cases, 1 failed: the reasons are below."), "{page}");
     let mut wrong = good();
     (wrong[1].wrong, wrong[1].status) = (Some(3), Status::Failed);
     says(wrong.clone(), "1 case gave wrong results: their times are neither drawn nor summed up.");
