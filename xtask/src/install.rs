@@ -16,6 +16,8 @@ struct Part {
 /// Only parts whose program a test really names are installed (see [`is_used`]).
 static PARTS: &[Part] = &[
     Part { program: "tmux", package: "tmux" },
+    Part { program: "zsh", package: "zsh" },
+    Part { program: "fish", package: "fish" },
     Part { program: "ip", package: "iproute2" },
     Part { program: "shellcheck", package: "shellcheck" },
     Part { program: "mpirun.openmpi", package: "openmpi-bin" },

@@ -1,19 +1,64 @@
 //! `rankmark completions SHELL`.
 
-use clap::ArgMatches;
+use clap::{Arg, ArgMatches, Command};
 use clap_complete::Shell;
 
 use crate::{Failure, cli, terminal};
 
 /// What clap's script for bash leaves out: values behind a comma, and behind `--option=`.
 const BASH_LISTS: &str = include_str!("completions.bash");
+/// What offers values in lists in fish.
+const FISH_LISTS: &str = include_str!("completions.fish");
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let Some(shell) = matches.get_one::<Shell>("shell").copied() else { return Ok(2) };
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut cli::command(), "rankmark", &mut script);
-    if shell == Shell::Bash {
-        script.extend_from_slice(BASH_LISTS.as_bytes());
+    let mut command = cli::command();
+    clap_complete::generate(shell, &mut command, "rankmark", &mut script);
+    let script = String::from_utf8_lossy(&script);
+    let script = match shell {
+        Shell::Bash => format!("{script}{BASH_LISTS}"),
+        Shell::Zsh => zsh_lists(&script),
+        Shell::Fish => format!("{script}{FISH_LISTS}{}", fish_values(&command)),
+        _ => script.into_owned(),
+    };
+    terminal::print(&script)
+}
+
+/// The script with values that zsh completes behind a comma, too: clap's has the first of a list alone.
+fn zsh_lists(script: &str) -> String {
+    let line = |line: &str| {
+        let is_list = line.starts_with("'*--") || line.contains("separated by commas");
+        let values = line.rsplit_once(":(").and_then(|(before, rest)| Some((before, rest.split_once(")'")?)));
+        match values.filter(|_| is_list) {
+            Some((before, (values, behind))) => format!("{before}:_sequence compadd - {values}'{behind}\n"),
+            None => format!("{line}\n"),
+        }
+    };
+    script.lines().map(line).collect()
+}
+
+/// What clap's script for fish leaves out: values of arguments without a name, and values behind a comma.
+fn fish_values(command: &Command) -> String {
+    let words = |arg: &Arg| {
+        let values = arg.get_possible_values();
+        values.iter().map(|value| value.get_name().to_owned()).collect::<Vec<_>>().join(" ")
+    };
+    let mut text = String::new();
+    for of in command.get_subcommands() {
+        let seen = format!("complete -c rankmark -n \"__fish_rankmark_using_subcommand {}\"", of.get_name());
+        for arg in of.get_arguments().filter(|arg| !arg.is_hide_set() && !words(arg).is_empty()) {
+            let values = words(arg);
+            match arg.get_long() {
+                _ if arg.is_positional() => {
+                    text.push_str(&format!("{seen} -f -a \"(__rankmark_list {values})\"\n"));
+                }
+                Some(long) if arg.get_action().takes_values() => {
+                    text.push_str(&format!("{seen} -l {long} -r -f -a \"(__rankmark_list {values})\"\n"));
+                }
+                _ => {}
+            }
+        }
     }
-    terminal::print(&String::from_utf8_lossy(&script))
+    text
 }

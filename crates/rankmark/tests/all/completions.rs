@@ -66,6 +66,57 @@ fn bash_completes_values() {
     assert_eq!(files, ["plan-of-mine.yaml"]);
 }
 
+/// What a program prints with these arguments. None where it is not installed.
+fn printed(place: &Place, program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).current_dir(place.path(".")).output();
+    let Some(output) = output.ok().filter(|output| output.status.code() != Some(9)) else {
+        skip::skip(&format!("completion by {program}"), &format!("{program} is not installed"));
+        return None;
+    };
+    assert!(output.status.success(), "{output:?}");
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// Lines with one word that they can be completed to.
+const COMPLETED: [(&str, &str); 7] = [
+    ("rankmark val", "validate"),
+    ("rankmark comm all_r", "all_reduce"),
+    ("rankmark comm all_reduce,all_g", "all_reduce,all_gather"),
+    ("rankmark comm all_reduce --backend re", "reference"),
+    ("rankmark comm all_reduce --backend shm,re", "shm,reference"),
+    ("rankmark comm all_reduce --dtype f32,b", "f32,bf16"),
+    ("rankmark train --model gpt2-me", "gpt2-medium"),
+];
+
+#[test]
+fn fish_completes_values() {
+    let place = Place::new();
+    place.write("rankmark.fish", place.run("completions fish").exits(0).out);
+    for (line, expected) in COMPLETED {
+        let script = format!("source rankmark.fish; complete -C '{line}'");
+        let Some(offers) = printed(&place, "fish", &["--no-config", "-c", &script]) else { return };
+        let words: Vec<&str> = offers.lines().map(|offer| offer.split('\t').next().unwrap_or("")).collect();
+        assert_eq!(words, [expected], "{line}");
+    }
+    let script = "source rankmark.fish; complete -C 'rankmark comm all_reduce --backend=shm,s'";
+    let Some(several) = printed(&place, "fish", &["--no-config", "-c", script]) else { return };
+    assert_eq!(several.lines().collect::<Vec<_>>(), ["--backend=shm,shm", "--backend=shm,sim"]);
+}
+
+#[test]
+fn zsh_completes_values() {
+    let place = Place::new();
+    place.write("rankmark.zsh", place.run("completions zsh").exits(0).out);
+    place.write("lines", COMPLETED.map(|(line, _)| format!("{line}\n")).concat());
+    let Some(said) = printed(&place, "zsh", &["-f", "-c", include_str!("completions.zsh")]) else { return };
+    let said: Vec<&str> = said.lines().map(str::trim_end).collect();
+    assert_eq!(said.len(), COMPLETED.len(), "{said:?}");
+    for ((line, expected), said) in COMPLETED.into_iter().zip(said) {
+        // Behind one of a list the next may follow.
+        assert_eq!(said.rsplit(' ').next().unwrap().trim_end_matches(','), expected, "{line}");
+    }
+}
+
 #[test]
 fn every_script_offers_values() {
     for shell in ["bash", "zsh", "fish"] {
