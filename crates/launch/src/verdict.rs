@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
     Exited(i32),
     /// It ended, and only its launcher knows how.
     Ended {
-        /// Later than another rank, whose end may be why.
+        /// Later than another rank, and perhaps because of it.
         after: bool,
     },
     /// Its connection ended or carried nonsense, while its process lives.
@@ -278,7 +278,7 @@ fn waits_or_works(state: &RankState) -> bool {
     matches!(state.outcome, Outcome::Pending { .. } | Outcome::Ended { .. })
 }
 
-/// One clause for all ranks of which the same is to be said, in order of their first rank.
+/// One clause for all ranks in the same state, in order of their first rank.
 fn grouped(states: &[&RankState], say: impl Fn(&RankState) -> String) -> Vec<String> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for state in states {

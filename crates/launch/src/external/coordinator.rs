@@ -184,8 +184,8 @@ impl Coordinator {
     /// What a launcher keeps for its processes serves for one world of MPI.
     fn initialise_once(&self) -> Result<(), Verdict> {
         if self.initialised.replace(true) {
-            let why = "processes can initialise MPI once in a job, and an earlier case did: a case of another world \
-                       (library, settings, binding), or after one whose ranks were lost, needs a job of its own";
+            let why = "processes can initialise MPI once in a job, and an earlier case did. A case of another world \
+                       (library, settings, binding), or one after lost ranks, needs a job of its own";
             return Err(lacking(format!("{} started these ranks; {why}", self.launcher())));
         }
         Ok(())
