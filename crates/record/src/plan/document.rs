@@ -8,7 +8,7 @@ use super::source::{At, shown};
 use super::tree::{Key, Node, SHAPE, Tree};
 use crate::About;
 
-/// A plan whose form is right.
+/// A plan with the right form.
 pub(crate) struct Document {
     pub(crate) experiment: String,
     pub(crate) profiling: bool,
