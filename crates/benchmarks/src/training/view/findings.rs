@@ -64,7 +64,7 @@ pub(super) fn difference(case: &CaseLine) -> Option<f64> {
     predicted_total(case).filter(|_| measured > 0.0).map(|predicted| (predicted - measured) / measured)
 }
 
-/// Cases whose gradients are exchanged.
+/// Cases that exchange gradients.
 fn training<'o>(operation: &'o Operation<'o>) -> Vec<&'o CaseLine> {
     measured(operation).into_iter().map(|(_, case)| case).filter(|case| communicates(case)).collect()
 }
