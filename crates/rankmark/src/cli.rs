@@ -215,7 +215,7 @@ fn validate() -> Command {
              that were not looked at change nothing.",
         )
         .arg(file("plan", "PLAN", "also say which cases of this plan would run here, and why others would not"))
-        .arg(file("python", "PATH", "the Python whose PyTorch is looked at (default: the first python3 on PATH)"))
+        .arg(file("python", "PATH", "check the PyTorch of this Python (default: the first python3 on PATH)"))
         .arg(crate::commands::trust::option().requires("plan"))
         .arg(
             Arg::new("quick")
