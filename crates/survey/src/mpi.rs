@@ -99,7 +99,7 @@ fn described(said: &str, path: &Path, search: &[PathBuf]) -> Finding {
         Ok(mpirun) => {
             Finding::ready(make.name, format!("{found}, its {}", mpirun.program.display())).library(path.to_owned())
         }
-        // It is often built without one, for clusters whose own launcher starts it.
+        // It is often built without one, for clusters with a launcher of their own.
         Err(_) if vendor == Vendor::Mvapich => by_the_system(),
         Err(why) => Finding::misconfigured(make.name, format!("{found}; {why}"))
             .impact("another's mpirun starts worlds of one rank each with it")
