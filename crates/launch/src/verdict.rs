@@ -320,7 +320,7 @@ fn hint(class: Option<Gravity>, culprits: &[&RankState]) -> Option<String> {
     let killed = |state: &&RankState| state.outcome == Outcome::Signalled(libc::SIGKILL);
     let text = match class {
         Some(Gravity::Signalled) if culprits.iter().all(killed) => {
-            "the kernel kills so when memory runs out: `dmesg` tells"
+            "the kernel does this when memory runs out: see `dmesg`"
         }
         Some(Gravity::Stopped) => "SIGSTOP, SIGTSTP or a frozen container stop a process; SIGCONT lets it go on",
         None => "a larger `--timeout` gives cases more time",

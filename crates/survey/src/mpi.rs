@@ -15,7 +15,7 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
     let found = library::find(&folders(&request.path), native::MPI.stems);
     let mut rows: Vec<Finding> = found.iter().map(|path| row(path, &request.path)).collect();
     if rows.is_empty() {
-        let row = Finding::missing("MPI", "no libmpi where the loader looks, nor beside an mpirun");
+        let row = Finding::missing("MPI", "no libmpi where the loader looks, or next to an mpirun");
         rows.push(row.impact(native::MPI.impact).fix(native::MPI.fix));
     }
     rows.extend(native::TRANSPORTS.iter().flat_map(|native| libraries(native, &library::search_path())));

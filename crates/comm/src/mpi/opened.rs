@@ -80,7 +80,7 @@ impl Opened {
         let lacks = |what: String| format!("{name} lacks {what}");
         let functions = Functions::resolve(&library).map_err(|missing| lacks(some_of(&missing)))?;
         let address = library.symbol(c"MPI_Init_thread").ok_or_else(|| lacks("MPI_Init_thread".to_owned()))?;
-        let path = Library::file_of(address).ok_or_else(|| format!("the loader does not tell where {name} lies"))?;
+        let path = Library::file_of(address).ok_or_else(|| format!("the loader does not say where {name} is"))?;
         let says = functions.library_version();
         let has_data = library.symbol(OPEN_MPI_DATA).is_some();
         let unknown = || format!("{path} calls itself `{}`; its binary interface is not known", first_line(&says));
