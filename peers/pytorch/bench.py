@@ -47,7 +47,7 @@ from samples import models
 Bert, Gpt2, ResNet = models.Bert, models.Gpt2, models.ResNet
 
 LEARNING_RATE = 1e-3
-# A rank whose peers died ends after this time.
+# A rank ends this long after its peers died.
 PATIENCE = timedelta(minutes=5)
 
 WIDTHS = {"layers": 12, "width": 768, "heads": 12, "ffn": 3072}

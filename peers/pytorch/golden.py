@@ -1,4 +1,4 @@
-"""Makes the golden files that Rankmark's training is held against: losses, logits, named gradients and parameters of
+"""Makes the golden files that Rankmark's training is compared with: losses, logits, named gradients and parameters of
 small models in f64 by PyTorch.
 
     python golden.py [FOLDER]     (default: crates/parallel/tests/golden)

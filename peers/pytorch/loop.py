@@ -1,5 +1,5 @@
-"""The plain loop that Rankmark's measurement of gloo is held against: all_reduce of f32, one call after another between
-two barriers, the slowest rank's time.
+"""The reference program for Rankmark's measurement of gloo: all_reduce of f32, one call after another between two
+barriers, the slowest rank's time.
 
 `torchrun --nproc-per-node RANKS loop.py [--bind-core] SECONDS BYTES[:CALLS]...` prints, for each size, `BYTES
 NANOSECONDS`: the median over samples of CALLS calls (else as many as take 50 ms) of the time of a call. `--bind-core`
@@ -25,7 +25,7 @@ FINITE = 100
 
 
 class Summed:
-    """A buffer whose values grow with every call; before they are infinite it is filled anew, outside of timing."""
+    """A buffer with values that grow with every call. It is filled again, untimed, before they are infinite."""
 
     def __init__(self, first: torch.Tensor) -> None:
         self.first, self.data, self.calls = first, first.clone(), 0

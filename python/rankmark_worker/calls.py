@@ -28,7 +28,7 @@ class All:
         self.started = [work for work in started if work is not None]
 
     def wait(self) -> None:
-        """Each is waited for, also after one that failed: none may write to a buffer that is filled anew."""
+        """Waits for each, also after one that failed: none may write to a buffer that is filled again."""
         failed: RuntimeError | None = None
         for work in self.started:
             try:

@@ -74,7 +74,7 @@ def central(q: Tensor) -> Tensor:
 
 def square_root(x: Tensor) -> Tensor:
     """Rounded right, of numbers far from the ends of the range: torch asks MKL, which on some processors is a bit off.
-    The exact remainder of torch's root, by Dekker's product of two halves, mends it.
+    The exact remainder of torch's root, by Dekker's product of two halves, corrects it.
     """
     root = torch.sqrt(x)
     scaled = 134217729.0 * root  # 2^27 + 1

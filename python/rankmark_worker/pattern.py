@@ -1,4 +1,4 @@
-"""What buffers hold: inputs whose results are exact in every type, so that the check needs no tolerance.
+"""What buffers hold: inputs with results that are exact in every type, so that the check needs no tolerance.
 
 Mirrors `benchmarks::collective::pattern`, which derives it; a test compares both number by number. Floats of every
 width are Python floats (f64), integers of every width Python integers.
@@ -54,7 +54,7 @@ def odd(n: int) -> int:
 
 
 def widest(n: int) -> int:
-    """The largest odd number of ranks whose equal values are added up on the way to the sum of all n."""
+    """The largest odd number of ranks with equal values that are added up on the way to the sum of all n."""
     return n - 1 if n % 2 == 0 else n
 
 
@@ -69,7 +69,7 @@ class Share:
 
     @staticmethod
     def of(ranks: int, most: int, floats: bool) -> Share:
-        """The widest share of so many ranks whose sum is at most `most`."""
+        """The widest share of so many ranks with a sum of at most `most`."""
         width = min(ranks, most)
         room = most - width
         for spread in SPREADS:
@@ -197,7 +197,7 @@ class Pattern:
         return 1 + int(max(0.0, self._growth()))
 
     def _growth(self) -> float:
-        """Calls after the first whose sums stay exact integers in their odd parts, and in the type's range."""
+        """Calls after the first that keep sums exact integers in their odd parts, and in the type's range."""
         n, share = self.ranks, self.share
         room = EXACT[self.dtype] / (share.digits * widest(n))
 

@@ -137,7 +137,7 @@ class Sharded(Replicas):
         return contextlib.nullcontext()
 
     def held(self, parameter: Tensor) -> tuple[int, Tensor]:
-        # torch cuts the first dimension into runs of equal length, of which the last ones may be short or empty.
+        # torch cuts the first dimension into runs of equal length; the last ones may be short or empty.
         rows = -(-parameter.shape[0] // self.ranks)
         first = min(dist.get_rank() * rows, parameter.shape[0])
         row = parameter.numel() // parameter.shape[0]

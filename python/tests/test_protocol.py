@@ -182,7 +182,7 @@ class Alone:
 
 
 class Counted:
-    """A case whose check finds the calls that were made since its last refill, and allows three."""
+    """A case with a check that finds the calls since its last refill, and allows three."""
 
     max_calls = 3
     messages = 1

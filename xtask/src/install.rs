@@ -13,7 +13,7 @@ struct Part {
     package: &'static str,
 }
 
-/// Only parts whose program a test really names are installed (see [`is_used`]).
+/// A part is installed only if a test really names its program (see [`is_used`]).
 static PARTS: &[Part] = &[
     Part { program: "tmux", package: "tmux" },
     Part { program: "zsh", package: "zsh" },

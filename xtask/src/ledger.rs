@@ -33,7 +33,7 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// A ledger whose steps show their output.
+    /// A ledger with steps that show their output.
     pub(crate) fn shown() -> Self {
         Self { show: Show::Terminal, ..Self::default() }
     }

@@ -66,7 +66,7 @@ record::fields! {
         runtime: Option<Runtime> = launch(
             Kind::Word(Runtime::names),
             None,
-            "who runs the ranks (default: native, this program)",
+            "what executes the ranks (default: native, this program)",
         )
         .common(),
         python: Option<String> = launch(Kind::Text, None, "path or name of the Python that has torch (default: python3)")
@@ -153,7 +153,7 @@ record::fields! {
             Some("120s"),
             "time beyond max_seconds until a case fails",
         ),
-        limits: bool = setting(Kind::Bool, Some("true"), "measures the limit of the machine beside each case"),
+        limits: bool = setting(Kind::Bool, Some("true"), "measures the limit of the machine with each case"),
         expect: Vec<String> = setting(
             Kind::Texts,
             None,

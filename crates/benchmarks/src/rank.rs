@@ -230,7 +230,7 @@ impl RankWork {
             })
             .collect();
         let hook = Hook::new(0, clock.clone(), Arc::new(trace::OwnSlot::default()));
-        // Bursts, of which the median counts: a burst in which the rank lost its core says nothing.
+        // The median of bursts counts: a burst in which the rank lost its core says nothing.
         let burst = |_| {
             let begin = clock.now_ns();
             for _ in 0..ROUNDS {

@@ -21,7 +21,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of a rank whose world has one host, of this name.
+    /// The place of a rank in a world of one host, of this name.
     pub fn alone(rank: u32, size: u32, host: String) -> Self {
         Self { rank, size, host, index: rank, here: size }
     }

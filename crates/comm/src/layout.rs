@@ -34,8 +34,8 @@ pub struct Extent {
     pub output: u64,
 }
 
-/// How many blocks S is cut into, each of equal length: the ranks, for operations whose S counts all ranks' blocks;
-/// 2 for a send_recv both ways; else 1. A count that does not divide is refused.
+/// How many blocks S is cut into, each of equal length: the ranks, for operations with an S that counts all ranks'
+/// blocks; 2 for a send_recv both ways; else 1. A count that does not divide is refused.
 pub fn blocks(op: Collective, direction: Direction, ranks: u32) -> u64 {
     match op {
         Collective::AllToAllV => 1,
@@ -69,8 +69,8 @@ pub fn extents(op: Collective, count: u64, rank: u32, ranks: u32, peer: u32, cou
 }
 
 impl Call {
-    /// S in elements, from the lengths of the slices. On ranks whose slices do not tell (a scatter's other ranks see
-    /// only their block), it is computed back from what they see.
+    /// S in elements, from the lengths of the slices. Slices do not always tell S: a scatter's other ranks see only
+    /// their block. There it is computed back from what they see.
     pub fn count(&self, shape: &Shape) -> u64 {
         let element = self.dtype.bytes();
         match self.op {
@@ -96,7 +96,7 @@ impl Call {
         }
     }
 
-    /// Refuses a call whose slices, root or counts do not fit the operation.
+    /// Refuses a call with slices, a root or counts that do not fit the operation.
     ///
     /// # Errors
     /// [`Error::InvalidCall`] with what does not fit.

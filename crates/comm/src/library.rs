@@ -86,8 +86,8 @@ pub fn search_path() -> Vec<PathBuf> {
     folders
 }
 
-/// Libraries in these folders whose names are one of `stems` ("libmpi"), `.so`, and perhaps a version: one path for each
-/// library, in the order of the folders. Opens nothing.
+/// Libraries in these folders, one path for each, in the order of the folders. A name is one of `stems` ("libmpi"),
+/// `.so`, and perhaps a version. Opens nothing.
 ///
 /// A folder's `libx.so.2`, `libx.so.2.1` and `libx.so` are one library, also where they are copies instead of links, or
 /// where the last is a text for linkers, as in Python's wheels: the first is the loader's own name for it, and taken.
@@ -170,7 +170,7 @@ fn loader_folders() -> Vec<PathBuf> {
         return Vec::new();
     }
     let entry = |index: usize| {
-        // SAFETY: the loader wrote `count` entries behind the head, whose texts lie in the same memory.
+        // SAFETY: the loader wrote `count` entries behind the head, and their texts lie in the same memory.
         unsafe {
             let entries = start.add(size_of::<SearchHead>()).cast::<SearchEntry>();
             let name = CStr::from_ptr((*entries.add(index)).name);
@@ -201,7 +201,7 @@ fn configured(file: &Path, depth: u32) -> Vec<PathBuf> {
     folders
 }
 
-/// Files that match a pattern whose last part may hold one `*`.
+/// Files that match a pattern. Its last part may hold one `*`.
 fn matching(file: &Path, pattern: &str) -> Vec<PathBuf> {
     let pattern = file.parent().unwrap_or(Path::new("/")).join(pattern);
     let (Some(folder), Some(name)) = (pattern.parent(), pattern.file_name().and_then(|name| name.to_str())) else {

@@ -1,7 +1,7 @@
 //! The `mpi` backend: any MPI library, opened at run time, moves the data.
 //!
 //! One binary serves every library: `mpi/abi.rs` holds the three tables of constants, `mpi/functions.rs` the one of
-//! functions, and `mpi/selftest.rs` asks the library questions whose answers are known before anything is measured.
+//! functions, and `mpi/selftest.rs` asks the library questions with known answers before anything is measured.
 //! Ranks must have been started by the library's own launcher, which is not this crate's affair.
 //!
 //! **Progress.** With [`MpiProgress::None`] every operation is a blocking call, as a plain program makes it;
@@ -192,7 +192,7 @@ fn other_world(session: &Session, size: u32, place: &Place) -> Error {
 mod tests {
     use super::*;
 
-    /// What each of these ranks is told, the first of which asks for the first library, and so on.
+    /// What each of these ranks is told. The first rank asks for the first library, and so on.
     fn told(libraries: [&str; 3]) -> Vec<String> {
         let bootstraps = crate::threads(3, &Abort::default());
         std::thread::scope(|scope| {

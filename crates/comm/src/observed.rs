@@ -15,7 +15,7 @@ use trace::{Clock, Hook};
 
 use crate::{Call, Communicator, Result, Shape, Ticket, Wait};
 
-/// A communicator whose operations pass a hook.
+/// A communicator that passes each operation through a hook.
 pub struct Observed {
     inner: Box<dyn Communicator>,
     hook: Arc<Hook>,

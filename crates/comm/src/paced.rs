@@ -100,7 +100,7 @@ impl Paced {
         Ok((started?, toll))
     }
 
-    /// The deadline of the group, whose inner group is complete, and with it those of all groups before it.
+    /// The deadline of the group, and with it those of all groups before it. Its inner group is complete.
     fn settle_through(&mut self, number: u64) -> u64 {
         let mut latest = 0;
         for flight in self.flying.iter_mut().take_while(|flight| flight.number <= number) {
@@ -200,7 +200,7 @@ impl Communicator for Paced {
         let (ticket, toll) = self.launch(group, after)?;
         self.flying.push_back(Flight { number: ticket.number, toll: Some(toll), deadline_ns: 0 });
         if ticket.done {
-            // Whose work runs inside `start` also waits there: nothing overlaps that would not without the pace.
+            // Work that runs inside `start` also waits there: nothing overlaps that would not without the pace.
             let deadline_ns = self.settle_through(ticket.number);
             self.forget_through(ticket.number);
             deadline::wait_until(&self.link.clock, deadline_ns, self.link.may_spin, &self.abort)?;

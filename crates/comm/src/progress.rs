@@ -24,7 +24,7 @@ use handoff::{Bed, SPIN};
 /// Groups that may be in flight; the next `start` waits for room.
 const CAPACITY: usize = 64;
 
-/// A communicator whose operations run on a thread of its own.
+/// A communicator that runs its operations on a thread of its own.
 pub struct Threaded {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,

@@ -30,7 +30,7 @@ pub(crate) fn for_event(event: &Event, abort: &Abort) -> Result<()> {
     Ok(())
 }
 
-/// Between two looks at something that is waited for, of which this is so many: at first short, then 100 us.
+/// Pauses between two looks at something that is waited for: at first shortly, then for 100 us. `turn` counts looks.
 pub(crate) fn pause(turn: u32) {
     if turn < 100 {
         std::thread::yield_now();

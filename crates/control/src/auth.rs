@@ -61,7 +61,7 @@ impl Secret {
         Self(keyed(bytes).chain_update("rankmark control given\n").finalize().into_bytes().into())
     }
 
-    /// The secret of one job, of which this one may serve for many. A handshake cannot be repeated in another one: both
+    /// The secret of one job; this secret may serve many jobs. A handshake cannot be repeated in another job: both
     /// sides bring nonces of their own.
     #[must_use]
     pub fn of_job(&self, job: &str) -> Self {

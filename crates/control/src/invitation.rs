@@ -1,7 +1,7 @@
 //! What a rank inherits from its coordinator: where to connect, the secret, and the world that it belongs to.
 //!
-//! It lies in sealed memory whose descriptor the rank inherits, so that the secret is in no argument, no environment
-//! variable and no file; both sides close it once read.
+//! It lies in sealed memory, and the rank inherits the descriptor. So the secret is in no argument, no environment
+//! variable and no file. Both sides close it once read.
 
 use std::fs::File;
 use std::io;

@@ -25,7 +25,7 @@ pub const HANDSHAKE_LIMIT: Duration = Duration::from_secs(2);
 /// Connections taken at once before those that are there get their turn: a flood must not starve them.
 const TAKEN_AT_ONCE: usize = 16;
 
-/// Peers with another secret of which is told.
+/// Most peers with another secret that are reported.
 const STRANGERS: usize = 16;
 
 /// The listening socket of one world, and the peers that have not proved themselves yet.
@@ -124,8 +124,8 @@ impl Rendezvous {
         self.pending.front().map(|oldest| oldest.since + HANDSHAKE_LIMIT)
     }
 
-    /// Gives everybody their turn to whom something happened, lets new peers in, and sends away those whose time is
-    /// over. Returns the ranks that joined.
+    /// Serves each peer that has news, lets new peers in, and sends away those that ran out of time. Returns the ranks
+    /// that joined.
     pub fn serve(&mut self, polls: &PollSet, now: Instant) -> Vec<Joined> {
         let mut joined = Vec::new();
         let waiting = std::mem::take(&mut self.pending);

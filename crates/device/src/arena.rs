@@ -33,7 +33,7 @@ pub const fn skew(rank: u32) -> usize {
     (rank % 61) * 3 * PAGE + (rank / 61) * PAGE + (rank / 8 % 2) * (PAGE / 2)
 }
 
-/// A memfd whose pages are all there and whose length can never change.
+/// A memfd with all of its pages present and a length that can never change.
 #[derive(Debug)]
 pub struct Arena {
     file: OwnedFd,

@@ -58,7 +58,7 @@ impl Buffer {
 /// Consecutive elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct View {
-    /// Of which buffer.
+    /// The buffer that the elements are in.
     pub buffer: BufferId,
     /// First element.
     pub offset: usize,

@@ -82,7 +82,7 @@ pub struct Terms {
     pub part: Part,
     /// Whether what tensor parallelism keeps whole is cut by rows.
     pub sequence_parallel: bool,
-    /// Replicas whose rows batch norm counts together; 1 for each its own.
+    /// Replicas that count their rows together in batch norm; 1 for each its own.
     pub batch_norm_replicas: usize,
     /// What a sample is.
     pub input: Input,
@@ -119,11 +119,11 @@ impl Saved {
 
 /// Writes the instructions of blocks into a program.
 pub struct Emit<'a> {
-    /// Into which.
+    /// The program that instructions are written into.
     pub program: &'a mut Program,
     /// How layers are cut and computed.
     pub terms: Terms,
-    /// Of which micro-batch.
+    /// The micro-batch that instructions work on.
     pub batch: Batch,
     /// Where parameters lie.
     pub parameters: &'a mut dyn Parameters,

@@ -9,7 +9,7 @@ use trace::StatusSlot;
 
 use crate::verdict::{Outcome, RankState};
 
-/// A rank whose heart has not beaten for this long has stopped, or is starved: twenty of its beats.
+/// A rank without a heartbeat for this long has stopped, or is starved: twenty beats.
 pub(crate) const SILENCE: Duration = Duration::from_secs(2);
 
 /// What is known of the order in which ranks of another launcher ended.
@@ -21,9 +21,9 @@ pub(crate) struct Ends {
     pub(crate) blamed: Option<u32>,
 }
 
-/// Ranks whose launcher kills them all when one has ended end in this order; those that end so close together count as
-/// ended together. On a busy machine the last to be killed may be seen first: hence not the microseconds that a launcher
-/// takes, but the turns of a scheduler.
+/// Ranks that end within this time count as ended together: some launchers kill all ranks when one has ended. On a busy
+/// machine the last to be killed may be seen first. So the limit is the time of scheduler turns, not the microseconds
+/// that a launcher takes.
 const TOGETHER: Duration = Duration::from_millis(50);
 
 /// A rank of a world.
@@ -77,7 +77,7 @@ struct Watched {
 }
 
 impl Member {
-    /// A rank whose process was started just now.
+    /// A rank with a process that was started just now.
     pub(crate) fn new(rank: u32, process: Process, output: Output) -> Self {
         Self::of(rank, Some(process), Some(output))
     }

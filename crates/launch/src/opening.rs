@@ -29,7 +29,7 @@ pub(crate) struct Opening {
 }
 
 impl Opening {
-    /// Opens a world of this host, whose ranks have until `limit` to come, each bound to a core if `bound`.
+    /// Opens a world of this host. Its ranks have until `limit` to come, each bound to a core if `bound`.
     ///
     /// # Errors
     /// What the system refused.

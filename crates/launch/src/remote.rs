@@ -13,7 +13,7 @@ use crate::departure::launcher_ended;
 use crate::member::Member;
 use crate::status::StatusPage;
 
-/// Round trips of which the shortest tells a clock: enough that some find both processes awake and both ways free.
+/// Round trips; the shortest tells a clock. They are enough that some find both processes awake and both ways free.
 const TRIPS: usize = 16;
 
 /// How long one may take. A host that answers later is no host to measure with, or out of reach, which is found out elsewhere.

@@ -30,7 +30,7 @@ pub const MAX_RANKS: u32 = 1024;
 /// Descriptors that the coordinator holds for each rank: its process, its connection, its output.
 const DESCRIPTORS: u64 = 3;
 
-/// Starts worlds whose ranks are processes of this host.
+/// Starts worlds with processes of this host as ranks.
 ///
 /// A rank is killed by the kernel when the *thread* that started it ends (`PR_SET_PDEATHSIG`), so worlds must be started
 /// on a thread that lives as long as they do: the main thread.

@@ -38,7 +38,7 @@ pub(crate) enum Outcome {
     Exited(i32),
     /// It ended, and only its launcher knows how.
     Ended {
-        /// Later than another rank, whose end may be why.
+        /// Later than another rank, and perhaps because of it.
         after: bool,
     },
     /// Its connection ended or carried nonsense, while its process lives.
@@ -278,7 +278,7 @@ fn waits_or_works(state: &RankState) -> bool {
     matches!(state.outcome, Outcome::Pending { .. } | Outcome::Ended { .. })
 }
 
-/// One clause for all ranks of which the same is to be said, in order of their first rank.
+/// One clause for all ranks in the same state, in order of their first rank.
 fn grouped(states: &[&RankState], say: impl Fn(&RankState) -> String) -> Vec<String> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for state in states {
@@ -320,7 +320,7 @@ fn hint(class: Option<Gravity>, culprits: &[&RankState]) -> Option<String> {
     let killed = |state: &&RankState| state.outcome == Outcome::Signalled(libc::SIGKILL);
     let text = match class {
         Some(Gravity::Signalled) if culprits.iter().all(killed) => {
-            "the kernel kills so when memory runs out: `dmesg` tells"
+            "the kernel does this when memory runs out: see `dmesg`"
         }
         Some(Gravity::Stopped) => "SIGSTOP, SIGTSTP or a frozen container stop a process; SIGCONT lets it go on",
         None => "a larger `--timeout` gives cases more time",

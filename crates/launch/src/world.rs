@@ -55,7 +55,7 @@ pub struct ProcessWorld {
 }
 
 impl ProcessWorld {
-    /// A world whose ranks will come to this rendezvous.
+    /// A world of ranks that will come to this rendezvous.
     pub(crate) fn new(page: StatusPage, rendezvous: Rendezvous) -> Self {
         Self {
             members: Vec::new(),

@@ -5,7 +5,7 @@
 
 use record::WrongElement;
 
-/// How late the rank comes whose turn it is: far above what an entry and an exit may be apart by chance.
+/// How late one rank comes, each in its turn: far above what an entry and an exit may be apart by chance.
 pub(crate) const STAGGER_NS: u64 = 20_000;
 /// Early exits that are told.
 const TOLD: usize = 16;

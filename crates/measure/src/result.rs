@@ -75,7 +75,7 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
 pub fn conclude(line: &mut CaseLine, correlation: Option<f64>) {
     let again = correlation.and_then(|correlation| stats::again_interval(&line.trial_median_s, correlation));
     if let Some(time) = line.time_s.as_mut().filter(|time| time.ci95.is_some()) {
-        // A case whose trials all took the same has a point either way.
+        // A case with equal trials has a point either way.
         time.ci95_again = again.or_else(|| time.ci95.filter(|[low, high]| low == high));
     }
 }
@@ -199,8 +199,8 @@ fn about_wrong(count: u64, first: &[WrongElement], earliest: Option<&WrongElemen
     let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
     let example = earliest.map_or(String::new(), |WrongElement { rank, index, expected, got }| {
-        let whose = if ranks.len() == 1 { String::new() } else { format!(" of rank {rank}") };
-        format!(": element {index}{whose} should be {expected} and is {got}")
+        let at = if ranks.len() == 1 { String::new() } else { format!(" of rank {rank}") };
+        format!(": element {index}{at} should be {expected} and is {got}")
     });
     format!("{count} wrong {elements} on {word} {}{example}", ranks.join(", "))
 }

@@ -26,9 +26,9 @@ pub struct Straggler {
     pub cost: f64,
 }
 
-/// The straggler among ranks whose entries and exits are `looks[i][rank] = [begin, end, begin, end, ...]` in ns, one look
-/// after the other. None when nobody is slow, and where ranks recorded different numbers of operations or fewer than
-/// eight: such looks do not count.
+/// The straggler among ranks. Entries and exits are `looks[i][rank] = [begin, end, begin, end, ...]` in ns, one look
+/// after the other. A look does not count where ranks recorded different numbers of operations or fewer than eight.
+/// None when nobody is slow.
 pub fn straggler(looks: &[&[Vec<f64>]]) -> Option<Straggler> {
     let ranks = looks.iter().map(|look| look.len()).max()?;
     let operations = |look: &&&[Vec<f64>]| look.first().map_or(0, |times| times.len() / 2);

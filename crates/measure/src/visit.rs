@@ -29,7 +29,7 @@ const LONG_CALL_S: f64 = 0.01;
 const FEW: u32 = 3;
 /// Operations recorded with their entry times, to see who arrives last.
 const ARRIVALS: u32 = 64;
-/// Barriers of which exits are compared, at least.
+/// Fewest barriers that exits are compared over.
 const FEWEST_EXITS: u32 = 6;
 /// Limits are measured for cases that move at least this much, over all ranks: below, there is no bandwidth to speak of.
 const LIMIT_FROM_BYTES: u64 = 64 << 10;
@@ -435,7 +435,7 @@ impl Visit<'_> {
             let Some(fit) = fit else { continue };
             times.iter_mut().for_each(|time| *time = fit.here(*time as u64) as f64);
         }
-        // Of rank 0, whose clock it is, and which the others are in an operation with.
+        // By rank 0: it owns the clock, and the others are in an operation with it.
         let end = arrivals.first().and_then(|own| own.last()).copied();
         let at = [begin, end].into_iter().flatten().map(|at| apart_ns(fits, at as u64));
         self.trial.arrivals_apart_ns = at.fold(0.0, f64::max);

@@ -36,7 +36,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 /// Natural logarithm of a number in (0, 1/2], to about 1e-15: `m 2^e` with m in [sqrt(1/2), sqrt(2)), and
-/// `ln m = 2 atanh((m - 1) / (m + 1))` by its series, whose argument is at most 0.172.
+/// `ln m = 2 atanh((m - 1) / (m + 1))` by its series. The argument is at most 0.172.
 fn ln(x: f64) -> f64 {
     const TERMS: i32 = 10;
     let bits = x.to_bits();

@@ -1,5 +1,5 @@
 //! Layer kinds. Token tensors are `[rows, features]` with `rows = batch x sequence`; images are NHWC,
-//! `[batch x height x width, channels]`: everything is a matrix whose last dimension is contiguous.
+//! `[batch x height x width, channels]`: everything is a matrix with a contiguous last dimension.
 
 /// How tensor parallelism cuts a linear layer (Megatron-LM, arXiv 1909.08053, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub struct Embedding {
     pub width: usize,
     /// Learned positions; zero for none.
     pub positions: usize,
-    /// Segment types, of which all tokens are of type 0; zero for none.
+    /// Segment types; all tokens have type 0. Zero for none.
     pub segments: usize,
     /// Standard deviation of the initialisation of tokens (positions: half of it).
     pub deviation: f64,

@@ -160,7 +160,7 @@ impl Store {
         self.gradients[unit].map(|view| view.part(held.offset, held.len))
     }
 
-    /// The parameters of a unit whose gradients are shares of a sum over the tensor group.
+    /// The parameters of a unit with gradients that are shares of a sum over the tensor group.
     pub(crate) fn partial_of(&self, unit: usize) -> Vec<Held> {
         self.units[unit].held.iter().filter(|held| self.partial.contains(&held.parameter.name)).cloned().collect()
     }

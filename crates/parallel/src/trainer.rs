@@ -142,7 +142,7 @@ impl Trainer {
         let ranks = world.shape().size as usize;
         if recipe.mesh.ranks() != ranks {
             let message = format!("the mesh {} holds {} ranks, not {ranks}", recipe.mesh, recipe.mesh.ranks());
-            let hint = format!("sizes whose product is {ranks}");
+            let hint = format!("sizes with the product {ranks}");
             return Err(Refusal { field: "mesh", message, hint }.into());
         }
         let at = recipe.mesh.coordinate(world.shape().rank as usize);

@@ -30,13 +30,13 @@ impl Held {
     }
 }
 
-/// Parameters whose gradients are exchanged at once.
+/// Parameters that exchange their gradients at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) held: Vec<Held>,
     /// Elements, padding included: a multiple of the number of replicas.
     pub(crate) len: usize,
-    /// Blocks (indices of the model) whose backward passes write to its gradients.
+    /// Blocks (indices of the model) with a backward pass that writes to its gradients.
     pub(crate) writers: BTreeSet<usize>,
     /// Whether it holds a tied parameter that another stage holds too.
     pub(crate) tied_across: bool,

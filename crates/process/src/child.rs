@@ -154,7 +154,7 @@ fn kill(process: &mut Process) {
     }
 }
 
-/// One stream of the child, of which the beginning is kept.
+/// One stream of the child. Only its beginning is kept.
 struct Stream {
     pipe: Option<File>,
     kept: Vec<u8>,

@@ -12,7 +12,7 @@ use rustix::fs::{
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// Memory of `bytes` zeros without a name, whose size can never change: a mapping of it cannot fault. Closed on exec.
+/// Memory of `bytes` zeros without a name. Its size can never change, so a mapping of it cannot fault. Closed on exec.
 ///
 /// # Errors
 /// When the system has no memory for it.

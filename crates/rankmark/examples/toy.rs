@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     rankmark::main()
 }
 
-/// How numbers are counted: a choice, one variant of which has an option.
+/// How numbers are counted: a choice; one variant of it has an option.
 static WAYS: &[Variant] = &[
     Variant { name: "up", doc: "from 1 on", options: &[] },
     Variant {

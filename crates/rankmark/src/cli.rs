@@ -209,13 +209,13 @@ fn validate() -> Command {
     Command::new("validate")
         .about("What this machine has, what is slow or missing, the impact, and how to fix it")
         .after_help(
-            "States: ready; slow, works and costs performance; misconfigured, is there and does not work; missing.\n\n\
-             Exit status: 0 all that was asked for can run; 1 something is misconfigured, no backend that measures is \
-             ready, the Python of --python lacks torch, or a case of --plan would be skipped; 2 it could not look. Cases \
-             that were not looked at change nothing.",
+            "States: ready; slow (works with reduced performance); misconfigured (present, does not work); missing.\n\n\
+             Exit status: 0 everything requested can run; 1 something is misconfigured, no backend that measures is \
+             ready, the Python of --python lacks torch, or a case of --plan would be skipped; 2 the check was not \
+             possible. Cases that were not looked at do not change the exit status.",
         )
         .arg(file("plan", "PLAN", "also say which cases of this plan would run here, and why others would not"))
-        .arg(file("python", "PATH", "the Python whose PyTorch is looked at (default: the first python3 on PATH)"))
+        .arg(file("python", "PATH", "check the PyTorch of this Python (default: the first python3 on PATH)"))
         .arg(crate::commands::trust::option().requires("plan"))
         .arg(
             Arg::new("quick")

@@ -191,7 +191,7 @@ fn summary(cases: &[Planned<'_>], bounds: &Bounds<'_>) -> String {
         text.push_str("note     the search for the largest batch adds cases\n");
     }
     if open.iter().any(|case| benchmarks::is_pytorch(case.case)) {
-        text.push_str("note     whether the Python has torch was not looked at: `rankmark validate` does\n");
+        text.push_str("note     the Python was not checked for torch: `rankmark validate` checks it\n");
     }
     text
 }

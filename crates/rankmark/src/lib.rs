@@ -57,7 +57,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Leads a run whose ranks a launcher started; all of its processes end with the same code.
+/// Leads a run with ranks that a launcher started; all of its processes end with the same code.
 fn lead(external: launch::external::External, arguments: &[OsString], begun: Instant) -> u8 {
     let coordinator = match external::gather(external) {
         Ok(coordinator) => coordinator,

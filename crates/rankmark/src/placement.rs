@@ -41,7 +41,7 @@ pub(crate) fn of(plan: &Plan, machine: &Machine, coordinator: Option<&Coordinato
     placements
 }
 
-/// The interface of each rank; empty where all are on one host, between whose ranks there is none.
+/// The interface of each rank; empty where all are on one host, because its ranks use none.
 fn interfaces(ranks: u32, coordinator: &Coordinator) -> Vec<Option<String>> {
     let hosts = coordinator.hosts();
     if hosts.len() < 2 {

@@ -1,4 +1,4 @@
-//! The plans that the program brings along: presets of `gen-config`, one of which `run` takes when it is given none.
+//! The plans that the program brings along: presets of `gen-config`. `run` takes one of them when it is given none.
 
 /// A preset: its name, what it is for, and its text for a machine of so many cores.
 pub(crate) struct Preset {

@@ -59,30 +59,30 @@ impl Caveat {
     /// The long form, for the report.
     pub const fn explanation(self) -> &'static str {
         match self {
-            Self::SizeRounded => "the size asked for does not divide evenly; it was rounded down, see bytes_requested",
+            Self::SizeRounded => "the requested size does not divide evenly; it was rounded down, see bytes_requested",
             Self::Oversubscribed => {
                 "more ranks than cores: times include waiting for a core, and say nothing about the transport"
             }
             Self::CiAboveTarget => "the printed 95% interval is wider than the target",
             Self::Preliminary => "fewer than six trials, or less than eight seconds between the first and the last",
             Self::ShortSpan => {
-                "trials span less than eight seconds, or are fewer than six: a machine that changes within seconds is not seen"
+                "fewer than six trials, or a span of less than eight seconds: changes of the machine within seconds are not seen"
             }
-            Self::QuickLook => "a quick look: three trials right after one another, without an interval",
-            Self::MeanDiffers => "the mean is more than 20% off the median: a part of the calls takes much longer",
+            Self::QuickLook => "a quick look: three consecutive trials, without an interval",
+            Self::MeanDiffers => "the mean is more than 20% off the median: some calls take much longer",
             Self::LimitNotFound => {
-                "the operation is faster than every loop that its limit was measured by: no share of a limit is shown"
+                "the operation is faster than every measured form of its limit: no share of a limit is shown"
             }
-            Self::WarmUpNotConverged => "warm-up ended by its budget, before times had become steady",
+            Self::WarmUpNotConverged => "warm-up used its whole budget before times converged",
             Self::Drift => "times drifted during the case: the median depends on how long it ran",
-            Self::Noisy => "barrier latency moved between before and after the case: something else ran here",
-            Self::StolenTime => "the hypervisor took the processor away during the case",
-            Self::ContextSwitches => "ranks were switched out of their cores often during the case",
-            Self::Throttled => "the processor's clock was held down during the case",
+            Self::Noisy => "barrier latency changed during the case: something else ran here",
+            Self::StolenTime => "the hypervisor took processor time during the case",
+            Self::ContextSwitches => "ranks often lost their core to other processes during the case",
+            Self::Throttled => "the processor throttled its clock during the case",
             Self::SlowRank => "one rank arrives last more often than chance allows, and the others wait for it",
             Self::MissedStart => "a rank missed the agreed starting instant in some samples",
             Self::StartsApart => {
-                "clocks of hosts are known less precisely than a tenth of the time: ranks may have started so far apart"
+                "the starts of ranks on different hosts may differ by more than a tenth of the time: clocks are not known better"
             }
             Self::ClockResolution => "samples are too short for the clock's resolution",
             Self::Restarted => "ranks died while other cases ran, and were started again",
@@ -90,7 +90,7 @@ impl Caveat {
             Self::Simulated => "times were computed by a model and never measured",
             Self::Injected => "a fault was injected on request",
             Self::Autocast => {
-                "torch's autocast: products in bf16, everything between them partly in f32, where native ranks keep bf16"
+                "torch's autocast: products in bf16, other operations partly in f32; native ranks use bf16 for all"
             }
             Self::Virtualised => "a container or virtual machine changes a limit of this machine",
         }

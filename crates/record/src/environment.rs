@@ -71,8 +71,8 @@ const DESCRIBES_A_JOB: [&str; 7] = [
     "RANKMARK_COORDINATOR",
 ];
 
-/// The variables that a record may keep: those of the allow-list that are no job's own and whose names do not look like a
-/// secret.
+/// The variables that a record may keep: those of the allow-list that are no job's own and have a name that does not
+/// look like a secret.
 pub fn environment(variables: impl IntoIterator<Item = (String, String)>) -> BTreeMap<String, String> {
     let begins = |name: &str, with: &[&str]| with.iter().any(|word| name.starts_with(word));
     let allowed = |name: &str| SINGLE.contains(&name) || begins(name, &FAMILIES);

@@ -67,7 +67,7 @@ impl Metric {
 /// What is wrong with a combination of values, and which field to point at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The field whose position is shown.
+    /// The field to show the position of.
     pub field: &'static str,
     /// What is wrong.
     pub message: String,

@@ -1,4 +1,4 @@
-//! How a record's text is written: compact JSON whose numbers have one spelling.
+//! How a record's text is written: compact JSON, with one spelling for each number.
 
 use std::io;
 
@@ -18,7 +18,7 @@ impl Formatter for Numbers {
 /// The one text of a value.
 ///
 /// # Errors
-/// When the value cannot be JSON (a map whose keys are no texts).
+/// When the value cannot be JSON (a map with keys that are no texts).
 pub fn to_json(value: &impl Serialize) -> serde_json::Result<String> {
     let mut text = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut text, Numbers))?;

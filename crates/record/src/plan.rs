@@ -55,7 +55,7 @@ pub struct Plan {
 }
 
 /// Reads a plan's text, YAML or JSON. `file_name` is for messages. Each override is a field's name and its value as in
-/// a flag (`--set bytes=1KiB,1MiB`); it holds for every case whose benchmark has the field, over the case's own value.
+/// a flag (`--set bytes=1KiB,1MiB`). It replaces the value in every case of a benchmark that has the field.
 ///
 /// # Errors
 /// Everything that is wrong, with places.
@@ -106,7 +106,7 @@ pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, St
 }
 
 /// A plan of one benchmark from command-line flags: field names and texts, in the order in which they shall multiply
-/// (last fastest). Commas split lists, except in [`terms::Kind::Texts`], whose flags repeat.
+/// (last fastest). Commas split lists, except in [`terms::Kind::Texts`]: the flag of such a field repeats.
 ///
 /// # Errors
 /// As [`read`]; places show the flag.

@@ -45,7 +45,7 @@ pub fn plan(benchmarks: &[&'static About]) -> Value {
                 "properties": {"enabled": {"type": "boolean", "default": false}},
             },
             "defaults": {
-                "description": "Values for every case whose benchmark has the field and which does not give its own.",
+                "description": "Values for every case that gives none itself, if its benchmark has the field.",
                 "type": ["object", "null"],
                 "additionalProperties": false,
                 "properties": defaults,

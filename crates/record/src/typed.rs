@@ -101,7 +101,7 @@ macro_rules! fields {
             /// Reads the fields' values; one that is not given has its declared default.
             ///
             /// # Errors
-            /// The first field whose value is of another type, or is missing.
+            /// The first field that has a value of another type, or none.
             $vis fn of(values: &impl $crate::Values) -> Result<Self, $crate::Problem> {
                 static DEFAULTS: $crate::Defaults = $crate::Defaults::new();
                 let mut declared = Self::FIELDS.iter().zip(DEFAULTS.of(Self::FIELDS));

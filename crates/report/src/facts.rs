@@ -18,8 +18,8 @@ const FLAT: f64 = 1.25;
 /// A floor must span at least this factor of sizes: closer sizes would look flat even where time follows bytes.
 const FLOOR_SPAN: u64 = 4;
 
-/// The latency floor: the longest run of sizes from the smallest up whose times lie within a factor of 1.25 while bytes
-/// grow at least fourfold.
+/// The latency floor: the longest run of sizes from the smallest up that keeps times within a factor of 1.25 while
+/// bytes grow at least fourfold.
 pub(crate) fn floor(configuration: &Configuration) -> Option<Floor> {
     let sized: Vec<(u64, f64)> = configuration.sized().map(|(bytes, point)| (bytes, point.time.mid)).collect();
     let (mut low, mut high, mut length) = (f64::INFINITY, 0.0f64, 0);
@@ -109,7 +109,7 @@ const NEAR: f64 = 0.9;
 /// An interval wider than this (half width) reaches everything and so shows nothing.
 const TELLING: f64 = 0.1;
 
-/// The smallest size whose busbw reaches 90% of the peak: with its median, or with its interval when that is telling.
+/// The smallest size with a busbw of at least 90% of the peak: by its median, or by its interval when that is telling.
 /// None under three sizes.
 pub(crate) fn saturation(configuration: &Configuration) -> Option<Saturation> {
     let (_, peak, _) = peak(configuration)?;

@@ -189,7 +189,7 @@ fn limits(operation: &Operation) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Of the memory limit {} reaches {}.", operation.name, some(parts)))
 }
 
-/// Configurations whose times belong to the transport, not to the wait for a core.
+/// Configurations with times that belong to the transport, not to the wait for a core.
 fn on_own_cores<'o>(operation: &'o Operation) -> impl Iterator<Item = &'o Configuration<'o>> {
     operation.configurations.iter().filter(|configuration| !configuration.oversubscribed())
 }

@@ -1,4 +1,4 @@
-//! Markdown tables whose source is aligned too, so that they read well in a terminal and in a diff.
+//! Markdown tables with an aligned source, so that they read well in a terminal and in a diff.
 
 /// Which side a column's cells stand on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ pub(crate) fn hosts_of_pair(spread: &Spread, case: &Case) -> Option<u32> {
     Some(if spread.of.first()? == spread.of.get(peer)? { 1 } else { 2 })
 }
 
-/// What a rank's process needs beside the case's buffers, on top of which 64 MiB are promised to be enough.
+/// What a rank's process needs in addition to the case's buffers; 64 MiB are promised to be enough.
 const RANK_OVERHEAD: u64 = 64 << 20;
 
 /// The same for a rank that is a thread: its stack and a few queues.

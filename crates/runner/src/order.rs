@@ -18,14 +18,14 @@ use serde_json::Value;
 
 use crate::worlds::MOST_RANKS;
 
-/// Cases in their order, whose worlds stay alive until the last of them has run.
+/// Cases in their order. Their worlds stay alive until the last of them has run.
 pub(crate) type Meeting<'c> = Vec<&'c Case>;
 
 /// An order that is this round's own: implementations of one workload one right after the other, in worlds that stay alive
 /// meanwhile, all else random. `several`: worlds may be alive at once.
 pub(crate) fn of_round(cases: Vec<&Case>, seed: u64, round: u32, several: bool) -> Vec<Meeting<'_>> {
     let mut random = StdRng::seed_from_u64(seed.wrapping_add(u64::from(round)));
-    // Each meeting as groups of which each stays together.
+    // Each meeting is a list of groups; a group stays together.
     let mut meetings: Vec<Vec<Meeting>> = Vec::new();
     for worlds in meet(grouped(cases, world)) {
         let ranks: u32 = worlds.iter().map(|cases| cases[0].ranks()).sum();

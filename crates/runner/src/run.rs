@@ -429,8 +429,8 @@ impl Running<'_> {
     }
 }
 
-/// Why a case cannot go on whose world died while others were visited and cannot be started again: the death is the cause,
-/// what the start lacks is only what came of it.
+/// Why a case cannot go on after its world died during visits of other cases and cannot be started again. The death is
+/// the cause; the failed start is only a consequence.
 fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
     let Some(died) = died.filter(|_| verdict.kind != VerdictKind::Interrupted) else { return verdict };
     let message = format!("{died}; its world cannot be started again: {}", verdict.message);

@@ -1,4 +1,4 @@
-//! Worlds whose ranks are threads of this process: for backends that cannot leave it, above all simulated ones.
+//! Worlds with threads of this process as ranks: for backends that cannot leave it, above all simulated ones.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -91,7 +91,7 @@ pub fn trend(series: &[f64]) -> Option<Drift> {
     change.is_finite().then_some(Drift { change, tau: test.tau, p_value: test.p_value })
 }
 
-/// The fewest trials of which a trend can be told from chance at this strictness.
+/// The fewest trials that let this strict test tell a trend from chance.
 const TRIALS: usize = 13;
 
 /// A significant trend of trial medians in order of time; None under 13 trials.

@@ -126,9 +126,9 @@ const BATCHES: usize = 16;
 /// The model's inflation, unless the batches contradict it.
 ///
 /// The count of samples below the median in batches of n/16 has a variance that estimates F without any model, with 15
-/// degrees of freedom. If it exceeds the model's by more than chance allows (one-sided, 0.1%, on the logarithm, whose
-/// variances are 2/degrees), there is dependence that the model misses, such as regimes or a drift, and the batches are
-/// believed. The test is strict because taking the larger of two noisy estimates would widen every interval.
+/// degrees of freedom. The test compares logarithms, with variances of 2/degrees, one-sided at 0.1%. If the batches
+/// exceed the model by more than chance allows, the model misses dependence, such as regimes or a drift. The batches
+/// are then believed. The test is strict because taking the larger of two noisy estimates would widen every interval.
 fn checked(series: &[f64], sorted: &[f64], model: &Dependence) -> (f64, f64, Method) {
     let caution = (SELECTION * (2.0 / model.degrees).sqrt()).exp();
     let from_model = (model.inflation * caution, model.degrees, Method::Autoregression);

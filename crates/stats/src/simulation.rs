@@ -55,7 +55,7 @@ pub const SCALE: f64 = 0.05;
 /// What the intervals achieved.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Achieved {
-    /// Share of cases whose printed interval held the median of the path over the run's own span.
+    /// Share of cases with a printed interval that held the median of the path over the run's own span.
     pub own_span: f64,
     /// Share of the intervals for comparisons that held the long-run median, of cases that have one.
     pub long_run: f64,

@@ -8,8 +8,8 @@ use crate::quantile::{median, quantile, sorted};
 /// Fewest samples that [`steady`] judges: two windows of four can still differ significantly.
 const FEWEST: usize = 16;
 
-/// Inflation above which short residuals are not believed: that of an autoregression with phi = 0.85. A few samples of a
-/// curved warm-up look like a random walk, whose inflation would excuse any change.
+/// Inflation above which short residuals are not believed: that of an autoregression with phi = 0.85. A few samples of
+/// a curved warm-up look like a random walk. The inflation of a random walk would excuse any change.
 const MOST_INFLATION: f64 = 9.0;
 
 /// Whether the tail of a warm-up series is steady: the medians of its last two quarters do not differ.
@@ -36,7 +36,7 @@ pub fn steady(series: &[f64]) -> bool {
     (median(early) - median(late)).abs() <= 1.96 * spread(&residuals) * variance_of_medians.sqrt()
 }
 
-/// The standard deviation of normal residuals whose 75th percentile of absolute deviation from the median is that of
+/// The standard deviation of normal residuals with the same 75th percentile of absolute deviation from the median as
 /// these: `z(0.875) = 1.1503`. The median absolute deviation would be 0 where a clock gives most samples one value.
 fn spread(residuals: &[f64]) -> f64 {
     let center = median(residuals);

@@ -143,7 +143,7 @@ fn cuda_driver(folders: &[PathBuf]) -> Option<Finding> {
     let paths = library::find(folders, native::CUDA_DRIVER.stems);
     match paths.first() {
         None => {
-            let row = Finding::misconfigured("CUDA driver", "no libcuda.so where the loader looks, beside NVML");
+            let row = Finding::misconfigured("CUDA driver", "NVML is there, but no libcuda.so where the loader looks");
             Some(row.impact(native::CUDA_DRIVER.impact).fix("install the driver's compute part (Debian: libcuda1)"))
         }
         Some(path) => Some(one(&native::CUDA_DRIVER, path)).filter(|row| row.state != State::Ready),
@@ -175,7 +175,7 @@ fn device(about: &Value) -> Finding {
     let used = number("used_bytes").zip(number("memory_bytes")).filter(|(used, all)| used * 10 > *all);
     if let Some((used, _)) = used {
         return Finding::slow(name, format!("{}, {} in use", parts.join(", "), Bytes(used).about()))
-            .impact("somebody else computes on it")
+            .impact("another process uses it")
             .fix("nvidia-smi lists these processes");
     }
     Finding::ready(name, parts.join(", "))

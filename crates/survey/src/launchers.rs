@@ -64,7 +64,7 @@ fn there(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
     }
 }
 
-/// A script whose first line names an interpreter that is gone cannot be run (a virtual environment that was moved).
+/// Finds a script that cannot be run because the interpreter in its first line is gone (a moved virtual environment).
 fn script(launcher: &Launcher, program: &Path, request: &Request) -> Finding {
     let place = program.display();
     let begin = std::fs::read(program).unwrap_or_default();

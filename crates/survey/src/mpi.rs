@@ -15,7 +15,7 @@ pub(super) fn look(request: &Request) -> Vec<Finding> {
     let found = library::find(&folders(&request.path), native::MPI.stems);
     let mut rows: Vec<Finding> = found.iter().map(|path| row(path, &request.path)).collect();
     if rows.is_empty() {
-        let row = Finding::missing("MPI", "no libmpi where the loader looks, nor beside an mpirun");
+        let row = Finding::missing("MPI", "no libmpi where the loader looks, or next to an mpirun");
         rows.push(row.impact(native::MPI.impact).fix(native::MPI.fix));
     }
     rows.extend(native::TRANSPORTS.iter().flat_map(|native| libraries(native, &library::search_path())));
@@ -99,7 +99,7 @@ fn described(said: &str, path: &Path, search: &[PathBuf]) -> Finding {
         Ok(mpirun) => {
             Finding::ready(make.name, format!("{found}, its {}", mpirun.program.display())).library(path.to_owned())
         }
-        // It is often built without one, for clusters whose own launcher starts it.
+        // It is often built without one, for clusters with a launcher of their own.
         Err(_) if vendor == Vendor::Mvapich => by_the_system(),
         Err(why) => Finding::misconfigured(make.name, format!("{found}; {why}"))
             .impact("another's mpirun starts worlds of one rank each with it")

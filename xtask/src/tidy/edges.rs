@@ -3,8 +3,8 @@
 use super::Finding;
 use super::tree::{Package, Tree};
 
-/// Each crate and those directly below it; it may also use whatever is below those, and `terms`. Crates that later
-/// issues fill stand here already, because the order was decided for all of them together.
+/// Each crate and those directly below it; it may also use whatever is below those, and `terms`. Planned crates are
+/// listed, too, because one order was decided for all of them.
 static BELOW: &[(&str, &[&str])] = &[
     // words
     ("terms", &[]),

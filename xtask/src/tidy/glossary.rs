@@ -13,7 +13,7 @@ use super::tree::{File, Tree};
 enum Place {
     /// Markdown, outside of code spans and code blocks.
     Docs,
-    /// Comments and string literals of Rust.
+    /// Comments and string literals of Rust, and all text of Python.
     Text,
     /// Identifiers of Rust, by their parts: `own_harness`, `OwnHarness`.
     Identifiers,
@@ -57,8 +57,8 @@ static WORDS: &[Word] = &[
     refused("held against", "compared with", &[Docs, Text]),
     refused("in turns", "interleaved", &[Docs, Text]),
     refused("is gone round", "is worked around", &[Docs, Text]),
-    refused("of which", "two sentences", &[Docs]),
-    refused("whose", "two sentences", &[Docs]),
+    refused("of which", "two sentences", &[Docs, Text]),
+    refused("whose", "two sentences", &[Docs, Text]),
     refused("house words", "conventions", &[Docs, Text]),
     refused("neighbours", "other tenants", &[Docs]),
 ];
@@ -77,6 +77,9 @@ fn of_file(file: &File) -> Vec<Finding> {
     let path = file.path.as_str();
     if path.ends_with(".md") {
         return findings(path, &prose(&file.text), Docs);
+    }
+    if path.ends_with(".py") {
+        return findings(path, &file.text, Text);
     }
     if !path.ends_with(".rs") {
         return Vec::new();
@@ -190,6 +193,9 @@ mod tests {
             assert_eq!(count("crates/a/src/lib.rs", source), 1, "{source}");
         }
         assert_eq!(count("crates/a/src/vendor/lib.rs", "// a rival\n"), 0);
+        assert_eq!(count("crates/a/src/lib.rs", "/// A rank whose turn it is.\nlet whose = 1;\n"), 1);
+        assert_eq!(count("crates/a/src/lib.rs", "// Two ranks, of which one waits.\n"), 1);
+        assert_eq!(count("python/a.py", "# A rank whose turn it is.\n"), 1);
     }
 
     #[test]

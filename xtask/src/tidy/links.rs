@@ -3,7 +3,7 @@
 use super::Finding;
 use super::tree::Tree;
 
-/// Every `[text](target)` outside code whose target is neither a URL nor a place in the same file.
+/// Every `[text](target)` outside code with a target that is neither a URL nor a place in the same file.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     // What a test expects of a report links to pictures beside that report.

@@ -6,7 +6,7 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub(crate) segments: Vec<String>,
-    /// Of a `use`, whose last word may be a module; inside code it is always something in one.
+    /// Whether this is a `use`. Its last word may be a module; inside code the last word is always something in one.
     pub(crate) in_use: bool,
     /// The name under which `use` brings it in; None for a glob, and inside code.
     pub(crate) brought_in_as: Option<String>,

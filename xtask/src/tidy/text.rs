@@ -54,7 +54,7 @@ fn rot13(text: &str) -> String {
     text.bytes().map(|letter| char::from(turn(letter))).collect()
 }
 
-/// One finding for each line of which `find` has something to say. Cargo.lock is not ours to word.
+/// One finding for each line that `find` refuses. Cargo.lock is not ours to word.
 fn lines(tree: &Tree, find: impl Fn(&str) -> Option<String>) -> Vec<Finding> {
     let ours = |file: &&File| file.path != "Cargo.lock" && !file.path.contains("/vendor/");
     let mut findings = Vec::new();

@@ -53,8 +53,8 @@ pub(super) fn variants(parameters: &Parameters, peers: bool) -> Vec<Variant> {
     if !reduces && !exchanges {
         ways.push(("copy", Way::Copy));
     }
-    let whose = if peers { " (peers' buffers)" } else { " (own buffers)" };
-    ways.into_iter().map(|(name, way)| Variant { name: format!("{name}{whose}"), way }).collect()
+    let buffers = if peers { " (peers' buffers)" } else { " (own buffers)" };
+    ways.into_iter().map(|(name, way)| Variant { name: format!("{name}{buffers}"), way }).collect()
 }
 
 /// Whether a pass's destinations begin alike on lines, and at a word where words are summed. Regions and their copies begin

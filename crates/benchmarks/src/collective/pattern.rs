@@ -1,4 +1,4 @@
-//! What buffers hold: inputs whose results are exact in every type, so that the check needs no tolerance.
+//! What buffers hold: inputs with results that are exact in every type, so that the check needs no tolerance.
 //!
 //! Inputs differ by rank and by element, with a prime period, so that a permutation, a missing block or a block at the
 //! wrong power-of-two offset shows. Every rank takes part in every reduction with a value that is not neutral, at every
@@ -39,7 +39,7 @@ fn odd(n: u64) -> u64 {
     n >> n.trailing_zeros()
 }
 
-/// The largest odd number of ranks whose equal values are added up on the way to the sum of all n.
+/// The largest odd number of ranks with equal values that are added up on the way to the sum of all n.
 fn widest(n: u64) -> u64 {
     if n.is_multiple_of(2) { n - 1 } else { n }
 }

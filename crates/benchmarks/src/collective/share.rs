@@ -11,7 +11,7 @@ const ALIKE: u64 = 4;
 /// Powers of two that sums which are alike are divided by. The smallest f16 that is summed in place is still normal.
 const HALVINGS: u64 = 3;
 
-/// See the module's documentation. A rank's turn at an element is its distance from the one whose turn is 0.
+/// See the module's documentation. A rank's turn at an element is its distance from the rank with turn 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     /// Ranks of turns below this give something.
@@ -31,7 +31,7 @@ pub(crate) fn mix(value: u64) -> u64 {
 }
 
 impl Share {
-    /// The widest share of `ranks` whose sum is at most `most`, which is at least 1.
+    /// The widest share of `ranks` with a sum of at most `most`, which is at least 1.
     pub(crate) fn of(ranks: u64, most: u64, float: bool) -> Self {
         let width = ranks.min(most);
         let room = most - width;

@@ -87,7 +87,7 @@ pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(
     }
     let op = fields.op;
     if fields.buffers == Some(BufferKind::Registered) {
-        case.skip = Some("torch's tensors lie in ordinary memory: `buffers: private` is all it has".to_owned());
+        case.skip = Some("torch's tensors are in ordinary memory: only `buffers: private` is possible".to_owned());
     }
     if op != Collective::Barrier && fields.in_place.unwrap_or(false) != works_in_place(op) {
         let form = if works_in_place(op) { "in place" } else { "out of place" };

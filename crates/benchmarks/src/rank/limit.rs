@@ -1,7 +1,7 @@
 //! The limit probe on one rank: a variant of the case's bare memory traffic, timed as calls are.
 //!
-//! A round is a sample of which the calls are passes of the variant: the same loop takes both, with the same refills between
-//! batches. It ends in a meeting of all ranks, because passes do not wait for each other: where ranks share cores, each
+//! A round is a sample with passes of the variant as its calls: the same loop takes both, with the same refills between
+//! batches. It ends in a barrier of all ranks, because passes do not wait for each other: where ranks share cores, each
 //! sees only its own part of the time.
 
 use measure::{AgreedStart, Failure, SampleRequest, Timed, take};
@@ -10,10 +10,10 @@ use terms::Mode;
 use super::{RankWork, Running, tell};
 use crate::benchmark::failure;
 
-/// A round lasts at least this long, and as long as this many meetings, of which it contains one...
+/// A round lasts at least this long, and as long as this many barriers, because it contains one...
 const ROUND_NS: f64 = 50_000.0;
 const MEETINGS: f64 = 100.0;
-/// ... unless meetings take so long that rounds would take this long.
+/// ... unless barriers take so long that rounds would take this long.
 const LONGEST_ROUND_NS: f64 = 20e6;
 
 /// A round has up to so many times the passes that it needs.

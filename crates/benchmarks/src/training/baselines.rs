@@ -51,7 +51,7 @@ pub(super) fn complete(plan: &mut Plan, benchmark: &str) {
     if !added.is_empty() {
         let noun = if added.len() == 1 { "case" } else { "cases" };
         plan.notes.push(format!(
-            "{} {noun} without communication added: what overlap hides is told by three times",
+            "{} {noun} without communication added, to measure how much communication overlaps",
             added.len()
         ));
     }

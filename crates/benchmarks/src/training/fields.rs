@@ -131,7 +131,7 @@ record::fields! {
         communicate: bool = extra(
             Kind::Bool,
             Some("true"),
-            "false: gradients stay apart, to time the rest",
+            "false: gradients are not exchanged, to time the rest",
         )
         .group(groups::DIVISION),
         sharded: u8 = extra(
@@ -228,8 +228,8 @@ pub(super) const DIMENSIONS: &[Field] = &[
 
 /// What PyTorch's ranks alone understand, beside the runtime: switches that are off where they are not given.
 pub(super) const TORCH: &[Field] = &[
-    switch("gradient_as_bucket_view", "gradients lie in the buckets of DistributedDataParallel"),
-    switch("static_graph", "tells DistributedDataParallel that steps are alike"),
+    switch("gradient_as_bucket_view", "gradients are views of DistributedDataParallel's buckets"),
+    switch("static_graph", "tells DistributedDataParallel that all steps are alike"),
     switch("compile", "compiles the model by torch.compile; needs a C++ compiler"),
 ];
 
@@ -293,7 +293,7 @@ pub(super) static METRICS: &[Metric] = &[
         "phases_s",
         "s",
         Better::Lower,
-        "a step of the slowest rank by phase, and of every rank, where it can be told",
+        "time of each phase of a step, of the slowest rank and of every rank, if known",
     )
     .shape(Shape::Map),
     metric("samples_per_s", "1/s", Better::Higher, "global batch / median step").shape(Shape::Rate),

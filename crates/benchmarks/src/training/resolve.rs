@@ -147,7 +147,7 @@ fn mesh(fields: &Fields) -> Result<Mesh, Problem> {
     if given.ranks() != ranks {
         let Mesh { data, tensor, pipeline } = given;
         let message = format!("{data} x {tensor} x {pipeline} = {} ranks, and there are {ranks}", given.ranks());
-        return Err(problem("mesh", message, format!("`ranks: {}`, or sizes whose product is {ranks}", given.ranks())));
+        return Err(problem("mesh", message, format!("`ranks: {}`, or sizes with the product {ranks}", given.ranks())));
     }
     match along {
         Some(along) if along != given => {

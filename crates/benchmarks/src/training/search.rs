@@ -19,7 +19,7 @@ const LARGEST: u64 = 1 << 20;
 
 /// The search of one model and mesh.
 struct Search {
-    /// A case of the group, whose batch is varied.
+    /// A case of the group. Its batch is varied.
     pattern: Case,
     /// The largest batch that ran, and the smallest that did not.
     fits: u64,

@@ -74,7 +74,7 @@ fn lacking(bind: Option<Bind>, dimensions: &[(String, f64)], task: &Task) -> Opt
         ),
         (
             several && !recipe.overlap && recipe.communicate,
-            "torch always exchanges gradients beside the backward pass: `overlap: false` is no form of it",
+            "torch always overlaps the exchange of gradients with the backward pass",
         ),
         (several && !recipe.communicate && recipe.sharded > 0, "torch's FSDP2 cannot leave out its exchanges"),
         (

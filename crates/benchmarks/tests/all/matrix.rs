@@ -21,8 +21,8 @@ fn combinations(bytes: &[&str]) -> Vec<Vec<(&'static str, String)>> {
                             flags.extend([("dtype", dtype.to_string()), ("bytes", (*bytes).to_owned())]);
                             flags.push(("buffers", buffers.to_string()));
                             flags.extend(reduce.map(|reduce| ("reduce", reduce.to_string())));
-                            // The limit's loop takes most of the time, and knows only bytes: those of the type whose
-                            // blocks are least aligned.
+                            // The limit's loop takes most of the time, and knows only bytes: those of the type with
+                            // the least aligned blocks.
                             let limits = *dtype == Dtype::U8 && reduce.is_none_or(|reduce| reduce == Reduce::Sum);
                             flags.push(("limits", limits.to_string()));
                             found.push(flags);

@@ -319,7 +319,7 @@ fn a_fault_in_the_timed_calls_alone_reaches_the_line() {
     assert!(reason.starts_with(&format!("{wrong} wrong elements on rank 2: element 4242 should be ")), "{reason}");
 }
 
-/// A communicator whose calls are run by something else.
+/// A communicator that lets something else run its calls.
 struct Instead<F> {
     inner: Box<dyn Communicator>,
     run: F,

@@ -1,4 +1,4 @@
-//! Worlds in threads whose communicators are wrapped: by a backend that does something wrong, or that is late.
+//! Worlds in threads with wrapped communicators: by a backend that does something wrong, or that is late.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};

@@ -1,8 +1,8 @@
 //! The three binary interfaces of MPI: what handles and constants look like in each, and which one a library has.
 //!
-//! Sources of the numbers: `mpi_abi.h` of the MPI-5 standard ABI, `mpi.h` of MPICH (whose ABI Intel MPI, MVAPICH and
-//! Cray share), and `mpi.h` of Open MPI, whose handles are the addresses of data that the library exports. That the
-//! numbers fit the library at hand is checked by calling it (`selftest.rs`).
+//! Sources of the numbers: `mpi_abi.h` of the MPI-5 standard ABI, `mpi.h` of MPICH, and `mpi.h` of Open MPI. Intel MPI,
+//! MVAPICH and Cray share MPICH's ABI. Handles of Open MPI are the addresses of data that the library exports.
+//! `selftest.rs` calls the library at hand to check that the numbers fit it.
 
 use std::ffi::{CStr, c_int, c_void};
 

@@ -123,7 +123,9 @@ impl MpiCommunicator {
         let what = if left_out.contains(op) {
             format!("run {op} by UCC: coll/ucc of {version} has no {}", name(*op, self.common.progress))
         } else if op.reduces() && session.operator(*dtype, *reduce).1 {
-            format!("run {op} of {dtype} by UCC: {reduce} is an operator of ours there, and UCC takes only MPI's own")
+            format!(
+                "run {op} of {dtype} by UCC: {reduce} uses an operator of Rankmark there, and UCC takes only MPI's own"
+            )
         } else {
             return Ok(());
         };

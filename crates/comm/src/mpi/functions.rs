@@ -1,7 +1,7 @@
 //! The functions of an MPI library that are called here, resolved whole or not at all.
 //!
-//! One signature serves every ABI: a handle is passed as a word, of which a library whose handles are 32-bit integers
-//! reads (and, through pointers, writes) the lower half, so that every handle that a library fills in begins as zero.
+//! One signature serves every ABI: a handle is passed as a word. A library with 32-bit integers as handles reads (and,
+//! through pointers, writes) only the lower half. So every handle that a library fills in begins as zero.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 

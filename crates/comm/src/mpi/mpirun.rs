@@ -60,7 +60,7 @@ impl Mpirun {
         }
         others.truncate(3);
         let instead = if others.is_empty() { "none at all".to_owned() } else { others.join(", ") };
-        Err(format!("no mpirun of {} is beside {} or on the path: found {instead}", facts.version(), facts.path))
+        Err(format!("no mpirun of {} is next to {} or on the path: found {instead}", facts.version(), facts.path))
     }
 
     /// Its command to start ranks on this host, unbound: ranks bind themselves.
@@ -167,7 +167,7 @@ mod tests {
         let found = Mpirun::of(&facts(Vendor::OpenMpi, "4.1.4"), &tools).unwrap();
         assert_eq!(found.program, Path::new("/programs/mpirun"));
         let why = Mpirun::of(&facts(Vendor::OpenMpi, "5.0.1"), &tools).unwrap_err();
-        assert!(why.starts_with("no mpirun of Open MPI 5.0.1 is beside /a/b/c/d/libmpi.so"), "{why}");
+        assert!(why.starts_with("no mpirun of Open MPI 5.0.1 is next to /a/b/c/d/libmpi.so"), "{why}");
         assert!(why.contains("mpirun (Open MPI 4.1.4)"), "{why}");
     }
 }

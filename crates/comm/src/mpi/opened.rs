@@ -6,7 +6,7 @@ use super::abi::{self, Abi, Constants};
 use super::functions::Functions;
 use super::library::Library;
 
-/// Whose library it is, which decides whose `mpirun` starts its ranks.
+/// The vendor of a library. It decides which `mpirun` starts the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vendor {
     /// Open MPI.
@@ -42,7 +42,7 @@ impl Vendor {
 /// What there is to know of a library without initialising it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Whose it is.
+    /// The vendor of the library.
     pub vendor: Vendor,
     /// Its version: "4.1.4".
     pub number: String,
@@ -80,10 +80,10 @@ impl Opened {
         let lacks = |what: String| format!("{name} lacks {what}");
         let functions = Functions::resolve(&library).map_err(|missing| lacks(some_of(&missing)))?;
         let address = library.symbol(c"MPI_Init_thread").ok_or_else(|| lacks("MPI_Init_thread".to_owned()))?;
-        let path = Library::file_of(address).ok_or_else(|| format!("the loader does not tell where {name} lies"))?;
+        let path = Library::file_of(address).ok_or_else(|| format!("the loader does not say where {name} is"))?;
         let says = functions.library_version();
         let has_data = library.symbol(OPEN_MPI_DATA).is_some();
-        let unknown = || format!("{path} calls itself `{}`, whose binary interface is not known", first_line(&says));
+        let unknown = || format!("{path} calls itself `{}`; its binary interface is not known", first_line(&says));
         let abi: Abi = abi::detect(&path, has_data, &says).ok_or_else(unknown)?;
         let (vendor, number) = identify(&says).ok_or_else(unknown)?;
         let constants = Constants::of(abi, &library).map_err(|missing| lacks(some_of(&missing)))?;

@@ -1,5 +1,5 @@
-//! Known answers: every constant of the table is used once in a call whose result is known, so that a library whose
-//! numbers are others is refused before anything is measured. Collective over all processes.
+//! Known answers: every constant of the table is used once in a call with a known result. A library with other numbers
+//! is refused before anything is measured. Collective over all processes.
 
 use std::ffi::{c_int, c_void};
 
@@ -26,8 +26,8 @@ pub(super) fn run(session: &Session) -> Result<()> {
     splits(session, rank)
 }
 
-/// Operators that the library has, but whose results on bytes are not those of unsigned numbers that wrap. All pairs of
-/// a few hundred, so many that vector code is used.
+/// Operators that the library has, but that treat bytes differently from unsigned numbers that wrap. The check takes
+/// all pairs of a few hundred values: enough for the library to use its vector code.
 ///
 /// # Errors
 /// What the library says.

@@ -67,9 +67,9 @@ impl Session {
 
     fn initialise(&mut self) -> Result<()> {
         let (functions, constants) = (&self.library.functions, &self.library.constants);
-        // One thread of this process calls MPI, ever; those that never do are no business of the library's, as they are
-        // not in any program whose other libraries have threads of their own. Rejected: MPI_THREAD_FUNNELED, with which
-        // Open MPI 4.1 takes its locks in every call, which no plain program pays that calls MPI_Init.
+        // Only one thread of this process ever calls MPI. The library need not know of the others, as in any program
+        // with other libraries that have threads of their own. Rejected: MPI_THREAD_FUNNELED. With it Open MPI 4.1
+        // takes its locks in every call, and a plain program that calls MPI_Init does not pay for these.
         let [single, multiple] = constants.threads;
         let (wanted, mut provided) = (if self.multiple { multiple } else { single }, 0);
         // SAFETY: MPI allows null for the arguments, and the process has not initialised it before.

@@ -9,8 +9,8 @@ use crate::{Abort, Result};
 /// Bounds how late a raised abort is seen.
 const NAP: Duration = Duration::from_millis(20);
 
-/// What is left to do awake after a sleep: the time that a system may take to wake a thread whose timers fire at once
-/// (30 to 40 us in a virtual machine).
+/// What is left to do awake after a sleep: the time that a system may take to wake a thread, with timers that fire at
+/// once (30 to 40 us in a virtual machine).
 const AWAKE_NS: u64 = 60_000;
 
 /// Returns when `clock` shows `deadline_ns` or later; a fake clock is moved there. Sleeps for most of the time and

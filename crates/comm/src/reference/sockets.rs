@@ -48,7 +48,7 @@ impl Sockets {
         let (Some(rank), Some(members)) = (rank, members) else { return Ok(None) };
         let (name, token) = addresses[members[0] as usize]
             .split_at_checked(16)
-            .ok_or_else(|| Error::Mismatch(format!("{} gave no address to meet at", Rank(members[0]))))?;
+            .ok_or_else(|| Error::Mismatch(format!("{} gave no address to connect to", Rank(members[0]))))?;
         let links = match &listener {
             Some(listener) => accept(listener, token, members.len() - 1, abort)?,
             None => vec![connect(name, token, rank as u32)?],

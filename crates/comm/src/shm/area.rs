@@ -155,7 +155,7 @@ impl Area {
         self.order.mail_flags + peer * 2 * PAIR
     }
 
-    /// The slot of collective rounds whose places are of one parity: [`SLOT`] bytes.
+    /// The slot of collective rounds with places of one parity: [`SLOT`] bytes.
     pub(crate) fn slot(&self, place: usize) -> *mut u8 {
         self.at(self.order.large + (place & 1) * SLOT)
     }

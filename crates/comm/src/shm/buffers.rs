@@ -39,7 +39,7 @@ impl Buffers {
         }
     }
 
-    /// Whether what `rank`, whose buffers these are, gives and gets is all registered.
+    /// Whether `rank`, the owner of these buffers, has all that it gives and gets registered.
     #[inline]
     pub(crate) fn registered(&self, plan: &Plan, rank: usize) -> bool {
         (self.input_key != 0 || !plan.gives(rank)) && (self.output_key != 0 || !plan.gets(rank))

@@ -15,12 +15,11 @@ use crate::{Call, Error, Result};
 /// takes longer than by slots and of 16 KiB less; of 64 KiB it takes 3.9 us against 7.5, and `broadcast` 3.0 against 11. AMD of
 /// Zen 5, far cores: `all_to_all` in place with blocks of 16 KiB 4.8 us against 4.7, of 32 KiB 6.4 and 8.3.)
 const LEAST: usize = 16 << 10;
-/// The same for two ranks whose cores are near each other, or the same, and for up to 8 ranks, where besides buffers must have
-/// huge pages: the kernel looks at every page it copies from and to. (AMD of Zen 5, this way and by slots in us: 2 ranks with near
-/// cores, `all_reduce` of 1 MiB 88 and 51, of 2 MiB 76 and 104; 4 ranks on 2 cores, `broadcast` of 1 MiB 136 and 77, of 2 MiB
-/// 71 and 131; 6 ranks, `all_to_all` of 2 MiB less 8 bytes 563 and 400, of 4 MiB 620 and 1155. Where the kernel has no huge pages:
-/// 4 ranks, `all_gather` of 4 MiB 847 and 455, of 32 MiB 10200 and 7000.) Of more ranks every one reads too
-/// many others.
+/// The same for two ranks with near cores or one core, and for up to 8 ranks. Buffers must have huge pages, too,
+/// because the kernel looks at every page it copies from and to. With more ranks, each reads too many others.
+/// (Zen 5, this way and by slots in us. 2 ranks with near cores: `all_reduce` of 1 MiB 88 and 51, of 2 MiB 76 and 104.
+/// 4 ranks on 2 cores: `broadcast` of 1 MiB 136 and 77, of 2 MiB 71 and 131. Without huge pages, 4 ranks: `all_gather`
+/// of 4 MiB 847 and 455. `cargo bench -p comm --bench shm`.)
 const LEAST_SEVERAL: usize = 256 << 10;
 /// As [`LEAST`], of a message.
 const LEAST_MESSAGE: usize = 1 << 20;
@@ -144,7 +143,7 @@ impl Cross {
         bytes >= HUGE_PAGE && self.huge
     }
 
-    /// After the round that told everybody's buffers, whose addresses are valid where they are not registered.
+    /// To be called after the round that told everybody's buffers. Addresses of unregistered buffers are valid then.
     pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &Plan, turn: usize) -> Result<()> {
         let done = match plan.op {
             _ if plan.reduces() => self.reduce(endpoint, plan, turn),

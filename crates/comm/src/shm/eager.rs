@@ -152,7 +152,7 @@ impl Eager {
         })?;
         let endpoint = &*endpoint;
         take(endpoint, &mut self.sources, plan, (0, usize::MAX), |from| {
-            // SAFETY: the piece lies inside the giver's input, a copy of which is in its header.
+            // SAFETY: the piece lies inside the giver's input, and the giver's header holds a copy of it.
             unsafe { endpoint.areas[from].header(place).add(8 + plan.piece(from, rank).input) }
         });
         Ok(())
@@ -166,7 +166,7 @@ impl Eager {
     fn take_from(&mut self, slots: Slots, endpoint: &Endpoint, plan: &Plan, place: usize) {
         let rank = endpoint.rank();
         take(endpoint, &mut self.sources, plan, (0, usize::MAX), |from| {
-            // SAFETY: the piece lies inside the giver's input, a copy of which is in its slot.
+            // SAFETY: the piece lies inside the giver's input, and the giver's slot holds a copy of it.
             unsafe { slots.of(&endpoint.areas[from], place).add(plan.piece(from, rank).input) }
         });
     }

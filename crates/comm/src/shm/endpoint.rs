@@ -20,7 +20,7 @@ const PAST_CACHES: usize = 3 << 20;
 /// For whom a rank waits in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Until {
-    /// All, at whose flags it looks like this.
+    /// All; it looks at their flags like this.
     All(Looks),
     /// The one that gives.
     Arrived(usize),

@@ -1,5 +1,5 @@
-//! How fast lines go from one core to another, measured when a group opens: what system reports say of caches tells it neither
-//! on processors of several complexes nor in virtual machines, whose cores their host moves about.
+//! How fast lines go from one core to another, measured when a group opens. What the system reports of caches does not
+//! tell it on processors of several complexes, nor in virtual machines, where the host moves cores about.
 
 use std::time::{Duration, Instant};
 

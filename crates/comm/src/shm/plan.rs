@@ -1,5 +1,5 @@
-//! What an operation moves, in bytes and apart from how: who gives, who gets, which piece of whose input goes where in
-//! whose output. All paths work from this.
+//! What an operation moves, in bytes, whatever the path: who gives, who gets, and which piece of an input goes where in
+//! an output. All paths work from this.
 
 use std::sync::Arc;
 

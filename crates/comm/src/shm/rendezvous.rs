@@ -78,7 +78,7 @@ impl Invitation {
         Ok(Self { listener, name })
     }
 
-    /// Accepts ranks 1.. whose tokens these are (`tokens[0]` is this rank's). Strangers are dropped.
+    /// Accepts ranks 1.. with these tokens (`tokens[0]` is this rank's). Strangers are dropped.
     ///
     /// # Errors
     /// [`Error::PeerGone`] for the first rank that did not come in time.

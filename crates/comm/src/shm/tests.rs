@@ -37,7 +37,7 @@ pub(super) fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&
     })
 }
 
-/// A rank whose test failed leaves: its peers would wait for it for ever.
+/// Ends the peers of a rank that failed its test: they would wait for it for ever.
 struct EndsPeers(Abort);
 
 impl Drop for EndsPeers {

@@ -67,7 +67,7 @@ impl Operation {
     }
 }
 
-/// Entries up to `size`, of which many are zero, and now and then whole rows and columns.
+/// Entries up to `size`. Many are zero, and now and then whole rows and columns.
 fn random_counts(random: &mut Random, ranks: u32, size: u64) -> Counts {
     let (silent, deaf) = (random.below(u64::from(ranks) * 2) as u32, random.below(u64::from(ranks) * 2) as u32);
     let pairs = (0..ranks).flat_map(|from| (0..ranks).map(move |to| (from, to)));
@@ -116,7 +116,7 @@ pub(crate) struct Prepared {
     pub(crate) operation: Operation,
     pub(crate) call: Call,
     rank: u32,
-    /// The whole buffers, of which the call's slices may be parts.
+    /// The whole buffers; the call's slices may be parts of them.
     buffers: Vec<Slice>,
     input: Vec<u8>,
 }

@@ -33,7 +33,7 @@ enum Source {
 }
 
 impl Operation {
-    /// Element `index` of `rank`'s input: a small integer that is exact in the type and whose reduction is exact, too;
+    /// Element `index` of `rank`'s input: a small integer that is exact in the type and has an exact reduction, too;
     /// any value of an integer type, since those wrap.
     pub(crate) fn value(&self, rank: u32, index: u64) -> i64 {
         let bits = mix(self.seed ^ (u64::from(rank) << 40) ^ index);
@@ -116,7 +116,7 @@ impl Operation {
         let n = i128::from(self.ranks);
         let value = match self.reduce {
             Reduce::Sum => sum,
-            // Wraps in 128 bits, of which the element keeps the lower ones.
+            // Wraps in 128 bits; the element keeps the lower ones.
             Reduce::Prod => values.fold(1, i128::wrapping_mul),
             Reduce::Min => values.min().unwrap_or(0),
             Reduce::Max => values.max().unwrap_or(0),

@@ -92,7 +92,7 @@ fn worlds_of_one_rank_are_recognised() {
     let Some(one) = installed().into_iter().next() else {
         return skip::skip("mpi backend", "no MPI library with its mpirun (Debian: openmpi-bin, mpich)");
     };
-    // Two launchers, each of which starts a world of its own.
+    // Two launchers; each starts a world of its own.
     launch(&one, "apart", 1, 2);
 }
 

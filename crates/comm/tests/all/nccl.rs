@@ -1,5 +1,5 @@
 //! The `nccl` backend without a GPU: what it says to the real library, where there is one, and what it passes to a fake
-//! one (`nccl/fake.c`), whose ranks are threads and whose device is this process. The fake proves counts, addresses,
+//! one (`nccl/fake.c`). In the fake, ranks are threads and the device is this process. It proves counts, addresses,
 //! types, roots, pairing, groups, splits and aborts; it proves nothing of NCCL itself.
 
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn of_fake(name: &std::ffi::CStr) -> unsafe extern "C" fn(i32) -> i32 {
     unsafe { std::mem::transmute(library.symbol(name).unwrap()) }
 }
 
-/// A communicator over the fake, whose device memory is the host's.
+/// A communicator over the fake. Its device memory is the host's.
 struct Rank {
     handle: Handle,
     scratch: Arc<Region>,

@@ -32,7 +32,7 @@ impl Watched {
     }
 }
 
-/// Runs a world whose ranks are watched.
+/// Runs a world and watches its ranks.
 fn watch(backend: &str, options: &Options, body: impl Fn(&mut Watched) + Sync) {
     worlds::run(backend, 2, options, LIMIT, |member| {
         let comm = member.give_away();

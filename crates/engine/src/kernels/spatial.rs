@@ -1,4 +1,4 @@
-//! Operations of [`Spatial`]: convolution, batch norm and pooling over images whose channels lie next to each other
+//! Operations of [`Spatial`]: convolution, batch norm and pooling over images with channels next to each other
 //! (NHWC).
 
 mod batch_norm;

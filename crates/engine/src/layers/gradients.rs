@@ -10,7 +10,7 @@ use crate::op::Rows;
 
 /// See the module's documentation.
 pub struct Gradients {
-    /// Of values whose producers are still to come.
+    /// Gradients of values with producers that are still to come.
     pending: HashMap<Value, Tensor>,
     /// Whether anybody wants the gradient of the block's input.
     input: bool,

@@ -42,7 +42,8 @@ pub fn coordinator_arguments(arguments: &[OsString]) -> Vec<OsString> {
 /// The life of an agent. Gives the exit code of the run. To be called on the main thread.
 ///
 /// # Errors
-/// Why it ended otherwise; one that [`Departure::is_orphaned`] when the coordinator is gone, of which only the agent of rank 0 should speak.
+/// Why it ended otherwise. When the coordinator is gone, the departure [is orphaned](Departure::is_orphaned): only the
+/// agent of rank 0 should report that.
 pub fn serve(external: &External, arguments: &[OsString]) -> Result<u8, Departure> {
     interrupt::install().map_err(Departure::System)?;
     keep_children().map_err(Departure::System)?;

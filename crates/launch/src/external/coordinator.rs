@@ -61,12 +61,13 @@ impl Coordinator {
         let spec = WorldSpec { ranks: external.size, fields: Map::new() };
         let invitation = Invitation::new(place, &secret, external.arrival, (Vec::new(), false), spec);
         let published = external.meeting_point.announce(&external.job, invitation);
-        let published = published.map_err(|why| not_started(format!("the ranks cannot be told of: {why}"), None))?;
+        let published =
+            published.map_err(|why| not_started(format!("the ranks cannot be told where to connect: {why}"), None))?;
         let arrived = wait_for(&mut rendezvous, &external)?;
         drop(published);
         let (agents, here): (Vec<Agent>, Vec<Here>) = arrived.into_iter().unzip();
         let mut hosts = group(agents.iter().map(|agent| agent.host.clone()).zip(here).collect())
-            .map_err(|why| not_started(why, Some("`hostname` must tell hosts with ranks apart".to_owned())))?;
+            .map_err(|why| not_started(why, Some("each host with ranks needs its own `hostname`".to_owned())))?;
         let agents = Agents::new(Mutex::new(agents));
         // Where a container allows less, this process keeps what it has, and the record says so.
         let _ = CoreMask::of(&hosts[0].numbers()).bind_this_thread();
@@ -184,8 +185,8 @@ impl Coordinator {
     /// What a launcher keeps for its processes serves for one world of MPI.
     fn initialise_once(&self) -> Result<(), Verdict> {
         if self.initialised.replace(true) {
-            let why = "processes can initialise MPI once in a job, and an earlier case did: a case of another world \
-                       (library, settings, binding), or after one whose ranks were lost, needs a job of its own";
+            let why = "processes can initialise MPI once in a job, and an earlier case did. A case of another world \
+                       (library, settings, binding), or one after lost ranks, needs a job of its own";
             return Err(lacking(format!("{} started these ranks; {why}", self.launcher())));
         }
         Ok(())

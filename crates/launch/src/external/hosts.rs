@@ -23,7 +23,7 @@ pub struct RankHost {
     pub machine: Machine,
 }
 
-/// The hosts of ranks, of which each has said where it is, in rank order; hosts in the order of their first ranks.
+/// The hosts of ranks, in the order of their first ranks. `ranks` holds each rank's host and place, in rank order.
 ///
 /// # Errors
 /// When two hosts have one name: nothing that is said of a rank could be told apart.

@@ -45,7 +45,7 @@ impl MeetingPoint {
                 let file = PathBuf::from(file);
                 Ok(Self::Address { place, secret: given(&file)?, file })
             }
-            (None, Some(_)) => Err(format!("{SECRET_FILE} is set, and {COORDINATOR} does not say where they meet")),
+            (None, Some(_)) => Err(format!("{SECRET_FILE} is set, and {COORDINATOR} does not say where to connect")),
             (Some(_), None) if !is_spare(variable, several) => {
                 Err(format!("{COORDINATOR} is set, and no {SECRET_FILE} with what they prove themselves by"))
             }
@@ -195,7 +195,7 @@ fn given(path: &Path) -> Result<Secret, String> {
     let bytes = bytes.trim_ascii_end();
     if bytes.len() < SHORTEST || bytes.len() as u64 > LONGEST {
         let enough = "`head -c 32 /dev/urandom | base64` makes one";
-        return Err(told(format!("a secret has from {SHORTEST} to {LONGEST} bytes, and this one has not ({enough})")));
+        return Err(told(format!("a secret has from {SHORTEST} to {LONGEST} bytes, and this one does not ({enough})")));
     }
     Ok(Secret::given(bytes))
 }

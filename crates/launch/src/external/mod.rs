@@ -1,7 +1,7 @@
 //! Under a launcher of others: `mpirun -n 4 rankmark comm ...`, and so under srun, torchrun and
 //! Kubernetes Jobs.
 //!
-//! The launcher starts this program several times. Each of these processes is a **agent** ([`serve`]): it keeps the place
+//! The launcher starts this program several times. Each of these processes is an **agent** ([`serve`]): it keeps the place
 //! that the launcher gave it, and starts a rank there, a child, for each world that the run needs. The agent of rank 0
 //! also starts the coordinator, a child with the same command line, in which the run happens as it does without a launcher;
 //! its [`Coordinator`] takes the part of a starter. Ranks are children, not the agents themselves, so that one run can have
@@ -148,12 +148,12 @@ fn how_to_meet(variable: Variables<'_>) -> &'static str {
         }
         (Some(_), None) => {
             "RANKMARK_SECRET_FILE names a file of 32 bytes or more, the same for all processes, that not all users can \
-             read; or they meet in a folder, RANKMARK_RENDEZVOUS_DIR=/PATH, and (but for pods) RANKMARK_COORDINATOR is \
-             unset"
+             read. Or set RANKMARK_RENDEZVOUS_DIR=/PATH to a shared folder, and (except in pods) unset \
+             RANKMARK_COORDINATOR"
         }
         (None, None) => {
-            "RANKMARK_RENDEZVOUS_DIR=/PATH names a folder that they share; without one RANKMARK_COORDINATOR=HOST:PORT \
-             and RANKMARK_SECRET_FILE tell them where to meet and what to prove themselves by"
+            "RANKMARK_RENDEZVOUS_DIR=/PATH names a folder that they share. Without one, set \
+             RANKMARK_COORDINATOR=HOST:PORT and RANKMARK_SECRET_FILE"
         }
     }
 }

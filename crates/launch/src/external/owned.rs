@@ -29,7 +29,7 @@ pub(super) struct OwnedRank {
     remote: Option<Mirror>,
 }
 
-/// What is told of a rank whose coordinator is on another host.
+/// What is told of a rank with a coordinator on another host.
 struct Mirror {
     rank: u32,
     page: StatusPage,

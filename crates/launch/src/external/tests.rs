@@ -46,7 +46,7 @@ fn external_of(variables: &[(&str, &str)]) -> External {
     of(variables, &[]).unwrap().expect("a launcher started it")
 }
 
-/// A place of one job of `size` ranks, whose file lies in `folder`.
+/// A place of one job of `size` ranks, with its file in `folder`.
 fn seat(folder: &Path, rank: u32, size: u32) -> External {
     let meeting_point = MeetingPoint::Folder(folder.join("rankmark"));
     External { rank, size, job: "a job".to_owned(), meeting_point, ..external_of(SRUN) }
@@ -165,7 +165,7 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     assert!(abroad.contains(&shown) && abroad.contains("must be the same on all hosts"), "{abroad}");
 }
 
-/// A place of a job whose processes were told where to meet and were given this secret.
+/// A place of a job with processes that were told where to meet and were given this secret.
 fn told(place: &str, secret: &Path, rank: u32, size: u32) -> External {
     let variable = |name: &str| match name {
         "RANKMARK_COORDINATOR" => Some(place.to_owned()),

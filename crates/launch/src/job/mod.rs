@@ -204,7 +204,7 @@ impl Job {
         Ok(name.trim_end_matches('-').to_owned())
     }
 
-    /// An option whose value stands outside quotes: letters of names, paths and numbers only.
+    /// An option with a value outside quotes: letters of names, paths and numbers only.
     fn plain(&self, choice: &Choice) -> Result<Option<&str>, Problem> {
         let Some(value) = self.option(choice) else { return Ok(None) };
         let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-,:/@+".contains(letter);

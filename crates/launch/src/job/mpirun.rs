@@ -6,7 +6,7 @@ use super::{HOSTFILE, Job, Problem};
 pub(super) fn text(job: &Job) -> Result<String, Problem> {
     if job.nodes > 1 && job.option(&HOSTFILE).is_none() {
         let hint = "--hostfile FILE, a host a line; or --nodes 1";
-        return Err(Problem::new(format!("mpirun must be told which {} hosts there are", job.nodes), hint));
+        return Err(Problem::new(format!("mpirun needs the names of the {} hosts", job.nodes), hint));
     }
     let mut text = "#!/bin/sh\n\
         # Start with `sh FILE [OPTIONS OF mpirun]`; made by `rankmark gen-job --for mpirun`.\n\

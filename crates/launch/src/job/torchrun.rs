@@ -23,7 +23,7 @@ pub(super) fn text(job: &Job) -> Result<String, Problem> {
         ),
         None if job.nodes > 1 => {
             let hint = "--endpoint HOST:PORT of one of them; or --nodes 1";
-            return Err(Problem::new(format!("torchrun must be told where {} nodes meet", job.nodes), hint));
+            return Err(Problem::new(format!("torchrun needs an address where {} nodes connect", job.nodes), hint));
         }
         None => "--standalone".to_owned(),
     };

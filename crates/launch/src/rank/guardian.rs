@@ -20,7 +20,7 @@ use crate::departure::ORPHANED;
 /// Between two beats. The coordinator calls a rank stopped after [`crate::member::SILENCE`], twenty beats.
 const BEAT: Duration = Duration::from_millis(100);
 
-/// How long a rank whose coordinator is gone has for leaving its collective, before its process is ended.
+/// How long a rank may take to leave its collective after its coordinator is gone. Then its process is ended.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// A handle to the rank's guardian.

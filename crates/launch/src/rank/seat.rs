@@ -45,8 +45,8 @@ pub(crate) struct Adapter {
     pub(crate) job: &'static [&'static str],
 }
 
-/// The first whose variables are there counts: inside SLURM an mpirun starts its helpers through srun, so that its ranks
-/// have the variables of both.
+/// The first adapter that finds its variables counts. Inside SLURM an mpirun starts its helpers through srun, so its
+/// ranks have the variables of both.
 pub(crate) static ADAPTERS: [Adapter; 5] = [
     Adapter {
         seat: Seat::OpenMpi,

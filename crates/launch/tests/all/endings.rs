@@ -45,7 +45,7 @@ fn start_again() -> Option<VerdictKind> {
     launch::LocalStarter::new().start_processes(&crate::play::spec(2, json!({}))).err().map(|verdict| verdict.kind)
 }
 
-/// A coordinator whose ranks are at work, and their process numbers.
+/// A coordinator with ranks at work, and their process numbers.
 fn coordinator(what: &str) -> (Child, BufReader<ChildStdout>, Vec<u32>) {
     let mut command = Command::new("/proc/self/exe");
     let mut child = command.arg(format!("coordinator={what}")).stdout(Stdio::piped()).spawn().unwrap();

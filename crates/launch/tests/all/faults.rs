@@ -24,7 +24,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("faults::two_ranks_die_together", two_ranks_die_together),
 ];
 
-/// The verdict on a world whose ranks do this, after which nothing of the world is left.
+/// The failure report of a world of ranks that do this. Afterwards nothing of the world is left.
 fn verdict_on(world: &mut ProcessWorld, what: &str, parameters: Value, limit: Duration) -> Verdict {
     let pids = world.pids();
     let verdict = act_within(world, what, parameters, limit).unwrap_err();

@@ -113,7 +113,7 @@ impl Side {
             },
             "stuck" => self.stuck(),
             "detached" => {
-                // As a rank would be whose parent's death is not signalled: on another host, or after setuid.
+                // Like a rank that gets no signal when its parent dies: on another host, or after setuid.
                 // SAFETY: a plain system call.
                 unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, 0) };
                 self.stuck()

@@ -173,7 +173,7 @@ fn drifts_are_told_and_healthy_series_are_not_doubted() {
     }
 }
 
-/// Clocks of three ranks of which rank 1 is on another host: 5 s ahead, known to `residual_ns`.
+/// Clocks of three ranks. Rank 1 is on another host: 5 s ahead, known to `residual_ns`.
 fn clocks(residual_ns: f64) -> Clocks {
     let fit =
         ClockFit { from_ns: 0, until_ns: u64::MAX, offset_ns: 5_000_000_000, slope: 0.0, residual_ns, growth: 0.0 };

@@ -9,7 +9,7 @@ use measure::{
 use record::{Case, CaseLine, WrongElement};
 use serde_json::{Map, Value, json};
 
-/// Nanoseconds of one sample: of which rank, the how manieth of the case, of how many calls.
+/// Nanoseconds of one sample, from its rank, its number in the case, and its number of calls.
 type Times = Box<dyn FnMut(usize, u64, u32) -> u64>;
 
 /// Says how a command fails, if it does.

@@ -31,7 +31,7 @@ fn the_first_failure_ends_the_case_wherever_it_comes() {
     }
 }
 
-/// A world of two ranks, of which rank 1 answers `answer` to samples.
+/// A world of two ranks. Rank 1 answers `answer` to samples.
 struct Confused(Reply);
 
 impl World for Confused {

@@ -13,8 +13,8 @@ fn adamw(precision: Dtype) -> Recipe {
     Recipe { precision, optimizer, clip: Some(1.0), ..recipe(gpt2(), 2, 2) }
 }
 
-/// Losses follow those of f64 within what a unit roundoff `u` of activations makes of a loss of about ln(29): a few dozen
-/// roundings in a row, none of which changes the loss by more than about u of it.
+/// Losses follow those of f64 within what a unit roundoff `u` of activations makes of a loss of about ln(29). That is a
+/// few dozen roundings in a row, and each changes the loss by at most about u of it.
 #[test]
 fn losses_follow_those_of_f64() {
     let exact = train(&adamw(Dtype::F64), STEPS);

@@ -173,7 +173,7 @@ fn choose_mpi(running: &[&Case], job: &mut Job, trusted: bool) {
     }
     if let Some(why) = trust::refusal(case, None, |_| false).filter(|_| !trusted) {
         job.notes.push(format!(
-            "not looked at: {why}; without it, `gen-job --mpi pmix` or `pmi2` says how srun is to start its ranks"
+            "not looked at: {why}; without it, `gen-job --mpi pmix` or `pmi2` sets how srun starts its ranks"
         ));
         return;
     }
@@ -187,8 +187,7 @@ fn choose_mpi(running: &[&Case], job: &mut Job, trusted: bool) {
         (Some(version), Some(kind)) => {
             format!("--mpi={kind} is what {version} wants; `srun --mpi=list` says what Slurm has")
         }
-        _ => "no MPI library is found here: `gen-job --mpi pmix` or `pmi2` says how srun is to start its ranks"
-            .to_owned(),
+        _ => "no MPI library is found here: `gen-job --mpi pmix` or `pmi2` sets how srun starts its ranks".to_owned(),
     });
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         return records::run(folder.map_or(Path::new(RESULTS), PathBuf::as_path), matches.get_flag("json"));
     }
     if let Some(folder) = folder {
-        let what = format!("`{}` is not used: only records lie in a folder", folder.display());
+        let what = format!("`{}` is not used: only `list records` takes a folder", folder.display());
         return Err(Failure::new(what, None, Some(&format!("rankmark list records {}", folder.display()))));
     }
     let sections = sections().into_iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));

@@ -83,7 +83,7 @@ fn names(directory: &Path) -> Result<Names, Failure> {
     Ok(Names { hosts, users, words })
 }
 
-/// Words that records use, none of which may be replaced.
+/// Words that records use and that must not be replaced.
 fn words() -> HashSet<String> {
     let mut words: Vec<&str> = vec!["host", "user", "home", "rankmark", "results", "pytorch", "native"];
     for about in benchmarks::abouts() {

@@ -190,7 +190,7 @@ fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
     assert_eq!(place.names(), ["runtime"], "nothing was begun");
 }
 
-/// Starts the processes of a step, each with this variable, too, whose value need not be text.
+/// Starts the processes of a step, each with this variable, too. Its value need not be text.
 fn step_with<'a>(place: &'a Place, arguments: &str, name: &str, value: &OsStr) -> Vec<Live<'a>> {
     let start = |rank| {
         let mut starting = place.command(arguments);
@@ -212,7 +212,7 @@ fn a_launchers_variable_that_is_no_text_is_refused() {
 
 #[test]
 fn a_rank_finds_its_python_on_a_path_that_is_no_text() {
-    let Some(python) = crate::pytorch::torch("a Python in a folder whose name is not UTF-8") else { return };
+    let Some(python) = crate::pytorch::torch("a Python in a folder with a name that is not UTF-8") else { return };
     let own = Command::new(&python).args(["-c", "import sys; print(sys.executable)"]).output().unwrap().stdout;
     let place = Place::new();
     let folder = place.path("bin").join(OsStr::from_bytes(b"\xff"));

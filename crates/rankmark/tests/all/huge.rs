@@ -28,7 +28,7 @@ fn plan() -> String {
     )
 }
 
-/// The record of a run whose cases are all done.
+/// The record of a run with all cases done.
 fn record(place: &Place, name: &str) {
     let (mut lines, mut cases) = (String::new(), Vec::new());
     for number in 0..CASES {

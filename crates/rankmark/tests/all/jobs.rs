@@ -76,7 +76,7 @@ fn a_file_is_replaced_only_by_force() {
     );
 }
 
-/// Targets whose files are shell scripts.
+/// Targets with shell scripts as files.
 const SCRIPTS: [&str; 3] = ["slurm", "mpirun", "torchrun"];
 
 #[test]

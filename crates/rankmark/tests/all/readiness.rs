@@ -47,7 +47,7 @@ fn a_torch_answers_what_is_known_and_says_why_nccl_does_not() {
     row(&whole, "pytorch/gloo", "ready", &["is available in it; 64 KiB all_reduce on 2 ranks right, "]);
     let nccl = rows(&whole, "pytorch/nccl")[0];
     assert_eq!(nccl["state"], "missing", "{nccl:#}");
-    // One whose collectives do not work is not ready, and that is an error.
+    // A torch with collectives that do not work is not ready, and that is an error.
     place.write("sitecustomize.py", BREAK_GLOO);
     let mut starting = place.command("validate --json --python").argument(Path::new(&python));
     starting.command.env("PYTHONPATH", place.path(""));

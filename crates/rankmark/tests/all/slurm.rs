@@ -45,7 +45,7 @@ fn in_cluster(place: &Place, script: &str) -> Ended {
     in_cluster_of(1, place, script)
 }
 
-/// The same with one node, or two, of which the first runs it.
+/// The same with one node, or with two; the first runs it.
 fn in_cluster_of(nodes: u32, place: &Place, script: &str) -> Ended {
     // A socket's path is short.
     let folder = tempfile::Builder::new().prefix("slurm").tempdir_in("/tmp").unwrap();

@@ -57,7 +57,7 @@ impl Bench {
         path
     }
 
-    /// Runs `validate --json` with those libraries and only those programs; gives its answer, whose `exit` is its code.
+    /// Runs `validate --json` with those libraries and only those programs. Returns its answer; `exit` is its code.
     fn validate(&self, arguments: &str) -> Value {
         let mut starting = self.place.command(&format!("validate --json {arguments}"));
         starting.command.env("LD_LIBRARY_PATH", self.place.path("lib")).env("PATH", self.place.path("bin"));

@@ -8,7 +8,7 @@ use super::source::{At, shown};
 use super::tree::{Key, Node, SHAPE, Tree};
 use crate::About;
 
-/// A plan whose form is right.
+/// A plan with the right form.
 pub(crate) struct Document {
     pub(crate) experiment: String,
     pub(crate) profiling: bool,
@@ -151,7 +151,7 @@ fn cases(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) ->
 /// The refusal of a plan that expands to too many cases.
 pub(crate) fn too_many(cases: u64) -> Fault {
     let at_least = if cases == u64::MAX { "more than can be counted".to_owned() } else { format!("at least {cases}") };
-    Fault::new(format!("the plan stands for {at_least} cases; at most {} are taken", limits::CASES))
+    Fault::new(format!("the plan has {at_least} cases; at most {} are allowed", limits::CASES))
         .hint("lists multiply: shorten one, raise a range's factor, or write several plans")
 }
 

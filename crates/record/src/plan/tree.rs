@@ -59,7 +59,7 @@ enum Frame {
         at: At,
         items: Vec<Node>,
     },
-    /// `key` is the one whose value comes next, and whether it is the first of its name.
+    /// `key` is the key of the next value, and whether it is the first of its name.
     Map {
         at: At,
         entries: Vec<(Key, Node)>,

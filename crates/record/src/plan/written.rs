@@ -16,7 +16,7 @@ pub(crate) struct Written<'a> {
 }
 
 /// The fields of one key: the field of that name, or, where the value is a mapping (`pace: {bandwidth: ..}`), the
-/// fields whose names continue it (`pace_bandwidth`). Keys that name nothing are returned in `unknown`.
+/// fields with names that continue it (`pace_bandwidth`). Keys that name nothing are returned in `unknown`.
 pub(crate) fn fields<'a>(
     about: &About,
     key: &Key,

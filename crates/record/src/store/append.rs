@@ -51,7 +51,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Goes on with a record whose files are whole.
+    /// Goes on with a record that has whole files.
     pub(super) fn reopen(directory: &Path, lock: Lock, notes: Vec<String>) -> Result<Self, StoreError> {
         let cases = Lines::open(directory.join(CASES_FILE))?;
         let samples = Lines::open(directory.join(SAMPLES_FILE))?;

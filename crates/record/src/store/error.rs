@@ -63,7 +63,7 @@ impl StoreError {
                 Some("put a plain file in its place, or choose another place with `--output-dir DIR`")
             }
             io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
-                Some("a file stands in the way; choose another place with `--output-dir DIR`")
+                Some("a file has this name; choose another directory with `--output-dir DIR`")
             }
             _ => None,
         };

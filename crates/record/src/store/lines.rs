@@ -52,8 +52,8 @@ pub struct CaseLines {
 /// Reads case lines; a later line of a case stands for the earlier ones. `name` is for messages.
 ///
 /// # Errors
-/// A line whose checksum is right and which is no case line of this version, with its number. A damaged line is left out
-/// and named; so is, with a note, a last line without a line break, which is what a crash leaves.
+/// A line with the right checksum that is no case line of this version, with its number. A damaged line is left out
+/// and named. So is, with a note, a last line without a line break: a crash leaves such a line.
 pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, StoreError> {
     let mut found = CaseLines::default();
     let mut places: HashMap<String, usize> = HashMap::new();

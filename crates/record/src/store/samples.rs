@@ -60,7 +60,7 @@ struct Head {
 /// Opens the samples of a record.
 ///
 /// # Errors
-/// When the file cannot be read, or a line whose checksum is right is not a sample line.
+/// When the file cannot be read, or a line has the right checksum and is not a sample line.
 pub fn read_samples(directory: &Path) -> Result<SampleLines, StoreError> {
     read_samples_of(directory, |_| true)
 }

@@ -40,7 +40,7 @@ fn the_designs_example_expands_in_written_order_grouped_by_world() {
     assert_eq!(plan.source_text, DESIGN);
     assert_eq!(plan.cases.len(), 2 * 2 * 11 + 2);
     let shown: Vec<String> = plan.cases.iter().map(short).collect();
-    // Two ranks first, of both operations and then of the training whose world has two ranks, too; sizes fastest.
+    // Two ranks first: both operations, then the training in a world of two ranks, too. Sizes change fastest.
     assert_eq!(shown[..2], ["all_reduce 2 1024", "all_reduce 2 4096"]);
     assert_eq!(shown[10], "all_reduce 2 1073741824");
     assert_eq!(shown[11], "all_gather 2 1024");

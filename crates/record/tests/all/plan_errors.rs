@@ -14,7 +14,7 @@ fn check(text: &str, expected: &str) {
     assert_eq!(said, expected.trim_start_matches('\n'), "\n{said}\n");
 }
 
-/// The first error of a plan whose one case holds `field`, without the excerpt.
+/// The first error of a plan with one case that holds `field`, without the excerpt.
 fn check_field(field: &str, expected: &str) {
     let text = format!("experiment: x\ncases:\n  - benchmark: collective\n    op: reduce\n    {field}\n");
     let said = errors(&text, &[]);

@@ -38,7 +38,7 @@ const COMMON: &[Field] = &[
     field("pace_latency", Kind::Seconds, None, Shown::WhenSet),
 ];
 
-/// A choice whose variants have options of their own.
+/// A choice with variants that have options of their own.
 const WAYS: &[Variant] = &[
     Variant { name: "plain", doc: "", options: &[] },
     Variant {

@@ -57,7 +57,7 @@ pub(crate) fn fit(text: &str, size: f64, weight: Weight, limit: f64) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// The outlines of a text whose first character begins at `at` on the baseline, y downwards, times `scale`.
+/// The outlines of a text, times `scale`. Its first character begins at `at` on the baseline, y downwards.
 pub(crate) fn outline(text: &str, at: [f64; 2], size: f64, weight: Weight, scale: f64) -> Vec<Command> {
     let face = face(weight);
     let unit = size * scale / f64::from(face.units_per_em());

@@ -337,7 +337,7 @@ pub(crate) fn held() -> Run {
     run([1, 2, 4].map(case).into())
 }
 
-/// A long case whose time rises by `rise` over its samples.
+/// A long case with a time that rises by `rise` over its samples.
 pub(crate) fn soak(rise: f64) -> Run {
     let mut case = Invented::new(2, 64 << 20, 4.8e-3).line();
     case.calls_per_sample = Some(100);

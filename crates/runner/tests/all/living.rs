@@ -1,4 +1,4 @@
-//! Worlds that stay alive while other cases are visited: that die meanwhile, or whose memory others need.
+//! Worlds that stay alive while other cases are visited: some die meanwhile, and others hold memory that a case needs.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn a_world_that_cannot_be_started_again_costs_its_case_and_the_death_is_named() 
 fn a_world_gives_way_to_cases_that_lack_its_memory() {
     let free = || Some(if ALIVE.get() > 0 { 0 } else { u64::MAX });
     let mut starter = Mortals::default();
-    // One size, so that no case follows another in its own world, whose memory would lack it, too.
+    // One size, so that no case follows another in its own world: that world's memory would be missing, too.
     let plan = plan(&PAIRS.replace("[1KB, 2KB]", "1KB"));
     let outcome = run_with(&plan, &mut starter, Host { available_memory: free, ..HOST });
     assert!(outcome.lines.iter().all(|line| (line.status, line.trials) == (Status::Ok, Some(2))));

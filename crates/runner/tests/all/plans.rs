@@ -16,7 +16,8 @@ pub(crate) fn case(flags: &[(&str, &str)]) -> Result<Case, PlanErrors> {
     Ok(plan.cases.remove(0))
 }
 
-/// The cases of a plan of one entry: one trial each, unless the entry says more or asks for noise, whose interval takes several: six span eight seconds.
+/// The cases of a plan of one entry: one trial each, unless the entry says more or asks for noise.
+/// The interval of noise takes several trials: six span eight seconds.
 pub(crate) fn plan(entry: &str) -> Plan {
     let says = ["trials:", "launches:", "noise:"].iter().any(|name| entry.contains(name));
     let one = if says { "" } else { "trials: 1, " };

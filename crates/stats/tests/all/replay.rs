@@ -39,7 +39,7 @@ fn replay(series: &Series, start: usize) -> Option<([f64; 2], f64)> {
     Some((sign_interval(&trials(made))?, median(span)))
 }
 
-/// Share of starts whose interval holds the median of its own span.
+/// Share of starts with an interval that holds the median of its own span.
 fn held(series: &Series) -> (f64, usize) {
     let runs: Vec<_> = (0..series.medians.len()).filter_map(|start| replay(series, start)).collect();
     let held = runs.iter().filter(|([low, high], truth)| low <= truth && truth <= high).count();

@@ -250,7 +250,7 @@ pub(super) fn memory(operation: &Operation) -> Option<NamedChart> {
         number => format!(" {number} more cases are in the table and not drawn."),
     };
     let note = format!(
-        "Bytes of all ranks together: parts are predicted, but for the process, which is measured before the case.{left_out}{keys}"
+        "Bytes of all ranks together. All parts are predicted, except the process: it is measured before the case.{left_out}{keys}"
     );
     let spec = ChartSpec {
         title: format!("{}: bytes by category", operation.name),

@@ -64,7 +64,7 @@ pub(super) fn difference(case: &CaseLine) -> Option<f64> {
     predicted_total(case).filter(|_| measured > 0.0).map(|predicted| (predicted - measured) / measured)
 }
 
-/// Cases whose gradients are exchanged.
+/// Cases that exchange gradients.
 fn training<'o>(operation: &'o Operation<'o>) -> Vec<&'o CaseLine> {
     measured(operation).into_iter().map(|(_, case)| case).filter(|case| communicates(case)).collect()
 }
@@ -152,12 +152,12 @@ fn overlapped(case: &CaseLine) -> Option<String> {
     let slower = about
         .get("compute_slowdown")
         .and_then(Value::as_f64)
-        .map_or(String::new(), |slower| format!("; computing takes {} as long beside it", factor(slower)));
+        .map_or(String::new(), |slower| format!("; computation takes {} as long meanwhile", factor(slower)));
     Some(match about.get("share").and_then(Value::as_f64) {
         Some(share) => {
             format!("{} of the communication of {} is overlapped: {times}{slower}.", percent(share), label(case))
         }
-        None => format!("The cost of communication in {} is within the noise: {times}.", label(case)),
+        None => format!("The time of communication in {} is within the noise: {times}.", label(case)),
     })
 }
 

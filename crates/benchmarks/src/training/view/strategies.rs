@@ -84,7 +84,7 @@ mod tests {
 
     use super::*;
 
-    /// A line of eleven rounds, the medians of which follow `round`.
+    /// A line of eleven rounds, with medians that follow `round`.
     fn line(strategy: &str, ranks: u32, batch: f64, time: f64, round: impl Fn(u32) -> f64) -> CaseLine {
         let text = format!(r#"{{"model": "mlp", "strategy": "{strategy}", "ranks": {ranks}, "backend": "shm"}}"#);
         let mut case = Case {

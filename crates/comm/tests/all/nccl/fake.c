@@ -1,5 +1,5 @@
-/* A library with NCCL's interface whose ranks are threads and whose device is this process: what the `nccl` backend
-   passes across the interface is tested with it where there is no GPU. Streams do everything at once. It is strict:
+/* A library with the interface of NCCL. Its ranks are threads, and its device is this process. Where there is no GPU,
+   tests use it to check what the `nccl` backend passes across the interface. Streams do everything at once. It is strict:
    lengths and types that do not match are errors. */
 #include <pthread.h>
 #include <stdint.h>

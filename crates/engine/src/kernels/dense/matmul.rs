@@ -370,7 +370,7 @@ pub(super) unsafe fn library<W: Wide>(operands: &Operands<W, W>, context: &Conte
 /// Writes the bias to every row of c, or adds it.
 unsafe fn begin<W: Wide, E: Element<Wide = W>>(c: Matrix<W>, size: Size, bias: &[E], accumulate: bool) {
     for i in 0..size.m {
-        // SAFETY: row i of c, of which nobody else uses these columns.
+        // SAFETY: row i of c; nobody else uses these columns of it.
         let row = unsafe { std::slice::from_raw_parts_mut(c.at.add(i * c.row), size.n) };
         for (c, bias) in row.iter_mut().zip(bias) {
             *c = if accumulate { *c + bias.widen() } else { bias.widen() };

@@ -148,7 +148,7 @@ pub(super) struct Job<E> {
     pub(super) bias: Option<*const E>,
     /// Add to what c holds.
     pub(super) accumulate: bool,
-    /// Whether all results, of which these may be a part, are [many](Size::many).
+    /// Whether the whole product has [many](Size::many) results; this job may be a part of it.
     pub(super) many: bool,
 }
 
@@ -168,10 +168,11 @@ impl<E: Unit> Job<E> {
     }
 }
 
-/// Whether results, of which these may be a part, go to memory past the caches, where one call of a kernel completes each of
-/// them. Otherwise each line is read before it is written: gradients of weights are products of few units that write more
-/// than they read, and take a fifth less time so. What convolutions write is read soon after, but their steps take as long
-/// either way.
+/// Whether results go to memory past the caches, which needs one call of a kernel to complete each of them.
+/// `many` counts the whole product; these results may be a part of it.
+///
+/// Otherwise each line is read before it is written. Gradients of weights are products of few units that write more
+/// than they read, so they gain. What convolutions write is read soon after, and their steps take as long either way.
 fn far(c: Matrix<f32>, many: bool, accumulate: bool) -> bool {
     let lines = (c.at as usize).is_multiple_of(64) && c.row.is_multiple_of(16);
     lines && many && !accumulate
@@ -349,7 +350,7 @@ impl<E: Unit> Block<E> {
         self.job.a.column != 1 && !self.plan.ahead
     }
 
-    /// Block `index` of units of a panel whose first row is `above` rows into what is packed.
+    /// Block `index` of units of a panel that begins `above` rows into what is packed.
     fn left(&self, index: usize, above: usize) -> Left {
         if self.across() {
             return Left { at: self.a.wrapping_add(index * self.plan.depth * 16), layout: Layout::Across };

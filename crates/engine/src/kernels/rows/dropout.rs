@@ -1,4 +1,4 @@
-//! Dropout whose mask follows from where an element stands, so that no mask is kept and no cut of the rows changes it.
+//! Dropout. The mask follows from the position of an element: no mask is kept, and no cut of the rows changes it.
 //!
 //! Random numbers are Philox4x32-10 (J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a
 //! bijection of a counter under a key. The key is mixed from (seed, step), different for each step of a seed; the
@@ -16,8 +16,8 @@ use crate::op::Rows;
 /// Counters that are run together.
 const COUNTERS: usize = 64;
 
-/// Columns whose numbers they give: number j of counter i belongs to column 64 j + i of the group, so that no number
-/// need be moved across lanes.
+/// Columns that get their numbers from these counters. Number j of counter i belongs to column 64 j + i of the group,
+/// so that no number moves across lanes.
 const GROUP: usize = 4 * COUNTERS;
 
 /// Ten rounds of Philox4x32.

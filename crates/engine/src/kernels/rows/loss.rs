@@ -1,8 +1,8 @@
 //! Softmax and cross-entropy at once: logits are read from memory once and overwritten by their gradient once; no row
 //! of probabilities is kept.
 //!
-//! A row whose target is negative is ignored: it adds nothing to the loss, and its gradient is zero. `scale` is the
-//! caller's, so whoever ignores rows decides what they are divided by.
+//! A row with a negative target is ignored: it adds nothing to the loss, and its gradient is zero. `scale` is the
+//! caller's, so the caller that ignores rows decides what they are divided by.
 
 use super::grain;
 use super::sums::split_counted;

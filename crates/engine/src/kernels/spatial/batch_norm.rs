@@ -10,8 +10,8 @@ use crate::element::{Element, Wide};
 use crate::memory::Memory;
 use crate::op::Spatial;
 
-/// Rows whose sums are taken in the type that arithmetic is done in, before they are carried to f64. An error of sums is
-/// at most `BLOCK` roundings of f32.
+/// Rows that are summed in the type of the arithmetic before the sum is carried to f64. An error of sums is at most
+/// `BLOCK` roundings of f32.
 const BLOCK: usize = 16;
 
 /// Runs one operation.
@@ -106,7 +106,7 @@ fn sums<S: Wide>(
 /// Scratch as narrower numbers.
 fn numbers<S: Wide>(scratch: &mut [f64]) -> &mut [S] {
     let len = size_of_val(scratch) / size_of::<S>();
-    // SAFETY: inside the slice; S is f32 or f64, of which any bits are a value, and needs no more alignment.
+    // SAFETY: inside the slice; S is f32 or f64: any bits are a value of it, and it needs no more alignment.
     unsafe { std::slice::from_raw_parts_mut(scratch.as_mut_ptr().cast(), len) }
 }
 

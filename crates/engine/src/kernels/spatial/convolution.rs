@@ -85,7 +85,7 @@ fn is_gathered(op: &Spatial, matmul: Matmul) -> bool {
     }
 }
 
-/// The matrix product that a convolution is whose pixels gather from themselves alone: of pixels by channels.
+/// The matrix product, of pixels by channels, that equals a convolution in which each pixel gathers from itself alone.
 fn product(op: &Spatial) -> Option<Dense> {
     let (shape, batch) = match op {
         Spatial::ConvForward { shape, batch, .. }

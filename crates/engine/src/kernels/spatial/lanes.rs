@@ -1,7 +1,7 @@
 //! Loops over channels, compiled for each width of vectors and chosen at run time. The body is the same, and Rust never
 //! contracts a product and a sum, so that all versions give the same bits.
 
-/// Defines functions whose bodies are compiled thrice: for AVX-512, for AVX2, and for any CPU.
+/// Defines functions and compiles their bodies three times: for AVX-512, for AVX2, and for any CPU.
 macro_rules! lanes {
     ($(
         $(#[$meta:meta])*

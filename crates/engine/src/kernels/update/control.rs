@@ -1,6 +1,6 @@
 //! The four numbers that decide about a step's update: the norm of all gradients, and the loss scale.
 //!
-//! The scale changes as `torch.amp.GradScaler`'s does by default: halved after a step whose gradients are not all
+//! The scale changes as `torch.amp.GradScaler`'s does by default: halved after a step with a gradient that is not
 //! finite, doubled after 2000 good steps in a row.
 
 use std::sync::atomic::{AtomicU64, Ordering};

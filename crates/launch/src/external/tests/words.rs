@@ -199,7 +199,7 @@ fn what_could_not_be_right_is_refused() {
     let file = tempfile::tempdir().unwrap();
     let file = secret(file.path(), "secret", b'a', 0o600).to_string_lossy().into_owned();
     let secret = ("RANKMARK_SECRET_FILE", file.as_str());
-    assert!(why(SRUN, &[secret]).contains("RANKMARK_COORDINATOR does not say where they meet"));
+    assert!(why(SRUN, &[secret]).contains("RANKMARK_COORDINATOR does not say where to connect"));
     for place in ["sweep-0", ":29400", "sweep-0:", "sweep-0:0", "sweep-0:70000"] {
         assert!(why(POD, &[secret, ("RANKMARK_COORDINATOR", place)]).contains("not HOST:PORT"), "{place}");
     }

@@ -113,7 +113,7 @@ fn said(time: Option<f64>, simulated: bool) -> String {
     }
 }
 
-/// The case whose answer is known.
+/// The case with a known answer.
 fn case(fields: &Fields) -> Result<Case, Failure> {
     let fixed = [
         ("op", "all_reduce"),

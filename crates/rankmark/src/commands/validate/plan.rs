@@ -22,7 +22,7 @@ pub(crate) struct Outlook {
     pub(crate) cases: usize,
     /// Those that would not run: each case's identity and name, and the reason.
     pub(crate) skipped: Vec<Skipped>,
-    /// Those of which nothing can be said without running what the plan names.
+    /// Those that nothing can be said about without running what the plan names.
     pub(crate) not_looked_at: Vec<Skipped>,
 }
 

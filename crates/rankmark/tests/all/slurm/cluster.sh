@@ -1,7 +1,7 @@
 #!/bin/sh
 # The first process of namespaces of its own: a Slurm cluster, then the command that is given. When it ends, the kernel
-# ends whatever is left in them. Usage: cluster.sh FOLDER NODES COMMAND... with 1 node, or 2, of which the second has a
-# name and a network of its own.
+# ends whatever is left in them. Usage: cluster.sh FOLDER NODES COMMAND... with 1 node, or 2; the second has a name
+# and a network of its own.
 set -eu
 umask 077
 root=$1

@@ -49,7 +49,7 @@ macro_rules! exponential {
 
 // exp(r) = 1 + r + r^2 p(r) for |r| <= ln 2 / 2. f32: p and the two parts of ln 2 are Cephes' (Moshier, expf.c; 0.5 for its
 // 0.50000001201, which is 0.5 in f32). f64: p is
-// the Taylor series to r^13 / 13!, whose next term is below 5e-18.
+// the Taylor series to r^13 / 13!; the next term is below 5e-18.
 exponential!(
     f32,
     -87.0,

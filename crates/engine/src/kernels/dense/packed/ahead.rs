@@ -42,8 +42,8 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// The first `rows` rows and `columns` columns of a matrix whose rows or columns lie one element after another, for
-    /// `calls` calls of `units` units.
+    /// The first `rows` rows and `columns` columns of a matrix, for `calls` calls of `units` units. The elements of a
+    /// row, or those of a column, lie one after another.
     pub(super) fn new<E: Unit>(matrix: Matrix<E>, rows: usize, columns: usize, units: usize, calls: usize) -> Self {
         let (runs, stride, length) = match matrix.column {
             1 => (rows, matrix.row * size_of::<E>(), columns),

@@ -53,8 +53,7 @@ const BLOCK: usize = 128;
 const LARGE_BLOCK: usize = 256;
 /// Most items that are packed as a whole: 4 MiB.
 const WHOLE: usize = 2720;
-/// Blocks for each thread: a core that is slower than another, as one whose sibling works for somebody else, then takes
-/// fewer.
+/// Blocks for each thread. A slower core then takes fewer; a core is slow, for example, if its sibling has other work.
 const BLOCKS_A_THREAD: usize = 4;
 /// Most blocks of a product.
 const BLOCKS: usize = 1024;

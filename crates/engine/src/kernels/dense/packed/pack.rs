@@ -18,7 +18,7 @@ pub(in super::super) trait Unit: Element<Wide = f32> {
     /// Elements of a unit.
     const PER: usize;
 
-    /// 16 units that lie one after another, of which `valid` elements exist.
+    /// 16 units that lie one after another; only `valid` elements of them exist.
     ///
     /// # Safety
     /// The CPU has AVX-512 F, BW and VL; `valid` elements are readable.

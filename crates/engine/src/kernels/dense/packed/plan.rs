@@ -53,7 +53,7 @@ pub(super) fn even(len: usize, most: usize, grain: usize) -> usize {
 }
 
 impl Plan {
-    /// Of a product whose elements are `per` to a unit; `narrow` results are rounded only when complete; a may be
+    /// The plan of a product with `per` elements in a unit. `narrow` results are rounded only when complete; a may be
     /// stored transposed.
     pub(in super::super) fn new(size: Size, per: usize, narrow: bool, a_transposed: bool) -> Self {
         let units = size.k.div_ceil(per);

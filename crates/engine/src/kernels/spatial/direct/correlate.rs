@@ -60,7 +60,7 @@ impl Cut {
     }
 }
 
-/// Images, and rows of one, whose source is no more than `most` numbers, but at least one row.
+/// Images, and rows of one, with a source of at most `most` numbers, but at least one row.
 pub(super) fn rows_within(most: usize, pass: &Pass, size: &impl Fn(usize) -> usize) -> (usize, usize) {
     let whole = size(pass.y.out).max(1);
     if whole <= most {

@@ -56,7 +56,7 @@ struct Outputs {
     d_bias: Vec<f64>,
 }
 
-/// Runs all operations with rows cut into two parts at `cut`, whose partial sums are added as ranks would.
+/// Runs all operations with rows cut into two parts at `cut`, and adds the partial sums as ranks would.
 fn run(inputs: &Inputs, dtype: Dtype, cut: usize, relu: bool, in_place: bool, threads: usize) -> Outputs {
     let channels = inputs.gain.len();
     let rows = inputs.x.len() / channels;

@@ -167,7 +167,7 @@ impl Random {
         choices[self.next() as usize % choices.len()]
     }
 
-    /// Numbers in -1..1, of which a type holds the nearest.
+    /// Numbers in -1..1, rounded to the nearest of the type.
     pub(super) fn numbers(&mut self, dtype: Dtype, len: usize) -> Vec<f64> {
         let mut number = || self.next() as f64 / 2f64.powi(52) - 1.0;
         (0..len).map(|_| rounded(dtype, number())).collect()

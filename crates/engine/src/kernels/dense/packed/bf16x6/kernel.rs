@@ -57,7 +57,7 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// Of a tile of which `rows` and `columns` are there; where it is not whole, by way of a whole one.
+    /// Computes a tile with only `rows` and `columns` in use. A partial tile goes through a copy that is whole.
     pub(super) unsafe fn run(&self, rows: usize, columns: usize) {
         // SAFETY: the tile's memory; copies are as large as what is there.
         unsafe {

@@ -19,8 +19,8 @@ pub(crate) trait Operand: Copy + Sync {
     /// The CPU has AVX-512 F, BW and VL; what exists is readable.
     unsafe fn vectors(self, item: usize, number: usize, items: usize, depth: usize) -> [__m512i; 16];
 
-    /// These items and numbers along k as they lie, if it is worth fetching them before they are packed: a matrix whose
-    /// rows are numbers.
+    /// These items and numbers along k as they lie, if it is worth fetching them before they are packed: a matrix with
+    /// numbers as its rows.
     fn ahead(self, item: usize, number: usize) -> Option<Matrix<f32>>;
 }
 
