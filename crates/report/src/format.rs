@@ -4,7 +4,7 @@ use crate::csv::Csv;
 use crate::markdown::Markdown;
 use crate::pictures::{Png, Svg};
 use crate::write::Out;
-use crate::{Artifact, Error, Run};
+use crate::{Artifact, Error, Run, error};
 
 /// A report format.
 pub trait Format: Sync {
@@ -38,7 +38,7 @@ pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
     let names = || FORMATS.iter().map(|format| format.name());
     FORMATS.iter().copied().find(|format| format.name() == wanted).ok_or_else(|| {
         let shown: String = name.chars().take(64).collect();
-        Error::UnknownFormat(match terms::nearest(name, names()) {
+        error::unknown_format(match terms::nearest(name, names()) {
             Some(near) => format!("unknown report format `{shown}`, did you mean `{near}`?"),
             None => {
                 format!("unknown report format `{shown}` (valid values: {})", names().collect::<Vec<_>>().join(", "))

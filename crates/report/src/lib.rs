@@ -28,9 +28,9 @@ mod write;
 
 use view::{number, study};
 
-pub use error::Error;
 pub use escape::shell;
 pub use format::{FORMATS, Format, format};
 pub use run::{Run, machine_line};
 pub use sentences::sentences;
+pub use terms::Error;
 pub use write::{Artifact, Out, write, write_formats};

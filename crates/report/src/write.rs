@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{Error, FORMATS, Format, Run};
+use crate::{Error, FORMATS, Format, Run, error};
 
 /// One file of a report, in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,8 +64,7 @@ impl Out<'_> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = format!(".{name}.{}.part", std::process::id());
         let whole = self.dir.join(path);
-        record::file::replace_by(self.dir, path, &beside, write)
-            .map_err(|source| Error::Write { path: whole.clone(), source })?;
+        record::file::replace_by(self.dir, path, &beside, write).map_err(|error| error::unwritten(&whole, &error))?;
         self.written.push(whole);
         Ok(())
     }
