@@ -40,7 +40,7 @@ class Failure(Exception):
 
     def message(self) -> dict[str, Any]:
         """As the coordinator reads it."""
-        return {"message": str(self), "lacking": self.lacking}
+        return {"error": {"what": str(self)}, "lacking": self.lacking}
 
 
 @dataclass

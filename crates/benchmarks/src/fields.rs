@@ -1,7 +1,7 @@
 //! Fields that every benchmark takes (where it runs, how it is sampled), and what must hold of them.
 
-use record::{About, Case, Caveat, Problem};
-use terms::{Bind, Field, Kind, Label, Mode, Named, Role, Runtime};
+use record::{About, Case, Caveat};
+use terms::{Bind, Field, FieldError, Kind, Label, Mode, Named, Role, Runtime};
 
 use crate::Gate;
 
@@ -177,12 +177,12 @@ record::fields! {
     }
 }
 
-fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
-    Problem { field, message: message.into(), hint: Some(hint.into()) }
+pub(crate) fn problem(field: &'static str, what: impl Into<String>, hint: impl Into<String>) -> FieldError {
+    FieldError::new(field, what).hint(hint)
 }
 
 /// Checks what every benchmark takes.
-pub(crate) fn check(case: &mut Case, about: &About) -> Result<(), Problem> {
+pub(crate) fn check(case: &mut Case, about: &About) -> Result<(), FieldError> {
     let (world, sampling) = (World::of(case)?, Sampling::of(case)?);
     let backend = Common::of(case)?.backend.unwrap_or_default();
     check_environment(&world)?;
@@ -193,7 +193,7 @@ pub(crate) fn check(case: &mut Case, about: &About) -> Result<(), Problem> {
 }
 
 /// Variables of the ranks' environment: each a name and a value.
-fn check_environment(world: &World) -> Result<(), Problem> {
+fn check_environment(world: &World) -> Result<(), FieldError> {
     for entry in &world.env {
         if entry.find('=').is_none_or(|end| end == 0) || entry.contains('\0') {
             let shown: String = entry.chars().take(64).collect();
@@ -204,7 +204,7 @@ fn check_environment(world: &World) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_injections(case: &mut Case, sampling: &Sampling) -> Result<(), Problem> {
+fn check_injections(case: &mut Case, sampling: &Sampling) -> Result<(), FieldError> {
     for text in &sampling.inject {
         let injection: trace::Injection =
             text.parse().map_err(|message: String| problem("inject", message, trace::INJECTION_USAGE))?;
@@ -224,7 +224,7 @@ fn check_injections(case: &mut Case, sampling: &Sampling) -> Result<(), Problem>
 }
 
 /// A pace needs its bandwidth.
-fn check_pace(world: &World) -> Result<(), Problem> {
+fn check_pace(world: &World) -> Result<(), FieldError> {
     if world.pace_latency.is_some() && world.pace_bandwidth.is_none() {
         return Err(problem("pace_latency", "a paced link needs a bandwidth", "add `pace_bandwidth: 10GB/s`"));
     }
@@ -233,7 +233,7 @@ fn check_pace(world: &World) -> Result<(), Problem> {
 
 /// Fields that one backend alone understands: given with another they would be passed over, so they are refused; its own
 /// it checks itself.
-fn check_own(case: &mut Case, world: &World, backend: &str) -> Result<(), Problem> {
+fn check_own(case: &mut Case, world: &World, backend: &str) -> Result<(), FieldError> {
     for other in comm::backends().filter(|other| other.about().name != backend) {
         let name = other.about().name;
         if let Some(field) = other.fields().iter().find(|field| case.value(field.name).is_some()) {
@@ -244,7 +244,7 @@ fn check_own(case: &mut Case, world: &World, backend: &str) -> Result<(), Proble
     let Some(backend) = comm::backend(backend) else { return Ok(()) };
     let given = comm::own_of(backend, &case.parameters);
     let mut own = given.clone();
-    backend.check(&mut own, &world.env).map_err(|refused| problem(refused.field, refused.message, refused.hint))?;
+    backend.check(&mut own, &world.env)?;
     for (name, value) in own.into_iter().filter(|(name, value)| given.get(name) != Some(value)) {
         case.parameters.insert(name, value);
     }

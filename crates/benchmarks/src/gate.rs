@@ -1,6 +1,7 @@
 //! Gates: `busbw_gbs>=12` on a case's metrics. A missed gate makes the run exit 1.
 
-use record::{About, CaseLine, Problem};
+use record::{About, CaseLine};
+use terms::FieldError;
 
 /// Values beside the declared metrics that a gate may name.
 const TIMES: [&str; 5] = ["time_s", "p95_s", "p99_s", "min_s", "max_s"];
@@ -41,8 +42,8 @@ impl Gate {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(text: &str, about: &About) -> Result<Self, Problem> {
-        let problem = |message: String, hint: String| Problem { field: "expect", message, hint: Some(hint) };
+    pub fn parse(text: &str, about: &About) -> Result<Self, FieldError> {
+        let problem = |message: String, hint: String| FieldError::new("expect", message).hint(hint);
         let known: Vec<&str> = about.metrics.iter().map(|metric| metric.name).chain(TIMES).collect();
         let found = Relation::ALL.iter().find_map(|(relation, sign)| Some((*relation, text.split_once(sign)?)));
         let Some((relation, (name, bound))) = found else {

@@ -88,7 +88,7 @@ impl RankWork {
 
     fn prepare(&mut self, case: &Case, check: bool) -> Result<Ready, Failure> {
         self.current = None;
-        let sampling = Sampling::of(case).map_err(|problem| Failure::new(problem.message))?;
+        let sampling = Sampling::of(case)?;
         let injections: Result<Vec<Injection>, String> = sampling.inject.iter().map(|text| text.parse()).collect();
         let benchmark = benchmark(&case.benchmark)
             .ok_or_else(|| Failure::new(format!("there is no benchmark `{}`", case.benchmark)))?;

@@ -1,14 +1,10 @@
 //! Who executes the ranks: this program, or the user's Python. What follows from that for every benchmark that has both.
 
-use record::{Case, Problem};
+use record::Case;
 use serde_json::{Map, Value};
-use terms::{Named, Runtime};
+use terms::{FieldError, Named, Runtime};
 
-use crate::fields::{Common, Execution, TORCH_BACKENDS, World};
-
-fn problem(field: &'static str, message: String, hint: &str) -> Problem {
-    Problem { field, message, hint: Some(hint.to_owned()) }
-}
+use crate::fields::{Common, Execution, TORCH_BACKENDS, World, problem};
 
 /// Whether the case's ranks are the user's Python, by torch.distributed.
 pub fn is_pytorch(case: &Case) -> bool {
@@ -46,7 +42,7 @@ pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
 /// Settles runtime and backend where one follows from the other: `gloo` and `ucc` are PyTorch's alone, and each runtime
 /// has its own default. Native is what is meant where no runtime stands in the record. `torch` are the fields that
 /// PyTorch's ranks alone understand.
-pub(crate) fn resolve(case: &mut Case, torch: &[&str]) -> Result<(), Problem> {
+pub(crate) fn resolve(case: &mut Case, torch: &[&str]) -> Result<(), FieldError> {
     let asked = Execution::of(case)?.runtime;
     let backend = Common::of(case)?.backend;
     let is_ours = backend.as_deref().is_none_or(|name| comm::backend(name).is_some());
@@ -92,7 +88,7 @@ fn set(case: &mut Case, name: &str, value: Value) {
 }
 
 /// Refuses fields of the other runtime; skips what its backend cannot do here. After [`resolve`].
-pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), Problem> {
+pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), FieldError> {
     if !is_pytorch(case) {
         let stray = torch.iter().copied().chain(["python"]).find(|name| case.value(name).is_some());
         return match stray {

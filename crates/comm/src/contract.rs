@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use device::{Queue, Region, Slice};
-use terms::{Collective, Direction, Dtype, Field, Reduce, Space};
+use terms::{Collective, Direction, Dtype, Field, FieldError, Reduce, Space};
 use trace::Clock;
 
-use crate::{Abort, Asked, Bootstrap, Counts, Launch, Options, Own, Refusal, Result, StartedBy, Tools};
+use crate::{Abort, Asked, Bootstrap, Counts, Launch, Options, Own, Result, StartedBy, Tools};
 
 /// One operation on this rank. Layouts and lengths: the table in `layout.rs`; in place is told by where the slices lie.
 #[derive(Clone, Debug)]
@@ -204,7 +204,7 @@ pub trait Backend: Sync {
     ///
     /// # Errors
     /// The first value that it refuses.
-    fn check(&self, _own: &mut Own, _environment: &[String]) -> std::result::Result<(), Refusal> {
+    fn check(&self, _own: &mut Own, _environment: &[String]) -> std::result::Result<(), FieldError> {
         Ok(())
     }
 

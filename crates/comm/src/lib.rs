@@ -40,7 +40,7 @@ pub use layout::{Extent, blocks, extents};
 pub use observed::Observed;
 pub use open::open;
 pub use options::{Options, Pace};
-pub use own::{Own, Refusal, own_of};
+pub use own::{Own, own_of};
 pub use paced::Paced;
 pub use progress::Threaded;
 pub use split::members;

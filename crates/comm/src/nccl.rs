@@ -17,9 +17,9 @@ pub use handle::{Handle, Stream};
 pub use steps::{Step, steps};
 pub use symbols::{STEMS, Symbols, UNIQUE_ID_BYTES, UniqueId};
 
-use terms::Field;
+use terms::{Field, FieldError};
 
-use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Own, Readiness, Refusal, Result, library};
+use crate::{Abort, About, Backend, Bootstrap, Communicator, Error, Options, Own, Readiness, Result, library};
 
 /// The table's entry.
 pub(crate) struct Nccl;
@@ -52,7 +52,7 @@ impl Backend for Nccl {
         FIELDS
     }
 
-    fn check(&self, own: &mut Own, environment: &[String]) -> std::result::Result<(), Refusal> {
+    fn check(&self, own: &mut Own, environment: &[String]) -> std::result::Result<(), FieldError> {
         CHOICES.iter().try_for_each(|choice| choice.check(own, environment))
     }
 

@@ -10,17 +10,6 @@ use crate::{Backend, Error, Result};
 /// Values of a backend's own fields, by name; a field that was not given is absent.
 pub type Own = Map<String, Value>;
 
-/// A value of an own field that the backend refuses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// The field.
-    pub field: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// What would be right.
-    pub hint: String,
-}
-
 /// A field of one backend. It decides how ranks start, and has no default: the library's own is what it has without.
 pub(crate) const fn own(name: &'static str, section: &Section, kind: Kind, doc: &'static str) -> Field {
     let group = Group { heading: section.heading, place: 8 };

@@ -13,7 +13,7 @@ mod settings;
 use std::sync::Arc;
 
 use device::{Queue, Region};
-use terms::{Bytes, Field, Space};
+use terms::{Bytes, Field, FieldError, Space};
 use trace::Clock;
 
 pub use cost::{DEFAULT_LINK, cost};
@@ -22,7 +22,7 @@ use settings::{FIELDS, Settings};
 
 use crate::reference::{Engine, admit, finished, group_of, host_region};
 use crate::{
-    Abort, About, Backend, Bootstrap, Call, Communicator, Error, Options, Own, Pace, Readiness, Refusal, Result, Shape,
+    Abort, About, Backend, Bootstrap, Call, Communicator, Error, Options, Own, Pace, Readiness, Result, Shape,
     ThreadBootstrap, Ticket, Wait,
 };
 
@@ -47,7 +47,7 @@ impl Backend for Sim {
         FIELDS
     }
 
-    fn check(&self, own: &mut Own, _environment: &[String]) -> std::result::Result<(), Refusal> {
+    fn check(&self, own: &mut Own, _environment: &[String]) -> std::result::Result<(), FieldError> {
         settings::check(own)
     }
 

@@ -5,6 +5,7 @@ use std::io;
 
 use control::ChannelError;
 use process::signal_name;
+use terms::Error;
 
 /// Why a rank left otherwise than asked.
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +48,26 @@ pub enum Departure {
 pub(crate) const PANICKED: i32 = 101;
 /// The exit code of a rank that lost its coordinator.
 pub(crate) const ORPHANED: i32 = 70;
+
+/// What the user of a process that leaves so is told.
+impl From<Departure> for Error {
+    fn from(departure: Departure) -> Self {
+        let told = Self::new(departure.to_string());
+        match departure {
+            Departure::NotInvited(cause) => {
+                Self::new("this is the argument of a rank process, which only a coordinator can start").cause(cause)
+            }
+            Departure::NoCoordinator { launcher, rank, cause } => Self::new(format!(
+                "rank {rank} of {launcher} finds no coordinator, which the process of rank 0 should have started"
+            ))
+            .cause(cause),
+            Departure::Channel(ChannelError::Unreachable { address, cause }) => {
+                Self::new(format!("the coordinator at {address} cannot be reached")).cause(cause.to_string())
+            }
+            _ => told,
+        }
+    }
+}
 
 impl Departure {
     /// From what a caught panic carries.

@@ -19,7 +19,7 @@ use measure::{Failure, Verdict, VerdictKind, WorldSpec};
 use process::{keep_on_exec, sealed_memory};
 use serde_json::{Map, Value};
 use survey::python;
-use terms::Runtime;
+use terms::{Error, Runtime};
 
 use crate::Environment;
 use crate::rank::argument;
@@ -92,7 +92,7 @@ pub(crate) fn become_python(
     let search: Vec<PathBuf> = environment("PATH").iter().flat_map(std::env::split_paths).collect();
     let path = match python(named(spec), &search) {
         Ok(path) => path,
-        Err(message) => return Failure::lacking(format!("{message} (hint: {HINT})")),
+        Err(message) => return Failure { error: Error::new(message).hint(HINT), lacking: true },
     };
     let failed = |what: &str, error: io::Error| Failure::new(format!("{what}: {error}"));
     let package = match package() {

@@ -5,7 +5,7 @@
 
 use measure::{Failure, Verdict, VerdictKind};
 use process::signal_name;
-use terms::{Bytes, Collective, Rank, Seconds};
+use terms::{Bytes, Collective, Error, Rank, Seconds};
 use trace::OperationState;
 
 use crate::departure::PANICKED;
@@ -143,7 +143,7 @@ fn refusal(phase: Phase, states: &[RankState]) -> Verdict {
     let mut reasons: Vec<(&Failure, Vec<u32>)> = Vec::new();
     for state in states {
         if let Outcome::Failed(failure) = &state.outcome {
-            match reasons.iter_mut().find(|(known, _)| known.message == failure.message) {
+            match reasons.iter_mut().find(|(known, _)| known.error == failure.error) {
                 Some((_, ranks)) => ranks.push(state.rank),
                 None => reasons.push((failure, vec![state.rank])),
             }
@@ -156,8 +156,12 @@ fn refusal(phase: Phase, states: &[RankState]) -> Verdict {
         Phase::Command(_) => VerdictKind::Refused,
     };
     let ranks = reasons.iter().flat_map(|(_, ranks)| ranks.iter().map(|rank| Rank(*rank))).collect();
-    let parts = reasons.iter().map(|(failure, ranks)| format!("{}: {}", name_ranks(ranks), failure.message));
-    Verdict { kind, ranks, message: parts.collect::<Vec<_>>().join("; "), hint: None }
+    // One reason has one hint; of several each has its own.
+    let hint = if let [(failure, _)] = &reasons[..] { failure.error.hint.clone() } else { None };
+    let said = |error: &Error| if hint.is_some() { error.sentence() } else { error.on_one_line() };
+    let parts = reasons.iter().map(|(failure, ranks)| format!("{}: {}", name_ranks(ranks), said(&failure.error)));
+    let message = parts.collect::<Vec<_>>().join("; ");
+    Verdict { kind, ranks, message, hint }
 }
 
 /// Without evidence: ranks that have fallen silent; else those that the others, being inside an operation, wait for;
@@ -197,7 +201,7 @@ fn fault(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
         Outcome::Exited(code) => format!("{who} exited with code {code} {place}"),
         Outcome::Ended { .. } => format!("{who} ended {place}"),
         Outcome::Lost(what) => format!("{who} is lost {place}: {what}"),
-        Outcome::Failed(failure) => format!("{who} failed {place}: {}", failure.message),
+        Outcome::Failed(failure) => format!("{who} failed {place}: {}", failure.error.on_one_line()),
         Outcome::Pending { .. } | Outcome::Answered => format!("{who} has not answered {place}"),
     }
 }
@@ -262,7 +266,7 @@ fn bystanders(others: &[&RankState], about: Option<OperationState>) -> Vec<Strin
         (Outcome::Exited(code), _) => format!("then exited with code {code}"),
         (Outcome::Ended { .. }, None) => "were then ended".to_owned(),
         (Outcome::Lost(what), _) => format!("then lost: {what}"),
-        (Outcome::Failed(failure), _) => format!("then failed: {}", failure.message),
+        (Outcome::Failed(failure), _) => format!("then failed: {}", failure.error.on_one_line()),
         (Outcome::Pending { exchanging: true, .. }, _) => "waited in an exchange".to_owned(),
         (_, Some(operation)) if operation.inside => {
             let same = about.is_some_and(|about| about.operation == operation.operation);

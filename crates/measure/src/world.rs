@@ -7,7 +7,7 @@ use std::time::Duration;
 use record::{Case, WrongElement};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use terms::{Mode, Rank};
+use terms::{Error, FieldError, Mode, Rank};
 
 use crate::{ClockFit, Clocks};
 
@@ -147,21 +147,33 @@ pub struct Observed {
 /// Why a rank could not obey. The rank itself goes on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What and why.
-    pub message: String,
+    /// What, why, and what to do.
+    pub error: Error,
     /// Whether the machine lacks something (memory, a backend): the case is skipped, not failed.
     pub lacking: bool,
 }
 
 impl Failure {
     /// Something went wrong.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), lacking: false }
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { error: Error::new(what), lacking: false }
     }
 
     /// This machine lacks something.
-    pub fn lacking(message: impl Into<String>) -> Self {
-        Self { message: message.into(), lacking: true }
+    pub fn lacking(what: impl Into<String>) -> Self {
+        Self { error: Error::new(what), lacking: true }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { error, lacking: false }
+    }
+}
+
+impl From<FieldError> for Failure {
+    fn from(refused: FieldError) -> Self {
+        refused.error.into()
     }
 }
 

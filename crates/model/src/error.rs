@@ -2,18 +2,16 @@
 
 /// What does not fit, with the arithmetic, and what would.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{error}")]
 pub struct Error {
     /// The setting at fault as the user wrote it, or "model".
     pub field: String,
-    /// What does not fit.
-    pub message: String,
-    /// What would.
-    pub hint: String,
+    /// What does not fit, and what would.
+    pub error: terms::Error,
 }
 
 impl Error {
-    pub(crate) fn new(field: &str, message: String, hint: String) -> Self {
-        Self { field: field.to_owned(), message, hint }
+    pub(crate) fn new(field: &str, what: String, hint: String) -> Self {
+        Self { field: field.to_owned(), error: terms::Error::new(what).hint(hint) }
     }
 }

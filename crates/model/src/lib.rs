@@ -4,6 +4,7 @@
 //! [`CATALOG`] is the table of models: a new model of existing layer kinds is one module and one line there.
 
 mod catalog;
+mod entry;
 mod error;
 mod flops;
 mod graph;
@@ -15,7 +16,8 @@ mod settings;
 mod shape;
 mod specification;
 
-pub use catalog::{CATALOG, Entry, entry, model};
+pub use catalog::{CATALOG, entry, model};
+pub use entry::Entry;
 pub use error::Error;
 pub use flops::Convention;
 pub use initial::{initial_f64, mix};

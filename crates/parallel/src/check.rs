@@ -1,20 +1,21 @@
 //! The one place where a recipe is checked: what does not fit is refused with the arithmetic, before anything starts.
 
 use model::{Input, Layer, Split};
+use terms::FieldError;
 
-use crate::recipe::{Recipe, Refusal, Schedule};
+use crate::recipe::{Recipe, Schedule};
 use crate::schedule::{self, Dimensions};
 use crate::strategies::stages;
 
-fn refuse(field: &'static str, message: String, hint: impl Into<String>) -> Result<(), Refusal> {
-    Err(Refusal { field, message, hint: hint.into() })
+fn refuse(field: &'static str, message: String, hint: impl Into<String>) -> Result<(), FieldError> {
+    Err(FieldError::new(field, message).hint(hint))
 }
 
 /// Refuses recipes that cannot be followed.
 ///
 /// # Errors
 /// The first thing that does not fit.
-pub fn check(recipe: &Recipe) -> Result<(), Refusal> {
+pub fn check(recipe: &Recipe) -> Result<(), FieldError> {
     numbers(recipe)?;
     size(recipe)?;
     data(recipe)?;
@@ -24,7 +25,7 @@ pub fn check(recipe: &Recipe) -> Result<(), Refusal> {
     pipeline(recipe)
 }
 
-fn numbers(recipe: &Recipe) -> Result<(), Refusal> {
+fn numbers(recipe: &Recipe) -> Result<(), FieldError> {
     let mesh = recipe.mesh;
     if mesh.ranks() == 0 {
         return refuse("mesh", format!("the mesh {mesh} holds no rank"), "for example 2x1x1");
@@ -57,7 +58,7 @@ fn numbers(recipe: &Recipe) -> Result<(), Refusal> {
 pub(crate) const MOST_PASSES: usize = 1 << 18;
 
 /// Refuses a step that is too long to be written as a program, before any of it is.
-fn size(recipe: &Recipe) -> Result<(), Refusal> {
+fn size(recipe: &Recipe) -> Result<(), FieldError> {
     let layers: usize = recipe.model.blocks.iter().map(|block| block.nodes.len()).sum();
     let most = recipe.micro_batches.iter().copied().max().unwrap_or(0);
     let passes = most.saturating_mul(layers);
@@ -75,7 +76,7 @@ fn size(recipe: &Recipe) -> Result<(), Refusal> {
     )
 }
 
-fn data(recipe: &Recipe) -> Result<(), Refusal> {
+fn data(recipe: &Recipe) -> Result<(), FieldError> {
     let equal = recipe.micro_batches.iter().all(|count| *count == recipe.micro_batches[0]);
     if recipe.sharded >= 2 && !equal {
         let message = format!("sharded {} exchanges at every micro-batch: replicas need equal numbers", recipe.sharded);
@@ -90,7 +91,7 @@ fn data(recipe: &Recipe) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn tensor(recipe: &Recipe) -> Result<(), Refusal> {
+fn tensor(recipe: &Recipe) -> Result<(), FieldError> {
     let parts = recipe.mesh.tensor;
     let nodes = || recipe.model.blocks.iter().flat_map(|block| &block.nodes);
     let divides = |what: &str, count: usize| {
@@ -131,7 +132,7 @@ fn tensor(recipe: &Recipe) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn pipeline(recipe: &Recipe) -> Result<(), Refusal> {
+fn pipeline(recipe: &Recipe) -> Result<(), FieldError> {
     let (pipeline, chunks) = (recipe.mesh.pipeline, recipe.chunks);
     if chunks == 0 || (chunks > 1 && recipe.schedule != Schedule::Interleaved) {
         return refuse("chunks", format!("{} has no {chunks} chunks", recipe.schedule), "`schedule: interleaved`");

@@ -20,7 +20,7 @@ pub use engine::Matmul;
 pub use mesh::{Coordinate, Mesh};
 pub use outline::{Outline, Traffic, outline};
 pub use product::product_rate;
-pub use recipe::{Balance, Optimizer, Recipe, Refusal, Schedule};
+pub use recipe::{Balance, Optimizer, Recipe, Schedule};
 pub use source::Source;
 pub use trainer::{Agreement, Error, Piece, StepReport, Trainer};
 

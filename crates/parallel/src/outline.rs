@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Plan, Program};
-use terms::Collective;
+use terms::{Collective, FieldError};
 
 use crate::check::check;
 use crate::groups;
 use crate::mesh::Coordinate;
-use crate::recipe::{Recipe, Refusal};
+use crate::recipe::Recipe;
 use crate::strategies::{Built, build};
 
 /// What a rank's program is made of, known before anything is allocated.
@@ -49,7 +49,7 @@ pub struct Traffic {
 ///
 /// # Errors
 /// When the recipe cannot be followed.
-pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, Refusal> {
+pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, FieldError> {
     check(recipe)?;
     let built = build(recipe, recipe.mesh.coordinate(rank))?;
     let plan = engine::plan(&built.program);

@@ -104,15 +104,3 @@ impl Recipe {
         self.micro_batch * self.micro_batches.iter().sum::<usize>()
     }
 }
-
-/// Why a recipe cannot be followed, with the arithmetic.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct Refusal {
-    /// The plan's field at fault ("mesh", "micro_batches", ...).
-    pub field: &'static str,
-    /// What does not fit, with numbers.
-    pub message: String,
-    /// What would.
-    pub hint: String,
-}

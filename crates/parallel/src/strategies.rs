@@ -11,10 +11,10 @@ use engine::layers::{Emit, Saved, Tensor, Terms, dropouts};
 use engine::op::{Op, Rows};
 use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Lifetime, Phase, Program, View};
 use model::Part;
-use terms::Dtype;
+use terms::{Dtype, FieldError};
 
 use crate::mesh::Coordinate;
-use crate::recipe::{Recipe, Refusal};
+use crate::recipe::Recipe;
 use crate::schedule::{self, Dimensions, Event};
 use crate::store::Store;
 use crate::units::{self, Rules};
@@ -71,12 +71,11 @@ pub(crate) fn stages(recipe: &Recipe) -> Vec<Vec<std::ops::Range<usize>>> {
 }
 
 /// Writes the program of the rank at this coordinate. The recipe has been checked.
-pub(crate) fn build(recipe: &Recipe, at: Coordinate) -> Result<Built, Refusal> {
+pub(crate) fn build(recipe: &Recipe, at: Coordinate) -> Result<Built, FieldError> {
     let of = Dimensions { stages: recipe.mesh.pipeline, chunks: recipe.chunks, micros: recipe.micro_batches[at.data] };
-    let events = schedule::events(recipe.schedule, of, at.pipeline).ok_or_else(|| Refusal {
-        field: "schedule",
-        message: format!("{} does not fit {of:?}", recipe.schedule),
-        hint: "another schedule, or a number of micro-batches that the number of stages divides".to_owned(),
+    let events = schedule::events(recipe.schedule, of, at.pipeline).ok_or_else(|| {
+        FieldError::new("schedule", format!("{} does not fit {of:?}", recipe.schedule))
+            .hint("another schedule, or a number of micro-batches that the number of stages divides")
     })?;
     let mut builder = Builder::new(recipe, at);
     builder.begin();

@@ -10,13 +10,13 @@ use std::time::Instant;
 use comm::{Abort, Call, Communicator, Options, Ticket};
 use device::{Region, Slice};
 use engine::{Axis, Context, Instruction, Memory, Phase, Plan, Scratch, Step, Threads};
-use terms::{Collective, Direction, Dtype, Reduce, Space};
+use terms::{Collective, Direction, Dtype, FieldError, Reduce, Space};
 
 use crate::check::check;
 use crate::groups::Groups;
 use crate::mesh::Coordinate;
 use crate::outline::{self, Outline};
-use crate::recipe::{Recipe, Refusal};
+use crate::recipe::Recipe;
 use crate::source::Source;
 use crate::strategies::{Built, build};
 
@@ -50,7 +50,7 @@ pub struct StepReport {
 pub enum Error {
     /// The recipe does not fit.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] FieldError),
     /// Communication failed.
     #[error(transparent)]
     Comm(#[from] comm::Error),
@@ -143,7 +143,7 @@ impl Trainer {
         if recipe.mesh.ranks() != ranks {
             let message = format!("the mesh {} holds {} ranks, not {ranks}", recipe.mesh, recipe.mesh.ranks());
             let hint = format!("sizes with the product {ranks}");
-            return Err(Refusal { field: "mesh", message, hint }.into());
+            return Err(FieldError::new("mesh", message).hint(hint).into());
         }
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let plan = engine::plan(&built.program);

@@ -13,9 +13,9 @@ use benchmarks::{Benchmark, Measured, Prepared, RankContext, Sampling, Work, Wor
 use comm::Communicator;
 use measure::{Failure, WrongReport};
 use record::show::{At, Chart, ChartKind, Column, Format, Show, Table};
-use record::{About, Better, Case, Command, Metric, Problem, Shape, Sweep};
+use record::{About, Better, Case, Command, Metric, Shape, Sweep};
 use serde_json::{Map, Value, json};
-use terms::{Field, Kind, Role, Variant};
+use terms::{Field, FieldError, Kind, Role, Variant};
 use view::study::Operation;
 use view::{Axis, ChartSpec, Finding, NamedChart, Quantity, Scale, Stack, View};
 
@@ -71,11 +71,11 @@ static ABOUT: About = About {
     show,
 };
 
-fn check(case: &mut Case) -> Result<(), Problem> {
+fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;
     if fields.numbers == 13 {
         let message = "13 is not summed".to_owned();
-        return Err(Problem { field: "numbers", message, hint: Some("any other number".to_owned()) });
+        return Err(FieldError::new("numbers", message).hint("any other number"));
     }
     Ok(())
 }
@@ -130,8 +130,7 @@ impl Benchmark for Toy {
     }
 
     fn prepare(&self, case: &Case, _rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let unreadable = |problem: Problem| Failure::new(problem.message);
-        let fields = Fields::of(case).map_err(unreadable)?;
+        let fields = Fields::of(case)?;
         let (_, options) = record::plan::chosen(&WAY.named("way"), &fields.way).map_err(Failure::new)?;
         let step = options.get("step").and_then(Value::as_u64).map(|step| step as usize);
         Ok(Box::new(Sum { step, numbers: fields.numbers, found: 0 }))

@@ -13,12 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use comm::{
-    Abort, About, Asked, Backend, Bootstrap, Call, Communicator, Launch, Options, Own, Readiness, Refusal, Result,
-    Shape, Ticket, Tools, Wait,
+    Abort, About, Asked, Backend, Bootstrap, Call, Communicator, Launch, Options, Own, Readiness, Result, Shape,
+    Ticket, Tools, Wait,
 };
 use device::{Queue, Region};
 use serde_json::Value;
-use terms::{Field, Kind, Role, Space};
+use terms::{Field, FieldError, Kind, Role, Space};
 
 /// The line that a backend of the program itself has in `comm`'s table.
 fn main() -> ExitCode {
@@ -85,12 +85,12 @@ impl Backend for Relay {
         FIELDS
     }
 
-    fn check(&self, own: &mut Own, _environment: &[String]) -> std::result::Result<(), Refusal> {
+    fn check(&self, own: &mut Own, _environment: &[String]) -> std::result::Result<(), FieldError> {
         if delay(own) <= 1.0 {
             return Ok(());
         }
         let message = format!("`{DELAY}` is at most a second");
-        Err(Refusal { field: DELAY, message, hint: "`relay_delay: 2ms` is enough to see it".to_owned() })
+        Err(FieldError::new(DELAY, message).hint("`relay_delay: 2ms` is enough to see it"))
     }
 
     fn launch(&self, _own: &Own, asked: Asked<'_>, _tools: &dyn Tools) -> std::result::Result<Launch, String> {

@@ -51,7 +51,7 @@ fn of_launchers(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> 
         }
         if also.is_some() {
             let what = format!("`{word}` and `--ranks` are both given, and mean the same");
-            return Err(Failure::new(what, None, Some("leave one of them out")));
+            return Err(Failure::new(what).hint("leave one of them out"));
         }
         arguments[at] = "--ranks".into();
     }
@@ -73,7 +73,7 @@ mod tests {
             let arguments = of_launchers(line.split(' ').map(OsString::from).collect());
             arguments
                 .map(|arguments| arguments.join(OsStr::new(" ")).into_string().unwrap())
-                .map_err(|error| error.text)
+                .map_err(|error| error.to_string())
         };
         let same = |line: &str| assert_eq!(after(line).unwrap(), line);
         assert_eq!(after("rankmark comm all_reduce -np 4").unwrap(), "rankmark comm all_reduce --ranks 4");

@@ -243,11 +243,7 @@ pub(crate) fn overrides(matches: &ArgMatches) -> Result<Vec<(String, String)>, c
     let given = matches.get_many::<String>("set").into_iter().flatten();
     let pair = |text: &String| {
         let (name, value) = text.split_once('=').ok_or_else(|| {
-            crate::Failure::new(
-                format!("`--set {text}` sets nothing"),
-                None,
-                Some("--set FIELD=VALUE, as in --set ranks=2,4"),
-            )
+            crate::Failure::new(format!("`--set {text}` sets nothing")).hint("--set FIELD=VALUE, as in --set ranks=2,4")
         })?;
         Ok((name.trim().to_owned(), value.to_owned()))
     };

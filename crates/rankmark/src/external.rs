@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use launch::external::{Coordinator, External};
 use measure::Verdict;
 
+use terms::Error;
+
 use crate::{Failure, terminal};
 
 /// Whether a command measures. All others run in the process of rank 0 alone, as without a launcher.
@@ -34,7 +36,7 @@ pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
         Ok(Some(external)) if coordinator => Ok(Part::Coordinator(external)),
         _ if coordinator => {
             let cause = "no launcher's variables are set".to_owned();
-            Err(Failure::new("`__coordinator` is for processes that a launcher started", Some(cause), None))
+            Err(Failure::new("`__coordinator` is for processes that a launcher started").cause(cause))
         }
         Ok(Some(external)) if measures => Ok(Part::Agent(external)),
         Ok(Some(external)) if external.rank > 0 => Ok(Part::Idle),
@@ -48,23 +50,23 @@ pub(crate) fn agent(external: &External, arguments: &[OsString]) -> ExitCode {
     match launch::external::serve(external, arguments) {
         Ok(code) => ExitCode::from(code),
         Err(departure) => {
+            let code = ExitCode::from(u8::try_from(departure.code()).unwrap_or(1));
             // Of a coordinator that is gone the process of rank 0 speaks.
             if !departure.is_orphaned() {
-                terminal::complain(&Failure::new(&departure, None, None));
+                terminal::complain(&Failure::from(Error::from(departure)), false);
             }
-            ExitCode::from(u8::try_from(departure.code()).unwrap_or(1))
+            code
         }
     }
 }
 
 /// Gathers all ranks before anything else is looked at, so that all of them end together whatever is wrong.
 pub(crate) fn gather(external: External) -> Result<Coordinator, Failure> {
-    process::interrupt::install()
-        .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
+    process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     launch::external::end_with_launcher()
-        .map_err(|error| Failure::new("the launcher cannot be watched", Some(error.to_string()), None))?;
+        .map_err(|error| Failure::new("the launcher cannot be watched").cause(error))?;
     Coordinator::gather(external, crate::session::search_path())
-        .map_err(|verdict| Failure { code: crate::session::signal_code().unwrap_or(2), ..refusal(&verdict) })
+        .map_err(|verdict| refusal(&verdict).with_code(crate::session::signal_code().unwrap_or(2)))
 }
 
 /// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect MPI.
@@ -95,5 +97,6 @@ pub(crate) fn default_backend(
 }
 
 fn refusal(verdict: &Verdict) -> Failure {
-    Failure::new("the launcher's ranks cannot be used", Some(verdict.message.clone()), verdict.hint.as_deref())
+    let failure = Failure::new("the launcher's ranks cannot be used").cause(&verdict.message);
+    verdict.hint.iter().fold(failure, Failure::hint)
 }

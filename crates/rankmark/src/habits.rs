@@ -128,7 +128,7 @@ fn positionals<'a>(words: &[&'a str]) -> Vec<&'a str> {
 }
 
 fn told(what: String, lines: &[String]) -> Failure {
-    Failure::new(what, None, Some(&lines.join("\n       ")))
+    Failure::new(what).hint(lines.join("\n"))
 }
 
 /// A line of a shell.

@@ -23,5 +23,5 @@ pub(crate) fn of(matches: &ArgMatches) -> Result<Labels, Failure> {
     let one = |name: &str| matches.get_one::<String>(name).cloned();
     let tags = matches.get_many::<String>("tag").into_iter().flatten().cloned().collect();
     let labels = Labels { name: one("name"), tags, note: one("note") };
-    labels.checked().map_err(|(what, rule)| Failure::new(what, None, Some(&rule)))
+    labels.checked().map_err(|(what, rule)| Failure::new(what).hint(rule))
 }

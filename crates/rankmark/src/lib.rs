@@ -46,14 +46,15 @@ pub fn main() -> ExitCode {
     comm::mpi::inspect_by(survey::inspect_in_child);
     let arguments = match arguments::of_others(arguments::ordered(arguments)) {
         Ok(arguments) => arguments,
-        Err(failure) => return ExitCode::from(told(Err(failure))),
+        Err(failure) => return ExitCode::from(told(Err(failure), false)),
     };
+    let as_json = asks_for_json(&arguments);
     match external::part(&arguments) {
-        Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, coordinator: None }))),
+        Ok(Part::Alone) => ExitCode::from(told(dispatch(&arguments, Entry { begun, coordinator: None }), as_json)),
         Ok(Part::Idle) => ExitCode::SUCCESS,
         Ok(Part::Agent(external)) => external::agent(&external, &arguments),
         Ok(Part::Coordinator(external)) => ExitCode::from(lead(external, &arguments, begun)),
-        Err(failure) => ExitCode::from(told(Err(failure))),
+        Err(failure) => ExitCode::from(told(Err(failure), as_json)),
     }
 }
 
@@ -61,17 +62,22 @@ pub fn main() -> ExitCode {
 fn lead(external: launch::external::External, arguments: &[OsString], begun: Instant) -> u8 {
     let coordinator = match external::gather(external) {
         Ok(coordinator) => coordinator,
-        Err(failure) => return told(Err(failure)),
+        Err(failure) => return told(Err(failure), asks_for_json(arguments)),
     };
     let arguments = launch::external::coordinator_arguments(arguments);
-    let code = told(dispatch(&arguments, Entry { begun, coordinator: Some(&coordinator) }));
+    let code = told(dispatch(&arguments, Entry { begun, coordinator: Some(&coordinator) }), asks_for_json(&arguments));
     coordinator.dismiss(code);
     code
 }
 
-fn told(ended: Result<u8, Failure>) -> u8 {
+/// Whether `--json` is among the arguments. Asked before they are read, because what is wrong with them is an error, too.
+fn asks_for_json(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "--json")
+}
+
+fn told(ended: Result<u8, Failure>, as_json: bool) -> u8 {
     ended.unwrap_or_else(|failure| {
-        terminal::complain(&failure);
+        terminal::complain(&failure, as_json);
         failure.code
     })
 }
@@ -82,7 +88,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
         Ok(matches) => matches,
         Err(error) => match habits::answer(arguments).filter(|_| error.use_stderr()) {
             Some(failure) => return Err(failure),
-            None => return terminal::usage(error),
+            None => return terminal::usage(error, asks_for_json(arguments)),
         },
     };
     match matches.subcommand() {

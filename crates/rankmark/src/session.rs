@@ -103,11 +103,10 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     if request.matches.get_flag("dry-run") {
         return dry_run(request, plan);
     }
-    process::interrupt::install()
-        .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
+    process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match request.directory("resume") {
         Some(directory) => resume(directory, plan.as_ref())?,
-        None => create(request, plan.ok_or_else(|| Failure::new("there is no plan", None, None))?)?,
+        None => create(request, plan.ok_or_else(|| Failure::new("there is no plan"))?)?,
     };
     let plan = record.file.plan.clone();
     let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), request.entry.begun, &plan);
@@ -139,8 +138,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     // The record is whole, and its report can be made again: Ctrl-C need not wait for it. Processes of a launcher wait for
     // the exit code, and a run that was interrupted already has no more than a report to write.
     if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {
-        process::interrupt::release()
-            .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
+        process::interrupt::release().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     }
     let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file, run);
     finish(&directory, &mut screen, &after)
@@ -161,8 +159,7 @@ fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let record = request.directory("resume").map(record::read_run).transpose()?;
     crate::labels::of(request.matches)?;
     let done = record.as_ref().map(|record| dry_run::done_in(&record.cases)).unwrap_or_default();
-    let plan =
-        plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan", None, None))?;
+    let plan = plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan"))?;
     let bounds = dry_run::Bounds {
         host: &host(request.entry.coordinator, &request.machine),
         budget: budget(request.matches)?,
@@ -183,7 +180,7 @@ fn order_seed() -> u64 {
 fn budget(matches: &ArgMatches) -> Result<Option<Duration>, Failure> {
     let Some(seconds) = matches.get_one::<terms::Seconds>("budget") else { return Ok(None) };
     let budget = Duration::try_from_secs_f64(seconds.0).ok().filter(|budget| !budget.is_zero());
-    let wrong = || Failure::new(format!("`--budget {seconds}` leaves no time"), None, Some("for example --budget 60s"));
+    let wrong = || Failure::new(format!("`--budget {seconds}` leaves no time")).hint("for example --budget 60s");
     budget.map(Some).ok_or_else(wrong)
 }
 
@@ -223,7 +220,7 @@ fn finish(
     }
     if let Some(error) = screen.json_lost() {
         let hint = format!("the record in {} is whole; `rankmark report {0}` reads it", directory.display());
-        return Err(crate::terminal::unwritten(error, Some(&hint)));
+        return Err(crate::terminal::unwritten(error).hint(hint));
     }
     let cut_short = incomplete || run.cases.iter().any(|line| line.status == Status::NotRun);
     Ok(signal_code().filter(|_| cut_short).unwrap_or_else(|| exit_code(&run.cases, incomplete)))
@@ -293,11 +290,9 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
     if let Some(plan) = plan {
         // Whole cases, not their identities: how they are sampled must not change in the middle of a record, either.
         if plan.cases != resumed.file.plan.cases {
-            return Err(Failure::new(
-                format!("{} is the record of another plan", directory.display()),
-                Some(format!("it is `{}` with {} cases", resumed.file.experiment, resumed.file.plan.cases.len())),
-                Some("`rankmark run --resume DIR` alone goes on with the record's own plan"),
-            ));
+            return Err(Failure::new(format!("{} is the record of another plan", directory.display()))
+                .cause(format!("it is `{}` with {} cases", resumed.file.experiment, resumed.file.plan.cases.len()))
+                .hint("`rankmark run --resume DIR` alone goes on with the record's own plan"));
         }
     }
     let again = |line| format!("{line}; it is left out, and a case without another line runs again");

@@ -1,6 +1,6 @@
 //! What a benchmark declares: its fields, its metrics, and which combinations of values make sense.
 
-use terms::Field;
+use terms::{Field, FieldError};
 
 use crate::Case;
 
@@ -64,17 +64,6 @@ impl Metric {
     }
 }
 
-/// What is wrong with a combination of values, and which field to point at.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The field to show the position of.
-    pub field: &'static str,
-    /// What is wrong.
-    pub message: String,
-    /// What would be right.
-    pub hint: Option<String>,
-}
-
 /// The command that measures one benchmark from flags.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
@@ -116,7 +105,7 @@ pub struct About {
     pub metrics: &'static [Metric],
     /// Checks one resolved combination. It may remove parameters that mean nothing in it, round sizes down (with the
     /// caveat), or mark the case to be skipped; it never replaces a value that the user gave.
-    pub check: fn(&mut Case) -> Result<(), Problem>,
+    pub check: fn(&mut Case) -> Result<(), FieldError>,
     /// The command that measures it; None: plans alone do.
     pub command: Option<Command>,
     /// How its case lines are shown.
@@ -175,7 +164,7 @@ impl About {
 /// # Errors
 /// What the field's kind does not take.
 pub fn read_value(field: &Field, text: &str) -> Result<serde_json::Value, String> {
-    crate::plan::canonical(field, text, false).map_err(|fault| fault.message)
+    crate::plan::canonical(field, text, false).map_err(|error| error.what)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ mod workload;
 pub use case::Case;
 pub use caveat::Caveat;
 pub use environment::{command_line, environment, is_of_its_job, smells_like_secret};
-pub use field::{About, Better, Command, Metric, Problem, SYNONYMS, Shape, Sweep, read_value};
+pub use field::{About, Better, Command, Metric, SYNONYMS, Shape, Sweep, read_value};
 pub use json::to_json;
 pub use labels::Labels;
 pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};

@@ -8,6 +8,7 @@ use std::io::Read;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use terms::Error;
 
 use crate::{About, Case};
 
@@ -32,7 +33,7 @@ pub(crate) use document::is_safe_name;
 pub(crate) use value::canonical;
 
 use document::{Document, Entry};
-use error::{Diagnostics, Fault};
+use error::Diagnostics;
 use flags::Flags;
 use source::{At, Sources};
 use tree::{Key, Node};
@@ -85,10 +86,8 @@ pub fn read(
 pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, String)]) -> Result<Plan, PlanErrors> {
     let name = path.display().to_string();
     let unreadable = |error: std::io::Error| {
-        PlanErrors::single(
-            format!("plan {name} cannot be read: {error}"),
-            Some("`rankmark gen-config` writes one".to_owned()),
-        )
+        let error = Error::new(format!("plan {name} cannot be read: {error}"));
+        PlanErrors::single(error.hint("`rankmark gen-config` writes one"))
     };
     let mut bytes = Vec::new();
     // One byte more than is taken, so that a file of /proc, which says no size, is noticed when it is too large.
@@ -100,7 +99,7 @@ pub fn load(path: &Path, benchmarks: &[&'static About], overrides: &[(String, St
     let text = String::from_utf8(bytes).map_err(|error| {
         let line =
             1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        PlanErrors::single(format!("plan {name} is not UTF-8 text (line {line})"), None)
+        PlanErrors::single(Error::new(format!("plan {name} is not UTF-8 text (line {line})")))
     })?;
     read(&text, &name, benchmarks, overrides)
 }
@@ -132,10 +131,8 @@ pub fn from_flags(
 }
 
 fn too_large(name: &str) -> PlanErrors {
-    PlanErrors::single(
-        format!("plan {name} is larger than {} MiB", limits::BYTES >> 20),
-        Some("use ranges (`8..1GiB*2`) and lists, or several plans".to_owned()),
-    )
+    let error = Error::new(format!("plan {name} is larger than {} MiB", limits::BYTES >> 20));
+    PlanErrors::single(error.hint("use ranges (`8..1GiB*2`) and lists, or several plans"))
 }
 
 /// Typed check, expansion, repeats, worlds.
@@ -215,7 +212,7 @@ fn overrides_of(
     }
     for (key, _) in &fields {
         if !entries.is_empty() && !entries.iter().any(|entry| entry.about.field(&key.text).is_some()) {
-            errors.add(key.at, Fault::new(format!("no case of this plan takes `{}`", key.text)));
+            errors.add(key.at, Error::new(format!("no case of this plan takes `{}`", key.text)));
         }
     }
     fields

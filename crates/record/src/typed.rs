@@ -4,9 +4,9 @@ use std::sync::OnceLock;
 
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use terms::{Field, Kind};
+use terms::{Field, FieldError, Kind};
 
-use crate::{Case, Problem, read_value};
+use crate::{Case, read_value};
 
 /// What holds the values of fields: a case, or the fields of its world.
 pub trait Values {
@@ -58,8 +58,12 @@ fn default(field: &Field) -> DefaultValue {
 ///
 /// # Errors
 /// When the value is of another type, or there is none.
-pub fn typed<T: DeserializeOwned>(values: &impl Values, field: &Field, default: &DefaultValue) -> Result<T, Problem> {
-    let problem = |message: String| Problem { field: field.name, message, hint: None };
+pub fn typed<T: DeserializeOwned>(
+    values: &impl Values,
+    field: &Field,
+    default: &DefaultValue,
+) -> Result<T, FieldError> {
+    let problem = |message: String| FieldError::new(field.name, message);
     let joined: Value;
     let value = match (values.value(field.name), field.kind) {
         // Parameters are scalars, so a parameter's list is kept joined by spaces.
@@ -102,7 +106,7 @@ macro_rules! fields {
             ///
             /// # Errors
             /// The first field that has a value of another type, or none.
-            $vis fn of(values: &impl $crate::Values) -> Result<Self, $crate::Problem> {
+            $vis fn of(values: &impl $crate::Values) -> Result<Self, $crate::terms::FieldError> {
                 static DEFAULTS: $crate::Defaults = $crate::Defaults::new();
                 let mut declared = Self::FIELDS.iter().zip(DEFAULTS.of(Self::FIELDS));
                 // Members stand in the order of the table that is made of the same list.
@@ -138,7 +142,7 @@ mod tests {
         }
     }
 
-    fn of(text: &str) -> Result<Fields, Problem> {
+    fn of(text: &str) -> Result<Fields, FieldError> {
         Fields::of(&serde_json::from_str::<Map<String, Value>>(text).unwrap())
     }
 
@@ -165,9 +169,9 @@ mod tests {
     fn a_value_of_another_type_is_named() {
         let problem = of(r#"{"bytes": "many"}"#).unwrap_err();
         assert_eq!(problem.field, "bytes");
-        assert!(problem.message.starts_with("`bytes`: "), "{}", problem.message);
+        assert!(problem.error.what.starts_with("`bytes`: "), "{}", problem.error.what);
         let peer = field(Kind::Bytes, None).named("peer");
-        let missing: Result<u64, Problem> = typed(&Map::new(), &peer, &default(&peer));
-        assert_eq!(missing.unwrap_err().message, "`peer` has no value");
+        let missing: Result<u64, FieldError> = typed(&Map::new(), &peer, &default(&peer));
+        assert_eq!(missing.unwrap_err().error.what, "`peer` has no value");
     }
 }

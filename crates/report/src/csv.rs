@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::escape;
 use crate::write::Out;
-use crate::{Artifact, Error, Format, Run};
+use crate::{Artifact, Error, Format, Run, error};
 use leaves::Leaves;
 
 const FILE: &str = "cases.csv";
@@ -35,7 +35,7 @@ impl Format for Csv {
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
         let mut content = Vec::new();
-        write(run, &mut content).map_err(|source| Error::Write { path: FILE.into(), source })?;
+        write(run, &mut content).map_err(|error| error::unwritten(Path::new(FILE), &error))?;
         Ok(vec![Artifact::new(FILE, content)])
     }
 

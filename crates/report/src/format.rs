@@ -1,30 +1,13 @@
 //! The table of report formats. A new one is a module with a [`Format`] and a line here.
 
+use std::path::{Path, PathBuf};
+
+use crate::contract::Format;
 use crate::csv::Csv;
 use crate::markdown::Markdown;
 use crate::pictures::{Png, Svg};
 use crate::write::Out;
-use crate::{Artifact, Error, Run};
-
-/// A report format.
-pub trait Format: Sync {
-    /// Its one spelling.
-    fn name(&self) -> &'static str;
-    /// One line for help.
-    fn doc(&self) -> &'static str;
-    /// Its files.
-    ///
-    /// # Errors
-    /// When a file cannot be encoded.
-    fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error>;
-    /// Writes the files. A format that makes them piece by piece need not hold them whole.
-    ///
-    /// # Errors
-    /// When a file cannot be encoded or written.
-    fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
-        self.render(run)?.iter().try_for_each(|file| out.put(file))
-    }
-}
+use crate::{Error, Run, error};
 
 /// Every format, in the order of help and of writing; the first file of the first is the one to read first.
 pub static FORMATS: &[&dyn Format] = &[&Markdown, &Csv, &Svg, &Png];
@@ -38,11 +21,30 @@ pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
     let names = || FORMATS.iter().map(|format| format.name());
     FORMATS.iter().copied().find(|format| format.name() == wanted).ok_or_else(|| {
         let shown: String = name.chars().take(64).collect();
-        Error::UnknownFormat(match terms::nearest(name, names()) {
+        error::unknown_format(match terms::nearest(name, names()) {
             Some(near) => format!("unknown report format `{shown}`, did you mean `{near}`?"),
             None => {
                 format!("unknown report format `{shown}` (valid values: {})", names().collect::<Vec<_>>().join(", "))
             }
         })
     })
+}
+
+/// Writes the report in every format below `dir`, which is made if it is not there; returns the files, the one to read
+/// first first. Files of an earlier report are replaced.
+///
+/// # Errors
+/// When a file cannot be written or encoded; what was written before stays, and is whole.
+pub fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    write_formats(run, dir, FORMATS)
+}
+
+/// As [`write()`], in some formats.
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_formats(run: &Run, dir: &Path, formats: &[&dyn Format]) -> Result<Vec<PathBuf>, Error> {
+    let mut out = Out::below(dir);
+    formats.iter().try_for_each(|format| format.write(run, &mut out))?;
+    Ok(out.into_written())
 }

@@ -6,6 +6,7 @@
 
 pub mod chart;
 mod charts;
+mod contract;
 mod csv;
 mod damage;
 mod drift;
@@ -28,9 +29,10 @@ mod write;
 
 use view::{number, study};
 
-pub use error::Error;
+pub use contract::Format;
 pub use escape::shell;
-pub use format::{FORMATS, Format, format};
+pub use format::{FORMATS, format, write, write_formats};
 pub use run::{Run, machine_line};
 pub use sentences::sentences;
-pub use write::{Artifact, Out, write, write_formats};
+pub use terms::Error;
+pub use write::{Artifact, Out};

@@ -8,6 +8,7 @@ use record::{BackendState, CaseLine, CaseSamples, DamagedLine, Declared, Labels,
 use terms::Bytes;
 use view::Views;
 
+use crate::error::unread;
 use crate::{Error, drift, escape, labels};
 
 /// A run, read from its record.
@@ -64,7 +65,7 @@ impl Run {
     /// # Errors
     /// When there is no record, or it cannot be read.
     pub fn read(directory: &Path, views: Views) -> Result<Self, Error> {
-        let mut run = Self { views, ..Self::of(record::read_results(directory)?, directory) };
+        let mut run = Self { views, ..Self::of(record::read_results(directory).map_err(unread)?, directory) };
         let long: Vec<String> =
             run.cases.iter().filter(|case| drift::is_long(case)).map(|case| case.id.clone()).collect();
         // Not `exists`, which says no of a link that leads nowhere.
@@ -77,12 +78,12 @@ impl Run {
         // Read also where no case needs it: what is damaged is to be known.
         let mut lines = {
             let wanted: HashSet<&str> = long.iter().map(String::as_str).collect();
-            record::read_samples_of(directory, |id| wanted.contains(id))?
+            record::read_samples_of(directory, |id| wanted.contains(id)).map_err(unread)?
         };
         run.notes.append(&mut lines.notes);
         run.damaged.append(&mut lines.damaged);
         for id in long {
-            let trials = lines.of(&id)?;
+            let trials = lines.of(&id).map_err(unread)?;
             run.samples.insert(id, trials.iter().flat_map(call_times).collect());
         }
         Ok(run)

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::{Error, FORMATS, Format, Run};
+use crate::{Error, error};
 
 /// One file of a report, in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,25 +20,6 @@ impl Artifact {
     }
 }
 
-/// Writes the report in every format below `dir`, which is made if it is not there; returns the files, the one to read
-/// first first. Files of an earlier report are replaced.
-///
-/// # Errors
-/// When a file cannot be written or encoded; what was written before stays, and is whole.
-pub fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    write_formats(run, dir, FORMATS)
-}
-
-/// As [`write()`], in some formats.
-///
-/// # Errors
-/// As [`write()`].
-pub fn write_formats(run: &Run, dir: &Path, formats: &[&dyn Format]) -> Result<Vec<PathBuf>, Error> {
-    let mut out = Out { dir, written: Vec::new() };
-    formats.iter().try_for_each(|format| format.write(run, &mut out))?;
-    Ok(out.written)
-}
-
 /// Where files of a report go.
 #[derive(Debug)]
 pub struct Out<'d> {
@@ -46,7 +27,17 @@ pub struct Out<'d> {
     written: Vec<PathBuf>,
 }
 
-impl Out<'_> {
+impl<'d> Out<'d> {
+    /// Files go below this directory.
+    pub(crate) const fn below(dir: &'d Path) -> Self {
+        Self { dir, written: Vec::new() }
+    }
+
+    /// The files that were written, in order.
+    pub(crate) fn into_written(self) -> Vec<PathBuf> {
+        self.written
+    }
+
     /// Writes a file that is whole in memory.
     ///
     /// # Errors
@@ -64,8 +55,7 @@ impl Out<'_> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let beside = format!(".{name}.{}.part", std::process::id());
         let whole = self.dir.join(path);
-        record::file::replace_by(self.dir, path, &beside, write)
-            .map_err(|source| Error::Write { path: whole.clone(), source })?;
+        record::file::replace_by(self.dir, path, &beside, write).map_err(|error| error::unwritten(&whole, &error))?;
         self.written.push(whole);
         Ok(())
     }

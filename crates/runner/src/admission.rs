@@ -65,7 +65,7 @@ impl<'h> Admission<'h> {
             self.check_backend(case)?;
         }
         let (ranks, host) = (case.ranks(), self.host);
-        let isolated = Common::of(case).map_err(|problem| problem.message)?.mode == Mode::Isolated;
+        let isolated = Common::of(case).map_err(|refused| refused.error.what)?.mode == Mode::Isolated;
         if isolated && !is_simulated(case) && ranks as usize > host.cores {
             return Err(format!("isolated mode needs a core for each rank: {ranks} ranks, {} cores", host.cores));
         }

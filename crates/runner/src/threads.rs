@@ -133,8 +133,8 @@ fn refused(replies: Vec<Reply>) -> Result<Vec<Reply>, Verdict> {
     Err(Verdict {
         kind: if first.lacking { VerdictKind::Lacking } else { VerdictKind::Refused },
         ranks: failures.iter().map(|(rank, _)| Rank(*rank)).collect(),
-        message: format!("{word} {}: {}", ranks.join(", "), first.message),
-        hint: None,
+        message: format!("{word} {}: {}", ranks.join(", "), first.error.sentence()),
+        hint: first.error.hint.clone(),
     })
 }
 

@@ -8,6 +8,7 @@ pub use serde;
 
 mod collective;
 mod dtype;
+mod error;
 mod field;
 mod name;
 mod quantity;
@@ -15,6 +16,7 @@ mod words;
 
 pub use collective::{Collective, Reduce};
 pub use dtype::Dtype;
+pub use error::{Error, FieldError};
 pub use field::{Field, Group, Kind, Label, Role, Variant};
 pub use name::{Named, nearest, normalize};
 pub use quantity::{Bandwidth, Bytes, ParseQuantityError, Ratio, Seconds};

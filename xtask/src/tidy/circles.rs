@@ -12,10 +12,7 @@ use super::tree::{File, Tree};
 const MOST: usize = 3;
 
 /// Crates with larger circles, each with the reason. One that has none needs no line here.
-static EXCEPTIONS: &[(&str, &str)] = &[
-    ("model", "the table of models and its entries, each of the table's type"),
-    ("report", "the table of formats and its entries, each of the table's type; `study` and what is drawn from it"),
-];
+static EXCEPTIONS: &[(&str, &str)] = &[];
 
 /// A module of a crate, by its path from the root, which is empty.
 type Module = Vec<String>;

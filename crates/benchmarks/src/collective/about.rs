@@ -1,14 +1,14 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
 use comm::blocks;
-use record::{About, Better, Case, Caveat, Command, Metric, Problem, Shape, Sweep};
+use record::{About, Better, Case, Caveat, Command, Metric, Shape, Sweep};
 use serde_json::Value;
-use terms::{BufferKind, Collective, Named, Reduce};
+use terms::{BufferKind, Collective, FieldError, Named, Reduce};
 
 use super::fields::Fields;
 use super::pattern::Pattern;
 use super::{copies, torch, uneven};
-use crate::fields::{Execution, Sampling, World};
+use crate::fields::{Execution, Sampling, World, problem};
 use crate::runtime;
 use crate::runtime::is_pytorch;
 
@@ -73,11 +73,7 @@ pub(super) fn works_both_ways(op: &str) -> bool {
     op.parse().is_ok_and(has_in_place_form)
 }
 
-fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
-    Problem { field, message: message.into(), hint: Some(hint.into()) }
-}
-
-fn check(case: &mut Case) -> Result<(), Problem> {
+fn check(case: &mut Case) -> Result<(), FieldError> {
     let op = Fields::of(case)?.op;
     case.parameters.retain(|name, _| concerns(op, name));
     runtime::resolve(case, &torch::names())?;
@@ -115,7 +111,7 @@ fn fill_absent(case: &mut Case, op: Collective) {
     put("in_place", Value::from(if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) }));
 }
 
-fn check_ranks(fields: &Fields) -> Result<(), Problem> {
+fn check_ranks(fields: &Fields) -> Result<(), FieldError> {
     let Fields { op, ranks, root, peer, .. } = *fields;
     if op.has_root() && root >= ranks {
         return Err(problem("root", format!("there is no rank {root} among {ranks}"), "ranks count from 0"));
@@ -131,7 +127,7 @@ fn check_ranks(fields: &Fields) -> Result<(), Problem> {
     Ok(())
 }
 
-fn check_in_place(fields: &Fields) -> Result<(), Problem> {
+fn check_in_place(fields: &Fields) -> Result<(), FieldError> {
     let op = fields.op;
     if fields.in_place == Some(true) && !has_in_place_form(op) {
         return Err(problem("in_place", format!("{op} has no in-place form"), "leave `in_place` out, or give false"));
@@ -158,7 +154,7 @@ fn round_size(case: &mut Case, fields: &Fields) {
     }
 }
 
-fn check_exactness(fields: &Fields) -> Result<(), Problem> {
+fn check_exactness(fields: &Fields) -> Result<(), FieldError> {
     let Fields { op, dtype, ranks, .. } = *fields;
     let reduce = fields.reduce.unwrap_or(Reduce::Sum);
     match Pattern::new(op, dtype, reduce, ranks, fields.in_place.unwrap_or(false), 1) {

@@ -1,13 +1,14 @@
 //! Copies of a case's buffers: with `cache: cold` calls rotate through as many as no cache holds, as IMB's `-off_cache` does.
 
 use measure::machine;
-use record::{Case, Problem};
+use record::Case;
 use serde_json::Value;
-use terms::{Bytes, Cache, Collective};
+use terms::{Bytes, Cache, Collective, FieldError};
 
 use super::Parameters;
 use super::fields::Fields;
 use crate::Host;
+use crate::fields::problem;
 use crate::runtime::{is_pytorch, is_simulated};
 
 /// The setting that says how large all copies of all ranks are together.
@@ -48,13 +49,9 @@ impl Parameters {
     }
 }
 
-fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
-    Problem { field, message: message.into(), hint: Some(hint.into()) }
-}
-
 /// Settles how large all copies are, and refuses what cannot be cold. The size is found here, once, because all ranks must
 /// have as many copies.
-pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
+pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     let Fields { op, cache, cold_bytes, .. } = *fields;
     if op == Collective::Barrier || cache != Some(Cache::Cold) {
         // Beside `cold` in a list, and for other operations, it is for the other cases.
@@ -93,7 +90,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
 }
 
 /// Refuses more copies than can be filled and checked. After the size was rounded.
-pub(super) fn check(case: &Case) -> Result<(), Problem> {
+pub(super) fn check(case: &Case) -> Result<(), FieldError> {
     let Ok(parameters) = Parameters::of(case) else { return Ok(()) };
     let copies = parameters.copies();
     if copies <= MOST || case.skip.is_some() {

@@ -20,7 +20,7 @@ mod view;
 
 use comm::{Counts, extents};
 use measure::Failure;
-use record::{About, Case, Problem};
+use record::{About, Case};
 use serde_json::{Map, Value};
 use terms::{BufferKind, Bytes, Collective, Direction, Dtype, Reduce, Seconds};
 
@@ -62,9 +62,8 @@ pub(crate) struct Spot {
 
 impl Parameters {
     fn of(case: &Case) -> Result<Self, Failure> {
-        let unreadable = |problem: Problem| Failure::new(problem.message);
-        let fields = Fields::of(case).map_err(unreadable)?;
-        let torch = torch::Fields::of(case).map_err(unreadable)?;
+        let fields = Fields::of(case)?;
+        let torch = torch::Fields::of(case)?;
         let op = fields.op;
         let peer = if op == Collective::PingPong { fields.peer } else { fields.root };
         // A barrier moves nothing, of no type.

@@ -1,8 +1,8 @@
 //! What differs where ranks are the user's Python: which forms of an operation there are, and how a call starts them.
 
-use record::{Case, Problem};
+use record::Case;
 use serde_json::Value;
-use terms::{BufferKind, Collective, Field, Kind, Label, Named};
+use terms::{BufferKind, Collective, Field, FieldError, Kind, Label, Named};
 
 use crate::fields::groups;
 use crate::runtime::is_pytorch;
@@ -48,18 +48,14 @@ const IN_FLIGHT: u64 = 4;
 
 /// Settles how many operations a call starts. A blocking call is what it is without these fields. After
 /// [`crate::runtime::resolve`].
-pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
+pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     if !is_pytorch(case) {
         return Ok(());
     }
     let Fields { call, in_flight } = Fields::of(case)?;
     if call.is_none() && in_flight.is_some() {
-        let message = "a blocking call has one operation in flight".to_owned();
-        return Err(Problem {
-            field: "in_flight",
-            message,
-            hint: Some("add `call: async` or `call: coalesced`".into()),
-        });
+        let message = "a blocking call has one operation in flight";
+        return Err(FieldError::new("in_flight", message).hint("add `call: async` or `call: coalesced`"));
     }
     if matches!(call, None | Some(Form::Blocking)) {
         // Beside other forms in a list, `in_flight` is for those.
@@ -81,7 +77,7 @@ fn is_coalesced(op: Collective) -> bool {
 }
 
 /// Skips the forms that torch has not.
-pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(), Problem> {
+pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(), FieldError> {
     if !is_pytorch(case) {
         return Ok(());
     }

@@ -7,23 +7,23 @@ use std::io::Read;
 use std::path::Path;
 
 use comm::Counts;
-use record::{Case, Problem};
+use record::Case;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use terms::{Collective, Traffic};
+use terms::{Collective, FieldError, Traffic};
 
 use super::fields::Fields;
 
 /// Room for the weights of the most ranks there can be, written generously.
 const MAX_FILE: u64 = 16 << 20;
 
-fn problem(message: String, hint: &str) -> Problem {
-    Problem { field: "traffic_file", message, hint: Some(hint.to_owned()) }
+fn problem(message: String, hint: &str) -> FieldError {
+    FieldError::new("traffic_file", message).hint(hint)
 }
 
 /// Reads the file of weights, if the case names one, into its settings, and its digest into its parameters: ranks get
 /// the weights, and another file is another case.
-pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
+pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     if fields.op != Collective::AllToAllV {
         return Ok(());
     }
@@ -41,7 +41,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
 }
 
 /// The weights of a file and the beginning of its SHA-256.
-fn read(path: &str, ranks: u32) -> Result<(Vec<u64>, String), Problem> {
+fn read(path: &str, ranks: u32) -> Result<(Vec<u64>, String), FieldError> {
     let unreadable = |error: std::io::Error| problem(format!("{path}: {error}"), "give a readable text file");
     let file = record::file::open_named(Path::new(path)).map_err(unreadable)?;
     let mut text = String::new();
@@ -76,7 +76,7 @@ fn parse(text: &str, ranks: u32) -> Result<Vec<u64>, String> {
 /// # Errors
 /// When the case's settings do not hold the weights that its parameters promise.
 pub(super) fn of_case(case: &Case) -> Result<Option<Counts>, String> {
-    let fields = Fields::of(case).map_err(|problem| problem.message)?;
+    let fields = Fields::of(case).map_err(|problem| problem.error.what)?;
     if fields.op != Collective::AllToAllV {
         return Ok(None);
     }
@@ -122,13 +122,13 @@ mod tests {
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         for (path, what) in [(pipe.to_str().unwrap(), "a named pipe (FIFO)"), ("/dev/zero", "a device")] {
             let problem = read(path, 2).unwrap_err();
-            assert_eq!(problem.message, format!("{path}: it is {what}, not a plain file"));
+            assert_eq!(problem.error.what, format!("{path}: it is {what}, not a plain file"));
         }
         let file = folder.path().join("weights");
         std::fs::write(&file, "1 2\n3 4").unwrap();
         assert_eq!(read(file.to_str().unwrap(), 2).unwrap().0, [1, 2, 3, 4]);
         std::fs::write(&file, vec![b' '; MAX_FILE as usize + 1]).unwrap();
-        assert!(read(file.to_str().unwrap(), 2).unwrap_err().message.contains("has more than"));
+        assert!(read(file.to_str().unwrap(), 2).unwrap_err().error.what.contains("has more than"));
     }
 
     #[test]

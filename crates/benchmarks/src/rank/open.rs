@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, Place};
 use measure::{Failure, WorldSpec};
-use record::Problem;
-use terms::{Bandwidth, Seconds};
+use terms::{Bandwidth, FieldError, Seconds};
 use trace::{Hook, StatusSlot};
 
 use super::RankWork;
@@ -26,11 +25,10 @@ pub fn open_rank(
     cores: Vec<u32>,
 ) -> Result<(RankWork, Abort), Failure> {
     let place = bootstrap.place();
-    let unreadable = |problem: Problem| Failure::new(problem.message);
-    let common = Common::of(&spec.fields).map_err(unreadable)?;
+    let common = Common::of(&spec.fields)?;
     let oversubscribed = oversubscribed || computes_beside(&common, &place, cores.len());
     let name = common.backend.unwrap_or_default();
-    let options = options(spec, &name, oversubscribed).map_err(unreadable)?;
+    let options = options(spec, &name, oversubscribed)?;
     let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
     let clock = comm.clock();
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot));
@@ -47,7 +45,7 @@ fn computes_beside(common: &Common, place: &Place, cores: usize) -> bool {
 }
 
 /// The backend's options, from the world's fields.
-fn options(spec: &WorldSpec, backend: &str, oversubscribed: bool) -> Result<Options, Problem> {
+fn options(spec: &WorldSpec, backend: &str, oversubscribed: bool) -> Result<Options, FieldError> {
     let world = World::of(&spec.fields)?;
     let pace = world
         .pace_bandwidth

@@ -23,11 +23,13 @@ mod view;
 
 use ::view::View;
 use measure::{Failure, Trial};
-use record::{About, Case, CaseLine, Command, Plan, Problem};
+use record::{About, Case, CaseLine, Command, Plan};
 use serde_json::{Map, Value};
+use terms::FieldError;
 
 use self::prepared::Wanted;
-use self::resolve::{Task, problem};
+use self::resolve::Task;
+use crate::fields::problem;
 use crate::{Benchmark, Host, Measured, Prepared, RankContext, Study};
 
 pub use self::catalog::{ModelLine, models};
@@ -102,7 +104,7 @@ pub(crate) fn complete(plan: &mut Plan) {
     baselines::complete(plan, TRAINING.name);
 }
 
-fn check(case: &mut Case) -> Result<(), Problem> {
+fn check(case: &mut Case) -> Result<(), FieldError> {
     let about = if case.benchmark == MEMORY.name { &MEMORY } else { &TRAINING };
     torch::resolve(case)?;
     crate::fields::check(case, about)?;
@@ -134,7 +136,7 @@ fn check(case: &mut Case) -> Result<(), Problem> {
 
 /// A checked case's task, on a rank.
 fn task(case: &Case) -> Result<Task, Failure> {
-    Task::of(case).map_err(|problem| Failure::new(problem.message))
+    Ok(Task::of(case)?)
 }
 
 fn fault(trials: &[Trial]) -> Option<String> {
@@ -191,7 +193,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let limit = fields::Memory::of(case).map_err(|problem| Failure::new(problem.message))?.limit;
+        let limit = fields::Memory::of(case)?.limit;
         prepared::prepare(task(case)?, Wanted { peak: false, limit }, rank)
     }
 

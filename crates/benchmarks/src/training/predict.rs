@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use engine::Category;
-use parallel::{Coordinate, Outline, Refusal, outline};
-use record::{Case, Problem};
+use parallel::{Coordinate, Outline, outline};
+use record::Case;
 use serde_json::{Map, Value, json};
+use terms::FieldError;
 
 use super::data;
-use super::resolve::{Task, problem};
+use super::resolve::Task;
 
 /// The outline of every rank. Replicas differ only where something is cut among them, and then only the last one may
 /// hold less: one is built for each stage, first and last part, first and last replica.
-pub(super) fn outlines(task: &Task) -> Result<Vec<Outline>, Refusal> {
+pub(super) fn outlines(task: &Task) -> Result<Vec<Outline>, FieldError> {
     let mesh = task.recipe.mesh;
     let mut built: BTreeMap<(usize, usize, usize), Outline> = BTreeMap::new();
     let mut all = Vec::with_capacity(mesh.ranks());
@@ -59,21 +60,23 @@ pub(super) fn held(case: &Case) -> u64 {
 ///
 /// # Errors
 /// What does not fit, with the arithmetic.
-pub(super) fn check(task: &Task) -> Result<(), Problem> {
+pub(super) fn check(task: &Task) -> Result<(), FieldError> {
     parallel::check(&task.recipe).map_err(|refusal| refused(task, refusal))
 }
 
 /// A refusal at the field that the user wrote.
-fn refused(task: &Task, Refusal { field, message, hint }: Refusal) -> Problem {
-    let field = if field == "micro_batches" && task.accumulates { "accumulate" } else { field };
-    problem(field, message, hint)
+fn refused(task: &Task, refused: FieldError) -> FieldError {
+    match refused.field {
+        "micro_batches" if task.accumulates => FieldError { field: "accumulate", ..refused },
+        _ => refused,
+    }
 }
 
 /// Whether replicas may train on different numbers of micro-batches: what balancing by measured speed comes to.
 ///
 /// # Errors
 /// What then does not fit.
-pub(super) fn check_uneven(task: &Task) -> Result<(), Problem> {
+pub(super) fn check_uneven(task: &Task) -> Result<(), FieldError> {
     let mut recipe = task.recipe.clone();
     if let [first, .., last] = &mut recipe.micro_batches[..] {
         (*first, *last) = (*first - 1, *last + 1);

@@ -2,12 +2,13 @@
 
 use model::{Fallback, Input, Model};
 use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule};
-use record::{Case, Problem};
+use record::Case;
 use serde_json::Value;
-use terms::{Dtype, Named};
+use terms::{Dtype, FieldError, Named};
 
 use super::data::Origin;
 use super::fields::{DIMENSIONS, Fields, LoadBalance, Optimizers, Strategy};
+use crate::fields::problem;
 
 /// Samples of a replica's step when nobody says.
 const BATCH: u64 = 4;
@@ -34,7 +35,7 @@ impl Task {
     ///
     /// # Errors
     /// What does not fit, should the case not have been checked.
-    pub(super) fn of(case: &Case) -> Result<Self, Problem> {
+    pub(super) fn of(case: &Case) -> Result<Self, FieldError> {
         let fields = Fields::of(case)?;
         let mesh = mesh(&fields)?;
         let model = model(&fields.model, &dimensions(case))?;
@@ -81,13 +82,9 @@ impl Task {
     }
 }
 
-pub(super) fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
-    Problem { field, message: message.into(), hint: Some(hint.into()) }
-}
-
 /// Puts what was not given among the case's parameters, drops what means nothing in it, and checks what can be told
 /// without building a program.
-pub(super) fn fill(case: &mut Case) -> Result<Task, Problem> {
+pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
     let fields = Fields::of(case)?;
     let mesh = mesh(&fields)?;
     let strategy = strategy(&fields);
@@ -130,7 +127,7 @@ fn strategy(fields: &Fields) -> Strategy {
 }
 
 /// How the ranks stand, from strategy, mesh and their number.
-fn mesh(fields: &Fields) -> Result<Mesh, Problem> {
+fn mesh(fields: &Fields) -> Result<Mesh, FieldError> {
     let ranks = fields.ranks as usize;
     let strategy = strategy(fields);
     let along = match strategy {
@@ -158,7 +155,7 @@ fn mesh(fields: &Fields) -> Result<Mesh, Problem> {
     }
 }
 
-fn fill_schedule(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
+fn fill_schedule(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     put(case, "schedule", Schedule::OneForwardOneBackward.name().into());
     let interleaved = fields.schedule == Some(Schedule::Interleaved);
     if interleaved {
@@ -178,7 +175,7 @@ fn fill_schedule(case: &mut Case, fields: &Fields) -> Result<(), Problem> {
 }
 
 /// Batch, global batch and micro-batches, from those that were given.
-fn fill_batch(case: &mut Case, fields: &Fields, mesh: Mesh, strategy: Strategy) -> Result<(), Problem> {
+fn fill_batch(case: &mut Case, fields: &Fields, mesh: Mesh, strategy: Strategy) -> Result<(), FieldError> {
     let replicas = mesh.data as u64;
     let batch = match (fields.batch, fields.global_batch) {
         (Some(batch), Some(global)) if batch * replicas != global => {
@@ -249,10 +246,10 @@ pub(super) fn dimensions(case: &Case) -> Vec<(String, f64)> {
 }
 
 /// The case's model. Problems name the case's field, where it has one of that name.
-fn model(name: &str, dimensions: &[(String, f64)]) -> Result<Model, Problem> {
+fn model(name: &str, dimensions: &[(String, f64)]) -> Result<Model, FieldError> {
     model::model(name, dimensions).map_err(|error| {
         let field = DIMENSIONS.iter().map(|field| field.name).find(|name| *name == error.field).unwrap_or("model");
-        problem(field, error.message, error.hint)
+        FieldError { field, error: error.error }
     })
 }
 

@@ -4,13 +4,14 @@
 use engine::Matmul;
 use model::Layer;
 use parallel::Optimizer;
-use record::{Case, Caveat, Problem};
+use record::{Case, Caveat};
 use serde_json::{Map, Value, json};
-use terms::{Bind, Dtype};
+use terms::{Bind, Dtype, FieldError};
 
 use super::data::Origin;
 use super::fields::{LoadBalance, TORCH};
-use super::resolve::{Task, dimensions, problem};
+use super::resolve::{Task, dimensions};
+use crate::fields::problem;
 use crate::runtime::is_pytorch;
 use crate::{Common, World};
 
@@ -20,7 +21,7 @@ fn fields() -> Vec<&'static str> {
 }
 
 /// Settles runtime and backend.
-pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
+pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let memory = case.benchmark == super::MEMORY.name;
     if memory && Common::of(case)?.backend.is_some_and(|backend| comm::backend(&backend).is_none()) {
         let message = "`memory` looks into this program's own ranks, and that backend is PyTorch's";
@@ -30,7 +31,7 @@ pub(super) fn resolve(case: &mut Case) -> Result<(), Problem> {
 }
 
 /// Refuses fields of the other runtime, skips what torch does not do here, and adds the recipe.
-pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), Problem> {
+pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
     crate::runtime::check(case, &fields())?;
     if !is_pytorch(case) {
         return Ok(());
@@ -87,11 +88,11 @@ fn lacking(bind: Option<Bind>, dimensions: &[(String, f64)], task: &Task) -> Opt
 }
 
 /// Everything that a rank must know, defaults included.
-fn recipe(case: &Case, task: &Task) -> Result<Value, Problem> {
+fn recipe(case: &Case, task: &Task) -> Result<Value, FieldError> {
     let recipe = &task.recipe;
     let entry = model::entry(&recipe.model.name);
     let resolved = entry.and_then(|entry| entry.resolved(&dimensions(case)));
-    let resolved = resolved.map_err(|error| problem("model", error.message, error.hint))?;
+    let resolved = resolved.map_err(|error| FieldError { field: "model", error: error.error })?;
     let dimensions: Map<String, Value> =
         resolved.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))).collect();
     let mut all = json!({

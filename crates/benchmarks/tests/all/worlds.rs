@@ -102,7 +102,7 @@ impl World for Wrapped {
         let replies: Vec<Reply> = self.replies.iter().map(|rank| rank.recv().expect("the rank lives")).collect();
         match replies.iter().find_map(|reply| if let Reply::Failed(failure) = reply { Some(failure) } else { None }) {
             Some(failure) => {
-                let message = failure.message.clone();
+                let message = failure.error.on_one_line();
                 Err(Verdict { kind: VerdictKind::Refused, ranks: Vec::new(), message, hint: None })
             }
             None => Ok(replies),

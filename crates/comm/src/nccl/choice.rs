@@ -4,10 +4,10 @@
 //! checked here because older versions pass over a word that they do not know, and then have nothing left to choose.
 
 use serde_json::Value;
-use terms::{Field, Kind, nearest};
+use terms::{Field, FieldError, Kind, nearest};
 
+use crate::Own;
 use crate::own::{Section, own};
-use crate::{Own, Refusal};
 
 const SECTION: &Section = &Section { backend: "nccl", heading: "NCCL (--backend nccl)" };
 
@@ -45,9 +45,9 @@ const OPERATIONS: &[&str] = &["Broadcast", "Reduce", "AllGather", "ReduceScatter
 
 impl Choice {
     /// Gives the field's value its one spelling: `ring` and `Ring` are one case.
-    pub(super) fn check(&self, own: &mut Own, environment: &[String]) -> Result<(), Refusal> {
+    pub(super) fn check(&self, own: &mut Own, environment: &[String]) -> Result<(), FieldError> {
         let (field, variable) = (self.field, self.variable);
-        let refusal = |message: String, hint: String| Refusal { field, message, hint };
+        let refusal = |message: String, hint: String| FieldError::new(field, message).hint(hint);
         let Some(given) = own.get(field).and_then(Value::as_str) else { return Ok(()) };
         let sets = |entry: &String| entry.split_once('=').is_some_and(|(name, _)| name == variable);
         if environment.iter().any(sets) {

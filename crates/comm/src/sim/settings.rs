@@ -1,12 +1,12 @@
 //! What a case may say of the simulated link and its noise.
 
 use serde::Deserialize;
-use terms::{Bandwidth, Field, Kind, Role, Seconds};
+use terms::{Bandwidth, Field, FieldError, Kind, Role, Seconds};
 
 use super::DEFAULT_LINK;
 use super::noise::Noise;
 use crate::own::{Section, own};
-use crate::{Own, Pace, Refusal};
+use crate::{Own, Pace};
 
 const SECTION: &Section = &Section { backend: "sim", heading: "Simulated links (--backend sim)" };
 
@@ -64,14 +64,11 @@ pub(super) fn for_round(own: &mut Own, round: u32) {
 }
 
 /// The noise must be one that a stationary series can have.
-pub(super) fn check(own: &Own) -> Result<(), Refusal> {
+pub(super) fn check(own: &Own) -> Result<(), FieldError> {
     let correlation = own.get("noise_correlation").and_then(serde_json::Value::as_f64);
     if correlation.is_some_and(|correlation| correlation >= 1.0) {
-        return Err(Refusal {
-            field: "noise_correlation",
-            message: "the correlation must be below 100%".to_owned(),
-            hint: "for example 50%".to_owned(),
-        });
+        let refused = FieldError::new("noise_correlation", "the correlation must be below 100%");
+        return Err(refused.hint("for example 50%"));
     }
     Ok(())
 }

@@ -6,9 +6,10 @@
 //! wants and how one is made without anybody seeing the content.
 
 use serde_json::{Value, json};
+use terms::Error;
 
 use super::shell::comments;
-use super::{CLAIM, IMAGE, Job, NAMESPACE, Problem, SECRET, TIME, is_label, time, unfit};
+use super::{CLAIM, IMAGE, Job, NAMESPACE, SECRET, TIME, is_label, time, unfit};
 use crate::rank::{COORDINATOR, LOCAL_WORLD_SIZE, SECRET_FILE, WORLD_SIZE};
 
 /// Where the coordinator listens in its pod.
@@ -16,15 +17,16 @@ const PORT: u16 = 29_400;
 /// A ConfigMap holds no more than 1 MiB, names and all.
 const LONGEST_PLAN: usize = 1_000_000;
 
-pub(super) fn text(job: &Job) -> Result<String, Problem> {
+pub(super) fn text(job: &Job) -> Result<String, Error> {
     let name = job.name()?;
     let image = job.option(&IMAGE).filter(|image| !image.is_empty());
     let image = image.ok_or_else(|| {
-        Problem::new("a Job needs a container image, with this program in it", "--image registry.example/rankmark:0.1")
+        Error::new("a Job needs a container image, with this program in it")
+            .hint("--image registry.example/rankmark:0.1")
     })?;
     if job.plan_text.len() > LONGEST_PLAN {
         let what = format!("the plan has {} bytes, and a ConfigMap holds {LONGEST_PLAN}", job.plan_text.len());
-        return Err(Problem::new(what, "cut it into several plans"));
+        return Err(Error::new(what).hint("cut it into several plans"));
     }
     let secret = label(job, &SECRET)?.unwrap_or_else(|| format!("{name}-secret"));
     let place = label(job, &NAMESPACE)?;
@@ -58,7 +60,7 @@ pub(super) fn text(job: &Job) -> Result<String, Problem> {
 }
 
 /// The Job's `spec`.
-fn specification(job: &Job, name: &str, image: &str, secret: &str) -> Result<Value, Problem> {
+fn specification(job: &Job, name: &str, image: &str, secret: &str) -> Result<Value, Error> {
     // A pod that ended took its part of the run with it: none is started again.
     let mut spec = json!({"backoffLimit": 0});
     let mut pod = json!({"restartPolicy": "Never", "automountServiceAccountToken": false});
@@ -73,7 +75,7 @@ fn specification(job: &Job, name: &str, image: &str, secret: &str) -> Result<Val
     }
     if let Some(limit) = job.option(&TIME) {
         let hint = "30 (minutes), 1:30:00, 2-12";
-        let seconds = time::seconds(limit).ok_or_else(|| Problem::new(unfit(&TIME, limit), hint))?;
+        let seconds = time::seconds(limit).ok_or_else(|| Error::new(unfit(&TIME, limit)).hint(hint))?;
         spec["activeDeadlineSeconds"] = seconds.into();
     }
     volumes.push(match label(job, &CLAIM)? {
@@ -108,11 +110,11 @@ fn container(job: &Job, name: &str, image: &str) -> Value {
 }
 
 /// A name of an object, where one is given.
-fn label(job: &Job, choice: &super::Choice) -> Result<Option<String>, Problem> {
+fn label(job: &Job, choice: &super::Choice) -> Result<Option<String>, Error> {
     let Some(value) = job.option(choice) else { return Ok(None) };
     let fine = is_label(value) && value.len() <= 63;
     let hint = "lower-case letters, digits and hyphens, beginning with a letter, at most 63";
-    if fine { Ok(Some(value.to_owned())) } else { Err(Problem::new(unfit(choice, value), hint)) }
+    if fine { Ok(Some(value.to_owned())) } else { Err(Error::new(unfit(choice, value)).hint(hint)) }
 }
 
 /// One document of the file. What YAML does not take as it is (YAML 1.2, 5.1) is escaped, which JSON allows anywhere in a

@@ -14,6 +14,7 @@ mod torchrun;
 mod tests;
 
 use comm::mpi::Vendor;
+use terms::Error;
 
 /// A kind of launcher that files are written for.
 pub struct Target {
@@ -29,7 +30,7 @@ pub struct Target {
     pub rank_per_node: bool,
     /// Whether the file is a program.
     pub executable: bool,
-    text: fn(&Job) -> Result<String, Problem>,
+    text: fn(&Job) -> Result<String, Error>,
 }
 
 /// An option of some targets.
@@ -147,27 +148,12 @@ pub fn srun_mpi(vendor: Vendor) -> &'static str {
     }
 }
 
-/// Why a file cannot be written: what and, where there is one, the hint.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// What is wrong.
-    pub what: String,
-    /// How to fix it.
-    pub hint: Option<String>,
-}
-
-impl Problem {
-    fn new(what: impl Into<String>, hint: &str) -> Self {
-        Self { what: what.into(), hint: Some(hint.to_owned()) }
-    }
-}
-
 impl Target {
     /// The file for this job.
     ///
     /// # Errors
     /// What is missing or cannot be.
-    pub fn text(&self, job: &Job) -> Result<String, Problem> {
+    pub fn text(&self, job: &Job) -> Result<String, Error> {
         (self.text)(job)
     }
 
@@ -187,11 +173,11 @@ impl Job {
     }
 
     /// `rankmark-EXPERIMENT` in letters that every target takes, or the name that was given where it is such a name.
-    fn name(&self) -> Result<String, Problem> {
+    fn name(&self) -> Result<String, Error> {
         if let Some(given) = self.option(&JOB_NAME) {
             let fine = is_label(given) && given.len() <= LONGEST_NAME;
             let hint = "lower-case letters, digits and hyphens, beginning with a letter, at most 50";
-            return if fine { Ok(given.to_owned()) } else { Err(Problem::new(unfit(&JOB_NAME, given), hint)) };
+            return if fine { Ok(given.to_owned()) } else { Err(Error::new(unfit(&JOB_NAME, given)).hint(hint)) };
         }
         let mut name = "rankmark-".to_owned();
         for letter in self.experiment.to_lowercase().chars() {
@@ -205,11 +191,11 @@ impl Job {
     }
 
     /// An option with a value outside quotes: letters of names, paths and numbers only.
-    fn plain(&self, choice: &Choice) -> Result<Option<&str>, Problem> {
+    fn plain(&self, choice: &Choice) -> Result<Option<&str>, Error> {
         let Some(value) = self.option(choice) else { return Ok(None) };
         let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-,:/@+".contains(letter);
         if value.is_empty() || value.starts_with('-') || !value.chars().all(fits) {
-            return Err(Problem::new(unfit(choice, value), "letters, digits and . _ - , : / @ +"));
+            return Err(Error::new(unfit(choice, value)).hint("letters, digits and . _ - , : / @ +"));
         }
         Ok(Some(value))
     }

@@ -1,12 +1,14 @@
 //! A shell script that starts ranks by mpirun, whichever MPI it belongs to.
 
-use super::shell::{comments, quoted, run};
-use super::{HOSTFILE, Job, Problem};
+use terms::Error;
 
-pub(super) fn text(job: &Job) -> Result<String, Problem> {
+use super::shell::{comments, quoted, run};
+use super::{HOSTFILE, Job};
+
+pub(super) fn text(job: &Job) -> Result<String, Error> {
     if job.nodes > 1 && job.option(&HOSTFILE).is_none() {
         let hint = "--hostfile FILE, a host a line; or --nodes 1";
-        return Err(Problem::new(format!("mpirun needs the names of the {} hosts", job.nodes), hint));
+        return Err(Error::new(format!("mpirun needs the names of the {} hosts", job.nodes)).hint(hint));
     }
     let mut text = "#!/bin/sh\n\
         # Start with `sh FILE [OPTIONS OF mpirun]`; made by `rankmark gen-job --for mpirun`.\n\

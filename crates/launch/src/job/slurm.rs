@@ -1,9 +1,11 @@
 //! A batch script for sbatch.
 
-use super::shell::{comments, quoted, run};
-use super::{ACCOUNT, Job, MPI, PARTITION, Problem, TIME, time, unfit};
+use terms::Error;
 
-pub(super) fn text(job: &Job) -> Result<String, Problem> {
+use super::shell::{comments, quoted, run};
+use super::{ACCOUNT, Job, MPI, PARTITION, TIME, time, unfit};
+
+pub(super) fn text(job: &Job) -> Result<String, Error> {
     let mut text =
         "#!/bin/sh\n# Submit with `sbatch FILE [OPTIONS OF srun]`; made by `rankmark gen-job --for slurm`.\n"
             .to_owned();
@@ -26,7 +28,7 @@ pub(super) fn text(job: &Job) -> Result<String, Problem> {
 }
 
 /// Options of sbatch: each is one line, which no shell reads, so that their values are plain.
-fn directives(job: &Job) -> Result<Vec<(&'static str, String)>, Problem> {
+fn directives(job: &Job) -> Result<Vec<(&'static str, String)>, Error> {
     let mut lines = vec![
         ("job-name", job.name()?),
         ("nodes", job.nodes.to_string()),
@@ -36,7 +38,7 @@ fn directives(job: &Job) -> Result<Vec<(&'static str, String)>, Problem> {
     ];
     if let Some(limit) = job.option(&TIME) {
         let hint = "as sbatch has it: 30 (minutes), 1:30:00, 2-12";
-        time::seconds(limit).ok_or_else(|| Problem::new(unfit(&TIME, limit), hint))?;
+        time::seconds(limit).ok_or_else(|| Error::new(unfit(&TIME, limit)).hint(hint))?;
         lines.push(("time", limit.to_owned()));
     }
     for choice in [&PARTITION, &ACCOUNT] {
@@ -46,7 +48,7 @@ fn directives(job: &Job) -> Result<Vec<(&'static str, String)>, Problem> {
 }
 
 /// What stands before the program; nothing for one process, which starts its ranks itself.
-fn srun(job: &Job) -> Result<String, Problem> {
+fn srun(job: &Job) -> Result<String, Error> {
     if job.ranks == 1 {
         return Ok(String::new());
     }

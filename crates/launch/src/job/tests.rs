@@ -24,7 +24,7 @@ fn target(name: &str) -> &'static Target {
     TARGETS.iter().find(|target| target.name == name).unwrap()
 }
 
-fn text(name: &str, change: impl Fn(&mut Job), options: &[(&'static str, &str)]) -> Result<String, Problem> {
+fn text(name: &str, change: impl Fn(&mut Job), options: &[(&'static str, &str)]) -> Result<String, Error> {
     let mut job = job(target(name), 4, options);
     change(&mut job);
     target(name).text(&job)

@@ -1,9 +1,11 @@
 //! A shell script that starts ranks by torchrun, the same on every node.
 
-use super::shell::{comments, quoted, run};
-use super::{ENDPOINT, Job, Problem};
+use terms::Error;
 
-pub(super) fn text(job: &Job) -> Result<String, Problem> {
+use super::shell::{comments, quoted, run};
+use super::{ENDPOINT, Job};
+
+pub(super) fn text(job: &Job) -> Result<String, Error> {
     let mut text = "#!/bin/sh\n\
         # Start with `sh FILE [OPTIONS OF torchrun]`, on every node; made by `rankmark gen-job --for torchrun`.\n\
         # TORCHRUN names another torchrun than the one on the path.\n\
@@ -23,7 +25,7 @@ pub(super) fn text(job: &Job) -> Result<String, Problem> {
         ),
         None if job.nodes > 1 => {
             let hint = "--endpoint HOST:PORT of one of them; or --nodes 1";
-            return Err(Problem::new(format!("torchrun needs an address where {} nodes connect", job.nodes), hint));
+            return Err(Error::new(format!("torchrun needs an address where {} nodes connect", job.nodes)).hint(hint));
         }
         None => "--standalone".to_owned(),
     };

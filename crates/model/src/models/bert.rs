@@ -4,7 +4,7 @@
 //!
 //! All tokens are targets, not 15% of them, so that the work does not depend on a draw: kernels do the same either way.
 
-use crate::catalog::Entry;
+use crate::entry::Entry;
 use crate::error::Error;
 use crate::graph::{Graph, layer_norm, linear};
 use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Split};

@@ -3,7 +3,7 @@
 //! N(0, 0.02), those before an addition as N(0, 0.02 / sqrt(2 layers)) (section 2.3 there). Attention probabilities are
 //! not dropped out: the engine keeps none.
 
-use crate::catalog::Entry;
+use crate::entry::Entry;
 use crate::error::Error;
 use crate::graph::{Graph, layer_norm, linear};
 use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Split};

@@ -4,7 +4,7 @@
 //! Llama 3.2 stretches its rotary frequencies for contexts beyond 8192 tokens; that is left out, as it changes neither
 //! shapes nor work.
 
-use crate::catalog::Entry;
+use crate::entry::Entry;
 use crate::error::Error;
 use crate::graph::{Graph, linear};
 use crate::layer::{Attention, CrossEntropy, Embedding, Layer, Linear, Norm, Rotary, Split};

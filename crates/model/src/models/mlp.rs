@@ -2,7 +2,7 @@
 //! pair of linear layers, so that tensor parallelism cuts the first by columns and the second by rows. Weights begin as
 //! N(0, sqrt(2 / inputs)) (He et al., arXiv 1502.01852).
 
-use crate::catalog::Entry;
+use crate::entry::Entry;
 use crate::graph::{Graph, linear};
 use crate::layer::{CrossEntropy, Layer, Split};
 use crate::models::most;

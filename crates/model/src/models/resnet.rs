@@ -2,7 +2,7 @@
 //! stands in its 3x3 convolution. Convolutions begin as N(0, sqrt(2 / fan out)), the last layer as N(0, 0.01) (Goyal et
 //! al., arXiv 1706.02677, section 5.1).
 
-use crate::catalog::Entry;
+use crate::entry::Entry;
 use crate::graph::{Graph, linear};
 use crate::layer::{BatchNorm, Conv2d, CrossEntropy, Layer, Pool, Split};
 use crate::models::most;

@@ -8,8 +8,8 @@ fn refused(name: &str, settings: &[(&str, f64)]) -> Error {
 }
 
 fn check(name: &str, settings: &[(&str, f64)], message: &str, hint: &str) {
-    let error = refused(name, settings);
-    assert_eq!((error.message.as_str(), error.hint.as_str()), (message, hint));
+    let error = refused(name, settings).error;
+    assert_eq!((error.what.as_str(), error.hint.as_deref()), (message, Some(hint)));
 }
 
 #[test]
@@ -18,7 +18,9 @@ fn names_are_answered_with_the_nearest() {
     check("resnet5", &[], "there is no model `resnet5`", "did you mean `resnet50`?");
     check("gpt2", &[("layer", 6.0)], "gpt2 has no setting `layer`", "did you mean `layers`?");
     check("mlp", &[("dropout", 0.1)], "mlp has no setting `dropout`", "mlp has layers, width, ffn, features, classes");
-    assert!(refused("convnext", &[]).hint.starts_with("models are gpt2, gpt2-medium, gpt2-mini, llama-1b"));
+    assert!(
+        refused("convnext", &[]).error.hint.unwrap().starts_with("models are gpt2, gpt2-medium, gpt2-mini, llama-1b")
+    );
 }
 
 #[test]
@@ -70,9 +72,9 @@ fn values_out_of_range_are_refused() {
     ] {
         let error = refused("gpt2", &[(setting, value)]);
         assert_eq!(error.field, setting, "{value}");
-        assert!(error.message.starts_with(&format!("{setting} = {value}: takes ")), "{}", error.message);
+        assert!(error.error.what.starts_with(&format!("{setting} = {value}: takes ")), "{error}");
     }
-    assert_eq!(refused("llama-1b", &[("tied", 2.0)]).message, "tied = 2: takes 0 (no) or 1 (yes)");
+    assert_eq!(refused("llama-1b", &[("tied", 2.0)]).error.what, "tied = 2: takes 0 (no) or 1 (yes)");
     assert_eq!(refused("mlp", &[("width", 262_144.0), ("ffn", 1_048_577.0)]).field, "ffn");
-    assert_eq!(refused("gpt2", &[("layers", 2.0), ("Layers", 2.0)]).message, "layers is set twice");
+    assert_eq!(refused("gpt2", &[("layers", 2.0), ("Layers", 2.0)]).error.what, "layers is set twice");
 }

@@ -9,7 +9,7 @@ use crate::{Coordinate, Recipe, Schedule, check};
 fn refused(recipe: &Recipe, field: &str, words: &str) {
     let refusal = check(recipe).expect_err("it does not fit");
     assert_eq!(refusal.field, field, "{refusal}");
-    assert!(refusal.message.contains(words), "{refusal}");
+    assert!(refusal.error.what.contains(words), "{refusal}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn refuse_both(words: &[&str], theirs: &str, ours: &str) -> Result<(), Failure> 
         || words.iter().any(|word| *word == ours || word.strip_prefix(ours).is_some_and(|rest| rest.starts_with('=')))
     {
         let what = format!("`{theirs}` means `{ours}`, which is given twice");
-        return Err(Failure::new(what, None, Some("leave one of them out")));
+        return Err(Failure::new(what).hint("leave one of them out"));
     }
     Ok(())
 }
@@ -77,7 +77,7 @@ fn all_of(ours: &str, value: &str) -> String {
 /// The sizes in our spelling.
 fn bytes(sizes: &[(&str, &str)]) -> Result<String, Failure> {
     let value = |option: &str| sizes.iter().find(|(name, _)| *name == option).map(|(_, value)| *value);
-    let refusal = |what: &str, hint: &str| Err(Failure::new(what, None, Some(hint)));
+    let refusal = |what: &str, hint: &str| Err(Failure::new(what).hint(hint));
     match [value("-b"), value("-e"), value("-f"), value("-m")] {
         [None, None, None, Some(range)] => {
             // Without a smallest size the OSU benchmarks begin at one element.
@@ -107,7 +107,7 @@ fn size(option: &str, text: &str) -> Result<String, Failure> {
     let binary = text.ends_with(['k', 'K', 'm', 'M', 'g', 'G']);
     let whole = if binary { format!("{text}iB") } else { text.to_owned() };
     let parsed = whole.parse::<Bytes>().map(|bytes| bytes.to_string());
-    parsed.map_err(|error| Failure::new(format!("`{option} {text}`: {error}"), None, Some("-b 8 -e 128M -f 2")))
+    parsed.map_err(|error| Failure::new(format!("`{option} {text}`: {error}")).hint("-b 8 -e 128M -f 2"))
 }
 
 #[cfg(test)]
@@ -115,7 +115,8 @@ mod tests {
     use super::*;
 
     fn after(line: &str) -> Result<String, String> {
-        let arguments = rewritten(line.split(' ').map(OsString::from).collect()).map_err(|failure| failure.text)?;
+        let arguments =
+            rewritten(line.split(' ').map(OsString::from).collect()).map_err(|failure| failure.to_string())?;
         let words: Vec<String> = arguments.into_iter().map(|word| word.into_string().unwrap()).collect();
         let end = words.iter().position(|word| word == "--read-as").unwrap_or(words.len());
         Ok(words[..end].join(" "))

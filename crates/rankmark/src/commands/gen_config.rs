@@ -8,6 +8,6 @@ use crate::{Failure, plans, terminal};
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let name = matches.get_one::<String>("preset").map_or("quick", String::as_str);
     let preset = plans::PRESETS.iter().find(|preset| preset.name == name);
-    let preset = preset.ok_or_else(|| Failure::new(format!("there is no preset `{name}`"), None, None))?;
+    let preset = preset.ok_or_else(|| Failure::new(format!("there is no preset `{name}`")))?;
     terminal::print(&(preset.text)(machine::allowed_cpus().len()))
 }

@@ -17,7 +17,7 @@ use crate::{Failure, terminal};
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let named = matches.get_one::<String>("for");
     let target = TARGETS.iter().find(|target| named.is_some_and(|name| name == target.name));
-    let target = target.ok_or_else(|| Failure::new("there is no such launcher", None, None))?;
+    let target = target.ok_or_else(|| Failure::new("there is no such launcher"))?;
     let options = options(matches, target)?;
     let path = matches.get_one::<std::path::PathBuf>("plan").map_or(Path::new(""), std::path::PathBuf::as_path);
     let (file, plan) = plan::load(path)?;
@@ -25,10 +25,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let nodes = nodes(&options, ranks, target)?;
     let (outlook, running) = outlook(file, &plan, (ranks, nodes), target);
     if running.is_empty() {
-        let why = outlook.skipped.first().map(|first| format!("{}: {}", first.name, first.reason));
+        let mut failure = Failure::new("every case of the plan would be skipped");
+        if let Some(first) = outlook.skipped.first() {
+            failure = failure.cause(format!("{}: {}", first.name, first.reason));
+        }
         let alone = "`--ranks 1` makes a job of one process, which starts the ranks of every case itself, on one host";
-        let hint = (ranks > 1).then_some(alone);
-        return Err(Failure::new("every case of the plan would be skipped", why, hint));
+        return Err(if ranks > 1 { failure.hint(alone) } else { failure });
     }
     let mut job = Job {
         experiment: plan.experiment.clone(),
@@ -47,7 +49,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if target.takes("mpi") && ranks > 1 {
         choose_mpi(&running, &mut job, matches.get_flag("trust-plan"));
     }
-    let text = target.text(&job).map_err(|problem| Failure::new(problem.what, None, problem.hint.as_deref()))?;
+    let text = target.text(&job)?;
     deliver(matches, target, &job, &outlook, &text)
 }
 
@@ -62,7 +64,7 @@ fn options(matches: &ArgMatches, target: &Target) -> Result<Vec<(&'static str, S
         if !target.takes(choice.name) {
             let own: Vec<String> = target.options.iter().map(|choice| format!("--{}", choice.name)).collect();
             let hint = format!("{} takes {}", target.name, own.join(", "));
-            return Err(Failure::new(format!("`--{}` is not for {}", choice.name, target.name), None, Some(&hint)));
+            return Err(Failure::new(format!("`--{}` is not for {}", choice.name, target.name)).hint(hint));
         }
         given.push((choice.name, value.clone()));
     }
@@ -83,7 +85,7 @@ fn ranks(matches: &ArgMatches, plan: &Plan) -> Result<u32, Failure> {
     }
     let listed: Vec<String> = numbers.iter().map(u32::to_string).collect();
     let cause = format!("its cases are of {} ranks", listed.join(", "));
-    Err(Failure::new(format!("no case of the plan has {asked} ranks"), Some(cause), None))
+    Err(Failure::new(format!("no case of the plan has {asked} ranks")).cause(cause))
 }
 
 fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Result<u32, Failure> {
@@ -93,7 +95,7 @@ fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Res
     let number = |name: &str| {
         let Some((_, text)) = options.iter().find(|(option, _)| *option == name) else { return Ok(None) };
         let number = text.parse::<u32>().ok().filter(|number| *number > 0);
-        number.map(Some).ok_or_else(|| Failure::new(format!("`--{name}` does not take `{text}`"), None, Some("from 1")))
+        number.map(Some).ok_or_else(|| Failure::new(format!("`--{name}` does not take `{text}`")).hint("from 1"))
     };
     let (nodes, each) = (number("nodes")?, number("ranks-per-node")?);
     let nodes = nodes.unwrap_or_else(|| each.map_or(1, |each| ranks.div_ceil(each)));
@@ -103,20 +105,19 @@ fn nodes(options: &[(&'static str, String)], ranks: u32, target: &Target) -> Res
     }
     let each = each.map_or(String::new(), |each| format!(", {each} on each"));
     let hint = "nodes times ranks on each node are the ranks; --ranks chooses another number that the plan has";
-    Err(Failure::new(format!("{ranks} ranks do not fit {nodes} nodes{each}"), None, Some(hint)))
+    Err(Failure::new(format!("{ranks} ranks do not fit {nodes} nodes{each}")).hint(hint))
 }
 
 /// The program there. In a container its path is not that of this one.
 fn program(matches: &ArgMatches, target: &Target) -> Result<String, Failure> {
     if let Some(given) = matches.get_one::<String>("program") {
         let fine = !given.is_empty() && !given.starts_with('-');
-        return if fine { Ok(given.clone()) } else { Err(Failure::new("`--program` is no program", None, None)) };
+        return if fine { Ok(given.clone()) } else { Err(Failure::new("`--program` is no program")) };
     }
     if target.rank_per_node {
         return Ok("rankmark".to_owned());
     }
-    let failed =
-        |error: std::io::Error| Failure::new("this program's own path is not known", Some(error.to_string()), None);
+    let failed = |error: std::io::Error| Failure::new("this program's own path is not known").cause(error);
     place::text(&std::env::current_exe().map_err(failed)?)
 }
 

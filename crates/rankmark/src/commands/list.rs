@@ -80,7 +80,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     if let Some(folder) = folder {
         let what = format!("`{}` is not used: only `list records` takes a folder", folder.display());
-        return Err(Failure::new(what, None, Some(&format!("rankmark list records {}", folder.display()))));
+        return Err(Failure::new(what).hint(format!("rankmark list records {}", folder.display())));
     }
     let sections = sections().into_iter().filter(|(name, _)| wanted.is_none_or(|wanted| wanted == name));
     if matches.get_flag("json") {

@@ -30,7 +30,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     for (name, page) in pages {
         record::file::replace(directory, Path::new(&name), &format!("{name}.new"), &page).map_err(|error| {
             let what = format!("{} cannot be written", directory.join(&name).display());
-            Failure::new(what, Some(error.to_string()), None)
+            Failure::new(what).cause(error)
         })?;
         written.push_str(&format!("{}\n", directory.join(name).display()));
     }

@@ -9,7 +9,7 @@ use crate::{Failure, terminal};
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let of = matches.subcommand_matches("generate").unwrap_or(matches);
     let Some(source) = of.get_one::<String>("source") else {
-        return Err(Failure::new("no record is named", None, Some("rankmark report results/DIR")));
+        return Err(Failure::new("no record is named").hint("rankmark report results/DIR"));
     };
     let directory = Path::new(source);
     let run = report::Run::read(directory, benchmarks::VIEWS)?;

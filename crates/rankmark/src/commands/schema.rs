@@ -11,6 +11,6 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         _ => record::schema::plan(&abouts),
     };
     let text = serde_json::to_string_pretty(&schema)
-        .map_err(|error| Failure::new("the schema could not be written", Some(error.to_string()), None))?;
+        .map_err(|error| Failure::new("the schema could not be written").cause(error))?;
     terminal::print(&format!("{text}\n"))
 }

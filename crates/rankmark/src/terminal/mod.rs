@@ -18,12 +18,14 @@ pub(crate) use text::wrap;
 
 use crate::Failure;
 
-/// Writes an error to standard error, colouring its first word where colours are wanted.
-pub(crate) fn complain(failure: &Failure) {
+/// Writes errors to standard error: as one line of JSON, or as text with its first word coloured where colours are wanted.
+pub(crate) fn complain(failure: &Failure, as_json: bool) {
     let mut err = anstream::stderr().lock();
-    let text = match failure.text.strip_prefix("error:") {
+    let text = failure.to_string();
+    let text = match text.strip_prefix("error:") {
+        _ if as_json => failure.json(),
         Some(rest) => format!("\u{1b}[1;31merror:\u{1b}[0m{rest}"),
-        None => failure.text.clone(),
+        None => text,
     };
     // Nobody reads standard error: nobody is left to be told.
     let _ = writeln!(err, "{}", text.trim_end());
@@ -41,8 +43,11 @@ pub(crate) fn last_words(departure: &launch::Departure) {
 }
 
 /// Help and version go to standard output with code 0, wrong usage to standard error with code 2.
-pub(crate) fn usage(mut error: clap::Error) -> Result<u8, Failure> {
+pub(crate) fn usage(mut error: clap::Error, as_json: bool) -> Result<u8, Failure> {
     keep_near(&mut error);
+    if as_json && error.use_stderr() {
+        return Err(Failure::of_usage(&error.render().to_string()));
+    }
     let _ = error.print();
     Ok(u8::try_from(error.exit_code()).unwrap_or(2))
 }
@@ -103,14 +108,14 @@ fn columns() -> Option<usize> {
 /// Prints a text that is the whole output of a command. A reader that went away has seen enough.
 pub(crate) fn print(text: &str) -> Result<u8, Failure> {
     match written(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&error, None)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(unwritten(&error)),
         _ => Ok(0),
     }
 }
 
 /// Prints JSON that is the whole output of a command. A program reads it: half of it is an error, whatever the cause.
 pub(crate) fn print_json(text: &str) -> Result<u8, Failure> {
-    written(text).map_err(|error| unwritten(&error, None)).map(|()| 0)
+    written(text).map_err(|error| unwritten(&error)).map(|()| 0)
 }
 
 fn written(text: &str) -> io::Result<()> {
@@ -119,8 +124,8 @@ fn written(text: &str) -> io::Result<()> {
 }
 
 /// What is said when standard output takes no more.
-pub(crate) fn unwritten(error: &io::Error, hint: Option<&str>) -> Failure {
-    Failure::new("standard output cannot be written", Some(error.to_string()), hint)
+pub(crate) fn unwritten(error: &io::Error) -> Failure {
+    Failure::new("standard output cannot be written").cause(error)
 }
 
 /// Says, before anything else of a measuring command, what its user may not expect; where its text goes.

@@ -136,11 +136,35 @@ fn json_that_is_not_read_to_its_end_is_an_error() {
     drop(live.child.stdout.take());
     let ended = live.wait_for(Duration::from_secs(60));
     let (err, code) = (ended.err, ended.status.code());
-    assert!(err.contains("error: standard output cannot be written"), "{err}");
-    assert!(err.contains("cause: Broken pipe") && err.contains("the record in out is whole"), "{err}");
+    let error = &crate::place::json_lines(err.lines().last().unwrap())[0]["errors"][0];
+    assert_eq!(error["what"], "standard output cannot be written", "{err}");
+    assert!(error["cause"].as_str().unwrap().starts_with("Broken pipe"), "{err}");
+    assert!(error["hint"].as_str().unwrap().contains("the record in out is whole"), "{err}");
     // What was to be measured is measured all the same: the record is what counts.
     assert_eq!((code, place.cases("out").len()), (Some(2), 2));
     place.run("report out").exits(0);
+}
+
+#[test]
+fn errors_are_json_where_json_is_asked_for() {
+    let place = Place::new();
+    std::fs::write(place.path("plan.yaml"), "experiment: e\ncases:\n  - {benchmark: collective, op: all_reduc}\n")
+        .unwrap();
+    let error = |arguments: &str| -> Value {
+        let ended = place.run(arguments).exits(2);
+        let line: Value = serde_json::from_str(&ended.err).unwrap_or_else(|error| panic!("{error}: {}", ended.err));
+        assert_eq!(ended.out, "", "{arguments}");
+        line["errors"][0].clone()
+    };
+    let of_plan = error("run plan.yaml --json");
+    assert_eq!(of_plan["place"], serde_json::json!({ "source": "plan.yaml", "line": 3, "column": 32 }));
+    assert!(of_plan["hint"].as_str().unwrap().contains("all_reduce"), "{of_plan}");
+    let of_usage = error("list models --jsn --json");
+    assert_eq!(of_usage["what"], "unexpected argument '--jsn' found");
+    assert!(of_usage["hint"].as_str().unwrap().contains("Usage: rankmark list"), "{of_usage}");
+    assert_eq!(error("run none.yaml --json")["hint"], "`rankmark gen-config` writes one");
+    // As text, the same error has the lines that `refuses` looks for.
+    place.run("run none.yaml").refuses(&["plan none.yaml cannot be read", "hint:  `rankmark gen-config` writes one"]);
 }
 
 #[test]
@@ -153,7 +177,8 @@ fn standard_output_that_is_full_is_an_error() {
     let mut starting = place.command(&format!("{SHORT} --json"));
     starting.command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
     let ended = starting.run().exits(2);
-    assert!(ended.err.contains("standard output cannot be written\ncause: No space left on device"), "{}", ended.err);
+    let error = &crate::place::json_lines(ended.err.lines().last().unwrap())[0]["errors"][0];
+    assert!(error["cause"].as_str().unwrap().starts_with("No space left on device"), "{}", ended.err);
     assert_eq!(crate::place::statuses(&place.cases("out")), [2, 0, 0, 0]);
 }
 

@@ -1,9 +1,9 @@
 //! What one entry of a plan varies, and in which order: defaults below case below overrides, lists and `zip`.
 
-use terms::{Field, normalize};
+use terms::{Error, Field, normalize};
 
 use super::document::Entry;
-use super::error::{Diagnostics, Fault};
+use super::error::Diagnostics;
 use super::list::{Item, items};
 use super::source::{At, shown};
 use super::tree::{Key, Node, Tree};
@@ -77,7 +77,7 @@ fn own_parts<'a>(entry: &'a Entry, benchmarks: &[&'static About], errors: &mut D
             let twice = parts[..before].iter().any(|part| part.names(written.field))
                 || found[..index].iter().any(|other| other.field.name == written.field.name);
             if twice {
-                errors.add(written.key, Fault::new(format!("`{}` is given twice in this case", written.field.name)));
+                errors.add(written.key, Error::new(format!("`{}` is given twice in this case", written.field.name)));
             }
         }
         match zipped {
@@ -99,7 +99,7 @@ fn columns<'a>(
 ) -> Vec<Written<'a>> {
     let hint = "write zip: {ranks: [1, 2], bytes: [1MiB, 2MiB]}";
     let Tree::Map(entries) = &node.tree else {
-        errors.add(node.at, Fault::new(format!("`zip` takes a mapping of lists, not {}", node.kind())).hint(hint));
+        errors.add(node.at, Error::new(format!("`zip` takes a mapping of lists, not {}", node.kind())).hint(hint));
         return Vec::new();
     };
     let mut found = Vec::new();
@@ -108,7 +108,7 @@ fn columns<'a>(
             Tree::List(_) => found.extend(fields(about, key, node, unknown)),
             _ => {
                 let message = format!("`{}` in a zip takes a list, not {}", shown(&key.text), node.kind());
-                errors.add(node.at, Fault::new(message).hint(hint));
+                errors.add(node.at, Error::new(message).hint(hint));
             }
         }
     }
@@ -149,7 +149,7 @@ fn axis(part: Part<'_>, errors: &mut Diagnostics) -> Option<Axis> {
                     .map(|(written, length)| format!("`{}` {length}", written.field.name))
                     .collect();
                 let message = format!("the lists of a zip must be equally long: {}", named.join(", "));
-                errors.add(at, Fault::new(message));
+                errors.add(at, Error::new(message));
                 return None;
             }
             let row = |index: usize| values.iter().map(|column| column[index].clone()).collect();

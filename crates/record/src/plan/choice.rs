@@ -3,16 +3,15 @@
 //! identity however it was written.
 
 use serde_json::{Map, Value};
-use terms::{Field, Kind, Variant, nearest, normalize};
+use terms::{Error, Field, Kind, Variant, nearest, normalize};
 
-use super::error::Fault;
 use super::limits;
 use super::list::Item;
 use super::source::{At, shown};
 use super::tree::{Node, Tree};
 use super::value::canonical;
 
-type Found<T> = Result<T, (At, Fault)>;
+type Found<T> = Result<T, (At, Error)>;
 
 /// The value of an option as it was written.
 #[derive(Clone, Copy)]
@@ -32,7 +31,7 @@ pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) ->
         }
         Tree::Map(entries) => {
             let [(key, options)] = entries.as_slice() else {
-                let fault = Fault::new(format!("`{}` takes one variant in each entry of its list", field.name));
+                let fault = Error::new(format!("`{}` takes one variant in each entry of its list", field.name));
                 return Err((node.at, fault.hint("write `- one: {...}` and `- other: {...}`")));
             };
             let variant = variant(field, variants, &key.text, key.at)?;
@@ -43,12 +42,12 @@ pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) ->
                 }
                 _ => {
                     let message = format!("`{}` takes options as a mapping, not {}", variant.name, options.kind());
-                    return Err((options.at, Fault::new(message)));
+                    return Err((options.at, Error::new(message)));
                 }
             };
             product(field, variant, &given, node.at)
         }
-        _ => Err((node.at, Fault::new(format!("`{}` takes a variant, not {}", field.name, node.kind())))),
+        _ => Err((node.at, Error::new(format!("`{}` takes a variant, not {}", field.name, node.kind())))),
     }
 }
 
@@ -56,12 +55,12 @@ pub(crate) fn items(field: &Field, variants: &'static [Variant], node: &Node) ->
 type Parts<'t> = (&'t str, Vec<(&'t str, &'t str)>);
 
 /// `pipelined:chunks=4,algorithm=ring` as name and options.
-fn parts(text: &str) -> Result<Parts<'_>, Fault> {
+fn parts(text: &str) -> Result<Parts<'_>, Error> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
-    let option = |part| -> Result<(&str, &str), Fault> {
+    let option = |part| -> Result<(&str, &str), Error> {
         let part: &str = part;
         let wrong =
-            || Fault::new(format!("`{}` is no option=value", shown(part))).hint("for example `pipelined:chunks=4`");
+            || Error::new(format!("`{}` is no option=value", shown(part))).hint("for example `pipelined:chunks=4`");
         part.split_once('=').map(|(name, value)| (name.trim(), value.trim())).ok_or_else(wrong)
     };
     let given = options.split(',').filter(|part| !part.trim().is_empty());
@@ -76,7 +75,7 @@ fn variant(field: &Field, variants: &'static [Variant], name: &str, at: At) -> F
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("valid values: {}", names().collect::<Vec<_>>().join(", ")),
         };
-        (at, Fault::new(format!("`{}` does not take `{}`", field.name, shown(name))).hint(hint))
+        (at, Error::new(format!("`{}` does not take `{}`", field.name, shown(name))).hint(hint))
     })
 }
 
@@ -91,14 +90,14 @@ fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At
             (None, false) => format!("valid values: {}", names.join(", ")),
         };
         let message = format!("`{}` of `{}` has no option `{}`", variant.name, field.name, shown(name));
-        return Err((*at, Fault::new(message).hint(hint)));
+        return Err((*at, Error::new(message).hint(hint)));
     }
     let mut texts = vec![String::new()];
     for option in variant.options {
         let mut written = given.iter().filter(|(name, ..)| normalize(name) == option.name);
         let values = match (written.next(), written.next()) {
             (Some((name, _, at)), Some(_)) => {
-                return Err((*at, Fault::new(format!("option `{}` is given twice", shown(name)))));
+                return Err((*at, Error::new(format!("option `{}` is given twice", shown(name)))));
             }
             (Some((_, Given::Node(node), _)), None) => values(option, node)?,
             (Some((_, Given::Text(text), at)), None) => {
@@ -110,7 +109,7 @@ fn product(field: &Field, variant: &Variant, given: &[(&str, Given, At)], at: At
             },
         };
         if texts.len().saturating_mul(values.len()) > limits::CASES {
-            return Err((at, Fault::new(format!("`{}` has more than {} combinations", variant.name, limits::CASES))));
+            return Err((at, Error::new(format!("`{}` has more than {} combinations", variant.name, limits::CASES))));
         }
         let join = |text: &String, value: &String| {
             format!("{text}{}{}={value}", if text.is_empty() { "" } else { "," }, option.name)
@@ -134,15 +133,15 @@ fn values(option: &Field, node: &Node) -> Found<Vec<String>> {
             let all: Result<Vec<_>, _> = nodes.iter().map(|node| values(option, node)).collect();
             Ok(all?.concat())
         }
-        _ => Err((node.at, Fault::new(format!("option `{}` has no value", option.name)))),
+        _ => Err((node.at, Error::new(format!("option `{}` has no value", option.name)))),
     }
 }
 
-fn value(option: &Field, text: &str, quoted: bool) -> Result<String, Fault> {
+fn value(option: &Field, text: &str, quoted: bool) -> Result<String, Error> {
     let value = canonical(option, text, quoted)?;
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if text.contains([',', '=', ':']) || text.contains(char::is_whitespace) {
-        return Err(Fault::new(format!("option `{}` cannot hold `{}`", option.name, shown(&text))));
+        return Err(Error::new(format!("option `{}` cannot hold `{}`", option.name, shown(&text))));
     }
     Ok(text)
 }
@@ -166,14 +165,14 @@ pub(crate) fn split(text: &str) -> Vec<String> {
 /// When the value is none of the field's variants: it was not read from a plan.
 pub fn chosen(field: &Field, text: &str) -> Result<(&'static Variant, Map<String, Value>), String> {
     let Kind::Choice(variants) = field.kind else { return Err(format!("`{}` is no choice", field.name)) };
-    let (name, given) = parts(text).map_err(|fault| fault.message)?;
+    let (name, given) = parts(text).map_err(|fault| fault.what)?;
     let variant = variants.iter().find(|variant| variant.name == name);
     let variant = variant.ok_or_else(|| format!("`{}` does not take `{}`", field.name, shown(name)))?;
     let mut options = Map::new();
     for (name, value) in given {
         let option = variant.options.iter().find(|option| option.name == name);
         let option = option.ok_or_else(|| format!("`{}` has no option `{}`", variant.name, shown(name)))?;
-        let value = canonical(option, value, false).map_err(|fault| fault.message)?;
+        let value = canonical(option, value, false).map_err(|fault| fault.what)?;
         options.insert(option.name.to_owned(), value);
     }
     Ok((variant, options))

@@ -1,8 +1,8 @@
 //! The form of a plan: its four top keys and its cases, before fields are looked at.
 
-use terms::{nearest, normalize};
+use terms::{Error, nearest, normalize};
 
-use super::error::{Diagnostics, Fault};
+use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{Key, Node, SHAPE, Tree};
@@ -31,7 +31,7 @@ pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut D
     let mut document =
         Document { experiment: String::new(), profiling: false, defaults: Vec::new(), entries: Vec::new() };
     let Tree::Map(entries) = root.tree else {
-        errors.add(root.at, Fault::new(format!("a plan is a mapping, not {}", root.kind())).hint(SHAPE));
+        errors.add(root.at, Error::new(format!("a plan is a mapping, not {}", root.kind())).hint(SHAPE));
         return document;
     };
     let mut met = Vec::new();
@@ -48,7 +48,7 @@ pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut D
     }
     for needed in ["experiment", "cases"] {
         if !met.iter().any(|name| name == needed) {
-            errors.add(root.at, Fault::new(format!("the plan has no `{needed}`")).hint(SHAPE));
+            errors.add(root.at, Error::new(format!("the plan has no `{needed}`")).hint(SHAPE));
         }
     }
     document
@@ -59,7 +59,7 @@ fn unknown_key(of: &str, key: &Key, known: &[&'static str], errors: &mut Diagnos
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("valid values: {}", known.join(", ")),
     };
-    errors.add(key.at, Fault::new(format!("{of} has no key `{}`", shown(&key.text))).hint(hint));
+    errors.add(key.at, Error::new(format!("{of} has no key `{}`", shown(&key.text))).hint(hint));
 }
 
 /// A name that is also a directory's: a letter or digit, then letters, digits, `.`, `_`, `-`; at most 64.
@@ -75,11 +75,11 @@ fn experiment(node: &Node, errors: &mut Diagnostics) -> String {
         Tree::Scalar { text, .. } => {
             let message = format!("`{}` cannot name an experiment", shown(text));
             let rule = "a letter or digit, then letters, digits, `.`, `_` or `-`, at most 64: it names a directory";
-            errors.add(node.at, Fault::new(message).hint(rule));
+            errors.add(node.at, Error::new(message).hint(rule));
             String::new()
         }
         _ => {
-            errors.add(node.at, Fault::new(format!("`experiment` takes a name, not {}", node.kind())));
+            errors.add(node.at, Error::new(format!("`experiment` takes a name, not {}", node.kind())));
             String::new()
         }
     }
@@ -89,7 +89,7 @@ fn profiling(node: Node, errors: &mut Diagnostics) -> bool {
     let mut enabled = false;
     let Tree::Map(entries) = node.tree else {
         let message = format!("`profiling` takes a mapping, not {}", node.kind());
-        errors.add(node.at, Fault::new(message).hint("write profiling: {enabled: true}"));
+        errors.add(node.at, Error::new(message).hint("write profiling: {enabled: true}"));
         return enabled;
     };
     for (key, node) in entries {
@@ -99,7 +99,7 @@ fn profiling(node: Node, errors: &mut Diagnostics) -> bool {
             {
                 enabled = normalize(text) == "true";
             }
-            ("enabled", _) => errors.add(node.at, Fault::new("`enabled` must be true or false")),
+            ("enabled", _) => errors.add(node.at, Error::new("`enabled` must be true or false")),
             _ => unknown_key("`profiling`", &key, &["enabled"], errors),
         }
     }
@@ -113,7 +113,7 @@ fn defaults(node: Node, errors: &mut Diagnostics) -> Vec<(Key, Node)> {
         // `defaults:` with every line below it commented out.
         Tree::Null => Vec::new(),
         _ => {
-            errors.add(node.at, Fault::new(format!("`defaults` takes a mapping of fields, not {kind}")));
+            errors.add(node.at, Error::new(format!("`defaults` takes a mapping of fields, not {kind}")));
             Vec::new()
         }
     }
@@ -123,7 +123,7 @@ fn is_default(key: &Key, errors: &mut Diagnostics) -> bool {
     let name = normalize(&key.text);
     if name == "zip" || name == "benchmark" {
         let message = format!("`{name}` belongs in a case, not in `defaults`");
-        errors.add(key.at, Fault::new(message));
+        errors.add(key.at, Error::new(message));
         return false;
     }
     true
@@ -133,7 +133,7 @@ fn cases(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) ->
     let kind = node.kind();
     match node.tree {
         Tree::List(nodes) if nodes.is_empty() => {
-            errors.add(node.at, Fault::new("`cases` is empty").hint(SHAPE));
+            errors.add(node.at, Error::new("`cases` is empty").hint(SHAPE));
             Vec::new()
         }
         Tree::List(nodes) if nodes.len() > limits::CASES => {
@@ -142,33 +142,33 @@ fn cases(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) ->
         }
         Tree::List(nodes) => nodes.into_iter().filter_map(|node| entry(node, benchmarks, errors)).collect(),
         _ => {
-            errors.add(node.at, Fault::new(format!("`cases` takes a list, not {kind}")).hint(SHAPE));
+            errors.add(node.at, Error::new(format!("`cases` takes a list, not {kind}")).hint(SHAPE));
             Vec::new()
         }
     }
 }
 
 /// The refusal of a plan that expands to too many cases.
-pub(crate) fn too_many(cases: u64) -> Fault {
+pub(crate) fn too_many(cases: u64) -> Error {
     let at_least = if cases == u64::MAX { "more than can be counted".to_owned() } else { format!("at least {cases}") };
-    Fault::new(format!("the plan has {at_least} cases; at most {} are allowed", limits::CASES))
+    Error::new(format!("the plan has {at_least} cases; at most {} are allowed", limits::CASES))
         .hint("lists multiply: shorten one, raise a range's factor, or write several plans")
 }
 
 fn entry(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Option<Entry> {
     let kind = node.kind();
     let Tree::Map(mut fields) = node.tree else {
-        errors.add(node.at, Fault::new(format!("a case is a mapping, not {kind}")).hint(SHAPE));
+        errors.add(node.at, Error::new(format!("a case is a mapping, not {kind}")).hint(SHAPE));
         return None;
     };
     let Some(position) = fields.iter().position(|(key, _)| normalize(&key.text) == "benchmark") else {
-        errors.add(node.at, Fault::new("the case has no `benchmark`").hint(known(benchmarks)));
+        errors.add(node.at, Error::new("the case has no `benchmark`").hint(known(benchmarks)));
         return None;
     };
     let (_, name) = fields.remove(position);
     let Tree::Scalar { text, .. } = &name.tree else {
         let message = format!("`benchmark` takes one name, not {}", name.kind());
-        errors.add(name.at, Fault::new(message).hint(known(benchmarks)));
+        errors.add(name.at, Error::new(message).hint(known(benchmarks)));
         return None;
     };
     match benchmarks.iter().find(|about| normalize(about.name) == normalize(text)) {
@@ -178,7 +178,7 @@ fn entry(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) ->
                 Some(near) => format!("did you mean `{near}`?"),
                 None => known(benchmarks),
             };
-            errors.add(name.at, Fault::new(format!("there is no benchmark `{}`", shown(text))).hint(hint));
+            errors.add(name.at, Error::new(format!("there is no benchmark `{}`", shown(text))).hint(hint));
             None
         }
     }

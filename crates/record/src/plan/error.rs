@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use terms::Error;
+
 use super::source::{At, Place, Sources};
 
 /// One thing that is wrong.
@@ -10,10 +12,8 @@ use super::source::{At, Place, Sources};
 pub struct PlanError {
     /// Where. None when no line can be named (a plan that is too large, a file that cannot be read).
     pub place: Option<Place>,
-    /// What is wrong.
-    pub message: String,
-    /// What would be right.
-    pub hint: Option<String>,
+    /// What is wrong, and what would be right.
+    pub error: Error,
 }
 
 /// Everything that is wrong with a plan. Displayed whole: each error begins with `error: ` and is followed by the line
@@ -28,8 +28,8 @@ pub struct PlanErrors {
 
 impl PlanErrors {
     /// One error without a place.
-    pub fn single(message: impl Into<String>, hint: Option<String>) -> Self {
-        Self { errors: vec![PlanError { place: None, message: message.into(), hint }], more: 0 }
+    pub fn single(error: Error) -> Self {
+        Self { errors: vec![PlanError { place: None, error }], more: 0 }
     }
 }
 
@@ -39,14 +39,11 @@ impl fmt::Display for PlanError {
         if let Some(Place { source, position: Some((line, column)), .. }) = &self.place {
             write!(f, "{source}:{line}:{column}: ")?;
         }
-        write!(f, "{}", self.message)?;
-        if let Some(place) = &self.place {
-            write!(f, "\n{place}")?;
+        // The place stands below what is wrong there.
+        match &self.place {
+            Some(place) => Error { what: format!("{}\n{place}", self.error.what), ..self.error.clone() }.fmt(f),
+            None => self.error.fmt(f),
         }
-        if let Some(hint) = &self.hint {
-            write!(f, "\nhint:  {hint}")?;
-        }
-        Ok(())
     }
 }
 
@@ -69,23 +66,6 @@ impl fmt::Display for PlanErrors {
 impl std::error::Error for PlanError {}
 impl std::error::Error for PlanErrors {}
 
-/// A wrong value, before its place is known.
-pub(crate) struct Fault {
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
-}
-
-impl Fault {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
-    }
-
-    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
-        self
-    }
-}
-
 /// Errors that are reported; the rest is counted.
 const REPORTED: usize = 20;
 
@@ -105,13 +85,13 @@ impl Diagnostics {
         Self { sources, errors: Vec::new(), seen: HashSet::new(), more: 0, added: 0 }
     }
 
-    pub(crate) fn add(&mut self, at: At, fault: Fault) {
+    pub(crate) fn add(&mut self, at: At, error: Error) {
         self.added += 1;
         if self.is_hopeless() {
             self.more += 1;
             return;
         }
-        if !self.seen.insert((at, fault.message.clone())) {
+        if !self.seen.insert((at, error.what.clone())) {
             return;
         }
         if self.errors.len() == REPORTED {
@@ -119,7 +99,7 @@ impl Diagnostics {
             return;
         }
         let place = Some(self.sources.place(at));
-        self.errors.push(PlanError { place, message: fault.message, hint: fault.hint });
+        self.errors.push(PlanError { place, error });
     }
 
     /// Whether so much is wrong that reading on would only cost time.

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
-use terms::{Field, Role};
+use terms::{Error, Field, Role};
 
 use super::axis::Axis;
 use super::document::Entry;
-use super::error::{Diagnostics, Fault};
+use super::error::Diagnostics;
 use super::list::Item;
 use super::source::At;
 use super::value::canonical;
@@ -40,7 +40,7 @@ pub(crate) fn expand(entry: &Entry, axes: &[Axis], errors: &mut Diagnostics, cas
             Err(problem) => {
                 let position = fields.iter().position(|field| field.name == problem.field);
                 let at = position.and_then(|index| chosen[index]).map_or(entry.at, |item| item.at);
-                errors.add(at, Fault { message: problem.message, hint: problem.hint });
+                errors.add(at, problem.error);
             }
         }
         if !advance(&mut counters, axes) {
@@ -66,7 +66,7 @@ fn defaults(fields: &[&'static Field], at: At, errors: &mut Diagnostics) -> Vec<
     let mut read = |field: &Field| match canonical(field, field.default?, false) {
         Ok(value) => Some(value),
         Err(fault) => {
-            errors.add(at, Fault::new(format!("the declared default is wrong: {}", fault.message)));
+            errors.add(at, Error::new(format!("the declared default is wrong: {}", fault.what)));
             None
         }
     };
@@ -113,7 +113,7 @@ fn resolve(about: &About, fields: &[&'static Field], defaults: &[Option<Value>],
 }
 
 /// The benchmark's check, then the identity. What the check removed or rounded is so in the world, too.
-fn check(about: &About, case: &mut Case) -> Result<(), crate::Problem> {
+fn check(about: &About, case: &mut Case) -> Result<(), terms::FieldError> {
     let before: Vec<String> = case.parameters.keys().filter(|name| case.world.contains_key(*name)).cloned().collect();
     (about.check)(case)?;
     for name in before {
@@ -144,7 +144,7 @@ pub(crate) fn without_repeats(cases: Vec<Placed>, errors: &mut Diagnostics, note
                 let name = differs.map_or("a setting", |(name, _)| name.as_str());
                 let message = format!("a case of this entry is asked for twice, with different `{name}`");
                 let hint = "cases that differ only in how they are sampled belong in separate plans";
-                errors.add(at, Fault::new(message).hint(hint));
+                errors.add(at, Error::new(message).hint(hint));
             }
         }
     }

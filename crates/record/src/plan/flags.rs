@@ -1,10 +1,10 @@
 //! Flags and overrides as keys and values with places: what a plan's mapping would be.
 
-use super::error::{Diagnostics, Fault};
+use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{Key, Node, Tree};
-use terms::Kind;
+use terms::{Error, Kind};
 
 use crate::About;
 
@@ -33,7 +33,7 @@ pub(crate) fn read(
         };
         let key = At { start: 0, end: at.start.saturating_sub(1), ..at };
         if text.len() > limits::SCALAR * 16 {
-            errors.add(at, Fault::new(format!("`{}` is given {} bytes of text", shown(&name), text.len())));
+            errors.add(at, Error::new(format!("`{}` is given {} bytes of text", shown(&name), text.len())));
             continue;
         }
         let Some(field) = benchmarks.iter().find_map(|about| about.field(&name)) else {
@@ -52,7 +52,7 @@ pub(crate) fn read(
                 found.fields.push((Key { at: key, text: name }, tree));
             }
             Some((_, Node { tree: Tree::List(texts), .. })) if repeats => texts.push(node),
-            Some(_) => errors.add(at, Fault::new(format!("`{name}` is given twice")).hint("separate values by commas")),
+            Some(_) => errors.add(at, Error::new(format!("`{name}` is given twice")).hint("separate values by commas")),
         }
     }
     found

@@ -1,9 +1,9 @@
 //! A field's value in a plan or flag to the list of canonical values that it stands for: scalars, lists, ranges.
 
 use serde_json::Value;
-use terms::{Bytes, Field, Kind, Role, normalize};
+use terms::{Bytes, Error, Field, Kind, Role, normalize};
 
-use super::error::{Diagnostics, Fault};
+use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{Node, Tree};
@@ -24,7 +24,7 @@ pub(crate) fn items(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec
         Tree::List(nodes) if nodes.is_empty() => {
             errors.add(
                 node.at,
-                Fault::new(format!("`{}` is an empty list", field.name)).hint("leave it out, or name a value"),
+                Error::new(format!("`{}` is an empty list", field.name)).hint("leave it out, or name a value"),
             );
         }
         Tree::List(nodes) => nodes.iter().for_each(|node| one(field, node, &mut found, errors)),
@@ -35,7 +35,7 @@ pub(crate) fn items(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec
         && let Some(second) = found.iter().skip(1).find(|item| item.value != found[0].value)
     {
         let message = format!("`{}` says how to sample, not what: it takes one value", field.name);
-        errors.add(second.at, Fault::new(message).hint("give cases that differ in it a plan of their own"));
+        errors.add(second.at, Error::new(message).hint("give cases that differ in it a plan of their own"));
     }
     found
 }
@@ -54,11 +54,11 @@ fn one(field: &Field, node: &Node, found: &mut Vec<Item>, errors: &mut Diagnosti
         (Tree::Map(_), Kind::Bytes) => map_range(field, node),
         (Tree::Null, _) => Err((
             node.at,
-            Fault::new(format!("`{}` has no value", field.name)).hint(format!("it takes {}", wants(field))),
+            Error::new(format!("`{}` has no value", field.name)).hint(format!("it takes {}", wants(field))),
         )),
         _ => {
             let message = format!("`{}` takes {}, not {}", field.name, wants(field), node.kind());
-            Err((node.at, Fault::new(message)))
+            Err((node.at, Error::new(message)))
         }
     };
     match range {
@@ -75,22 +75,22 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
     };
     if nodes.is_empty() || nodes.len() > limits::TEXTS {
         let message = format!("`{}` takes 1 to {} texts, not {}", field.name, limits::TEXTS, nodes.len());
-        errors.add(node.at, Fault::new(message));
+        errors.add(node.at, Error::new(message));
         return Vec::new();
     }
     let mut all = Vec::new();
     for node in nodes {
         match &node.tree {
             Tree::Scalar { text, .. } if field.role != Role::Sampling && text.contains(char::is_whitespace) => {
-                errors.add(node.at, Fault::new(format!("`{}` cannot hold white space", field.name)));
+                errors.add(node.at, Error::new(format!("`{}` cannot hold white space", field.name)));
             }
             Tree::Scalar { text, .. } if holds_secret(text) => {
                 let message = format!("`{}` would put a secret into the record", field.name);
                 let hint = "export it in the shell that starts the run: processes inherit it";
-                errors.add(node.at, Fault::new(message).hint(hint));
+                errors.add(node.at, Error::new(message).hint(hint));
             }
             Tree::Scalar { text, .. } => all.push(Value::String(text.clone())),
-            _ => errors.add(node.at, Fault::new(format!("`{}` takes texts, not {}", field.name, node.kind()))),
+            _ => errors.add(node.at, Error::new(format!("`{}` takes texts, not {}", field.name, node.kind()))),
         }
     }
     let value = match field.role {
@@ -105,7 +105,7 @@ fn holds_secret(text: &str) -> bool {
     text.split_once('=').is_some_and(|(name, _)| crate::smells_like_secret(name))
 }
 
-type Ranged = Result<Vec<Item>, (At, Fault)>;
+type Ranged = Result<Vec<Item>, (At, Error)>;
 
 /// `8..1GiB*2`; without `*FACTOR` sizes double.
 fn text_range(field: &Field, text: &str, at: At) -> Ranged {
@@ -115,10 +115,10 @@ fn text_range(field: &Field, text: &str, at: At) -> Ranged {
         None => (rest, None),
     };
     let bytes =
-        |text: &str| text.parse::<Bytes>().map_err(|error| (at, Fault::new(format!("`{}`: {error}", field.name))));
+        |text: &str| text.parse::<Bytes>().map_err(|error| (at, Error::new(format!("`{}`: {error}", field.name))));
     let factor = factor.map_or(Ok(2), |text| {
         let fault =
-            || (at, Fault::new(format!("`{}`: a range's factor is a whole number, not `{}`", field.name, shown(text))));
+            || (at, Error::new(format!("`{}`: a range's factor is a whole number, not `{}`", field.name, shown(text))));
         text.trim().parse::<u64>().map_err(|_| fault())
     })?;
     range(field, bytes(from)?, bytes(to)?, factor, at)
@@ -130,9 +130,9 @@ fn map_range(field: &Field, node: &Node) -> Ranged {
     let (mut from, mut to, mut factor) = (None, None, 2);
     for (key, value) in entries {
         let Tree::Scalar { text, .. } = &value.tree else {
-            return Err((value.at, Fault::new(format!("`{}` of a range takes a single value", shown(&key.text)))));
+            return Err((value.at, Error::new(format!("`{}` of a range takes a single value", shown(&key.text)))));
         };
-        let fault = |error: String| (value.at, Fault::new(format!("`{}`: {error}", field.name)));
+        let fault = |error: String| (value.at, Error::new(format!("`{}`: {error}", field.name)));
         match normalize(&key.text).as_str() {
             "from" => from = Some(text.parse::<Bytes>().map_err(|error| fault(error.to_string()))?),
             "to" => to = Some(text.parse::<Bytes>().map_err(|error| fault(error.to_string()))?),
@@ -142,19 +142,19 @@ fn map_range(field: &Field, node: &Node) -> Ranged {
             }
             other => {
                 let message = format!("a range of `{}` has no `{}`", field.name, shown(other));
-                return Err((key.at, Fault::new(message).hint("write {from: 1KiB, to: 1GiB, factor: 4}")));
+                return Err((key.at, Error::new(message).hint("write {from: 1KiB, to: 1GiB, factor: 4}")));
             }
         }
     }
     match (from, to) {
         (Some(from), Some(to)) => range(field, from, to, factor, node.at),
-        _ => Err((node.at, Fault::new(format!("a range of `{}` needs `from` and `to`", field.name)))),
+        _ => Err((node.at, Error::new(format!("a range of `{}` needs `from` and `to`", field.name)))),
     }
 }
 
 /// from, from x factor, ... up to and including `to`: at most 64 values, since each at least doubles.
 fn range(field: &Field, from: Bytes, to: Bytes, factor: u64, at: At) -> Ranged {
-    let wrong = |message: String| Err((at, Fault::new(format!("`{}`: {message}", field.name))));
+    let wrong = |message: String| Err((at, Error::new(format!("`{}`: {message}", field.name))));
     if from.0 == 0 || factor < 2 {
         return wrong("a range starts above 0 and its factor is at least 2".to_owned());
     }

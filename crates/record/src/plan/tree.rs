@@ -10,8 +10,9 @@
 use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
+use terms::Error;
 
-use super::error::{Diagnostics, Fault};
+use super::error::Diagnostics;
 use super::limits;
 use super::source::{At, shown};
 
@@ -97,15 +98,15 @@ pub(crate) fn parse(source: u32, text: &str, errors: &mut Diagnostics) -> Option
     }
     let root = builder.root.take();
     if root.is_none() {
-        errors.add(end, Fault::new("the plan is empty").hint(SHAPE));
+        errors.add(end, Error::new("the plan is empty").hint(SHAPE));
     }
     root
 }
 
 /// The parser's own message, and what to do about the ones that users meet.
-fn syntax(error: &granit_parser::ScanError) -> Fault {
+fn syntax(error: &granit_parser::ScanError) -> Error {
     use granit_parser::ErrorKind;
-    let fault = Fault::new(format!("not valid YAML or JSON: {}", error.info()));
+    let fault = Error::new(format!("not valid YAML or JSON: {}", error.info()));
     match error.kind() {
         ErrorKind::RecursionLimitExceeded => too_deep(),
         ErrorKind::UnknownAnchor => no_aliases(),
@@ -117,16 +118,16 @@ fn syntax(error: &granit_parser::ScanError) -> Fault {
     }
 }
 
-fn too_deep() -> Fault {
-    Fault::new(format!("nested more than {} levels deep", limits::DEPTH)).hint("a plan needs about five")
+fn too_deep() -> Error {
+    Error::new(format!("nested more than {} levels deep", limits::DEPTH)).hint("a plan needs about five")
 }
 
-fn no_aliases() -> Fault {
-    Fault::new("anchors, aliases and merge keys are not part of a plan")
+fn no_aliases() -> Error {
+    Error::new("anchors, aliases and merge keys are not part of a plan")
         .hint("write the values out, or put what all cases share under `defaults`")
 }
 
-type Step = Result<(), (At, Fault)>;
+type Step = Result<(), (At, Error)>;
 
 impl Builder<'_> {
     fn at(&self, span: &Span) -> At {
@@ -145,7 +146,7 @@ impl Builder<'_> {
             return Err((at, no_aliases()));
         }
         if event.tag().is_some() {
-            return Err((at, Fault::new("tags are not part of a plan").hint("write the value alone")));
+            return Err((at, Error::new("tags are not part of a plan").hint("write the value alone")));
         }
         match event {
             Event::Scalar(text, style, ..) => self.scalar(&text, style, at),
@@ -155,7 +156,7 @@ impl Builder<'_> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(),
             Event::DocumentStart(..) if self.root.is_some() => {
-                Err((at, Fault::new("a second document begins here").hint("one file holds one plan")))
+                Err((at, Error::new("a second document begins here").hint("one file holds one plan")))
             }
             _ => Ok(()),
         }
@@ -167,7 +168,7 @@ impl Builder<'_> {
         }
         self.count(at)?;
         if let Some(Frame::Map { key: None, .. }) = self.stack.last() {
-            return Err((at, Fault::new("a key must be a name, not a list or a mapping")));
+            return Err((at, Error::new("a key must be a name, not a list or a mapping")));
         }
         self.stack.push(frame);
         Ok(())
@@ -185,7 +186,7 @@ impl Builder<'_> {
     fn scalar(&mut self, text: &str, style: ScalarStyle, at: At) -> Step {
         self.count(at)?;
         if text.len() > limits::SCALAR {
-            return Err((at, Fault::new(format!("a text of {} bytes; at most {}", text.len(), limits::SCALAR))));
+            return Err((at, Error::new(format!("a text of {} bytes; at most {}", text.len(), limits::SCALAR))));
         }
         if let Some(Frame::Map { key: key @ None, seen, .. }) = self.stack.last_mut() {
             if text == "<<" && style == ScalarStyle::Plain {
@@ -196,7 +197,7 @@ impl Builder<'_> {
             match first {
                 Some(first) => {
                     let line = self.errors.sources.place(first).position.map_or(0, |(line, _)| line);
-                    let fault = Fault::new(format!("key `{}` is given twice, first in line {line}", shown(text)));
+                    let fault = Error::new(format!("key `{}` is given twice, first in line {line}", shown(text)));
                     self.errors.add(at, fault);
                 }
                 None => drop(seen.insert(name, at)),
@@ -228,7 +229,7 @@ impl Builder<'_> {
     fn count(&mut self, at: At) -> Step {
         self.nodes += 1;
         if self.nodes > limits::NODES {
-            let fault = Fault::new(format!("more than {} keys and values", limits::NODES));
+            let fault = Error::new(format!("more than {} keys and values", limits::NODES));
             return Err((at, fault.hint("use ranges (`8..1GiB*2`) and lists, or several plans")));
         }
         Ok(())

@@ -1,26 +1,25 @@
 //! One scalar's text to the canonical value of its kind.
 
 use serde_json::Value;
-use terms::{Bandwidth, Bytes, Field, Kind, Ratio, Seconds, nearest, normalize};
+use terms::{Bandwidth, Bytes, Error, Field, Kind, Ratio, Seconds, nearest, normalize};
 
-use super::error::Fault;
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{Node, Tree};
 
 /// The canonical value of a text: bytes as an integer, seconds, bytes per second and shares as numbers, words in their
 /// one spelling.
-pub(crate) fn canonical(field: &Field, text: &str, quoted: bool) -> Result<Value, Fault> {
+pub(crate) fn canonical(field: &Field, text: &str, quoted: bool) -> Result<Value, Error> {
     let name = field.name;
     match field.kind {
         Kind::Whole(..) | Kind::Bool if quoted => {
-            Err(Fault::new(format!("`{name}` must be {}, not a text", wants(field))).hint("remove the quotes"))
+            Err(Error::new(format!("`{name}` must be {}, not a text", wants(field))).hint("remove the quotes"))
         }
         Kind::Whole(low, high) => whole(field, text, low, high),
         Kind::Bool => match normalize(text).as_str() {
             "true" => Ok(Value::Bool(true)),
             "false" => Ok(Value::Bool(false)),
-            _ => Err(Fault::new(format!("`{name}` must be true or false, not `{}`", shown(text)))),
+            _ => Err(Error::new(format!("`{name}` must be true or false, not `{}`", shown(text)))),
         },
         Kind::Bytes => quantity(field, text, |Bytes(bytes)| Some(bytes.into())),
         Kind::Seconds => quantity(field, text, |Seconds(seconds)| number(seconds)),
@@ -31,10 +30,10 @@ pub(crate) fn canonical(field: &Field, text: &str, quoted: bool) -> Result<Value
             let tree = Tree::Scalar { text: text.to_owned(), quoted };
             let items = super::choice::items(field, variants, &Node { at: At::default(), tree });
             let first = items.map_err(|(_, fault)| fault)?.into_iter().next();
-            first.map(|item| item.value).ok_or_else(|| Fault::new(format!("`{name}` has no value")))
+            first.map(|item| item.value).ok_or_else(|| Error::new(format!("`{name}` has no value")))
         }
         Kind::Text | Kind::Texts if text.len() > limits::SCALAR => {
-            Err(Fault::new(format!("`{name}` is a text of {} bytes; at most {}", text.len(), limits::SCALAR)))
+            Err(Error::new(format!("`{name}` is a text of {} bytes; at most {}", text.len(), limits::SCALAR)))
         }
         Kind::Text | Kind::Texts => Ok(Value::String(text.to_owned())),
     }
@@ -60,25 +59,25 @@ pub(crate) fn wants(field: &Field) -> String {
     }
 }
 
-fn whole(field: &Field, text: &str, low: u64, high: u64) -> Result<Value, Fault> {
+fn whole(field: &Field, text: &str, low: u64, high: u64) -> Result<Value, Error> {
     let text = text.trim();
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     match text.parse::<u64>() {
         Ok(value) if (low..=high).contains(&value) => Ok(value.into()),
         _ if is_number => {
-            Err(Fault::new(format!("`{}` must be {}, and {} is not", field.name, wants(field), shown(text))))
+            Err(Error::new(format!("`{}` must be {}, and {} is not", field.name, wants(field), shown(text))))
         }
-        _ => Err(Fault::new(format!("`{}` must be {}, not `{}`", field.name, wants(field), shown(text)))),
+        _ => Err(Error::new(format!("`{}` must be {}, not `{}`", field.name, wants(field), shown(text)))),
     }
 }
 
-fn quantity<T>(field: &Field, text: &str, value: impl Fn(T) -> Option<Value>) -> Result<Value, Fault>
+fn quantity<T>(field: &Field, text: &str, value: impl Fn(T) -> Option<Value>) -> Result<Value, Error>
 where
     T: std::str::FromStr<Err = terms::ParseQuantityError>,
 {
-    let parsed = text.parse::<T>().map_err(|error| Fault::new(format!("`{}`: {error}", field.name)))?;
-    value(parsed).ok_or_else(|| Fault::new(format!("`{}`: {} is too large", field.name, shown(text))))
+    let parsed = text.parse::<T>().map_err(|error| Error::new(format!("`{}`: {error}", field.name)))?;
+    value(parsed).ok_or_else(|| Error::new(format!("`{}`: {} is too large", field.name, shown(text))))
 }
 
 /// A finite number; whole ones as integers, so that a value has one spelling in the record and one identity.
@@ -108,7 +107,7 @@ const ELEMENT_TYPES: [(&str, &str); 12] = [
     ("uint8", "u8"),
 ];
 
-fn word(field: &Field, text: &str, words: &[&'static str]) -> Result<Value, Fault> {
+fn word(field: &Field, text: &str, words: &[&'static str]) -> Result<Value, Error> {
     let wanted = normalize(text);
     let other = ELEMENT_TYPES.iter().find(|(name, _)| *name == wanted).map(|(_, name)| *name);
     let word = words.iter().find(|word| normalize(word) == wanted);
@@ -119,5 +118,5 @@ fn word(field: &Field, text: &str, words: &[&'static str]) -> Result<Value, Faul
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("valid values: {}", words.join(", ")),
     };
-    Err(Fault::new(format!("`{}` does not take `{}`", field.name, shown(text))).hint(hint))
+    Err(Error::new(format!("`{}` does not take `{}`", field.name, shown(text))).hint(hint))
 }

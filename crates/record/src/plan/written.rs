@@ -1,8 +1,8 @@
 //! The keys of a case, of `defaults` and of overrides to declared fields: nested keys joined, unknown ones refused.
 
-use terms::{Field, Kind, nearest, normalize};
+use terms::{Error, Field, Kind, nearest, normalize};
 
-use super::error::{Diagnostics, Fault};
+use super::error::Diagnostics;
 use super::source::{At, shown};
 use super::tree::{Key, Node, Tree};
 use crate::About;
@@ -66,12 +66,12 @@ pub(crate) fn report_unknown(about: &About, others: &[&'static About], at: At, n
             format!("valid values: {}", about.all_fields().map(|field| field.name).collect::<Vec<_>>().join(", "))
         }
     };
-    errors.add(at, Fault::new(message).hint(hint));
+    errors.add(at, Error::new(message).hint(hint));
 }
 
 /// Reports a key that names no field of any benchmark.
 pub(crate) fn report_unknown_to_all(benchmarks: &[&'static About], at: At, name: &str, errors: &mut Diagnostics) {
-    let fault = Fault::new(format!("no benchmark has a field `{}`", shown(name)));
+    let fault = Error::new(format!("no benchmark has a field `{}`", shown(name)));
     let known = benchmarks.iter().flat_map(|about| about.all_fields().map(|field| field.name));
     errors.add(
         at,

@@ -176,10 +176,9 @@ impl Lines {
             }
             Err(error) => {
                 let failed = StoreError::io("cannot write", &self.path, &error);
-                self.cut(self.length).map_err(|cut| StoreError {
-                    hint: Some("the last line may be cut short; `--resume DIR` repairs that".to_owned()),
-                    cause: Some(format!("{error}; nor could it be cut back: {cut}")),
-                    ..failed.clone()
+                self.cut(self.length).map_err(|cut| {
+                    let cause = format!("{error}; nor could it be cut back: {}", cut.error.on_one_line());
+                    failed.clone().cause(cause).hint("the last line may be cut short; `--resume DIR` repairs that")
                 })?;
                 Err(failed)
             }

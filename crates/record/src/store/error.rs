@@ -1,49 +1,44 @@
-//! What can go wrong with a record: what, why, and what to do.
+//! What can go wrong with a record: the error, and what the system refused.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// An error of the store. Displayed as what, `cause:` and `hint:` lines, without a leading `error:`.
+/// An error of the store, displayed as [`terms::Error`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreError {
-    /// What could not be done.
-    pub what: String,
-    /// Why.
-    pub cause: Option<String>,
-    /// What to do.
-    pub hint: Option<String>,
+    /// What could not be done, why, and what to do.
+    pub error: terms::Error,
     /// What the system refused, where it did.
     pub(super) refused: Option<io::ErrorKind>,
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.what)?;
-        if let Some(cause) = &self.cause {
-            write!(f, "\ncause: {cause}")?;
-        }
-        if let Some(hint) = &self.hint {
-            write!(f, "\nhint:  {hint}")?;
-        }
-        Ok(())
+        self.error.fmt(f)
     }
 }
 
 impl std::error::Error for StoreError {}
 
+impl From<StoreError> for terms::Error {
+    fn from(error: StoreError) -> Self {
+        error.error
+    }
+}
+
 impl StoreError {
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), cause: None, hint: None, refused: None }
+        Self { error: terms::Error::new(what), refused: None }
     }
 
     pub(crate) fn cause(mut self, cause: impl Into<String>) -> Self {
-        self.cause = Some(cause.into());
+        self.error = self.error.cause(cause);
         self
     }
 
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
-        self.hint = Some(hint.into());
+        self.error = self.error.hint(hint);
         self
     }
 
@@ -67,12 +62,8 @@ impl StoreError {
             }
             _ => None,
         };
-        Self {
-            what: format!("{what} {}", path.display()),
-            cause: Some(error.to_string()),
-            hint: hint.map(str::to_owned),
-            refused: Some(error.kind()),
-        }
+        let told = terms::Error::new(format!("{what} {}", path.display())).cause(error.to_string());
+        Self { error: terms::Error { hint: hint.map(str::to_owned), ..told }, refused: Some(error.kind()) }
     }
 
     /// The same of a record that is to begin: nothing is there yet that `--resume` could go on with.

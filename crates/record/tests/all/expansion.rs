@@ -1,8 +1,8 @@
 //! What a plan stands for.
 
-use record::{About, Case, Plan, Problem, plan};
+use record::{About, Case, Plan, plan};
 use serde_json::json;
-use terms::{Field, Kind, Role};
+use terms::{Field, FieldError, Kind, Role};
 
 use crate::table::{TABLE, pairs};
 
@@ -145,7 +145,7 @@ fn a_world_is_not_split_by_what_the_check_removes() {
     }
     const FIELDS: &[Field] = &[world("ranks", "2"), world("threads", "1")];
     // Threads mean nothing to a single rank here, and at most four are used.
-    fn check(case: &mut Case) -> Result<(), Problem> {
+    fn check(case: &mut Case) -> Result<(), FieldError> {
         match (case.ranks(), case.whole("threads")) {
             (1, _) => drop(case.parameters.shift_remove("threads")),
             (_, Some(5..)) => drop(case.parameters.insert("threads".to_owned(), 4.into())),

@@ -1,7 +1,7 @@
 //! A small table of benchmarks that exercises every kind of field.
 
-use record::{About, Better, Case, Metric, Problem};
-use terms::{Collective, Dtype, Field, Kind, Mode, Named, Role, Variant};
+use record::{About, Better, Case, Metric};
+use terms::{Collective, Dtype, Field, FieldError, Kind, Mode, Named, Role, Variant};
 
 /// Where a field's value is kept.
 enum Shown {
@@ -65,11 +65,13 @@ const TRAINING: &[Field] = &[
     field("global_batch", Kind::Whole(1, 1 << 20), Some("8"), Shown::Always),
 ];
 
-fn check_collective(case: &mut Case) -> Result<(), Problem> {
-    let problem = |field, message: &str, hint: Option<&str>| Problem {
-        field,
-        message: message.to_owned(),
-        hint: hint.map(str::to_owned),
+fn check_collective(case: &mut Case) -> Result<(), FieldError> {
+    let problem = |field, message: &str, hint: Option<&str>| {
+        let refused = FieldError::new(field, message);
+        match hint {
+            Some(hint) => refused.hint(hint),
+            None => refused,
+        }
     };
     let Some(op) = case.word::<Collective>("op") else {
         return Err(problem("op", "the case names no operation", Some("write op: all_reduce")));

@@ -4,7 +4,7 @@ use zeno::{Cap, Command, Join, Mask, PathBuilder, Stroke, Vector};
 
 use super::font;
 use super::scene::{Item, Paint, Pen, Scene};
-use crate::Error;
+use crate::{Error, error};
 
 /// Writes the file, `scale` pixels a unit.
 pub(crate) fn write(scene: &Scene, scale: u32) -> Result<Vec<u8>, Error> {
@@ -26,7 +26,7 @@ pub(crate) fn write(scene: &Scene, scale: u32) -> Result<Vec<u8>, Error> {
         writer.write_image_data(&canvas.pixels)?;
         writer.finish()
     });
-    written.map_err(|cause| Error::Png { cause: cause.to_string() })?;
+    written.map_err(|cause| error::not_encoded(&cause))?;
     Ok(file)
 }
 

@@ -78,8 +78,8 @@ fn no_record_is_an_error_that_helps() {
     let folder = tempfile::tempdir().unwrap();
     let error = Run::read(folder.path(), benchmarks::VIEWS).unwrap_err();
     assert!(error.to_string().contains("holds no record"), "{error}");
-    assert!(error.cause().is_some_and(|cause| cause.contains("run.json")));
-    assert!(!error.hint().is_empty());
+    assert!(error.cause.is_some_and(|cause| cause.contains("run.json")));
+    assert!(error.hint.is_some());
 }
 
 #[test]

@@ -142,7 +142,7 @@ fn what_moves_nothing_has_no_limit() {
             (limits, work.obey(&Command::Probe(Probe::Limit { variant: 0, rounds: 1 })))
         });
         for (limits, reply) in found {
-            let refused = |failure: &Failure| failure.message.contains("no limit variant 0");
+            let refused = |failure: &Failure| failure.error.what.contains("no limit variant 0");
             assert!(limits.is_empty() && matches!(&reply, Reply::Failed(failure) if refused(failure)), "{reply:?}");
         }
     }

@@ -15,14 +15,14 @@ use measure::Failure;
 use memmap2::Mmap;
 use model::Input;
 use parallel::{Recipe, Source};
-use record::Problem;
+use terms::FieldError;
 
 use self::images::ImageFile;
 use self::prefetch::{Places, Prefetched};
 use self::synthetic::Synthetic;
 use self::tokens::TokenFile;
 use super::fields::{DataKind, Fields};
-use super::resolve::problem;
+use crate::fields::problem;
 
 /// Reads samples by their index. Shared with the thread that reads ahead.
 trait Samples: Send + Sync {
@@ -54,7 +54,7 @@ impl Origin {
     ///
     /// # Errors
     /// What is wrong with it, with numbers.
-    pub(super) fn check(&self, input: &Input) -> Result<(), Problem> {
+    pub(super) fn check(&self, input: &Input) -> Result<(), FieldError> {
         self.samples(input, 0, Depth::Whole).map(drop).map_err(|message| {
             problem("data_mmap", message, "docs/method.md says what data files hold; without one, data is synthetic")
         })

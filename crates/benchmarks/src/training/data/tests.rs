@@ -25,7 +25,7 @@ fn origin(file: &tempfile::NamedTempFile, kind: DataKind) -> Origin {
 /// What is said of a file that is refused.
 fn refused(bytes: &[u8], kind: DataKind, input: Input) -> String {
     let file = file(bytes);
-    origin(&file, kind).check(&input).expect_err("refused").message
+    origin(&file, kind).check(&input).expect_err("refused").error.what
 }
 
 fn tokens(samples: &dyn Samples, index: u64) -> ([i32; 4], [i32; 4]) {
@@ -123,9 +123,9 @@ fn hostile_files_are_refused_with_numbers() {
     let wide: Vec<u8> = (0..40_u32).flat_map(u32::to_le_bytes).collect();
     token(&wide, "32-bit tokens");
     let missing = Origin::File { path: "/nowhere/at/all".into(), kind: DataKind::U16 };
-    assert!(missing.check(&TEXTS).unwrap_err().message.starts_with("/nowhere/at/all: "));
+    assert!(missing.check(&TEXTS).unwrap_err().error.what.starts_with("/nowhere/at/all: "));
     let directory = Origin::File { path: "/tmp".into(), kind: DataKind::U16 };
-    assert!(directory.check(&TEXTS).unwrap_err().message.contains("it is a folder, not a plain file"));
+    assert!(directory.check(&TEXTS).unwrap_err().error.what.contains("it is a folder, not a plain file"));
     assert!(refused(&[0; 64], DataKind::Images, TEXTS).contains("takes tokens"));
     assert!(refused(&[0; 64], DataKind::U16, PICTURES).contains("takes images"));
     let vectors = Input::Vector { features: 3, classes: 2 };
@@ -192,7 +192,7 @@ fn only_plain_files_are_mapped() {
         ("/dev/zero".into(), "a device"),
         (folder.path().to_owned(), "a folder"),
     ] {
-        let told = Origin::File { path: path.clone(), kind: DataKind::U16 }.check(&TEXTS).unwrap_err().message;
+        let told = Origin::File { path: path.clone(), kind: DataKind::U16 }.check(&TEXTS).unwrap_err().error.what;
         assert_eq!(told, format!("{}: it is {what}, not a plain file", path.display()));
     }
 }

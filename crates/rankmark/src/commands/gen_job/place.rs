@@ -10,14 +10,12 @@ use crate::Failure;
 /// A path as text: the file is one.
 pub(super) fn text(path: &Path) -> Result<String, Failure> {
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Failure::new(format!("{} is not UTF-8", path.display()), None, Some("rename it")))
+    text.ok_or_else(|| Failure::new(format!("{} is not UTF-8", path.display())).hint("rename it"))
 }
 
 /// The path from the root, by which other processes of the job find the file wherever they start.
 pub(super) fn absolute(path: &Path) -> Result<String, Failure> {
-    let failed = |error: io::Error| {
-        Failure::new(format!("{} has no path from the root", path.display()), Some(error.to_string()), None)
-    };
+    let failed = |error: io::Error| Failure::new(format!("{} has no path from the root", path.display())).cause(error);
     text(&std::path::absolute(path).map_err(failed)?)
 }
 
@@ -25,16 +23,16 @@ pub(super) fn absolute(path: &Path) -> Result<String, Failure> {
 pub(super) fn write(path: &Path, text: &str, executable: bool, replace: bool) -> Result<(), Failure> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            Failure::new(format!("{} is there already", path.display()), None, Some("`--force` replaces it"))
+            Failure::new(format!("{} is there already", path.display())).hint("`--force` replaces it")
         }
-        _ => Failure::new(format!("{} cannot be written", path.display()), Some(error.to_string()), None),
+        _ => Failure::new(format!("{} cannot be written", path.display())).cause(error),
     };
     let mode = if executable { 0o755 } else { 0o644 };
     if !replace {
         return create(path, text, mode).map_err(failed);
     }
     if fs::metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(Failure::new(format!("{} is no plain file", path.display()), None, None));
+        return Err(Failure::new(format!("{} is no plain file", path.display())));
     }
     let beside = beside(path);
     create(&beside, text, mode).map_err(failed)?;

@@ -37,7 +37,7 @@ fn found(folder: &Path) -> Result<Vec<Found>, Failure> {
     }
     let entries = std::fs::read_dir(folder).map_err(|error| {
         let hint = "`rankmark list records DIR` names another folder; runs make `results`";
-        Failure::new(format!("{} cannot be listed", folder.display()), Some(error.to_string()), Some(hint))
+        Failure::new(format!("{} cannot be listed", folder.display())).cause(error).hint(hint)
     })?;
     Ok(entries.flatten().map(|entry| entry.path()).filter(|path| is_record(path)).map(read).collect())
 }
@@ -51,7 +51,7 @@ impl Found {
     fn json(&self) -> Value {
         let directory = self.directory.display().to_string();
         match &self.run {
-            Err(error) => json!({ "directory": directory, "error": error.what, "cause": error.cause }),
+            Err(error) => json!({ "directory": directory, "error": error.error.what, "cause": error.error.cause }),
             Ok(run) => {
                 let [ok, failed, skipped, open] = counts(run);
                 json!({
@@ -127,13 +127,8 @@ fn table(found: &[Found]) -> String {
     }
     for found in found {
         let Err(error) = &found.run else { continue };
-        let cause = error.cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
-        text.push_str(&format!(
-            "cannot be read  {}: {}{}\n",
-            plain(&found.directory.display().to_string()),
-            plain(&error.what),
-            plain(&cause)
-        ));
+        let directory = plain(&found.directory.display().to_string());
+        text.push_str(&format!("cannot be read  {directory}: {}\n", plain(&error.error.sentence())));
     }
     text
 }

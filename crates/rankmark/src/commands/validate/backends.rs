@@ -22,8 +22,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 /// A row for each backend. Must be called on the main thread, which ranks are tied to.
 pub(super) fn check(host: &Host, quick: bool) -> Result<Vec<Finding>, Failure> {
-    process::interrupt::install()
-        .map_err(|error| Failure::new("signals could not be set up", Some(error.to_string()), None))?;
+    process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     comm::backends().map(|backend| row(backend, host, quick)).collect()
 }
 
@@ -101,7 +100,7 @@ fn answered(row: Finding, fields: &Fields, host: &Host, quick: bool) -> Result<F
     };
     let answered = Finding { group, library, ..answered };
     // What the user ended has not failed.
-    interrupted().map_or(Ok(answered), |why| Err(Failure::new(why, None, None)))
+    interrupted().map_or(Ok(answered), |why| Err(Failure::new(why)))
 }
 
 /// A time that was computed is none.
@@ -128,10 +127,10 @@ fn case(fields: &Fields) -> Result<Case, Failure> {
     let fixed = fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let own = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let fields: Vec<(String, String)> = fixed.chain(own).collect();
-    let unknown = || Failure::new("there is no benchmark of one operation", None, None);
+    let unknown = || Failure::new("there is no benchmark of one operation");
     let benchmark = benchmarks::benchmark("collective").ok_or_else(unknown)?;
     let plan = record::plan::from_flags(benchmark.about(), &fields, &[])?;
-    plan.cases.into_iter().next().ok_or_else(|| Failure::new("there is no case of a known answer", None, None))
+    plan.cases.into_iter().next().ok_or_else(|| Failure::new("there is no case of a known answer"))
 }
 
 /// What became of it.

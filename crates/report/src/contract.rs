@@ -1,0 +1,24 @@
+//! What a report format must do.
+
+use crate::write::Out;
+use crate::{Artifact, Error, Run};
+
+/// A report format.
+pub trait Format: Sync {
+    /// Its one spelling.
+    fn name(&self) -> &'static str;
+    /// One line for help.
+    fn doc(&self) -> &'static str;
+    /// Its files.
+    ///
+    /// # Errors
+    /// When a file cannot be encoded.
+    fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error>;
+    /// Writes the files. A format that makes them piece by piece need not hold them whole.
+    ///
+    /// # Errors
+    /// When a file cannot be encoded or written.
+    fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
+        self.render(run)?.iter().try_for_each(|file| out.put(file))
+    }
+}
