@@ -162,7 +162,8 @@ impl<'a> Dist<'a> {
         // Panics would name folders of whoever built it.
         let sources = cargo_home().join("registry/src");
         maturin.env("RUSTFLAGS", format!("--remap-path-prefix={}=registry", sources.display()));
-        maturin.env("CARGO_TARGET_DIR", self.target);
+        // A caller's CARGO_INCREMENTAL=1 excludes link-time optimization.
+        maturin.env("CARGO_TARGET_DIR", self.target).env("CARGO_INCREMENTAL", "0");
         done(&mut maturin)
     }
 
