@@ -3,6 +3,7 @@
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
 //! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
 //! is the proof of the intervals on a real machine; `figures` writes docs/performance.md. Both read `cases`. `bounds` holds the largest plans and records to what they may cost.
+//! `dist` makes what is handed out: wheels and tarballs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 #![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]
@@ -11,6 +12,7 @@ mod bounds;
 mod cases;
 mod counts;
 mod coverage;
+mod dist;
 mod figures;
 mod install;
 mod ledger;
@@ -40,6 +42,8 @@ usage: cargo xtask COMMAND
         --from leaves out earlier ones
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
+  dist [--out DIR]
+        wheels and tarballs to hand out, for each target into DIR (target/dist); tries those that run on this machine
   figures [--python PATH] [--records DIR]
         runs every command of docs/performance.md and writes that page; PATH is a Python with torch
 
@@ -58,6 +62,10 @@ fn main() -> ExitCode {
         ["bounds"] => passed(bounds::run(&root)),
         ["coverage", options @ ..] => match coverage::Options::read(options) {
             Ok(options) => passed(coverage::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["dist", options @ ..] => match dist::Options::read(options) {
+            Ok(options) => passed(dist::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),
         },
         ["figures", options @ ..] => match figures::Options::read(options) {

@@ -69,28 +69,44 @@ impl Kit {
             return Ok(Vec::new());
         }
         let place = std::path::absolute(target.join(self.folder)).map_err(|error| error.to_string())?;
-        let (whole, list) = (place.join("whole"), self.wheels.join(" "));
-        // Made by another version of this program, or not to its end.
-        if std::fs::read_to_string(&whole).ok().as_deref() != Some(&list) {
-            let hint = format!("(hint: pip install {list}, and see CONTRIBUTING.md)");
-            if !may_install {
-                return Err(format!("not installed (--no-install) {hint}"));
-            }
-            self.make(&place).map_err(|why| format!("{why} {hint}"))?;
-            std::fs::write(&whole, list).map_err(|error| format!("{}: {error}", whole.display()))?;
-        }
+        environment(&place, self.wheels, may_install, self.fill)?;
         let there = |places: &[&str]| -> Vec<PathBuf> {
             places.iter().map(|at| place.join(at)).filter(|path| path.exists()).collect()
         };
         let found = wanted.iter().map(|(name, places)| (*name, there(places))).filter(|(_, paths)| !paths.is_empty());
         found.map(|(name, paths)| Ok((name, std::env::join_paths(paths).map_err(|error| error.to_string())?))).collect()
     }
+}
 
-    fn make(&self, place: &Path) -> Result<(), String> {
-        println!("    installing {} (once)", self.wheels.join(" "));
-        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(place))?;
-        (self.fill)(place, self.wheels)
+/// A virtual environment at `place` that holds these wheels. Made once: again where other versions are wanted, or where it
+/// was not made to its end.
+///
+/// # Errors
+/// Why it could not be made, with a hint.
+pub(crate) fn environment(
+    place: &Path,
+    wheels: &[&str],
+    may_install: bool,
+    fill: fn(&Path, &[&str]) -> Result<(), String>,
+) -> Result<(), String> {
+    let (whole, list) = (place.join("whole"), wheels.join(" "));
+    if std::fs::read_to_string(&whole).ok().as_deref() == Some(&list) {
+        return Ok(());
     }
+    let hint = format!("(hint: pip install {list}, and see CONTRIBUTING.md)");
+    if !may_install {
+        return Err(format!("not installed (--no-install) {hint}"));
+    }
+    println!("    installing {list} (once)");
+    let made =
+        run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(place)).and_then(|()| fill(place, wheels));
+    made.map_err(|why| format!("{why} {hint}"))?;
+    std::fs::write(&whole, list).map_err(|error| format!("{}: {error}", whole.display()))
+}
+
+/// Into the environment itself.
+pub(crate) fn plain(place: &Path, wheels: &[&str]) -> Result<(), String> {
+    run(pip(place).args(wheels))
 }
 
 /// The pip of a virtual environment, which is to install.
@@ -102,7 +118,7 @@ fn pip(place: &Path) -> Command {
 
 /// Into the environment itself; its NCCL where no version of Python is part of the path.
 fn with_nccl(place: &Path, wheels: &[&str]) -> Result<(), String> {
-    run(pip(place).args(wheels))?;
+    plain(place, wheels)?;
     let find = "import nvidia.nccl as it; print(it.__path__[0] + '/lib/libnccl.so.2')";
     let found = Command::new(place.join("bin/python")).args(["-c", find]).stdin(Stdio::null()).output();
     let found = found.map_err(|error| error.to_string())?;

@@ -85,11 +85,11 @@ impl Arena {
 /// of a page in the file.
 fn memfd(len: usize) -> io::Result<OwnedFd> {
     let size = libc::off_t::try_from(len).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // The system call itself: the C library has its function from glibc 2.27 only, and the wheels are for 2.17.
     // SAFETY: the name is a valid C string; the result is checked before it is owned.
-    let fd = unsafe { libc::memfd_create(c"rankmark".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let fd = unsafe { libc::syscall(libc::SYS_memfd_create, c"rankmark".as_ptr(), flags) };
+    let Some(fd) = i32::try_from(fd).ok().filter(|fd| *fd >= 0) else { return Err(io::Error::last_os_error()) };
     // SAFETY: a fresh descriptor that nobody else owns.
     let file = unsafe { OwnedFd::from_raw_fd(fd) };
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;

@@ -3,67 +3,43 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use comm::{Call, Communicator, Result, Shape, Ticket, Wait};
-use device::{Queue, Region};
 use measure::{ClockFit, Clocks, HostClock};
 use record::Caveat;
-use terms::{Collective, Space, Status};
+use terms::{Collective, Status};
 use trace::Clock;
 
 use crate::plans::{self, plan, run};
-use crate::worlds::{Wrap, Wrapped};
-
-/// A rank that learns of the agreed start only this much later, but not of the first ones.
-struct Late {
-    inner: Box<dyn Communicator>,
-    late: Duration,
-    in_time: u32,
-}
-
-impl Communicator for Late {
-    fn shape(&self) -> &Shape {
-        self.inner.shape()
-    }
-    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
-        self.inner.alloc(bytes, space)
-    }
-    fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
-        self.inner.start(group, after)
-    }
-    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
-        self.inner.finish(ticket, how)
-    }
-    fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
-        self.inner.split(color, key)
-    }
-    fn clock(&self) -> Clock {
-        self.inner.clock()
-    }
-    fn run(&mut self, call: &Call) -> Result<()> {
-        self.inner.run(call)?;
-        // The only broadcasts of an all_reduce's case are those of the measuring code.
-        if call.op == Collective::Broadcast && self.in_time > 0 {
-            self.in_time -= 1;
-        } else if call.op == Collective::Broadcast {
-            let clock = self.inner.clock();
-            clock.advance(self.late.as_nanos() as u64);
-            if !clock.is_fake() {
-                std::thread::sleep(self.late);
-            }
-        }
-        Ok(())
-    }
-}
+use crate::worlds::{Instead, Wrap, Wrapped};
 
 fn case(backend: &str) -> record::Case {
     let flags = [("op", "all_reduce"), ("backend", backend), ("mode", "isolated"), ("bytes", "4KiB"), ("iters", "20")];
     plans::case(&flags.into_iter().chain([("warmup", "0")]).collect::<Vec<_>>()).expect("a case")
 }
 
+fn be_late(clock: &Clock, late: Duration) {
+    clock.advance(late.as_nanos() as u64);
+    if !clock.is_fake() {
+        std::thread::sleep(late);
+    }
+}
+
+/// Runs a case in which rank 1 learns of the agreed start only this much later, but not of the first ones.
 fn late(backend: &'static str, late: Duration, in_time: u32) -> (measure::Trial, record::CaseLine) {
     let wrap: Wrap = Arc::new(move |rank, inner| {
-        let late = if rank == 1 { late } else { Duration::ZERO };
-        if late.is_zero() { inner } else { Box::new(Late { inner, late, in_time }) }
+        if rank != 1 {
+            return inner;
+        }
+        let mut in_time = in_time;
+        Instead::of(inner, move |inner, call| {
+            inner.run(call)?;
+            // The only broadcasts of an all_reduce's case are those of the measuring code.
+            if call.op == Collective::Broadcast && in_time > 0 {
+                in_time -= 1;
+            } else if call.op == Collective::Broadcast {
+                be_late(&inner.clock(), late);
+            }
+            Ok(())
+        })
     });
     Wrapped::start(backend, 2, wrap).trial(&case(backend))
 }

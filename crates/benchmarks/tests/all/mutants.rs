@@ -4,14 +4,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use comm::{Call, Communicator, Result, Shape, Ticket, Wait};
-use device::{Queue, Region, Slice};
+use comm::{Call, Communicator, Result};
+use device::Slice;
 use measure::{Settings, World, WrongReport};
-use terms::{Collective, Dtype, Named, Reduce, Space, Status};
-use trace::Clock;
+use terms::{Collective, Dtype, Named, Reduce, Status};
 
 use crate::plans;
-use crate::worlds::{Wrap, Wrapped};
+use crate::worlds::{Instead, Wrap, Wrapped};
 
 /// What is done wrong after an operation, on one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,7 +30,6 @@ enum Fault {
 }
 
 struct Mutant {
-    inner: Box<dyn Communicator>,
     fault: Fault,
     /// Whether this rank is the one.
     here: bool,
@@ -53,13 +51,17 @@ fn write(slice: &Slice, bytes: &[u8]) {
 }
 
 impl Mutant {
-    fn run_wrong(&mut self, call: &Call) -> Result<()> {
+    fn run(&mut self, inner: &mut dyn Communicator, call: &Call) -> Result<()> {
+        // The measuring code's own barriers and words are left alone.
+        if call.op == Collective::Barrier || (call.op == Collective::Broadcast && call.output.len() == 8) {
+            return inner.run(call);
+        }
         self.calls += 1;
         if matches!(self.fault, Fault::Skip(every) if self.calls.is_multiple_of(every)) {
             return Ok(());
         }
         let untouched = bytes(&call.output);
-        self.inner.run(call)?;
+        inner.run(call)?;
         let right = bytes(&call.output);
         if self.here && !right.is_empty() {
             let wrong = self.wrong(&untouched, right.clone(), call.dtype.bytes() as usize);
@@ -90,36 +92,12 @@ impl Mutant {
     }
 }
 
-impl Communicator for Mutant {
-    fn shape(&self) -> &Shape {
-        self.inner.shape()
-    }
-    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
-        self.inner.alloc(bytes, space)
-    }
-    fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
-        self.inner.start(group, after)
-    }
-    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
-        self.inner.finish(ticket, how)
-    }
-    fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
-        self.inner.split(color, key)
-    }
-    fn clock(&self) -> Clock {
-        self.inner.clock()
-    }
-    fn run(&mut self, call: &Call) -> Result<()> {
-        // The measuring code's own barriers and words are left alone.
-        let overhead = call.op == Collective::Barrier || (call.op == Collective::Broadcast && call.output.len() == 8);
-        if overhead { self.inner.run(call) } else { self.run_wrong(call) }
-    }
-}
-
 /// A world in which `rank` does `fault`.
 fn mutant(ranks: u32, rank: u32, fault: Fault) -> Wrapped {
-    let wrap: Wrap =
-        Arc::new(move |own, inner| Box::new(Mutant { inner, fault, here: own == rank, calls: 0, before: Vec::new() }));
+    let wrap: Wrap = Arc::new(move |own, inner| {
+        let mut mutant = Mutant { fault, here: own == rank, calls: 0, before: Vec::new() };
+        Instead::of(inner, move |inner, call| mutant.run(inner, call))
+    });
     Wrapped::start("sim", ranks, wrap)
 }
 
@@ -134,19 +112,10 @@ fn case(op: &str, dtype: &str, in_place: bool, more: &[(&str, &str)]) -> Option<
     plans::case(&flags).ok()
 }
 
-const OPS: [&str; 11] = [
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "reduce",
-    "all_to_all",
-    "all_to_allv",
-    "gather",
-    "scatter",
-    "send_recv",
-    "ping_pong",
-];
+/// Those that move data.
+fn ops() -> impl Iterator<Item = &'static str> {
+    Collective::ALL.iter().filter(|op| **op != Collective::Barrier).map(|op| op.name())
+}
 
 /// What the check before the first sample finds on each rank.
 fn first_check(world: &mut Wrapped, case: &record::Case) -> Vec<WrongReport> {
@@ -161,7 +130,7 @@ fn everywhere(fault: Fault, judge: impl Fn(&WrongReport, u64) -> bool) {
     for rank in [0, 1] {
         let mut world = mutant(3, rank, fault);
         let mut tried = 0;
-        for op in OPS {
+        for op in ops() {
             for dtype in ["f32", "bf16", "u8", "i64"] {
                 for in_place in [false, true] {
                     // The rank must get something that it did not have.
@@ -227,7 +196,7 @@ fn calls_that_do_nothing_are_caught() {
     for every in [1, 2] {
         for before in [0, 1] {
             let mut world = mutant(3, 0, Fault::Skip(every));
-            for op in OPS {
+            for op in ops() {
                 for in_place in [false, true] {
                     let Some(case) = case(op, "f32", in_place, &[]) else { continue };
                     if before == 1 {
@@ -248,7 +217,8 @@ fn calls_that_do_nothing_are_caught() {
 fn a_fault_in_each_copy_of_cold_buffers_is_caught() {
     let wrap: Wrap = Arc::new(|rank, inner| {
         let fault = Fault::FlipBit(5);
-        Box::new(Mutant { inner, fault, here: rank == 1, calls: 0, before: Vec::new() })
+        let mut mutant = Mutant { fault, here: rank == 1, calls: 0, before: Vec::new() };
+        Instead::of(inner, move |inner, call| mutant.run(inner, call))
     });
     let mut world = Wrapped::start("reference", 2, wrap);
     // Whole lines of both ranks: 8,064 bytes in place, 12,160 where the input lies beside.
@@ -276,37 +246,12 @@ fn a_skipped_call_among_the_timed_ones_is_caught_where_values_grow() {
 #[test]
 fn a_fault_in_the_timed_calls_alone_reaches_the_line() {
     // From the third call on: the checks before the first sample are right.
-    struct Late(Mutant);
-    impl Communicator for Late {
-        fn shape(&self) -> &Shape {
-            self.0.shape()
-        }
-        fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
-            self.0.alloc(bytes, space)
-        }
-        fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
-            self.0.start(group, after)
-        }
-        fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
-            self.0.finish(ticket, how)
-        }
-        fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
-            self.0.split(color, key)
-        }
-        fn clock(&self) -> Clock {
-            self.0.clock()
-        }
-        fn run(&mut self, call: &Call) -> Result<()> {
-            let here = self.0.here;
-            self.0.here = here && self.0.calls >= 2;
-            let result = self.0.run(call);
-            self.0.here = here;
-            result
-        }
-    }
     let wrap: Wrap = Arc::new(|rank, inner| {
-        let fault = Fault::FlipBit(4242);
-        Box::new(Late(Mutant { inner, fault, here: rank == 2, calls: 0, before: Vec::new() }))
+        let mut mutant = Mutant { fault: Fault::FlipBit(4242), here: rank == 2, calls: 0, before: Vec::new() };
+        Instead::of(inner, move |inner, call| {
+            mutant.here = rank == 2 && mutant.calls >= 2;
+            mutant.run(inner, call)
+        })
     });
     let mut world = Wrapped::start("sim", 3, wrap);
     let (trial, line) = world.trial(&case("all_gather", "i32", false, &[]).expect("a case"));
@@ -317,36 +262,6 @@ fn a_fault_in_the_timed_calls_alone_reaches_the_line() {
     assert!(line.wrong_elements.iter().all(|wrong| (wrong.rank, wrong.index) == (2, 4242)));
     let reason = line.reason.expect("why");
     assert!(reason.starts_with(&format!("{wrong} wrong elements on rank 2: element 4242 should be ")), "{reason}");
-}
-
-/// A communicator that lets something else run its calls.
-struct Instead<F> {
-    inner: Box<dyn Communicator>,
-    run: F,
-}
-
-impl<F: FnMut(&mut dyn Communicator, &Call) -> Result<()> + Send> Communicator for Instead<F> {
-    fn shape(&self) -> &Shape {
-        self.inner.shape()
-    }
-    fn alloc(&mut self, bytes: usize, space: Space) -> Result<Arc<Region>> {
-        self.inner.alloc(bytes, space)
-    }
-    fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
-        self.inner.start(group, after)
-    }
-    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> Result<bool> {
-        self.inner.finish(ticket, how)
-    }
-    fn split(&mut self, color: Option<u32>, key: u32) -> Result<Option<Box<dyn Communicator>>> {
-        self.inner.split(color, key)
-    }
-    fn clock(&self) -> Clock {
-        self.inner.clock()
-    }
-    fn run(&mut self, call: &Call) -> Result<()> {
-        (self.run)(&mut *self.inner, call)
-    }
 }
 
 /// What leaves every result of this reduction as it is, in place of an element.
@@ -392,7 +307,7 @@ fn omitting(ranks: u32, omitted: &Arc<AtomicU64>) -> Wrapped {
             }
             result
         };
-        Box::new(Instead { inner, run })
+        Instead::of(inner, run)
     });
     Wrapped::start("sim", ranks, wrap)
 }
@@ -454,7 +369,7 @@ fn barriers(ranks: u32, ignored: &'static [u32]) -> Wrapped {
             }
             Ok(())
         };
-        Box::new(Instead { inner, run })
+        Instead::of(inner, run)
     });
     Wrapped::start("shm", ranks, wrap)
 }

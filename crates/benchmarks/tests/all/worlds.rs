@@ -6,13 +6,51 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use benchmarks::{RankContext, RankWork};
-use comm::{Abort, Bootstrap, Communicator, Observed, Options};
+use comm::{Abort, Bootstrap, Call, Communicator, Observed, Options, Shape, Ticket, Wait};
+use device::{Queue, Region};
 use measure::{CaseRun, Clocks, Command, RankSide, Reply, Round, Settings, Trial, Verdict, VerdictKind, World};
 use record::{Case, CaseLine};
-use trace::{Hook, OwnSlot};
+use terms::Space;
+use trace::{Clock, Hook, OwnSlot};
 
 /// Wraps the communicator of a rank.
 pub(crate) type Wrap = Arc<dyn Fn(u32, Box<dyn Communicator>) -> Box<dyn Communicator> + Send + Sync>;
+
+/// A communicator whose calls are run by something else.
+pub(crate) struct Instead<F> {
+    inner: Box<dyn Communicator>,
+    run: F,
+}
+
+impl<F: FnMut(&mut dyn Communicator, &Call) -> comm::Result<()> + Send + 'static> Instead<F> {
+    pub(crate) fn of(inner: Box<dyn Communicator>, run: F) -> Box<dyn Communicator> {
+        Box::new(Self { inner, run })
+    }
+}
+
+impl<F: FnMut(&mut dyn Communicator, &Call) -> comm::Result<()> + Send> Communicator for Instead<F> {
+    fn shape(&self) -> &Shape {
+        self.inner.shape()
+    }
+    fn alloc(&mut self, bytes: usize, space: Space) -> comm::Result<Arc<Region>> {
+        self.inner.alloc(bytes, space)
+    }
+    fn start(&mut self, group: &[Call], after: &Queue) -> comm::Result<Ticket> {
+        self.inner.start(group, after)
+    }
+    fn finish(&mut self, ticket: &mut Ticket, how: Wait<'_>) -> comm::Result<bool> {
+        self.inner.finish(ticket, how)
+    }
+    fn split(&mut self, color: Option<u32>, key: u32) -> comm::Result<Option<Box<dyn Communicator>>> {
+        self.inner.split(color, key)
+    }
+    fn clock(&self) -> Clock {
+        self.inner.clock()
+    }
+    fn run(&mut self, call: &Call) -> comm::Result<()> {
+        (self.run)(&mut *self.inner, call)
+    }
+}
 
 pub(crate) struct Wrapped {
     commands: Vec<Sender<Command>>,

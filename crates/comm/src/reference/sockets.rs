@@ -141,9 +141,12 @@ impl Bootstrap for Sockets {
 
 fn random() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    // SAFETY: the pointer and length are those of a live array.
-    let filled = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    if filled == bytes.len() as isize { Ok(bytes) } else { Err(Error::last_os("draw a random name")) }
+    let system = |error: getrandom::Error| Error::System {
+        what: "draw a random name".to_owned(),
+        source: io::Error::other(error.to_string()),
+    };
+    getrandom::fill(&mut bytes).map_err(system)?;
+    Ok(bytes)
 }
 
 fn address(name: &[u8]) -> io::Result<SocketAddr> {

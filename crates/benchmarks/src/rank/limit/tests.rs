@@ -5,7 +5,7 @@ use std::sync::Arc;
 use comm::{Abort, Bootstrap, Communicator, Options};
 use measure::{Command, Failure, Probe, RankSide, Reply, SampleRequest, WrongReport};
 use record::Case;
-use terms::{Bytes, Mode};
+use terms::{Bytes, Collective, Mode, Named};
 use trace::{Hook, OwnSlot};
 
 use super::super::{Current, RankWork, Timed};
@@ -61,19 +61,10 @@ fn numbers(work: &mut RankWork, variant: u32, rounds: u32) -> Vec<f64> {
     }
 }
 
-const OPS: [&str; 11] = [
-    "all_reduce",
-    "all_gather",
-    "reduce_scatter",
-    "broadcast",
-    "reduce",
-    "all_to_all",
-    "all_to_allv",
-    "gather",
-    "scatter",
-    "send_recv",
-    "ping_pong",
-];
+/// Those that move data.
+fn ops() -> impl Iterator<Item = &'static str> {
+    Collective::ALL.iter().filter(|op| **op != Collective::Barrier).map(|op| op.name())
+}
 
 /// Runs every variant once on all ranks instead of the operation: its result is then the operation's, so that the loop
 /// reads and writes what the operation does, all of it, in all copies.
@@ -81,7 +72,7 @@ const OPS: [&str; 11] = [
 fn a_loop_over_the_buffers_of_peers_is_the_operation() {
     for ranks_of in [2, 3] {
         let mut variants = 0;
-        for (op, in_place) in OPS.iter().flat_map(|op| [(*op, "false"), (*op, "true")]) {
+        for (op, in_place) in ops().flat_map(|op| [(op, "false"), (op, "true")]) {
             for more in [("cache", "warm"), ("direction", "both_ways"), ("cold_bytes", "200KiB")] {
                 let count = ranks_of.to_string();
                 let mut fields = vec![("op", op), ("ranks", &*count), ("in-place", in_place), ("dtype", "i32")];
@@ -166,7 +157,7 @@ fn only_ranks_that_move_data_tell_times() {
 
 #[test]
 fn private_buffers_are_held_against_loops_over_the_rank_s_own() {
-    for op in OPS {
+    for op in ops() {
         for in_place in ["false", "true"] {
             let fields = [("op", op), ("in-place", in_place), ("buffers", "private"), ("bytes", "96KiB")];
             let Some(case) = case(&fields) else { continue };

@@ -1,0 +1,327 @@
+//! `cargo xtask dist`: the wheels and tarballs that are handed out, for each target. Built by maturin with zig's linker, which
+//! makes binaries for an old glibc and for other processors. Nothing is uploaded here.
+//!
+//! Two runs on the same commit and tools make the same files: times come from SOURCE_DATE_EPOCH, names of this machine's
+//! folders are left out.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::wheels;
+
+/// The tools, in the versions that this step was written with.
+const TOOLS: [&str; 2] = ["maturin==1.16.0", "ziglang==0.17.1"];
+
+/// The glibc of the oldest systems that the binaries run on.
+const GLIBC: (u32, u32) = (2, 17);
+
+/// What goes beside the binary, from the root of the repository.
+const TEXTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+/// Shells that have a completion script, and the name that each shell looks for.
+const COMPLETIONS: [(&str, &str); 3] = [("bash", "rankmark.bash"), ("fish", "rankmark.fish"), ("zsh", "_rankmark")];
+
+/// A processor that files are made for.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    /// As Rust and the platform tags of wheels both call it.
+    arch: &'static str,
+    /// Cargo's name.
+    triple: &'static str,
+}
+
+const TARGETS: [Target; 2] = [
+    Target { arch: "x86_64", triple: "x86_64-unknown-linux-gnu" },
+    Target { arch: "aarch64", triple: "aarch64-unknown-linux-gnu" },
+];
+
+impl Target {
+    /// Of this machine; None where nothing is made for it.
+    fn own() -> Option<&'static Self> {
+        TARGETS.iter().find(|target| target.arch == std::env::consts::ARCH)
+    }
+
+    /// The name that maturin gives the wheel. 2.17 has an older name, too, which old versions of pip ask for.
+    fn wheel(&self, version: &str) -> String {
+        let (major, minor) = GLIBC;
+        let arch = self.arch;
+        format!("rankmark-{version}-py3-none-manylinux2014_{arch}.manylinux_{major}_{minor}_{arch}.whl")
+    }
+
+    /// The folder that a tarball unpacks to.
+    fn folder(&self, version: &str) -> String {
+        format!("rankmark-{version}-{}", self.triple)
+    }
+
+    fn tarball(&self, version: &str) -> String {
+        format!("{}.tar.gz", self.folder(version))
+    }
+}
+
+/// What `cargo xtask dist` was asked for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    /// Where the files go; None: `dist` in the target folder.
+    out: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `dist`.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
+        match words {
+            [] => Ok(Self { out: None }),
+            ["--out", folder] => Ok(Self { out: Some(PathBuf::from(folder)) }),
+            ["--out"] => Err("`--out` needs a folder".to_owned()),
+            [other, ..] => Err(format!("unknown option `{other}`; valid options: --out DIR")),
+        }
+    }
+}
+
+/// Makes and lists all files. False where one could not be made, or does not work.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    let target = crate::test::target(root);
+    let out = options.out.clone().unwrap_or_else(|| target.join("dist"));
+    match (|| Dist::new(root, &target, &out)?.all())() {
+        Ok(lines) => {
+            lines.iter().for_each(|line| println!("{line}"));
+            true
+        }
+        Err(why) => {
+            eprintln!("error: {why}");
+            false
+        }
+    }
+}
+
+/// One run: where things are.
+struct Dist<'a> {
+    root: &'a Path,
+    target: &'a Path,
+    /// Absolute, and there.
+    out: PathBuf,
+    /// Absolute; emptied at the beginning.
+    work: PathBuf,
+    /// The programs of the tools.
+    tools: PathBuf,
+    version: String,
+    /// Seconds since 1970: the time of everything that is packed.
+    epoch: String,
+}
+
+impl<'a> Dist<'a> {
+    /// Finds or installs the tools, and makes the folders.
+    fn new(root: &'a Path, target: &'a Path, out: &Path) -> Result<Self, String> {
+        let absolute = |path: &Path| std::path::absolute(path).map_err(|error| error.to_string());
+        let (place, work) = (absolute(&target.join("xtask/dist"))?, absolute(&target.join("xtask/dist-work"))?);
+        wheels::environment(&place, &TOOLS, true, wheels::plain)?;
+        // What an earlier run left must not get into a tarball.
+        let _ = std::fs::remove_dir_all(&work);
+        let out = absolute(out)?;
+        for folder in [&out, &work] {
+            std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
+        // Of this program: all crates of the workspace have one version.
+        let version = env!("CARGO_PKG_VERSION").to_owned();
+        Ok(Self { root, target, out, work, tools: place.join("bin"), version, epoch: epoch(root) })
+    }
+
+    /// Everything for every target, and a line for each file.
+    fn all(&self) -> Result<Vec<String>, String> {
+        let own = Target::own().ok_or("no target is that of this machine, so that no file could be tried")?;
+        let mut lines = vec![format!("{}:", self.out.display())];
+        // Its binary also writes the manual pages of the others.
+        let first = std::iter::once(own);
+        for target in first.chain(TARGETS.iter().filter(|target| *target != own)) {
+            self.wheel(target)?;
+            self.unpack(target)?;
+            let tried = if target == own {
+                self.try_wheel(target)?;
+                "installed and run on this machine"
+            } else {
+                "cross-built, never run"
+            };
+            self.tarball(target, own)?;
+            for name in [target.wheel(&self.version), target.tarball(&self.version)] {
+                lines.push(line(&self.out.join(name), tried)?);
+            }
+        }
+        Ok(lines)
+    }
+
+    /// Builds the wheel. Maturin refuses a binary that needs a newer glibc.
+    fn wheel(&self, target: &Target) -> Result<(), String> {
+        // Without rustup: the toolchain has the target or cargo says that it does not.
+        let _ = Command::new("rustup").current_dir(self.root).args(["target", "add", target.triple]).status();
+        let (major, minor) = GLIBC;
+        let mut maturin = self.tool("maturin");
+        maturin.args(["build", "--locked", "--profile", "dist", "--zig", "--target", target.triple]);
+        maturin.args(["--compatibility", &format!("manylinux_{major}_{minor}"), "--out"]).arg(&self.out);
+        // Panics would name folders of whoever built it.
+        let sources = cargo_home().join("registry/src");
+        maturin.env("RUSTFLAGS", format!("--remap-path-prefix={}=registry", sources.display()));
+        // A caller's CARGO_INCREMENTAL=1 excludes link-time optimization.
+        maturin.env("CARGO_TARGET_DIR", self.target).env("CARGO_INCREMENTAL", "0");
+        done(&mut maturin)
+    }
+
+    /// Puts the binary of the wheel into the folder that the tarball is made of: both have the same one.
+    fn unpack(&self, target: &Target) -> Result<(), String> {
+        let wheel = self.out.join(target.wheel(&self.version));
+        let unpacked = self.work.join(target.arch);
+        done(self.tool("python").args(["-m", "zipfile", "--extract"]).args([&wheel, &unpacked]))?;
+        let script = unpacked.join(format!("rankmark-{}.data/scripts/rankmark", self.version));
+        let folder = self.work.join(target.folder(&self.version));
+        let binary = folder.join("rankmark");
+        let moved = std::fs::create_dir_all(&folder).and_then(|()| std::fs::rename(script, &binary));
+        moved.map_err(|error| format!("{}: {error}", binary.display()))?;
+        done(Command::new("chmod").arg("755").arg(&binary))
+    }
+
+    /// Installs the wheel into an environment of its own and runs it: no Rust, no network.
+    fn try_wheel(&self, target: &Target) -> Result<(), String> {
+        let place = self.work.join("tried");
+        done(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+        let mut pip = Command::new(place.join("bin/pip"));
+        pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-index"]);
+        done(pip.arg(self.out.join(target.wheel(&self.version))))?;
+        let rankmark = place.join("bin/rankmark");
+        done(Command::new(&rankmark).arg("version"))?;
+        let words = ["comm", "all_reduce", "--ranks", "2", "--quick", "--output-dir"];
+        done(Command::new(&rankmark).args(words).arg(self.work.join("record")))
+    }
+
+    /// Binary, texts, manual pages and completions, in one folder.
+    fn tarball(&self, target: &Target, own: &Target) -> Result<(), String> {
+        let name = target.folder(&self.version);
+        let folder = self.work.join(&name);
+        let writes = self.work.join(own.folder(&self.version)).join("rankmark");
+        for text in TEXTS {
+            let copied = std::fs::copy(self.root.join(text), folder.join(text));
+            copied.map_err(|error| format!("{text}: {error}"))?;
+        }
+        done(Command::new(&writes).arg("man").arg(folder.join("man")).stdout(Stdio::null()))?;
+        let completions = folder.join("completions");
+        std::fs::create_dir(&completions).map_err(|error| format!("{}: {error}", completions.display()))?;
+        for (shell, file) in COMPLETIONS {
+            let script = Command::new(&writes).args(["completions", shell]).output();
+            let script = script.map_err(|error| format!("{}: {error}", writes.display()))?;
+            if !script.status.success() {
+                return Err(format!("rankmark completions {shell}: {}", script.status));
+            }
+            std::fs::write(completions.join(file), script.stdout).map_err(|error| format!("{file}: {error}"))?;
+        }
+        let mut tar = Command::new("tar");
+        tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]);
+        // Without -n, gzip would note the time.
+        tar.args([format!("--mtime=@{}", self.epoch), "--use-compress-program=gzip -n -9".to_owned()]);
+        done(
+            tar.arg("--file")
+                .arg(self.out.join(target.tarball(&self.version)))
+                .arg("--directory")
+                .args([&self.work, Path::new(&name)]),
+        )
+    }
+
+    /// A program of the tools, which finds the others.
+    fn tool(&self, name: &str) -> Command {
+        let others = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::iter::once(self.tools.clone()).chain(std::env::split_paths(&others));
+        let mut command = Command::new(self.tools.join(name));
+        command.current_dir(self.root).env("SOURCE_DATE_EPOCH", &self.epoch);
+        // A folder with a colon in its name is found by nobody, this program included.
+        command.env("PATH", std::env::join_paths(folders).unwrap_or(others));
+        command
+    }
+}
+
+/// Runs a command to its end.
+///
+/// # Errors
+/// That it could not run, or how it ended.
+fn done(command: &mut Command) -> Result<(), String> {
+    println!("    {}", shown(command));
+    let status = command.stdin(Stdio::null()).status();
+    match status.map_err(|error| format!("{}: {error}", shown(command)))? {
+        status if status.success() => Ok(()),
+        status => Err(format!("{}: {status}", shown(command))),
+    }
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+}
+
+/// The time of the commit, unless the caller gives another; without git, the first that zip archives can hold.
+fn epoch(root: &Path) -> String {
+    let of_commit = || {
+        let git =
+            Command::new("git").current_dir(root).args(["log", "-1", "--format=%ct"]).stdin(Stdio::null()).output();
+        let said = git.ok().filter(|output| output.status.success())?.stdout;
+        Some(String::from_utf8_lossy(&said).trim().to_owned()).filter(|time| !time.is_empty())
+    };
+    std::env::var("SOURCE_DATE_EPOCH").ok().or_else(of_commit).unwrap_or_else(|| "315532800".to_owned())
+}
+
+fn cargo_home() -> PathBuf {
+    let home = || std::env::home_dir().unwrap_or_default().join(".cargo");
+    std::env::var_os("CARGO_HOME").map_or_else(home, PathBuf::from)
+}
+
+/// A file in the list: its size, its name, and what was tried.
+fn line(path: &Path, tried: &str) -> Result<String, String> {
+    let bytes = std::fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?.len();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(format!("{:>8.1} MB  {name}  ({tried})", bytes as f64 / 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_as_pip_and_people_look_for_them() {
+        let [x86, arm] = &TARGETS;
+        assert_eq!(x86.wheel("0.1.0"), "rankmark-0.1.0-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl");
+        assert_eq!(arm.wheel("1.2.3"), "rankmark-1.2.3-py3-none-manylinux2014_aarch64.manylinux_2_17_aarch64.whl");
+        assert_eq!(arm.tarball("0.1.0"), "rankmark-0.1.0-aarch64-unknown-linux-gnu.tar.gz");
+    }
+
+    #[test]
+    fn targets_are_those_that_licences_are_checked_for() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let deny = std::fs::read_to_string(root.join("deny.toml")).unwrap();
+        let list = TARGETS.iter().map(|target| format!("\"{}\"", target.triple)).collect::<Vec<_>>().join(", ");
+        assert!(deny.contains(&format!("targets = [{list}]")), "{list}");
+        assert!(TARGETS.iter().all(|target| target.triple.starts_with(target.arch)));
+    }
+
+    #[test]
+    fn what_is_packed_is_there_and_described() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        for text in TEXTS {
+            assert!(root.join(text).is_file(), "{text}");
+        }
+        let project = std::fs::read_to_string(root.join("pyproject.toml")).unwrap();
+        let crates = std::fs::read_to_string(root.join("crates/rankmark/Cargo.toml")).unwrap();
+        let described = crates.lines().find(|line| line.starts_with("description = ")).unwrap();
+        assert!(project.lines().any(|line| line == described), "one description: {described}");
+    }
+
+    #[test]
+    fn options_are_read() {
+        assert_eq!(Options::read(&[]), Ok(Options { out: None }));
+        assert_eq!(Options::read(&["--out", "x"]), Ok(Options { out: Some(PathBuf::from("x")) }));
+        assert!(Options::read(&["--out"]).is_err());
+        assert!(Options::read(&["--upload"]).unwrap_err().contains("--upload"));
+    }
+
+    #[test]
+    fn a_command_that_fails_stops_the_run() {
+        assert_eq!(done(Command::new("sh").args(["-c", "exit 3"])), Err("sh -c exit 3: exit status: 3".to_owned()));
+        assert!(line(Path::new("/no/such/wheel"), "").is_err());
+    }
+}
