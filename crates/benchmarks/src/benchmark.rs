@@ -175,6 +175,17 @@ pub struct RankContext {
     pub cores: Vec<u32>,
 }
 
+impl RankContext {
+    /// The cores of this rank's threads, by its place on its host: its own first, as ranks are bound, then those that follow.
+    pub fn thread_cores(&self, threads: usize) -> Vec<u32> {
+        if self.cores.is_empty() {
+            return Vec::new();
+        }
+        let first = self.index as usize * threads;
+        (0..threads).map(|thread| self.cores[(first + thread) % self.cores.len()]).collect()
+    }
+}
+
 /// A communicator's error, as the coordinator is told.
 #[cold]
 pub(crate) fn failure(error: comm::Error) -> Failure {

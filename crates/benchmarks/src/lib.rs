@@ -11,6 +11,7 @@ pub mod fields;
 mod gate;
 mod host;
 mod midway;
+mod primitive;
 mod rank;
 mod runtime;
 mod training;
@@ -24,10 +25,12 @@ pub use runtime::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simula
 pub use training::{ModelLine, models};
 
 use collective::CollectiveBenchmark;
+use primitive::PrimitiveBenchmark;
 use training::{MemoryBenchmark, TrainingBenchmark};
 
 /// Every benchmark, in the order in which help lists them.
-pub static BENCHMARKS: &[&dyn Benchmark] = &[&CollectiveBenchmark, &TrainingBenchmark, &MemoryBenchmark];
+pub static BENCHMARKS: &[&dyn Benchmark] =
+    &[&CollectiveBenchmark, &PrimitiveBenchmark, &TrainingBenchmark, &MemoryBenchmark];
 
 static ADDED: OnceLock<&'static [&'static dyn Benchmark]> = OnceLock::new();
 
@@ -44,6 +47,7 @@ pub fn all() -> impl Iterator<Item = &'static dyn Benchmark> {
 /// Completes a plan: keeps one of the cases that are the same computation, adds cases that others are compared with, and
 /// brings those before them. The same plan gives the same cases.
 pub fn complete(plan: &mut record::Plan) {
+    primitive::complete(plan);
     training::complete(plan);
 }
 

@@ -4,8 +4,8 @@ mod foreign;
 
 use std::ffi::{OsStr, OsString};
 
-use crate::Failure;
 use crate::external::measures;
+use crate::{Failure, cli};
 
 pub(crate) use foreign::READ_AS;
 
@@ -49,6 +49,10 @@ fn of_launchers(mut arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> 
         if !["-n", "-np", "--np"].contains(&word.as_str()) || number.is_none() {
             continue;
         }
+        // Where `n` is a size, it means the size.
+        if word == "-n" && cli::measured(&text(&arguments[1])).is_some_and(|(about, _)| about.field("n").is_some()) {
+            continue;
+        }
         if also.is_some() {
             let what = format!("`{word}` and `--ranks` are both given, and mean the same");
             return Err(Failure::new(what).hint("leave one of them out"));
@@ -79,6 +83,8 @@ mod tests {
         assert_eq!(after("rankmark comm all_reduce -np 4").unwrap(), "rankmark comm all_reduce --ranks 4");
         assert_eq!(after("rankmark train -n 2,4 --quiet").unwrap(), "rankmark train --ranks 2,4 --quiet");
         same("rankmark gen-job plan.yaml -n 4");
+        same("rankmark primitive tp_rowwise -n 64");
+        assert_eq!(after("rankmark primitive tp_rowwise -np 4").unwrap(), "rankmark primitive tp_rowwise --ranks 4");
         same("rankmark comm all_reduce -n");
         same("rankmark comm all_reduce -n all_gather");
         assert!(after("rankmark comm all_reduce -n 4 --ranks 2").unwrap_err().contains("both given"));

@@ -71,7 +71,7 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
         let (flops, source) = peak::measure(kind, task.threads, first, &context.cores);
         (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
         peaks = Some(Peaks { kind, first, cores: context.cores.clone(), seen: vec![flops] });
-        let cores = cores_of(context.index as usize, task.threads, &context.cores);
+        let cores = context.thread_cores(task.threads);
         exchange.gather(&mut *context.comm, 0.0)?;
         notes.gemm_flops = product_rate(&task, &cores, &mut exchange, context)?;
     }
@@ -132,7 +132,7 @@ fn product_rate(
 pub(super) fn trainer(task: &Task, context: &mut RankContext) -> Result<Trainer, Failure> {
     let replica = task.recipe.mesh.coordinate(context.rank as usize).data;
     let source = task.origin.open(&task.recipe, replica, &context.cores)?;
-    let cores = cores_of(context.index as usize, task.threads, &context.cores);
+    let cores = context.thread_cores(task.threads);
     let comm = &mut *context.comm;
     let made = Trainer::new(&task.recipe, comm, &context.abort, &context.options, task.threads, &cores, source);
     made.map_err(|error| {
@@ -143,14 +143,6 @@ pub(super) fn trainer(task: &Task, context: &mut RankContext) -> Result<Trainer,
         assert!(!alone || context.ranks == 1, "{message}");
         Failure::new(message)
     })
-}
-
-/// The cores of a rank's threads, by its index on its host: its own first, as ranks are bound, then those that follow.
-fn cores_of(index: usize, threads: usize, cores: &[u32]) -> Vec<u32> {
-    if cores.is_empty() {
-        return Vec::new();
-    }
-    (0..threads).map(|thread| cores[(index * threads + thread) % cores.len()]).collect()
 }
 
 /// What is said of replicas that do not hold the same.

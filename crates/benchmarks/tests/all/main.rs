@@ -8,6 +8,7 @@ mod mutants;
 #[expect(dead_code, reason = "the order of visits and the samples are for the tests of `runner`")]
 #[path = "../../../runner/tests/all/plans.rs"]
 mod plans;
+mod primitive;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod training;

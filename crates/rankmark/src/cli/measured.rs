@@ -128,6 +128,11 @@ fn option(field: &'static Field, swept: Option<&'static str>) -> Arg {
     let arg = if long == field.name { arg } else { arg.alias(field.name) };
     let synonyms = record::SYNONYMS.iter().filter(|(_, name)| *name == field.name);
     let arg = synonyms.fold(arg, |arg, (other, _)| arg.alias(*other));
+    // A size of one letter is written as in formulas: `-m 4096`.
+    let arg = match field.name.as_bytes() {
+        [letter] => arg.short(char::from(*letter)),
+        _ => arg,
+    };
     let arg = offering_field(arg.long(long).allow_hyphen_values(false), field);
     match field.kind {
         Kind::Bool => arg.num_args(0..=1).default_missing_value("true"),

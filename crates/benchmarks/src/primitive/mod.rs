@@ -1,0 +1,148 @@
+//! The benchmark `primitive`: a product of matrices, or attention, with the collective that a parallel model needs beside it,
+//! by several implementations. Formulas: docs/primitives.md.
+
+mod about;
+mod attention;
+mod exchange;
+mod fields;
+mod gathering;
+mod implementations;
+mod pattern;
+mod product;
+mod relations;
+mod show;
+mod site;
+mod sum;
+mod task;
+mod view;
+mod words;
+
+use comm::Communicator;
+use measure::{Failure, WrongReport};
+use record::{About, Case, CaseLine, Problem};
+use serde_json::{Map, Value, json};
+use terms::Collective;
+
+use self::fields::Fields;
+use self::implementations::{Implementation, Step};
+use self::site::Site;
+use self::task::{Options, Scheme, Task, chosen};
+use crate::{Benchmark, Measured, Prepared, RankContext, Work};
+
+pub(crate) use about::complete;
+
+/// See the module's documentation.
+pub(crate) struct PrimitiveBenchmark;
+
+/// A case on one rank.
+struct PreparedPrimitive {
+    site: Site,
+    step: Box<dyn Step>,
+}
+
+/// The implementation of a case, its options, and its task.
+fn resolved(case: &Case) -> Result<(&'static Implementation, Options, Task), Problem> {
+    let (name, options) = chosen(&Fields::of(case)?.implementation)?;
+    let unknown = || task::problem("implementation", format!("there is no implementation `{name}`"), "see --help");
+    let implementation = implementations::named(name).ok_or_else(unknown)?;
+    let task = (implementation.task)(Task::of(case)?, &options);
+    Ok((implementation, options, task))
+}
+
+impl Benchmark for PrimitiveBenchmark {
+    fn about(&self) -> &'static About {
+        &about::ABOUT
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        let ranks = u64::from(case.ranks());
+        resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_mul(ranks))
+    }
+
+    fn operation(&self, case: &Case) -> (Collective, u64) {
+        let Ok((_, _, task)) = resolved(case) else { return (Collective::Barrier, 0) };
+        let operation = match task.scheme {
+            Scheme::GatherFirst | Scheme::GatherLast | Scheme::Attention => Collective::AllGather,
+            Scheme::ScatterLast => Collective::ReduceScatter,
+            Scheme::ReduceLast => Collective::AllReduce,
+            Scheme::Exchange => Collective::AllToAllV,
+        };
+        (operation, task.elements()[2] as u64 * task.dtype.bytes())
+    }
+
+    fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        let unreadable = |problem: Problem| Failure::new(problem.message);
+        let (implementation, options, task) = resolved(case).map_err(unreadable)?;
+        let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
+        let site = Site::new(Task { rank, ..task }, context)?;
+        let step = (implementation.prepare)(&site, &options, context)?;
+        let mut prepared = PreparedPrimitive { site, step };
+        prepared.refill();
+        Ok(Box::new(prepared))
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let Ok((implementation, options, task)) = resolved(case) else { return Map::new() };
+        let mut metrics = Map::new();
+        let seconds = measured.times.median;
+        if implementation.name != implementations::communication_only::VARIANT.name {
+            let rate = |operations: f64| Value::from(operations / seconds / 1e12);
+            metrics.insert("tflops".to_owned(), rate(task.whole_flops()));
+            metrics.insert("tflops_per_rank".to_owned(), rate(task.flops()));
+        }
+        metrics.insert("variant".to_owned(), show::variant(implementation.name, &options).into());
+        metrics.insert("order".to_owned(), show::order(task.scheme).into());
+        let trial = measured.trials.last();
+        if let Some(of_rank_0) = trial.and_then(|trial| trial.details.first()) {
+            let mut conditions = of_rank_0.clone();
+            conditions.insert("mode".to_owned(), case.text("mode").unwrap_or("streaming").into());
+            metrics.insert("conditions".to_owned(), conditions.into());
+        }
+        metrics
+    }
+
+    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        relations::of(line, all)
+    }
+
+    fn view(&self) -> Option<&'static dyn ::view::View> {
+        Some(&view::PrimitiveView)
+    }
+}
+
+impl Prepared for PreparedPrimitive {
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        self.step.run(&mut self.site, comm)
+    }
+
+    fn refill(&mut self) {
+        self.site.refill(self.step.given());
+    }
+
+    fn check(&mut self, _comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
+        let mut report = WrongReport::default();
+        self.step.leaves().iter().for_each(|left| self.site.compare(*left, &mut report));
+        Ok(report)
+    }
+
+    fn work(&self) -> Work {
+        Work { flops: self.site.task.flops(), messages: 1, max_calls: u64::MAX, checks: 1, ..Work::default() }
+    }
+
+    fn path(&self, comm: &dyn Communicator) -> String {
+        self.step.path(comm)
+    }
+
+    fn details(&mut self) -> Map<String, Value> {
+        let (bytes, threads, multiplied) = self.site.conditions();
+        let details = json!({
+            "buffer_bytes": bytes,
+            "buffers": "registered",
+            "threads": threads,
+            "multiplied": multiplied,
+            "clock": "CLOCK_MONOTONIC",
+            "barrier": "before each sample, on all ranks",
+        });
+        details.as_object().cloned().unwrap_or_default()
+    }
+}

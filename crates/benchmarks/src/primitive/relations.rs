@@ -1,0 +1,145 @@
+//! What only the cases of one order tell together: speedup, overlap efficiency, share of the speed of light. Formulas:
+//! docs/primitives.md. All ratios are of trials of the same rounds.
+
+use record::CaseLine;
+use serde_json::{Map, Value, json};
+
+/// Communication and product differ by more than this factor: overlap has nothing to gain.
+pub(super) const WORTH: [f64; 2] = [0.3, 3.0];
+
+/// What must be the same in all cases that are compared.
+const AUDITED: [&str; 6] = ["clock", "barrier", "buffers", "threads", "multiplied", "mode"];
+
+/// The four cases of one order.
+struct Four<'a> {
+    compute: &'a CaseLine,
+    communication: &'a CaseLine,
+    sequential: &'a CaseLine,
+}
+
+fn text<'a>(line: &'a CaseLine, name: &str) -> &'a str {
+    line.parameters.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The name of a case's implementation.
+pub(super) fn implementation(line: &CaseLine) -> &str {
+    text(line, "implementation").split(':').next().unwrap_or_default()
+}
+
+/// What is communicated when, as the case's metric says.
+pub(super) fn order(line: &CaseLine) -> &str {
+    line.metrics.get("order").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Whether two cases are the same but for their implementation.
+fn alike(a: &CaseLine, b: &CaseLine) -> bool {
+    let rest = |line: &CaseLine| {
+        let kept = line.parameters.iter().filter(|(name, _)| name.as_str() != "implementation");
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    rest(a) == rest(b)
+}
+
+/// The orders of compute-only cases are those of the schemes that they compute: all of A, or a rank's share. Where there is
+/// one order only, its product is the rank's share.
+fn computes_for(line: &CaseLine, order: &str) -> bool {
+    let sharded = text(line, "implementation").contains("size=sharded");
+    if order == "AG_before" { !sharded } else { sharded }
+}
+
+fn four<'a>(line: &CaseLine, all: &[&'a CaseLine]) -> Option<Four<'a>> {
+    let order = order(line);
+    let near = || all.iter().copied().filter(|other| alike(line, other));
+    let of = |name: &'static str| near().filter(move |other| implementation(other) == name);
+    let median = |line: &CaseLine| line.time_s.as_ref().map_or(f64::INFINITY, |time| time.median);
+    Some(Four {
+        compute: of("compute_only").find(|other| computes_for(other, order))?,
+        communication: of("communication_only").find(|other| self::order(other) == order)?,
+        sequential: of("sequential")
+            .filter(|other| self::order(other) == order)
+            .min_by(|a, b| median(a).total_cmp(&median(b)))?,
+    })
+}
+
+/// Whether the case has an order: what only computes belongs to none of the comparisons.
+fn is_compared(line: &CaseLine) -> bool {
+    !matches!(implementation(line), "compute_only" | "communication_only")
+}
+
+fn number(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+fn ends(interval: Option<[f64; 2]>) -> Value {
+    interval.map_or(Value::Null, |[low, high]| json!([number(low), number(high)]))
+}
+
+/// What this case says beside the others of its run.
+pub(super) fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+    let mut found = Map::new();
+    if !is_compared(line) {
+        return found;
+    }
+    let Some(four) = four(line, all) else { return found };
+    let Four { compute, communication, sequential } = four;
+    let median = |line: &CaseLine| line.time_s.as_ref().map_or(f64::NAN, |time| time.median);
+    let [t_compute, t_communication, t_sequential, t] = [compute, communication, sequential, line].map(median);
+    let ratio = t_communication / t_compute;
+    let mut overlap = json!({
+        "compute_s": number(t_compute),
+        "communication_s": number(t_communication),
+        "sequential_s": number(t_sequential),
+        "ratio": number(ratio),
+        "worth": (WORTH[0]..=WORTH[1]).contains(&ratio),
+        "speed_of_light": number(t_compute.max(t_communication) / t),
+        "audit": audit(line, &[compute, communication, sequential]),
+    });
+    if implementation(line) != "sequential" {
+        let (own, theirs) = line.paired_trials(sequential);
+        if let Some(speedup) = stats::paired_ratio(&theirs, &own) {
+            overlap["speedup"] = number(speedup.mid);
+            overlap["speedup_ci95"] = ends(speedup.ends);
+        }
+        if let Some((efficiency, interval)) = efficiency(line, &four) {
+            overlap["efficiency"] = number(efficiency);
+            overlap["efficiency_ci95"] = ends(interval);
+        }
+    }
+    if let Value::Object(map) = &mut overlap {
+        map.retain(|_, value| !value.is_null());
+    }
+    found.insert("overlap".to_owned(), overlap);
+    found
+}
+
+/// `(t_compute + t_communication - t) / min(t_compute, t_communication)` of each round that all three took part in: the
+/// median, and its interval.
+fn efficiency(line: &CaseLine, four: &Four) -> Option<(f64, Option<[f64; 2]>)> {
+    let at = |line: &CaseLine, round: u32| {
+        let place = line.trial_round.iter().position(|known| *known == round)?;
+        line.trial_median_s.get(place).copied()
+    };
+    let of_round = |round: &u32| {
+        let (t, compute, communication) =
+            (at(line, *round)?, at(four.compute, *round)?, at(four.communication, *round)?);
+        let efficiency = (compute + communication - t) / compute.min(communication);
+        efficiency.is_finite().then_some(efficiency)
+    };
+    let all: Vec<f64> = line.trial_round.iter().filter_map(of_round).collect();
+    (!all.is_empty()).then(|| (stats::median(&all), stats::sign_interval(&all)))
+}
+
+/// Which conditions differ between a case and those that it is compared with. Only an empty list makes the ratios ratios of
+/// implementations.
+fn audit(line: &CaseLine, others: &[&CaseLine]) -> Value {
+    let condition = |line: &CaseLine, name: &str| line.metrics.get("conditions").and_then(|all| all.get(name)).cloned();
+    let settings = |line: &CaseLine| (line.worlds, line.backend.clone());
+    let mut differ: Vec<&str> = AUDITED
+        .into_iter()
+        .filter(|name| others.iter().any(|other| condition(other, name) != condition(line, name)))
+        .collect();
+    if others.iter().any(|other| settings(other) != settings(line)) {
+        differ.push("worlds");
+    }
+    json!({"same": AUDITED.iter().filter(|name| !differ.contains(name)).collect::<Vec<_>>(), "differ": differ})
+}

@@ -1,0 +1,237 @@
+//! What one rank of a case computes and exchanges, resolved once.
+
+use record::{Case, Problem};
+use serde_json::{Map, Value};
+use terms::{Dtype, Named};
+
+use super::fields::{Fields, IMPLEMENTATION};
+use super::product::Size;
+use super::words::{Order, Primitive, Tokens};
+
+/// What is communicated, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scheme {
+    /// Rows of A are gathered, then multiplied.
+    GatherFirst,
+    /// Own rows are multiplied, then gathered.
+    GatherLast,
+    /// Partial sums of all rows, reduced and scattered.
+    ScatterLast,
+    /// Partial sums of all rows, reduced everywhere.
+    ReduceLast,
+    /// Keys and values are gathered for own queries.
+    Attention,
+    /// Tokens go to experts and come back.
+    Exchange,
+}
+
+/// A case, resolved. Sizes are those of the whole problem.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) m: usize,
+    pub(super) n: usize,
+    pub(super) k: usize,
+    pub(super) dtype: Dtype,
+    pub(super) ranks: usize,
+    pub(super) rank: usize,
+    pub(super) threads: usize,
+    pub(super) seed: u64,
+    pub(super) tokens: Tokens,
+    pub(super) scheme: Scheme,
+}
+
+/// The options of a case's implementation.
+pub(super) type Options = Map<String, Value>;
+
+/// A word among options.
+pub(super) fn word<T: Named>(options: &Options, name: &str) -> Option<T> {
+    T::from_name(options.get(name)?.as_str()?)
+}
+
+/// A whole number among options.
+pub(super) fn whole(options: &Options, name: &str) -> Option<usize> {
+    options.get(name)?.as_u64().and_then(|value| usize::try_from(value).ok())
+}
+
+/// A problem with a field.
+pub(super) fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
+    Problem { field, message: message.into(), hint: Some(hint.into()) }
+}
+
+/// Name and options of a case's implementation.
+///
+/// # Errors
+/// When the text is none: it was not read from a plan.
+pub(super) fn chosen(text: &str) -> Result<(&'static str, Options), Problem> {
+    let field = IMPLEMENTATION.named("implementation");
+    let unknown = |message: String| problem("implementation", message, "`rankmark primitive --help` lists them");
+    record::plan::chosen(&field, text).map(|(variant, options)| (variant.name, options)).map_err(unknown)
+}
+
+impl Task {
+    /// Rank 0's part of a case.
+    ///
+    /// # Errors
+    /// The first field whose value cannot be read.
+    pub(super) fn of(case: &Case) -> Result<Self, Problem> {
+        let fields = Fields::of(case)?;
+        let (_, options) = chosen(&fields.implementation)?;
+        let [m, n, k] = [fields.m, fields.n, fields.k].map(|size| size.unwrap_or(1) as usize);
+        Ok(Self {
+            m,
+            n,
+            k,
+            dtype: fields.dtype,
+            ranks: fields.ranks as usize,
+            rank: 0,
+            threads: fields.threads.unwrap_or(1) as usize,
+            seed: fields.seed,
+            tokens: fields.tokens.unwrap_or(Tokens::Uniform),
+            scheme: scheme(fields.primitive, word(&options, "order").unwrap_or(Order::Before)),
+        })
+    }
+
+    /// The whole problem on one rank.
+    pub(super) fn alone(&self) -> Self {
+        let k = if self.scheme == Scheme::ReduceLast { self.k * self.ranks } else { self.k };
+        Self { k, ranks: 1, rank: 0, ..self.clone() }
+    }
+
+    /// Rows of A, tokens, or rows of a result that belong to each rank.
+    pub(super) fn rows(&self) -> usize {
+        self.m / self.ranks
+    }
+
+    /// Depth of the products of one rank.
+    pub(super) fn depth(&self) -> usize {
+        if self.scheme == Scheme::ScatterLast { self.k / self.ranks } else { self.k }
+    }
+
+    /// Depth of the sums in the result.
+    pub(super) fn whole_depth(&self) -> usize {
+        if self.scheme == Scheme::ReduceLast { self.k * self.ranks } else { self.k }
+    }
+
+    /// Where this rank's part of the depth begins.
+    pub(super) fn depth_begin(&self, rank: usize) -> usize {
+        match self.scheme {
+            Scheme::ScatterLast | Scheme::ReduceLast => rank * self.depth(),
+            _ => 0,
+        }
+    }
+
+    /// Tokens that each rank sends to an expert.
+    pub(super) fn tokens_of(&self, expert: usize) -> usize {
+        part(self.rows(), &self.weights(), expert).1
+    }
+
+    /// Where a rank's tokens for an expert begin among its own.
+    pub(super) fn tokens_begin(&self, expert: usize) -> usize {
+        part(self.rows(), &self.weights(), expert).0
+    }
+
+    /// Tokens of the expert that gets most.
+    pub(super) fn most_tokens(&self) -> usize {
+        (0..self.ranks).map(|expert| self.tokens_of(expert) * self.ranks).max().unwrap_or(0)
+    }
+
+    fn weights(&self) -> Vec<usize> {
+        let weight = |expert: usize| match self.tokens {
+            Tokens::Uniform => 1,
+            Tokens::Skewed => 1024 >> expert.min(10),
+        };
+        (0..self.ranks).map(weight).collect()
+    }
+
+    /// The product of the rank that multiplies most; of attention, both products as one.
+    pub(super) fn product(&self) -> Size {
+        let Self { m, n, .. } = *self;
+        match self.scheme {
+            Scheme::GatherFirst | Scheme::ScatterLast | Scheme::ReduceLast => Size { m, n, k: self.depth() },
+            Scheme::GatherLast => Size { m: self.rows(), n, k: self.k },
+            Scheme::Attention => Size { m: self.rows(), n: m, k: 2 * self.n * self.k },
+            Scheme::Exchange => Size { m: self.most_tokens(), n, k: self.k },
+        }
+    }
+
+    /// Floating-point operations of that product.
+    pub(super) fn flops(&self) -> f64 {
+        let Size { m, n, k } = self.product();
+        2.0 * m as f64 * n as f64 * k as f64
+    }
+
+    /// Floating-point operations of the whole problem, each counted once.
+    pub(super) fn whole_flops(&self) -> f64 {
+        let (m, n, k) = (self.m as f64, self.n as f64, self.k as f64);
+        match self.scheme {
+            Scheme::Attention => 4.0 * m * m * n * k,
+            Scheme::ReduceLast => 2.0 * m * n * k * self.ranks as f64,
+            _ => 2.0 * m * n * k,
+        }
+    }
+
+    /// Elements of each buffer of a rank: what it gives, its other operand, what is gathered or not yet reduced, a product
+    /// before it is sent, the result.
+    pub(super) fn elements(&self) -> [usize; 5] {
+        let Self { m, n, k, ranks, .. } = *self;
+        let rows = self.rows();
+        match self.scheme {
+            Scheme::GatherFirst => [rows * k, k * n, m * k, 0, m * n],
+            Scheme::GatherLast => [rows * k, k * n, m * n, 0, m * n],
+            Scheme::ScatterLast => [m * self.depth(), self.depth() * n, m * n, rows * n, rows * n],
+            Scheme::ReduceLast => [m * k, k * n, m * n, 0, m * n],
+            Scheme::Attention => [2 * n * rows * k, n * rows * k, 2 * n * m * k, 0, n * rows * k],
+            // Room for tokens as they are sent and as they come back: implementations that cut them pack them.
+            Scheme::Exchange => {
+                let held = self.most_tokens().max(rows);
+                [rows * k, k * n, (held + rows) * k, (held + rows) * n, rows * n]
+            }
+        }
+        .map(|elements: usize| if ranks == 0 { 0 } else { elements })
+    }
+
+    /// Bytes of all buffers of a rank.
+    pub(super) fn bytes(&self) -> u64 {
+        self.elements().iter().map(|elements| *elements as u64 * self.dtype.bytes()).sum()
+    }
+}
+
+/// What is communicated, and when.
+pub(super) fn scheme(primitive: Primitive, order: Order) -> Scheme {
+    match (primitive, order) {
+        (Primitive::TpColumnwise, Order::Before) => Scheme::GatherFirst,
+        (Primitive::TpColumnwise, Order::After) => Scheme::GatherLast,
+        (Primitive::TpRowwise, _) => Scheme::ScatterLast,
+        (Primitive::DpAllReduce, _) => Scheme::ReduceLast,
+        (Primitive::CpRing, _) => Scheme::Attention,
+        (Primitive::EpAllToAll, _) => Scheme::Exchange,
+    }
+}
+
+/// Where a part of `total` begins and how long it is, for parts in proportion to weights.
+pub(super) fn part(total: usize, weights: &[usize], index: usize) -> (usize, usize) {
+    let all = weights.iter().sum::<usize>().max(1) as u128;
+    let until = |index: usize| {
+        let before = weights[..index].iter().sum::<usize>() as u128;
+        (total as u128 * before / all) as usize
+    };
+    (until(index), until(index + 1) - until(index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_everything_once() {
+        for (total, weights) in [(10, vec![1, 1, 1]), (7, vec![1024, 512, 256]), (2, vec![1, 1, 1]), (0, vec![1, 1])] {
+            let mut next = 0;
+            for index in 0..weights.len() {
+                let (begin, len) = part(total, &weights, index);
+                assert_eq!(begin, next, "{total} {weights:?}");
+                next = begin + len;
+            }
+            assert_eq!(next, total);
+        }
+    }
+}

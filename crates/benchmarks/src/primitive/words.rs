@@ -1,0 +1,58 @@
+//! The words of the benchmark: primitives, orders, sizes and algorithms.
+
+terms::named! {
+    /// A product of matrices, or attention, and the operation that the ranks of a model need with it. Shapes: `m`, `n` and
+    /// `k` are those of the whole problem, d is the number of ranks.
+    pub(crate) enum Primitive("primitive") {
+        /// `all_gather(A[m/d, k]) x B[k, n]`, or `all_gather(A[m/d, k] x B[k, n])`: a layer cut by columns.
+        TpColumnwise = "tp_columnwise",
+        /// `reduce_scatter(A[m, k/d] x B[k/d, n])`: a layer cut by rows.
+        TpRowwise = "tp_rowwise",
+        /// `all_reduce(A[m, k] x B[k, n])`: a gradient and its exchange.
+        DpAllReduce = "dp_all_reduce",
+        /// Attention of `m` tokens in `n` heads of width `k`, with the sequence cut over the ranks.
+        CpRing = "cp_ring",
+        /// `m` tokens of width `k` go to the expert of each and come back with width `n`.
+        EpAllToAll = "ep_all_to_all",
+    }
+}
+
+terms::named! {
+    /// Whether `tp_columnwise` gathers the product's operand or its result.
+    pub(crate) enum Order("order") {
+        /// The operand: each rank multiplies all rows.
+        Before = "AG_before",
+        /// The result: each rank multiplies its own rows.
+        After = "AG_after",
+    }
+}
+
+terms::named! {
+    /// How much of the problem one rank computes.
+    pub(crate) enum Size("size") {
+        /// Its share.
+        Sharded = "sharded",
+        /// All of it.
+        Unsharded = "unsharded",
+    }
+}
+
+terms::named! {
+    /// How communication is cut, so that computation runs beside it.
+    pub(crate) enum Algorithm("algorithm") {
+        /// Collectives of chunks, each beside the computation of another.
+        CollectiveChunks = "collective_chunks",
+        /// Blocks that go around the ring of ranks.
+        RingP2p = "ring_p2p",
+    }
+}
+
+terms::named! {
+    /// How tokens are spread over experts.
+    pub(crate) enum Tokens("tokens") {
+        /// Every expert gets equally many.
+        Uniform = "uniform",
+        /// Each expert gets half as many as the one before it.
+        Skewed = "skewed",
+    }
+}
