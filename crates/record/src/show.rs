@@ -52,7 +52,7 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Parameters that its columns tell in other words, so that headings need not.
     pub covers: Vec<String>,
-    /// The parameter whose values stand side by side: cases that differ in it alone share a row, and each value has its own
+    /// The parameter that has its values side by side: cases that differ in it alone share a row, and each value has its own
     /// group of the columns marked `each`. Where one value ran alone, or there is no room, each case has a row. Empty: none.
     pub pivot: String,
     /// How to read it, below it.

@@ -1,14 +1,15 @@
 //! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
-use record::{About, Better, Case, Command, Metric, Plan, Problem, Shape, Sweep};
+use record::{About, Better, Case, Command, Metric, Plan, Shape, Sweep};
 use serde_json::Value;
-use terms::{Dtype, Mode, Named};
+use terms::{Dtype, FieldError, Mode, Named};
 
 use super::fields::Fields;
 use super::implementations::{self, ALL};
-use super::task::{Options, Scheme, Task, chosen, problem, whole};
+use super::resolve::{chosen, task};
+use super::task::{Options, Scheme, whole};
 use super::words::{Primitive, Tokens};
-use crate::fields::{Sampling, World};
+use crate::fields::{Sampling, World, problem};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
@@ -46,7 +47,7 @@ static METRICS: &[Metric] = &[
         .shape(Shape::Map),
 ];
 
-fn check(case: &mut Case) -> Result<(), Problem> {
+fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;
     if fields.primitive != Primitive::EpAllToAll {
         if fields.tokens.is_some() {
@@ -100,8 +101,8 @@ fn written(name: &str, options: &Options) -> String {
 }
 
 /// Refuses sizes that ranks and chunks do not divide, and names those next to them that they do.
-fn check_sizes(case: &Case, options: &Options) -> Result<(), Problem> {
-    let task = Task::of(case)?;
+fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
+    let task = task(case)?;
     let chunks = whole(options, implementations::CHUNKS.name).unwrap_or(1);
     if task.scheme == Scheme::Attention && task.dtype != Dtype::F32 {
         return Err(problem("dtype", format!("cp_ring has no {}", task.dtype), "valid values: f32"));
@@ -131,7 +132,7 @@ fn check_sizes(case: &Case, options: &Options) -> Result<(), Problem> {
     Ok(())
 }
 
-fn divides(field: &'static str, size: usize, by: usize, what: &str) -> Result<(), Problem> {
+fn divides(field: &'static str, size: usize, by: usize, what: &str) -> Result<(), FieldError> {
     if size.is_multiple_of(by) {
         return Ok(());
     }
@@ -162,8 +163,7 @@ fn ways(case: &Case) -> Vec<Case> {
             let mut way = case.clone();
             way.parameters.insert("implementation".to_owned(), Value::from(text));
             if let Err(refused) = check(&mut way) {
-                let hint = refused.hint.map_or(String::new(), |hint| format!(" ({hint})"));
-                way.skip = Some(format!("{}{hint}", refused.message));
+                way.skip = Some(refused.error.on_one_line());
             }
             way.identify();
             cases.push(way);

@@ -10,7 +10,7 @@ use super::pattern::{Found, elements, elements_mut};
 use super::product::{Block, Multiplier, Operands, Size};
 use super::task::Task;
 
-/// Queries whose scores are held at a time.
+/// Scores of so many queries are held at a time.
 const QUERIES: usize = 64;
 /// Period of tokens, and how the sequences move from token to token, feature to feature, head to head.
 const PERIOD: usize = 251;
@@ -36,9 +36,9 @@ pub(super) struct Panel {
 
 /// -1, 0 or 1, by index. `which` tells queries, keys and values apart.
 fn value(which: usize, index: usize) -> f32 {
-    // A multiplicative generator modulo 2^31 - 1 (Park and Miller), of which two bits are looked at.
+    // Two steps of a multiplicative generator modulo 2^31 - 1 (Park and Miller).
     let mixed = (index % PERIOD + 1 + 1000 * which) as u64 * 48271 % 2_147_483_647;
-    ((mixed * 48271 % 2_147_483_647 >> 7) % 3) as f32 - 1.0
+    (((mixed * 48271 % 2_147_483_647) >> 7) % 3) as f32 - 1.0
 }
 
 fn query(token: usize, feature: usize, head: usize) -> f32 {

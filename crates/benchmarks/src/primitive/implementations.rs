@@ -2,13 +2,13 @@
 
 use comm::Communicator;
 use measure::Failure;
-use record::Problem;
-use terms::{Field, Kind, Named, Variant};
+use terms::{Field, FieldError, Kind, Named, Variant};
 
 use super::site::{Given, Left, Site};
-use super::task::{Options, Task, problem, word};
+use super::task::{Options, Task, word};
 use super::words::{Algorithm, Order, Primitive, Size};
 use crate::RankContext;
+use crate::fields::problem;
 
 /// A call of an implementation. Only [`Step::run`] is timed.
 pub(super) trait Step {
@@ -29,17 +29,20 @@ pub(super) trait Step {
     fn path(&self, comm: &dyn Communicator) -> String;
 }
 
+/// Makes a call ready.
+pub(super) type Prepare = fn(&Site, &Options, &mut RankContext) -> Result<Box<dyn Step>, Failure>;
+
 /// One implementation.
 pub(super) struct Implementation {
     pub(super) name: &'static str,
     /// What `all` stands for: the options of each way to run it.
     pub(super) ways: fn(Primitive) -> Vec<&'static str>,
     /// Fills absent options, and refuses those that mean nothing.
-    pub(super) settle: fn(Primitive, &mut Options) -> Result<(), Problem>,
+    pub(super) settle: fn(Primitive, &mut Options) -> Result<(), FieldError>,
     /// Which ranks' task it computes: the case's, or the whole problem on every rank.
     pub(super) task: fn(Task, &Options) -> Task,
     /// Makes a call ready. Collective.
-    pub(super) prepare: fn(&Site, &Options, &mut RankContext) -> Result<Box<dyn Step>, Failure>,
+    pub(super) prepare: Prepare,
 }
 
 /// Stands for every way of every implementation.
@@ -82,7 +85,7 @@ pub(super) const CHUNKS: Field =
     Field::new(Kind::Whole(2, 64), None, "chunks of each rank's rows (default: 4)").named("chunks");
 
 /// Settles the option `order`: of `tp_columnwise` alone, and there the operand is gathered unless the case says otherwise.
-pub(super) fn settle_order(primitive: Primitive, options: &mut Options) -> Result<(), Problem> {
+pub(super) fn settle_order(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
     let columnwise = primitive == Primitive::TpColumnwise;
     if !columnwise && options.contains_key(ORDER.name) {
         return Err(problem(

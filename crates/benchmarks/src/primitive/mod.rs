@@ -10,6 +10,7 @@ mod implementations;
 mod pattern;
 mod product;
 mod relations;
+mod resolve;
 mod show;
 mod site;
 mod sum;
@@ -19,14 +20,14 @@ mod words;
 
 use comm::Communicator;
 use measure::{Failure, WrongReport};
-use record::{About, Case, CaseLine, Problem};
+use record::{About, Case, CaseLine};
 use serde_json::{Map, Value, json};
 use terms::Collective;
 
-use self::fields::Fields;
-use self::implementations::{Implementation, Step};
+use self::implementations::Step;
+use self::resolve::resolved;
 use self::site::Site;
-use self::task::{Options, Scheme, Task, chosen};
+use self::task::{Scheme, Task};
 use crate::{Benchmark, Measured, Prepared, RankContext, Work};
 
 pub(crate) use about::complete;
@@ -38,15 +39,6 @@ pub(crate) struct PrimitiveBenchmark;
 struct PreparedPrimitive {
     site: Site,
     step: Box<dyn Step>,
-}
-
-/// The implementation of a case, its options, and its task.
-fn resolved(case: &Case) -> Result<(&'static Implementation, Options, Task), Problem> {
-    let (name, options) = chosen(&Fields::of(case)?.implementation)?;
-    let unknown = || task::problem("implementation", format!("there is no implementation `{name}`"), "see --help");
-    let implementation = implementations::named(name).ok_or_else(unknown)?;
-    let task = (implementation.task)(Task::of(case)?, &options);
-    Ok((implementation, options, task))
 }
 
 impl Benchmark for PrimitiveBenchmark {
@@ -71,8 +63,7 @@ impl Benchmark for PrimitiveBenchmark {
     }
 
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let unreadable = |problem: Problem| Failure::new(problem.message);
-        let (implementation, options, task) = resolved(case).map_err(unreadable)?;
+        let (implementation, options, task) = resolved(case)?;
         let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
         let site = Site::new(Task { rank, ..task }, context)?;
         let step = (implementation.prepare)(&site, &options, context)?;

@@ -206,11 +206,10 @@ impl Pattern {
         at: &Slice,
         dtype: Dtype,
         rows: impl Iterator<Item = (usize, usize)>,
-        columns: usize,
-        table: &Table,
-        tolerance: f64,
+        expected: Expected<'_>,
         found: &mut Found<'_>,
     ) {
+        let Expected { columns, table, tolerance } = expected;
         let starts = rows.map(|(row, expert)| (self.row(row) * table.period, self.column(expert)));
         compare(at, Matrix { dtype, columns, step: BETA }, &table.sums, table.period, starts, tolerance, found);
     }
@@ -225,6 +224,14 @@ impl Table {
     pub(super) fn largest(&self) -> f64 {
         self.sums.iter().fold(0.0, |most, sum| sum.abs().max(most))
     }
+}
+
+/// What a product must be: its columns, its sums, and how far an element may be off.
+#[derive(Clone, Copy)]
+pub(super) struct Expected<'a> {
+    pub(super) columns: usize,
+    pub(super) table: &'a Table,
+    pub(super) tolerance: f64,
 }
 
 /// What a comparison found on a rank.
@@ -353,7 +360,8 @@ mod tests {
                 let mut report = WrongReport::default();
                 let mut found = Found { rank: 1, report: &mut report };
                 let rows = (first..first + rows).map(|row| (row, expert));
-                pattern.compare_product(&c, Dtype::F32, rows, columns, &table, 0.0, &mut found);
+                let expected = Expected { columns, table: &table, tolerance: 0.0 };
+                pattern.compare_product(&c, Dtype::F32, rows, expected, &mut found);
                 assert_eq!(report.compared, len as u64);
                 report
             };

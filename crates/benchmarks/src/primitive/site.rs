@@ -9,7 +9,7 @@ use measure::{Failure, WrongReport};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::attention::Attention;
-use super::pattern::{Found, Pattern, Table};
+use super::pattern::{Expected, Found, Pattern, Table};
 use super::product::{Block, Multiplier, Operands, Size};
 use super::task::{Scheme, Task};
 use crate::RankContext;
@@ -215,12 +215,14 @@ impl Site {
                 let rows = rows.into_iter().map(|row| (row, expert));
                 // One rounding, of this rank's own sums.
                 let once = rounding(dtype, self.tables[1].largest());
-                self.pattern.compare_product(&at, dtype, rows, n, &self.tables[1], once, &mut found);
+                let expected = Expected { columns: n, table: &self.tables[1], tolerance: once };
+                self.pattern.compare_product(&at, dtype, rows, expected, &mut found);
             }
             Left::Result => {
                 let exchanges = self.task.scheme == Scheme::Exchange;
                 let rows = self.result_rows().map(|row| (row, if exchanges { self.expert_of(row) } else { 0 }));
-                self.pattern.compare_product(&self.output, dtype, rows, n, &self.tables[0], self.tolerance, &mut found);
+                let expected = Expected { columns: n, table: &self.tables[0], tolerance: self.tolerance };
+                self.pattern.compare_product(&self.output, dtype, rows, expected, &mut found);
             }
         }
     }

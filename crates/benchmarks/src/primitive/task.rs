@@ -1,10 +1,8 @@
-//! What one rank of a case computes and exchanges, resolved once.
+//! What one rank of a case computes and exchanges.
 
-use record::{Case, Problem};
 use serde_json::{Map, Value};
 use terms::{Dtype, Named};
 
-use super::fields::{Fields, IMPLEMENTATION};
 use super::product::Size;
 use super::words::{Order, Primitive, Tokens};
 
@@ -53,44 +51,7 @@ pub(super) fn whole(options: &Options, name: &str) -> Option<usize> {
     options.get(name)?.as_u64().and_then(|value| usize::try_from(value).ok())
 }
 
-/// A problem with a field.
-pub(super) fn problem(field: &'static str, message: impl Into<String>, hint: impl Into<String>) -> Problem {
-    Problem { field, message: message.into(), hint: Some(hint.into()) }
-}
-
-/// Name and options of a case's implementation.
-///
-/// # Errors
-/// When the text is none: it was not read from a plan.
-pub(super) fn chosen(text: &str) -> Result<(&'static str, Options), Problem> {
-    let field = IMPLEMENTATION.named("implementation");
-    let unknown = |message: String| problem("implementation", message, "`rankmark primitive --help` lists them");
-    record::plan::chosen(&field, text).map(|(variant, options)| (variant.name, options)).map_err(unknown)
-}
-
 impl Task {
-    /// Rank 0's part of a case.
-    ///
-    /// # Errors
-    /// The first field whose value cannot be read.
-    pub(super) fn of(case: &Case) -> Result<Self, Problem> {
-        let fields = Fields::of(case)?;
-        let (_, options) = chosen(&fields.implementation)?;
-        let [m, n, k] = [fields.m, fields.n, fields.k].map(|size| size.unwrap_or(1) as usize);
-        Ok(Self {
-            m,
-            n,
-            k,
-            dtype: fields.dtype,
-            ranks: fields.ranks as usize,
-            rank: 0,
-            threads: fields.threads.unwrap_or(1) as usize,
-            seed: fields.seed,
-            tokens: fields.tokens.unwrap_or(Tokens::Uniform),
-            scheme: scheme(fields.primitive, word(&options, "order").unwrap_or(Order::Before)),
-        })
-    }
-
     /// The whole problem on one rank.
     pub(super) fn alone(&self) -> Self {
         let k = if self.scheme == Scheme::ReduceLast { self.k * self.ranks } else { self.k };

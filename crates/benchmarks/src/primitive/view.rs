@@ -69,8 +69,11 @@ fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<(String, String), Grid<'a>>
     grids
 }
 
+/// Sizes of one line: what is fixed, the name of the size that varies, and the best at each.
+type Line<'g, 'a> = (String, &'static str, Vec<(u64, &'g Best<'a>)>);
+
 /// Along which size the cases of a line differ: columns where rows are equal, else rows.
-fn lines<'g, 'a>(grid: &'g Grid<'a>) -> Vec<(String, &'static str, Vec<(u64, &'g Best<'a>)>)> {
+fn lines<'g, 'a>(grid: &'g Grid<'a>) -> Vec<Line<'g, 'a>> {
     let rows: BTreeSet<u64> = grid.keys().map(|(m, _)| *m).collect();
     let columns: BTreeSet<u64> = grid.keys().map(|(_, n)| *n).collect();
     if columns.len() > 1 || rows.len() == 1 {

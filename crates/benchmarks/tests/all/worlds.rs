@@ -16,7 +16,7 @@ use trace::{Clock, Hook, OwnSlot};
 /// Wraps the communicator of a rank.
 pub(crate) type Wrap = Arc<dyn Fn(u32, Box<dyn Communicator>) -> Box<dyn Communicator> + Send + Sync>;
 
-/// A communicator whose calls are run by something else.
+/// A communicator that lets something else run its calls.
 pub(crate) struct Instead<F> {
     inner: Box<dyn Communicator>,
     run: F,

@@ -2,8 +2,7 @@
 
 use comm::Communicator;
 use measure::Failure;
-use record::Problem;
-use terms::{Named, Variant};
+use terms::{FieldError, Named, Variant};
 
 use super::{Implementation, SIZE, Step};
 use crate::RankContext;
@@ -19,7 +18,7 @@ pub(super) const VARIANT: Variant =
 pub(super) const IMPLEMENTATION: Implementation =
     Implementation { name: VARIANT.name, ways: |_| vec!["size=sharded", "size=unsharded"], settle, task, prepare };
 
-fn settle(_: Primitive, options: &mut Options) -> Result<(), Problem> {
+fn settle(_: Primitive, options: &mut Options) -> Result<(), FieldError> {
     options.entry(SIZE.name).or_insert_with(|| Size::Sharded.name().into());
     Ok(())
 }

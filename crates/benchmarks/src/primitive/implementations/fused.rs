@@ -4,17 +4,17 @@
 use comm::{Call, Communicator};
 use device::Slice;
 use measure::Failure;
-use record::Problem;
-use terms::Variant;
+use terms::{FieldError, Variant};
 
 use super::{Implementation, OFFSET, Step};
 use crate::RankContext;
+use crate::fields::problem;
 use crate::benchmark::failure;
 use crate::primitive::gathering::{self, Panels, Piece};
 use crate::primitive::product::Operands;
 use crate::primitive::site::Site;
 use crate::primitive::sum;
-use crate::primitive::task::{Options, Scheme, problem};
+use crate::primitive::task::{Options, Scheme};
 use crate::primitive::words::Primitive;
 
 pub(in crate::primitive) const VARIANT: Variant = Variant {
@@ -30,7 +30,7 @@ fn ways(primitive: Primitive) -> Vec<&'static str> {
     if primitive == Primitive::DpAllReduce { Vec::new() } else { vec!["offset=true", "offset=false"] }
 }
 
-fn settle(primitive: Primitive, options: &mut Options) -> Result<(), Problem> {
+fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
     if primitive == Primitive::DpAllReduce {
         let message = "dp_all_reduce has no fused implementation: every rank needs every sum";
         return Err(problem("implementation", message, "`pipelined` overlaps it"));

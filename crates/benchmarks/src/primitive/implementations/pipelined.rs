@@ -4,13 +4,13 @@ mod chunks;
 mod ring;
 
 use measure::Failure;
-use record::Problem;
-use terms::{Named, Variant};
+use terms::{FieldError, Named, Variant};
 
 use super::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Step, order, settle_order};
 use crate::RankContext;
+use crate::fields::problem;
 use crate::primitive::site::Site;
-use crate::primitive::task::{Options, Scheme, problem, scheme, whole, word};
+use crate::primitive::task::{Options, Scheme, scheme, whole, word};
 use crate::primitive::words::{Algorithm, Order, Primitive};
 
 pub(super) const VARIANT: Variant = Variant {
@@ -47,7 +47,7 @@ fn has_blocks(scheme: Scheme) -> bool {
     goes_around(scheme)
 }
 
-fn settle(primitive: Primitive, options: &mut Options) -> Result<(), Problem> {
+fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
     settle_order(primitive, options)?;
     let scheme = scheme(primitive, order(options).unwrap_or(Order::Before));
     let refused = |message: String, hint: &str| Err(problem("implementation", message, hint));

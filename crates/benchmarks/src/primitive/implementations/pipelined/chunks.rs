@@ -120,7 +120,7 @@ fn wait(comm: &mut dyn Communicator, ticket: &mut Ticket) -> Result<(), Failure>
     Ok(())
 }
 
-/// Lets an operation proceed whose backend needs the caller for it.
+/// Lets an operation proceed where the backend needs the caller for it.
 pub(super) fn poll(comm: &mut dyn Communicator, ticket: Option<&mut Ticket>) -> Result<(), Failure> {
     match ticket.filter(|ticket| !ticket.done) {
         Some(ticket) => {
