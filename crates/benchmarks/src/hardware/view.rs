@@ -47,3 +47,45 @@ impl View for HardwareView {
         Some(found)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use record::{CaseLine, Declared, TimeSummary};
+    use serde_json::json;
+    use terms::Status;
+
+    use super::*;
+    use crate::hardware::about::ABOUT;
+
+    /// What is found where a case of so many threads and bytes has this bandwidth.
+    fn findings(measured: &[(&str, &str, f64)]) -> Vec<String> {
+        let line = |(threads, bytes, gbs): &(&str, &str, f64)| {
+            let fields =
+                [("threads", *threads), ("bytes", *bytes)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
+            let mut line = CaseLine {
+                time_s: Some(TimeSummary { median: 1e-3, ..TimeSummary::default() }),
+                wrong: Some(0),
+                ..CaseLine::unmeasured(&case, Status::Ok, "")
+            };
+            line.metrics.insert("gbs".to_owned(), json!(gbs));
+            line
+        };
+        let lines: Vec<CaseLine> = measured.iter().map(line).collect();
+        let declared = [Declared::of(&ABOUT)];
+        let found = HardwareView.findings(&::view::study::operations(&lines, &declared)[0]);
+        found.unwrap_or_default().into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn the_largest_working_set_and_the_gain_of_threads_are_told() {
+        let found =
+            findings(&[("1", "24KiB", 200.0), ("2", "24KiB", 400.0), ("1", "192MiB", 10.0), ("2", "192MiB", 15.0)]);
+        assert_eq!(
+            found,
+            ["triad: 15.0 GB/s at 192 MiB, on 2 threads.", "triad: 2 threads reach 1.50 times the bandwidth of one."]
+        );
+        let alone = findings(&[("1", "192MiB", 10.0), ("2", "192MiB", 9.0)]);
+        assert_eq!(alone, ["triad: 10.0 GB/s at 192 MiB, on 1 thread."], "threads that gain nothing gain no sentence");
+    }
+}
