@@ -7,8 +7,10 @@ use std::sync::OnceLock;
 
 mod benchmark;
 mod collective;
+mod cores;
 pub mod fields;
 mod gate;
+mod hardware;
 mod host;
 mod midway;
 mod primitive;
@@ -25,12 +27,13 @@ pub use runtime::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simula
 pub use training::{ModelLine, models};
 
 use collective::CollectiveBenchmark;
+use hardware::HardwareBenchmark;
 use primitive::PrimitiveBenchmark;
 use training::{MemoryBenchmark, TrainingBenchmark};
 
 /// Every benchmark, in the order in which help lists them.
 pub static BENCHMARKS: &[&dyn Benchmark] =
-    &[&CollectiveBenchmark, &PrimitiveBenchmark, &TrainingBenchmark, &MemoryBenchmark];
+    &[&CollectiveBenchmark, &PrimitiveBenchmark, &TrainingBenchmark, &MemoryBenchmark, &HardwareBenchmark];
 
 static ADDED: OnceLock<&'static [&'static dyn Benchmark]> = OnceLock::new();
 

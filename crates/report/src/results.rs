@@ -120,6 +120,9 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -
     let columns = columns(declared, rows.labels.len(), main);
     let titles: Vec<(String, Align)> = columns.iter().map(|cell| title(cell, &rows.labels)).collect();
     let mut table = Table::new(titles);
+    // What columns say needs no second place.
+    let sources = declared.columns.iter().map(|column| column.source.as_str());
+    let elsewhere: Vec<&str> = sources.chain(declared.covers.iter().map(String::as_str)).chain([rows.pivot]).collect();
     let varies = operation.configurations.iter().any(|other| other.backend != operation.configurations[0].backend);
     for row in &rows.rows {
         let Some((configuration, first)) = row.iter().flatten().next() else { continue };
@@ -131,7 +134,7 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -
             }
             Cell::Backend if varies => or_none(&configuration.backend),
             Cell::Backend => NONE.to_owned(),
-            Cell::Variant => or_none(&configuration.variant_without(rows.pivot)),
+            Cell::Variant => or_none(&configuration.variant_without(&elsewhere)),
             Cell::Caveats => caveats(row, &rows.labels, &shared),
         };
         table.row(columns.iter().map(cell).collect());

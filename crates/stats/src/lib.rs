@@ -14,6 +14,7 @@ mod dependence;
 mod distribution;
 mod drift;
 mod interval;
+mod pairs;
 mod quantile;
 pub mod samples;
 pub mod simulation;
@@ -23,6 +24,7 @@ mod warm_up;
 pub use dependence::{Dependence, dependence, effective_samples};
 pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
 pub use interval::{Interval, Method, median_interval};
+pub use pairs::{FEWEST_RANKS, PairVerdict, slow_pairs};
 pub use quantile::{median, quantile, sorted};
 pub use trials::{
     FEWEST_TRIALS, LOOKS, MOST_TRIALS, Ratio, RunMedian, again_interval, paired_ratio, pooled_correlation,

@@ -183,9 +183,10 @@ impl<'a> Configuration<'a> {
         self.points.iter().filter_map(|point| Some((point.bytes?, point)))
     }
 
-    /// The variant without what it says of a field.
-    pub fn variant_without(&self, field: &str) -> String {
-        let told = self.told.iter().filter(|(name, _)| name != field).map(|(_, label)| label.as_str());
+    /// The variant without what it says of these fields.
+    pub fn variant_without(&self, fields: &[&str]) -> String {
+        let told =
+            self.told.iter().filter(|(name, _)| !fields.contains(&name.as_str())).map(|(_, label)| label.as_str());
         told.collect::<Vec<_>>().join(", ")
     }
 
@@ -396,7 +397,7 @@ fn label(operations: &mut [Operation]) {
         let declared = operation.declared;
         for configuration in &mut operation.configurations {
             configuration.told = told_of(configuration, declared, &varying);
-            configuration.variant = configuration.variant_without("");
+            configuration.variant = configuration.variant_without(&[]);
             let backend = varying.contains("backend").then(|| configuration.backend.clone());
             let parts = [backend.unwrap_or_default(), ranks(configuration.ranks), configuration.variant.clone()];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();

@@ -23,9 +23,9 @@ pub(super) static ABOUT: About = About {
         doc: "Measures a matrix product with its collective, in each way to overlap the two",
         argument: "primitive",
         examples: &[
-            ("tp_columnwise", "each implementation, 4096 rows, 16 to 1024 columns"),
-            ("tp_rowwise -m 8192 -n 64,1024 -k 1024", "these sizes"),
-            ("tp_columnwise --implementation sequential,pipelined:chunks=8", "two implementations"),
+            ("tp_columnwise", "each implementation"),
+            ("tp_rowwise -m 8192 -n 64,1024", "these sizes"),
+            ("tp_rowwise --implementation fused", "one implementation"),
             ("tp_columnwise --pace-bandwidth 2GB/s", "on a slower link"),
         ],
         notes: "An implementation takes options behind a colon: pipelined:order=AG_after,chunks=8. In a plan, lists of \

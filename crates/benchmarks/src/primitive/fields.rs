@@ -31,9 +31,9 @@ record::fields! {
     /// What a case is. The order is that of the case line.
     pub(super) struct Fields {
         primitive: Primitive = parameter(Kind::Word(Primitive::names), Some("tp_columnwise"), "what is computed"),
-        m: Option<u64> = dimension("rows; tokens (default: 4096)"),
-        n: Option<u64> = dimension("columns; heads of cp_ring (default: 16,64,256,1024; 8)"),
-        k: Option<u64> = dimension("depth; width of a head or of a token (default: 1024; 64)"),
+        m: Option<u64> = dimension("rows, or tokens (default: 4096)"),
+        n: Option<u64> = dimension("columns; of cp_ring, heads (cp_ring: 8)"),
+        k: Option<u64> = dimension("depth, or width (default: 1024; cp_ring: 64)"),
         implementation: String = IMPLEMENTATION,
         tokens: Option<Tokens> = Field::new(Kind::Word(Tokens::names), None, "ep_all_to_all: tokens of each expert")
             .label(Label::Around("{} tokens")),

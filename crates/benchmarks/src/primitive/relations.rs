@@ -5,7 +5,7 @@ use record::CaseLine;
 use serde_json::{Map, Value, json};
 
 /// Communication and product differ by more than this factor: overlap has nothing to gain.
-pub(super) const WORTH: [f64; 2] = [0.3, 3.0];
+const WORTH: [f64; 2] = [0.3, 3.0];
 
 /// What must be the same in all cases that are compared.
 const AUDITED: [&str; 6] = ["clock", "barrier", "buffers", "threads", "multiplied", "mode"];
@@ -66,6 +66,11 @@ fn is_compared(line: &CaseLine) -> bool {
     !matches!(implementation(line), "compute_only" | "communication_only")
 }
 
+/// Whether the ratio of communication to product leaves something to overlap.
+fn is_worth(ratio: f64) -> bool {
+    (WORTH[0]..=WORTH[1]).contains(&ratio)
+}
+
 fn number(value: f64) -> Value {
     serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
 }
@@ -90,7 +95,7 @@ pub(super) fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
         "communication_s": number(t_communication),
         "sequential_s": number(t_sequential),
         "ratio": number(ratio),
-        "worth": (WORTH[0]..=WORTH[1]).contains(&ratio),
+        "worth": is_worth(ratio),
         "speed_of_light": number(t_compute.max(t_communication) / t),
         "audit": audit(line, &[compute, communication, sequential]),
     });
@@ -100,7 +105,8 @@ pub(super) fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
             overlap["speedup"] = number(speedup.mid);
             overlap["speedup_ci95"] = ends(speedup.ends);
         }
-        if let Some((efficiency, interval)) = efficiency(line, &four) {
+        // Where one of the two is next to nothing, the quotient is noise over next to nothing.
+        if let Some((efficiency, interval)) = efficiency(line, &four).filter(|_| is_worth(ratio)) {
             overlap["efficiency"] = number(efficiency);
             overlap["efficiency_ci95"] = ends(interval);
         }

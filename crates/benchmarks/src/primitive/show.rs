@@ -1,6 +1,6 @@
 //! How primitives are shown.
 
-use record::show::{At, Chart, Column, Format, Show, Table};
+use record::show::{Column, Format, Show, Table};
 use serde_json::Value;
 
 use super::task::{Options, Scheme};
@@ -65,15 +65,6 @@ pub(super) fn show() -> Show {
     let note = "`speedup` is over the best sequential implementation of the same order, trial by trial. `overlap` is the \
                 share of the shorter of product and communication that overlap takes away; `speed of light` is the longer of \
                 the two over the time.";
-    let time = Chart {
-        x: "n".to_owned(),
-        x_title: "columns (n)".to_owned(),
-        y_format: Format::Seconds,
-        y_title: "time of one call".to_owned(),
-        log: true,
-        at: At::Unsized,
-        ..Chart::over_ranks("time", "time", "time_s.median")
-    };
     let covers = ["implementation"].map(str::to_owned).to_vec();
     Show {
         section: "primitive".to_owned(),
@@ -81,7 +72,6 @@ pub(super) fn show() -> Show {
             Table { columns, covers: covers.clone(), note: note.to_owned(), ..Table::default() },
             Table { title: "The four times of each order".to_owned(), columns: four, covers, ..Table::default() },
         ],
-        charts: vec![time],
         headline: ["overlap", "tflops_per_rank"].map(str::to_owned).to_vec(),
         ..Show::default()
     }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::view::number::{factor, three_digits};
 use ::view::study::{Estimate, Measured, Operation};
-use ::view::{Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Quantity, Scale, View, file_stem};
-use record::CaseLine;
+use ::view::{Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Point, Quantity, Scale, Series, View, file_stem};
+use record::{CaseLine, Caveat};
 use serde_json::Value;
 
 use super::relations::{implementation, order};
@@ -38,7 +38,9 @@ fn speedup(case: &CaseLine) -> Option<Estimate> {
 }
 
 /// What the cases of a table of sizes have in common: order, and all parameters but sizes and implementation.
-fn family(case: &CaseLine) -> (String, String) {
+type Family = (String, String);
+
+fn family(case: &CaseLine) -> Family {
     let kept = |name: &str| !["m", "n", "implementation"].contains(&name);
     let rest: Vec<String> = case
         .parameters
@@ -52,8 +54,8 @@ fn family(case: &CaseLine) -> (String, String) {
 type Grid<'a> = BTreeMap<(u64, u64), Best<'a>>;
 
 /// The best by rows and columns, for each family.
-fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<(String, String), Grid<'a>> {
-    let mut grids: BTreeMap<(String, String), Grid> = BTreeMap::new();
+fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<Family, Grid<'a>> {
+    let mut grids: BTreeMap<Family, Grid> = BTreeMap::new();
     for case in section.points().map(|point: &Measured| point.case) {
         let (Some(speedup), Some(ratio)) = (speedup(case), overlap(case, "ratio").and_then(Value::as_f64)) else {
             continue;
@@ -121,7 +123,7 @@ fn sentence(order: &str, fixed: &str, along: &str, line: &[(u64, &Best)]) -> Opt
     })
 }
 
-fn heatmap(section: &Operation, (order, rest): &(String, String), grid: &Grid) -> Option<NamedChart> {
+fn heatmap(section: &Operation, (order, rest): &Family, grid: &Grid) -> Option<NamedChart> {
     let rows: Vec<u64> = grid.keys().map(|(m, _)| *m).collect::<BTreeSet<_>>().into_iter().collect();
     let columns: Vec<u64> = grid.keys().map(|(_, n)| *n).collect::<BTreeSet<_>>().into_iter().collect();
     if rows.len() < 2 && columns.len() < 2 {
@@ -146,19 +148,63 @@ fn heatmap(section: &Operation, (order, rest): &(String, String), grid: &Grid) -
     Some(NamedChart { stem: format!("{}-speedup-{}", section.stem, file_stem(order)), spec })
 }
 
+/// The points of each implementation.
+type Lines = BTreeMap<String, Vec<Point>>;
+
+/// Times against columns, of one order and number of rows: a line for each implementation.
+fn times(section: &Operation) -> Vec<NamedChart> {
+    let mut groups: BTreeMap<(Family, u64), Lines> = BTreeMap::new();
+    for measured in section.points() {
+        let case = measured.case;
+        let name = case.metrics.get("variant").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let Estimate { mid, low, high, .. } = measured.time;
+        let oversubscribed = measured.has(Caveat::Oversubscribed);
+        let point = Point { x: size(case, "n") as f64, y: mid, low, high, oversubscribed };
+        groups.entry((family(case), size(case, "m"))).or_default().entry(name).or_default().push(point);
+    }
+    let chart = |((family, m), lines): ((Family, u64), Lines)| {
+        let series = |(style, (label, mut points)): (usize, (String, Vec<Point>))| {
+            points.sort_by(|a, b| a.x.total_cmp(&b.x));
+            Series { label, style, points }
+        };
+        let series: Vec<Series> = lines.into_iter().enumerate().map(series).collect();
+        // Fewer points are read from the table.
+        if series.iter().all(|series| series.points.len() < 3) {
+            return None;
+        }
+        let axis = |title: &str, quantity, scale| Axis { title: title.to_owned(), quantity, scale };
+        let spec = ChartSpec {
+            title: format!("{} {}, m = {m}: time vs columns", section.name, family.0),
+            subtitle: family.1,
+            note: "Points: medians; bars: 95% intervals of the median.".to_owned(),
+            x: axis("columns (n)", Quantity::Count, Scale::Steps),
+            y: axis("time of one call", Quantity::Seconds, Scale::Log),
+            series,
+            ..ChartSpec::default()
+        };
+        Some(NamedChart { stem: format!("{}-time-{}-{m}", section.stem, file_stem(&family.0)), spec })
+    };
+    groups.into_iter().filter_map(chart).collect()
+}
+
+/// Gives charts of equal names a number.
+fn numbered(mut charts: Vec<NamedChart>) -> Vec<NamedChart> {
+    let mut known: BTreeMap<String, usize> = BTreeMap::new();
+    for chart in &mut charts {
+        let seen = known.entry(chart.stem.clone()).or_default();
+        *seen += 1;
+        if *seen > 1 {
+            chart.stem = format!("{}-{seen}", chart.stem);
+        }
+    }
+    charts
+}
+
 impl View for PrimitiveView {
     fn charts(&self, section: &Operation) -> Vec<NamedChart> {
-        let mut charts: Vec<NamedChart> = Vec::new();
-        for (family, grid) in &grids(section) {
-            if let Some(mut chart) = heatmap(section, family, grid) {
-                let same = charts.iter().filter(|other| other.stem.starts_with(&chart.stem)).count();
-                if same > 0 {
-                    chart.stem = format!("{}-{}", chart.stem, same + 1);
-                }
-                charts.push(chart);
-            }
-        }
-        charts
+        let mut charts = times(section);
+        charts.extend(grids(section).iter().filter_map(|(family, grid)| heatmap(section, family, grid)));
+        numbered(charts)
     }
 
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use engine::Multiplier;
 use terms::Dtype;
 
-use super::process;
+use crate::cores::run_on;
 
 /// Accumulators in flight.
 const CHAINS: usize = 12;
@@ -40,7 +40,7 @@ pub(super) fn measure(
     let barrier = Barrier::new(threads);
     let burst = |thread: usize| {
         let core = cores.get((first + thread) % cores.len().max(1)).copied();
-        process::run_on(core.as_slice());
+        run_on(core.as_slice());
         let mut rates = [0.0_f64; BURSTS];
         for rate in &mut rates {
             barrier.wait();

@@ -69,21 +69,6 @@ pub(super) fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Lets the calling thread run on any of these cores. Advice: where the system refuses, it runs where it may.
-pub(super) fn run_on(cores: &[u32]) {
-    if cores.is_empty() {
-        return;
-    }
-    // SAFETY: an all-zero set is a valid empty set; indices are below its size, and the call reads it.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        for core in cores.iter().filter(|core| **core < libc::CPU_SETSIZE as u32) {
-            libc::CPU_SET(*core as usize, &mut set);
-        }
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-    }
-}
-
 /// A bound on the address space of this process, lifted when dropped: what is mapped beyond it is refused, so that a
 /// rank that needs more fails where it asks, and takes nobody else's memory.
 #[derive(Debug)]

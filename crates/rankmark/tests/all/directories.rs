@@ -143,7 +143,7 @@ fn a_full_disk_loses_no_finished_case() {
     // Each of these cases keeps many samples, so that the disk is full in the middle.
     let plan = "comm all_reduce --bytes 64,128,256,512,1KiB,2KiB,4KiB,8KiB,16KiB,32KiB --iters 2000 --json";
     let ended = place.command(plan).argument("--output-dir").argument(&directory).run().exits(2);
-    assert!(ended.err.contains("error: cannot write"), "{}", ended.err);
+    assert!(ended.err.contains(r#""what":"cannot write"#), "{}", ended.err);
     assert!(ended.err.contains("No space left") && ended.err.contains("--resume"), "{}", ended.err);
     let printed = json_lines(&ended.out);
     let kept = json_lines(&fs::read_to_string(directory.join("cases.jsonl")).unwrap());

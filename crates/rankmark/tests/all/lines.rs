@@ -151,6 +151,18 @@ fn six_trials_have_an_interval_and_say_of_what() {
 }
 
 #[test]
+fn each_run_has_a_seed_of_its_own() {
+    let place = Place::new();
+    let seed = |name: &str| {
+        let arguments = "comm all_reduce --bytes 1KiB --trials 1 --iters 6 --limits false --output-dir";
+        place.run(&format!("{arguments} {name}")).exits(0);
+        let file: Value = serde_json::from_str(&place.read(&format!("{name}/run.json"))).unwrap();
+        file["rounds"]["seed"].as_u64().unwrap()
+    };
+    assert_ne!(seed("one"), seed("other"));
+}
+
+#[test]
 fn trials_are_spread_over_the_run() {
     let place = Place::new();
     place.run("comm all_reduce --bytes 1KiB --trials 3 --max-seconds 0.1s --output-dir r").exits(0);

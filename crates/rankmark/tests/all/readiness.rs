@@ -30,7 +30,7 @@ fn every_ready_backend_answers_what_is_known() {
         let found = library["found"].as_str().unwrap();
         assert!(found.contains("64 KiB all_reduce on 2 ranks right, "), "{library:#}");
     }
-    assert_eq!(whole["benchmarks"].as_array().unwrap().len(), 3);
+    assert_eq!(whole["benchmarks"].as_array().unwrap().len(), 5);
     let quick = answer(place.run("validate --json --quick"));
     row(&quick, "shm", "ready", &["not run"]);
     let left_out: Vec<&str> =
@@ -122,7 +122,10 @@ fn the_page_is_plain_in_a_pipe_and_ends_with_what_can_run() {
     let (out, code) = (&ended.out, ended.status.code());
     assert!(!out.contains('\u{1b}') && !out.contains('\r') && ended.err.is_empty(), "{ended:?}");
     assert!(out.lines().all(|line| line.chars().count() <= 100 && line == line.trim_end()), "{out}");
-    assert_eq!(out.lines().last(), Some("3 of 3 benchmarks can run here: collective, training, memory"));
+    assert_eq!(
+        out.lines().last(),
+        Some("5 of 5 benchmarks can run here: collective, primitive, training, memory, hardware")
+    );
     // What its own machine is like is not this test's affair; that code and text agree is.
     assert_eq!(code == Some(1), out.contains("fix first"), "{ended:?}");
     assert!(ended.took < Duration::from_secs(100), "{:?}", ended.took);

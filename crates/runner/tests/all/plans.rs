@@ -44,6 +44,8 @@ pub(crate) struct Outcome {
     pub(crate) samples: Vec<CaseSamples>,
     /// Identity and round, as cases were visited.
     pub(crate) order: Vec<(String, u32)>,
+    /// The seed of the order, as the record has it.
+    pub(crate) seed: Option<u64>,
 }
 
 #[derive(Default)]
@@ -73,6 +75,11 @@ pub(crate) fn run(plan: &Plan) -> Outcome {
 
 /// Runs the plan in this starter's worlds.
 pub(crate) fn run_with(plan: &Plan, starter: &mut dyn Starter, host: Host) -> Outcome {
+    run_seeded(plan, starter, host, 1)
+}
+
+/// As [`run_with`], in the order that this seed gives.
+pub(crate) fn run_seeded(plan: &Plan, starter: &mut dyn Starter, host: Host, seed: u64) -> Outcome {
     let directory = tempfile::tempdir().expect("a directory");
     let tool = Tool { name: "test".to_owned(), version: "0".to_owned() };
     let mut file =
@@ -88,7 +95,7 @@ pub(crate) fn run_with(plan: &Plan, starter: &mut dyn Starter, host: Host) -> Ou
         file: &mut file,
         host,
         observer: &mut order,
-        seed: 1,
+        seed,
         deadline: None,
         interrupted: || None,
     })
@@ -103,6 +110,7 @@ pub(crate) fn run_with(plan: &Plan, starter: &mut dyn Starter, host: Host) -> Ou
         written: jsonl(&directory.path().join("cases.jsonl")),
         samples: jsonl(&directory.path().join("samples.jsonl")),
         order: order.0,
+        seed: kept.file.rounds.map(|rounds| rounds.seed),
         lines,
     }
 }

@@ -3,7 +3,7 @@
 use record::{Caveat, WorldUse};
 use terms::Status;
 
-use crate::plans::{plan, run};
+use crate::plans::{HOST, Threads, plan, run, run_seeded};
 
 #[test]
 fn every_trial_is_kept_and_lines_improve() {
@@ -54,6 +54,16 @@ fn rounds_come_in_an_order_of_their_own_world_by_world() {
         let changes = order.windows(2).filter(|pair| ranks(pair[0]) != ranks(pair[1])).count();
         assert_eq!(changes, 1, "cases of one world share it");
     }
+}
+
+#[test]
+fn the_recorded_seed_is_that_of_the_order() {
+    let plan = plan("op: all_reduce, backend: sim, ranks: 2, bytes: [1KB, 2KB, 3KB, 4KB], trials: 3, iters: 6");
+    let of = |seed| run_seeded(&plan, &mut Threads, HOST, seed);
+    let (first, again, other) = (of(5), of(5), of(6));
+    assert_eq!((first.seed, other.seed), (Some(5), Some(6)));
+    assert_eq!(first.order, again.order, "a seed gives one order");
+    assert_ne!(first.order, other.order, "another seed gives another one");
 }
 
 #[test]

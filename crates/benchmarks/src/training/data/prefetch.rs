@@ -3,6 +3,7 @@
 //! Buffers go round: the rank sends an empty one with the index to fill, the thread sends it back. Nothing is allocated
 //! after the start, because both channels are bounded and buffers keep their size.
 
+use crate::cores::run_on;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -12,7 +13,6 @@ use model::Input;
 use parallel::{Recipe, Source};
 
 use super::Samples;
-use crate::training::process;
 
 /// Bytes that are read ahead, at most: a large batch of images is not held twice.
 const MOST_AHEAD: usize = 16 << 20;
@@ -127,7 +127,7 @@ impl Prefetched {
         let (reader, cores) = (samples.clone(), cores.to_vec());
         let thread = std::thread::Builder::new().name("data".to_owned()).spawn(move || {
             // The rank's own core is busy: elsewhere, if there is room elsewhere.
-            process::run_on(&cores);
+            run_on(&cores);
             while let Ok(mut buffer) = inbox.recv() {
                 buffer.fill(&*reader);
                 if outbox.send(buffer).is_err() {

@@ -1,0 +1,91 @@
+//! What the measurements say together: memory against the caches, one core against all.
+
+use ::view::number::{bytes, three_digits};
+use ::view::study::{Measured, Operation};
+use ::view::{Finding, View};
+
+/// See the module's documentation.
+pub(super) struct HardwareView;
+
+fn threads(point: &Measured) -> u64 {
+    let number = |name: &str| point.case.parameters.get(name).and_then(serde_json::Value::as_u64);
+    number("threads").unwrap_or(1) * u64::from(point.case.ranks)
+}
+
+fn rate(point: &Measured) -> Option<f64> {
+    point.case.metric("gbs")
+}
+
+/// `2 threads`.
+fn on(number: u64) -> String {
+    ::view::number::count(number as usize, "thread", "threads")
+}
+
+impl View for HardwareView {
+    fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
+        let points: Vec<&Measured> = section.points().filter(|point| rate(point).is_some()).collect();
+        let largest = points.iter().filter_map(|point| point.bytes).max()?;
+        let at_largest = || points.iter().copied().filter(|point| point.bytes == Some(largest));
+        let best = at_largest().max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))?;
+        let range = |point: &Measured| {
+            let estimate = point.estimate("gbs", "", section.declared);
+            estimate.map_or_else(String::new, |estimate| estimate.range(three_digits))
+        };
+        let (name, best_rate) = (&section.name, rate(best)?);
+        let mut found = vec![Finding::new(format!(
+            "{name}: {} GB/s{} at {}, on {}.",
+            three_digits(best_rate),
+            range(best),
+            bytes(largest),
+            on(threads(best)),
+        ))];
+        if let Some(single) = at_largest().find(|point| threads(point) == 1).filter(|_| threads(best) > 1) {
+            let factor = best_rate / rate(single)?;
+            let (all, factor) = (on(threads(best)), three_digits(factor));
+            found.push(Finding::new(format!("{name}: {all} reach {factor} times the bandwidth of one.")));
+        }
+        Some(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{CaseLine, Declared, TimeSummary};
+    use serde_json::json;
+    use terms::Status;
+
+    use super::*;
+    use crate::hardware::about::ABOUT;
+
+    /// What is found where a case of so many threads and bytes has this bandwidth.
+    fn findings(measured: &[(&str, &str, f64)]) -> Vec<String> {
+        let line = |(threads, bytes, gbs): &(&str, &str, f64)| {
+            let fields =
+                [("threads", *threads), ("bytes", *bytes)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
+            let mut line = CaseLine {
+                time_s: Some(TimeSummary { median: 1e-3, ..TimeSummary::default() }),
+                wrong: Some(0),
+                ..CaseLine::unmeasured(&case, Status::Ok, "")
+            };
+            line.metrics.insert("gbs".to_owned(), json!(gbs));
+            line
+        };
+        let lines: Vec<CaseLine> = measured.iter().map(line).collect();
+        let declared = [Declared::of(&ABOUT)];
+        let found = HardwareView.findings(&::view::study::operations(&lines, &declared)[0]);
+        found.unwrap_or_default().into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn the_largest_working_set_and_the_gain_of_threads_are_told() {
+        let found =
+            findings(&[("1", "24KiB", 200.0), ("2", "24KiB", 400.0), ("1", "192MiB", 10.0), ("2", "192MiB", 15.0)]);
+        assert_eq!(
+            found,
+            ["triad: 15.0 GB/s at 192 MiB, on 2 threads.", "triad: 2 threads reach 1.50 times the bandwidth of one."]
+        );
+        let alone = findings(&[("1", "192MiB", 10.0), ("2", "192MiB", 9.0)]);
+        assert_eq!(alone, ["triad: 10.0 GB/s at 192 MiB, on 1 thread."], "threads that gain nothing gain no sentence");
+    }
+}
