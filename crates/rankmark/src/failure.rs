@@ -122,9 +122,9 @@ mod tests {
         let plan = "experiment: e\ncases:\n  - {benchmark: collective, op: all_reduc}\n";
         let errors = record::plan::read(plan, "p.yaml", &benchmarks::abouts(), &[]).unwrap_err();
         let failure = Failure::from(errors);
-        assert!(failure.to_string().starts_with("error: p.yaml:3:32: "), "{failure}");
+        assert!(failure.to_string().starts_with("error: p.yaml:3:33: "), "{failure}");
         let json: Value = serde_json::from_str(&failure.json()).unwrap();
-        assert_eq!(json["errors"][0]["place"], json!({ "source": "p.yaml", "line": 3, "column": 32 }), "{json}");
+        assert_eq!(json["errors"][0]["place"], json!({ "source": "p.yaml", "line": 3, "column": 33 }), "{json}");
         assert!(json["errors"][0]["what"].as_str().unwrap().contains("all_reduc"), "{json}");
         assert!(json["errors"][0]["hint"].as_str().is_some() && json.get("more").is_none(), "{json}");
     }

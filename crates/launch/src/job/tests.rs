@@ -77,14 +77,14 @@ fn launchers_are_told_of_nodes() {
     let spread = text("mpirun", |job| job.nodes = 2, &[("hostfile", "my hosts")]).unwrap();
     assert!(spread.contains("--bind-to none --hostfile 'my hosts' --map-by ppr:2:node \"$@\""), "{spread}");
     assert!(spread.contains("set -- -f 'my hosts' -ppn 2 \"$@\""), "{spread}");
-    assert!(text("mpirun", |job| job.nodes = 2, &[]).unwrap_err().what.contains("which 2 hosts"));
+    assert!(text("mpirun", |job| job.nodes = 2, &[]).unwrap_err().what.contains("names of the 2 hosts"));
     let here = text("mpirun", |_| (), &[]).unwrap();
     assert!(!here.contains("ppr") && !here.contains("-ppn"), "{here}");
 
     let spread = text("torchrun", |job| job.nodes = 2, &[("endpoint", "one:29500")]).unwrap();
     let words = "--nnodes 2 --rdzv-backend c10d --rdzv-endpoint one:29500 --rdzv-id rankmark-sweep --nproc-per-node 2";
     assert!(spread.contains(words), "{spread}");
-    assert!(text("torchrun", |job| job.nodes = 2, &[]).unwrap_err().what.contains("where 2 nodes meet"));
+    assert!(text("torchrun", |job| job.nodes = 2, &[]).unwrap_err().what.contains("where 2 nodes connect"));
     assert!(text("torchrun", |_| (), &[]).unwrap().contains("--no-python --standalone --nproc-per-node 4 "));
 }
 

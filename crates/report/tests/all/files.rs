@@ -47,7 +47,7 @@ fn formats_have_names_and_words() {
     names.dedup();
     assert_eq!(names.len(), FORMATS.len());
     let error = format("markdwon").err().unwrap();
-    assert_eq!(error.to_string(), "unknown report format `markdwon`, did you mean `markdown`?");
+    assert_eq!(error.what, "unknown report format `markdwon`, did you mean `markdown`?");
     let folder = tempfile::tempdir().unwrap();
     let written = write_formats(&data::study(), folder.path(), &[format("CSV").unwrap()]).unwrap();
     assert_eq!(written, [folder.path().join("cases.csv")]);

@@ -81,7 +81,7 @@ fn what_torch_does_not_do_is_skipped_with_the_reason() {
         (vec![("recompute", "true")], "do not recompute"),
         (vec![two, ("load_balance", "measured"), ("accumulate", "4")], "equally many micro-batches"),
         (vec![two, ("sharded", "1")], "cut gradients with the optimizer (2)"),
-        (vec![two, ("overlap", "false")], "beside the backward pass"),
+        (vec![two, ("overlap", "false")], "overlaps the exchange"),
         (vec![two, ("sharded", "3"), ("communicate", "false")], "cannot leave out its exchanges"),
         (vec![two, ("model", "resnet18"), ("image", "32")], "SyncBatchNorm runs on GPUs only"),
         (vec![("bind", "core"), ("threads", "2")], "share the one core"),
