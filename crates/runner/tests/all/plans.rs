@@ -110,7 +110,7 @@ pub(crate) fn run_seeded(plan: &Plan, starter: &mut dyn Starter, host: Host, see
         written: jsonl(&directory.path().join("cases.jsonl")),
         samples: jsonl(&directory.path().join("samples.jsonl")),
         order: order.0,
-        seed: kept.file.rounds.map(|rounds| rounds.seed),
+        seed: file.rounds.map(|rounds| rounds.seed),
         lines,
     }
 }
