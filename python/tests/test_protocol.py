@@ -283,7 +283,9 @@ class Obeying(unittest.TestCase):
         self.assertEqual(self.work.obey("Finish")["Finished"]["missed_starts"], 1)
 
     def test_what_cannot_be_obeyed_is_said(self) -> None:
-        self.assertEqual(self.work.obey("Check"), {"Failed": {"error": {"what": "no case is prepared"}, "lacking": False}})
+        self.assertEqual(
+            self.work.obey("Check"), {"Failed": {"error": {"what": "no case is prepared"}, "lacking": False}}
+        )
         case = {"benchmark": "training", "settings": {}, "parameters": {}}
         failed = self.work.obey({"Prepare": {"case": case, "check": True}})
         self.assertTrue(failed["Failed"]["lacking"])
