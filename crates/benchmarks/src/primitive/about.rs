@@ -26,7 +26,7 @@ pub(super) static ABOUT: About = About {
             ("tp_columnwise", "each implementation"),
             ("tp_rowwise -m 8192 -n 64,1024", "these sizes"),
             ("tp_rowwise --implementation fused", "one implementation"),
-            ("tp_columnwise --pace-bandwidth 2GB/s", "on a slower link"),
+            ("tp_columnwise --pace-bandwidth 250MB/s --progress-thread", "on a slower link"),
         ],
         notes: "An implementation takes options behind a colon: pipelined:order=AG_after,chunks=8. In a plan, lists of \
                 options multiply. docs/primitives.md explains each column.",

@@ -225,6 +225,9 @@ impl View for PrimitiveView {
         if sizes.len() < 2 && section.name != "cp_ring" {
             return Some(Next::changing("n", "16,64,256,1024", "from which size on overlap pays"));
         }
-        own.then(|| Next::changing("pace_bandwidth", "2GB/s", "whether overlap pays on a slower link"))
+        // Without a thread of its own the link waits for the rank.
+        let mut slower = Next::changing("pace_bandwidth", "250MB/s", "whether overlap pays on a slower link");
+        slower.changes.push(("progress_thread".to_owned(), "true".to_owned()));
+        own.then_some(slower)
     }
 }
