@@ -41,7 +41,7 @@ static METRICS: &[Metric] = &[
         .shape(Shape::Rate),
     Metric::new("variant", "", Better::Higher, "the implementation with its options").shape(Shape::Word),
     Metric::new("order", "", Better::Higher, "what is communicated before or after the product").shape(Shape::Word),
-    Metric::new("conditions", "", Better::Higher, "clock, barrier, buffers, threads and kernel of the case")
+    Metric::new("conditions", "", Better::Higher, "threads, kernel, buffer bytes, mode and warm-up of the case")
         .shape(Shape::Map),
     Metric::new("overlap", "", Better::Higher, "the four times of its order, and what follows from them")
         .shape(Shape::Map),

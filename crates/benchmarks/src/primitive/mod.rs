@@ -86,6 +86,7 @@ impl Benchmark for PrimitiveBenchmark {
         let trial = measured.trials.last();
         if let Some(of_rank_0) = trial.and_then(|trial| trial.details.first()) {
             let mut conditions = of_rank_0.clone();
+            conditions.insert("warmup".to_owned(), case.value("warmup").cloned().unwrap_or("adaptive".into()));
             conditions.insert("mode".to_owned(), case.text("mode").unwrap_or("streaming").into());
             metrics.insert("conditions".to_owned(), conditions.into());
         }
@@ -128,11 +129,8 @@ impl Prepared for PreparedPrimitive {
         let (bytes, threads, multiplied) = self.site.conditions();
         let details = json!({
             "buffer_bytes": bytes,
-            "buffers": "registered",
             "threads": threads,
             "multiplied": multiplied,
-            "clock": "CLOCK_MONOTONIC",
-            "barrier": "before each sample, on all ranks",
         });
         details.as_object().cloned().unwrap_or_default()
     }
