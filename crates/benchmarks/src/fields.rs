@@ -124,6 +124,13 @@ pub(crate) const SPACING: Field = setting(Kind::Seconds, Some("1.6s"), "least ti
 pub(crate) const QUICK: Field =
     setting(Kind::Bool, Some("false"), "makes three trials at once: a first look, no intervals").common();
 
+/// What a case is held against.
+pub(crate) const LIMITS: Field = setting(
+    Kind::Text,
+    Some("true"),
+    "measures the machine's limit with each case (true, false), or takes it from a record of `rankmark hardware`",
+);
+
 record::fields! {
     /// How a case is sampled, and what is expected of it. Not part of its identity, except for injected faults.
     pub struct Sampling {
@@ -153,7 +160,7 @@ record::fields! {
             Some("120s"),
             "time beyond max_seconds until a case fails",
         ),
-        limits: bool = setting(Kind::Bool, Some("true"), "measures the limit of the machine with each case"),
+        limits: String = LIMITS,
         expect: Vec<String> = setting(
             Kind::Texts,
             None,

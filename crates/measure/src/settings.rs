@@ -61,7 +61,8 @@ impl Settings {
             warmup: count("warmup").or(steps.map(|_| 0)),
             iters: steps.or_else(|| count("iters")),
             timeout: duration(seconds("timeout", 120.0).max(0.001)),
-            limits: case.value("limits").and_then(serde_json::Value::as_bool).unwrap_or(true),
+            // A path names a profile of the machine instead.
+            limits: case.text("limits").is_none_or(|text| text == "true"),
             traced: false,
             exact: false,
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Plan, Program};
+use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Phase, Plan, Program};
 use terms::{Collective, FieldError};
 
 use crate::check::check;
@@ -26,10 +26,22 @@ pub struct Outline {
     pub flops: f64,
     /// The same without recomputation.
     pub model_flops: f64,
+    /// Operations and memory traffic of each phase of a step.
+    pub phases: BTreeMap<Phase, PhaseWork>,
     /// What a step moves.
     pub traffic: Vec<Traffic>,
     /// Parameters that this rank computes with.
     pub parameters: usize,
+}
+
+/// What the operations of a phase take.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PhaseWork {
+    /// Floating-point operations of products.
+    pub flops: f64,
+    /// Bytes that its operations read and write, each operand once for each operation: what moves where no cache keeps one
+    /// operation's results for the next.
+    pub bytes: f64,
 }
 
 /// Exchanges of one kind in a step.
@@ -70,9 +82,28 @@ pub(crate) fn of(built: &Built, plan: &Plan, recipe: &Recipe, at: Coordinate, th
         groups: groups::sizes(recipe, at),
         flops: program.instructions.iter().map(flops).sum(),
         model_flops: built.model_flops,
+        phases: phases(program),
         traffic: traffic(program),
         parameters: held.map(|held| held.len).sum(),
     }
+}
+
+/// The work of each phase, from the list of its operations.
+fn phases(program: &Program) -> BTreeMap<Phase, PhaseWork> {
+    let mut found: BTreeMap<Phase, PhaseWork> = BTreeMap::new();
+    let mut current = Phase::Forward;
+    for instruction in &program.instructions {
+        match instruction {
+            Instruction::Enter(phase) => current = *phase,
+            Instruction::Run(op) => {
+                let work = found.entry(current).or_default();
+                work.flops += engine::flops(op);
+                op.for_each_view(&mut |view| work.bytes += (view.len as u64 * program.dtype(view).bytes()) as f64);
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Scratch bytes of one thread.

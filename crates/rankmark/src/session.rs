@@ -278,6 +278,7 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
         file.hosts[0].allowed_cpus = own.numbers();
     }
     file.simulated = file.plan.cases.iter().any(benchmarks::is_simulated);
+    file.profiles = profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new() })
 }
@@ -298,6 +299,15 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
     let again = |line| format!("{line}; it is left out, and a case without another line runs again");
     let notes = resumed.damaged.iter().map(again).chain(resumed.notes).collect();
     Ok(Record { store, file: resumed.file, done: resumed.done, before: resumed.cases, notes })
+}
+
+/// The profiles of machines that the plan names in `limits`, each read once.
+fn profiles(plan: &Plan) -> Result<Vec<record::Profile>, Failure> {
+    let named = plan.cases.iter().filter_map(|case| case.text("limits"));
+    let mut paths: Vec<&str> = named.filter(|path| !matches!(*path, "true" | "false")).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths.into_iter().map(|path| record::Profile::read(path).map_err(Failure::from)).collect()
 }
 
 /// The environment as text; what is no text is no variable that a record may keep.

@@ -17,6 +17,8 @@ mod line;
 mod machine;
 pub mod pack;
 pub mod plan;
+mod profile;
+mod roofline;
 mod run_file;
 pub mod schema;
 pub mod show;
@@ -33,6 +35,8 @@ pub use labels::Labels;
 pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
 pub use plan::{Plan, PlanError, PlanErrors};
+pub use profile::{Ceiling, CeilingKind, Profile};
+pub use roofline::{Demand, Roof};
 pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, Overhead, Placement, Rounds, RunFile, Tool};
 pub use store::{
     CaseSamples, DamagedLine, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, line_text,

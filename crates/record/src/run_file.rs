@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use terms::{Label, Role};
 
-use crate::{About, Better, Labels, Machine, Plan, SCHEMA, Shape};
+use crate::{About, Better, Labels, Machine, Plan, Profile, SCHEMA, Shape};
 
 /// `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +57,9 @@ pub struct RunFile {
     /// The rounds that the run made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Rounds>,
+    /// The profiles of machines that cases are held against, as they were when the run began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<Profile>,
     /// Whether any case is computed rather than measured.
     pub simulated: bool,
 }
@@ -242,6 +245,7 @@ impl RunFile {
             plan,
             overhead: None,
             rounds: None,
+            profiles: Vec::new(),
             simulated: false,
         }
     }

@@ -15,6 +15,7 @@ pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<NamedChart> 
         charts.push(NamedChart { stem, spec });
     }
     charts.extend(run.views.of(operation).map(|view| view.charts(operation)).unwrap_or_default());
+    charts.extend(view::roofline::chart(operation));
     let origin = origin::lines(run, operation);
     for chart in &mut charts {
         chart.spec.origin.clone_from(&origin);

@@ -32,7 +32,7 @@ use view::{number, study};
 pub use contract::Format;
 pub use escape::shell;
 pub use format::{FORMATS, format, write, write_formats};
-pub use run::{Run, machine_line};
+pub use run::{Run, machine_line, profile_lines};
 pub use sentences::sentences;
 pub use terms::Error;
 pub use write::{Artifact, Out};

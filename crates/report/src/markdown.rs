@@ -83,6 +83,7 @@ fn head(run: &Run) -> String {
     facts.extend(labels::facts(&run.labels).map(|(name, value)| (name, escaped(&value))));
     facts.push(("Started", escaped(&run.started)));
     facts.push(("Machine", escaped(&run.machine)));
+    facts.push(("Limits", escaped(&run.profiles.join("; "))));
     facts.push(("Command", if run.command.is_empty() { String::new() } else { code(&run.command) }));
     facts.push(("Program", escaped(&run.program)));
     facts.push(("Note", escaped(&run.notes.join("; "))));

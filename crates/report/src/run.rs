@@ -44,6 +44,8 @@ pub struct Run {
     pub notes: Vec<String>,
     /// Lines of the record that are damaged, and so left out.
     pub damaged: Vec<DamagedLine>,
+    /// The profiles of machines that cases are held against, a line each.
+    pub profiles: Vec<String>,
     /// Where ranks ran, one entry a kind of world.
     pub placement: Vec<Placement>,
     /// The machines that held ranks, where there were several.
@@ -97,6 +99,7 @@ impl Run {
             allowed => u32::try_from(allowed).ok(),
         };
         let line = |words: &[String]| words.iter().map(|word| escape::shell(word)).collect::<Vec<_>>().join(" ");
+        let profiles = profile_lines(&file);
         let (launcher, own) = (line(&file.launcher), line(&file.command_line));
         Self {
             title: labels::title(&file.labels, file.experiment),
@@ -114,6 +117,7 @@ impl Run {
             overhead: file.overhead,
             notes,
             damaged,
+            profiles,
             placement: file.placement,
             hosts: file.hosts,
             cases,
@@ -145,6 +149,19 @@ fn call_times(trial: &CaseSamples) -> Vec<f64> {
     let number = trial.ns.iter().map(Vec::len).min().unwrap_or(0);
     let slowest = |sample: usize| trial.ns.iter().map(|rank| rank[sample]).max().unwrap_or(0);
     (0..number).map(|sample| slowest(sample) as f64 / trial.calls.max(1) as f64 / 1e9).collect()
+}
+
+/// The profiles that a run's cases are held against, each in a line: where it is, when it was measured, and on which machine.
+pub fn profile_lines(file: &record::RunFile) -> Vec<String> {
+    let line = |profile: &record::Profile| {
+        let machine = if profile.is_of(&file.machine) {
+            "this machine".to_owned()
+        } else {
+            format!("ANOTHER MACHINE: {}, {}", profile.machine.host, machine_line(&profile.machine))
+        };
+        format!("{}, measured {} on {machine}", profile.path, to_the_second(&profile.started))
+    };
+    file.profiles.iter().map(line).collect()
 }
 
 /// A machine in a line: what limits a measurement there. What is not known is left out.

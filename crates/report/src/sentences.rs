@@ -34,7 +34,8 @@ pub fn sentences(run: &Run) -> Vec<String> {
 pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
     let mut all = of_run(run, operations);
     for operation in operations {
-        let own = of_operation(run, operation);
+        let mut own = of_operation(run, operation);
+        own.retain(|sentence| !all.contains(sentence));
         let shown = if operations.len() <= FEW_OPERATIONS { own.len() } else { 1 };
         all.extend(own.into_iter().take(shown));
     }
@@ -47,6 +48,8 @@ fn of_run(run: &Run, operations: &[Operation]) -> Vec<String> {
     let one = [wrong(run), unmeasured(run), gates(run), oversubscription(run)];
     let mut all: Vec<String> = one.into_iter().flatten().collect();
     all.extend(operations.iter().flat_map(|operation| links::sentences(operation, run)));
+    let own = operations.iter().filter_map(|operation| run.views.of(operation)?.findings(operation));
+    all.extend(own.flatten().filter(|finding| finding.first).map(|finding| finding.text));
     all
 }
 
@@ -54,12 +57,13 @@ fn of_run(run: &Run, operations: &[Operation]) -> Vec<String> {
 pub(crate) fn of_operation(run: &Run, operation: &Operation) -> Vec<String> {
     if let Some(own) = run.views.of(operation).and_then(|view| view.findings(operation)) {
         let own = own.into_iter().map(|finding| finding.text);
-        return own.chain(peers::sentence(operation)).collect();
+        return own.chain(peers::sentence(operation)).chain(view::roofline::sentence(operation)).collect();
     }
     let mut sentences: Vec<String> = headline(operation).into_iter().collect();
     sentences.extend(averages(operation));
     sentences.extend(models(operation));
     sentences.extend(limits(operation));
+    sentences.extend(view::roofline::sentence(operation));
     sentences.extend(floors(operation));
     sentences.extend(effect_of_ranks(operation));
     sentences.extend(backends(operation));

@@ -4,6 +4,7 @@
 
 mod admission;
 mod order;
+mod roofline;
 mod run;
 mod threads;
 mod trial;

@@ -18,7 +18,7 @@ use terms::{Rank, Status};
 use crate::order::Meeting;
 use crate::threads::ThreadWorld;
 use crate::worlds::{Place, Worlds};
-use crate::{admission, order};
+use crate::{admission, order, roofline};
 
 /// How long a world may take to come up: libraries load, many ranks share few cores.
 pub(crate) const START: Duration = Duration::from_secs(60);
@@ -333,7 +333,14 @@ impl Running<'_> {
         let mut line = case_line(run, about);
         line.hosts = spread.map(|spread| spread.hosts);
         line.pair_hosts = spread.and_then(|spread| admission::hosts_of_pair(spread, case));
+        let profile = roofline::named(&run.case, &self.setup.file.profiles);
+        if let Some(profile) = profile {
+            roofline::place(run, &mut line, profile);
+        }
         complete(run, &mut line);
+        if let Some(profile) = profile {
+            roofline::place_parts(run, &mut line, profile);
+        }
         if let Some(why) = self.restarted.get(&case.id) {
             line.caveats.push(Caveat::Restarted);
             line.reason = line.reason.or_else(|| Some(format!("while other cases ran, {why}; started again")));

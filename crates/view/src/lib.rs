@@ -10,8 +10,10 @@ mod next;
 pub mod number;
 mod own;
 mod pivot;
+pub mod roofline;
 mod spec;
 pub mod study;
+mod table;
 mod text;
 
 pub use cell::{ends, number_at, shown, value_at};
@@ -21,4 +23,5 @@ pub use next::Next;
 pub use own::{Finding, View, Views};
 pub use pivot::Pivot;
 pub use spec::{Axis, ChartSpec, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Stack};
+pub use table::matrix_lines;
 pub use text::{file_stem, one_line};

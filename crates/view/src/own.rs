@@ -11,12 +11,19 @@ use crate::study::Operation;
 pub struct Finding {
     /// One sentence.
     pub text: String,
+    /// Whether it comes before what the sections show: something is wrong with the machine.
+    pub first: bool,
 }
 
 impl Finding {
     /// A finding of one sentence.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into() }
+        Self { text: text.into(), first: false }
+    }
+
+    /// The same, before what the sections show.
+    pub fn before_others(self) -> Self {
+        Self { first: true, ..self }
     }
 }
 

@@ -277,7 +277,8 @@ fn others(case: &CaseLine, declared: Option<&Declared>) -> Vec<(String, String)>
 /// where calls are not back to back, or have no buffers.
 pub fn cache(case: &CaseLine) -> Option<&'static str> {
     let repeats = case.mode == terms::Mode::Streaming && case.bytes.is_some();
-    let cold = case.parameters.get("cache").and_then(Value::as_str) == Some("cold");
+    let word = case.parameters.get("cache").or(case.metrics.get("cache"));
+    let cold = word.and_then(Value::as_str) == Some("cold");
     repeats.then_some(if cold { "cache-cold" } else { "cache-warm" })
 }
 

@@ -6,7 +6,7 @@ use parallel::{Balance, Schedule};
 use record::{Better, Metric, Shape};
 use terms::{Dtype, Field, Kind, Label, Named, Role};
 
-use crate::fields::{ANY_BACKEND, DEVICE, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, groups, setting};
+use crate::fields::{ANY_BACKEND, DEVICE, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, groups, setting};
 
 terms::named! {
     /// How ranks divide the work.
@@ -258,6 +258,7 @@ pub(super) const SAMPLING: &[Field] = &[
     named("spacing", SPACING),
     named("quick", QUICK),
     named("timeout", TIMEOUT),
+    named("limits", LIMITS),
     named("expect", EXPECT),
 ];
 
@@ -296,6 +297,8 @@ pub(super) static METRICS: &[Metric] = &[
         "time of each phase of a step, of the slowest rank and of every rank, if known",
     )
     .shape(Shape::Map),
+    metric("parts", "", Better::Lower, "work of each phase on all ranks: seconds, operations, bytes read and written")
+        .shape(Shape::Map),
     metric("samples_per_s", "1/s", Better::Higher, "global batch / median step").shape(Shape::Rate),
     metric("tokens_per_s", "1/s", Better::Higher, "samples/s x sequence").shape(Shape::Rate),
     metric("samples_per_s_per_rank", "1/s", Better::Higher, "samples/s / ranks").shape(Shape::Rate),

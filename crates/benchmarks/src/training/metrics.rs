@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use engine::Multiplier;
+use engine::{Multiplier, Phase};
 use measure::Trial;
 
 use crate::Measured;
 use model::Convention;
 use serde_json::{Map, Value, json};
 
-use super::notes::Notes;
+use super::notes::{Notes, Phases};
 use super::predict;
 use super::resolve::Task;
 
@@ -58,12 +58,32 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
     if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
         put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
         put(&mut metrics, "traffic", predict::traffic(&outlines));
+        put(&mut metrics, "parts", phase_work(&outlines, notes));
     } else {
         put(&mut metrics, "memory", memory(None, notes));
     }
     put(&mut metrics, "cpu", cpu(task, notes));
     put(&mut metrics, "exchange", exchange(task));
     metrics
+}
+
+/// The phases of a step on all ranks: operations, memory traffic, and the time of the rank that computes longest.
+fn phase_work(outlines: &[parallel::Outline], notes: &[Notes]) -> Value {
+    let slowest = notes.iter().max_by(|a, b| a.phases.computing().total_cmp(&b.phases.computing()));
+    let Some(Phases { forward, backward, optimizer, .. }) = slowest.map(|rank| &rank.phases) else {
+        return Value::Null;
+    };
+    let part = |phase: Phase, seconds: f64| {
+        let of = |outline: &parallel::Outline| outline.phases.get(&phase).copied().unwrap_or_default();
+        let sum =
+            |pick: fn(&parallel::PhaseWork) -> f64| outlines.iter().map(|outline| pick(&of(outline))).sum::<f64>();
+        json!({"seconds": seconds, "flops": sum(|work| work.flops), "bytes": sum(|work| work.bytes)})
+    };
+    json!({
+        "forward": part(Phase::Forward, *forward),
+        "backward": part(Phase::Backward, *backward),
+        "optimizer": part(Phase::Optimizer, *optimizer),
+    })
 }
 
 /// How gradients are exchanged, in a word; none where no replica has another to exchange them with.
@@ -267,7 +287,6 @@ pub(super) fn disagreement(notes: &[Notes]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::notes::Phases;
     use super::*;
 
     fn rank(communication: &[f64]) -> Notes {

@@ -11,7 +11,6 @@ mod limit;
 mod merge;
 mod metrics;
 mod notes;
-mod peak;
 mod predict;
 mod prepared;
 mod process;

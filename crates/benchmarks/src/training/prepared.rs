@@ -12,7 +12,8 @@ use super::exchange::Exchange;
 use super::notes::{Notes, Phases};
 use super::process::{self, Bound, Held};
 use super::resolve::Task;
-use super::{balance, limit, peak};
+use super::{balance, limit};
+use crate::peak;
 use crate::{Prepared, RankContext, Work};
 
 /// What else than steps is measured.

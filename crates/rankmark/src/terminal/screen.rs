@@ -150,6 +150,9 @@ impl Screen {
         // A backend with several libraries has an entry for each.
         backends.dedup();
         self.line(&hanging("backends ", &backends.join(" · "), width()));
+        for profile in report::profile_lines(file) {
+            self.line(&hanging("limits   ", &profile, width()));
+        }
         if file.simulated {
             self.line(
                 "\u{1b}[1;33mSIMULATED\u{1b}[0m  times of backend `sim` are computed by a model and never measured",
@@ -223,6 +226,7 @@ impl Screen {
             self.line("");
             self.line(&wrap(&claim, width()));
         }
+        self.matrices(run);
         self.findings(run);
         self.unwell(run);
         self.line("");
@@ -245,6 +249,19 @@ impl Screen {
         if let Some(next) = next {
             self.line(&command("next     ", &next.words, line_width()));
             self.line(&format!("         # {}", next.tells));
+        }
+    }
+
+    /// Matrices that fit.
+    fn matrices(&mut self, run: &report::Run) {
+        for operation in view::study::operations(&run.cases, &run.benchmarks) {
+            for chart in view::declared_charts(&operation) {
+                let lines = view::matrix_lines(&chart.spec, width());
+                if !lines.is_empty() {
+                    self.line("");
+                }
+                lines.iter().for_each(|line| self.line(line));
+            }
         }
     }
 

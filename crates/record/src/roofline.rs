@@ -1,0 +1,112 @@
+//! The roofline (Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785): how fast the ceilings of a machine let
+//! a computation be.
+
+use serde_json::{Map, Value, json};
+
+use crate::Profile;
+
+/// What one call of all ranks together does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Demand<'a> {
+    /// Threads of all ranks.
+    pub threads: u32,
+    /// Bytes that the buffers hold.
+    pub working_set: u64,
+    /// Bytes that must be read and written; 0: not known.
+    pub traffic: f64,
+    /// Floating-point operations; 0: none, or not known.
+    pub flops: f64,
+    /// Their element type.
+    pub dtype: &'a str,
+}
+
+/// The shortest time of a demand, and which ceiling sets it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Roof {
+    /// Seconds.
+    pub time_s: f64,
+    /// `memory` or `compute`.
+    pub bound: &'static str,
+    /// Bytes per second that the threads can move.
+    pub memory: Option<f64>,
+    /// Operations per second that they can make.
+    pub compute: Option<f64>,
+}
+
+impl Profile {
+    /// The roof over a demand; None where no ceiling bounds it.
+    pub fn roof(&self, demand: &Demand<'_>) -> Option<Roof> {
+        let memory = self.memory(demand.threads, demand.working_set).filter(|_| demand.traffic > 0.0);
+        let compute = self.compute(demand.threads, demand.dtype).filter(|_| demand.flops > 0.0);
+        let moving = memory.map(|rate| demand.traffic / rate);
+        let computing = compute.map(|rate| demand.flops / rate);
+        let (time_s, bound) = match (moving, computing) {
+            (Some(moving), Some(computing)) if computing > moving => (computing, "compute"),
+            (Some(moving), _) => (moving, "memory"),
+            (None, Some(computing)) => (computing, "compute"),
+            (None, None) => return None,
+        };
+        Some(Roof { time_s, bound, memory, compute })
+    }
+}
+
+impl Roof {
+    /// Where a demand that took so many seconds lies below it, as the metric `roofline` of a case.
+    pub fn point(&self, demand: &Demand<'_>, seconds: f64) -> Map<String, Value> {
+        let giga = |rate: Option<f64>| rate.map(|rate| rate / 1e9);
+        let intensity = (demand.traffic > 0.0).then(|| demand.flops / demand.traffic);
+        let value = json!({
+            "bound": self.bound,
+            "intensity": intensity,
+            "gflops": demand.flops / seconds / 1e9,
+            "roof_gflops": demand.flops / self.time_s / 1e9,
+            "memory_gbs": giga(self.memory),
+            "peak_gflops": giga(self.compute),
+            "share": self.time_s / seconds,
+        });
+        let Value::Object(mut map) = value else { return Map::new() };
+        map.retain(|_, value| !value.is_null());
+        map
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Ceiling, CeilingKind, Machine};
+
+    fn profile() -> Profile {
+        let ceiling = |kind, rate, dtype: Option<&str>| Ceiling {
+            kind,
+            name: String::new(),
+            rate,
+            threads: 1,
+            bytes: Some(1 << 20),
+            dtype: dtype.map(str::to_owned),
+        };
+        let ceilings =
+            vec![ceiling(CeilingKind::Memory, 10e9, None), ceiling(CeilingKind::Compute, 100e9, Some("f32"))];
+        Profile { path: "p".into(), started: String::new(), machine: Machine::default(), ceilings }
+    }
+
+    #[test]
+    fn the_slower_of_moving_and_computing_is_the_bound() {
+        let demand = |traffic, flops| Demand { threads: 1, working_set: 1 << 20, traffic, flops, dtype: "f32" };
+        let roof = |traffic, flops| profile().roof(&demand(traffic, flops));
+        let told = |traffic, flops| roof(traffic, flops).map(|roof| (roof.time_s, roof.bound));
+        assert_eq!(told(1e9, 1e9), Some((0.1, "memory")), "below 10 operations a byte");
+        assert_eq!(told(1e9, 20e9), Some((0.2, "compute")), "above");
+        assert_eq!(told(1e9, 0.0), Some((0.1, "memory")));
+        assert_eq!(told(0.0, 1e9), Some((0.01, "compute")));
+        assert_eq!(told(0.0, 0.0), None);
+        let placed = roof(1e9, 20e9).unwrap().point(&demand(1e9, 20e9), 0.4);
+        let number = |name: &str| placed[name].as_f64().unwrap();
+        assert_eq!([number("intensity"), number("gflops"), number("roof_gflops")], [20.0, 50.0, 100.0]);
+        assert_eq!([number("share"), number("memory_gbs"), number("peak_gflops")], [0.5, 10.0, 100.0]);
+        assert_eq!(
+            profile().roof(&Demand { dtype: "f64", ..demand(0.0, 1e9) }),
+            None,
+            "a type without a peak has no roof"
+        );
+    }
+}

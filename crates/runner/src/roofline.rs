@@ -1,0 +1,71 @@
+//! A case below the ceilings of a machine's profile: its limit, and its place in the roofline.
+
+use benchmarks::benchmark;
+use measure::{CaseRun, limit_share};
+use record::{Case, CaseLine, Caveat, Demand, Limit, Profile};
+use serde_json::{Map, Value};
+
+/// The profile that a case names in `limits`, where it names one.
+pub(crate) fn named<'p>(case: &Case, profiles: &'p [Profile]) -> Option<&'p Profile> {
+    let path = case.text("limits")?;
+    profiles.iter().find(|profile| profile.path == path)
+}
+
+fn demand(run: &CaseRun) -> Option<Demand<'_>> {
+    let ready = &run.trials.last()?.ready;
+    let messages = f64::from(ready.first()?.messages.max(1));
+    let threads = run.case.whole("threads").unwrap_or(1) as u32;
+    Some(Demand {
+        threads: run.case.ranks().saturating_mul(threads),
+        working_set: benchmark(&run.case.benchmark)?.memory(&run.case),
+        traffic: ready.iter().map(|ready| ready.traffic_bytes as f64).sum::<f64>() / messages,
+        flops: ready.iter().map(|ready| ready.flops).sum::<f64>() / messages,
+        dtype: run.case.text("dtype").or(run.case.text("precision")).unwrap_or("f32"),
+    })
+}
+
+/// Places the parts of a call, where its benchmark tells their work: phases of a step.
+pub(crate) fn place_parts(run: &CaseRun, line: &mut CaseLine, profile: &Profile) {
+    let Some((whole, parts)) = demand(run).zip(line.metrics.get("parts").and_then(Value::as_object)) else { return };
+    let placed = |part: &Value| {
+        let number = |name: &str| part.get(name)?.as_f64().filter(|number| *number > 0.0);
+        let demand = Demand { traffic: number("bytes")?, flops: number("flops").unwrap_or(0.0), ..whole };
+        Some(Value::Object(profile.roof(&demand)?.point(&demand, number("seconds")?)))
+    };
+    let placed: Map<String, Value> =
+        parts.iter().filter_map(|(name, part)| Some((name.clone(), placed(part)?))).collect();
+    if let Some(Value::Object(roofline)) = line.metrics.get_mut("roofline").filter(|_| !placed.is_empty()) {
+        roofline.insert("parts".to_owned(), Value::Object(placed));
+    }
+}
+
+/// Gives a measured line its limit by the profile, and its place in the roofline where it computes.
+pub(crate) fn place(run: &CaseRun, line: &mut CaseLine, profile: &Profile) {
+    let Some((demand, time)) = demand(run).zip(line.time_s.as_ref()) else { return };
+    let Some(roof) = profile.roof(&demand) else {
+        // The profile lacks the ceiling: of this type, or of memory at all.
+        if demand.flops > 0.0 || demand.traffic > 0.0 {
+            line.caveats.push(Caveat::LimitNotFound);
+        }
+        return;
+    };
+    let share = |seconds: f64| roof.time_s / seconds;
+    let limit = Limit {
+        variant: format!("{} ceiling of the profile", roof.bound),
+        time_s: roof.time_s,
+        ci95: None,
+        share: share(time.median),
+        share_ci95: time.ci95.map(|[low, high]| [share(high), share(low)]),
+    };
+    let is_limit = limit_share(Some(&limit)).is_some();
+    if demand.flops > 0.0 {
+        let mut point = roof.point(&demand, time.median);
+        // Beyond its ceiling it has no share of it.
+        point.retain(|name, _| is_limit || name != "share");
+        line.metrics.insert("roofline".to_owned(), Value::Object(point));
+    }
+    if !is_limit && !line.caveats.contains(&Caveat::LimitNotFound) {
+        line.caveats.push(Caveat::LimitNotFound);
+    }
+    line.limit = Some(limit);
+}

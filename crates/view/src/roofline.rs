@@ -1,0 +1,166 @@
+//! The roofline of a section: its cases below the ceilings of the machine, for every benchmark with the metric `roofline`.
+
+use record::CaseLine;
+use serde_json::Value;
+
+use crate::charts::NamedChart;
+use crate::number::{bytes, count, percent};
+use crate::study::{Estimate, Measured, Operation};
+use crate::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
+
+/// Roofs that are drawn each; of more, the lowest and the highest.
+const ROOFS: usize = 4;
+/// How far lines reach beyond the points, as a factor.
+const BEYOND: f64 = 4.0;
+
+/// A case, or a part of one, below its roof.
+struct Placed<'a> {
+    case: &'a CaseLine,
+    label: String,
+    intensity: f64,
+    rate: Estimate,
+    memory_gbs: f64,
+    peak_gflops: f64,
+}
+
+fn member(case: &CaseLine, name: &str) -> Option<f64> {
+    let value = case.metrics.get("roofline")?.get(name)?.as_f64()?;
+    (value.is_finite() && value > 0.0).then_some(value)
+}
+
+fn bound(case: &CaseLine) -> Option<&str> {
+    case.metrics.get("roofline")?.get("bound")?.as_str()
+}
+
+fn placed<'a>(measured: &Measured<'a>) -> Vec<Placed<'a>> {
+    let (case, time) = (measured.case, measured.time);
+    let Some(whole) = case.metrics.get("roofline") else { return Vec::new() };
+    let one = |label: String, of: &Value, known: bool| {
+        let member = |name: &str| of.get(name)?.as_f64().filter(|value| value.is_finite() && *value > 0.0);
+        let mid = member("gflops")?;
+        let ends = known.then(|| [mid * time.mid / time.high, mid * time.mid / time.low]);
+        Some(Placed {
+            case,
+            label,
+            intensity: member("intensity")?,
+            rate: Estimate::new(mid, ends),
+            memory_gbs: member("memory_gbs")?,
+            peak_gflops: member("peak_gflops")?,
+        })
+    };
+    // The interval of a part's time is not known.
+    let parts = whole.get("parts").and_then(Value::as_object).into_iter().flatten();
+    let parts = parts.filter_map(|(name, part)| one(format!("{}, {name}", name_of(case)), part, false));
+    one(name_of(case), whole, time.known).into_iter().chain(parts).collect()
+}
+
+/// The chart, where cases have a place in it.
+pub fn chart(section: &Operation) -> Option<NamedChart> {
+    let points: Vec<Placed> = section.points().flat_map(|point| placed(&point)).collect();
+    let at = |pick: fn(f64, f64) -> f64, from: f64| points.iter().map(|point| point.intensity).fold(from, pick);
+    let ridge = |point: &Placed| point.peak_gflops / point.memory_gbs;
+    let (mut left, mut right) = (at(f64::min, f64::INFINITY), at(f64::max, 0.0));
+    for point in &points {
+        (left, right) = (left.min(ridge(point)), right.max(ridge(point)));
+    }
+    if points.is_empty() {
+        return None;
+    }
+    let axis = |title: &str| Axis { title: title.to_owned(), quantity: Quantity::Number, scale: Scale::Log };
+    let spec = ChartSpec {
+        title: format!("{}: roofline", section.name),
+        subtitle: section.constants.clone(),
+        note: "Lines: what the machine reached in its own tests; left of the corner memory is the bound, right of it \
+               computation."
+            .to_owned(),
+        x: axis("operations per byte of memory traffic"),
+        y: axis("GFLOP/s"),
+        series: series(&points),
+        references: roofs(&points, left / BEYOND, right * BEYOND),
+        scattered: true,
+        ..ChartSpec::default()
+    };
+    Some(NamedChart { stem: format!("{}-roofline", section.stem), spec })
+}
+
+/// A series for each name of a case.
+fn series(points: &[Placed]) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
+    for placed in points {
+        let label = placed.label.clone();
+        let Estimate { mid, low, high, .. } = placed.rate;
+        let oversubscribed = placed.case.caveats.contains(&record::Caveat::Oversubscribed);
+        let point = Point { x: placed.intensity, y: mid, low, high, oversubscribed };
+        match series.iter_mut().find(|series| series.label == label) {
+            Some(known) => known.points.push(point),
+            None => series.push(Series { label, style: series.len(), points: vec![point] }),
+        }
+    }
+    series.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    series
+}
+
+/// What a case is called: its implementation where it has one, else its element type.
+fn name_of(case: &CaseLine) -> String {
+    let word = |name: &str| case.metrics.get(name).or(case.parameters.get(name)).and_then(Value::as_str);
+    let found = word("variant").or(word("strategy")).or(word("dtype"));
+    found.map_or_else(|| case.benchmark.clone(), str::to_owned)
+}
+
+/// The sizes of a case, as its parameters write them: whole numbers that are neither ranks, threads nor seed.
+fn sizes(case: &CaseLine) -> String {
+    const OTHERS: [&str; 3] = ["ranks", "threads", "seed"];
+    let own = case.parameters.iter().filter(|(name, value)| value.is_u64() && !OTHERS.contains(&name.as_str()));
+    let text = |(name, value): (&String, &Value)| match value.as_u64() {
+        Some(size) if name == "bytes" => bytes(size),
+        _ => format!("{name} {value}"),
+    };
+    own.map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// The different roofs, from the left end to the right.
+fn roofs(points: &[Placed], left: f64, right: f64) -> Vec<Reference> {
+    let mut known: Vec<[f64; 2]> = Vec::new();
+    for point in points {
+        let near = |a: f64, b: f64| (a / b).ln().abs() < 0.2;
+        let roof = [point.memory_gbs, point.peak_gflops];
+        if !known.iter().any(|other| near(other[0], roof[0]) && near(other[1], roof[1])) {
+            known.push(roof);
+        }
+    }
+    known.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
+    if known.len() > ROOFS {
+        known = vec![known[0], known[known.len() - 1]];
+    }
+    let line = |[memory, peak]: &[f64; 2]| {
+        let [corner, memory, peak] = [peak / memory, *memory, *peak];
+        Reference {
+            label: format!(
+                "{} GB/s, {} GFLOP/s",
+                crate::number::three_digits(memory),
+                crate::number::three_digits(peak)
+            ),
+            style: None,
+            points: vec![[left, memory * left], [corner, peak], [right.max(corner), peak]],
+        }
+    };
+    known.iter().map(line).collect()
+}
+
+/// What bounds the cases, and how near the best comes.
+pub fn sentence(section: &Operation) -> Option<String> {
+    let cases: Vec<&CaseLine> = section.points().map(|point| point.case).filter(|case| bound(case).is_some()).collect();
+    let number = |word: &str| cases.iter().filter(|case| bound(case) == Some(word)).count();
+    let (memory, compute) = (number("memory"), number("compute"));
+    let share = |case: &CaseLine| member(case, "share");
+    let shares = cases.iter().filter_map(|case| Some((*case, share(case)?)));
+    let (best, reached) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let bounds = match (memory, compute) {
+        (0, _) => "computation bounds each case".to_owned(),
+        (_, 0) => "memory bounds each case".to_owned(),
+        _ => format!("memory bounds {}, computation {compute}", count(memory, "case", "cases")),
+    };
+    let label = [name_of(best), sizes(best)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    let (section, reached) = (&section.name, percent(reached));
+    Some(format!("{section}: {bounds}; {label} reaches {reached} of its ceiling, the most."))
+}
