@@ -13,6 +13,7 @@ mod gate;
 mod hardware;
 mod host;
 mod midway;
+mod peak;
 mod primitive;
 mod rank;
 mod runtime;
@@ -50,6 +51,7 @@ pub fn all() -> impl Iterator<Item = &'static dyn Benchmark> {
 /// Completes a plan: keeps one of the cases that are the same computation, adds cases that others are compared with, and
 /// brings those before them. The same plan gives the same cases.
 pub fn complete(plan: &mut record::Plan) {
+    hardware::complete(plan);
     primitive::complete(plan);
     training::complete(plan);
 }

@@ -12,7 +12,7 @@ use launch::job::TARGETS;
 use crate::commands::list::RECORDS;
 use parts::json;
 
-pub(crate) use measured::measured;
+pub(crate) use measured::{measured, needs_argument};
 
 /// The whole command line.
 pub(crate) fn command() -> Command {

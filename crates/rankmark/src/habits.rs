@@ -36,6 +36,9 @@ pub(crate) fn answer(arguments: &[OsString]) -> Option<Failure> {
 fn of_measured(command: &str, rest: &[&str]) -> Option<Failure> {
     let (about, declared) = cli::measured(command)?;
     if let Some(field) = about.field(declared.argument) {
+        if !cli::needs_argument(field) {
+            return None;
+        }
         let words = if let Kind::Word(words) = field.kind { words() } else { Vec::new() };
         let what = format!("`rankmark {command}` needs {}\nvalid values: {}", field.doc, words.join(", "));
         let line = joined(&format!("rankmark {command} {}", field.default?), rest);

@@ -1,124 +1,137 @@
-//! What the benchmark declares: its entry, metrics, tables and charts, and which combinations of fields make sense.
+//! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
 
-use measure::machine;
-use record::show::{Chart, Column, Format, Show, Table};
-use record::{About, Better, Case, Caveat, Command, Metric, Shape, Sweep};
+use record::{About, Better, Case, Caveat, Command, Metric, Shape};
 use serde_json::Value;
-use terms::FieldError;
+use terms::{FieldError, Named};
 
-use super::fields::Fields;
-use super::memory;
+use super::fields::{Area, Fields, Test};
+use super::resolve::{self, Task};
+use super::{memory, storage};
 use crate::fields::{Sampling, World, problem};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
     name: "hardware",
-    doc: "memory bandwidth of this machine: from one core to all, from the first cache to memory",
+    doc: "what this machine can do: memory bandwidth, peaks of computation, links between ranks, storage",
     fields: &[Fields::fields, World::fields, comm::fields, Sampling::fields],
     metrics: METRICS,
     check,
     command: Some(Command {
         name: "hardware",
-        doc: "Measures the memory bandwidth of this machine: STREAM's loops, by threads and by working set",
+        doc: "Measures what this machine can do, and keeps it as a profile that other runs are compared with",
         argument: "test",
         examples: &[
-            ("triad", "caches and memory, all cores"),
-            ("triad --threads 1,2", "one core beside two"),
-            ("copy,scale,add,triad --bytes 1GiB", "STREAM's four loops"),
-            ("triad --quick", "a first look"),
+            ("", "everything: a profile of this machine"),
+            ("--quick", "the same as a first look"),
+            ("triad --threads 1,2", "memory bandwidth of one core and of two"),
+            ("latency,bandwidth --ranks 8", "each pair of 8 ranks: which is slow?"),
+            ("gemm --dtype bf16 --size 4096", "one product"),
         ],
-        notes: "",
-        // From a first-level cache to past most last-level caches.
-        sweep: Some(Sweep { field: "bytes", values: "24KiB,384KiB,6MiB,192MiB", unless: ("", "") }),
+        notes: "`--limits RECORD` in other commands compares with the profile. docs/hardware.md explains each test.",
+        sweep: None,
     }),
-    show,
+    show: super::show::show,
 };
 
 static METRICS: &[Metric] = &[
-    Metric::new("gbs", "GB/s", Better::Higher, "bytes that the loop reads and writes (STREAM) / time, all ranks")
+    Metric::new("gbs", "GB/s", Better::Higher, "bytes that the test reads and writes (STREAM), or sends, / time")
         .shape(Shape::Rate),
     Metric::new("moved_gbs", "GB/s", Better::Higher, "the same with write-allocate: lines that are read to be written")
         .shape(Shape::Rate),
+    Metric::new("gflops", "GFLOP/s", Better::Higher, "multiplications and additions / time, all ranks")
+        .shape(Shape::Rate),
+    Metric::new("loop", "", Better::Higher, "the instructions that compute").shape(Shape::Word),
+    Metric::new("cache", "", Better::Higher, "cold: the system has forgotten the pages of the file").shape(Shape::Word),
+    Metric::new("pair_s", "s", Better::Lower, "time of one message from rank (row) to rank (column)")
+        .shape(Shape::Matrix),
+    Metric::new("pair_us", "us", Better::Lower, "the same in microseconds").shape(Shape::Matrix),
+    Metric::new("pair_gbs", "GB/s", Better::Higher, "bytes of one message / its time, each direction")
+        .shape(Shape::Matrix),
+    Metric::new("pairs", "", Better::Higher, "median and slowest pair, and ranks and pairs that are slow")
+        .shape(Shape::Map),
+    Metric::new("ceiling", "", Better::Higher, "what a profile of the machine keeps of this case").shape(Shape::Map),
 ];
 
-fn show() -> Show {
-    let columns = vec![
-        Column::new("bytes", "bytes", Format::Bytes),
-        Column::new("ranks", "ranks", Format::Count).gives_way(2),
-        Column::new("threads", "threads", Format::Count),
-        Column::time("time"),
-        Column::precision(),
-        Column::new("bandwidth", "gbs", Format::Number).unit("GB/s"),
-        Column::new("moved", "moved_gbs", Format::Number).unit("GB/s").gives_way(1),
-        Column::wrong(),
-    ];
-    let note = "bandwidth: words that the loop reads and writes, as STREAM counts. moved: with the lines that caches read \
-                before they are written; it is the traffic of memory where the working set exceeds the caches.";
-    let bandwidth = Chart {
-        x: "bytes".into(),
-        x_title: "working set".into(),
-        x_format: Format::Bytes,
-        y_title: "bandwidth, GB/s".into(),
-        log: true,
-        ..Chart::over_ranks("bandwidth", "bandwidth", "gbs")
-    };
-    Show {
-        section: "test".into(),
-        timed: "pass".into(),
-        tables: vec![Table { columns, note: note.into(), ..Table::default() }],
-        charts: vec![bandwidth],
-        headline: vec!["gbs".into()],
-    }
-}
-
-fn check(case: &mut Case) -> Result<(), FieldError> {
-    crate::fields::check(case, &ABOUT)?;
+pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;
-    if crate::is_simulated(case) {
-        return Err(problem("backend", "a simulated backend has no memory to measure", "`backend: shm`"));
+    if crate::is_simulated(case) && fields.test.area() != Area::Pairs {
+        return Err(problem("backend", "a simulated backend has no machine to measure", "`backend: shm`"));
     }
-    if fields.threads.is_none() {
-        let cores = machine::allowed_cpus().len().max(1);
-        let threads = Value::from((cores / fields.ranks as usize).max(1));
-        case.parameters.insert("threads".to_owned(), threads.clone());
-        case.world.insert("threads".to_owned(), threads);
+    resolve::check_fields(&fields)?;
+    if fields.test == Test::All {
+        // The tests that it stands for are checked one by one; what is wrong in all of them is refused at once.
+        let mut pairs = case.clone();
+        pairs.parameters.insert("test".to_owned(), Test::Latency.name().into());
+        resolve::settle_world(&mut pairs)?;
+        crate::fields::check(&mut pairs, &ABOUT)?;
+        case.parameters.insert("ranks".to_owned(), pairs.ranks().into());
+        return Ok(());
     }
-    round_size(case, &fields);
+    resolve::settle_world(case)?;
+    crate::fields::check(case, &ABOUT)?;
+    let task = resolve::task(case)?;
+    match task.test.area() {
+        Area::Memory => round_size(case, &task),
+        Area::Pairs => {
+            if task.ranks < 2 {
+                case.skip = Some("one rank has no other to exchange messages with".to_owned());
+            }
+            if task.bytes == 0 {
+                return Err(problem("bytes", "a message has at least one byte", "`bytes: 8`"));
+            }
+            settle_bytes(case, task.bytes);
+        }
+        Area::Storage => settle_bytes(case, task.bytes.next_multiple_of(storage::PAGE)),
+        Area::Compute | Area::All => {}
+    }
     crate::fields::reorder(case, &ABOUT);
     Ok(())
 }
 
+fn settle_bytes(case: &mut Case, bytes: u64) {
+    case.parameters.insert("bytes".to_owned(), Value::from(bytes));
+}
+
 /// Sizes that are no whole elements of each array round down, visibly; zero elements are skipped.
-fn round_size(case: &mut Case, fields: &Fields) {
-    let used = memory::elements(fields.test, fields.bytes) * 8 * fields.test.arrays();
-    case.bytes_requested = Some(fields.bytes);
-    if used != fields.bytes {
-        case.parameters.insert("bytes".to_owned(), Value::from(used));
+fn round_size(case: &mut Case, task: &Task) {
+    if case.parameters.get("bytes").is_none() {
+        return;
+    }
+    let used = memory::elements(task.test, task.bytes) * 8 * task.test.arrays();
+    // A case that was settled before keeps what was asked for.
+    case.bytes_requested.get_or_insert(task.bytes);
+    if used != task.bytes {
+        settle_bytes(case, used);
         case.caveats.push(Caveat::SizeRounded);
     }
     if used == 0 {
-        let (arrays, bytes) = (fields.test.arrays(), fields.bytes);
+        let (arrays, bytes) = (task.test.arrays(), task.bytes);
         case.skip = Some(format!("{bytes} bytes hold no element for each of {arrays} arrays: nothing to do"));
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use measure::machine;
+
     use super::*;
 
     fn cases(fields: &[(&str, &str)]) -> Result<Vec<Case>, String> {
         let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        record::plan::from_flags(&ABOUT, &fields, &[]).map(|plan| plan.cases).map_err(|errors| errors.to_string())
+        let mut plan = record::plan::from_flags(&ABOUT, &fields, &[]).map_err(|errors| errors.to_string())?;
+        super::super::expand::complete(&mut plan);
+        Ok(plan.cases)
     }
 
     #[test]
     fn all_cores_are_taken_and_divided_among_ranks() {
         let cores = machine::allowed_cpus().len() as u64;
-        let threads = |fields: &[(&str, &str)]| cases(fields).unwrap()[0].whole("threads");
+        let threads =
+            |more: &[(&str, &str)]| cases(&[&[("test", "triad")], more].concat()).unwrap()[0].whole("threads");
         assert_eq!(threads(&[]), Some(cores));
         assert_eq!(threads(&[("ranks", "1024")]), Some(1));
         assert_eq!(threads(&[("threads", "3")]), Some(3));
-        let case = &cases(&[]).unwrap()[0];
+        let case = &cases(&[("test", "triad")]).unwrap()[0];
         assert_eq!(case.world.get("threads"), case.parameters.get("threads"), "ranks of other threads are others");
     }
 
@@ -128,7 +141,50 @@ mod tests {
         assert_eq!((case("1000").whole("bytes"), case("1000").bytes_requested), (Some(984), Some(1000)));
         assert!(case("1000").caveats.contains(&Caveat::SizeRounded) && case("960").caveats.is_empty());
         assert!(case("23").skip.unwrap().contains("no element for each of 3 arrays"));
-        let why = cases(&[("backend", "sim")]).unwrap_err();
-        assert!(why.contains("has no memory to measure"), "{why}");
+        let why = cases(&[("test", "copy"), ("backend", "sim")]).unwrap_err();
+        assert!(why.contains("has no machine to measure"), "{why}");
+    }
+
+    #[test]
+    fn all_is_a_profile_and_each_case_is_there_once() {
+        let all = cases(&[]).unwrap();
+        let of = |test: &str| all.iter().filter(|case| case.text("test") == Some(test)).count();
+        let threads = if machine::allowed_cpus().len() > 1 { 2 } else { 1 };
+        assert_eq!([of("triad"), of("fma"), of("gemm"), of("latency")], [7 * threads, 3 * threads, 2, 1]);
+        assert_eq!(of("all"), 0);
+        assert!(all.iter().all(|case| case.skip.is_none()), "{all:?}");
+        let mut ids: Vec<&String> = all.iter().map(|case| &case.id).collect();
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), all.len());
+        let slowed = cases(&[("inject", "delay:rank=1,time=5us")]).unwrap();
+        let hit: Vec<&str> = slowed
+            .iter()
+            .filter(|case| !case.texts("inject").is_empty())
+            .filter_map(|case| case.text("test"))
+            .collect();
+        assert_eq!(hit, ["latency", "bandwidth", "both_ways"], "a fault strikes messages");
+        let some = cases(&[("threads", "1"), ("dtype", "f64"), ("bytes", "1MiB"), ("size", "64")]).unwrap();
+        let count = |test: &str| some.iter().filter(|case| case.text("test") == Some(test)).count();
+        assert_eq!([count("triad"), count("fma"), count("gemm")], [1, 1, 1], "what is given is kept");
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused() {
+        for (fields, said) in [
+            (vec![("test", "fma"), ("size", "5")], "fma takes no `size`"),
+            (vec![("test", "fma"), ("bytes", "5")], "fma takes no `bytes`"),
+            (vec![("test", "latency"), ("threads", "2")], "latency takes no `threads`"),
+            (vec![("test", "triad"), ("dtype", "f32")], "triad takes no `dtype`"),
+            (vec![("test", "triad"), ("path", "x")], "triad takes no `path`"),
+            (vec![("test", "storage_read"), ("ranks", "2")], "one rank"),
+            (vec![("test", "latency"), ("bytes", "0")], "at least one byte"),
+            (vec![("test", "latency"), ("ranks", "2"), ("inject", "delay:rank=2,time=1us")], "there is no rank 2"),
+        ] {
+            let why = cases(&fields).unwrap_err();
+            assert!(why.contains(said), "{fields:?}: {why}");
+        }
+        let alone = cases(&[("test", "latency"), ("ranks", "1")]).unwrap();
+        assert!(alone[0].skip.as_ref().is_some_and(|why| why.contains("no other")), "{alone:?}");
     }
 }

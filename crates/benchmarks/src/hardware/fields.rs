@@ -1,12 +1,12 @@
 //! The fields of a hardware case, declared once as a table and as a struct.
 
-use terms::{Field, Kind, Mode, Named, Role};
+use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
 use crate::fields::{BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
 
 terms::named! {
-    /// What a hardware case measures: a loop over arrays of f64, as in STREAM (McCalpin, 1995), and the loop of an all_reduce
-    /// in shared memory.
+    /// What a hardware case measures. The first five are loops over arrays of f64: those of STREAM (McCalpin, 1995), and the
+    /// loop of an all_reduce in shared memory.
     pub(super) enum Test("test") {
         /// c = a.
         Copy = "copy",
@@ -18,25 +18,60 @@ terms::named! {
         Triad = "triad",
         /// a = b = (a + b) / 2.
         ReduceBroadcast = "reduce_broadcast",
+        /// Multiplications and additions in registers.
+        Fma = "fma",
+        /// A product of square matrices.
+        Gemm = "gemm",
+        /// Short messages to and fro between each two ranks.
+        Latency = "latency",
+        /// Long messages to and fro between each two ranks.
+        Bandwidth = "bandwidth",
+        /// Long messages between each two ranks, both ways at once.
+        BothWays = "both_ways",
+        /// A file read through a mapping, after the system has forgotten its pages.
+        StorageRead = "storage_read",
+        /// Each of them, for a profile of the machine.
+        All = "all",
     }
 }
 
+/// What a test is about: which fields it takes, and what runs it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Area {
+    Memory,
+    Compute,
+    Pairs,
+    Storage,
+    All,
+}
+
 impl Test {
-    /// Arrays that the loop goes through.
+    /// What it is about.
+    pub(super) const fn area(self) -> Area {
+        match self {
+            Self::Fma | Self::Gemm => Area::Compute,
+            Self::Latency | Self::Bandwidth | Self::BothWays => Area::Pairs,
+            Self::StorageRead => Area::Storage,
+            Self::All => Area::All,
+            _ => Area::Memory,
+        }
+    }
+
+    /// Arrays that a loop over memory goes through.
     pub(super) const fn arrays(self) -> u64 {
         match self {
-            Self::Copy | Self::Scale | Self::ReduceBroadcast => 2,
             Self::Add | Self::Triad => 3,
+            _ => 2,
         }
     }
 
     /// Bytes that count for each element: each word that the loop reads or writes, as STREAM counts.
     pub(super) const fn counted_bytes(self) -> u64 {
         match self {
-            Self::Copy | Self::Scale => 16,
             Self::Add | Self::Triad => 24,
             // Both arrays are read and written.
             Self::ReduceBroadcast => 32,
+            _ => 16,
         }
     }
 
@@ -50,17 +85,38 @@ impl Test {
     }
 }
 
+/// What only some tests take.
+const fn of_some(kind: Kind, doc: &'static str) -> Field {
+    Field::new(kind, None, doc).common()
+}
+
+fn dtypes() -> Vec<&'static str> {
+    [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16].map(Dtype::name).to_vec()
+}
+
 record::fields! {
     /// What a case is.
     pub(super) struct Fields {
-        test: Test = Field::new(Kind::Word(Test::names), Some("triad"), "what is measured").always().common(),
-        ranks: u32 = Field { default: Some("1"), ..RANKS },
+        test: Test = Field::new(Kind::Word(Test::names), Some("all"), "what is measured").always().common(),
+        ranks: Option<u32> = Field {
+            doc: "number of ranks (default: 1; between ranks: one a core, at least 4)",
+            default: None,
+            ..RANKS
+        },
         threads: Option<u32> = Field { doc: "threads of each rank (default: all cores, divided among ranks)", ..THREADS },
         backend: String = Field { role: Role::Launch, ..BACKEND },
         device: String = DEVICE,
-        bytes: u64 = Field::new(Kind::Bytes, Some("256MiB"), "working set of a rank: all arrays together")
-            .always()
-            .common(),
+        bytes: Option<u64> = of_some(
+            Kind::Bytes,
+            "working set of a rank, message or file (default: several; 8 B; 1 MiB; 256 MiB)",
+        ),
+        dtype: Option<Dtype> = of_some(Kind::Word(dtypes), "fma and gemm: element type (default: f32, f64, bf16)"),
+        size: Option<u64> = of_some(
+            Kind::Whole(1, 1 << 16),
+            "gemm: rows, columns and depth of the product (default: 256, 1024, 2048)",
+        ),
+        path: Option<String> = of_some(Kind::Text, "storage_read: folder for its file (default: where you are)")
+            .label(Label::Quiet),
         mode: Mode = MODE,
         seed: u64 = SEED,
     }

@@ -57,6 +57,7 @@ macro_rules! instance {
                             *a.add(i) = mean;
                             *b.add(i) = mean;
                         }),
+                        _ => {}
                     }
                 }
             }

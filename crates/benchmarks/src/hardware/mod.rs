@@ -1,18 +1,30 @@
-//! The benchmark `hardware`: what this machine's memory can do, whatever uses it.
+//! The benchmark `hardware`: what this machine can do, whatever uses it: memory, computation, links between ranks, storage.
 
 mod about;
+mod compute;
+mod expand;
 mod fields;
 mod loops;
 mod memory;
+mod metrics;
+mod pairs;
+mod resolve;
+mod show;
+mod storage;
 mod team;
+mod tournament;
 mod view;
 
 use measure::Failure;
-use record::{About, Case};
+use record::{About, Case, CaseLine};
 use serde_json::{Map, Value};
+use terms::Collective;
 
 use crate::{Benchmark, Measured, Prepared, RankContext};
-use fields::Fields;
+use fields::{Area, Test};
+use resolve::task;
+
+pub(crate) use expand::complete;
 
 /// See the module's documentation.
 pub(crate) struct HardwareBenchmark;
@@ -23,20 +35,42 @@ impl Benchmark for HardwareBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
-        Fields::of(case).map_or(0, |fields| memory::held(&fields).saturating_mul(u64::from(fields.ranks)))
+        let Ok(task) = task(case) else { return 0 };
+        let of_rank = match task.test.area() {
+            Area::Memory => memory::held(&task),
+            Area::Compute if task.test == Test::Gemm => compute::product_bytes(&task),
+            Area::Pairs => pairs::held(&task),
+            Area::Compute | Area::Storage | Area::All => 0,
+        };
+        of_rank.saturating_mul(u64::from(task.ranks))
+    }
+
+    fn operation(&self, case: &Case) -> (Collective, u64) {
+        match task(case) {
+            Ok(task) if task.test == Test::BothWays => (Collective::SendRecv, task.bytes),
+            Ok(task) if task.test.area() == Area::Pairs => (Collective::PingPong, task.bytes),
+            _ => (Collective::Barrier, 0),
+        }
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        let fields = Fields::of(case)?;
-        memory::prepare(&fields, rank)
+        let task = task(case)?;
+        match task.test.area() {
+            Area::Memory => memory::prepare(&task, rank),
+            Area::Compute if task.test == Test::Fma => compute::registers(&task, rank),
+            Area::Compute => compute::product(&task, case, rank),
+            Area::Pairs => pairs::prepare(&task, rank),
+            Area::Storage => storage::prepare(&task),
+            Area::All => Err(Failure::new("`all` stands for several tests, and is none itself")),
+        }
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let Ok(fields) = Fields::of(case) else { return Map::new() };
-        let elements = memory::elements(fields.test, fields.bytes) as f64 * f64::from(fields.ranks);
-        let rate = |bytes: u64| serde_json::Number::from_f64(bytes as f64 * elements / measured.times.median / 1e9);
-        let rates = [("gbs", fields.test.counted_bytes()), ("moved_gbs", fields.test.moved_bytes())];
-        rates.into_iter().filter_map(|(name, bytes)| Some((name.to_owned(), Value::Number(rate(bytes)?)))).collect()
+        metrics::of(case, measured)
+    }
+
+    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        metrics::roofline(line, all)
     }
 
     fn view(&self) -> Option<&'static dyn ::view::View> {

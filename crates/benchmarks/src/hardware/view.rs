@@ -1,8 +1,9 @@
 //! What the measurements say together: memory against the caches, one core against all.
 
-use ::view::number::{bytes, three_digits};
+use ::view::number::{bytes, factor, seconds, three_digits};
 use ::view::study::{Measured, Operation};
 use ::view::{Finding, View};
+use record::CaseLine;
 
 /// See the module's documentation.
 pub(super) struct HardwareView;
@@ -23,34 +24,99 @@ fn on(number: u64) -> String {
 
 impl View for HardwareView {
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
-        let points: Vec<&Measured> = section.points().filter(|point| rate(point).is_some()).collect();
-        let largest = points.iter().filter_map(|point| point.bytes).max()?;
-        let at_largest = || points.iter().copied().filter(|point| point.bytes == Some(largest));
-        let best = at_largest().max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))?;
-        let range = |point: &Measured| {
-            let estimate = point.estimate("gbs", "", section.declared);
-            estimate.map_or_else(String::new, |estimate| estimate.range(three_digits))
-        };
-        let (name, best_rate) = (&section.name, rate(best)?);
-        let mut found = vec![Finding::new(format!(
-            "{name}: {} GB/s{} at {}, on {}.",
-            three_digits(best_rate),
-            range(best),
-            bytes(largest),
-            on(threads(best)),
-        ))];
-        if let Some(single) = at_largest().find(|point| threads(point) == 1).filter(|_| threads(best) > 1) {
-            let factor = best_rate / rate(single)?;
-            let (all, factor) = (on(threads(best)), three_digits(factor));
-            found.push(Finding::new(format!("{name}: {all} reach {factor} times the bandwidth of one.")));
+        let has = |metric: &str| section.points().any(|point| point.case.metrics.contains_key(metric));
+        if has("pairs") {
+            return Some(section.points().filter_map(|point| links(&section.name, point.case)).flatten().collect());
         }
-        Some(found)
+        if has("gflops") {
+            return Some(peaks(section));
+        }
+        bandwidths(section)
     }
+}
+
+/// The fastest of each element type.
+fn peaks(section: &Operation) -> Vec<Finding> {
+    let dtype =
+        |point: &Measured| point.case.parameters.get("dtype").and_then(serde_json::Value::as_str).map(str::to_owned);
+    let rate = |point: &Measured| point.case.metric("gflops").unwrap_or(0.0);
+    let mut types: Vec<String> = section.points().filter_map(|point| dtype(&point)).collect();
+    types.sort();
+    types.dedup();
+    let fastest = |of: &String| {
+        let points = section.points().filter(|point| dtype(point).as_ref() == Some(of));
+        points.max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    };
+    let sentence = |of: &String| {
+        let best = fastest(of)?;
+        let range = best.estimate("gflops", "", section.declared).map(|found| found.range(three_digits));
+        let (name, rate, threads) = (&section.name, three_digits(rate(&best)), on(threads(&best)));
+        Some(Finding::new(format!("{name}: {rate} GFLOP/s{} of {of} on {threads}.", range.unwrap_or_default())))
+    };
+    types.iter().filter_map(sentence).collect()
+}
+
+/// What the pairs of a case show.
+fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
+    let pairs = case.metrics.get("pairs")?;
+    let list = |name: &str| pairs.get(name).and_then(|list| list.as_array()).cloned().unwrap_or_default();
+    let factor_of =
+        |entry: &serde_json::Value| factor(entry.get("factor").and_then(serde_json::Value::as_f64).unwrap_or(1.0));
+    let mut found = Vec::new();
+    for entry in list("slow_ranks") {
+        let rank = entry.get("rank").and_then(serde_json::Value::as_u64)?;
+        let text =
+            format!("{name}: rank {rank} is slow, its messages take {} as long as those of others.", factor_of(&entry));
+        found.push(Finding::new(text).before_others());
+    }
+    for entry in list("slow_pairs") {
+        let ranks: Vec<u64> = entry.get("ranks")?.as_array()?.iter().filter_map(serde_json::Value::as_u64).collect();
+        let [low, high] = ranks[..] else { continue };
+        let text = format!(
+            "{name}: ranks {low} and {high} are far apart, their messages take {} as long as those of others.",
+            factor_of(&entry)
+        );
+        found.push(Finding::new(text).before_others());
+    }
+    let median = seconds(pairs.get("median")?.as_f64()?);
+    let about = match pairs.get("slow").and_then(serde_json::Value::as_str) {
+        Some("cannot tell") => format!("; fewer than {} ranks cannot tell a slow one", stats::FEWEST_RANKS),
+        Some("none") => format!("; of {} ranks none is slow, and no pair", case.ranks),
+        _ => String::new(),
+    };
+    found.push(Finding::new(format!("{name}: a message takes {median} between the median pair{about}.")));
+    Some(found)
+}
+
+/// The bandwidth of the largest working set, and what further threads gain.
+fn bandwidths(section: &Operation) -> Option<Vec<Finding>> {
+    let points: Vec<&Measured> = section.points().filter(|point| rate(point).is_some()).collect();
+    let largest = points.iter().filter_map(|point| point.bytes).max()?;
+    let at_largest = || points.iter().copied().filter(|point| point.bytes == Some(largest));
+    let best = at_largest().max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))?;
+    let range = |point: &Measured| {
+        let estimate = point.estimate("gbs", "", section.declared);
+        estimate.map_or_else(String::new, |estimate| estimate.range(three_digits))
+    };
+    let (name, best_rate) = (&section.name, rate(best)?);
+    let mut found = vec![Finding::new(format!(
+        "{name}: {} GB/s{} at {}, on {}.",
+        three_digits(best_rate),
+        range(best),
+        bytes(largest),
+        on(threads(best)),
+    ))];
+    if let Some(single) = at_largest().find(|point| threads(point) == 1).filter(|_| threads(best) > 1) {
+        let factor = best_rate / rate(single)?;
+        let (all, factor) = (on(threads(best)), three_digits(factor));
+        found.push(Finding::new(format!("{name}: {all} reach {factor} times the bandwidth of one.")));
+    }
+    Some(found)
 }
 
 #[cfg(test)]
 mod tests {
-    use record::{CaseLine, Declared, TimeSummary};
+    use record::{Declared, TimeSummary};
     use serde_json::json;
     use terms::Status;
 
@@ -60,8 +126,8 @@ mod tests {
     /// What is found where a case of so many threads and bytes has this bandwidth.
     fn findings(measured: &[(&str, &str, f64)]) -> Vec<String> {
         let line = |(threads, bytes, gbs): &(&str, &str, f64)| {
-            let fields =
-                [("threads", *threads), ("bytes", *bytes)].map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let fields = [("test", "triad"), ("threads", *threads), ("bytes", *bytes)]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()));
             let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
             let mut line = CaseLine {
                 time_s: Some(TimeSummary { median: 1e-3, ..TimeSummary::default() }),

@@ -23,11 +23,16 @@ pub(super) fn command(about: &'static About, declared: &record::Command) -> Comm
         let help =
             if values.is_empty() { help(field, None) } else { format!("one or more, separated by commas: {values}") };
         let name = if field.name.len() > 2 { "NAME".to_owned() } else { field.name.to_uppercase() };
-        let argument = Arg::new(field.name).value_name(name).required(true).help(help);
+        let argument = Arg::new(field.name).value_name(name).required(needs_argument(field)).help(help);
         command = command.arg(offering_field(argument, field));
     }
     let command = command.arg(Arg::new(READ_AS).long(READ_AS).hide(true)).after_help(declared.notes);
     with_options(command, &[about], declared.sweep)
+}
+
+/// Whether a command must be given a value of its argument: not where the field stands for all its values without one.
+pub(crate) fn needs_argument(field: &Field) -> bool {
+    field.default != Some("all")
 }
 
 /// The lines to begin with.

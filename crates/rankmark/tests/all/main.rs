@@ -11,6 +11,7 @@ mod external;
 mod faults;
 mod gates;
 mod habits;
+mod hardware;
 mod hosts;
 mod huge;
 mod interrupts;

@@ -1,0 +1,120 @@
+//! What is measured where a case leaves it open: all tests in the place of `all`, several sizes, types and threads in the
+//! place of none.
+
+use measure::machine;
+use record::{Case, Plan};
+use serde_json::Value;
+
+use super::about::{ABOUT, check};
+use super::fields::{Area, Fields, Test};
+
+/// From a first-level cache to past most last-level caches.
+const WORKING_SETS: &[u64] = &[24 << 10, 384 << 10, 6 << 20, 192 << 20];
+/// The same in smaller steps, for ceilings between which little changes.
+const CURVE: &[u64] = &[24 << 10, 384 << 10, 3 << 19, 6 << 20, 24 << 20, 96 << 20, 384 << 20];
+/// Types with a peak of their own.
+const DTYPES: &[&str] = &["f32", "f64", "bf16"];
+const SIZES: &[u64] = &[256, 1024, 2048];
+
+/// A field, and the values that it takes where it is open.
+type Open = (&'static str, Vec<Value>);
+
+fn values<T: Clone + Into<Value>>(of: &[T]) -> Vec<Value> {
+    of.iter().cloned().map(Into::into).collect()
+}
+
+/// What is open in a test.
+fn open(test: Test) -> Vec<Open> {
+    match test.area() {
+        Area::Memory => vec![("bytes", values(WORKING_SETS))],
+        Area::Compute if test == Test::Fma => vec![("dtype", values(DTYPES))],
+        Area::Compute => vec![("dtype", values(&["f32"])), ("size", values(SIZES))],
+        Area::Pairs | Area::Storage | Area::All => Vec::new(),
+    }
+}
+
+/// The tests of a profile of the machine, with what is open in each: what a roofline and limits need.
+fn profile() -> Vec<(Test, Vec<Open>)> {
+    let all = machine::allowed_cpus().len().max(1) as u64;
+    let threads: Vec<u64> = if all > 1 { vec![1, all] } else { vec![1] };
+    vec![
+        (Test::Triad, vec![("bytes", values(CURVE)), ("threads", values(&threads))]),
+        (Test::ReduceBroadcast, vec![("bytes", values(CURVE)), ("threads", values(&threads[threads.len() - 1..]))]),
+        (Test::Fma, vec![("dtype", values(DTYPES)), ("threads", values(&threads))]),
+        (Test::Gemm, vec![("dtype", values(&["f32"])), ("size", values(&SIZES[..2]))]),
+        (Test::Latency, Vec::new()),
+        (Test::Bandwidth, Vec::new()),
+        (Test::BothWays, Vec::new()),
+        (Test::StorageRead, Vec::new()),
+    ]
+}
+
+/// Settles what the plan's cases leave open. The same plan gives the same cases.
+pub(crate) fn complete(plan: &mut Plan) {
+    let mut cases = Vec::with_capacity(plan.cases.len());
+    let mut known = std::collections::HashSet::new();
+    for case in std::mem::take(&mut plan.cases) {
+        if case.benchmark != ABOUT.name {
+            cases.push(case);
+            continue;
+        }
+        cases.extend(each(&case).into_iter().filter(|case| known.insert(case.id.clone())));
+    }
+    plan.cases = cases;
+}
+
+/// The cases that one stands for.
+fn each(case: &Case) -> Vec<Case> {
+    let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
+    let tests = if fields.test == Test::All { profile() } else { vec![(fields.test, open(fields.test))] };
+    tests.into_iter().flat_map(|(test, open)| of_test(case, test, &open)).collect()
+}
+
+/// The case as this test, with every combination of what it leaves open.
+fn of_test(case: &Case, test: Test, open: &[Open]) -> Vec<Case> {
+    let mut base = case.clone();
+    base.parameters.insert("test".to_owned(), terms::Named::name(test).into());
+    if case.text("test") == Some(terms::Named::name(Test::All)) {
+        leave_out(&mut base, test);
+    }
+    let mut cases = vec![base];
+    for (name, values) in open {
+        if cases[0].parameters.contains_key(*name) {
+            continue;
+        }
+        let with = |case: &Case, value: &Value| {
+            let mut case = case.clone();
+            case.parameters.insert((*name).to_owned(), value.clone());
+            if *name == "threads" {
+                case.world.insert((*name).to_owned(), value.clone());
+            }
+            case
+        };
+        cases = cases.iter().flat_map(|case| values.iter().map(move |value| with(case, value))).collect();
+    }
+    cases.iter_mut().for_each(settle);
+    cases
+}
+
+/// Takes out of `all` what does not concern this test. Injected faults strike messages.
+fn leave_out(case: &mut Case, test: Test) {
+    let foreign: &[&str] = match test.area() {
+        Area::Memory => &["ranks", "dtype", "size", "path", "inject"],
+        Area::Compute if test == Test::Fma => &["ranks", "bytes", "size", "path", "inject"],
+        Area::Compute => &["ranks", "bytes", "path", "inject"],
+        Area::Pairs => &["threads", "bytes", "dtype", "size", "path"],
+        Area::Storage => &["ranks", "threads", "bytes", "dtype", "size", "inject"],
+        Area::All => &[],
+    };
+    for name in foreign {
+        case.parameters.shift_remove(*name);
+        case.world.shift_remove(*name);
+    }
+}
+
+fn settle(case: &mut Case) {
+    if let Err(refused) = check(case) {
+        case.skip = Some(refused.error.on_one_line());
+    }
+    case.identify();
+}

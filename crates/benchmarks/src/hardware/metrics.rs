@@ -1,0 +1,163 @@
+//! Metrics of a case from its trials.
+
+use measure::Trial;
+use record::{Case, CaseLine, Ceiling, CeilingKind, Demand, Profile};
+use serde_json::{Map, Value, json};
+use stats::PairVerdict;
+use terms::{Dtype, Named};
+
+use super::fields::{Area, Test};
+use super::resolve::{Task, task};
+use super::{compute, memory};
+use crate::Measured;
+
+/// All that a case says.
+pub(super) fn of(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+    let Ok(task) = task(case) else { return Map::new() };
+    let seconds = measured.times.median;
+    let mut metrics = match task.test.area() {
+        Area::Memory => bandwidth(&task, seconds),
+        Area::Compute => rate(&task, seconds),
+        Area::Storage => {
+            let rate = number("gbs", task.bytes as f64 / seconds / 1e9);
+            rate.into_iter().chain([("cache".to_owned(), "cold".into())]).collect()
+        }
+        Area::Pairs => return pairs(&task, measured.trials),
+        Area::All => Map::new(),
+    };
+    let details = measured.trials.last().and_then(|trial| trial.details.first());
+    let name = details.and_then(|details| details.get("loop").or_else(|| details.get("multiplied")));
+    metrics.extend(name.map(|name| ("loop".to_owned(), name.clone())));
+    metrics.extend(ceiling(&task, &metrics));
+    metrics
+}
+
+/// What a profile keeps of the case.
+fn ceiling(task: &Task, metrics: &Map<String, Value>) -> Option<(String, Value)> {
+    let rate = |name: &str| Some(metrics.get(name)?.as_f64()? * 1e9);
+    let area = task.test.area();
+    let (kind, rate) = match area {
+        Area::Memory => (CeilingKind::Memory, rate("gbs")?),
+        Area::Compute => (CeilingKind::Compute, rate("gflops")?),
+        Area::Pairs if task.test != Test::Latency => (CeilingKind::Link, rate("gbs")?),
+        Area::Storage => (CeilingKind::Storage, rate("gbs")?),
+        Area::Pairs | Area::All => return None,
+    };
+    let ceiling = Ceiling {
+        kind,
+        name: task.test.name().to_owned(),
+        rate,
+        threads: if area == Area::Pairs { 1 } else { task.ranks * task.threads as u32 },
+        bytes: (area != Area::Compute).then(|| task.bytes * u64::from(task.ranks)),
+        dtype: (area == Area::Compute).then(|| task.dtype.name().to_owned()),
+    };
+    Some(("ceiling".to_owned(), serde_json::to_value(ceiling).ok()?))
+}
+
+/// Where a product lies below the ceilings that the same run measured.
+pub(super) fn roofline(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+    let parameter = |name: &str| line.parameters.get(name);
+    let (Some(side), Some(time)) = (parameter("size").and_then(Value::as_f64), &line.time_s) else { return Map::new() };
+    let dtype = parameter("dtype").and_then(Value::as_str).unwrap_or("f32");
+    let element = Dtype::from_name(dtype).map_or(4, Dtype::bytes);
+    let matrices = 3.0 * side * side * element as f64;
+    let threads = parameter("threads").and_then(Value::as_u64).unwrap_or(1) as u32 * line.ranks;
+    let copies = f64::from(line.ranks);
+    let demand = Demand {
+        threads,
+        working_set: (matrices * copies) as u64,
+        traffic: matrices * copies,
+        flops: 2.0 * side.powi(3) * copies,
+        dtype,
+    };
+    let others = all.iter().copied().filter(|other| other.id != line.id);
+    let profile = Profile { ceilings: Profile::ceilings(others), ..Profile::default() };
+    let placed = profile.roof(&demand).map(|roof| roof.point(&demand, time.median));
+    placed.map(|point| ("roofline".to_owned(), Value::Object(point))).into_iter().collect()
+}
+
+fn number(name: &str, value: f64) -> Option<(String, Value)> {
+    Some((name.to_owned(), Value::Number(serde_json::Number::from_f64(value)?)))
+}
+
+fn bandwidth(task: &Task, seconds: f64) -> Map<String, Value> {
+    let elements = memory::elements(task.test, task.bytes) as f64 * f64::from(task.ranks);
+    let rate = |bytes: u64| bytes as f64 * elements / seconds / 1e9;
+    let rates = [("gbs", task.test.counted_bytes()), ("moved_gbs", task.test.moved_bytes())];
+    rates.into_iter().filter_map(|(name, bytes)| number(name, rate(bytes))).collect()
+}
+
+fn rate(task: &Task, seconds: f64) -> Map<String, Value> {
+    let all = compute::operations(task) * f64::from(task.ranks);
+    Map::from_iter(number("gflops", all / seconds / 1e9))
+}
+
+/// Seconds of a message between each two ranks: the median over trials of what the lower rank's clock says. None where no
+/// trial has a pair.
+fn matrix(ranks: usize, trials: &[Trial]) -> Option<Vec<Vec<f64>>> {
+    let of_pair = |low: usize, high: usize| {
+        let time = |trial: &Trial| trial.details.get(low)?.get("pairs")?.get(high.to_string())?.as_f64();
+        let times: Vec<f64> = trials.iter().filter_map(time).collect();
+        (!times.is_empty()).then(|| stats::median(&times))
+    };
+    let mut times = vec![vec![f64::NAN; ranks]; ranks];
+    for low in 0..ranks {
+        for high in low + 1..ranks {
+            let time = of_pair(low, high)?;
+            times[low][high] = time;
+            times[high][low] = time;
+        }
+    }
+    Some(times)
+}
+
+fn pairs(task: &Task, trials: &[Trial]) -> Map<String, Value> {
+    let Some(times) = matrix(task.ranks as usize, trials) else { return Map::new() };
+    let cells = |of: &dyn Fn(f64) -> f64| -> Value {
+        let row = |row: &Vec<f64>| row.iter().map(|time| json!(of(*time))).collect::<Vec<_>>();
+        times.iter().map(row).collect::<Vec<_>>().into()
+    };
+    let mut metrics = Map::new();
+    metrics.insert("pair_s".to_owned(), cells(&|time| time));
+    if task.test == Test::Latency {
+        metrics.insert("pair_us".to_owned(), cells(&|time| time * 1e6));
+    } else {
+        metrics.insert("pair_gbs".to_owned(), cells(&|time| task.bytes as f64 / time / 1e9));
+    }
+    let above = |low: usize| (low + 1..times.len()).map(move |high| (low, high));
+    let all: Vec<f64> = (0..times.len()).flat_map(above).map(|(low, high)| times[low][high]).collect();
+    let median = stats::median(&all);
+    let mut found = json!({
+        "median": median,
+        "slowest": all.iter().copied().fold(0.0, f64::max),
+        "ranks": task.ranks,
+        "at_once": trials.last().and_then(|trial| trial.details.first()?.get("at_once").cloned()),
+    });
+    judge(&mut found, &times);
+    metrics.insert("pairs".to_owned(), found);
+    if task.test != Test::Latency {
+        metrics.extend(number("gbs", task.bytes as f64 / median / 1e9));
+    }
+    metrics.extend(ceiling(task, &metrics));
+    metrics
+}
+
+/// Names what is slow.
+fn judge(found: &mut Value, times: &[Vec<f64>]) {
+    let (ranks, pairs) = match stats::slow_pairs(times) {
+        PairVerdict::CannotTell => {
+            found["slow"] = "cannot tell".into();
+            return;
+        }
+        PairVerdict::Healthy => (Vec::new(), Vec::new()),
+        PairVerdict::Slow { ranks, pairs } => (ranks, pairs),
+    };
+    let words: Vec<String> = ranks
+        .iter()
+        .map(|(rank, _)| format!("rank {rank}"))
+        .chain(pairs.iter().map(|([low, high], _)| format!("{low}-{high}")))
+        .collect();
+    found["slow"] = if words.is_empty() { "none".into() } else { words.join(", ").into() };
+    found["slow_ranks"] = ranks.iter().map(|(rank, factor)| json!({"rank": rank, "factor": factor})).collect();
+    found["slow_pairs"] = pairs.iter().map(|(pair, factor)| json!({"ranks": pair, "factor": factor})).collect();
+}

@@ -1,0 +1,87 @@
+//! The machine's profile, from its run to the runs that are held against it; slow ranks, named from the outside.
+
+use serde_json::Value;
+
+use crate::place::{Place, json_lines, statuses};
+
+const FEW: &str = "--iters 3 --warmup 1 --bytes 24KiB,192MiB --dtype f32 --threads 1,2 --size 64";
+
+/// A profile with few ceilings, and the record of it.
+fn profiled() -> Place {
+    let place = Place::new();
+    place.run("hardware triad --iters 3 --warmup 1 --bytes 24KiB,8MiB --threads 2 --output-dir memory").exits(0);
+    place
+}
+
+#[test]
+fn a_profile_sets_the_limits_of_other_runs_and_says_where_it_is_from() {
+    let place = profiled();
+    let ended = place.run("comm all_reduce --bytes 1MiB --iters 5 --warmup 1 --limits memory --output-dir out").exits(0);
+    assert!(ended.out.contains("limits   memory, measured 20"), "{}", ended.out);
+    assert!(ended.out.contains("on this machine"), "{}", ended.out);
+    let line = place.cases("out").remove(0);
+    let share = line["limit"]["share"].as_f64().unwrap();
+    let (limit, time) = (line["limit"]["time_s"].as_f64().unwrap(), line["time_s"]["median"].as_f64().unwrap());
+    assert!((share - limit / time).abs() < 1e-9, "{line}");
+    assert_eq!(line["limit"]["variant"], "memory ceiling of the profile");
+    let run = place.run_file("out");
+    let profile = &run["profiles"][0];
+    assert_eq!((profile["path"].as_str(), &profile["machine"]), (Some("memory"), &run["machine"]));
+    assert_eq!(profile["ceilings"].as_array().unwrap().len(), 2);
+    assert!(place.read("out/report.md").contains("memory, measured 20"));
+}
+
+#[test]
+fn a_profile_of_another_machine_is_named() {
+    let place = profiled();
+    let text = place.read("memory/run.json");
+    let mut file: Value = serde_json::from_str(&text).unwrap();
+    file["machine"]["host"] = "elsewhere".into();
+    place.write("memory/run.json", &file.to_string());
+    let ended = place.run("comm all_reduce --bytes 1MiB --iters 5 --warmup 1 --limits memory --output-dir out").exits(0);
+    assert!(ended.out.contains("ANOTHER MACHINE: elsewhere"), "{}", ended.out);
+    assert!(place.read("out/report.md").contains("ANOTHER MACHINE: elsewhere"));
+}
+
+#[test]
+fn what_is_no_profile_is_refused() {
+    let place = Place::new();
+    let ended = place.run("comm all_reduce --bytes 1KiB --limits nowhere").exits(2);
+    assert!(ended.err.contains("there is no profile of a machine in `nowhere`"), "{}", ended.err);
+    assert!(ended.err.contains("`rankmark hardware` measures a profile"), "{}", ended.err);
+    place.run("comm all_reduce --backend sim --bytes 1KiB --iters 3 --output-dir other").exits(0);
+    let ended = place.run("comm all_reduce --bytes 1KiB --limits other").exits(2);
+    assert!(ended.err.contains("no case of its record measured a ceiling"), "{}", ended.err);
+}
+
+#[test]
+fn without_a_test_everything_is_measured() {
+    let place = Place::new();
+    let ended = place.run(&format!("hardware {FEW} --dry-run --json")).exits(0);
+    let plan = json_lines(&ended.out);
+    let tests: std::collections::BTreeSet<&str> =
+        plan.iter().filter_map(|line| line["parameters"]["test"].as_str()).collect();
+    let expected = ["bandwidth", "both_ways", "fma", "gemm", "latency", "reduce_broadcast", "storage_read", "triad"];
+    assert_eq!(tests.into_iter().collect::<Vec<_>>(), expected, "{}", ended.out);
+}
+
+/// Runs of `latency` and `bandwidth`, as a user starts them: how many of them name a rank, and which.
+fn named(place: &Place, runs: usize, injected: &str) -> Vec<String> {
+    let run = |number: usize| {
+        let folder = format!("pairs-{}-{number}", injected.len());
+        place.run(&format!("hardware latency --ranks 4 --quick --output-dir {folder} {injected}")).exits(0);
+        let lines = place.cases(&folder);
+        assert_eq!(statuses(&lines), [1, 0, 0, 0]);
+        lines[0]["pairs"]["slow"].as_str().unwrap().to_owned()
+    };
+    (0..runs).map(run).collect()
+}
+
+#[test]
+fn a_slow_rank_is_named_and_nobody_without_one() {
+    let place = Place::new();
+    let runs = if std::env::var_os("RANKMARK_TEST_FULL").is_some() { 20 } else { 2 };
+    assert_eq!(named(&place, runs, "--inject delay:rank=1,time=200us"), vec!["rank 1"; runs]);
+    let healthy = named(&place, runs, "");
+    assert!(healthy.iter().all(|slow| !slow.contains("rank")), "{healthy:?}");
+}
