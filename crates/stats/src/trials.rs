@@ -197,6 +197,9 @@ mod tests {
         let b = a.map(|a| 2.0 * a);
         assert_eq!(paired_ratio(&b, &a), Some(Ratio { mid: 2.0, ends: Some([2.0, 2.0]) }));
         assert_eq!(paired_ratio(&b[..3], &a), Some(Ratio { mid: 2.0, ends: None }));
+        // Not the quotient of the medians, 3 over 2: in most rounds the first is the quicker one.
+        let mid = paired_ratio(&[1.0, 10.0, 3.0], &[2.0, 1.0, 9.0]).map(|ratio| ratio.mid);
+        assert_eq!(mid, Some(0.5));
         assert_eq!(paired_ratio(&[], &a), None);
         assert_eq!(paired_ratio(&[0.0], &a), None);
     }

@@ -149,3 +149,55 @@ fn audit(line: &CaseLine, others: &[&CaseLine]) -> Value {
     }
     json!({"same": AUDITED.iter().filter(|name| !differ.contains(name)).collect::<Vec<_>>(), "differ": differ})
 }
+
+#[cfg(test)]
+mod tests {
+    use record::{Case, TimeSummary};
+    use terms::Status;
+
+    use super::*;
+
+    /// A line of six rounds with these times.
+    fn line(implementation: &str, order: &str, times: [f64; 6]) -> CaseLine {
+        let text = format!(r#"{{"primitive": "tp_columnwise", "implementation": "{implementation}", "ranks": 2}}"#);
+        let mut case = Case {
+            id: String::new(),
+            benchmark: "primitive".to_owned(),
+            parameters: serde_json::from_str(&text).unwrap(),
+            settings: Map::new(),
+            world: Map::new(),
+            caveats: Vec::new(),
+            bytes_requested: None,
+            skip: None,
+        };
+        case.identify();
+        let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
+        line.time_s = Some(TimeSummary { median: stats::median(&times), ..TimeSummary::default() });
+        (line.trial_round, line.trial_median_s) = ((0..6).collect(), times.to_vec());
+        line.metrics.insert("order".to_owned(), order.into());
+        line
+    }
+
+    /// The machine is three times as slow in every other round: the quotient of two medians would know nothing of it.
+    #[test]
+    fn speedups_are_those_of_the_rounds() {
+        const MOODS: [f64; 6] = [1.0, 3.0, 1.0, 3.0, 1.0, 3.0];
+        let times = |factor: f64| MOODS.map(|mood| factor * mood);
+        let mut sequential = line("sequential:order=AG_before", "AG_before", times(2.0));
+        sequential.trial_median_s[1] = 1.0;
+        let lines = [
+            line("compute_only:size=unsharded", "", times(1.0)),
+            line("communication_only:order=AG_before", "AG_before", times(1.0)),
+            sequential,
+            line("pipelined:order=AG_before,algorithm=ring_p2p", "AG_before", times(1.25)),
+        ];
+        let overlap = of(&lines[3], &lines.iter().collect::<Vec<_>>())["overlap"].clone();
+        assert_eq!(
+            (overlap["speedup"].as_f64(), overlap["speedup_ci95"][1].as_f64()),
+            (Some(1.6), Some(1.6)),
+            "{overlap}"
+        );
+        // Of the product and the communication, each as long as the other, three quarters overlap.
+        assert_eq!((overlap["efficiency"].as_f64(), overlap["efficiency_ci95"][0].as_f64()), (Some(0.75), Some(0.75)));
+    }
+}

@@ -48,7 +48,10 @@ fn medians_are_those_of_the_formula_for_every_operation() {
 
 #[test]
 fn without_noise_there_is_one_trial_and_no_interval() {
-    let outcome = run(&plan("op: all_reduce, backend: sim, ranks: [2, 4], bytes: [4, 60KB]"));
+    // Not even a number of trials is given.
+    let text = "experiment: test\ncases:\n  - {benchmark: collective, op: all_reduce, backend: sim, ranks: [2, 4], \
+                bytes: [4, 60KB], spacing: 0s}\n";
+    let outcome = run(&record::plan::read(text, "test.yaml", &benchmarks::abouts(), &[]).unwrap());
     for line in &outcome.lines {
         assert_eq!((line.trials, line.caveats.as_slice()), (Some(1), &[Caveat::Simulated][..]));
         assert_eq!(line.time_s.as_ref().unwrap().ci95, None);

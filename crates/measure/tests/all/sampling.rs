@@ -188,6 +188,15 @@ fn steps_are_sampled_from_the_first_and_none_is_made_beside_them() {
         ["prepare", "canary", "begin", "sample", "sample", "sample", "check", "canary", "finish"]
     );
     assert_eq!((trial.samples[0].len(), trial.calls, trial.details.len()), (3, 1, 2));
+    // A trainer that stays prepared goes on from there: nothing is prepared again, and nothing forgotten.
+    let mut run = trial.0;
+    run.settings.trials = Some(2);
+    let before = names(&world).len();
+    let round = measure::Round { number: 1, prepared: true, keep: true, ..measure::Round::default() };
+    run.visit(&mut world, round, &mut |_, _| ()).expect("no verdict");
+    let again = &names(&world)[before..];
+    assert!(!again.contains(&"prepare") && !again.contains(&"begin") && !again.contains(&"finish"), "{again:?}");
+    assert_eq!(again.iter().filter(|name| **name == "sample").count(), 3, "{again:?}");
     // Where their number is not fixed, warm-up comes first and is forgotten.
     let mut world = Scripted::new(1, |_, _, _| 900_000);
     world.ready.steps = true;

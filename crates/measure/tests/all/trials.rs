@@ -1,8 +1,9 @@
 //! Several trials of a case: each counts once, and intervals are of trials.
 
-use measure::{CaseRun, Circumstances, Round, Settings, StopReason, Trial, align};
+use measure::{Canary, CaseRun, Circumstances, Round, Settings, StopReason, SystemCounters, Trial, align};
 use record::{Caveat, WorldUse};
 use serde_json::json;
+use terms::Status;
 
 use crate::scripted::{REAL, Scripted, case};
 
@@ -109,6 +110,39 @@ fn a_mean_far_from_the_median_is_told() {
     assert_eq!(measure::case_line(&skewed, REAL).caveats, [Caveat::MeanDiffers]);
 }
 
+/// What one trial in the middle saw is said of the case.
+#[test]
+fn every_trial_is_looked_at() {
+    let told = |change: &dyn Fn(&mut Trial)| {
+        let mut run = run(&[100_000; 7]);
+        change(&mut run.trials[3]);
+        measure::case_line(&run, REAL)
+    };
+    assert_eq!(told(&|_| ()).caveats, []);
+    assert_eq!(told(&|trial| trial.missed_starts = 1).caveats, [Caveat::MissedStart]);
+    let canary = |barrier_ns| Canary { barrier_ns, involuntary_switches: 0.0, system: SystemCounters::default() };
+    let moved = |trial: &mut Trial| trial.canaries = Some((canary(200.0), canary(9_000.0)));
+    assert_eq!(told(&moved).caveats, [Caveat::Noisy]);
+    // Rank 1 enters each of 64 operations 40 us late.
+    let late =
+        |rank: usize| (0..128).map(move |at| 1e5 * f64::from(at / 2) + f64::from(at % 2) * 5e4 + 4e4 * rank as f64);
+    let slow = told(&|trial| trial.arrivals = (0..2).map(|rank| late(rank).collect()).collect());
+    assert_eq!((slow.caveats.as_slice(), &slow.metrics["slow_rank"]), (&[Caveat::SlowRank][..], &json!(1)));
+    let wrong = told(&|trial| trial.wrong[0].count = 2);
+    assert_eq!((wrong.status, wrong.wrong), (Status::Failed, Some(2)));
+}
+
+/// A drift is one of trials: each of them is steady.
+#[test]
+fn a_drift_over_trials_is_told() {
+    let noise = |round: u64| 3_000 * (round * 11 % 28);
+    let drifts = |slope: u64| {
+        let medians: Vec<u64> = (0..28).map(|round| 100_000 + slope * round + noise(round)).collect();
+        measure::case_line(&run(&medians), REAL).caveats.contains(&Caveat::Drift)
+    };
+    assert!(drifts(8_000) && !drifts(0));
+}
+
 #[test]
 fn slow_warm_up_counts_where_most_trials_have_it() {
     let mut run = run(&[100_000; 6]);
@@ -135,6 +169,11 @@ fn shares_of_the_limit_are_of_the_same_trials() {
     let limit = line.limit.clone().unwrap();
     assert_eq!(limit.variant, "plain");
     assert!((limit.share - 0.8).abs() < 1e-9, "what the machine does to both does not matter: {limit:?}");
+    // The limit itself is the median of its trials, 80 us and 160 us by turns, with the interval of these.
+    let near = |value: f64, wanted: f64| (value / wanted - 1.0).abs() < 1e-9;
+    let [low, high] = limit.ci95.unwrap();
+    assert!(near(limit.time_s, 120e-6) && near(low, 80e-6) && near(high, 160e-6), "{limit:?}");
+    assert!(limit.share_ci95.is_some_and(|ends| ends.iter().all(|end| near(*end, 0.8))), "{limit:?}");
     assert!((measure::limit_share(line.limit.as_ref()).unwrap().as_f64().unwrap() - 0.8).abs() < 1e-9);
     // 90% with an interval to 120%: that is no share of a limit.
     let line = limited([0.8, 0.9, 0.9, 0.9, 0.9, 1.2]);
@@ -211,4 +250,8 @@ fn looks_beside_the_samples_take_at_most_half_of_their_time() {
     assert!(probes >= 2 && (probes as f64) * 5e-3 <= 0.6 * sampling + 5e-3, "{probes} probes in {sampling} s");
     let of = |name: &str| run.trials.iter().filter(|t| t.limits.iter().any(|l| l.variant == name)).count();
     assert!(of("plain") >= 1 && of("copy") >= 1, "variants take turns: {} {}", of("plain"), of("copy"));
+    assert!(
+        run.trials[1..].iter().any(|trial| !trial.limits.is_empty()),
+        "limits are measured beside later trials, too"
+    );
 }

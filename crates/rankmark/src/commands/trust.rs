@@ -38,6 +38,17 @@ mod tests {
     /// into docs/security.md.
     const HARMLESS: [&str; 5] = ["inject", "expect", "nccl_algo", "nccl_proto", "mesh"];
 
+    /// What a rank lets other processes of its user do stands on the page, as long as the backend does it.
+    #[test]
+    fn that_peers_may_read_a_ranks_memory_is_in_the_page_about_security() {
+        let page = include_str!("../../../../docs/security.md");
+        let call = "PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY";
+        assert!(include_str!("../../../comm/src/shm/open.rs").contains(call), "the page may leave it out");
+        for told in ["prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY)", "backend `shm`", "Yama"] {
+            assert!(page.contains(told), "docs/security.md does not say `{told}`");
+        }
+    }
+
     #[test]
     fn every_field_that_names_code_or_files_is_in_the_page_about_security() {
         let page = include_str!("../../../../docs/security.md");

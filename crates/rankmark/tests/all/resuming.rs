@@ -47,6 +47,12 @@ fn only_what_is_missing_runs() {
     assert_eq!(ids(&now[kept.len()..]), ran);
     assert_eq!(statuses(&place.cases("out")), [3, 0, 0, 0]);
     assert!(ended.err.contains("1 done before, 2 left"), "{}", ended.err);
+    // Rounds of then and of now are not the same: no trial of the one run is paired with one of the other.
+    let rounds: Vec<_> = place.cases("out").iter().map(|line| line["trial_round"].to_string()).collect();
+    let before = json_lines(lines[0])[0]["id"].clone();
+    for line in place.cases("out") {
+        assert_eq!(line["trial_round"][0], u8::from(line["id"] != before), "{rounds:?}");
+    }
     // And once more: nothing is left to do.
     assert_eq!(place.run("run --resume out --json").exits(0).out, "");
     assert_eq!(place.read("out/cases.jsonl"), now);

@@ -9,5 +9,6 @@ mod hostile;
 mod hosts;
 mod large;
 mod many;
+mod peers;
 mod record_on_disk;
 mod words;

@@ -125,6 +125,15 @@ fn trainers_stay_prepared_from_round_to_round() {
         assert_eq!(line.worlds, Some(record::WorldUse::Kept));
         assert_eq!(line.metrics["loss"].as_array().unwrap().len(), 2, "the losses of the first trial");
     }
+    let once = record::plan::read(&text.replace("trials: 3", "trials: 1"), "test.yaml", &benchmarks::abouts(), &[]);
+    let first = run_with(&once.unwrap(), &mut Mortals::default(), HOST);
+    let losses = |lines: &[record::CaseLine]| {
+        let of = |line: &record::CaseLine| (line.parameters["batch"].to_string(), line.metrics["loss"].to_string());
+        let mut losses: Vec<_> = lines.iter().map(of).collect();
+        losses.sort();
+        losses
+    };
+    assert_eq!(losses(&outcome.lines), losses(&first.lines), "later trials go on from there");
 }
 
 #[test]

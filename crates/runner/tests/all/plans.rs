@@ -46,6 +46,8 @@ pub(crate) struct Outcome {
     pub(crate) order: Vec<(String, u32)>,
     /// The seed of the order, as the record has it.
     pub(crate) seed: Option<u64>,
+    /// The correlation of neighbouring trials, as the record has it.
+    pub(crate) correlation: Option<f64>,
 }
 
 #[derive(Default)]
@@ -110,7 +112,8 @@ pub(crate) fn run_seeded(plan: &Plan, starter: &mut dyn Starter, host: Host, see
         written: jsonl(&directory.path().join("cases.jsonl")),
         samples: jsonl(&directory.path().join("samples.jsonl")),
         order: order.0,
-        seed: file.rounds.map(|rounds| rounds.seed),
+        seed: file.rounds.as_ref().map(|rounds| rounds.seed),
+        correlation: file.rounds.and_then(|rounds| rounds.correlation),
         lines,
     }
 }

@@ -1,6 +1,6 @@
 //! Rounds: each visits every open case once, in an order of its own, and every trial is on disk.
 
-use record::{Caveat, WorldUse};
+use record::{CaseLine, Caveat, WorldUse};
 use terms::Status;
 
 use crate::plans::{HOST, Threads, plan, run, run_seeded};
@@ -66,6 +66,22 @@ fn the_recorded_seed_is_that_of_the_order() {
     assert_ne!(first.order, other.order, "another seed gives another one");
 }
 
+/// Gates and relations to other cases: of a part of its trials a case says neither.
+#[test]
+fn cases_are_judged_once_at_the_end() {
+    let text = "experiment: test\ncases:\n  - {benchmark: training, model: mlp, layers: 1, width: 8, features: 4, \
+                classes: 2, ranks: [1, 2], batch: 2, steps: 2, optimizer: sgd, trials: 3, spacing: 0s, \
+                expect: [\"time_s<0\"]}\n";
+    let plan = record::plan::read(text, "test.yaml", &benchmarks::abouts(), &[]).unwrap();
+    let outcome = run(&plan);
+    let judged = |line: &CaseLine| (!line.gates_missed.is_empty(), line.metrics.contains_key("efficiency"));
+    for case in &plan.cases {
+        let lines: Vec<_> = outcome.written.iter().filter(|line| line.id == case.id).map(judged).collect();
+        let last = (true, case.ranks() == 2);
+        assert_eq!(lines, [(false, false), (false, false), (false, false), last], "{} ranks", case.ranks());
+    }
+}
+
 #[test]
 fn precise_cases_leave_and_others_go_on() {
     let plan =
@@ -77,6 +93,24 @@ fn precise_cases_leave_and_others_go_on() {
         assert!(if quiet { trials == 6 } else { trials > 6 }, "{trials} trials at {:?}", line.parameters["noise"]);
         assert!(line.time_s.as_ref().unwrap().ci95.is_some());
     }
+}
+
+/// One correlation for all cases of a run: that of a single one is known badly.
+#[test]
+fn intervals_for_comparisons_take_the_correlation_of_the_whole_run() {
+    let noise = "noise: 5%, noise_correlation: 20%, noise_seed: [1, 2, 3, 4, 5, 6, 7, 8]";
+    let outcome =
+        run(&plan(&format!("op: all_reduce, backend: sim, ranks: 2, bytes: 4KB, {noise}, trials: 28, iters: 6")));
+    let trials = || outcome.lines.iter().map(|line| line.trial_median_s.as_slice());
+    let interval = |of: &[f64], correlation: Option<f64>| stats::again_interval(of, correlation.unwrap_or(0.0));
+    let of_run = stats::pooled_correlation(trials());
+    assert!(of_run.is_some() && outcome.correlation == of_run, "{:?}, not {of_run:?}", outcome.correlation);
+    for line in &outcome.lines {
+        let again = line.time_s.as_ref().unwrap().ci95_again;
+        assert_eq!(again, interval(&line.trial_median_s, of_run));
+    }
+    let differs = |of: &[f64]| interval(of, stats::pooled_correlation([of])) != interval(of, of_run);
+    assert!(trials().any(differs), "with correlations of their own cases would have the same intervals");
 }
 
 #[test]

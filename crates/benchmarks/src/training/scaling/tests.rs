@@ -128,6 +128,16 @@ fn hidden_is_told_by_three_times() {
     let found = relate(&on, &[without.clone(), off.clone()]);
     close(&found["overlapped"]["share"], 0.8);
     close(&found["overlapped"]["nocomm_s"], 0.1);
+    // What the machine does to all three does not widen the interval.
+    close(&found["overlapped"]["ci95"][0], 0.8);
+    close(&found["overlapped"]["ci95"][1], 0.8);
+    // The three times of each round, and not three medians: in most rounds nearly all of it is hidden.
+    let mut uneven = on.clone();
+    for (place, time) in uneven.trial_median_s.iter_mut().enumerate() {
+        *time = off.trial_median_s[place] - (off.trial_median_s[place] - without.trial_median_s[place]) * 0.9;
+    }
+    (0..5).for_each(|place| uneven.trial_median_s[place] = 0.2);
+    close(&relate(&uneven, &[without.clone(), off.clone()])["overlapped"]["share"], 0.9);
     assert!(!relate(&on, std::slice::from_ref(&off)).contains_key("overlapped"), "two times tell nothing");
     assert!(!relate(&off, &[without, on.clone()]).contains_key("overlapped"), "said once, where overlap is on");
     // Communication that costs nothing in about half of the rounds.

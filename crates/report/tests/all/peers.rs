@@ -1,0 +1,95 @@
+//! Our own beside other engines of the same run: which is the peer, how much longer it takes, and what is not equal.
+
+use crate::data;
+
+/// The fastest other engine stands beside each of ours; what only is right, or is computed, is nobody's peer.
+#[test]
+fn ours_stands_beside_the_best_peer() {
+    let case = |backend: &'static str, bytes: u64, time: f64| {
+        data::Invented { backend, ..data::Invented::new(2, bytes, time) }.line()
+    };
+    let mut lines = vec![
+        case("shm", 1024, 1e-6),
+        case("mpi", 1024, 3e-6),
+        case("reference", 1024, 1e-9),
+        case("sim", 1024, 1e-9),
+        case("shm", 65536, 1e-5),
+        case("mpi", 65536, 0.5e-5),
+    ];
+    let mut tuned = case("mpi", 1024, 2e-6);
+    tuned.parameters.insert("mpi_tuned".into(), true.into());
+    // Faster, but of another kind of call.
+    let mut apart = case("mpi", 1024, 1e-7);
+    apart.parameters.insert("in_place".into(), false.into());
+    lines.extend([tuned, apart]);
+    let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
+    let page = String::from_utf8_lossy(&page[0].content).into_owned();
+    let table = page.split("Against the best peer of this run").nth(1).expect("a table");
+    let row = |size: &str| table.lines().find(|line| line.contains(size)).expect("a row").to_owned();
+    let small = row("1 KiB");
+    assert!(small.contains("mpi, in place, tuned") && small.contains("2.00x"), "{small}");
+    assert!(small.contains("1.97x to 2.03x"), "both widths of 1% in quadrature: {small}");
+    assert!(row("64 KiB").contains("0.500x"), "slower is said as well: {}", row("64 KiB"));
+    assert!(page.contains("longer in 1 of 2 pairs, shorter in 1"), "{page}");
+}
+
+/// What is not equal between both stands beside the ratio, and a peer that is more like ours goes before a faster one.
+#[test]
+fn what_differs_from_the_peer_is_said() {
+    let case = |backend: &'static str, buffers: &str, time: f64| {
+        let mut line = data::Invented { backend, ..data::Invented::new(2, 1024, time) }.line();
+        line.parameters.insert("buffers".into(), buffers.into());
+        line.parameters.insert("bind".into(), if backend == "shm" { "core" } else { "none" }.into());
+        line
+    };
+    let page = |lines| {
+        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
+        String::from_utf8_lossy(&page[0].content).into_owned()
+    };
+    let (ours, private, alike) =
+        (case("shm", "registered", 1e-6), case("mpi", "private", 2e-6), case("mpi", "registered", 3e-6));
+    let told = page(vec![ours.clone(), private.clone()]);
+    let row = |page: &str| {
+        let table = page.split("Against the best peer of this run").nth(1).expect("a table");
+        table.lines().find(|line| line.contains("1 KiB")).expect("a row").to_owned()
+    };
+    assert!(row(&told).contains("bind core / none") && row(&told).contains("buffers registered / private"), "{told}");
+    let sentence = "Not equal between ours and the peer: bind core / none, buffers registered / private.";
+    assert!(told.contains(sentence), "{told}");
+    let told = page(vec![ours, private, alike]);
+    assert!(row(&told).contains("3.00x") && !row(&told).contains("private"), "{}", row(&told));
+    assert!(told.contains("Not equal between ours and the peer: bind core / none."), "{told}");
+}
+
+/// The machine was three times as slow in every other round, for both: the ratio is that of the rounds, and its interval
+/// knows nothing of that. Nor is the best peer the one that was lucky in one round.
+#[test]
+fn ratios_to_peers_are_those_of_the_rounds() {
+    const MOODS: [f64; 6] = [2.0, 6.0, 2.0, 6.0, 2.0, 6.0];
+    let case = |backend: &'static str, factor: f64, rounds: [f64; 6]| {
+        let mut line =
+            data::Invented { backend, half_width: 0.5, ..data::Invented::new(2, 1024, 2e-6 * factor) }.line();
+        line.trial_round = (0..6).collect();
+        line.trial_median_s = rounds.iter().map(|round| round * factor * 1e-6).collect();
+        line
+    };
+    let mut lucky = case("mpi", 2.5, MOODS);
+    lucky.parameters.insert("mpi_tuned".into(), true.into());
+    lucky.trial_median_s[0] = 1e-6;
+    let page = |lines| {
+        let page = report::format("markdown").unwrap().render(&data::run(lines)).unwrap();
+        String::from_utf8_lossy(&page[0].content).into_owned()
+    };
+    let lines = vec![case("shm", 1.0, MOODS), case("mpi", 2.0, MOODS), lucky];
+    let told = page(lines.clone());
+    let row = |page: &str| {
+        let table = page.split("Against the best peer of this run").nth(1).expect("a table");
+        table.lines().find(|line| line.contains("1 KiB")).expect("a row").to_owned()
+    };
+    assert!(row(&told).contains("2.00x | 2.00x to 2.00x") && !row(&told).contains("tuned"), "{}", row(&told));
+    assert!(told.contains("A ratio of two cases is the median of the ratios of their trials round by round"), "{told}");
+    // Of rounds that they do not share: of the times, with their intervals.
+    let mut fewer = lines;
+    fewer[1].trial_round.iter_mut().for_each(|round| *round += 6);
+    assert!(!row(&page(fewer)).contains("2.00x to 2.00x"));
+}
