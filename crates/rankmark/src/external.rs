@@ -69,7 +69,8 @@ pub(crate) fn gather(external: External) -> Result<Coordinator, Failure> {
         .map_err(|verdict| refusal(&verdict).with_code(crate::session::signal_code().unwrap_or(2)))
 }
 
-/// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect MPI.
+/// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect the
+/// launcher's library.
 pub(crate) fn default_backend(
     coordinator: Option<&Coordinator>,
     pairs: &[(String, String)],
@@ -81,10 +82,11 @@ pub(crate) fn default_backend(
         return None;
     }
     let (launcher, size, hosts) = (coordinator.launcher(), coordinator.size(), coordinator.hosts().len());
-    let other = if coordinator.has_mpi() {
-        "`--backend mpi` measures the MPI library."
-    } else {
-        "`--runtime pytorch` measures PyTorch with gloo."
+    let by = coordinator.started_by();
+    let fits = |backend: &&dyn comm::Backend| backend.about().launched && backend.accepts(by).is_ok();
+    let other = match comm::backends().find(fits) {
+        Some(backend) => format!("`--backend {}` measures the launcher's own library.", backend.about().name),
+        None => "`--runtime pytorch` measures PyTorch with gloo.".to_owned(),
     };
     Some(match hosts {
         1 => {

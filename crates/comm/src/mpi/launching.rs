@@ -39,12 +39,21 @@ pub(super) fn launch(own: &Own, asked: Asked<'_>, tools: &dyn Tools) -> Result<L
     Ok(launch)
 }
 
+/// As [`crate::Backend::accepts`]: a library has no other way to find the ranks of its world.
+pub(super) fn accepts(by: StartedBy<'_>) -> Result<(), String> {
+    if by.process_manager {
+        return Ok(());
+    }
+    Err(format!("{} starts no MPI ranks: each would think that it is alone (hint: use mpirun)", by.launcher))
+}
+
 /// As [`crate::Backend::join`]: the library becomes the one that fits the launcher.
 pub(super) fn join(
     own: &mut Own,
     by: StartedBy<'_>,
     wished: &[(String, String)],
 ) -> Result<Vec<(String, String)>, String> {
+    accepts(by)?;
     let read = settings(own)?;
     let facts = fitting(read.library.as_deref(), by)?;
     let extras = Extras::of(&read, &facts, wished)?;
@@ -59,7 +68,7 @@ fn settings(own: &Own) -> Result<Settings, String> {
 /// The library that ranks of this launcher use: the one that is asked for, else the first that belongs to it. Under another
 /// library's launcher each rank would think that it is alone.
 fn fitting(asked: Option<&str>, by: StartedBy<'_>) -> Result<Facts, String> {
-    let StartedBy { launcher, rank_variable } = by;
+    let StartedBy { launcher, rank_variable, .. } = by;
     let fits = |facts: &Facts| match rank_variable {
         OPEN_MPI_RANK => facts.vendor == Vendor::OpenMpi,
         PMI_RANK => facts.vendor != Vendor::OpenMpi,
@@ -160,6 +169,16 @@ mod tests {
         let facts =
             Facts { vendor, number: "1.0".to_owned(), abi: String::new(), path: "/no/lib/libmpi.so".to_owned() };
         Extras::of(&own, &facts, wished)
+    }
+
+    #[test]
+    fn ranks_of_a_launcher_without_a_process_manager_are_refused() {
+        let by = |process_manager| StartedBy { launcher: "torchrun", rank_variable: "RANK", process_manager };
+        let why = "torchrun starts no MPI ranks: each would think that it is alone (hint: use mpirun)";
+        assert_eq!(accepts(by(false)), Err(why.to_owned()));
+        assert_eq!(accepts(by(true)), Ok(()));
+        // Before a library is looked for.
+        assert_eq!(join(&mut Own::new(), by(false), &[]), Err(why.to_owned()));
     }
 
     #[test]

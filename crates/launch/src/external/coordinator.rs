@@ -12,20 +12,20 @@ use comm::{Backend, Own, StartedBy};
 use control::{FromRank, Hello, Here, Invitation, Joined, Nonce, Remote, Rendezvous, Secret, ToRank};
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use process::{CoreMask, Interest, PollSet, allowed_cores, interrupt, path_of, signal_name};
-use serde_json::{Map, Value};
+use serde_json::Map;
 use terms::Rank;
 
 use crate::departure::launcher_ended;
 use crate::opening::Opening;
 use crate::pytorch;
-use crate::rank::{Seat, launched_argument};
+use crate::rank::launched_argument;
 use crate::remote::{Agent, Agents, locked};
 use crate::starter::{Wishes, backend, check_descriptors};
 use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
 
 use super::hosts::{RankHost, cores_for, group, layout};
-use super::{External, command, no_mpi};
+use super::{External, command, once};
 
 /// How long the ranks of a world have to come up.
 const STARTING: Duration = Duration::from_secs(60);
@@ -102,9 +102,10 @@ impl Coordinator {
         command::words(self.external.adapter.seat, self.external.size, self.hosts.len(), own)
     }
 
-    /// Whether this launcher's ranks can be those of MPI.
-    pub fn has_mpi(&self) -> bool {
-        !matches!(self.external.adapter.seat, Seat::Torchrun | Seat::Kubernetes)
+    /// The launcher, as backends know it.
+    pub fn started_by(&self) -> StartedBy<'static> {
+        let adapter = self.external.adapter;
+        StartedBy { launcher: self.launcher(), rank_variable: adapter.rank, process_manager: adapter.process_manager }
     }
 
     /// Has the backend's ranks be those of this launcher: settles its own fields, and gives the variables that they need.
@@ -117,11 +118,7 @@ impl Coordinator {
         own: &mut Own,
         environment: &[(String, String)],
     ) -> Result<Vec<(String, String)>, String> {
-        let launcher = self.launcher();
-        if !self.has_mpi() {
-            return Err(no_mpi(launcher));
-        }
-        backend.join(own, StartedBy { launcher, rank_variable: self.external.adapter.rank }, environment)
+        backend.join(own, self.started_by(), environment)
     }
 
     /// Lets all processes go, with the exit code of the run.
@@ -160,7 +157,7 @@ impl Coordinator {
         if let Some(backend) = backend.filter(|backend| backend.about().launched) {
             let mut own = comm::own_of(backend, &spec.fields);
             environment.extend(self.join(backend, &mut own, &wishes.environment).map_err(lacking)?);
-            self.initialise_once()?;
+            self.initialise_once(backend)?;
             spec.fields.extend(own);
         }
         let mut world = self.start_all(&spec, wishes.bound, environment)?;
@@ -171,23 +168,24 @@ impl Coordinator {
     /// Ranks that are Python. Which one, each host finds for itself; this one has it, or none is started.
     fn start_python(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
         pytorch::check(spec, &self.search)?;
-        if spec.fields.get("backend").and_then(Value::as_str) == Some("mpi") {
-            if !self.has_mpi() {
-                return Err(lacking(no_mpi(self.launcher())));
-            }
-            self.initialise_once()?;
+        if let Some(backend) = backend(spec).filter(|backend| backend.about().launched) {
+            backend.accepts(self.started_by()).map_err(lacking)?;
+            self.initialise_once(backend)?;
         }
         let mut world = self.start_all(spec, wishes.bound, wishes.environment.clone())?;
         world.come_up(pytorch::LIMIT)?;
         Ok(world)
     }
 
-    /// What a launcher keeps for its processes serves for one world of MPI.
-    fn initialise_once(&self) -> Result<(), Verdict> {
+    /// What a launcher keeps for its processes serves for one world of such a backend.
+    fn initialise_once(&self, backend: &dyn Backend) -> Result<(), Verdict> {
         if self.initialised.replace(true) {
-            let why = "processes can initialise MPI once in a job, and an earlier case did. A case of another world \
-                       (library, settings, binding), or one after lost ranks, needs a job of its own";
-            return Err(lacking(format!("{} started these ranks; {why}", self.launcher())));
+            return Err(lacking(format!(
+                "{} started these ranks; {}, and an earlier case did. A case of another world (library, settings, \
+                 binding), or one after lost ranks, needs a job of its own",
+                self.launcher(),
+                once(backend)
+            )));
         }
         Ok(())
     }

@@ -233,9 +233,9 @@ pub fn end_with_launcher() -> io::Result<()> {
     above::tell_end(above::launchers(1), |title| interrupt::stop(launcher_ended(title, "this host")))
 }
 
-/// Why a launcher's ranks cannot use MPI.
-pub fn no_mpi(launcher: &str) -> String {
-    format!("{launcher} starts no MPI ranks: each would think that it is alone (hint: use mpirun)")
+/// What a backend with a launcher asks of the processes that an external launcher started.
+pub fn once(backend: &dyn comm::Backend) -> String {
+    format!("processes can join the backend `{}` once in a job", backend.about().name)
 }
 
 #[cfg(test)]
