@@ -88,7 +88,7 @@ pub enum Reply {
     /// To `Probe`, and to `Clocks`.
     Numbers(Vec<f64>),
     /// To `Observe` and `Finish`.
-    Finished(Observed),
+    Finished(Observations),
     /// The rank could not do it.
     Failed(Failure),
 }
@@ -132,7 +132,7 @@ pub struct WrongReport {
 
 /// What a rank saw while it ran a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Observed {
+pub struct Observations {
     /// The most memory the rank held, in bytes (VmHWM; pages shared among ranks are in every rank's figure).
     pub peak_bytes: u64,
     /// Operations that the rank ran in this case, samples and all else.
@@ -287,7 +287,7 @@ pub trait World {
     ///
     /// # Errors
     /// As [`World::command`].
-    fn observe(&mut self, limit: Duration) -> Result<Vec<Observed>, Verdict> {
+    fn observe(&mut self, limit: Duration) -> Result<Vec<Observations>, Verdict> {
         let replies = self.command(&Command::Observe, limit)?;
         collect(replies, |reply| if let Reply::Finished(observed) = reply { Some(observed) } else { None })
     }
@@ -296,7 +296,7 @@ pub trait World {
     ///
     /// # Errors
     /// As [`World::command`].
-    fn finish(&mut self, limit: Duration) -> Result<Vec<Observed>, Verdict> {
+    fn finish(&mut self, limit: Duration) -> Result<Vec<Observations>, Verdict> {
         let replies = self.command(&Command::Finish, limit)?;
         collect(replies, |reply| if let Reply::Finished(observed) = reply { Some(observed) } else { None })
     }

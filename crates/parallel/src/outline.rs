@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Plan, Program};
+use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, MemoryPlan, Program};
 use terms::{Collective, FieldError};
 
 use crate::check::check;
@@ -56,7 +56,7 @@ pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, 
     Ok(of(&built, &plan, recipe, recipe.mesh.coordinate(rank), threads))
 }
 
-pub(crate) fn of(built: &Built, plan: &Plan, recipe: &Recipe, at: Coordinate, threads: usize) -> Outline {
+pub(crate) fn of(built: &Built, plan: &MemoryPlan, recipe: &Recipe, at: Coordinate, threads: usize) -> Outline {
     let program = &built.program;
     let flops = |instruction: &Instruction| match instruction {
         Instruction::Run(op) => engine::flops(op),

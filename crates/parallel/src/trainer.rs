@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use comm::{Abort, Call, Communicator, Options, Ticket};
 use device::{Region, Slice};
-use engine::{Axis, Context, Instruction, Memory, Phase, Plan, Scratch, Step, Threads};
+use engine::{Axis, Context, Instruction, Memory, MemoryPlan, Phase, Scratch, Step, Threads};
 use terms::{Collective, Direction, Dtype, FieldError, Reduce, Space};
 
 use crate::check::check;
@@ -229,7 +229,7 @@ impl Trainer {
 }
 
 /// Memory that peers reach, as much as any rank needs, and private memory; every buffer at its place.
-fn allocate(built: &Built, plan: &Plan, world: &mut dyn Communicator) -> Result<Memory, Error> {
+fn allocate(built: &Built, plan: &MemoryPlan, world: &mut dyn Communicator) -> Result<Memory, Error> {
     let private = Region::host(plan.private).map_err(|source| Error::Memory { bytes: plan.private, source })?;
     let shared = match largest(plan.shared, world)? {
         0 => private.clone(),

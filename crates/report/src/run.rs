@@ -90,8 +90,8 @@ impl Run {
     }
 
     /// The same of a record that was read already, without samples.
-    pub fn of(record: record::Run, directory: &Path) -> Self {
-        let record::Run { file, cases, damaged, notes } = record;
+    pub fn of(record: record::Record, directory: &Path) -> Self {
+        let record::Record { file, cases, damaged, notes } = record;
         let cores = match file.machine.allowed_cpus.len() {
             0 => file.machine.cores,
             allowed => u32::try_from(allowed).ok(),

@@ -76,7 +76,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
     // Rounds of a run that this one goes on with are not its own: no trial of then is paired with one of now.
     let earlier = setup.before.iter().flat_map(|line| &line.trial_round).max();
     let round = earlier.map_or(0, |last| last + 1);
-    let mut run = Running {
+    let mut run = RunState {
         setup,
         cases: HashMap::new(),
         open: HashMap::new(),
@@ -99,7 +99,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
     Ok(run.lines)
 }
 
-struct Running<'a> {
+struct RunState<'a> {
     setup: Setup<'a>,
     /// All cases so far, those of searches too, by identity.
     cases: HashMap<String, Case>,
@@ -121,7 +121,7 @@ struct Running<'a> {
     interrupted: Option<String>,
 }
 
-impl Running<'_> {
+impl RunState<'_> {
     fn all(&mut self, cases: &[&Case]) -> Result<(), StoreError> {
         if self.setup.starter.several() {
             self.rounds(cases)?;

@@ -158,7 +158,7 @@ fn serve(
             return;
         }
     };
-    if outbox.send(Reply::Finished(measure::Observed::default())).is_err() {
+    if outbox.send(Reply::Finished(measure::Observations::default())).is_err() {
         return;
     }
     while let Ok(command) = inbox.recv() {

@@ -9,7 +9,7 @@ use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::MpiProgress;
 use super::functions::Handle;
-use super::plan::{Plan, Planner};
+use super::plan::{Planner, StepPlan};
 use super::session::Session;
 use crate::reference::{admit, finished, host_region};
 use crate::{Abort, Call, Capabilities, Communicator, Error, Progress, Result, Shape, Ticket, Wait};
@@ -42,9 +42,9 @@ pub(super) struct MpiCommunicator {
     calls: u32,
     /// The blocking call that was planned last, and its steps: loops repeat a call, and to plan it each time would cost
     /// as much as some libraries' own way in.
-    last: Option<(Known, Plan)>,
+    last: Option<(Known, StepPlan)>,
     /// Of calls that are over: kept, so that the next ones allocate nothing.
-    spare: Vec<Plan>,
+    spare: Vec<StepPlan>,
     /// Groups in flight, oldest first.
     flying: VecDeque<Flight>,
 }
@@ -85,7 +85,7 @@ struct Flight {
 struct InFlight {
     /// Keeps the buffers.
     _call: Call,
-    plan: Plan,
+    plan: StepPlan,
     /// Steps that were started.
     started: usize,
     requests: Vec<Handle>,
@@ -108,7 +108,7 @@ impl MpiCommunicator {
     }
 
     /// The steps of the next call that does not block, with a tag of its own: others may be in flight.
-    fn plan(&mut self, call: &Call) -> Plan {
+    fn plan(&mut self, call: &Call) -> StepPlan {
         let mut plan = self.spare.pop().unwrap_or_default();
         self.calls = (self.calls + 1) % TAGS;
         self.planner((2 * self.calls) as c_int).plan(call, &mut plan);

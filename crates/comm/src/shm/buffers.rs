@@ -3,7 +3,7 @@
 use device::Slice;
 
 use super::area::INLINE;
-use super::plan::Plan;
+use super::plan::CallPlan;
 use super::regions::{Key, Registry};
 use crate::Call;
 
@@ -41,7 +41,7 @@ impl Buffers {
 
     /// Whether `rank`, the owner of these buffers, has all that it gives and gets registered.
     #[inline]
-    pub(crate) fn registered(&self, plan: &Plan, rank: usize) -> bool {
+    pub(crate) fn registered(&self, plan: &CallPlan, rank: usize) -> bool {
         (self.input_key != 0 || !plan.gives(rank)) && (self.output_key != 0 || !plan.gets(rank))
     }
 }

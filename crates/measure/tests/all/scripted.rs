@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use measure::{
-    CaseRun, Circumstances, Clocks, Command, Observed, Probe, Ready, Reply, Round, SampleRequest, Settings, Trial,
+    CaseRun, Circumstances, Clocks, Command, Observations, Probe, Ready, Reply, Round, SampleRequest, Settings, Trial,
     Verdict, World, WrongReport,
 };
 use record::{Case, CaseLine, WrongElement};
@@ -124,7 +124,7 @@ impl Scripted {
             Command::Probe(Probe::Overhead) => Reply::Numbers(vec![20.0, 1.0]),
             Command::Probe(Probe::Begin) | Command::Clocks(_) => Reply::Numbers(Vec::new()),
             Command::Observe | Command::Finish => {
-                Reply::Finished(Observed { missed_starts: self.missed_starts[rank], ..Observed::default() })
+                Reply::Finished(Observations { missed_starts: self.missed_starts[rank], ..Observations::default() })
             }
         }
     }
