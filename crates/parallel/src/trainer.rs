@@ -124,12 +124,12 @@ impl Trainer {
         check(recipe)?;
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let built = build(recipe, at)?;
-        Self::of(built, recipe, world, abort, options, threads, cores, source)
+        Self::from_built(built, recipe, world, abort, options, threads, cores, source)
     }
 
     /// Of a program that is built already.
     #[expect(clippy::too_many_arguments, reason = "what `new` is given, and a program")]
-    pub(crate) fn of(
+    pub(crate) fn from_built(
         built: Built,
         recipe: &Recipe,
         world: &mut dyn Communicator,
@@ -147,7 +147,7 @@ impl Trainer {
         }
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let plan = engine::plan(&built.program);
-        let outline = outline::of(&built, &plan, recipe, at, threads);
+        let outline = outline::for_rank(&built, &plan, recipe, at, threads);
         let memory = allocate(&built, &plan, world)?;
         let groups = Groups::new(recipe, at, world, abort, options)?;
         let exchanges = join(&built, &memory, &groups);

@@ -31,7 +31,7 @@ pub(crate) enum Part {
 pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
     let coordinator = launch::external::is_coordinator(arguments);
     let measures = arguments.get(1).and_then(|argument| argument.to_str()).is_some_and(measures);
-    let external = External::of(&|name| std::env::var_os(name));
+    let external = External::from_environment(&|name| std::env::var_os(name));
     match external {
         Ok(Some(external)) if coordinator => Ok(Part::Coordinator(external)),
         _ if coordinator => {

@@ -156,7 +156,7 @@ impl RunState<'_> {
     /// Rounds over these cases until none is open.
     fn rounds(&mut self, cases: &[&Case]) -> Result<(), StoreError> {
         for case in cases {
-            let settings = Settings { traced: self.setup.plan.profiling, ..Settings::of(case) };
+            let settings = Settings { traced: self.setup.plan.profiling, ..Settings::from_case(case) };
             self.open.insert(case.id.clone(), CaseRun::new(case, settings, is_simulated(case)));
             self.cases.insert(case.id.clone(), (*case).clone());
         }

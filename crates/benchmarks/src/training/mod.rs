@@ -136,7 +136,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
 
 /// A checked case's task, on a rank.
 fn task(case: &Case) -> Result<Task, Failure> {
-    Ok(Task::of(case)?)
+    Ok(Task::from_case(case)?)
 }
 
 fn fault(trials: &[Trial]) -> Option<String> {
@@ -168,7 +168,7 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
+        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
             return Map::new();
         };
         metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !crate::is_pytorch(case))
@@ -198,7 +198,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
+        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
             return Map::new();
         };
         metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
@@ -213,7 +213,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn study(&self, cases: &[&Case], host: &Host) -> Option<Box<dyn Study>> {
-        Some(Box::new(search::MaxBatch::of(cases, host)?))
+        Some(Box::new(search::MaxBatch::for_cases(cases, host)?))
     }
 
     fn relations(&self, line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {

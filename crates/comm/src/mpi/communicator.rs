@@ -67,7 +67,7 @@ unsafe impl Send for Known {}
 
 impl Known {
     /// None for calls that say more than this.
-    fn of(call: &Call) -> Option<Self> {
+    fn from_call(call: &Call) -> Option<Self> {
         let Call { op, input, output, dtype, reduce, peer, direction, counts } = call;
         let (input, output) = ((input.ptr(), input.len()), (output.ptr(), output.len()));
         let known = Self { op: *op, input, output, dtype: *dtype, reduce: *reduce, peer: *peer, direction: *direction };
@@ -138,7 +138,7 @@ impl MpiCommunicator {
 
     /// Runs a call to its end, blocking in the library.
     fn block(&mut self, call: &Call) -> Result<()> {
-        let known = Known::of(call);
+        let known = Known::from_call(call);
         let plan = match self.last.take() {
             Some((last, plan)) if Some(last) == known => plan,
             last => {

@@ -31,8 +31,8 @@ const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
 pub(super) fn launch(own: &Own, asked: Asked<'_>, tools: &dyn Tools) -> Result<Launch, String> {
     let own = settings(own)?;
     let facts = facts(own.library.as_deref())?;
-    let mpirun = Mpirun::of(&facts, tools)?;
-    let extras = Extras::of(&own, &facts, asked.environment)?;
+    let mpirun = Mpirun::find(&facts, tools)?;
+    let extras = Extras::new(&own, &facts, asked.environment)?;
     let mut launch = mpirun.command(asked, tools.is_root());
     launch.arguments.extend(extras.arguments);
     launch.environment.extend(extras.environment);
@@ -56,7 +56,7 @@ pub(super) fn join(
     accepts(by)?;
     let read = settings(own)?;
     let facts = fitting(read.library.as_deref(), by)?;
-    let extras = Extras::of(&read, &facts, wished)?;
+    let extras = Extras::new(&read, &facts, wished)?;
     own.insert("mpi_library".to_owned(), Value::from(facts.path));
     Ok(extras.as_environment())
 }
@@ -104,7 +104,7 @@ pub(super) struct Extras {
 }
 
 impl Extras {
-    pub(super) fn of(own: &Settings, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
+    pub(super) fn new(own: &Settings, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
         let mut extras = Self::default();
         if facts.vendor == Vendor::Intel {
             // It would bind ranks again when they initialise it.
@@ -168,7 +168,7 @@ mod tests {
         let own: Settings = serde_json::from_value(own).unwrap();
         let facts =
             Facts { vendor, number: "1.0".to_owned(), abi: String::new(), path: "/no/lib/libmpi.so".to_owned() };
-        Extras::of(&own, &facts, wished)
+        Extras::new(&own, &facts, wished)
     }
 
     #[test]

@@ -204,7 +204,7 @@ impl Group {
             output: place(&call.output),
             counts: call.counts.clone(),
             plan: CallPlan::new(call, &self.endpoint.shape),
-            buffers: Buffers::of(call, &self.endpoint.registry, &self.endpoint.members),
+            buffers: Buffers::for_call(call, &self.endpoint.registry, &self.endpoint.members),
         }
     }
 

@@ -70,7 +70,7 @@ impl Coordinator {
             .map_err(|why| not_started(why, Some("each host with ranks needs its own `hostname`".to_owned())))?;
         let agents = Agents::new(Mutex::new(agents));
         // Where a container allows less, this process keeps what it has, and the record says so.
-        let _ = CoreMask::of(&hosts[0].numbers()).bind_this_thread();
+        let _ = CoreMask::new(&hosts[0].numbers()).bind_this_thread();
         let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
         hosts[0].cores.retain(|core| kept.contains(&core.number));
         Ok(Self { external, secret, address: address.ip(), agents, hosts, search, initialised: Cell::new(false) })
@@ -140,7 +140,7 @@ impl Coordinator {
             return Err(lacking(format!("{launcher} started {size} ranks, and this case is of {} {more}", spec.ranks)));
         }
         let mut spec = spec.clone();
-        let wishes = Wishes::of(&spec).map_err(|message| not_started(message, None))?;
+        let wishes = Wishes::from_spec(&spec).map_err(|message| not_started(message, None))?;
         check_descriptors(size)?;
         if pytorch::is_asked(&spec) {
             return self.start_python(&spec, &wishes);

@@ -73,7 +73,7 @@ impl External {
     /// # Errors
     /// When a launcher did and the run could not be right: it says too little, or what cannot be; or when one of the
     /// variables that are looked at is no text: taken for one that is not set it would make another run of this.
-    pub fn of(environment: Environment<'_>) -> Result<Option<Self>, Verdict> {
+    pub fn from_environment(environment: Environment<'_>) -> Result<Option<Self>, Verdict> {
         let no_text = Cell::new(None);
         let text = |name: &str| {
             let is_none = |value: OsString| no_text.set(Some((name.to_owned(), value)));
@@ -115,7 +115,8 @@ impl External {
                 not_started(message, Some(hint.to_owned()))
             }
         };
-        let meeting_point = MeetingPoint::of(variable, several).map_err(several_refused(how_to_meet(variable)))?;
+        let meeting_point =
+            MeetingPoint::from_variables(variable, several).map_err(several_refused(how_to_meet(variable)))?;
         let job = job(adapter, variable, several)
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;

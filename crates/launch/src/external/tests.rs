@@ -39,7 +39,7 @@ const POD: &[(&str, &str)] = &[
 
 fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<External>, Verdict> {
     let all: HashMap<&str, &str> = variables.iter().chain(changed).copied().collect();
-    External::of(&|name| all.get(name).filter(|value| !value.is_empty()).map(Into::into))
+    External::from_environment(&|name| all.get(name).filter(|value| !value.is_empty()).map(Into::into))
 }
 
 fn external_of(variables: &[(&str, &str)]) -> External {
@@ -172,7 +172,7 @@ fn told(place: &str, secret: &Path, rank: u32, size: u32) -> External {
         "RANKMARK_SECRET_FILE" => Some(secret.to_string_lossy().into_owned()),
         _ => None,
     };
-    let meeting_point = MeetingPoint::of(&variable, true).unwrap();
+    let meeting_point = MeetingPoint::from_variables(&variable, true).unwrap();
     External { rank, size, job: "a job".to_owned(), meeting_point, ..external_of(POD) }
 }
 

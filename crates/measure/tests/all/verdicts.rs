@@ -49,7 +49,7 @@ fn a_rank_that_answers_something_else_is_named() {
     let case: Case = case(2, json!({}));
     // Another reply; one sample too few.
     for answer in [Reply::Numbers(vec![1.0]), Reply::Samples(vec![30_000; 2])] {
-        let mut run = measure::CaseRun::new(&case, measure::Settings::of(&case), true);
+        let mut run = measure::CaseRun::new(&case, measure::Settings::from_case(&case), true);
         let made = run.visit(&mut Confused(answer), measure::Round::default(), &mut |_, _| {});
         let verdict = made.unwrap_err();
         assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Died, &[Rank(1)][..]));

@@ -151,7 +151,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, (ranks, hosts): (u32, u32), target:
             format!("{launcher} starts each rank once, and {once}: a case of another world needs a job of its own")
         })
     };
-    let outlook = Outlook::of(file, plan, &mut reason);
+    let outlook = Outlook::new(file, plan, &mut reason);
     running.extend(plan.cases.iter().filter(|case| !outlook.skipped.iter().any(|skipped| skipped.id == case.id)));
     (outlook, running)
 }

@@ -94,12 +94,12 @@ pub(super) unsafe fn run(op: &MatMul, memory: &Memory, context: &Context<'_>) {
     // SAFETY: the caller's.
     unsafe {
         match (dtype, wide) {
-            (Dtype::F32, false) => single(&Operands::<f32, f32>::of(op, memory), context),
-            (Dtype::F64, false) => library(&Operands::<f64, f64>::of(op, memory), context),
-            (Dtype::Bf16, false) => half_width(&Operands::<bf16, bf16>::of(op, memory), context),
-            (Dtype::Bf16, true) => half_width(&Operands::<bf16, f32>::of(op, memory), context),
-            (Dtype::F16, false) => by_widening(&Operands::<f16, f16>::of(op, memory), context),
-            (Dtype::F16, true) => by_widening(&Operands::<f16, f32>::of(op, memory), context),
+            (Dtype::F32, false) => single(&Operands::<f32, f32>::new(op, memory), context),
+            (Dtype::F64, false) => library(&Operands::<f64, f64>::new(op, memory), context),
+            (Dtype::Bf16, false) => half_width(&Operands::<bf16, bf16>::new(op, memory), context),
+            (Dtype::Bf16, true) => half_width(&Operands::<bf16, f32>::new(op, memory), context),
+            (Dtype::F16, false) => by_widening(&Operands::<f16, f16>::new(op, memory), context),
+            (Dtype::F16, true) => by_widening(&Operands::<f16, f32>::new(op, memory), context),
             _ => panic!("no product of {dtype} into {}", memory.dtype(op.c)),
         }
     }
@@ -108,7 +108,7 @@ pub(super) unsafe fn run(op: &MatMul, memory: &Memory, context: &Context<'_>) {
 impl<E: Element, C: Element<Wide = E::Wide>> Operands<E, C> {
     /// # Safety
     /// The views do not overlap and nobody else uses them.
-    pub(super) unsafe fn of(op: &MatMul, memory: &Memory) -> Self {
+    pub(super) unsafe fn new(op: &MatMul, memory: &Memory) -> Self {
         assert!(op.a.len >= op.m * op.k && op.b.len >= op.k * op.n && op.c.len >= op.m * op.n, "{op:?}");
         assert!(op.bias.is_none_or(|bias| bias.len >= op.n), "{op:?}");
         // SAFETY: the caller's.

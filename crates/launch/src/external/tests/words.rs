@@ -146,7 +146,7 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
 fn a_variable_that_is_no_text_is_not_one_that_is_not_set() {
     use std::os::unix::ffi::OsStringExt;
     let with = |name: &str, launcher: &[(&str, &str)]| {
-        External::of(&|asked| {
+        External::from_environment(&|asked| {
             let said = launcher.iter().find(|(known, _)| *known == asked).map(|(_, value)| value.into());
             if asked == name { Some(OsString::from_vec(b"1\xff".to_vec())) } else { said }
         })
