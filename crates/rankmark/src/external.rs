@@ -99,6 +99,6 @@ pub(crate) fn default_backend(
 }
 
 fn refusal(verdict: &Verdict) -> Failure {
-    let failure = Failure::new("the launcher's ranks cannot be used").cause(&verdict.message);
-    verdict.hint.iter().fold(failure, Failure::hint)
+    let failure = Failure::new("the launcher's ranks cannot be used").cause(&verdict.error.what);
+    verdict.error.hint.iter().fold(failure, Failure::hint)
 }

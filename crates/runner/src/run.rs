@@ -367,7 +367,7 @@ impl RunState<'_> {
     /// A trial could not be made. What the case has of earlier trials does not stand: it may be the fault's work, too.
     fn failed(&mut self, case: &Case, run: CaseRun, verdict: Verdict) -> Result<(), StoreError> {
         if verdict.kind == VerdictKind::Interrupted {
-            self.interrupted = Some(verdict.message);
+            self.interrupted = Some(verdict.error.what);
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }
@@ -381,11 +381,7 @@ impl RunState<'_> {
             0 => String::new(),
             made => format!("trial {}: ", made + 1),
         };
-        let reason = match &verdict.hint {
-            Some(hint) => format!("{trial}{} (hint: {hint})", verdict.message),
-            None => format!("{trial}{}", verdict.message),
-        };
-        self.keep(unmeasured(case, status, reason), &[])
+        self.keep(unmeasured(case, status, format!("{trial}{}", verdict.error.on_one_line())), &[])
     }
 
     /// On disk first, then on the screen.
@@ -433,8 +429,8 @@ impl RunState<'_> {
 /// the cause; the failed start is only a consequence.
 fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
     let Some(died) = died.filter(|_| verdict.kind != VerdictKind::Interrupted) else { return verdict };
-    let message = format!("{died}; its world cannot be started again: {}", verdict.message);
-    Verdict { kind: VerdictKind::Died, message, ..verdict }
+    let what = format!("{died}; its world cannot be started again: {}", verdict.error.what);
+    Verdict { kind: VerdictKind::Died, error: terms::Error { what, ..verdict.error }, ..verdict }
 }
 
 /// What each line says beside the others: `before` are those of a run that this one goes on with.

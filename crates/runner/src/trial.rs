@@ -39,7 +39,7 @@ pub fn trial(
             let about = Circumstances { oversubscribed, simulated, virtualised: host.virtualised, open: false };
             case_line(&run, about)
         }
-        Err(verdict) => CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Failed, verdict.message) },
+        Err(verdict) => CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Failed, verdict.error.what) },
     }
 }
 

@@ -141,7 +141,7 @@ impl World for Wrapped {
         match replies.iter().find_map(|reply| if let Reply::Failed(failure) = reply { Some(failure) } else { None }) {
             Some(failure) => {
                 let message = failure.error.on_one_line();
-                Err(Verdict { kind: VerdictKind::Refused, ranks: Vec::new(), message, hint: None })
+                Err(Verdict::new(VerdictKind::Refused, message))
             }
             None => Ok(replies),
         }

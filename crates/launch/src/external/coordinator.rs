@@ -13,7 +13,6 @@ use control::{FromRank, Hello, Here, Invitation, Joined, Nonce, Remote, Rendezvo
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use process::{CoreMask, Interest, PollSet, allowed_cores, interrupt, path_of, signal_name};
 use serde_json::Map;
-use terms::Rank;
 
 use crate::departure::launcher_ended;
 use crate::opening::Opening;
@@ -274,7 +273,7 @@ fn gone(agent: &Agent, rank: u32, launcher: &str) -> Verdict {
         "the process that {launcher} started as rank {rank} (pid {pid}, {host}) is gone, and only its launcher could \
          start another"
     );
-    Verdict { ranks: vec![Rank(rank)], ..not_started(message, None) }
+    not_started(message, None).ranks([rank])
 }
 
 impl Starter for &Coordinator {
@@ -298,7 +297,7 @@ fn wait_for(rendezvous: &mut Rendezvous, external: &External) -> Result<Vec<(Age
         let now = Instant::now();
         if let Some(signal) = interrupt::requested() {
             let message = format!("interrupted by {}", signal_name(signal));
-            return Err(Verdict { kind: VerdictKind::Interrupted, ..not_started(message, None) });
+            return Err(Verdict::new(VerdictKind::Interrupted, message));
         }
         if let Some(why) = interrupt::stopped() {
             return Err(not_started(why, None));
@@ -370,8 +369,8 @@ fn introduced(stranger: &Hello) -> String {
 /// Who never arrived, and who came with another secret.
 fn absent(arrivals: &[Arrival], external: &External, strangers: &[Hello]) -> Verdict {
     let missing = arrivals.iter().zip(0..).filter(|(arrival, _)| arrival.here.is_none());
-    let ranks: Vec<Rank> = missing.map(|(_, rank)| Rank(rank)).collect();
-    let shown: Vec<String> = ranks.iter().take(8).map(|Rank(rank)| rank.to_string()).collect();
+    let ranks: Vec<u32> = missing.map(|(_, rank)| rank).collect();
+    let shown: Vec<String> = ranks.iter().take(8).map(u32::to_string).collect();
     let more = if ranks.len() > 8 { format!(" and {} more", ranks.len() - 8) } else { String::new() };
     let message = format!(
         "{} {}{more} never arrived within {} s: {} says that it started {}",
@@ -382,7 +381,7 @@ fn absent(arrivals: &[Arrival], external: &External, strangers: &[Hello]) -> Ver
         external.size
     );
     let refused_ranks: Vec<String> =
-        strangers.iter().filter(|stranger| ranks.contains(&Rank(stranger.rank))).map(introduced).collect();
+        strangers.iter().filter(|stranger| ranks.contains(&stranger.rank)).map(introduced).collect();
     let message = match refused_ranks.as_slice() {
         [] => message,
         some => format!("{message}; {} came with another secret, or for another job", some.join(", ")),
@@ -393,5 +392,5 @@ fn absent(arrivals: &[Arrival], external: &External, strangers: &[Hello]) -> Ver
     } else {
         format!("{same} on one host")
     };
-    Verdict { ranks, ..not_started(message, Some(hint)) }
+    not_started(message, Some(hint)).ranks(ranks)
 }

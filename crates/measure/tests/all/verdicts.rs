@@ -11,7 +11,7 @@ use crate::scripted::{Scripted, case};
 
 #[test]
 fn the_first_failure_ends_the_case_wherever_it_comes() {
-    let died = Verdict { kind: VerdictKind::Died, ranks: vec![Rank(1)], message: "rank 1 died".into(), hint: None };
+    let died = Verdict::new(VerdictKind::Died, "rank 1 died").ranks([1]);
     let settings = json!({"warmup": 1, "iters": 6});
     let commands = {
         let mut world = Scripted::new(2, |_, _, _| 30_000);
