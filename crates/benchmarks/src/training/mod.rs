@@ -97,13 +97,6 @@ static MEMORY: About = About {
     show: view::memory,
 };
 
-/// Completes a plan: one case for what is the same computation, cases that others need, and an order in which they come
-/// first.
-pub(crate) fn complete(plan: &mut Plan) {
-    merge::single_ranks(plan, &[TRAINING.name, MEMORY.name]);
-    baselines::complete(plan, TRAINING.name);
-}
-
 fn check(case: &mut Case) -> Result<(), FieldError> {
     let about = if case.benchmark == MEMORY.name { &MEMORY } else { &TRAINING };
     torch::resolve(case)?;
@@ -151,6 +144,11 @@ impl Benchmark for TrainingBenchmark {
         &TRAINING
     }
 
+    fn complete(&self, plan: &mut Plan) {
+        merge::single_ranks(plan, TRAINING.name);
+        baselines::complete(plan, TRAINING.name);
+    }
+
     fn memory(&self, case: &Case) -> u64 {
         predict::held(case)
     }
@@ -186,6 +184,10 @@ impl Benchmark for TrainingBenchmark {
 impl Benchmark for MemoryBenchmark {
     fn about(&self) -> &'static About {
         &MEMORY
+    }
+
+    fn complete(&self, plan: &mut Plan) {
+        merge::single_ranks(plan, MEMORY.name);
     }
 
     fn memory(&self, case: &Case) -> u64 {
