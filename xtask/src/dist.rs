@@ -4,6 +4,7 @@
 //! Two runs on the same commit and tools make the same files: times come from SOURCE_DATE_EPOCH, names of this machine's
 //! folders are left out.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -28,11 +29,13 @@ struct Target {
     arch: &'static str,
     /// Cargo's name.
     triple: &'static str,
+    /// ELF's number of the processor.
+    machine: u16,
 }
 
 const TARGETS: [Target; 2] = [
-    Target { arch: "x86_64", triple: "x86_64-unknown-linux-gnu" },
-    Target { arch: "aarch64", triple: "aarch64-unknown-linux-gnu" },
+    Target { arch: "x86_64", triple: "x86_64-unknown-linux-gnu", machine: 62 },
+    Target { arch: "aarch64", triple: "aarch64-unknown-linux-gnu", machine: 183 },
 ];
 
 impl Target {
@@ -61,7 +64,8 @@ impl Target {
 /// What `cargo xtask dist` was asked for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// Where the files go; None: `dist` in the target folder.
+    /// Where the files go; None: `dist` in the repository. Not in the target folder: cargo's folder of the profile `dist` is
+    /// there.
     out: Option<PathBuf>,
 }
 
@@ -83,7 +87,7 @@ impl Options {
 /// Makes and lists all files. False where one could not be made, or does not work.
 pub(crate) fn run(root: &Path, options: &Options) -> bool {
     let target = crate::test::target(root);
-    let out = options.out.clone().unwrap_or_else(|| target.join("dist"));
+    let out = options.out.clone().unwrap_or_else(|| root.join("dist"));
     match (|| Dist::new(root, &target, &out)?.all())() {
         Ok(lines) => {
             lines.iter().for_each(|line| println!("{line}"));
@@ -137,13 +141,15 @@ impl<'a> Dist<'a> {
         for target in first.chain(TARGETS.iter().filter(|target| *target != own)) {
             self.wheel(target)?;
             self.unpack(target)?;
+            self.tarball(target, own)?;
+            let unpacked = self.unpack_tarball(target)?;
             let tried = if target == own {
                 self.try_wheel(target)?;
+                self.try_program(&unpacked.join("rankmark"))?;
                 "installed and run on this machine"
             } else {
                 "cross-built, never run"
             };
-            self.tarball(target, own)?;
             for name in [target.wheel(&self.version), target.tarball(&self.version)] {
                 lines.push(line(&self.out.join(name), tried)?);
             }
@@ -188,7 +194,7 @@ impl<'a> Dist<'a> {
         pip.args(["install", "--quiet", "--disable-pip-version-check", "--no-index"]);
         done(pip.arg(self.out.join(target.wheel(&self.version))))?;
         let rankmark = place.join("bin/rankmark");
-        done(Command::new(&rankmark).arg("version"))?;
+        self.try_program(&rankmark)?;
         let words = ["comm", "all_reduce", "--ranks", "2", "--quick", "--output-dir"];
         done(Command::new(&rankmark).args(words).arg(self.work.join("record")))
     }
@@ -213,16 +219,39 @@ impl<'a> Dist<'a> {
             }
             std::fs::write(completions.join(file), script.stdout).map_err(|error| format!("{file}: {error}"))?;
         }
-        let mut tar = Command::new("tar");
-        tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]);
-        // Without -n, gzip would note the time.
-        tar.args([format!("--mtime=@{}", self.epoch), "--use-compress-program=gzip -n -9".to_owned()]);
-        done(
-            tar.arg("--file")
-                .arg(self.out.join(target.tarball(&self.version)))
-                .arg("--directory")
-                .args([&self.work, Path::new(&name)]),
-        )
+        pack(&self.work, &name, &self.epoch, &self.out.join(target.tarball(&self.version)))
+    }
+
+    /// Unpacks the tarball as a user would, and looks for what must be in it.
+    fn unpack_tarball(&self, target: &Target) -> Result<PathBuf, String> {
+        let place = self.work.join("unpacked");
+        std::fs::create_dir_all(&place).map_err(|error| format!("{}: {error}", place.display()))?;
+        let tarball = self.out.join(target.tarball(&self.version));
+        done(Command::new("tar").arg("--extract").arg("--file").arg(&tarball).arg("--directory").arg(&place))?;
+        let folder = place.join(target.folder(&self.version));
+        let missing = missing(&folder);
+        if !missing.is_empty() {
+            return Err(format!("{} lacks {}", tarball.display(), missing.join(", ")));
+        }
+        let binary = folder.join("rankmark");
+        let machine = machine(&binary).map_err(|error| format!("{}: {error}", binary.display()))?;
+        if machine != Some(target.machine) {
+            return Err(format!("{} is no program for {}", binary.display(), target.arch));
+        }
+        Ok(folder)
+    }
+
+    /// Runs `rankmark version`, which must say the version that is packed.
+    fn try_program(&self, program: &Path) -> Result<(), String> {
+        println!("    {} version", program.display());
+        let output = Command::new(program).arg("version").stdin(Stdio::null()).output();
+        let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
+        let said = String::from_utf8_lossy(&output.stdout);
+        let first: Vec<&str> = said.lines().next().unwrap_or_default().split_whitespace().collect();
+        if output.status.success() && first == ["rankmark", self.version.as_str()] {
+            return Ok(());
+        }
+        Err(format!("{} version: {}, and says {}", program.display(), output.status, first.join(" ")))
     }
 
     /// A program of the tools, which finds the others.
@@ -235,6 +264,32 @@ impl<'a> Dist<'a> {
         command.env("PATH", std::env::join_paths(folders).unwrap_or(others));
         command
     }
+}
+
+/// Packs the folder `name` of `work`. The same content gives the same file: it has one order, one owner and one time.
+fn pack(work: &Path, name: &str, epoch: &str, tarball: &Path) -> Result<(), String> {
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=u=rwX,go=rX"]);
+    // Without -n, gzip would note the time.
+    tar.args([format!("--mtime=@{epoch}"), "--use-compress-program=gzip -n -9".to_owned()]);
+    done(tar.arg("--file").arg(tarball).arg("--directory").args([work, Path::new(name)]))
+}
+
+/// What an unpacked tarball lacks: files that are not there, or are empty.
+fn missing(folder: &Path) -> Vec<String> {
+    let completions = COMPLETIONS.iter().map(|(_, file)| format!("completions/{file}"));
+    let texts = TEXTS.iter().map(|text| (*text).to_owned());
+    let names = ["rankmark", "man/rankmark.1"].map(str::to_owned).into_iter().chain(texts).chain(completions);
+    let is_there =
+        |name: &String| std::fs::metadata(folder.join(name)).is_ok_and(|file| file.is_file() && file.len() > 0);
+    names.filter(|name| !is_there(name)).collect()
+}
+
+/// The processor that an ELF file is for (`e_machine`, little-endian); None: it is no ELF file.
+fn machine(file: &Path) -> std::io::Result<Option<u16>> {
+    let mut header = [0; 20];
+    std::fs::File::open(file)?.read_exact(&mut header)?;
+    Ok(header.starts_with(b"\x7fELF").then(|| u16::from_le_bytes([header[18], header[19]])))
 }
 
 /// Runs a command to its end.
@@ -309,6 +364,41 @@ mod tests {
         let crates = std::fs::read_to_string(root.join("crates/rankmark/Cargo.toml")).unwrap();
         let described = crates.lines().find(|line| line.starts_with("description = ")).unwrap();
         assert!(project.lines().any(|line| line == described), "one description: {described}");
+    }
+
+    #[test]
+    fn a_tarball_is_complete_and_always_the_same() {
+        let work = std::env::temp_dir().join(format!("xtask-dist-{}", std::process::id()));
+        let folder = work.join("rankmark-0");
+        let names = ["rankmark", "man/rankmark.1", "README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
+        for name in names.iter().chain(&["completions/rankmark.bash", "completions/rankmark.fish"]) {
+            std::fs::create_dir_all(folder.join(name).parent().unwrap()).unwrap();
+            std::fs::write(folder.join(name), name).unwrap();
+        }
+        // An empty file is what a failed command leaves.
+        std::fs::write(folder.join("completions/_rankmark"), "").unwrap();
+        std::fs::remove_file(folder.join("man/rankmark.1")).unwrap();
+        assert_eq!(missing(&folder), ["man/rankmark.1", "completions/_rankmark"]);
+        std::fs::write(folder.join("man/rankmark.1"), "page").unwrap();
+        std::fs::write(folder.join("completions/_rankmark"), "script").unwrap();
+        assert_eq!(missing(&folder), Vec::<String>::new());
+        pack(&work, "rankmark-0", "1000000000", &work.join("a.tar.gz")).unwrap();
+        // The same content at another time.
+        std::fs::write(folder.join("man/rankmark.1"), "page").unwrap();
+        pack(&work, "rankmark-0", "1000000000", &work.join("b.tar.gz")).unwrap();
+        let bytes = |name: &str| std::fs::read(work.join(name)).unwrap();
+        assert!(bytes("a.tar.gz") == bytes("b.tar.gz"));
+        done(Command::new("tar").current_dir(&work).args(["--extract", "--file=a.tar.gz", "--one-top-level=b"]))
+            .unwrap();
+        assert_eq!(missing(&work.join("b/rankmark-0")), Vec::<String>::new());
+        std::fs::remove_dir_all(&work).unwrap();
+    }
+
+    #[test]
+    fn programs_are_for_a_processor() {
+        let own = machine(&std::env::current_exe().unwrap()).unwrap();
+        assert!(Target::own().is_none_or(|target| own == Some(target.machine)), "{own:?}");
+        assert_eq!(machine(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"))).unwrap(), None);
     }
 
     #[test]

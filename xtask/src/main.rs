@@ -43,7 +43,7 @@ usage: cargo xtask COMMAND
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
   dist [--out DIR]
-        wheels and tarballs to hand out, for each target into DIR (target/dist); tries those that run on this machine
+        wheels and tarballs to hand out, for each target into DIR (default: dist); tries those that run on this machine
   figures [--python PATH] [--records DIR]
         runs every command of docs/performance.md and writes that page; PATH is a Python with torch
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use comm::{Abort, Communicator, Options};
 use measure::{Failure, Trial, WrongReport};
-use record::{About, Case, CaseLine, Limit, TimeSummary};
+use record::{About, Case, CaseLine, Limit, Plan, TimeSummary};
 use serde_json::{Map, Value};
 use terms::Collective;
 use trace::{Clock, Hook};
@@ -26,6 +26,10 @@ pub trait Benchmark: Sync {
     /// # Errors
     /// What could not be had.
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure>;
+
+    /// Completes a plan by what follows from its cases of this benchmark: may drop cases that are the same computation, add
+    /// cases that others are compared with, and bring those before them. The same plan gives the same cases.
+    fn complete(&self, _plan: &mut Plan) {}
 
     /// Whether the case can run on this host, beyond what holds for every benchmark.
     ///

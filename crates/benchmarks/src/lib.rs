@@ -48,12 +48,9 @@ pub fn all() -> impl Iterator<Item = &'static dyn Benchmark> {
     BENCHMARKS.iter().chain(ADDED.get().copied().unwrap_or_default()).copied()
 }
 
-/// Completes a plan: keeps one of the cases that are the same computation, adds cases that others are compared with, and
-/// brings those before them. The same plan gives the same cases.
+/// Lets each benchmark of the table complete a plan, as [`Benchmark::complete`].
 pub fn complete(plan: &mut record::Plan) {
-    hardware::complete(plan);
-    primitive::complete(plan);
-    training::complete(plan);
+    all().for_each(|benchmark| benchmark.complete(plan));
 }
 
 /// The benchmark of this name.

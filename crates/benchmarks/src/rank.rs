@@ -9,7 +9,7 @@ use std::sync::Arc;
 use comm::{Call, Communicator};
 use device::Slice;
 use measure::{
-    AgreedStart, ClockFit, Command, Failure, Observed, Probe, RankSide, Ready, Reply, SampleRequest, Timed,
+    AgreedStart, ClockFit, Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Timed,
     WrongReport, take,
 };
 use record::Case;
@@ -243,9 +243,9 @@ impl RankWork {
         vec![stats::median(&empty), stats::median(&bursts)]
     }
 
-    fn observe(&mut self) -> Observed {
+    fn observe(&mut self) -> Observations {
         let details = self.current.as_mut().map(|current| current.prepared.details()).unwrap_or_default();
-        Observed {
+        Observations {
             peak_bytes: peak_bytes(),
             operations: self.context.hook.count(),
             missed_starts: self.current.as_ref().map_or(0, |current| current.missed_starts),
@@ -253,15 +253,15 @@ impl RankWork {
         }
     }
 
-    fn finish(&mut self) -> Observed {
+    fn finish(&mut self) -> Observations {
         let observed = self.observe();
         self.current = None;
         observed
     }
 
-    fn running(&mut self) -> Result<Running<'_>, Failure> {
+    fn running(&mut self) -> Result<ActiveCase<'_>, Failure> {
         let current = self.current.as_mut().ok_or_else(|| Failure::new("no case is prepared"))?;
-        Ok(Running {
+        Ok(ActiveCase {
             current,
             context: &mut self.context,
             barrier: &self.barrier,
@@ -288,7 +288,7 @@ impl RankSide for RankWork {
 }
 
 /// The case at hand with what it runs on.
-struct Running<'a> {
+struct ActiveCase<'a> {
     current: &'a mut Current,
     context: &'a mut RankContext,
     barrier: &'a Call,
@@ -297,7 +297,7 @@ struct Running<'a> {
     own_clock: Option<ClockFit>,
 }
 
-impl Running<'_> {
+impl ActiveCase<'_> {
     fn refill(&mut self) {
         self.current.prepared.refill();
         self.current.midway.refilled(self.current.calls);
@@ -382,7 +382,7 @@ fn quiet_barrier(comm: &mut dyn Communicator, hook: &Hook, barrier: &Call) -> co
     hook.quietly(|| comm.run(barrier))
 }
 
-impl Timed for Running<'_> {
+impl Timed for ActiveCase<'_> {
     type Error = Failure;
 
     #[inline]

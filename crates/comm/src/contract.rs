@@ -224,6 +224,14 @@ pub trait Backend: Sync {
         Err(format!("`{}` has no launcher of its own", self.about().name))
     }
 
+    /// Whether its ranks can be those of such a launcher, where [`About::launched`]. Looks for no library.
+    ///
+    /// # Errors
+    /// Why they cannot.
+    fn accepts(&self, _by: StartedBy<'_>) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
     /// Whether its ranks can be those that this launcher has started already, where [`About::launched`]: settles its own
     /// fields, and gives the variables that the ranks need besides. `environment` is the user's.
     ///

@@ -31,6 +31,8 @@ pub struct StartedBy<'a> {
     pub launcher: &'a str,
     /// The variable in which its ranks find their number.
     pub rank_variable: &'a str,
+    /// Whether it is a process manager: its processes find each other through it, by PMIx or PMI.
+    pub process_manager: bool,
 }
 
 /// What a backend needs to know of this host to find its launcher. Backends start no process themselves.

@@ -116,6 +116,10 @@ impl Backend for Mpi {
         launching::launch(own, asked, tools)
     }
 
+    fn accepts(&self, by: StartedBy<'_>) -> std::result::Result<(), String> {
+        launching::accepts(by)
+    }
+
     fn join(
         &self,
         own: &mut Own,

@@ -40,7 +40,7 @@ struct Seen {
 impl Seen {
     /// None for an empty group, which is no operation.
     #[inline]
-    fn of(group: &[Call], shape: &Shape) -> Option<Self> {
+    fn from_group(group: &[Call], shape: &Shape) -> Option<Self> {
         let bytes = group.iter().map(|call| call.bytes(shape)).sum();
         group.first().map(|call| Self { op: call.op, bytes })
     }
@@ -113,7 +113,7 @@ impl Communicator for Observed {
     }
 
     fn start(&mut self, group: &[Call], after: &Queue) -> Result<Ticket> {
-        let Some(seen) = Seen::of(group, self.inner.shape()) else { return self.inner.start(group, after) };
+        let Some(seen) = Seen::from_group(group, self.inner.shape()) else { return self.inner.start(group, after) };
         let alone = self.flying.is_empty();
         if alone {
             self.hook.enter(seen.op);

@@ -59,7 +59,7 @@ impl Backend for Shm {
     }
 
     fn group_bytes(&self, ranks: u32) -> u64 {
-        let parts = parts::Parts::of(&[0], area::Order::of(ranks as usize, false).bytes);
+        let parts = parts::Parts::new(&[0], area::Order::for_size(ranks as usize, false).bytes);
         parts.map_or(u64::MAX, |parts| parts.bytes())
     }
 

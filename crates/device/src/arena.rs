@@ -66,7 +66,7 @@ impl Arena {
     /// When the system refuses.
     pub fn reserve(len: usize) -> io::Result<Self> {
         let file = memfd(len.next_multiple_of(PAGE))?;
-        let mapping = SharedMapping::of(file.as_fd())?;
+        let mapping = SharedMapping::from_file(file.as_fd())?;
         Ok(Self { file, mapping })
     }
 
@@ -135,7 +135,7 @@ impl SharedMapping {
     ///
     /// # Errors
     /// When it is not a sealed file, or the system refuses.
-    pub fn of(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
+    pub fn from_file(file: BorrowedFd<'_>) -> io::Result<Arc<Self>> {
         let (len, identity) = sealed_length(file)?;
         let mut mapped = mapped().lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(mapping) = mapped.get(&identity).and_then(Weak::upgrade) {
@@ -289,7 +289,7 @@ mod tests {
     #[test]
     fn an_arena_is_zeroed_sealed_and_mapped_once_a_process() {
         let arena = Arena::create(5 << 20).unwrap();
-        let again = SharedMapping::of(arena.file()).unwrap();
+        let again = SharedMapping::from_file(arena.file()).unwrap();
         assert_eq!(again.len(), 6 << 20);
         // SAFETY: a descriptor that the arena owns; shrinking must fail.
         assert_ne!(unsafe { libc::ftruncate(arena.file().as_raw_fd(), 0) }, 0);
@@ -313,7 +313,7 @@ mod tests {
             }
         };
         assert_eq!(blocks(), 0, "nothing is allocated");
-        let mapping = SharedMapping::of(arena.file()).unwrap();
+        let mapping = SharedMapping::from_file(arena.file()).unwrap();
         mapping.provide(arena.file(), 2 << 20..4 << 20, 2 << 20).unwrap();
         assert_eq!(blocks(), 2 << 20);
         mapping.provide(arena.file(), 8192..16384, 0).unwrap();

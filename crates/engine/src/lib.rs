@@ -25,5 +25,5 @@ pub use execute::{execute, flops, multiplier_of, scratch_bytes};
 pub use kernels::dense::{Multiplier, multiplier};
 pub use memory::Memory;
 pub use op::Op;
-pub use plan::{Place, Plan, plan};
+pub use plan::{MemoryPlan, Place, plan};
 pub use program::{Axis, Exchange, ExchangeKind, Instruction, Phase, Program};

@@ -26,7 +26,7 @@ pub struct Place {
 /// Where the buffers of a program lie, in two stretches of memory: one that peers reach, one that they do not. In each,
 /// persistent buffers come first, in the order of their ids, then those of a step.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct MemoryPlan {
     /// Of each buffer.
     pub places: Vec<Place>,
     /// Bytes of the memory that peers reach.
@@ -43,7 +43,7 @@ fn aligned(bytes: usize) -> usize {
 }
 
 /// Plans a program's memory.
-pub fn plan(program: &Program) -> Plan {
+pub fn plan(program: &Program) -> MemoryPlan {
     let lives = program.lifetimes();
     let mut places: Vec<Place> = shared(program).into_iter().map(|shared| Place { shared, offset: 0 }).collect();
     let mut categories = BTreeMap::new();
@@ -55,7 +55,7 @@ pub fn plan(program: &Program) -> Plan {
     let private = stretch(program, &lives, &mut places, false);
     let shared = stretch(program, &lives, &mut places, true);
     account(program, &lives, private + shared - persistent, &mut categories);
-    Plan { places, shared, private, categories }
+    MemoryPlan { places, shared, private, categories }
 }
 
 /// Whether some exchange names each buffer.

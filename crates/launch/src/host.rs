@@ -72,7 +72,7 @@ impl HostStarter {
         let Some(backend) = backend(spec).filter(|backend| backend.about().launched) else {
             return self.local.start_processes(spec);
         };
-        let wishes = Wishes::of(spec).map_err(|message| not_started(message, None))?;
+        let wishes = Wishes::from_spec(spec).map_err(|message| not_started(message, None))?;
         check_descriptors(spec.ranks)?;
         let own = comm::own_of(backend, &spec.fields);
         let launch = self.launch(backend, &own, spec.ranks, &wishes.environment).map_err(lacking)?;
@@ -90,7 +90,7 @@ impl HostStarter {
                 None,
             )
         })?;
-        let Opening { mut world, invitation, status, .. } = Opening::of(spec, wishes.bound, self.limit)?;
+        let Opening { mut world, invitation, status, .. } = Opening::new(spec, wishes.bound, self.limit)?;
         // A link would be the launcher's own program there.
         let program = std::env::current_exe().map_err(failed("finding this program"))?;
         let mut command = Command::new(&launch.program);

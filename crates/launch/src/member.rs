@@ -79,15 +79,15 @@ struct Watched {
 impl Member {
     /// A rank with a process that was started just now.
     pub(crate) fn new(rank: u32, process: Process, output: Output) -> Self {
-        Self::of(rank, Some(process), Some(output))
+        Self::from_parts(rank, Some(process), Some(output))
     }
 
     /// A rank that another program starts.
     pub(crate) fn launched(rank: u32) -> Self {
-        Self::of(rank, None, None)
+        Self::from_parts(rank, None, None)
     }
 
-    fn of(rank: u32, process: Option<Process>, output: Option<Output>) -> Self {
+    fn from_parts(rank: u32, process: Option<Process>, output: Option<Output>) -> Self {
         Self {
             rank,
             process,

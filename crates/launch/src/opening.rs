@@ -33,7 +33,7 @@ impl Opening {
     ///
     /// # Errors
     /// What the system refused.
-    pub(crate) fn of(spec: &WorldSpec, bound: bool, limit: Duration) -> Result<Self, Verdict> {
+    pub(crate) fn new(spec: &WorldSpec, bound: bool, limit: Duration) -> Result<Self, Verdict> {
         let secret = Secret::fresh().map_err(|error| not_started(format!("making a secret: {error}"), None))?;
         Self::at(Ipv4Addr::LOCALHOST.into(), &secret, (Vec::new(), 0), spec, bound, limit)
     }

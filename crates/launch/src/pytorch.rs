@@ -23,7 +23,6 @@ use terms::{Error, Runtime};
 
 use crate::Environment;
 use crate::rank::argument;
-use crate::verdict::not_started;
 
 /// Importing torch for the first time reads a gigabyte, once for all ranks and again on slow disks.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -70,7 +69,7 @@ pub(crate) fn is_asked(spec: &WorldSpec) -> bool {
 /// # Errors
 /// [`VerdictKind::Lacking`] when there is no such Python here.
 pub(crate) fn check(spec: &WorldSpec, search: &[PathBuf]) -> Result<(), Verdict> {
-    let lacking = |message| Verdict { kind: VerdictKind::Lacking, ..not_started(message, Some(HINT.to_owned())) };
+    let lacking = |what: String| Verdict::new(VerdictKind::Lacking, Error::new(what).hint(HINT));
     python(named(spec), search).map(drop).map_err(lacking)
 }
 

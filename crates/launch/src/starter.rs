@@ -65,7 +65,7 @@ impl LocalStarter {
     /// # Errors
     /// As [`Starter::start`].
     pub fn start_processes(&self, spec: &WorldSpec) -> Result<ProcessWorld, Verdict> {
-        let wishes = Wishes::of(spec).map_err(|message| not_started(message, None))?;
+        let wishes = Wishes::from_spec(spec).map_err(|message| not_started(message, None))?;
         check_descriptors(spec.ranks)?;
         let mut world = self.spawn_all(spec, &wishes)?;
         world.come_up(self.limit)?;
@@ -74,7 +74,7 @@ impl LocalStarter {
 
     fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
         // From here on an early return drops the world, which kills the ranks that it has.
-        let Opening { mut world, invitation, status, cores, .. } = Opening::of(spec, wishes.bound, self.limit)?;
+        let Opening { mut world, invitation, status, cores, .. } = Opening::new(spec, wishes.bound, self.limit)?;
         for rank in 0..spec.ranks {
             let core = if wishes.bound { core_of(rank, &cores) } else { None };
             let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());
@@ -103,7 +103,7 @@ impl LocalStarter {
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         command.envs(wishes.environment.iter().map(|(name, value)| (name, value)));
         let tie = Tie::killed().session(wishes.sessions).deaf_to_interrupt();
-        let tie = tie.bound_to(core.map(|core| CoreMask::of(&[core]))).keeping(&inherited);
+        let tie = tie.bound_to(core.map(|core| CoreMask::new(&[core]))).keeping(&inherited);
         Ok((spawn(command, tie)?, Output::new(read)))
     }
 }
@@ -131,7 +131,7 @@ pub(crate) struct Wishes {
 }
 
 impl Wishes {
-    pub(crate) fn of(spec: &WorldSpec) -> Result<Self, String> {
+    pub(crate) fn from_spec(spec: &WorldSpec) -> Result<Self, String> {
         if spec.ranks == 0 || spec.ranks > MAX_RANKS {
             return Err(format!("{} ranks on one host: between 1 and {MAX_RANKS} are possible", spec.ranks));
         }
@@ -186,7 +186,7 @@ mod tests {
 
     fn wishes(ranks: u32, fields: Value) -> Result<Wishes, String> {
         let Value::Object(fields) = fields else { panic!("an object") };
-        Wishes::of(&WorldSpec { ranks, fields })
+        Wishes::from_spec(&WorldSpec { ranks, fields })
     }
 
     /// What the system says of a rank's process: whether it leads a session, and whether a group.

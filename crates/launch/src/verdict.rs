@@ -5,7 +5,7 @@
 
 use measure::{Failure, Verdict, VerdictKind};
 use process::signal_name;
-use terms::{Bytes, Collective, Error, Rank, Seconds};
+use terms::{Bytes, Collective, Error, Seconds};
 use trace::OperationState;
 
 use crate::departure::PANICKED;
@@ -80,7 +80,7 @@ pub(crate) enum Occasion {
 pub(crate) fn verdict(phase: Phase, occasion: Occasion, bytes: Option<Bytes>, states: &[RankState]) -> Verdict {
     if let Occasion::Interrupted(signal) = occasion {
         let message = format!("interrupted by {}", signal_name(signal));
-        return Verdict { kind: VerdictKind::Interrupted, ranks: Vec::new(), message, hint: None };
+        return Verdict::new(VerdictKind::Interrupted, message);
     }
     if states.iter().all(|state| matches!(state.outcome, Outcome::Failed(_) | Outcome::Answered)) {
         return refusal(phase, states);
@@ -103,18 +103,18 @@ pub(crate) fn verdict(phase: Phase, occasion: Occasion, bytes: Option<Bytes>, st
         (_, Some(Gravity::Stopped)) => VerdictKind::Hung,
         _ => VerdictKind::Died,
     };
-    let ranks = culprits.iter().map(|state| Rank(state.rank)).collect();
-    Verdict { kind, ranks, message: parts.join("; "), hint: hint(class, &culprits) }
+    let error = Error { hint: hint(class, &culprits), ..Error::new(parts.join("; ")) };
+    Verdict::new(kind, error).ranks(culprits.iter().map(|state| state.rank))
 }
 
 /// The verdict on a world that never came up, or could not be.
 pub(crate) fn not_started(message: String, hint: Option<String>) -> Verdict {
-    Verdict { kind: VerdictKind::NotStarted, ranks: Vec::new(), message, hint }
+    Verdict::new(VerdictKind::NotStarted, Error { hint, ..Error::new(message) })
 }
 
 /// The same, because this machine or its launcher has not what the world needs.
 pub(crate) fn lacking(message: String) -> Verdict {
-    Verdict { kind: VerdictKind::Lacking, ..not_started(message, None) }
+    Verdict::new(VerdictKind::Lacking, message)
 }
 
 /// Evidence, the strongest first.
@@ -155,13 +155,13 @@ fn refusal(phase: Phase, states: &[RankState]) -> Verdict {
         Phase::Start => VerdictKind::NotStarted,
         Phase::Command(_) => VerdictKind::Refused,
     };
-    let ranks = reasons.iter().flat_map(|(_, ranks)| ranks.iter().map(|rank| Rank(*rank))).collect();
     // One reason has one hint; of several each has its own.
     let hint = if let [(failure, _)] = &reasons[..] { failure.error.hint.clone() } else { None };
     let said = |error: &Error| if hint.is_some() { error.sentence() } else { error.on_one_line() };
     let parts = reasons.iter().map(|(failure, ranks)| format!("{}: {}", name_ranks(ranks), said(&failure.error)));
-    let message = parts.collect::<Vec<_>>().join("; ");
-    Verdict { kind, ranks, message, hint }
+    let what = parts.collect::<Vec<_>>().join("; ");
+    let ranks = reasons.iter().flat_map(|(_, ranks)| ranks.iter().copied());
+    Verdict::new(kind, Error { hint: hint.clone(), ..Error::new(what) }).ranks(ranks)
 }
 
 /// Without evidence: ranks that have fallen silent; else those that the others, being inside an operation, wait for;

@@ -257,13 +257,13 @@ impl ProcessWorld {
         let any_ended = self.members.iter().any(Member::has_ended);
         let words = if any_ended { self.hear_launcher() } else { None };
         let mut verdict = verdict(self.phase, occasion, self.bytes, &self.states(Instant::now()));
-        verdict.message.extend(words.map(|words| format!("; {words}")));
+        verdict.error.what.extend(words.map(|words| format!("; {words}")));
         self.end_with(verdict)
     }
 
     fn end_for(&mut self, message: String) -> Verdict {
         let kind = if self.phase == Phase::Start { VerdictKind::NotStarted } else { VerdictKind::Died };
-        self.end_with(Verdict { kind, ranks: Vec::new(), message, hint: None })
+        self.end_with(Verdict::new(kind, message))
     }
 
     fn end_with(&mut self, verdict: Verdict) -> Verdict {

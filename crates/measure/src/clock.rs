@@ -58,7 +58,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn of(trip: RoundTrip) -> Self {
+    fn from_trip(trip: RoundTrip) -> Self {
         let at_ns = trip.sent_ns + trip.length() / 2;
         // Rounding, and what the offset itself changes within the round trip.
         let half_ns = trip.length() as f64 / 2.0 * (1.0 + LARGEST_DRIFT) + 1.0;
@@ -85,7 +85,7 @@ impl ClockReadings {
     pub fn add(&mut self, trips: &[RoundTrip]) {
         let shortest = trips.iter().min_by_key(|trip| trip.length());
         self.answered = shortest.is_some();
-        self.readings.extend(shortest.map(|trip| Reading::of(*trip)));
+        self.readings.extend(shortest.map(|trip| Reading::from_trip(*trip)));
         while self.readings.len() > KEPT {
             self.readings.pop_front();
         }

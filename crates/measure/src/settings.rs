@@ -43,7 +43,7 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of a case; what it does not say is as the fields' declared defaults have it.
-    pub fn of(case: &Case) -> Self {
+    pub fn from_case(case: &Case) -> Self {
         let count = |name: &str| case.whole(name).and_then(|count| u32::try_from(count).ok());
         let seconds = |name: &str, otherwise: f64| case.number(name).unwrap_or(otherwise);
         // A day bounds what the user can ask for, so that durations cannot overflow.

@@ -176,7 +176,7 @@ impl Visit<'_> {
         match fits {
             Err(why) if self.settings.mode == Mode::Isolated => {
                 let message = format!("`mode: isolated` needs to know how the clocks of all hosts run: {why}");
-                Err(Verdict { kind: VerdictKind::Lacking, ranks: Vec::new(), message, hint: None })
+                Err(Verdict::new(VerdictKind::Lacking, message))
             }
             _ => Ok(()),
         }

@@ -88,7 +88,7 @@ pub enum Reply {
     /// To `Probe`, and to `Clocks`.
     Numbers(Vec<f64>),
     /// To `Observe` and `Finish`.
-    Finished(Observed),
+    Finished(Observations),
     /// The rank could not do it.
     Failed(Failure),
 }
@@ -132,7 +132,7 @@ pub struct WrongReport {
 
 /// What a rank saw while it ran a case.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Observed {
+pub struct Observations {
     /// The most memory the rank held, in bytes (VmHWM; pages shared among ranks are in every rank's figure).
     pub peak_bytes: u64,
     /// Operations that the rank ran in this case, samples and all else.
@@ -190,10 +190,21 @@ pub struct Verdict {
     pub kind: VerdictKind,
     /// The ranks at fault, if known.
     pub ranks: Vec<Rank>,
-    /// The whole sentence, for the case's reason.
-    pub message: String,
-    /// What to do about it.
-    pub hint: Option<String>,
+    /// What happened and why in one sentence, and what to do about it: the case's reason.
+    pub error: Error,
+}
+
+impl Verdict {
+    /// A verdict that names no rank.
+    pub fn new(kind: VerdictKind, error: impl Into<Error>) -> Self {
+        Self { kind, ranks: Vec::new(), error: error.into() }
+    }
+
+    /// The same, with the ranks at fault.
+    #[must_use]
+    pub fn ranks(self, ranks: impl IntoIterator<Item = u32>) -> Self {
+        Self { ranks: ranks.into_iter().map(Rank).collect(), ..self }
+    }
 }
 
 /// The kinds of verdict.
@@ -222,7 +233,7 @@ impl VerdictKind {
 
 impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.error.sentence())
     }
 }
 
@@ -287,7 +298,7 @@ pub trait World {
     ///
     /// # Errors
     /// As [`World::command`].
-    fn observe(&mut self, limit: Duration) -> Result<Vec<Observed>, Verdict> {
+    fn observe(&mut self, limit: Duration) -> Result<Vec<Observations>, Verdict> {
         let replies = self.command(&Command::Observe, limit)?;
         collect(replies, |reply| if let Reply::Finished(observed) = reply { Some(observed) } else { None })
     }
@@ -296,7 +307,7 @@ pub trait World {
     ///
     /// # Errors
     /// As [`World::command`].
-    fn finish(&mut self, limit: Duration) -> Result<Vec<Observed>, Verdict> {
+    fn finish(&mut self, limit: Duration) -> Result<Vec<Observations>, Verdict> {
         let replies = self.command(&Command::Finish, limit)?;
         collect(replies, |reply| if let Reply::Finished(observed) = reply { Some(observed) } else { None })
     }
@@ -304,11 +315,9 @@ pub trait World {
 
 /// Every rank's reply in the form that was asked for; a rank that answers something else broke the protocol.
 fn collect<T>(replies: Vec<Reply>, pick: impl Fn(Reply) -> Option<T>) -> Result<Vec<T>, Verdict> {
-    let unexpected = |rank: usize| Verdict {
-        kind: VerdictKind::Died,
-        ranks: vec![Rank(rank as u32)],
-        message: format!("rank {rank} answered with something that was not asked for"),
-        hint: None,
+    let unexpected = |rank: usize| {
+        let what = format!("rank {rank} answered with something that was not asked for");
+        Verdict::new(VerdictKind::Died, what).ranks([rank as u32])
     };
     replies.into_iter().enumerate().map(|(rank, reply)| pick(reply).ok_or_else(|| unexpected(rank))).collect()
 }

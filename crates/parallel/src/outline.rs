@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, Phase, Plan, Program};
+use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, MemoryPlan, Phase, Program};
 use terms::{Collective, FieldError};
 
 use crate::check::check;
@@ -65,10 +65,10 @@ pub fn outline(recipe: &Recipe, rank: usize, threads: usize) -> Result<Outline, 
     check(recipe)?;
     let built = build(recipe, recipe.mesh.coordinate(rank))?;
     let plan = engine::plan(&built.program);
-    Ok(of(&built, &plan, recipe, recipe.mesh.coordinate(rank), threads))
+    Ok(for_rank(&built, &plan, recipe, recipe.mesh.coordinate(rank), threads))
 }
 
-pub(crate) fn of(built: &Built, plan: &Plan, recipe: &Recipe, at: Coordinate, threads: usize) -> Outline {
+pub(crate) fn for_rank(built: &Built, plan: &MemoryPlan, recipe: &Recipe, at: Coordinate, threads: usize) -> Outline {
     let program = &built.program;
     let flops = |instruction: &Instruction| match instruction {
         Instruction::Run(op) => engine::flops(op),

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use comm::{Abort, Call, Communicator, Options, Ticket};
 use device::{Region, Slice};
-use engine::{Axis, Context, Instruction, Memory, Phase, Plan, Scratch, Step, Threads};
+use engine::{Axis, Context, Instruction, Memory, MemoryPlan, Phase, Scratch, Step, Threads};
 use terms::{Collective, Direction, Dtype, FieldError, Reduce, Space};
 
 use crate::check::check;
@@ -124,12 +124,12 @@ impl Trainer {
         check(recipe)?;
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let built = build(recipe, at)?;
-        Self::of(built, recipe, world, abort, options, threads, cores, source)
+        Self::from_built(built, recipe, world, abort, options, threads, cores, source)
     }
 
     /// Of a program that is built already.
     #[expect(clippy::too_many_arguments, reason = "what `new` is given, and a program")]
-    pub(crate) fn of(
+    pub(crate) fn from_built(
         built: Built,
         recipe: &Recipe,
         world: &mut dyn Communicator,
@@ -147,7 +147,7 @@ impl Trainer {
         }
         let at = recipe.mesh.coordinate(world.shape().rank as usize);
         let plan = engine::plan(&built.program);
-        let outline = outline::of(&built, &plan, recipe, at, threads);
+        let outline = outline::for_rank(&built, &plan, recipe, at, threads);
         let memory = allocate(&built, &plan, world)?;
         let groups = Groups::new(recipe, at, world, abort, options)?;
         let exchanges = join(&built, &memory, &groups);
@@ -229,7 +229,7 @@ impl Trainer {
 }
 
 /// Memory that peers reach, as much as any rank needs, and private memory; every buffer at its place.
-fn allocate(built: &Built, plan: &Plan, world: &mut dyn Communicator) -> Result<Memory, Error> {
+fn allocate(built: &Built, plan: &MemoryPlan, world: &mut dyn Communicator) -> Result<Memory, Error> {
     let private = Region::host(plan.private).map_err(|source| Error::Memory { bytes: plan.private, source })?;
     let shared = match largest(plan.shared, world)? {
         0 => private.clone(),

@@ -8,7 +8,7 @@ pub struct CoreMask([u64; 128]);
 
 impl CoreMask {
     /// These cores; those beyond the room are left out.
-    pub fn of(cores: &[u32]) -> Self {
+    pub fn new(cores: &[u32]) -> Self {
         let mut words = [0; 128];
         for core in cores {
             if let Some(word) = words.get_mut(*core as usize / 64) {
@@ -75,7 +75,7 @@ mod tests {
     fn processes_go_round_robin_over_allowed_cores() {
         assert_eq!((0..5).map(|index| core_of(index, &[2, 7])).collect::<Vec<_>>(), [2, 7, 2, 7, 2].map(Some));
         assert_eq!(core_of(0, &[]), None);
-        assert_eq!(CoreMask::of(&[0, 63, 64, 8191, 9000]).cores(), [0, 63, 64, 8191]);
+        assert_eq!(CoreMask::new(&[0, 63, 64, 8191, 9000]).cores(), [0, 63, 64, 8191]);
         assert!(!allowed_cores().unwrap().is_empty());
     }
 }

@@ -54,7 +54,7 @@ struct Middle {
 }
 
 impl Middle {
-    fn of(values: &[f64]) -> Self {
+    fn from_values(values: &[f64]) -> Self {
         let interval = stats::median_interval(values).map(|of| (of.low, of.high));
         Self { median: stats::median(values), interval }
     }
@@ -211,8 +211,8 @@ fn compare(peer: &Peer, wanted: &Wanted, place: &Path) -> Result<bool, String> {
 /// Shows a size; whether it is within what is required.
 fn report(peer: &Peer, wanted: &Wanted, bytes: u64, ours: &[f64], loops: &[f64]) -> bool {
     let pairs = || ours.iter().zip(loops);
-    let ratio = Middle::of(&pairs().map(|(ours, plain)| ours / plain).collect::<Vec<_>>());
-    let difference = Middle::of(&pairs().map(|(ours, plain)| ours - plain).collect::<Vec<_>>());
+    let ratio = Middle::from_values(&pairs().map(|(ours, plain)| ours / plain).collect::<Vec<_>>());
+    let difference = Middle::from_values(&pairs().map(|(ours, plain)| ours - plain).collect::<Vec<_>>());
     let within = match peer.small_ns.filter(|_| bytes < SMALL_BYTES).map(|ns| ns * wanted.slack) {
         Some(ns) => difference.is_within(-ns, ns, wanted.require),
         None => {

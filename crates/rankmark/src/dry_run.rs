@@ -60,7 +60,7 @@ pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8
 fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>) -> Planned<'a> {
     let simulated = benchmarks::is_simulated(case);
     // As the runner has them.
-    let settings = CaseRun::new(case, Settings::of(case), simulated).settings;
+    let settings = CaseRun::new(case, Settings::from_case(case), simulated).settings;
     // None of the libraries that a plan names is opened.
     let refusal = trust::refusal(case, None, |_| false).filter(|_| case.skip.is_none());
     let outlook = if (bounds.is_done)(&case.id) {

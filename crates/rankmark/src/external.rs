@@ -31,7 +31,7 @@ pub(crate) enum Part {
 pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
     let coordinator = launch::external::is_coordinator(arguments);
     let measures = arguments.get(1).and_then(|argument| argument.to_str()).is_some_and(measures);
-    let external = External::of(&|name| std::env::var_os(name));
+    let external = External::from_environment(&|name| std::env::var_os(name));
     match external {
         Ok(Some(external)) if coordinator => Ok(Part::Coordinator(external)),
         _ if coordinator => {
@@ -69,7 +69,8 @@ pub(crate) fn gather(external: External) -> Result<Coordinator, Failure> {
         .map_err(|verdict| refusal(&verdict).with_code(crate::session::signal_code().unwrap_or(2)))
 }
 
-/// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect MPI.
+/// What moves the data where the user names neither backend nor runtime: one who writes `mpirun` may expect the
+/// launcher's library.
 pub(crate) fn default_backend(
     coordinator: Option<&Coordinator>,
     pairs: &[(String, String)],
@@ -81,10 +82,11 @@ pub(crate) fn default_backend(
         return None;
     }
     let (launcher, size, hosts) = (coordinator.launcher(), coordinator.size(), coordinator.hosts().len());
-    let other = if coordinator.has_mpi() {
-        "`--backend mpi` measures the MPI library."
-    } else {
-        "`--runtime pytorch` measures PyTorch with gloo."
+    let by = coordinator.started_by();
+    let fits = |backend: &&dyn comm::Backend| backend.about().launched && backend.accepts(by).is_ok();
+    let other = match comm::backends().find(fits) {
+        Some(backend) => format!("`--backend {}` measures the launcher's own library.", backend.about().name),
+        None => "`--runtime pytorch` measures PyTorch with gloo.".to_owned(),
     };
     Some(match hosts {
         1 => {
@@ -97,6 +99,6 @@ pub(crate) fn default_backend(
 }
 
 fn refusal(verdict: &Verdict) -> Failure {
-    let failure = Failure::new("the launcher's ranks cannot be used").cause(&verdict.message);
-    verdict.hint.iter().fold(failure, Failure::hint)
+    let failure = Failure::new("the launcher's ranks cannot be used").cause(&verdict.error.what);
+    verdict.error.hint.iter().fold(failure, Failure::hint)
 }

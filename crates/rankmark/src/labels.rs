@@ -19,7 +19,7 @@ pub(crate) fn options() -> [Arg; 3] {
 }
 
 /// The labels that were given.
-pub(crate) fn of(matches: &ArgMatches) -> Result<Labels, Failure> {
+pub(crate) fn read(matches: &ArgMatches) -> Result<Labels, Failure> {
     let one = |name: &str| matches.get_one::<String>(name).cloned();
     let tags = matches.get_many::<String>("tag").into_iter().flatten().cloned().collect();
     let labels = Labels { name: one("name"), tags, note: one("note") };

@@ -6,7 +6,7 @@ use record::{Machine, Placement, Plan, Processor};
 
 /// Where the ranks of each kind of world of a plan run: each on the core of its host that it is bound to, or anywhere, and
 /// on the device of its cases.
-pub(crate) fn of(plan: &Plan, machine: &Machine, coordinator: Option<&Coordinator>) -> Vec<Placement> {
+pub(crate) fn for_plan(plan: &Plan, machine: &Machine, coordinator: Option<&Coordinator>) -> Vec<Placement> {
     let own = machine::processors(&machine.allowed_cpus);
     let place = |rank: u32| place(rank, &machine.host, &own, coordinator);
     let mut placements: Vec<Placement> = Vec::new();

@@ -157,7 +157,7 @@ fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host {
 /// Shows what would run. A record that would be gone on with is read, and not locked.
 fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let record = request.directory("resume").map(record::read_run).transpose()?;
-    crate::labels::of(request.matches)?;
+    crate::labels::read(request.matches)?;
     let done = record.as_ref().map(|record| dry_run::done_in(&record.cases)).unwrap_or_default();
     let plan = plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan"))?;
     let bounds = dry_run::Bounds {
@@ -249,7 +249,7 @@ fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
 
 fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     let started = jiff::Timestamp::now();
-    let labels = crate::labels::of(request.matches)?;
+    let labels = crate::labels::read(request.matches)?;
     let directory = match request.directory("output-dir") {
         Some(directory) => directory.to_owned(),
         None => {
@@ -270,7 +270,7 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     file.environment = record::environment(variables());
     file.backends = backends(&file.plan, request.entry.coordinator);
     file.started_by = request.entry.coordinator.map(|coordinator| coordinator.launcher().to_owned());
-    file.placement = placement::of(&file.plan, &file.machine, request.entry.coordinator);
+    file.placement = placement::for_plan(&file.plan, &file.machine, request.entry.coordinator);
     if let Some([own, others @ ..]) = request.entry.coordinator.map(Coordinator::hosts)
         && !others.is_empty()
     {

@@ -39,8 +39,8 @@ pub use profile::{Ceiling, CeilingKind, Profile};
 pub use roofline::{Demand, Roof};
 pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, Overhead, Placement, Rounds, RunFile, Tool};
 pub use store::{
-    CaseSamples, DamagedLine, Resumed, Run, SampleLines, Store, StoreError, directory_name, fresh_directory, line_text,
-    read_results, read_run, read_samples, read_samples_of,
+    CaseSamples, DamagedLine, Record, Resumed, SampleLines, Store, StoreError, directory_name, fresh_directory,
+    line_text, read_results, read_run, read_samples, read_samples_of,
 };
 pub use typed::{DefaultValue, Defaults, Values, typed};
 pub use workload::{Roles, differences, workload};

@@ -22,7 +22,7 @@ pub use damage::DamagedLine;
 pub use directory::{directory_name, fresh_directory};
 pub use error::StoreError;
 pub use lines::{CaseLines, read_case_lines};
-pub use read::{Resumed, Run, read_results, read_run, read_run_file};
+pub use read::{Record, Resumed, read_results, read_run, read_run_file};
 pub use samples::{CaseSamples, SampleLines, read_samples, read_samples_of};
 
 /// The run file's name.

@@ -45,10 +45,10 @@ struct Rows<'o> {
 }
 
 impl<'o> Rows<'o> {
-    fn of(operation: &'o Operation, declared: &'o Declared, cases: &[Case<'o>]) -> Self {
+    fn new(operation: &'o Operation, declared: &'o Declared, cases: &[Case<'o>]) -> Self {
         let lines: Vec<&CaseLine> = cases.iter().map(|(_, line)| *line).collect();
         let pivot = Some(&declared.pivot).filter(|pivot| !pivot.is_empty());
-        let Some(pivot) = pivot.and_then(|pivot| Pivot::of(pivot, &lines)) else {
+        let Some(pivot) = pivot.and_then(|pivot| Pivot::new(pivot, &lines)) else {
             return Self { labels: Vec::new(), pivot: "", rows: cases.iter().map(|case| vec![Some(*case)]).collect() };
         };
         let of: HashMap<*const CaseLine, Case> = cases.iter().map(|case| (std::ptr::from_ref(case.1), *case)).collect();
@@ -116,7 +116,7 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -
         return String::new();
     }
     let shared = if main { shared(&cases) } else { Vec::new() };
-    let rows = Rows::of(operation, declared, &cases);
+    let rows = Rows::new(operation, declared, &cases);
     let columns = columns(declared, rows.labels.len(), main);
     let titles: Vec<(String, Align)> = columns.iter().map(|cell| title(cell, &rows.labels)).collect();
     let mut table = Table::new(titles);
@@ -159,7 +159,7 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -
 
 /// The text of a declared column's cell. What is wrong has no time and no rate.
 fn value(case: &CaseLine, column: &Column, is_found: bool) -> Option<String> {
-    let right = Measured::of(case).is_some() || column.source == "wrong";
+    let right = Measured::from_case(case).is_some() || column.source == "wrong";
     let text = shown(case, column).filter(|_| right || !is_found)?;
     Some(if has_words(column) { escaped(&text) } else { text })
 }

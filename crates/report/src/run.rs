@@ -67,7 +67,7 @@ impl Run {
     /// # Errors
     /// When there is no record, or it cannot be read.
     pub fn read(directory: &Path, views: Views) -> Result<Self, Error> {
-        let mut run = Self { views, ..Self::of(record::read_results(directory).map_err(unread)?, directory) };
+        let mut run = Self { views, ..Self::from_record(record::read_results(directory).map_err(unread)?, directory) };
         let long: Vec<String> =
             run.cases.iter().filter(|case| drift::is_long(case)).map(|case| case.id.clone()).collect();
         // Not `exists`, which says no of a link that leads nowhere.
@@ -92,8 +92,8 @@ impl Run {
     }
 
     /// The same of a record that was read already, without samples.
-    pub fn of(record: record::Run, directory: &Path) -> Self {
-        let record::Run { file, cases, damaged, notes } = record;
+    pub fn from_record(record: record::Record, directory: &Path) -> Self {
+        let record::Record { file, cases, damaged, notes } = record;
         let cores = match file.machine.allowed_cpus.len() {
             0 => file.machine.cores,
             allowed => u32::try_from(allowed).ok(),

@@ -76,7 +76,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
     // Rounds of a run that this one goes on with are not its own: no trial of then is paired with one of now.
     let earlier = setup.before.iter().flat_map(|line| &line.trial_round).max();
     let round = earlier.map_or(0, |last| last + 1);
-    let mut run = Running {
+    let mut run = RunState {
         setup,
         cases: HashMap::new(),
         open: HashMap::new(),
@@ -99,7 +99,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
     Ok(run.lines)
 }
 
-struct Running<'a> {
+struct RunState<'a> {
     setup: Setup<'a>,
     /// All cases so far, those of searches too, by identity.
     cases: HashMap<String, Case>,
@@ -121,7 +121,7 @@ struct Running<'a> {
     interrupted: Option<String>,
 }
 
-impl Running<'_> {
+impl RunState<'_> {
     fn all(&mut self, cases: &[&Case]) -> Result<(), StoreError> {
         if self.setup.starter.several() {
             self.rounds(cases)?;
@@ -156,7 +156,7 @@ impl Running<'_> {
     /// Rounds over these cases until none is open.
     fn rounds(&mut self, cases: &[&Case]) -> Result<(), StoreError> {
         for case in cases {
-            let settings = Settings { traced: self.setup.plan.profiling, ..Settings::of(case) };
+            let settings = Settings { traced: self.setup.plan.profiling, ..Settings::from_case(case) };
             self.open.insert(case.id.clone(), CaseRun::new(case, settings, is_simulated(case)));
             self.cases.insert(case.id.clone(), (*case).clone());
         }
@@ -374,7 +374,7 @@ impl Running<'_> {
     /// A trial could not be made. What the case has of earlier trials does not stand: it may be the fault's work, too.
     fn failed(&mut self, case: &Case, run: CaseRun, verdict: Verdict) -> Result<(), StoreError> {
         if verdict.kind == VerdictKind::Interrupted {
-            self.interrupted = Some(verdict.message);
+            self.interrupted = Some(verdict.error.what);
             self.open.insert(case.id.clone(), run);
             return self.close(case);
         }
@@ -388,11 +388,7 @@ impl Running<'_> {
             0 => String::new(),
             made => format!("trial {}: ", made + 1),
         };
-        let reason = match &verdict.hint {
-            Some(hint) => format!("{trial}{} (hint: {hint})", verdict.message),
-            None => format!("{trial}{}", verdict.message),
-        };
-        self.keep(unmeasured(case, status, reason), &[])
+        self.keep(unmeasured(case, status, format!("{trial}{}", verdict.error.on_one_line())), &[])
     }
 
     /// On disk first, then on the screen.
@@ -440,8 +436,8 @@ impl Running<'_> {
 /// the cause; the failed start is only a consequence.
 fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
     let Some(died) = died.filter(|_| verdict.kind != VerdictKind::Interrupted) else { return verdict };
-    let message = format!("{died}; its world cannot be started again: {}", verdict.message);
-    Verdict { kind: VerdictKind::Died, message, ..verdict }
+    let what = format!("{died}; its world cannot be started again: {}", verdict.error.what);
+    Verdict { kind: VerdictKind::Died, error: terms::Error { what, ..verdict.error }, ..verdict }
 }
 
 /// What each line says beside the others: `before` are those of a run that this one goes on with.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use benchmarks::{cores_wanted, open_rank};
 use comm::{Abort, Bootstrap};
 use measure::{Command, Failure, RankSide, Reply, Verdict, VerdictKind, World, WorldSpec};
-use terms::Rank;
+use terms::Error;
 use trace::OwnSlot;
 
 /// Ranks in threads.
@@ -109,12 +109,7 @@ impl ThreadWorld {
             [one] => format!("rank {one} (a thread)"),
             _ => format!("ranks {} (threads)", numbers.join(", ")),
         };
-        Verdict {
-            kind: VerdictKind::Hung,
-            ranks: ranks.iter().map(|rank| Rank(*rank as u32)).collect(),
-            message: format!("{subject} {what}"),
-            hint: None,
-        }
+        Verdict::new(VerdictKind::Hung, format!("{subject} {what}")).ranks(ranks.iter().map(|rank| *rank as u32))
     }
 }
 
@@ -130,12 +125,10 @@ fn refused(replies: Vec<Reply>) -> Result<Vec<Reply>, Verdict> {
     let Some((_, first)) = failures.first() else { return Ok(replies) };
     let ranks: Vec<String> = failures.iter().map(|(rank, _)| rank.to_string()).collect();
     let word = if ranks.len() == 1 { "rank" } else { "ranks" };
-    Err(Verdict {
-        kind: if first.lacking { VerdictKind::Lacking } else { VerdictKind::Refused },
-        ranks: failures.iter().map(|(rank, _)| Rank(*rank)).collect(),
-        message: format!("{word} {}: {}", ranks.join(", "), first.error.sentence()),
-        hint: first.error.hint.clone(),
-    })
+    let kind = if first.lacking { VerdictKind::Lacking } else { VerdictKind::Refused };
+    let what = format!("{word} {}: {}", ranks.join(", "), first.error.sentence());
+    let error = Error { hint: first.error.hint.clone(), ..Error::new(what) };
+    Err(Verdict::new(kind, error).ranks(failures.iter().map(|(rank, _)| *rank)))
 }
 
 fn serve(
@@ -158,7 +151,7 @@ fn serve(
             return;
         }
     };
-    if outbox.send(Reply::Finished(measure::Observed::default())).is_err() {
+    if outbox.send(Reply::Finished(measure::Observations::default())).is_err() {
         return;
     }
     while let Ok(command) = inbox.recv() {
@@ -172,7 +165,7 @@ impl World for ThreadWorld {
     /// A command's work is short, or its reply is late: that the user wants to end is looked at before each.
     fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict> {
         if let Some(message) = (self.interrupted)() {
-            return Err(Verdict { kind: VerdictKind::Interrupted, ranks: Vec::new(), message, hint: None });
+            return Err(Verdict::new(VerdictKind::Interrupted, message));
         }
         for thread in &self.ranks {
             // A thread that ended shows when its reply is missing.

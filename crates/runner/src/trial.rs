@@ -23,7 +23,7 @@ pub fn trial(
     if let Err(reason) = admit(case, host) {
         return CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Skipped, reason) };
     }
-    let settings = Settings { trials: Some(1), ..Settings::of(case) };
+    let settings = Settings { trials: Some(1), ..Settings::from_case(case) };
     let mut run = CaseRun::new(case, settings, simulated);
     let mut visit = || -> Result<(), Verdict> {
         let spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
@@ -39,7 +39,7 @@ pub fn trial(
             let about = Circumstances { oversubscribed, simulated, virtualised: host.virtualised, open: false };
             case_line(&run, about)
         }
-        Err(verdict) => CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Failed, verdict.message) },
+        Err(verdict) => CaseLine { simulated, ..CaseLine::unmeasured(case, Status::Failed, verdict.error.what) },
     }
 }
 

@@ -115,7 +115,7 @@ impl Worlds {
             fresh: !alive.kept,
             prepared,
             keep: stays_prepared(case),
-            died: died.map(|verdict| verdict.message),
+            died: died.map(|verdict| verdict.error.what),
             world: &mut alive.world,
         }
     }

@@ -64,7 +64,7 @@ struct RankLaw {
 }
 
 impl RankLaw {
-    fn of(series: &[f64]) -> RankLaw {
+    fn from_series(series: &[f64]) -> RankLaw {
         let order = ascending(series);
         let model = of_order(&order);
         let sorted: Vec<f64> = order.iter().map(|(x, _)| *x).collect();
@@ -110,7 +110,7 @@ pub fn median_interval(series: &[f64]) -> Option<Interval> {
     if series.is_empty() {
         return None;
     }
-    RankLaw::of(series).interval()
+    RankLaw::from_series(series).interval()
 }
 
 /// The inflation is taken this many of its own standard errors (of its logarithm, `sqrt(2 / degrees)`) above its

@@ -51,7 +51,7 @@ struct Make {
 
 impl Make {
     /// From the first lines of what it says of itself.
-    fn of(said: &str) -> Self {
+    fn parse(said: &str) -> Self {
         // Intel's, MVAPICH's and Cray's name MPICH, too: they come first.
         const NAMES: [(&str, &str); 5] = [
             ("Intel(R) MPI", "Intel MPI"),
@@ -86,7 +86,7 @@ fn row(path: &Path, search: &[PathBuf]) -> Finding {
 
 /// The row of a library that says this of itself.
 fn described(said: &str, path: &Path, search: &[PathBuf]) -> Finding {
-    let make = Make::of(said);
+    let make = Make::parse(said);
     let version = make.version.clone().unwrap_or_else(|| format!("\"{}\"", programs::one_line(said)));
     let found = format!("{version}  {}", path.display());
     let by_the_system = || Finding::ready(make.name, format!("{found}, started by the system's launcher"));
@@ -95,7 +95,7 @@ fn described(said: &str, path: &Path, search: &[PathBuf]) -> Finding {
     let file = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let number = make.version.clone().unwrap_or_default();
     let facts = Facts { vendor, number, abi: String::new(), path: file.display().to_string() };
-    match Mpirun::of(&facts, &crate::Programs::on(search.to_vec())) {
+    match Mpirun::find(&facts, &crate::Programs::on(search.to_vec())) {
         Ok(mpirun) => {
             Finding::ready(make.name, format!("{found}, its {}", mpirun.program.display())).library(path.to_owned())
         }
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn makes_are_told_by_what_they_say() {
         let make = |said: &str| {
-            let make = Make::of(said);
+            let make = Make::parse(said);
             (make.name, make.version.unwrap_or_default())
         };
         assert_eq!(make("Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"), ("Open MPI", "4.1.4".into()));

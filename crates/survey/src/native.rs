@@ -214,7 +214,7 @@ fn cuda_driver(library: Library) -> Result<Value, String> {
 
 /// NCCL and RCCL: every symbol that the `nccl` backend needs, and the version.
 fn nccl(library: Library) -> Result<Value, String> {
-    let symbols = Symbols::of(library)?;
+    let symbols = Symbols::load(library)?;
     symbols.version().map(version).map_err(|error| error.to_string())
 }
 

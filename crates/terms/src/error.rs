@@ -96,6 +96,18 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
+impl From<String> for Error {
+    fn from(what: String) -> Self {
+        Self::new(what)
+    }
+}
+
+impl From<&str> for Error {
+    fn from(what: &str) -> Self {
+        Self::new(what)
+    }
+}
+
 impl From<FieldError> for Error {
     fn from(refused: FieldError) -> Self {
         refused.error

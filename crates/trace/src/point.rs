@@ -119,7 +119,7 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    fn of(owner: Arc<dyn AsRef<StatusSlot> + Send + Sync>) -> Self {
+    fn from_owner(owner: Arc<dyn AsRef<StatusSlot> + Send + Sync>) -> Self {
         Self { at: NonNull::from((*owner).as_ref()), _owner: owner }
     }
 
@@ -137,7 +137,7 @@ impl Hook {
         Self {
             rank,
             clock,
-            slot: Slot::of(slot),
+            slot: Slot::from_owner(slot),
             next: AtomicU64::new(0),
             quiet: AtomicBool::new(false),
             plain: AtomicBool::new(true),

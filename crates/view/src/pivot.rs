@@ -17,7 +17,7 @@ pub struct Pivot<'c> {
 impl<'c> Pivot<'c> {
     /// The rows of these cases. None where fewer than two values were measured, or where no two cases share a row: then a row
     /// for each case says the same in less room.
-    pub fn of(parameter: &str, lines: &[&'c CaseLine]) -> Option<Self> {
+    pub fn new(parameter: &str, lines: &[&'c CaseLine]) -> Option<Self> {
         let mut values: Vec<&Value> = Vec::new();
         for value in lines.iter().filter_map(|line| line.parameters.get(parameter)) {
             if !values.contains(&value) {
@@ -78,7 +78,7 @@ mod tests {
     fn rows(lines: &[CaseLine]) -> Option<Vec<Vec<Option<usize>>>> {
         let all: Vec<&CaseLine> = lines.iter().collect();
         let index = |line: &CaseLine| lines.iter().position(|other| std::ptr::eq(other, line));
-        let pivot = Pivot::of("way", &all)?;
+        let pivot = Pivot::new("way", &all)?;
         Some(pivot.rows.iter().map(|row| row.iter().map(|case| index((*case)?)).collect()).collect())
     }
 

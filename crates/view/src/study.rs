@@ -90,7 +90,7 @@ pub struct Measured<'a> {
 
 impl<'a> Measured<'a> {
     /// None when the case was not measured or is wrong.
-    pub fn of(case: &'a CaseLine) -> Option<Self> {
+    pub fn from_case(case: &'a CaseLine) -> Option<Self> {
         let time = case.time_s.as_ref().filter(|_| case.status == Status::Ok && case.wrong.unwrap_or(0) == 0)?;
         let usable = |value: f64| value.is_finite() && value > 0.0;
         if !usable(time.median) {
@@ -311,7 +311,7 @@ pub fn operations<'a>(cases: &'a [CaseLine], declared: &'a [Declared]) -> Vec<Op
         put(&mut operations[*at].configurations, places, case, declared);
     }
     for configuration in operations.iter_mut().flat_map(|operation| &mut operation.configurations) {
-        configuration.points = configuration.cases.iter().filter_map(|case| Measured::of(case)).collect();
+        configuration.points = configuration.cases.iter().filter_map(|case| Measured::from_case(case)).collect();
         configuration.points.sort_by_key(|point| point.bytes);
         configuration.points.shrink_to_fit();
     }

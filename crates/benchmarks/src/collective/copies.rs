@@ -91,7 +91,7 @@ pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError
 
 /// Refuses more copies than can be filled and checked. After the size was rounded.
 pub(super) fn check(case: &Case) -> Result<(), FieldError> {
-    let Ok(parameters) = Parameters::of(case) else { return Ok(()) };
+    let Ok(parameters) = Parameters::from_case(case) else { return Ok(()) };
     let copies = parameters.copies();
     if copies <= MOST || case.skip.is_some() {
         return Ok(());
@@ -164,7 +164,7 @@ mod tests {
             for (in_place, bytes) in [("true", "1000"), ("false", "1000"), ("false", "1MiB")] {
                 let cold = [("op", op), ("in-place", in_place), ("bytes", bytes), COLD, ("cold_bytes", "8MiB")];
                 let Ok(case) = cases(&cold) else { continue };
-                let parameters = Parameters::of(&case[0]).unwrap();
+                let parameters = Parameters::from_case(&case[0]).unwrap();
                 let held =
                     |rank| parameters.lengths(rank).0.max(parameters.lengths(rank).1).next_multiple_of(64) as u64;
                 let least = parameters.copies() * (0..2).map(held).sum::<u64>();

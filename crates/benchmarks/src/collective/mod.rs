@@ -61,7 +61,7 @@ pub(crate) struct Spot {
 }
 
 impl Parameters {
-    fn of(case: &Case) -> Result<Self, Failure> {
+    fn from_case(case: &Case) -> Result<Self, Failure> {
         let fields = Fields::of(case)?;
         let torch = torch::Fields::of(case)?;
         let op = fields.op;
@@ -145,7 +145,7 @@ impl Benchmark for CollectiveBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
-        let Ok(parameters) = Parameters::of(case) else { return 0 };
+        let Ok(parameters) = Parameters::from_case(case) else { return 0 };
         let held = |rank: u32| {
             let (input, output) = parameters.region_lengths(rank);
             let bytes = |len: usize| parameters.region(len).map_or(u64::MAX, |bytes| bytes as u64);
@@ -172,7 +172,7 @@ impl Benchmark for CollectiveBenchmark {
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
-        prepared::prepare(Parameters::of(case)?, rank)
+        prepared::prepare(Parameters::from_case(case)?, rank)
     }
 
     fn view(&self) -> Option<&'static dyn ::view::View> {
@@ -182,7 +182,7 @@ impl Benchmark for CollectiveBenchmark {
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
         let median_s = measured.times.median;
         let mut metrics = Map::new();
-        let Ok(parameters) = Parameters::of(case) else { return metrics };
+        let Ok(parameters) = Parameters::from_case(case) else { return metrics };
         let (bytes, time) = (Bytes(parameters.bytes), Seconds(median_s));
         if parameters.bytes > 0 {
             metrics.insert("count".to_owned(), Value::from(parameters.count()));

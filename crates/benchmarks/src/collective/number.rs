@@ -13,7 +13,7 @@ pub(crate) enum Number {
 
 impl Number {
     /// `value` as the kind of number that `dtype` holds.
-    pub(crate) fn of(dtype: Dtype, value: u64) -> Self {
+    pub(crate) fn new(dtype: Dtype, value: u64) -> Self {
         if dtype.is_float() { Self::Float(value as f64) } else { Self::Whole(value as i64) }
     }
 

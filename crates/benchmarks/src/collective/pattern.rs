@@ -73,14 +73,14 @@ impl Pattern {
             // where that still fits.
             let most = exact / if float { widest(n) } else { n };
             if most >= n {
-                return Some(Share::of(n, most, float));
+                return Some(Share::new(n, most, float));
             }
             // Equal values leave nothing but the odd part of n, which powers of two do not widen.
             if float && odd(n) * widest(n) <= exact {
-                return Some(Share::of(n, n, float));
+                return Some(Share::new(n, n, float));
             }
         }
-        Some(Share::of(n, exact, float))
+        Some(Share::new(n, exact, float))
     }
 
     /// Who adds how much to an average. The sum that is divided is n times as much; a factor of two costs no digit of a
@@ -92,24 +92,24 @@ impl Pattern {
             return None;
         }
         if !float || !self.in_place || self.op != Collective::AllReduce {
-            return Some(Share::of(n, most, float));
+            return Some(Share::new(n, most, float));
         }
         // In place, the second call averages n equal averages: their multiples must be exact, too.
         if exact / widest(n) >= n {
-            return Some(Share::of(n, exact / widest(n), float));
+            return Some(Share::new(n, exact / widest(n), float));
         }
         if odd(n) * widest(n) <= exact {
-            return Some(Share::of(n, n, float));
+            return Some(Share::new(n, n, float));
         }
         let equal = 1 << n.min(most).ilog2();
-        Some(if widest(n) <= exact { Share::of(equal, equal, float) } else { Share::of(n, most, float) })
+        Some(if widest(n) <= exact { Share::new(equal, equal, float) } else { Share::new(n, most, float) })
     }
 
     /// What `rank` holds at element `index` of its input, before any call.
     fn input(&self, rank: u32, index: u64) -> Number {
         // All ranks share an element's noise.
         let noise = mix(index ^ mix(self.seed));
-        let number = |value| Number::of(self.dtype, value);
+        let number = |value| Number::new(self.dtype, value);
         let turn = (u64::from(rank) + index) % u64::from(self.ranks);
         match (self.op.reduces(), self.reduce) {
             (true, Reduce::Sum) => self.scaled(self.share.value(turn, noise), noise),
@@ -132,7 +132,7 @@ impl Pattern {
             },
             Reduce::Prod => self.product(noise),
             // The rank of turn 0 wins.
-            Reduce::Min | Reduce::Max => Number::of(self.dtype, self.contender(0, noise)),
+            Reduce::Min | Reduce::Max => Number::new(self.dtype, self.contender(0, noise)),
         }
     }
 
@@ -154,7 +154,7 @@ impl Pattern {
     /// sign; without one each of the twos may be a one, so that results differ by element.
     fn factor(&self, turn: u64, noise: u64) -> Number {
         match (self.is_two(turn, noise), self.dtype) {
-            (true, dtype) => Number::of(dtype, 2),
+            (true, dtype) => Number::new(dtype, 2),
             (false, Dtype::U8) => Number::Whole(1),
             (false, dtype) if dtype.is_float() => Number::Float(-1.0),
             (false, _) => Number::Whole(-1),
@@ -201,7 +201,7 @@ impl Pattern {
 
     /// Sums that grow with every call start small, and those that would be alike differ by a power of two.
     fn scaled(&self, value: u64, noise: u64) -> Number {
-        match Number::of(self.dtype, value) {
+        match Number::new(self.dtype, value) {
             Number::Float(value) => {
                 let room = match (self.grows(), self.dtype, self.reduce) {
                     (true, ..) => self.room(),

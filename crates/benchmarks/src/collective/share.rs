@@ -32,7 +32,7 @@ pub(crate) fn mix(value: u64) -> u64 {
 
 impl Share {
     /// The widest share of `ranks` with a sum of at most `most`, which is at least 1.
-    pub(crate) fn of(ranks: u64, most: u64, float: bool) -> Self {
+    pub(crate) fn new(ranks: u64, most: u64, float: bool) -> Self {
         let width = ranks.min(most);
         let room = most - width;
         let roomy = SPREADS.into_iter().find(|spread| width * (spread - 1) <= room);

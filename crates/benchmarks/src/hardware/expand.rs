@@ -50,7 +50,7 @@ fn profile() -> Vec<(Test, Vec<Open>)> {
 }
 
 /// Settles what the plan's cases leave open. The same plan gives the same cases.
-pub(crate) fn complete(plan: &mut Plan) {
+pub(super) fn complete(plan: &mut Plan) {
     let mut cases = Vec::with_capacity(plan.cases.len());
     let mut known = std::collections::HashSet::new();
     for case in std::mem::take(&mut plan.cases) {

@@ -16,15 +16,13 @@ mod tournament;
 mod view;
 
 use measure::Failure;
-use record::{About, Case, CaseLine};
+use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
 use terms::Collective;
 
 use crate::{Benchmark, Measured, Prepared, RankContext};
 use fields::{Area, Test};
 use resolve::task;
-
-pub(crate) use expand::complete;
 
 /// See the module's documentation.
 pub(crate) struct HardwareBenchmark;
@@ -43,6 +41,10 @@ impl Benchmark for HardwareBenchmark {
             Area::Compute | Area::Storage | Area::All => 0,
         };
         of_rank.saturating_mul(u64::from(task.ranks))
+    }
+
+    fn complete(&self, plan: &mut Plan) {
+        expand::complete(plan);
     }
 
     fn operation(&self, case: &Case) -> (Collective, u64) {

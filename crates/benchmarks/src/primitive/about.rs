@@ -142,7 +142,7 @@ fn divides(field: &'static str, size: usize, by: usize, what: &str) -> Result<()
 }
 
 /// Puts every way of every implementation in the place of `all`.
-pub(crate) fn complete(plan: &mut Plan) {
+pub(super) fn complete(plan: &mut Plan) {
     let mut cases = Vec::with_capacity(plan.cases.len());
     let mut known = std::collections::HashSet::new();
     for case in std::mem::take(&mut plan.cases) {

@@ -30,8 +30,6 @@ use self::site::Site;
 use self::task::{Scheme, Task};
 use crate::{Benchmark, Measured, Prepared, RankContext, Work};
 
-pub(crate) use about::complete;
-
 /// See the module's documentation.
 pub(crate) struct PrimitiveBenchmark;
 
@@ -49,6 +47,10 @@ impl Benchmark for PrimitiveBenchmark {
     fn memory(&self, case: &Case) -> u64 {
         let ranks = u64::from(case.ranks());
         resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_mul(ranks))
+    }
+
+    fn complete(&self, plan: &mut record::Plan) {
+        about::complete(plan);
     }
 
     fn operation(&self, case: &Case) -> (Collective, u64) {

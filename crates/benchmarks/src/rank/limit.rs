@@ -7,7 +7,7 @@
 use measure::{AgreedStart, Failure, SampleRequest, Timed, take};
 use terms::Mode;
 
-use super::{RankWork, Running, tell};
+use super::{ActiveCase, RankWork, tell};
 use crate::benchmark::failure;
 
 /// A round lasts at least this long, and as long as this many barriers, because it contains one...
@@ -59,7 +59,7 @@ impl RankWork {
 }
 
 /// Passes that make a round of `wanted` ns, grown from one; rank 0's clock counts. Collective.
-fn calibrate(running: &mut Running<'_>, variant: u32, wanted: f64) -> Result<u32, Failure> {
+fn calibrate(running: &mut ActiveCase<'_>, variant: u32, wanted: f64) -> Result<u32, Failure> {
     let mut passes = 1;
     loop {
         running.synchronise()?;
@@ -81,7 +81,7 @@ fn calibrate(running: &mut Running<'_>, variant: u32, wanted: f64) -> Result<u32
 const SHORT: u32 = 8;
 
 /// ns of one call's traffic, by a round of so many passes.
-fn round(running: &mut Running<'_>, variant: u32, passes: u32) -> Result<f64, Failure> {
+fn round(running: &mut ActiveCase<'_>, variant: u32, passes: u32) -> Result<f64, Failure> {
     let traffic = running.current.prepared.work().traffic_bytes as f64;
     let number = running.current.rounds;
     running.current.rounds = number.wrapping_add(1);
@@ -96,7 +96,7 @@ fn round(running: &mut Running<'_>, variant: u32, passes: u32) -> Result<f64, Fa
 
 /// Passes of a variant, as the calls of a sample.
 struct Passes<'a, 'b> {
-    running: &'a mut Running<'b>,
+    running: &'a mut ActiveCase<'b>,
     variant: u32,
     /// Of the round.
     number: u32,

@@ -7,13 +7,13 @@ use view::number::list;
 use view::study::ranks;
 
 /// Keeps of the cases of one rank that differ in the strategy alone the first, and notes which ones it stands for.
-pub(super) fn single_ranks(plan: &mut Plan, benchmarks: &[&str]) {
+pub(super) fn single_ranks(plan: &mut Plan, benchmark: &str) {
     let mut kept: HashMap<String, String> = HashMap::new();
     let mut merged: Vec<(String, Vec<String>)> = Vec::new();
     plan.cases.retain(|case| {
         let strategy = case.text("strategy").unwrap_or_default().to_owned();
         // PyTorch wraps the model of one rank, too, and each strategy does it in another way.
-        if case.ranks() != 1 || !benchmarks.contains(&case.benchmark.as_str()) || crate::is_pytorch(case) {
+        if case.ranks() != 1 || case.benchmark != benchmark || crate::is_pytorch(case) {
             return true;
         }
         let first = kept.entry(without_strategy(case)).or_insert_with(|| strategy.clone());
@@ -27,9 +27,13 @@ pub(super) fn single_ranks(plan: &mut Plan, benchmarks: &[&str]) {
         }
         false
     });
-    plan.notes.extend(merged.into_iter().map(|(first, others)| {
-        format!("{} is measured once, as `{first}`: {} would compute the same", ranks(1), list(&others))
-    }));
+    for (first, others) in merged {
+        let note = format!("{} is measured once, as `{first}`: {} would compute the same", ranks(1), list(&others));
+        // A plan may have the same cases of both benchmarks.
+        if !plan.notes.contains(&note) {
+            plan.notes.push(note);
+        }
+    }
 }
 
 /// What a case measures and how, its strategy apart.
@@ -49,7 +53,7 @@ mod tests {
         let flags: Vec<(String, String)> =
             flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let mut plan = record::plan::from_flags(&super::super::TRAINING, &flags, &[]).unwrap();
-        super::super::complete(&mut plan);
+        crate::complete(&mut plan);
         plan
     }
 

@@ -96,13 +96,6 @@ static MEMORY: About = About {
     show: view::memory,
 };
 
-/// Completes a plan: one case for what is the same computation, cases that others need, and an order in which they come
-/// first.
-pub(crate) fn complete(plan: &mut Plan) {
-    merge::single_ranks(plan, &[TRAINING.name, MEMORY.name]);
-    baselines::complete(plan, TRAINING.name);
-}
-
 fn check(case: &mut Case) -> Result<(), FieldError> {
     let about = if case.benchmark == MEMORY.name { &MEMORY } else { &TRAINING };
     torch::resolve(case)?;
@@ -135,7 +128,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
 
 /// A checked case's task, on a rank.
 fn task(case: &Case) -> Result<Task, Failure> {
-    Ok(Task::of(case)?)
+    Ok(Task::from_case(case)?)
 }
 
 fn fault(trials: &[Trial]) -> Option<String> {
@@ -148,6 +141,11 @@ fn fault(trials: &[Trial]) -> Option<String> {
 impl Benchmark for TrainingBenchmark {
     fn about(&self) -> &'static About {
         &TRAINING
+    }
+
+    fn complete(&self, plan: &mut Plan) {
+        merge::single_ranks(plan, TRAINING.name);
+        baselines::complete(plan, TRAINING.name);
     }
 
     fn memory(&self, case: &Case) -> u64 {
@@ -167,7 +165,7 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
+        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
             return Map::new();
         };
         metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !crate::is_pytorch(case))
@@ -187,6 +185,10 @@ impl Benchmark for MemoryBenchmark {
         &MEMORY
     }
 
+    fn complete(&self, plan: &mut Plan) {
+        merge::single_ranks(plan, MEMORY.name);
+    }
+
     fn memory(&self, case: &Case) -> u64 {
         predict::held(case)
     }
@@ -197,7 +199,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
-        let (Ok(task), Some(notes)) = (Task::of(case), metrics::notes(measured.trials.last())) else {
+        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
             return Map::new();
         };
         metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
@@ -212,7 +214,7 @@ impl Benchmark for MemoryBenchmark {
     }
 
     fn study(&self, cases: &[&Case], host: &Host) -> Option<Box<dyn Study>> {
-        Some(Box::new(search::MaxBatch::of(cases, host)?))
+        Some(Box::new(search::MaxBatch::for_cases(cases, host)?))
     }
 
     fn relations(&self, line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {

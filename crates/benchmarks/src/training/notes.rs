@@ -19,7 +19,7 @@ pub(super) struct Phases {
 }
 
 impl Phases {
-    pub(super) fn of(steps: &[StepReport]) -> Self {
+    pub(super) fn from_steps(steps: &[StepReport]) -> Self {
         if steps.is_empty() {
             return Self::default();
         }

@@ -46,7 +46,7 @@ pub(super) fn held(case: &Case) -> u64 {
     if let Some(bytes) = known().get(&key) {
         return *bytes;
     }
-    let Ok(task) = Task::of(case) else { return 0 };
+    let Ok(task) = Task::from_case(case) else { return 0 };
     let held = outlines(&task).map_or(0, |outlines| bytes(&task, &outlines));
     let mut known = known();
     if known.len() >= KEPT {

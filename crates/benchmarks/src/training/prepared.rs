@@ -212,7 +212,7 @@ impl Prepared for PreparedTraining {
 
     fn details(&mut self) -> Map<String, Value> {
         self.notes.loss_bits = self.steps.iter().map(|step| step.loss.to_bits()).collect();
-        self.notes.phases = Phases::of(&self.steps);
+        self.notes.phases = Phases::from_steps(&self.steps);
         self.notes.communication_s = self.steps.iter().map(|step| step.communication_s).collect();
         self.notes.write()
     }

@@ -35,7 +35,7 @@ impl Task {
     ///
     /// # Errors
     /// What does not fit, should the case not have been checked.
-    pub(super) fn of(case: &Case) -> Result<Self, FieldError> {
+    pub(super) fn from_case(case: &Case) -> Result<Self, FieldError> {
         let fields = Fields::of(case)?;
         let mesh = mesh(&fields)?;
         let model = model(&fields.model, &dimensions(case))?;
@@ -66,7 +66,7 @@ impl Task {
             threads: fields.threads,
             load_balance: fields.load_balance,
             balance: fields.balance,
-            origin: Origin::of(&fields, &recipe.model.input),
+            origin: Origin::new(&fields, &recipe.model.input),
             backend: fields.backend.unwrap_or_default(),
             accumulates,
             recipe,
@@ -98,7 +98,7 @@ pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
     }
     fill_batch(case, &fields, mesh, strategy)?;
     fill_sequence(case, &fields.model);
-    Task::of(case)
+    Task::from_case(case)
 }
 
 /// A value where none was given.

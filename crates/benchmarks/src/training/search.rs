@@ -36,7 +36,7 @@ pub(super) struct MaxBatch {
 
 impl MaxBatch {
     /// A search for each group of cases that differ in nothing but the batch, and ask for it.
-    pub(super) fn of(cases: &[&Case], host: &Host) -> Option<Self> {
+    pub(super) fn for_cases(cases: &[&Case], host: &Host) -> Option<Self> {
         let mut searches: Vec<Search> = Vec::new();
         for case in cases.iter().filter(|case| Memory::of(**case).is_ok_and(|memory| memory.find_max_batch)) {
             let pattern = with_batch(case, 1, limit_of(case, host));
@@ -139,7 +139,7 @@ fn batch_of(case: &Case) -> u64 {
 
 /// Whether the plan lets the fullest rank stay within its limit.
 fn fits(case: &Case, limit: u64) -> bool {
-    let Ok(task) = Task::of(case) else { return false };
+    let Ok(task) = Task::from_case(case) else { return false };
     let outlines = predict::outlines(&task).unwrap_or_default();
     let most = outlines.iter().enumerate().map(|(rank, outline)| predict::rank_bytes(&task, rank, outline)).max();
     most.is_some_and(|most| most.saturating_add(PROCESS) <= limit)

@@ -30,7 +30,7 @@ fn late(backend: &'static str, late: Duration, in_time: u32) -> (measure::Trial,
             return inner;
         }
         let mut in_time = in_time;
-        Instead::of(inner, move |inner, call| {
+        Instead::boxed(inner, move |inner, call| {
             inner.run(call)?;
             // The only broadcasts of an all_reduce's case are those of the measuring code.
             if call.op == Collective::Broadcast && in_time > 0 {

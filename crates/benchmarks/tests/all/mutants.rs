@@ -96,7 +96,7 @@ impl Mutant {
 fn mutant(ranks: u32, rank: u32, fault: Fault) -> Wrapped {
     let wrap: Wrap = Arc::new(move |own, inner| {
         let mut mutant = Mutant { fault, here: own == rank, calls: 0, before: Vec::new() };
-        Instead::of(inner, move |inner, call| mutant.run(inner, call))
+        Instead::boxed(inner, move |inner, call| mutant.run(inner, call))
     });
     Wrapped::start("sim", ranks, wrap)
 }
@@ -119,7 +119,7 @@ fn ops() -> impl Iterator<Item = &'static str> {
 
 /// What the check before the first sample finds on each rank.
 fn first_check(world: &mut Wrapped, case: &record::Case) -> Vec<WrongReport> {
-    let limit = Settings::of(case).deadline();
+    let limit = Settings::from_case(case).deadline();
     let found = world.prepare(case, true, limit).expect("no verdict").into_iter().map(|ready| ready.wrong).collect();
     world.finish(limit).expect("no verdict");
     found
@@ -218,7 +218,7 @@ fn a_fault_in_each_copy_of_cold_buffers_is_caught() {
     let wrap: Wrap = Arc::new(|rank, inner| {
         let fault = Fault::FlipBit(5);
         let mut mutant = Mutant { fault, here: rank == 1, calls: 0, before: Vec::new() };
-        Instead::of(inner, move |inner, call| mutant.run(inner, call))
+        Instead::boxed(inner, move |inner, call| mutant.run(inner, call))
     });
     let mut world = Wrapped::start("reference", 2, wrap);
     // Whole lines of both ranks: 8,064 bytes in place, 12,160 where the input lies beside.
@@ -248,7 +248,7 @@ fn a_fault_in_the_timed_calls_alone_reaches_the_line() {
     // From the third call on: the checks before the first sample are right.
     let wrap: Wrap = Arc::new(|rank, inner| {
         let mut mutant = Mutant { fault: Fault::FlipBit(4242), here: rank == 2, calls: 0, before: Vec::new() };
-        Instead::of(inner, move |inner, call| {
+        Instead::boxed(inner, move |inner, call| {
             mutant.here = rank == 2 && mutant.calls >= 2;
             mutant.run(inner, call)
         })
@@ -307,7 +307,7 @@ fn omitting(ranks: u32, omitted: &Arc<AtomicU64>) -> Wrapped {
             }
             result
         };
-        Instead::of(inner, run)
+        Instead::boxed(inner, run)
     });
     Wrapped::start("sim", ranks, wrap)
 }
@@ -369,7 +369,7 @@ fn barriers(ranks: u32, ignored: &'static [u32]) -> Wrapped {
             }
             Ok(())
         };
-        Instead::of(inner, run)
+        Instead::boxed(inner, run)
     });
     Wrapped::start("shm", ranks, wrap)
 }

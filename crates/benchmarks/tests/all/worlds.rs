@@ -23,7 +23,7 @@ pub(crate) struct Instead<F> {
 }
 
 impl<F: FnMut(&mut dyn Communicator, &Call) -> comm::Result<()> + Send + 'static> Instead<F> {
-    pub(crate) fn of(inner: Box<dyn Communicator>, run: F) -> Box<dyn Communicator> {
+    pub(crate) fn boxed(inner: Box<dyn Communicator>, run: F) -> Box<dyn Communicator> {
         Box::new(Self { inner, run })
     }
 }
@@ -110,7 +110,7 @@ impl Wrapped {
     /// Runs the case once, and gives what came of it with its line.
     pub(crate) fn trial(&mut self, case: &Case) -> (Trial, CaseLine) {
         let simulated = benchmarks::is_simulated(case);
-        let mut run = CaseRun::new(case, Settings { trials: Some(1), ..Settings::of(case) }, simulated);
+        let mut run = CaseRun::new(case, Settings { trials: Some(1), ..Settings::from_case(case) }, simulated);
         run.visit(self, Round::default(), &mut |_, _| {}).unwrap_or_else(|verdict| {
             panic!("{}: {verdict}", serde_json::to_string(&case.parameters).unwrap_or_default())
         });
@@ -141,7 +141,7 @@ impl World for Wrapped {
         match replies.iter().find_map(|reply| if let Reply::Failed(failure) = reply { Some(failure) } else { None }) {
             Some(failure) => {
                 let message = failure.error.on_one_line();
-                Err(Verdict { kind: VerdictKind::Refused, ranks: Vec::new(), message, hint: None })
+                Err(Verdict::new(VerdictKind::Refused, message))
             }
             None => Ok(replies),
         }

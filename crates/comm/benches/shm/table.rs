@@ -18,7 +18,7 @@ struct Estimate {
 
 impl Estimate {
     /// The interval from order statistics: ranks n/2 -+ 0.98 sqrt(n) (the binomial distribution's normal limit).
-    fn of(values: &[f64]) -> Self {
+    fn from_values(values: &[f64]) -> Self {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let n = sorted.len();
@@ -39,7 +39,7 @@ impl Series {
     }
 
     fn median(&self) -> f64 {
-        Estimate::of(&self.times).median
+        Estimate::from_values(&self.times).median
     }
 }
 
@@ -54,13 +54,18 @@ pub(crate) struct Row {
 impl Row {
     /// A time alone.
     pub(crate) fn plain(section: &str, own: &Series) -> Self {
-        Self { section: section.to_owned(), name: own.name.clone(), time: Estimate::of(&own.times), against: None }
+        Self {
+            section: section.to_owned(),
+            name: own.name.clone(),
+            time: Estimate::from_values(&own.times),
+            against: None,
+        }
     }
 
     /// Time of the one over time of the other: how many of the others fit.
     pub(crate) fn ratio(section: &str, own: &Series, other: &Series) -> Self {
         let ratios: Vec<f64> = own.times.iter().zip(&other.times).map(|(own, other)| own / other).collect();
-        let against = Some((other.name.clone(), other.median(), Estimate::of(&ratios)));
+        let against = Some((other.name.clone(), other.median(), Estimate::from_values(&ratios)));
         Self { against, ..Self::plain(section, own) }
     }
 
@@ -68,7 +73,7 @@ impl Row {
     pub(crate) fn limit(section: &str, own: &Series, limits: &[Series]) -> Self {
         let best = limits.iter().min_by(|a, b| a.median().total_cmp(&b.median())).expect("a limit");
         let ratios: Vec<f64> = own.times.iter().zip(&best.times).map(|(own, best)| best / own).collect();
-        let against = Some((best.name.clone(), best.median(), Estimate::of(&ratios)));
+        let against = Some((best.name.clone(), best.median(), Estimate::from_values(&ratios)));
         Self { against, ..Self::plain(section, own) }
     }
 }

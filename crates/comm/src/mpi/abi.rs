@@ -89,7 +89,7 @@ impl Constants {
     ///
     /// # Errors
     /// The symbols that it lacks.
-    pub(super) fn of(abi: Abi, library: &Library) -> Result<Self, Vec<String>> {
+    pub(super) fn load(abi: Abi, library: &Library) -> Result<Self, Vec<String>> {
         match abi {
             Abi::Standard => Ok(STANDARD),
             Abi::Mpich => Ok(MPICH),

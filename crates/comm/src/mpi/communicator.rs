@@ -9,7 +9,7 @@ use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::MpiProgress;
 use super::functions::Handle;
-use super::plan::{Plan, Planner};
+use super::plan::{Planner, StepPlan};
 use super::session::Session;
 use crate::reference::{admit, finished, host_region};
 use crate::{Abort, Call, Capabilities, Communicator, Error, Progress, Result, Shape, Ticket, Wait};
@@ -42,9 +42,9 @@ pub(super) struct MpiCommunicator {
     calls: u32,
     /// The blocking call that was planned last, and its steps: loops repeat a call, and to plan it each time would cost
     /// as much as some libraries' own way in.
-    last: Option<(Known, Plan)>,
+    last: Option<(Known, StepPlan)>,
     /// Of calls that are over: kept, so that the next ones allocate nothing.
-    spare: Vec<Plan>,
+    spare: Vec<StepPlan>,
     /// Groups in flight, oldest first.
     flying: VecDeque<Flight>,
 }
@@ -67,7 +67,7 @@ unsafe impl Send for Known {}
 
 impl Known {
     /// None for calls that say more than this.
-    fn of(call: &Call) -> Option<Self> {
+    fn from_call(call: &Call) -> Option<Self> {
         let Call { op, input, output, dtype, reduce, peer, direction, counts } = call;
         let (input, output) = ((input.ptr(), input.len()), (output.ptr(), output.len()));
         let known = Self { op: *op, input, output, dtype: *dtype, reduce: *reduce, peer: *peer, direction: *direction };
@@ -85,7 +85,7 @@ struct Flight {
 struct InFlight {
     /// Keeps the buffers.
     _call: Call,
-    plan: Plan,
+    plan: StepPlan,
     /// Steps that were started.
     started: usize,
     requests: Vec<Handle>,
@@ -108,7 +108,7 @@ impl MpiCommunicator {
     }
 
     /// The steps of the next call that does not block, with a tag of its own: others may be in flight.
-    fn plan(&mut self, call: &Call) -> Plan {
+    fn plan(&mut self, call: &Call) -> StepPlan {
         let mut plan = self.spare.pop().unwrap_or_default();
         self.calls = (self.calls + 1) % TAGS;
         self.planner((2 * self.calls) as c_int).plan(call, &mut plan);
@@ -138,7 +138,7 @@ impl MpiCommunicator {
 
     /// Runs a call to its end, blocking in the library.
     fn block(&mut self, call: &Call) -> Result<()> {
-        let known = Known::of(call);
+        let known = Known::from_call(call);
         let plan = match self.last.take() {
             Some((last, plan)) if Some(last) == known => plan,
             last => {

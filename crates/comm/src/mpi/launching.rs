@@ -31,12 +31,20 @@ const COMPONENT_PATH: &str = "OMPI_MCA_mca_base_component_path";
 pub(super) fn launch(own: &Own, asked: Asked<'_>, tools: &dyn Tools) -> Result<Launch, String> {
     let own = settings(own)?;
     let facts = facts(own.library.as_deref())?;
-    let mpirun = Mpirun::of(&facts, tools)?;
-    let extras = Extras::of(&own, &facts, asked.environment)?;
+    let mpirun = Mpirun::find(&facts, tools)?;
+    let extras = Extras::new(&own, &facts, asked.environment)?;
     let mut launch = mpirun.command(asked, tools.is_root());
     launch.arguments.extend(extras.arguments);
     launch.environment.extend(extras.environment);
     Ok(launch)
+}
+
+/// As [`crate::Backend::accepts`]: a library has no other way to find the ranks of its world.
+pub(super) fn accepts(by: StartedBy<'_>) -> Result<(), String> {
+    if by.process_manager {
+        return Ok(());
+    }
+    Err(format!("{} starts no MPI ranks: each would think that it is alone (hint: use mpirun)", by.launcher))
 }
 
 /// As [`crate::Backend::join`]: the library becomes the one that fits the launcher.
@@ -45,9 +53,10 @@ pub(super) fn join(
     by: StartedBy<'_>,
     wished: &[(String, String)],
 ) -> Result<Vec<(String, String)>, String> {
+    accepts(by)?;
     let read = settings(own)?;
     let facts = fitting(read.library.as_deref(), by)?;
-    let extras = Extras::of(&read, &facts, wished)?;
+    let extras = Extras::new(&read, &facts, wished)?;
     own.insert("mpi_library".to_owned(), Value::from(facts.path));
     Ok(extras.as_environment())
 }
@@ -59,7 +68,7 @@ fn settings(own: &Own) -> Result<Settings, String> {
 /// The library that ranks of this launcher use: the one that is asked for, else the first that belongs to it. Under another
 /// library's launcher each rank would think that it is alone.
 fn fitting(asked: Option<&str>, by: StartedBy<'_>) -> Result<Facts, String> {
-    let StartedBy { launcher, rank_variable } = by;
+    let StartedBy { launcher, rank_variable, .. } = by;
     let fits = |facts: &Facts| match rank_variable {
         OPEN_MPI_RANK => facts.vendor == Vendor::OpenMpi,
         PMI_RANK => facts.vendor != Vendor::OpenMpi,
@@ -95,7 +104,7 @@ pub(super) struct Extras {
 }
 
 impl Extras {
-    pub(super) fn of(own: &Settings, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
+    pub(super) fn new(own: &Settings, facts: &Facts, wished: &[(String, String)]) -> Result<Self, String> {
         let mut extras = Self::default();
         if facts.vendor == Vendor::Intel {
             // It would bind ranks again when they initialise it.
@@ -159,7 +168,17 @@ mod tests {
         let own: Settings = serde_json::from_value(own).unwrap();
         let facts =
             Facts { vendor, number: "1.0".to_owned(), abi: String::new(), path: "/no/lib/libmpi.so".to_owned() };
-        Extras::of(&own, &facts, wished)
+        Extras::new(&own, &facts, wished)
+    }
+
+    #[test]
+    fn ranks_of_a_launcher_without_a_process_manager_are_refused() {
+        let by = |process_manager| StartedBy { launcher: "torchrun", rank_variable: "RANK", process_manager };
+        let why = "torchrun starts no MPI ranks: each would think that it is alone (hint: use mpirun)";
+        assert_eq!(accepts(by(false)), Err(why.to_owned()));
+        assert_eq!(accepts(by(true)), Ok(()));
+        // Before a library is looked for.
+        assert_eq!(join(&mut Own::new(), by(false), &[]), Err(why.to_owned()));
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Mpirun {
     ///
     /// # Errors
     /// That there is none, and which others were found instead.
-    pub fn of(facts: &Facts, tools: &dyn Tools) -> Result<Self, String> {
+    pub fn find(facts: &Facts, tools: &dyn Tools) -> Result<Self, String> {
         let mut others: Vec<String> = Vec::new();
         for folder in folders(facts, tools.search()) {
             for program in
@@ -164,9 +164,9 @@ mod tests {
     #[test]
     fn a_library_without_its_launcher_says_what_was_found_instead() {
         let tools = OneProgram([PathBuf::from("/programs")]);
-        let found = Mpirun::of(&facts(Vendor::OpenMpi, "4.1.4"), &tools).unwrap();
+        let found = Mpirun::find(&facts(Vendor::OpenMpi, "4.1.4"), &tools).unwrap();
         assert_eq!(found.program, Path::new("/programs/mpirun"));
-        let why = Mpirun::of(&facts(Vendor::OpenMpi, "5.0.1"), &tools).unwrap_err();
+        let why = Mpirun::find(&facts(Vendor::OpenMpi, "5.0.1"), &tools).unwrap_err();
         assert!(why.starts_with("no mpirun of Open MPI 5.0.1 is next to /a/b/c/d/libmpi.so"), "{why}");
         assert!(why.contains("mpirun (Open MPI 4.1.4)"), "{why}");
     }

@@ -86,7 +86,7 @@ impl Opened {
         let unknown = || format!("{path} calls itself `{}`; its binary interface is not known", first_line(&says));
         let abi: Abi = abi::detect(&path, has_data, &says).ok_or_else(unknown)?;
         let (vendor, number) = identify(&says).ok_or_else(unknown)?;
-        let constants = Constants::of(abi, &library).map_err(|missing| lacks(some_of(&missing)))?;
+        let constants = Constants::load(abi, &library).map_err(|missing| lacks(some_of(&missing)))?;
         let facts = Facts { vendor, number, abi: abi.name().to_owned(), path };
         Ok(Self { facts, functions, constants, library })
     }

@@ -14,7 +14,7 @@ use crate::{Call, Shape};
 
 /// A call's steps, with what they need beside its buffers.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct StepPlan {
     /// Whether the step waits for all before it, and the step.
     pub(super) steps: Vec<(bool, Step)>,
     /// Words, so that it is aligned for any element.
@@ -23,7 +23,7 @@ pub(super) struct Plan {
 
 // SAFETY: the pointers lead into regions, which may be used by any thread, and into the scratch memory, which is this
 // plan's own; a plan is used by one thread at a time.
-unsafe impl Send for Plan {}
+unsafe impl Send for StepPlan {}
 
 /// Where a call is planned.
 pub(super) struct Planner<'a> {
@@ -50,7 +50,7 @@ struct Parts {
 
 impl Planner<'_> {
     /// Replaces `plan` by that of a valid call. Allocates nothing when the plan has held as much before.
-    pub(super) fn plan(&self, call: &Call, plan: &mut Plan) {
+    pub(super) fn plan(&self, call: &Call, plan: &mut StepPlan) {
         plan.steps.clear();
         let parts = self.parts(call);
         let count = call.count(self.shape) as usize;
@@ -100,7 +100,7 @@ impl Planner<'_> {
     }
 
     /// Operations that treat each element alike: in pieces of what an `int` counts.
-    fn element_wise(&self, call: &Call, parts: &Parts, count: usize, plan: &mut Plan) {
+    fn element_wise(&self, call: &Call, parts: &Parts, count: usize, plan: &mut StepPlan) {
         let Parts { input, output, kind, in_place, is_root, .. } = *parts;
         let root = parts.root as c_int;
         if call.op == Collective::Broadcast && is_root && !in_place {
@@ -131,7 +131,7 @@ impl Planner<'_> {
     }
 
     /// A copy of what the root gives, where the library cannot reduce in place.
-    fn staged(&self, parts: &Parts, root: usize, from: *mut u8, count: usize, plan: &mut Plan) -> Option<*mut u8> {
+    fn staged(&self, parts: &Parts, root: usize, from: *mut u8, count: usize, plan: &mut StepPlan) -> Option<*mut u8> {
         if self.session.reduces_in_place(root) {
             return None;
         }
@@ -142,7 +142,7 @@ impl Planner<'_> {
     }
 
     /// Operations on one block a rank that fits an `int`.
-    fn blocks(&self, op: Collective, parts: &Parts, block: usize, plan: &mut Plan) {
+    fn blocks(&self, op: Collective, parts: &Parts, block: usize, plan: &mut StepPlan) {
         let Parts { kind, in_place, is_root, .. } = *parts;
         let (root, count) = (parts.root as c_int, block as c_int);
         let (input, output) = (parts.input.cast_const().cast(), parts.output.cast());
@@ -171,10 +171,10 @@ impl Planner<'_> {
     }
 
     /// The same for blocks beyond an `int`: as broadcasts, reductions and messages, in pieces.
-    fn pieces_of_blocks(&self, op: Collective, parts: &Parts, block: usize, plan: &mut Plan) {
+    fn pieces_of_blocks(&self, op: Collective, parts: &Parts, block: usize, plan: &mut StepPlan) {
         let Parts { input, output, kind, in_place, is_root, rank, ranks, root, .. } = *parts;
         let bytes = block * parts.element;
-        let own = |plan: &mut Plan, from: *mut u8, to: *mut u8| {
+        let own = |plan: &mut StepPlan, from: *mut u8, to: *mut u8| {
             if !in_place {
                 plan.add(Step::Copy { from, to, bytes });
             }
@@ -234,7 +234,7 @@ impl Planner<'_> {
         parts: &Parts,
         to: impl Fn(usize) -> (*mut u8, usize),
         of: impl Fn(usize) -> (*mut u8, usize),
-        plan: &mut Plan,
+        plan: &mut StepPlan,
     ) {
         let Parts { rank, ranks, element, .. } = *parts;
         plan.add(Step::Copy { from: to(rank).0, to: of(rank).0, bytes: to(rank).1 * element });
@@ -250,7 +250,7 @@ impl Planner<'_> {
         parts: &Parts,
         ((from, sent), next): ((*mut u8, usize), usize),
         ((to, received), previous): ((*mut u8, usize), usize),
-        plan: &mut Plan,
+        plan: &mut StepPlan,
     ) {
         let (kind, tag) = (parts.kind, self.tag);
         let mut out = pieces(sent, self.largest);
@@ -268,15 +268,15 @@ impl Planner<'_> {
         }
     }
 
-    fn send(&self, parts: &Parts, data: *mut u8, count: usize, to: usize, plan: &mut Plan) {
+    fn send(&self, parts: &Parts, data: *mut u8, count: usize, to: usize, plan: &mut StepPlan) {
         self.exchange(parts, ((data, count), to), ((data, 0), to), plan);
     }
 
-    fn receive(&self, parts: &Parts, data: *mut u8, count: usize, from: usize, plan: &mut Plan) {
+    fn receive(&self, parts: &Parts, data: *mut u8, count: usize, from: usize, plan: &mut StepPlan) {
         self.exchange(parts, ((data, 0), from), ((data, count), from), plan);
     }
 
-    fn ring(&self, direction: Direction, parts: &Parts, count: usize, plan: &mut Plan) {
+    fn ring(&self, direction: Direction, parts: &Parts, count: usize, plan: &mut StepPlan) {
         let Parts { input, output, rank, ranks, .. } = *parts;
         let (next, previous) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
         let half = if direction == Direction::BothWays { count / 2 } else { count };
@@ -289,7 +289,7 @@ impl Planner<'_> {
         }
     }
 
-    fn ping_pong(&self, parts: &Parts, count: usize, plan: &mut Plan) {
+    fn ping_pong(&self, parts: &Parts, count: usize, plan: &mut StepPlan) {
         let Parts { input, output, rank, root: peer, .. } = *parts;
         match rank {
             0 if peer == 0 => plan.add(Step::Copy { from: input, to: output, bytes: count * parts.element }),
@@ -308,7 +308,7 @@ impl Planner<'_> {
         }
     }
 
-    fn uneven(&self, call: &Call, parts: &Parts, plan: &mut Plan) {
+    fn uneven(&self, call: &Call, parts: &Parts, plan: &mut StepPlan) {
         let Some(counts) = &call.counts else { return };
         let me = self.shape.rank;
         let each = |count: &dyn Fn(u32) -> u64| (0..self.shape.size).map(count).collect::<Vec<u64>>();
@@ -356,7 +356,7 @@ impl Parts {
     }
 }
 
-impl Plan {
+impl StepPlan {
     fn add(&mut self, step: Step) {
         self.steps.push((false, step));
     }

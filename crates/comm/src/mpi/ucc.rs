@@ -33,7 +33,7 @@ pub(super) fn left_out(opened: &Opened, progress: MpiProgress) -> Result<Vec<Col
 }
 
 fn types(library: &Library) -> std::result::Result<String, &'static str> {
-    let tools = Tools::of(library)?;
+    let tools = Tools::load(library)?;
     let unloaded = "it has no coll/ucc that can be loaded (`mca_base_component_show_load_errors` tells why)";
     let switch = tools.value(SWITCH)?.ok_or(unloaded)?;
     if c_int::from_ne_bytes([switch[0], switch[1], switch[2], switch[3]]) == 0 {
@@ -83,7 +83,7 @@ struct Tools {
 }
 
 impl Tools {
-    fn of(library: &Library) -> std::result::Result<Self, &'static str> {
+    fn load(library: &Library) -> std::result::Result<Self, &'static str> {
         // SAFETY: each is of the form that the MPI standard declares for its name.
         let (init, tools) = unsafe {
             let init = function::<Init>(library, c"MPI_T_init_thread").ok_or(LACKS)?;

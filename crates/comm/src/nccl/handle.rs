@@ -55,10 +55,10 @@ impl Handle {
         // SAFETY: as nccl.h declares it; the out-pointer is valid.
         let code = unsafe { (symbols.init_rank)(&mut comm, size, UniqueId(id), rank) };
         symbols.succeeded("ncclCommInitRank", None, code)?;
-        Ok(Self::of(symbols, comm, place.rank, place.size, abort))
+        Ok(Self::new(symbols, comm, place.rank, place.size, abort))
     }
 
-    fn of(symbols: Arc<Symbols>, comm: Comm, rank: u32, size: u32, abort: Abort) -> Self {
+    fn new(symbols: Arc<Symbols>, comm: Comm, rank: u32, size: u32, abort: Abort) -> Self {
         let capabilities = Capabilities { progress: Progress::Device, peer_view: false };
         Self { symbols, comm, shape: Shape { rank, size, capabilities }, abort, is_broken: false }
     }
@@ -189,7 +189,7 @@ impl Handle {
         if comm.is_null() {
             return Ok(None);
         }
-        let mut of = Self::of(self.symbols.clone(), comm, 0, 0, self.abort.clone());
+        let mut of = Self::new(self.symbols.clone(), comm, 0, 0, self.abort.clone());
         (of.shape.rank, of.shape.size) = of.asked()?;
         Ok(Some(of))
     }

@@ -47,7 +47,7 @@ macro_rules! table {
             ///
             /// # Errors
             /// With the names of all that the library lacks.
-            pub fn of(library: Library) -> std::result::Result<Self, String> {
+            pub fn load(library: Library) -> std::result::Result<Self, String> {
                 let mut missing: Vec<&str> = Vec::new();
                 $(let $field = library.symbol($name);
                 if $field.is_err() {
@@ -105,7 +105,7 @@ impl Symbols {
     /// # Errors
     /// What the loader says, or the symbols that lack.
     pub fn open(path: &Path) -> std::result::Result<Self, String> {
-        Self::of(Library::open(path, Visibility::Local)?)
+        Self::load(Library::open(path, Visibility::Local)?)
     }
 
     /// The library's version, as `2.29.3`.

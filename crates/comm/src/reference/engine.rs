@@ -69,13 +69,13 @@ impl<E: Exchange> Engine<E> {
     pub(crate) fn execute(&mut self, call: &Call, stamp: u64) -> Result<Vec<u64>> {
         let (rank, ranks) = (self.shape.rank, self.shape.size);
         let own = Signature::new(call, &self.shape, stamp);
-        let mut plan = Plan::new(call, own.count, ranks);
+        let mut plan = RoundPlan::new(call, own.count, ranks);
         let mut message = own.encode();
         plan.pack(rank, 0, &call.input, &mut message)?;
         let gathered = self.exchange.exchange(message)?;
         let decoded = gathered.iter().map(|bytes| Signature::decode(bytes)).collect::<Result<Vec<_>>>()?;
         let (signatures, windows): (Vec<Signature>, Vec<&[u8]>) = decoded.into_iter().unzip();
-        plan = Plan::new(call, Signature::agree(&signatures, call)?, ranks);
+        plan = RoundPlan::new(call, Signature::agree(&signatures, call)?, ranks);
         plan.unpack(rank, 0, &windows, call)?;
         for round in 1..plan.rounds() {
             let mut message = Vec::new();
@@ -89,7 +89,7 @@ impl<E: Exchange> Engine<E> {
 }
 
 /// What moves in which round.
-struct Plan {
+struct RoundPlan {
     /// Of each rank, in the order in which they are packed.
     pieces: Vec<Vec<Piece>>,
     /// Elements of each piece that move in a round.
@@ -97,7 +97,7 @@ struct Plan {
     element: u64,
 }
 
-impl Plan {
+impl RoundPlan {
     fn new(call: &Call, count: u64, ranks: u32) -> Self {
         let pieces: Vec<Vec<Piece>> = (0..ranks).map(|from| pieces(call, count, from, ranks)).collect();
         let most = pieces.iter().map(Vec::len).max().unwrap_or(0).max(1) as u64;

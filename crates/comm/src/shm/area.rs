@@ -54,7 +54,7 @@ pub(crate) struct Order {
 
 impl Order {
     /// Of the areas of `size` ranks. `crowded`: many share a core.
-    pub(crate) fn of(size: usize, crowded: bool) -> Self {
+    pub(crate) fn for_size(size: usize, crowded: bool) -> Self {
         let (flags_apart, mail_flags, head) = if crowded { (PAIR, 0, HEAD) } else { (APART, RING * APART, 0) };
         let large = (mail_flags + size * 2 * PAIR).next_multiple_of(PAGE);
         let mail = large + 2 * SLOT;
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn nothing_in_an_area_overlaps() {
         for (size, crowded) in [(2, false), (256, false), (256, true), (1024, true)] {
-            let order = Order::of(size, crowded);
+            let order = Order::for_size(size, crowded);
             let mut pieces =
                 vec![(order.large, 2 * SLOT), (order.mail, 4 * MAIL_SLOT), (order.small, RING * SMALL_APART)];
             pieces.extend((0..size).map(|peer| (order.mail_flags + peer * 2 * PAIR, 2 * PAIR)));

@@ -3,7 +3,7 @@
 use device::Slice;
 
 use super::area::INLINE;
-use super::plan::Plan;
+use super::plan::CallPlan;
 use super::regions::{Key, Registry};
 use crate::Call;
 
@@ -25,7 +25,7 @@ const _: () = assert!(size_of::<Buffers>() <= INLINE);
 
 impl Buffers {
     /// Those of a call of this rank, in a group of these members.
-    pub(crate) fn of(call: &Call, registry: &Registry, members: &[u32]) -> Self {
+    pub(crate) fn for_call(call: &Call, registry: &Registry, members: &[u32]) -> Self {
         let key = |slice: &Slice| registry.of(slice, members).map_or(0, |views| views.key);
         let input_key = key(&call.input);
         let same = call.input.region().id() == call.output.region().id();
@@ -41,7 +41,7 @@ impl Buffers {
 
     /// Whether `rank`, the owner of these buffers, has all that it gives and gets registered.
     #[inline]
-    pub(crate) fn registered(&self, plan: &Plan, rank: usize) -> bool {
+    pub(crate) fn registered(&self, plan: &CallPlan, rank: usize) -> bool {
         (self.input_key != 0 || !plan.gives(rank)) && (self.output_key != 0 || !plan.gets(rank))
     }
 }

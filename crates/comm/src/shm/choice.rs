@@ -7,7 +7,7 @@ use super::area::SMALL_SLOT;
 use super::buffers::Buffers;
 use super::cross::Cross;
 use super::endpoint::Endpoint;
-use super::plan::Plan;
+use super::plan::CallPlan;
 use crate::Call;
 
 /// The most bytes that a rank gives in one eager round though all buffers be registered, where ranks have a core each: of
@@ -76,7 +76,7 @@ impl Chosen {
 
 /// By what all ranks told in the round of this place, so that all choose alike. `early`: those with private buffers have
 /// published what they give.
-pub(super) fn choose(endpoint: &Endpoint, cross: Option<&Cross>, plan: &Plan, place: usize, early: bool) -> Choice {
+pub(super) fn choose(endpoint: &Endpoint, cross: Option<&Cross>, plan: &CallPlan, place: usize, early: bool) -> Choice {
     let told = |peer| endpoint.told::<Buffers>(peer, place);
     // One rank in place and another not: who is read from writes too, so nobody may read another's input.
     let in_place = |peer| told(peer).input_address == told(peer).output_address;
@@ -91,7 +91,7 @@ pub(super) fn choose(endpoint: &Endpoint, cross: Option<&Cross>, plan: &Plan, pl
 }
 
 /// Whether the eager path is best, wherever buffers lie: the direct one takes a second round.
-pub(super) fn always_eager(endpoint: &Endpoint, plan: &Plan) -> bool {
+pub(super) fn always_eager(endpoint: &Endpoint, plan: &CallPlan) -> bool {
     if plan.rooted() {
         let most = match plan.op {
             Collective::Reduce if endpoint.oversubscribed => ROOTED_SHARED_CORE / 2,
@@ -113,7 +113,7 @@ pub(super) fn always_eager(endpoint: &Endpoint, plan: &Plan) -> bool {
 
 /// The path of a collective call of several ranks, by name, if all ranks' buffers are like this one's.
 pub(super) fn path(endpoint: &Endpoint, cross: Option<&Cross>, call: &Call) -> &'static str {
-    let plan = Plan::new(call, &endpoint.shape);
+    let plan = CallPlan::new(call, &endpoint.shape);
     let registered = |slice: &Slice, needed: bool| !needed || endpoint.registry.of(slice, &endpoint.members).is_some();
     let rank = endpoint.rank();
     let direct = registered(&call.input, plan.gives(rank)) && registered(&call.output, plan.gets(rank));

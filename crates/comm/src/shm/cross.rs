@@ -8,7 +8,7 @@ use super::area::SLOT;
 use super::buffers::Buffers;
 use super::endpoint::Endpoint;
 use super::kernels::{Manner, copy, kernel};
-use super::plan::{Plan, share};
+use super::plan::{CallPlan, share};
 use crate::{Call, Error, Result};
 
 /// From here on the kernel's cost per call is small against the copying, with 2 ranks. (Intel, Emerald Rapids: `all_gather` of 8 KiB
@@ -105,17 +105,17 @@ impl Cross {
     }
 
     /// Whether a call with private buffers goes this way. Only after the first round do ranks know that all are in place, or none.
-    pub(super) fn takes(&self, endpoint: &Endpoint, plan: &Plan) -> bool {
+    pub(super) fn takes(&self, endpoint: &Endpoint, plan: &CallPlan) -> bool {
         self.takes_as(endpoint, plan, plan.op == Collective::AllToAll && plan.in_place)
     }
 
     /// Whether it would if it were not in place: what ranks do before the first round they decide alike, though some may be in
     /// place and some not.
-    pub(super) fn may_take(&self, endpoint: &Endpoint, plan: &Plan) -> bool {
+    pub(super) fn may_take(&self, endpoint: &Endpoint, plan: &CallPlan) -> bool {
         self.takes_as(endpoint, plan, false)
     }
 
-    fn takes_as(&self, endpoint: &Endpoint, plan: &Plan, swaps: bool) -> bool {
+    fn takes_as(&self, endpoint: &Endpoint, plan: &CallPlan, swaps: bool) -> bool {
         let least = match plan.ranks {
             // Blocks that go through a third place take longer this way than by slots (32 MiB 1.26 ms, 0.93).
             _ if endpoint.near && swaps => return false,
@@ -144,7 +144,7 @@ impl Cross {
     }
 
     /// To be called after the round that told everybody's buffers. Addresses of unregistered buffers are valid then.
-    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &Plan, turn: usize) -> Result<()> {
+    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &CallPlan, turn: usize) -> Result<()> {
         let done = match plan.op {
             _ if plan.reduces() => self.reduce(endpoint, plan, turn),
             Collective::AllToAll if plan.in_place => self.swap(endpoint, plan, turn),
@@ -160,7 +160,7 @@ impl Cross {
     }
 
     /// Every rank reduces its share: reads it from all, writes it to all who get it.
-    fn reduce(&mut self, endpoint: &Endpoint, plan: &Plan, turn: usize) -> Result<()> {
+    fn reduce(&mut self, endpoint: &Endpoint, plan: &CallPlan, turn: usize) -> Result<()> {
         let scattered = plan.op == Collective::ReduceScatter;
         let (begin, len, output) = if scattered {
             let piece = plan.piece(plan.rank, plan.rank);
@@ -181,7 +181,7 @@ impl Cross {
     fn reduce_block(
         &mut self,
         endpoint: &Endpoint,
-        plan: &Plan,
+        plan: &CallPlan,
         turn: usize,
         (input, output, len): (usize, usize, usize),
         room: usize,
@@ -217,7 +217,7 @@ impl Cross {
 
     /// In place, the blocks of each pair of ranks change places, through a slot that the cache holds: each of the two does half
     /// of the exchange.
-    fn swap(&self, endpoint: &Endpoint, plan: &Plan, turn: usize) -> Result<()> {
+    fn swap(&self, endpoint: &Endpoint, plan: &CallPlan, turn: usize) -> Result<()> {
         let (rank, scratch) = (plan.rank, endpoint.areas[plan.rank].slot(0));
         for distance in 1..plan.ranks {
             // Each rank begins with another peer.
@@ -240,7 +240,7 @@ impl Cross {
     }
 
     /// Every rank reads what it gets, but for what the giver writes.
-    fn move_pieces(&self, endpoint: &mut Endpoint, plan: &Plan, turn: usize) -> Result<()> {
+    fn move_pieces(&self, endpoint: &mut Endpoint, plan: &CallPlan, turn: usize) -> Result<()> {
         let rank = plan.rank;
         if plan.gets(rank) && plan.gives(rank) {
             let piece = plan.piece(rank, rank);
@@ -276,7 +276,7 @@ impl Cross {
 
     /// Whether peers' blocks are read where they have put them in their outputs, after one more round: outputs of an `all_gather`
     /// may have huge pages where inputs are too short for them.
-    fn reads_outputs(&self, endpoint: &Endpoint, plan: &Plan, turn: usize) -> bool {
+    fn reads_outputs(&self, endpoint: &Endpoint, plan: &CallPlan, turn: usize) -> bool {
         let out_of_place = |peer: usize| {
             let told: Buffers = endpoint.told(peer, turn);
             told.input_address != told.output_address + plan.piece(peer, peer).output as u64
@@ -290,7 +290,7 @@ impl Cross {
 
 /// Bytes of a piece that its receiver reads; the giver writes the rest. Where one rank gives to all, or gets from all, it
 /// does as much as each of the others.
-fn read_part(plan: &Plan, len: usize) -> usize {
+fn read_part(plan: &CallPlan, len: usize) -> usize {
     match plan.op {
         Collective::Broadcast | Collective::Scatter => share(len, plan.ranks - 1, plan.ranks).0,
         Collective::Gather => share(len, 0, plan.ranks).1,

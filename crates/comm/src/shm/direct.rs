@@ -15,7 +15,7 @@ use terms::Collective;
 use super::buffers::Buffers;
 use super::endpoint::Endpoint;
 use super::kernels::{Kernel, Manner, copy, exchange, kernel};
-use super::plan::{Plan, share};
+use super::plan::{CallPlan, share};
 use super::regions::{Key, Views};
 use crate::{Error, Result};
 
@@ -82,7 +82,7 @@ impl Direct {
     ///
     /// # Errors
     /// [`Error::Mismatch`] when a rank names memory that is not there.
-    pub(super) fn resolve(&mut self, endpoint: &Endpoint, plan: &Plan, place: usize) -> Result<()> {
+    pub(super) fn resolve(&mut self, endpoint: &Endpoint, plan: &CallPlan, place: usize) -> Result<()> {
         self.inputs.clear();
         self.outputs.clear();
         let mut found: Option<Arc<Views>> = None;
@@ -113,7 +113,7 @@ impl Direct {
 
     /// After the round that told everybody's buffers. Ends with another, since no rank may touch its buffers before all
     /// are done with them.
-    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &Plan) -> Result<()> {
+    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &CallPlan) -> Result<()> {
         match plan.op {
             _ if self.pass.is_some() => self.pass.iter_mut().for_each(Pass::run_again),
             Collective::AllReduce | Collective::Reduce => self.reduce_slice(endpoint, plan),
@@ -127,7 +127,7 @@ impl Direct {
     }
 
     /// Every rank reduces its share of the elements into all outputs.
-    fn reduce_slice(&mut self, endpoint: &Endpoint, plan: &Plan) {
+    fn reduce_slice(&mut self, endpoint: &Endpoint, plan: &CallPlan) {
         let (begin, end) = share(plan.bytes, plan.rank, plan.ranks);
         let in_place = (0..plan.ranks).all(|rank| !plan.gets(rank) || self.inputs[rank] == self.outputs[rank]);
         let past_caches = !in_place && endpoint.goes_past_caches(plan.bytes);
@@ -138,7 +138,7 @@ impl Direct {
     }
 
     /// Every rank reduces its block into its output.
-    fn reduce_block(&mut self, endpoint: &Endpoint, plan: &Plan) {
+    fn reduce_block(&mut self, endpoint: &Endpoint, plan: &CallPlan) {
         let piece = plan.piece(0, plan.rank);
         let past_caches = !plan.in_place && endpoint.goes_past_caches(plan.bytes);
         self.reduce(endpoint, plan, (piece.input, 0, piece.len), Manner { past_caches, down: false });
@@ -147,7 +147,7 @@ impl Direct {
     fn reduce(
         &mut self,
         endpoint: &Endpoint,
-        plan: &Plan,
+        plan: &CallPlan,
         (input, output, len): (usize, usize, usize),
         manner: Manner,
     ) {
@@ -163,7 +163,7 @@ impl Direct {
     }
 
     /// One source to all outputs: a broadcast's share of the root's input, or an all-gather's own block.
-    fn spread(&mut self, endpoint: &Endpoint, plan: &Plan) {
+    fn spread(&mut self, endpoint: &Endpoint, plan: &CallPlan) {
         let (from, begin, end, output) = if plan.op == Collective::Broadcast {
             let (begin, end) = share(plan.bytes, plan.rank, plan.ranks);
             (plan.root, begin, end, begin)
@@ -187,7 +187,7 @@ impl Direct {
     }
 
     /// Takes every rank's piece for this one.
-    fn pull(&mut self, endpoint: &Endpoint, plan: &Plan) {
+    fn pull(&mut self, endpoint: &Endpoint, plan: &CallPlan) {
         let past_caches = endpoint.goes_past_caches(plan.bytes);
         for distance in 0..plan.ranks {
             let from = (plan.rank + distance) % plan.ranks;
@@ -199,7 +199,7 @@ impl Direct {
     }
 
     /// In place, the blocks of each pair of ranks change places: each of the two does half of the exchange.
-    fn swap(&mut self, endpoint: &Endpoint, plan: &Plan) {
+    fn swap(&mut self, endpoint: &Endpoint, plan: &CallPlan) {
         for peer in (0..plan.ranks).filter(|peer| *peer != plan.rank) {
             let (low, high) = (plan.rank.min(peer), plan.rank.max(peer));
             let piece = plan.piece(low, high);
@@ -213,7 +213,7 @@ impl Direct {
 
     /// Gather and scatter: the pieces, laid end to end, are divided equally among all ranks, since the giver's and the
     /// getter's cores alone would leave the others idle.
-    fn split_pieces(&mut self, endpoint: &Endpoint, plan: &Plan) {
+    fn split_pieces(&mut self, endpoint: &Endpoint, plan: &CallPlan) {
         let root = plan.root;
         let scatter = plan.op == Collective::Scatter;
         let past_caches = endpoint.goes_past_caches(plan.bytes);

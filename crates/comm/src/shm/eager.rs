@@ -14,7 +14,7 @@ use super::endpoint::{Endpoint, Until};
 use super::flag::Looks;
 use super::kernels::{claim, copy_in};
 use super::pieces::take;
-use super::plan::Plan;
+use super::plan::CallPlan;
 use super::rounds::RING;
 use crate::Result;
 
@@ -53,7 +53,7 @@ fn claim_lines(slot: *const u8, part: &Range<usize>) {
 }
 
 /// For whom this rank waits: a root gives to all or gets from all, and the others wait for nobody else.
-fn until(endpoint: &Endpoint, plan: &Plan) -> Until {
+fn until(endpoint: &Endpoint, plan: &CallPlan) -> Until {
     match plan.op {
         _ if !plan.gets_from_peers(plan.rank) => Until::Told,
         Collective::Broadcast | Collective::Scatter => Until::Arrived(plan.root),
@@ -65,7 +65,7 @@ fn until(endpoint: &Endpoint, plan: &Plan) -> Until {
 
 /// Which slots all use for this call.
 #[inline]
-fn slots_of(endpoint: &Endpoint, plan: &Plan) -> Slots {
+fn slots_of(endpoint: &Endpoint, plan: &CallPlan) -> Slots {
     let ringed = match () {
         () if plan.rooted() => SMALL_SLOT,
         () if endpoint.oversubscribed => RINGED_SHARED_CORE,
@@ -81,7 +81,7 @@ fn slots_of(endpoint: &Endpoint, plan: &Plan) -> Slots {
 
 /// Copies this rank's input into a slot of the next round, without what is for itself alone. It must fit. Returns which
 /// slots all use in this call.
-pub(super) fn publish(endpoint: &mut Endpoint, plan: &Plan) -> Result<Slots> {
+pub(super) fn publish(endpoint: &mut Endpoint, plan: &CallPlan) -> Result<Slots> {
     let slots = slots_of(endpoint, plan);
     let rank = endpoint.rank();
     if !plan.gives(rank) {
@@ -130,7 +130,7 @@ impl Eager {
     }
 
     /// One call, from the first to the last of it.
-    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &Plan) -> Result<()> {
+    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &CallPlan) -> Result<()> {
         let until = until(endpoint, plan);
         if !matches!(until, Until::All(_)) {
             claim(endpoint.areas[plan.rank].header(endpoint.rounds.next_place()));
@@ -159,11 +159,11 @@ impl Eager {
     }
 
     /// Takes what all have published in the round of this place.
-    pub(super) fn take_published(&mut self, endpoint: &Endpoint, plan: &Plan, place: usize) {
+    pub(super) fn take_published(&mut self, endpoint: &Endpoint, plan: &CallPlan, place: usize) {
         self.take_from(slots_of(endpoint, plan), endpoint, plan, place);
     }
 
-    fn take_from(&mut self, slots: Slots, endpoint: &Endpoint, plan: &Plan, place: usize) {
+    fn take_from(&mut self, slots: Slots, endpoint: &Endpoint, plan: &CallPlan, place: usize) {
         let rank = endpoint.rank();
         take(endpoint, &mut self.sources, plan, (0, usize::MAX), |from| {
             // SAFETY: the piece lies inside the giver's input, and the giver's slot holds a copy of it.

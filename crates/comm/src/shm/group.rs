@@ -16,7 +16,7 @@ use super::endpoint::{Endpoint, Until};
 use super::flag::{Futex, Looks, SpinPolicy};
 use super::kernels;
 use super::mail::{Mail, Ways};
-use super::plan::Plan;
+use super::plan::CallPlan;
 use super::regions::{self, Registry};
 use super::rendezvous::Star;
 use super::rounds::{RING, Rounds};
@@ -37,7 +37,7 @@ struct Prepared {
     input: (RegionId, usize, usize),
     output: (RegionId, usize, usize),
     counts: Option<Arc<Counts>>,
-    plan: Plan,
+    plan: CallPlan,
     buffers: Buffers,
 }
 
@@ -203,8 +203,8 @@ impl Group {
             input: place(&call.input),
             output: place(&call.output),
             counts: call.counts.clone(),
-            plan: Plan::new(call, &self.endpoint.shape),
-            buffers: Buffers::of(call, &self.endpoint.registry, &self.endpoint.members),
+            plan: CallPlan::new(call, &self.endpoint.shape),
+            buffers: Buffers::for_call(call, &self.endpoint.registry, &self.endpoint.members),
         }
     }
 
@@ -219,7 +219,7 @@ impl Group {
         self.direct.forget();
     }
 
-    fn collective(&mut self, plan: &Plan, buffers: Buffers) -> Result<()> {
+    fn collective(&mut self, plan: &CallPlan, buffers: Buffers) -> Result<()> {
         let endpoint = &mut self.endpoint;
         if always_eager(endpoint, plan) {
             return self.eager.run(endpoint, plan);
@@ -250,7 +250,7 @@ impl Group {
 
     /// As last time, where all told the same for the same call.
     #[inline]
-    fn choose(&mut self, plan: &Plan, place: usize, early: bool) -> Result<Choice> {
+    fn choose(&mut self, plan: &CallPlan, place: usize, early: bool) -> Result<Choice> {
         match self.chosen.again(&self.endpoint, place) {
             Some(choice) => Ok(choice),
             None => self.choose_again(plan, place, early),
@@ -259,7 +259,7 @@ impl Group {
 
     #[cold]
     #[inline(never)]
-    fn choose_again(&mut self, plan: &Plan, place: usize, early: bool) -> Result<Choice> {
+    fn choose_again(&mut self, plan: &CallPlan, place: usize, early: bool) -> Result<Choice> {
         self.forget_choice();
         let choice = choose(&self.endpoint, self.cross.as_ref(), plan, place, early);
         if choice == Choice::Direct {

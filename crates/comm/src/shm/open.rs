@@ -137,7 +137,7 @@ pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Ab
     let reached = if cross.works(place.rank as usize, &secrets, same_names) { REACHED } else { 0 };
     let crowd = cards.iter().filter(|other| other.core == card.core).count();
     let order =
-        Order::of(place.size as usize, options.oversubscribed && is_crowded(cards.iter().map(|card| card.core)));
+        Order::for_size(place.size as usize, options.oversubscribed && is_crowded(cards.iter().map(|card| card.core)));
     let (areas, all) = areas(&star, (place.rank, place.size), order, reached, abort)?;
     // All have tried: until then everybody's secret must stay where it is.
     drop(secret);
@@ -245,7 +245,7 @@ fn share(star: &Star, rank: usize, layout: &Layout, what: &str, abort: &Abort) -
     let own = (rank == 0).then(|| fits().map_err(std::io::Error::from_raw_os_error).and_then(reserve));
     let passed = star.pass(own.as_ref().and_then(|own| own.as_ref().ok()).map(Arena::file), abort)?;
     let provide = |file: std::os::fd::BorrowedFd<'_>| {
-        let mapping = SharedMapping::of(file)?;
+        let mapping = SharedMapping::from_file(file)?;
         for pages in layout.provided_by(rank) {
             mapping.provide(file, pages.range, pages.huge)?;
         }
@@ -290,7 +290,7 @@ impl Group {
         let Space::Host = space;
         self.forget_prepared();
         let what = format!("{} ranks x {} of shared buffers", self.endpoint.ranks(), Bytes(bytes as u64));
-        let layout = Layout::of(&self.endpoint.members, bytes);
+        let layout = Layout::new(&self.endpoint.members, bytes);
         // All ranks allocate at once, on one host: rank 0 looks for all.
         let wanted = layout.as_ref().map_or(u64::MAX, Layout::bytes);
         let fits = self.endpoint.rank() > 0 || available_memory().is_none_or(|available| wanted <= available);
@@ -345,7 +345,7 @@ impl Group {
         let star = join(invitation, rank, &tokens, &cards[members[0] as usize].1, &self.endpoint.abort)?;
         let size = members.len() as u32;
         let cores: Vec<Option<u32>> = members.iter().map(|member| self.cores[*member as usize]).collect();
-        let order = Order::of(size as usize, self.endpoint.oversubscribed && is_crowded(cores.iter().copied()));
+        let order = Order::for_size(size as usize, self.endpoint.oversubscribed && is_crowded(cores.iter().copied()));
         let processes = |cross: &Cross| cross.of(&members);
         let mut group = Group::new(Parts {
             shape: shape(rank, size),

@@ -42,7 +42,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// A part of `bytes` for each of these members, in their order. None where that is more than an address can tell.
-    pub(crate) fn of(members: &[u32], bytes: usize) -> Option<Self> {
+    pub(crate) fn new(members: &[u32], bytes: usize) -> Option<Self> {
         Self::behind(0, members, bytes, bytes < HUGE_FROM)
     }
 
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     fn parts(ranks: u32, bytes: usize) -> Parts {
-        Parts::of(&(0..ranks).collect::<Vec<_>>(), bytes).unwrap()
+        Parts::new(&(0..ranks).collect::<Vec<_>>(), bytes).unwrap()
     }
 
     #[test]
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn ranks_provide_pages_once() {
         for (ranks, crowded) in [(4, false), (20, true), (256, true), (1024, true)] {
-            let order = Order::of(ranks, crowded);
+            let order = Order::for_size(ranks, crowded);
             let all = Parts::of_areas(&(0..ranks as u32).collect::<Vec<_>>(), order).unwrap();
             let mut provided: Vec<Pages> = (0..ranks).flat_map(|rank| all.provided_by(rank)).collect();
             provided.sort_by_key(|pages| pages.range.start);
@@ -181,15 +181,15 @@ mod tests {
     /// What is not given pages at once must be there when it is touched.
     #[test]
     fn what_gets_pages_later_is_refused_at_once() {
-        let crowd = Parts::of_areas(&(0..64).collect::<Vec<_>>(), Order::of(64, true)).unwrap();
+        let crowd = Parts::of_areas(&(0..64).collect::<Vec<_>>(), Order::for_size(64, true)).unwrap();
         assert!(crowd.fits(None) && crowd.fits(Some(crowd.bytes())) && !crowd.fits(Some(crowd.bytes() - 1)));
         assert!(crowd.bytes() > 64 * (4 << 20));
     }
 
     #[test]
     fn what_no_address_can_tell_is_refused() {
-        assert!(Parts::of(&[0, 1], usize::MAX).is_none() && Parts::of(&[0, 1], usize::MAX / 2).is_none());
-        assert!(Parts::of(&[0, 1], 1 << 46).is_some());
+        assert!(Parts::new(&[0, 1], usize::MAX).is_none() && Parts::new(&[0, 1], usize::MAX / 2).is_none());
+        assert!(Parts::new(&[0, 1], 1 << 46).is_some());
     }
 
     /// Bytes in use grow with the ranks and not with their square.

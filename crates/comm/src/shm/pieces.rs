@@ -2,7 +2,7 @@
 
 use super::endpoint::Endpoint;
 use super::kernels::{Manner, copy_in, kernel};
-use super::plan::Plan;
+use super::plan::CallPlan;
 
 /// Takes bytes `begin..begin + limit` of each piece that this rank gets, after the round that published them.
 /// `published(from)` is where byte `begin` of `from`'s piece for this rank lies. This rank's own piece is taken from
@@ -13,7 +13,7 @@ use super::plan::Plan;
 pub(super) fn take(
     endpoint: &Endpoint,
     sources: &mut Vec<*const u8>,
-    plan: &Plan,
+    plan: &CallPlan,
     (begin, limit): (usize, usize),
     published: impl Fn(usize) -> *const u8,
 ) {

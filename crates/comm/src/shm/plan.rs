@@ -30,7 +30,7 @@ pub(crate) struct Piece {
 
 /// A collective call, in bytes. Keeps no region alive: it outlives the call, in case the same one comes again.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct CallPlan {
     pub(crate) op: Collective,
     pub(crate) dtype: Dtype,
     pub(crate) reduce: Reduce,
@@ -57,7 +57,7 @@ pub(crate) struct Plan {
     pub(crate) signature: u64,
 }
 
-impl Plan {
+impl CallPlan {
     /// Of a call that was validated. Not for barrier, send_recv and ping_pong.
     #[inline]
     pub(crate) fn new(call: &Call, shape: &Shape) -> Self {

@@ -7,7 +7,7 @@ use super::area::SLOT;
 use super::endpoint::Endpoint;
 use super::kernels::{Manner, copy_in, kernel};
 use super::pieces::take;
-use super::plan::{Plan, share};
+use super::plan::{CallPlan, share};
 use crate::Result;
 
 /// The staged path of one rank.
@@ -23,7 +23,7 @@ impl Staged {
     }
 
     /// Runs a call from its first chunk to its last. All earlier rounds are settled.
-    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &Plan) -> Result<()> {
+    pub(super) fn run(&mut self, endpoint: &mut Endpoint, plan: &CallPlan) -> Result<()> {
         if plan.op == Collective::AllReduce && plan.ranks > 2 {
             return self.all_reduce(endpoint, plan);
         }
@@ -54,7 +54,7 @@ impl Staged {
 
     /// All-reduce of more than two ranks: each rank reduces its share of a chunk, and hands the result on in the next
     /// round, in the place of the slot that its own share leaves free. So each byte is read by two ranks and not by all.
-    fn all_reduce(&mut self, endpoint: &mut Endpoint, plan: &Plan) -> Result<()> {
+    fn all_reduce(&mut self, endpoint: &mut Endpoint, plan: &CallPlan) -> Result<()> {
         let (rank, ranks, len) = (endpoint.rank(), plan.ranks, plan.bytes);
         let place = SLOT / ranks / 128 * 128;
         let chunk = place * ranks;
@@ -98,7 +98,7 @@ impl Staged {
     fn reduce_share(
         &mut self,
         endpoint: &Endpoint,
-        plan: &Plan,
+        plan: &CallPlan,
         (turn, place): (usize, usize),
         (begin, len): (usize, usize),
     ) {
@@ -119,7 +119,7 @@ impl Staged {
 }
 
 /// Puts bytes `begin..begin + chunk` of the piece for `to` into the slot.
-fn stage(endpoint: &Endpoint, plan: &Plan, to: usize, (begin, chunk): (usize, usize), slot: *mut u8) {
+fn stage(endpoint: &Endpoint, plan: &CallPlan, to: usize, (begin, chunk): (usize, usize), slot: *mut u8) {
     let piece = plan.piece(endpoint.rank(), to);
     let len = piece.len.saturating_sub(begin).min(chunk);
     if len > 0 {

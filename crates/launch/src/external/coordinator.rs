@@ -12,20 +12,19 @@ use comm::{Backend, Own, StartedBy};
 use control::{FromRank, Hello, Here, Invitation, Joined, Nonce, Remote, Rendezvous, Secret, ToRank};
 use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
 use process::{CoreMask, Interest, PollSet, allowed_cores, interrupt, path_of, signal_name};
-use serde_json::{Map, Value};
-use terms::Rank;
+use serde_json::Map;
 
 use crate::departure::launcher_ended;
 use crate::opening::Opening;
 use crate::pytorch;
-use crate::rank::{Seat, launched_argument};
+use crate::rank::launched_argument;
 use crate::remote::{Agent, Agents, locked};
 use crate::starter::{Wishes, backend, check_descriptors};
 use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
 
 use super::hosts::{RankHost, cores_for, group, layout};
-use super::{External, command, no_mpi};
+use super::{External, command, once};
 
 /// How long the ranks of a world have to come up.
 const STARTING: Duration = Duration::from_secs(60);
@@ -70,7 +69,7 @@ impl Coordinator {
             .map_err(|why| not_started(why, Some("each host with ranks needs its own `hostname`".to_owned())))?;
         let agents = Agents::new(Mutex::new(agents));
         // Where a container allows less, this process keeps what it has, and the record says so.
-        let _ = CoreMask::of(&hosts[0].numbers()).bind_this_thread();
+        let _ = CoreMask::new(&hosts[0].numbers()).bind_this_thread();
         let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
         hosts[0].cores.retain(|core| kept.contains(&core.number));
         Ok(Self { external, secret, address: address.ip(), agents, hosts, search, initialised: Cell::new(false) })
@@ -102,9 +101,10 @@ impl Coordinator {
         command::words(self.external.adapter.seat, self.external.size, self.hosts.len(), own)
     }
 
-    /// Whether this launcher's ranks can be those of MPI.
-    pub fn has_mpi(&self) -> bool {
-        !matches!(self.external.adapter.seat, Seat::Torchrun | Seat::Kubernetes)
+    /// The launcher, as backends know it.
+    pub fn started_by(&self) -> StartedBy<'static> {
+        let adapter = self.external.adapter;
+        StartedBy { launcher: self.launcher(), rank_variable: adapter.rank, process_manager: adapter.process_manager }
     }
 
     /// Has the backend's ranks be those of this launcher: settles its own fields, and gives the variables that they need.
@@ -117,11 +117,7 @@ impl Coordinator {
         own: &mut Own,
         environment: &[(String, String)],
     ) -> Result<Vec<(String, String)>, String> {
-        let launcher = self.launcher();
-        if !self.has_mpi() {
-            return Err(no_mpi(launcher));
-        }
-        backend.join(own, StartedBy { launcher, rank_variable: self.external.adapter.rank }, environment)
+        backend.join(own, self.started_by(), environment)
     }
 
     /// Lets all processes go, with the exit code of the run.
@@ -143,7 +139,7 @@ impl Coordinator {
             return Err(lacking(format!("{launcher} started {size} ranks, and this case is of {} {more}", spec.ranks)));
         }
         let mut spec = spec.clone();
-        let wishes = Wishes::of(&spec).map_err(|message| not_started(message, None))?;
+        let wishes = Wishes::from_spec(&spec).map_err(|message| not_started(message, None))?;
         check_descriptors(size)?;
         if pytorch::is_asked(&spec) {
             return self.start_python(&spec, &wishes);
@@ -160,7 +156,7 @@ impl Coordinator {
         if let Some(backend) = backend.filter(|backend| backend.about().launched) {
             let mut own = comm::own_of(backend, &spec.fields);
             environment.extend(self.join(backend, &mut own, &wishes.environment).map_err(lacking)?);
-            self.initialise_once()?;
+            self.initialise_once(backend)?;
             spec.fields.extend(own);
         }
         let mut world = self.start_all(&spec, wishes.bound, environment)?;
@@ -171,23 +167,24 @@ impl Coordinator {
     /// Ranks that are Python. Which one, each host finds for itself; this one has it, or none is started.
     fn start_python(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
         pytorch::check(spec, &self.search)?;
-        if spec.fields.get("backend").and_then(Value::as_str) == Some("mpi") {
-            if !self.has_mpi() {
-                return Err(lacking(no_mpi(self.launcher())));
-            }
-            self.initialise_once()?;
+        if let Some(backend) = backend(spec).filter(|backend| backend.about().launched) {
+            backend.accepts(self.started_by()).map_err(lacking)?;
+            self.initialise_once(backend)?;
         }
         let mut world = self.start_all(spec, wishes.bound, wishes.environment.clone())?;
         world.come_up(pytorch::LIMIT)?;
         Ok(world)
     }
 
-    /// What a launcher keeps for its processes serves for one world of MPI.
-    fn initialise_once(&self) -> Result<(), Verdict> {
+    /// What a launcher keeps for its processes serves for one world of such a backend.
+    fn initialise_once(&self, backend: &dyn Backend) -> Result<(), Verdict> {
         if self.initialised.replace(true) {
-            let why = "processes can initialise MPI once in a job, and an earlier case did. A case of another world \
-                       (library, settings, binding), or one after lost ranks, needs a job of its own";
-            return Err(lacking(format!("{} started these ranks; {why}", self.launcher())));
+            return Err(lacking(format!(
+                "{} started these ranks; {}, and an earlier case did. A case of another world (library, settings, \
+                 binding), or one after lost ranks, needs a job of its own",
+                self.launcher(),
+                once(backend)
+            )));
         }
         Ok(())
     }
@@ -276,7 +273,7 @@ fn gone(agent: &Agent, rank: u32, launcher: &str) -> Verdict {
         "the process that {launcher} started as rank {rank} (pid {pid}, {host}) is gone, and only its launcher could \
          start another"
     );
-    Verdict { ranks: vec![Rank(rank)], ..not_started(message, None) }
+    not_started(message, None).ranks([rank])
 }
 
 impl Starter for &Coordinator {
@@ -300,7 +297,7 @@ fn wait_for(rendezvous: &mut Rendezvous, external: &External) -> Result<Vec<(Age
         let now = Instant::now();
         if let Some(signal) = interrupt::requested() {
             let message = format!("interrupted by {}", signal_name(signal));
-            return Err(Verdict { kind: VerdictKind::Interrupted, ..not_started(message, None) });
+            return Err(Verdict::new(VerdictKind::Interrupted, message));
         }
         if let Some(why) = interrupt::stopped() {
             return Err(not_started(why, None));
@@ -372,8 +369,8 @@ fn introduced(stranger: &Hello) -> String {
 /// Who never arrived, and who came with another secret.
 fn absent(arrivals: &[Arrival], external: &External, strangers: &[Hello]) -> Verdict {
     let missing = arrivals.iter().zip(0..).filter(|(arrival, _)| arrival.here.is_none());
-    let ranks: Vec<Rank> = missing.map(|(_, rank)| Rank(rank)).collect();
-    let shown: Vec<String> = ranks.iter().take(8).map(|Rank(rank)| rank.to_string()).collect();
+    let ranks: Vec<u32> = missing.map(|(_, rank)| rank).collect();
+    let shown: Vec<String> = ranks.iter().take(8).map(u32::to_string).collect();
     let more = if ranks.len() > 8 { format!(" and {} more", ranks.len() - 8) } else { String::new() };
     let message = format!(
         "{} {}{more} never arrived within {} s: {} says that it started {}",
@@ -384,7 +381,7 @@ fn absent(arrivals: &[Arrival], external: &External, strangers: &[Hello]) -> Ver
         external.size
     );
     let refused_ranks: Vec<String> =
-        strangers.iter().filter(|stranger| ranks.contains(&Rank(stranger.rank))).map(introduced).collect();
+        strangers.iter().filter(|stranger| ranks.contains(&stranger.rank)).map(introduced).collect();
     let message = match refused_ranks.as_slice() {
         [] => message,
         some => format!("{message}; {} came with another secret, or for another job", some.join(", ")),
@@ -395,5 +392,5 @@ fn absent(arrivals: &[Arrival], external: &External, strangers: &[Hello]) -> Ver
     } else {
         format!("{same} on one host")
     };
-    Verdict { ranks, ..not_started(message, Some(hint)) }
+    not_started(message, Some(hint)).ranks(ranks)
 }

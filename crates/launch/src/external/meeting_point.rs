@@ -38,7 +38,7 @@ impl MeetingPoint {
     ///
     /// # Errors
     /// What is missing, when ranks are on several hosts; half of what was meant; a file that holds no secret.
-    pub(super) fn of(variable: Variables<'_>, several: bool) -> Result<Self, String> {
+    pub(super) fn from_variables(variable: Variables<'_>, several: bool) -> Result<Self, String> {
         match (variable(COORDINATOR), variable(SECRET_FILE)) {
             (Some(place), Some(file)) => {
                 port(&place)?;

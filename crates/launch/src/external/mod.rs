@@ -73,7 +73,7 @@ impl External {
     /// # Errors
     /// When a launcher did and the run could not be right: it says too little, or what cannot be; or when one of the
     /// variables that are looked at is no text: taken for one that is not set it would make another run of this.
-    pub fn of(environment: Environment<'_>) -> Result<Option<Self>, Verdict> {
+    pub fn from_environment(environment: Environment<'_>) -> Result<Option<Self>, Verdict> {
         let no_text = Cell::new(None);
         let text = |name: &str| {
             let is_none = |value: OsString| no_text.set(Some((name.to_owned(), value)));
@@ -115,7 +115,8 @@ impl External {
                 not_started(message, Some(hint.to_owned()))
             }
         };
-        let meeting_point = MeetingPoint::of(variable, several).map_err(several_refused(how_to_meet(variable)))?;
+        let meeting_point =
+            MeetingPoint::from_variables(variable, several).map_err(several_refused(how_to_meet(variable)))?;
         let job = job(adapter, variable, several)
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;
@@ -233,9 +234,9 @@ pub fn end_with_launcher() -> io::Result<()> {
     above::tell_end(above::launchers(1), |title| interrupt::stop(launcher_ended(title, "this host")))
 }
 
-/// Why a launcher's ranks cannot use MPI.
-pub fn no_mpi(launcher: &str) -> String {
-    format!("{launcher} starts no MPI ranks: each would think that it is alone (hint: use mpirun)")
+/// What a backend with a launcher asks of the processes that an external launcher started.
+pub fn once(backend: &dyn comm::Backend) -> String {
+    format!("processes can join the backend `{}` once in a job", backend.about().name)
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ const POD: &[(&str, &str)] = &[
 
 fn of(variables: &[(&str, &str)], changed: &[(&str, &str)]) -> Result<Option<External>, Verdict> {
     let all: HashMap<&str, &str> = variables.iter().chain(changed).copied().collect();
-    External::of(&|name| all.get(name).filter(|value| !value.is_empty()).map(Into::into))
+    External::from_environment(&|name| all.get(name).filter(|value| !value.is_empty()).map(Into::into))
 }
 
 fn external_of(variables: &[(&str, &str)]) -> External {
@@ -150,7 +150,7 @@ fn ranks_that_never_arrive_are_named_after_the_deadline() {
     let verdict = coordinator.join().unwrap().err().expect("two are missing");
     assert_eq!(verdict.ranks, [terms::Rank(0), terms::Rank(2)]);
     assert!(
-        verdict.message.starts_with("ranks 0, 2 never arrived within 0.4 s: srun says that it started 3"),
+        verdict.error.what.starts_with("ranks 0, 2 never arrived within 0.4 s: srun says that it started 3"),
         "{verdict}"
     );
     assert!(begun.elapsed() >= SHORT && begun.elapsed() < Duration::from_secs(10));
@@ -172,7 +172,7 @@ fn told(place: &str, secret: &Path, rank: u32, size: u32) -> External {
         "RANKMARK_SECRET_FILE" => Some(secret.to_string_lossy().into_owned()),
         _ => None,
     };
-    let meeting_point = MeetingPoint::of(&variable, true).unwrap();
+    let meeting_point = MeetingPoint::from_variables(&variable, true).unwrap();
     External { rank, size, job: "a job".to_owned(), meeting_point, ..external_of(POD) }
 }
 
@@ -246,7 +246,7 @@ fn a_coordinator_says_who_came_with_another_secret() {
     let first = arrive(&told(&place, &own, 0, 3), None, Duration::from_secs(20)).unwrap();
     let why = arrive(&told(&place, &other, 1, 3), None, SHORT).err().expect("refused").to_string();
     assert!(why.contains("has another secret"), "{why}");
-    let why = coordinator.join().unwrap().err().expect("rank 1 and 2 never arrive").message;
+    let why = coordinator.join().unwrap().err().expect("rank 1 and 2 never arrive").error.what;
     let named = format!("; rank 1 (pid {}, on {}) came with another secret", std::process::id(), host_name());
     assert!(why.contains("ranks 1, 2 never arrived") && why.contains(&named), "{why}");
     drop(first);
@@ -333,7 +333,7 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
     let verdict = gathering(place.clone(), SHORT).join().unwrap().err().expect("refused");
     let said =
         format!("another coordinator (pid {} on {}) has this job's ranks already", std::process::id(), host_name());
-    assert!(verdict.message.contains(&said), "{verdict}");
+    assert!(verdict.error.what.contains(&said), "{verdict}");
     drop(first);
     // Of one on another host its port tells.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -13,6 +13,7 @@ mod torchrun;
 #[cfg(test)]
 mod tests;
 
+use comm::StartedBy;
 use comm::mpi::Vendor;
 use terms::Error;
 
@@ -22,8 +23,8 @@ pub struct Target {
     pub name: &'static str,
     /// What starts the ranks, in messages.
     pub launcher: &'static str,
-    /// Whether its ranks can use MPI.
-    pub mpi: bool,
+    /// As [`comm::StartedBy::process_manager`].
+    pub process_manager: bool,
     /// Options that only some targets have.
     pub options: &'static [&'static Choice],
     /// One rank a host: a node more means a rank more.
@@ -78,7 +79,7 @@ pub static TARGETS: [Target; 4] = [
     Target {
         name: "slurm",
         launcher: "srun",
-        mpi: true,
+        process_manager: true,
         options: &[&JOB_NAME, &NODES, &PER_NODE, &TIME, &PARTITION, &ACCOUNT, &MPI],
         rank_per_node: false,
         executable: true,
@@ -87,7 +88,7 @@ pub static TARGETS: [Target; 4] = [
     Target {
         name: "kubernetes",
         launcher: "a Kubernetes Job",
-        mpi: false,
+        process_manager: false,
         options: &[&JOB_NAME, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM],
         rank_per_node: true,
         executable: false,
@@ -96,7 +97,7 @@ pub static TARGETS: [Target; 4] = [
     Target {
         name: "mpirun",
         launcher: "mpirun",
-        mpi: true,
+        process_manager: true,
         options: &[&NODES, &PER_NODE, &HOSTFILE],
         rank_per_node: false,
         executable: true,
@@ -105,7 +106,7 @@ pub static TARGETS: [Target; 4] = [
     Target {
         name: "torchrun",
         launcher: "torchrun",
-        mpi: false,
+        process_manager: false,
         options: &[&JOB_NAME, &NODES, &PER_NODE, &ENDPOINT],
         rank_per_node: false,
         executable: true,
@@ -155,6 +156,11 @@ impl Target {
     /// What is missing or cannot be.
     pub fn text(&self, job: &Job) -> Result<String, Error> {
         (self.text)(job)
+    }
+
+    /// Its launcher, as backends know it. Which variable has the rank, the file does not say.
+    pub fn started_by(&self) -> StartedBy<'static> {
+        StartedBy { launcher: self.launcher, rank_variable: "", process_manager: self.process_manager }
     }
 
     /// Whether it has this option.

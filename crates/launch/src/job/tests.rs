@@ -177,3 +177,15 @@ proptest::proptest! {
         proptest::prop_assert!(found.contains(&plan), "{plan:?}: {found:?}");
     }
 }
+
+#[test]
+fn a_target_says_of_its_launcher_what_its_ranks_find_there() {
+    let mut found = 0;
+    for adapter in &crate::rank::ADAPTERS {
+        for target in TARGETS.iter().filter(|target| target.launcher == adapter.title) {
+            assert_eq!(target.started_by().process_manager, adapter.process_manager, "{}", target.name);
+            found += 1;
+        }
+    }
+    assert_eq!(found, 3, "srun, torchrun and a Kubernetes Job");
+}

@@ -53,7 +53,7 @@ impl Guardian {
         let alarm = Alarm::new()?;
         let (working, asleep) = (AtomicBool::new(true), AtomicBool::new(false));
         let shared = Arc::new(Shared { working, asleep, alarm, aborts: Mutex::default() });
-        let (theirs, mask) = (shared.clone(), CoreMask::of(cores));
+        let (theirs, mask) = (shared.clone(), CoreMask::new(cores));
         std::thread::Builder::new().name("guardian".to_owned()).stack_size(128 << 10).spawn(move || {
             // Where this is refused, it stays on the rank's core and costs a little there.
             let _ = mask.bind_this_thread();

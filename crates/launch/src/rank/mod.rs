@@ -150,7 +150,7 @@ fn accept(args: &[OsString], variable: Variables<'_>) -> Result<Accepted, Depart
         // A child of the coordinator was bound before its program was loaded.
         let index = place(&invitation, rank, String::new()).index;
         let core = core_of(index, &invitation.cores).filter(|_| invitation.bound);
-        core.map_or(Ok(()), |core| CoreMask::of(&[core]).bind_this_thread()).map_err(Departure::System)?;
+        core.map_or(Ok(()), |core| CoreMask::new(&[core]).bind_this_thread()).map_err(Departure::System)?;
     }
     Ok(Accepted { rank, invitation, memory: [invited, memory], page })
 }

@@ -40,6 +40,8 @@ pub(crate) struct Adapter {
     pub(crate) also: &'static [&'static str],
     /// Processes on this host, where it says that.
     pub(crate) local_size: &'static str,
+    /// As [`comm::StartedBy::process_manager`].
+    pub(crate) process_manager: bool,
     /// Variables that together name the job, the same in all its processes; those that are not set are left out. Where
     /// none is set, the process of the launcher names it.
     pub(crate) job: &'static [&'static str],
@@ -56,6 +58,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         size: "OMPI_COMM_WORLD_SIZE",
         also: &[],
         local_size: "OMPI_COMM_WORLD_LOCAL_SIZE",
+        process_manager: true,
         job: &[
             "PMIX_NAMESPACE",
             "OMPI_MCA_ess_base_jobid",
@@ -71,6 +74,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         size: "PMI_SIZE",
         also: &[],
         local_size: "MPI_LOCALNRANKS",
+        process_manager: true,
         // `srun --mpi=pmi2` says both of the first; Hydra says none of them.
         job: &["PMI_JOBID", "SLURM_STEP_ID"],
     },
@@ -83,6 +87,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         size: "SLURM_STEP_NUM_TASKS",
         also: &["SLURM_STEP_ID"],
         local_size: "SLURM_STEP_TASKS_PER_NODE",
+        process_manager: true,
         job: &["SLURM_JOB_ID", "SLURM_STEP_ID"],
     },
     Adapter {
@@ -93,6 +98,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         size: "WORLD_SIZE",
         also: &["MASTER_ADDR", "MASTER_PORT"],
         local_size: "LOCAL_WORLD_SIZE",
+        process_manager: false,
         job: &["MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"],
     },
     // Last: whatever a pod starts ranks with says more than the pod.
@@ -105,6 +111,7 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         // Pods are hosts to each other even on one node, and Kubernetes does not say how many share one.
         also: &[LOCAL_WORLD_SIZE, COORDINATOR],
         local_size: LOCAL_WORLD_SIZE,
+        process_manager: false,
         job: &[],
     },
 ];

@@ -24,7 +24,7 @@ fn ranks(verdict: &Verdict) -> Vec<u32> {
 #[track_caller]
 fn check(states: &[RankState], kind: VerdictKind, culprits: &[u32], message: &str) {
     let verdict = verdict(SAMPLE, Occasion::Evidence, Some(Bytes(64 << 20)), states);
-    assert_eq!((verdict.kind, ranks(&verdict).as_slice(), verdict.message.as_str()), (kind, culprits, message));
+    assert_eq!((verdict.kind, ranks(&verdict).as_slice(), verdict.error.what.as_str()), (kind, culprits, message));
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn answers_that_they_could_not_leave_the_world_alive() {
 fn check_hung(states: &[RankState], culprits: &[u32], message: &str) {
     let verdict = verdict(SAMPLE, Occasion::Deadline(Seconds(10.0)), None, states);
     let message = format!("no answer to `sample` within 10.0 s: {message}");
-    assert_eq!((verdict.kind, ranks(&verdict).as_slice(), verdict.message), (VerdictKind::Hung, culprits, message));
-    assert!(verdict.hint.is_some());
+    assert_eq!((verdict.kind, ranks(&verdict).as_slice(), verdict.error.what), (VerdictKind::Hung, culprits, message));
+    assert!(verdict.error.hint.is_some());
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn interrupts_blame_nobody() {
     let states = [state(0, pending(), None)];
     let verdict = verdict(SAMPLE, Occasion::Interrupted(libc::SIGINT), None, &states);
     assert_eq!(verdict.kind, VerdictKind::Interrupted);
-    assert_eq!((verdict.message.as_str(), verdict.ranks.len()), ("interrupted by SIGINT", 0));
+    assert_eq!((verdict.error.what.as_str(), verdict.ranks.len()), ("interrupted by SIGINT", 0));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn ranks_are_named_in_runs() {
 #[test]
 fn a_kill_hints_at_memory() {
     let killed = [state(0, Outcome::Signalled(libc::SIGKILL), None)];
-    assert!(verdict(SAMPLE, Occasion::Evidence, None, &killed).hint.is_some_and(|hint| hint.contains("memory")));
+    assert!(verdict(SAMPLE, Occasion::Evidence, None, &killed).error.hint.is_some_and(|hint| hint.contains("memory")));
     let aborted = [state(0, Outcome::Signalled(libc::SIGABRT), None)];
-    assert_eq!(verdict(SAMPLE, Occasion::Evidence, None, &aborted).hint, None);
+    assert_eq!(verdict(SAMPLE, Occasion::Evidence, None, &aborted).error.hint, None);
 }

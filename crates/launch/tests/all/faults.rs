@@ -64,7 +64,7 @@ fn killed_at_random_moments() {
         killer.join().unwrap();
         let what = format!("round {round}, victim {victim}, after {delay:?}: {verdict}");
         assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Died, &[Rank(victim as u32)][..]), "{what}");
-        assert!(verdict.message.contains("died of signal 9 (SIGKILL)"), "{what}");
+        assert!(verdict.error.what.contains("died of signal 9 (SIGKILL)"), "{what}");
         assert!(begin.elapsed() < Duration::from_secs(2), "{what}");
     }
 }
@@ -79,7 +79,7 @@ fn killed_inside_a_collective() {
         "rank 3 (pid {pid}, this host) died of signal 6 (SIGABRT) in all_reduce #0, 1MiB; ranks 0-2 had entered #0 \
          and waited"
     );
-    assert_eq!(verdict.message, expected);
+    assert_eq!(verdict.error.what, expected);
 }
 
 fn stopped() {
@@ -90,7 +90,7 @@ fn stopped() {
         let verdict = verdict_on(&mut world, what, json!({}), LONG);
         stopper.join().unwrap();
         assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Hung, &[Rank(1)][..]), "{verdict}");
-        assert!(verdict.message.contains("is stopped") && verdict.message.contains("all_reduce"), "{verdict}");
+        assert!(verdict.error.what.contains("is stopped") && verdict.error.what.contains("all_reduce"), "{verdict}");
         assert!(begin.elapsed() < Duration::from_secs(6), "{:?}", begin.elapsed());
     }
 }
@@ -105,14 +105,14 @@ fn panics_with_last_words() {
         "last words",
         "the rank panicked: boom on 2",
     ] {
-        assert!(verdict.message.contains(part), "`{part}` in: {verdict}");
+        assert!(verdict.error.what.contains(part), "`{part}` in: {verdict}");
     }
 }
 
 fn exits() {
     let verdict = verdict_on(&mut start(2), "exit", json!({"rank": 0}), LONG);
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Died, &[Rank(0)][..]));
-    assert!(verdict.message.contains("exited with code 7 in all_reduce #2"), "{verdict}");
+    assert!(verdict.error.what.contains("exited with code 7 in all_reduce #2"), "{verdict}");
 }
 
 fn fails_while_peers_wait() {
@@ -120,7 +120,7 @@ fn fails_while_peers_wait() {
     let verdict = verdict_on(&mut start(4), "fail_in_collective", json!({"rank": 1}), LONG);
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Died, &[Rank(1)][..]));
     for part in ["rank 1 (pid", "failed in all_reduce #2: ranks disagree", "ranks 0, 2, 3 had entered #2"] {
-        assert!(verdict.message.contains(part), "`{part}` in: {verdict}");
+        assert!(verdict.error.what.contains(part), "`{part}` in: {verdict}");
     }
     assert!(begin.elapsed() < Duration::from_secs(4), "{:?}", begin.elapsed());
 }
@@ -138,15 +138,18 @@ fn hangs_outside_while_peers_wait() {
     let verdict = verdict_on(&mut start(3), "hang", json!({"rank": 2, "bytes": 4096}), limit);
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Hung, &[Rank(2)][..]), "{verdict}");
     let part = "no answer to `prepare` within 0.70 s: rank 2 was after all_reduce #1, 4KiB, before #2";
-    assert!(verdict.message.contains(part) || verdict.message.contains(&part.replace("0.70 s", "700 ms")), "{verdict}");
-    assert!(verdict.message.contains("ranks 0, 1 had entered #2 and waited"), "{verdict}");
+    assert!(
+        verdict.error.what.contains(part) || verdict.error.what.contains(&part.replace("0.70 s", "700 ms")),
+        "{verdict}"
+    );
+    assert!(verdict.error.what.contains("ranks 0, 1 had entered #2 and waited"), "{verdict}");
 }
 
 fn hangs_everywhere() {
     let verdict = verdict_on(&mut start(3), "stuck", json!({}), Duration::from_millis(500));
     let all = [Rank(0), Rank(1), Rank(2)];
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Hung, &all[..]), "{verdict}");
-    assert!(verdict.message.contains("ranks 0-2 hung in all_reduce #0"), "{verdict}");
+    assert!(verdict.error.what.contains("ranks 0-2 hung in all_reduce #0"), "{verdict}");
 }
 
 fn an_idle_rank_dies() {

@@ -107,7 +107,7 @@ fn a_killed_rank_is_named() {
         assert_eq!(verdict.kind, VerdictKind::Died, "{verdict}");
         // Never only others: Hydra kills those within microseconds, and they may be named beside it.
         assert!(verdict.ranks.contains(&Rank(1)), "{:?} {verdict}", verdict.ranks);
-        assert!(verdict.message.contains(&format!("rank 1 (pid {victim}, this host) ended ")), "{verdict}");
+        assert!(verdict.error.what.contains(&format!("rank 1 (pid {victim}, this host) ended ")), "{verdict}");
     });
 }
 
@@ -118,7 +118,7 @@ fn a_killed_launcher_is_named() {
         let verdict = verdict_on(&mut world, "spin");
         // Also where ranks notice that their launcher is gone, and leave, before its end is looked at.
         let named = format!("(pid {launcher}, this host) died of signal 9 (SIGKILL) while ranks were needed");
-        assert!(verdict.kind == VerdictKind::Died && verdict.message.contains(&named), "{verdict}");
+        assert!(verdict.kind == VerdictKind::Died && verdict.error.what.contains(&named), "{verdict}");
     });
 }
 
@@ -146,15 +146,15 @@ fn a_launcher_that_fails_is_quoted() {
     assert_eq!(verdict.kind, VerdictKind::NotStarted);
     let said = format!("{} (pid ", program.canonicalize().unwrap().display());
     let how = ", this host) ended with code 3 while ranks were needed";
-    assert!(verdict.message.contains(&said) && verdict.message.contains(how), "{verdict}");
-    assert!(verdict.message.contains("there are not enough slots"), "{verdict}");
+    assert!(verdict.error.what.contains(&said) && verdict.error.what.contains(how), "{verdict}");
+    assert!(verdict.error.what.contains("there are not enough slots"), "{verdict}");
 }
 
 fn a_library_that_is_none_is_lacking() {
     let mut starter = starter();
     let verdict = measure::Starter::start(&mut starter, &spec(2, fields("libc.so.6", json!({})))).err().unwrap();
     assert_eq!(verdict.kind, VerdictKind::Lacking, "{verdict}");
-    assert!(verdict.message.contains("libc.so.6 lacks MPI_"), "{verdict}");
+    assert!(verdict.error.what.contains("libc.so.6 lacks MPI_"), "{verdict}");
     // Other backends are started as ever.
     let mut world = measure::Starter::start(&mut starter, &spec(1, json!({"backend": "shm"}))).unwrap();
     world.command(&measure::Command::Prepare { case: Box::new(case("echo", json!({}))), check: true }, LONG).unwrap();

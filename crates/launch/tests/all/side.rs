@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use launch::RankContext;
-use measure::{Command, Failure, Observed, Probe, RankSide, Ready, Reply, WrongReport};
+use measure::{Command, Failure, Observations, Probe, RankSide, Ready, Reply, WrongReport};
 use record::Case;
 use terms::Collective;
 use trace::{Clock, Hook};
@@ -61,7 +61,7 @@ impl RankSide for Side {
             Command::Clocks(_) => Reply::Numbers(Vec::new()),
             Command::Probe(_) => Reply::Numbers(vec![0.1 + 0.2, f64::from(self.context.rank)]),
             Command::Observe | Command::Finish => {
-                Reply::Finished(Observed { operations: self.hook.count(), ..Default::default() })
+                Reply::Finished(Observations { operations: self.hook.count(), ..Default::default() })
             }
         }
     }

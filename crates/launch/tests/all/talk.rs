@@ -71,23 +71,23 @@ fn refusals_leave_the_world_alive() {
     let mut world = start(4);
     let verdict = act(&mut world, "fail", json!({"rank": 2})).unwrap_err();
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Refused, &[Rank(2)][..]));
-    assert_eq!(verdict.message, "rank 2: no memory for it");
+    assert_eq!(verdict.error.what, "rank 2: no memory for it");
     let verdict = act(&mut world, "lack", json!({})).unwrap_err();
-    assert_eq!((verdict.kind, verdict.message.as_str()), (VerdictKind::Lacking, "ranks 0-3: no such device"));
+    assert_eq!((verdict.kind, verdict.error.what.as_str()), (VerdictKind::Lacking, "ranks 0-3: no such device"));
     // A rank that fails late, and one that fails early while the others still work, end nothing.
     let verdict = act(&mut world, "fail_slowly", json!({"rank": 0})).unwrap_err();
-    assert_eq!(verdict.message, "rank 0: too late");
+    assert_eq!(verdict.error.what, "rank 0: too late");
     let verdict = act(&mut world, "work_while_peer_fails", json!({"rank": 1})).unwrap_err();
-    assert_eq!((verdict.kind, verdict.message.as_str()), (VerdictKind::Refused, "rank 1: at once"));
+    assert_eq!((verdict.kind, verdict.error.what.as_str()), (VerdictKind::Refused, "rank 1: at once"));
     act(&mut world, "echo", json!({})).unwrap();
 }
 
 fn what_does_not_fit_is_refused() {
     let mut world = start(1);
     let verdict = act(&mut world, "large", json!({})).unwrap_err();
-    assert!(verdict.kind == VerdictKind::Refused && verdict.message.contains("does not fit"), "{verdict}");
+    assert!(verdict.kind == VerdictKind::Refused && verdict.error.what.contains("does not fit"), "{verdict}");
     let verdict = world.probe(Probe::Canary, LONG).unwrap_err();
-    assert!(verdict.kind == VerdictKind::Refused && verdict.message.contains("finite"), "{verdict}");
+    assert!(verdict.kind == VerdictKind::Refused && verdict.error.what.contains("finite"), "{verdict}");
     act(&mut world, "echo", json!({})).unwrap();
 }
 
@@ -138,7 +138,7 @@ fn impossible_worlds_are_refused_before_they_start() {
     ] {
         let verdict = LocalStarter::new().start_processes(&spec(ranks, fields)).err().unwrap();
         assert_eq!(verdict.kind, VerdictKind::NotStarted);
-        assert!(verdict.message.contains(why), "{verdict}");
+        assert!(verdict.error.what.contains(why), "{verdict}");
     }
 }
 
@@ -149,13 +149,13 @@ fn worlds_that_cannot_start_say_why() {
     };
     let verdict = start(json!({"make": "fail", "rank": 1}), LONG);
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::NotStarted, &[Rank(1)][..]));
-    assert!(verdict.message.contains("no such backend") && verdict.message.contains("0, 2"), "{verdict}");
+    assert!(verdict.error.what.contains("no such backend") && verdict.error.what.contains("0, 2"), "{verdict}");
     let verdict = start(json!({"make": "lack"}), LONG);
-    assert_eq!((verdict.kind, verdict.message.as_str()), (VerdictKind::Lacking, "ranks 0-2: no such library"));
+    assert_eq!((verdict.kind, verdict.error.what.as_str()), (VerdictKind::Lacking, "ranks 0-2: no such library"));
     let verdict = start(json!({"make": "exit", "rank": 2}), LONG);
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::NotStarted, &[Rank(2)][..]));
-    assert!(verdict.message.contains("exited with code 7 while starting"), "{verdict}");
+    assert!(verdict.error.what.contains("exited with code 7 while starting"), "{verdict}");
     let verdict = start(json!({"make": "hang", "rank": 0}), Duration::from_secs(2));
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::NotStarted, &[Rank(0)][..]));
-    assert!(verdict.message.contains("within 2.00 s"), "{verdict}");
+    assert!(verdict.error.what.contains("within 2.00 s"), "{verdict}");
 }

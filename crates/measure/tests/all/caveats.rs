@@ -246,6 +246,6 @@ fn isolated_starts_are_translated_and_doubted() {
         let verdict = run(seen).0.unwrap_err();
         assert_eq!(verdict.kind, VerdictKind::Lacking);
         let why = "`mode: isolated` needs to know how the clocks of all hosts run: the clock of b: it was not answered";
-        assert_eq!(verdict.message, why);
+        assert_eq!(verdict.error.what, why);
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use measure::{
-    CaseRun, Circumstances, Clocks, Command, Observed, Probe, Ready, Reply, Round, SampleRequest, Settings, Trial,
+    CaseRun, Circumstances, Clocks, Command, Observations, Probe, Ready, Reply, Round, SampleRequest, Settings, Trial,
     Verdict, World, WrongReport,
 };
 use record::{Case, CaseLine, WrongElement};
@@ -81,7 +81,7 @@ impl Scripted {
     /// One trial of the case, with every progress that was told.
     pub(crate) fn trial_told(&mut self, case: &Case, simulated: bool) -> (Result<One, Verdict>, Vec<(f64, f64)>) {
         let mut told = Vec::new();
-        let mut run = CaseRun::new(case, Settings { trials: Some(1), ..Settings::of(case) }, simulated);
+        let mut run = CaseRun::new(case, Settings { trials: Some(1), ..Settings::from_case(case) }, simulated);
         let made = run.visit(self, Round { fresh: true, ..Round::default() }, &mut |at, most| told.push((at, most)));
         (made.map(|()| One(run)), told)
     }
@@ -98,7 +98,7 @@ impl Scripted {
 
     /// All trials that the case wants, in simulated time.
     pub(crate) fn trials(&mut self, case: &Case) -> CaseRun {
-        let mut run = CaseRun::new(case, Settings::of(case), true);
+        let mut run = CaseRun::new(case, Settings::from_case(case), true);
         run.settings.exact = false;
         for number in 0.. {
             run.visit(self, Round { number, fresh: true, ..Round::default() }, &mut |_, _| ()).expect("no verdict");
@@ -124,7 +124,7 @@ impl Scripted {
             Command::Probe(Probe::Overhead) => Reply::Numbers(vec![20.0, 1.0]),
             Command::Probe(Probe::Begin) | Command::Clocks(_) => Reply::Numbers(Vec::new()),
             Command::Observe | Command::Finish => {
-                Reply::Finished(Observed { missed_starts: self.missed_starts[rank], ..Observed::default() })
+                Reply::Finished(Observations { missed_starts: self.missed_starts[rank], ..Observations::default() })
             }
         }
     }

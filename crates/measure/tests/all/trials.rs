@@ -9,7 +9,7 @@ use crate::scripted::{REAL, Scripted, case};
 
 /// A run of trials with these medians in ns, each of three samples, two seconds apart.
 fn run(medians: &[u64]) -> CaseRun {
-    let mut run = CaseRun::new(&case(2, json!({})), Settings::of(&case(2, json!({}))), false);
+    let mut run = CaseRun::new(&case(2, json!({})), Settings::from_case(&case(2, json!({}))), false);
     run.trials = medians.iter().zip(0..).map(|(ns, round)| trial(round, *ns)).collect();
     run
 }
@@ -55,7 +55,7 @@ fn fewer_than_six_trials_have_no_interval() {
 #[test]
 fn a_quick_look_has_no_interval_and_says_so() {
     let mut look = run(&[100_000; 6]);
-    look.settings = Settings::of(&case(2, json!({"quick": true})));
+    look.settings = Settings::from_case(&case(2, json!({"quick": true})));
     assert_eq!((look.settings.trials, look.settings.spacing.as_secs()), (Some(3), 0));
     let line = measure::case_line(&look, REAL);
     assert_eq!((line.time_s.unwrap().ci95, line.caveats), (None, vec![Caveat::QuickLook]));
@@ -64,7 +64,7 @@ fn a_quick_look_has_no_interval_and_says_so() {
 #[test]
 fn what_is_computed_without_noise_has_no_interval_and_one_trial() {
     let case = case(2, json!({}));
-    let mut exact = CaseRun::new(&case, Settings::of(&case), true);
+    let mut exact = CaseRun::new(&case, Settings::from_case(&case), true);
     exact.trials = vec![trial(0, 100_000)];
     assert_eq!(exact.stop(), Some(StopReason::Fixed));
     assert_eq!(measure::case_line(&exact, REAL).time_s.unwrap().ci95, None);
@@ -187,7 +187,7 @@ fn implementations_of_a_workload_sample_alike_after_the_first_round() {
     let first = |call_ns: u64| {
         let case = case(2, settings.clone());
         let mut world = Scripted::new(2, move |_, _, calls| call_ns * u64::from(calls));
-        let mut run = CaseRun::new(&case, Settings::of(&case), true);
+        let mut run = CaseRun::new(&case, Settings::from_case(&case), true);
         run.settings.exact = false;
         run.visit(&mut world, Round::default(), &mut |_, _| ()).unwrap();
         (run, world)
@@ -215,7 +215,7 @@ fn isolated_calls_stay_one_a_sample_beside_others() {
     let first = |call_ns: u64| {
         let mut world = Scripted::new(2, move |_, _, _| call_ns);
         let case = case(2, settings.clone());
-        let mut run = CaseRun::new(&case, Settings::of(&case), true);
+        let mut run = CaseRun::new(&case, Settings::from_case(&case), true);
         run.visit(&mut world, Round::default(), &mut |_, _| ()).unwrap();
         run
     };
@@ -241,7 +241,7 @@ fn looks_beside_the_samples_take_at_most_half_of_their_time() {
         }
         None
     });
-    let mut run = CaseRun::new(&case, Settings::of(&case), false);
+    let mut run = CaseRun::new(&case, Settings::from_case(&case), false);
     for number in 0..12 {
         run.visit(&mut world, Round { number, ..Round::default() }, &mut |_, _| ()).unwrap();
     }

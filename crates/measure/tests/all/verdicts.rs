@@ -11,7 +11,7 @@ use crate::scripted::{Scripted, case};
 
 #[test]
 fn the_first_failure_ends_the_case_wherever_it_comes() {
-    let died = Verdict { kind: VerdictKind::Died, ranks: vec![Rank(1)], message: "rank 1 died".into(), hint: None };
+    let died = Verdict::new(VerdictKind::Died, "rank 1 died").ranks([1]);
     let settings = json!({"warmup": 1, "iters": 6});
     let commands = {
         let mut world = Scripted::new(2, |_, _, _| 30_000);
@@ -49,7 +49,7 @@ fn a_rank_that_answers_something_else_is_named() {
     let case: Case = case(2, json!({}));
     // Another reply; one sample too few.
     for answer in [Reply::Numbers(vec![1.0]), Reply::Samples(vec![30_000; 2])] {
-        let mut run = measure::CaseRun::new(&case, measure::Settings::of(&case), true);
+        let mut run = measure::CaseRun::new(&case, measure::Settings::from_case(&case), true);
         let made = run.visit(&mut Confused(answer), measure::Round::default(), &mut |_, _| {});
         let verdict = made.unwrap_err();
         assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Died, &[Rank(1)][..]));

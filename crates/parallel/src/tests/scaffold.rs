@@ -19,7 +19,7 @@ pub(super) struct Formula {
 }
 
 impl Formula {
-    pub(super) fn of(model: &Model) -> Self {
+    pub(super) fn for_model(model: &Model) -> Self {
         match model.input {
             model::Input::Tokens { vocabulary, next, .. } => Self { vocabulary, classes: vocabulary, next },
             model::Input::Image { classes, .. } | model::Input::Vector { classes, .. } => {
@@ -120,7 +120,7 @@ pub(super) fn train_edited(recipe: &Recipe, steps: usize, threads: usize, edit: 
 /// Seconds of each block, and of each replica's micro-batch.
 pub(super) fn speeds(recipe: &Recipe) -> (Vec<f64>, Vec<f64>) {
     let results = on_all_ranks(recipe, |_, world, abort, options| {
-        let source = Box::new(Formula::of(&recipe.model));
+        let source = Box::new(Formula::for_model(&recipe.model));
         let mut trainer = Trainer::new(recipe, world, abort, options, 1, &[], source)?;
         let report = trainer.step(world)?;
         Ok((trainer.block_seconds(world)?, trainer.micro_batch_seconds(&report, world)?))
@@ -141,7 +141,7 @@ pub(super) struct Scaled {
 /// Trains on one rank, beginning with this loss scale.
 pub(super) fn train_scaled(recipe: &Recipe, steps: usize, scale: f64) -> Scaled {
     let mut results = on_all_ranks(recipe, |_, world, abort, options| {
-        let source = Box::new(Formula::of(&recipe.model));
+        let source = Box::new(Formula::for_model(&recipe.model));
         let mut trainer = Trainer::new(recipe, world, abort, options, 1, &[], source)?;
         trainer.set_loss_scale(scale);
         let before = trainer.parameters();
@@ -208,8 +208,8 @@ fn run_rank(
     crate::check(recipe)?;
     let mut built = build(recipe, recipe.mesh.coordinate(rank))?;
     edit(rank, &mut built.program);
-    let source = Box::new(Formula::of(&recipe.model));
-    let mut trainer = Trainer::of(built, recipe, world, abort, options, threads, &[], source)?;
+    let source = Box::new(Formula::for_model(&recipe.model));
+    let mut trainer = Trainer::from_built(built, recipe, world, abort, options, threads, &[], source)?;
     let mut losses = Vec::new();
     for _ in 0..steps {
         losses.push(trainer.step(world)?.loss);

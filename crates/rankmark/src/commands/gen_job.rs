@@ -136,21 +136,22 @@ fn outlook<'a>(file: String, plan: &'a Plan, (ranks, hosts): (u32, u32), target:
             let more = if own == 1 { "rank" } else { "ranks" };
             return Some(format!("{launcher} starts {ranks} ranks, and this case is of {own} {more}"));
         }
-        if !is_launched(case) {
-            let backend = case.text("backend").and_then(comm::backend).map(comm::Backend::about);
-            let one_host = backend.filter(|about| about.one_host && hosts > 1);
-            return one_host
-                .map(|about| format!("`{}` needs all ranks on one host, and they are on {hosts}", about.name));
+        let backend = case.text("backend").and_then(comm::backend)?;
+        let about = backend.about();
+        if !about.launched {
+            let spread = about.one_host && hosts > 1;
+            return spread.then(|| format!("`{}` needs all ranks on one host, and they are on {hosts}", about.name));
         }
-        if !target.mpi {
-            return Some(launch::external::no_mpi(launcher));
+        if let Err(why) = backend.accepts(target.started_by()) {
+            return Some(why);
         }
         let other = *world.get_or_insert_with(|| case.world.clone()) != case.world;
         other.then(|| {
-            format!("{launcher} starts each rank once, which can initialise MPI once: a case of another world needs a job of its own")
+            let once = launch::external::once(backend);
+            format!("{launcher} starts each rank once, and {once}: a case of another world needs a job of its own")
         })
     };
-    let outlook = Outlook::of(file, plan, &mut reason);
+    let outlook = Outlook::new(file, plan, &mut reason);
     running.extend(plan.cases.iter().filter(|case| !outlook.skipped.iter().any(|skipped| skipped.id == case.id)));
     (outlook, running)
 }

@@ -21,7 +21,7 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    pub(super) fn of(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &Plan) -> Self {
         let places: HashMap<String, usize> =
             plan.cases.iter().enumerate().map(|(place, case)| (case.id.clone(), place)).collect();
         let declared = benchmarks::abouts().into_iter().map(Declared::of).collect();

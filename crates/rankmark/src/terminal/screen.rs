@@ -96,7 +96,7 @@ impl Screen {
             first_sample: None,
             begun: Instant::now(),
             now: None,
-            rows: Rows::of(plan),
+            rows: Rows::new(plan),
             open: plan.cases.len(),
             total: plan.cases.len(),
             told: Told::new(Instant::now()),

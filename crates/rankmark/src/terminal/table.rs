@@ -47,7 +47,7 @@ impl<'c> Rows<'c> {
 
     /// Cases that differ in the table's pivot side by side, where it has one that several ran with.
     fn beside(table: &Table, declared: Option<&Declared>, lines: &[&'c CaseLine]) -> Option<Self> {
-        let Pivot { values, rows } = Pivot::of(&table.pivot, lines).filter(|_| !table.pivot.is_empty())?;
+        let Pivot { values, rows } = Pivot::new(&table.pivot, lines).filter(|_| !table.pivot.is_empty())?;
         let label = |value| view::label_of(declared, &table.pivot, &view::plain(value));
         Some(Self { labels: values.into_iter().map(label).collect(), rows })
     }

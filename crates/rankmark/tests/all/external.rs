@@ -362,7 +362,7 @@ fn an_mpirun_starts_ranks_of_its_own_library() {
         run(format!("comm all_reduce --backend mpi --bind core,none {bound}")).exits(0);
         let cases = place.cases("b");
         assert_eq!(statuses(&cases), [1, 0, 1, 0]);
-        assert!(reason(&cases[1]).contains("processes can initialise MPI once in a job"), "{cases:?}");
+        assert!(reason(&cases[1]).contains("processes can join the backend `mpi` once in a job"), "{cases:?}");
         // The classic accident: as many worlds of one rank as there are processes.
         if launchers_of(other) {
             let fixed = FIXED.replace("--output-dir r", "--output-dir s");

@@ -115,7 +115,7 @@ fn a_killed_torchrun_ends_its_run() {
 #[test]
 fn the_first_line_says_that_ranks_do_not_use_mpi() {
     const NOTE: &str = "note: the 2 ranks that srun started use shared memory (backend shm, the default). `--backend \
-                        mpi` measures the MPI library.\n";
+                        mpi` measures the launcher's own library.\n";
     let place = Place::new();
     let run = |more: &str| {
         let record = format!("r{}", place.names().len());

@@ -16,7 +16,7 @@ use crate::{CaseLine, RunFile, SCHEMA};
 
 /// A record.
 #[derive(Clone, Debug)]
-pub struct Run {
+pub struct Record {
     /// `run.json`.
     pub file: RunFile,
     /// The latest line of each case: those of the plan in its order, then others in the order of the file.
@@ -34,7 +34,7 @@ pub struct Resumed {
     pub file: RunFile,
     /// Cases that are done: their latest line is `ok`. All others run again.
     pub done: HashSet<String>,
-    /// The latest line of each case, as in [`Run::cases`].
+    /// The latest line of each case, as in [`Record::cases`].
     pub cases: Vec<CaseLine>,
     /// Lines of `cases.jsonl` that are damaged: left out, so that their cases run again.
     pub damaged: Vec<DamagedLine>,
@@ -46,7 +46,7 @@ pub struct Resumed {
 ///
 /// # Errors
 /// When there is no record, or it cannot be read.
-pub fn read_run(directory: &Path) -> Result<Run, StoreError> {
+pub fn read_run(directory: &Path) -> Result<Record, StoreError> {
     read_run_by(directory, run_file)
 }
 
@@ -54,18 +54,18 @@ pub fn read_run(directory: &Path) -> Result<Run, StoreError> {
 ///
 /// # Errors
 /// As [`read_run`].
-pub fn read_results(directory: &Path) -> Result<Run, StoreError> {
+pub fn read_results(directory: &Path) -> Result<Record, StoreError> {
     read_run_by(directory, bare_run_file)
 }
 
 fn read_run_by(
     directory: &Path,
     run_file: impl FnOnce(&Path) -> Result<RunFile, StoreError>,
-) -> Result<Run, StoreError> {
+) -> Result<Record, StoreError> {
     let file = run_file(directory)?;
     let found = case_lines(directory)?;
     let cases = in_plan_order(&file, found.lines);
-    Ok(Run { file, cases, damaged: found.damaged, notes: found.notes })
+    Ok(Record { file, cases, damaged: found.damaged, notes: found.notes })
 }
 
 impl Store {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use record::store::{CASES_FILE, SAMPLES_FILE};
-use record::{Run, RunFile, Store, read_run, read_samples};
+use record::{Record, RunFile, Store, read_run, read_samples};
 use terms::Status;
 
 use crate::store::{line, message, samples, write};
@@ -29,7 +29,7 @@ fn bare(line: &str) -> String {
     format!("{}}}", &line[..at])
 }
 
-fn damaged(run: &Run) -> Vec<String> {
+fn damaged(run: &Record) -> Vec<String> {
     run.damaged.iter().map(ToString::to_string).collect()
 }
 

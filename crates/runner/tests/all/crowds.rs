@@ -14,7 +14,7 @@ impl Starter for Counting {
     fn start(&mut self, _: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         self.0 += 1;
         let message = "asked for".to_owned();
-        Err(Verdict { kind: VerdictKind::Lacking, ranks: Vec::new(), message, hint: None })
+        Err(Verdict::new(VerdictKind::Lacking, message))
     }
 }
 

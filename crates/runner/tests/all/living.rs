@@ -7,7 +7,7 @@ use benchmarks::Host;
 use measure::{Command, Reply, Starter, Verdict, VerdictKind, World, WorldSpec};
 use record::Caveat;
 use runner::ThreadWorld;
-use terms::{Rank, Status};
+use terms::Status;
 
 use crate::plans::{HOST, plan, run_with};
 
@@ -30,7 +30,7 @@ impl World for Mortal {
     fn command(&mut self, command: &Command, limit: Duration) -> Result<Vec<Reply>, Verdict> {
         if self.cases_left == Some(0) {
             let message = "rank 1 was killed by signal 9".to_owned();
-            return Err(Verdict { kind: VerdictKind::Died, ranks: vec![Rank(1)], message, hint: None });
+            return Err(Verdict::new(VerdictKind::Died, message).ranks([1]));
         }
         if *command == Command::Finish {
             self.cases_left = self.cases_left.map(|left| left - 1);
@@ -59,7 +59,7 @@ impl Starter for Mortals {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         if self.once && self.started > 0 {
             let message = "an earlier case initialised MPI".to_owned();
-            return Err(Verdict { kind: VerdictKind::Lacking, ranks: Vec::new(), message, hint: None });
+            return Err(Verdict::new(VerdictKind::Lacking, message));
         }
         let world = ThreadWorld::start(spec, Duration::from_secs(60), || None)?;
         let cases_left = self.first_lives_for.filter(|_| self.started == 0);

@@ -29,7 +29,7 @@ fn a_case_past_its_deadline_ends_with_its_world() {
         let request = SampleRequest { mode: Mode::Streaming, samples: 1_000, calls: 1 };
         let verdict = world.sample(request, Duration::from_millis(150)).expect_err("too late");
         assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Hung, &[Rank(0), Rank(1)][..]));
-        assert_eq!(verdict.message, "ranks 0, 1 (threads) did not answer in time");
+        assert_eq!(verdict.error.what, "ranks 0, 1 (threads) did not answer in time");
         drop(world);
         assert!(begun.elapsed() < Duration::from_secs(15), "{backend}: {:?}", begun.elapsed());
     }
@@ -41,7 +41,7 @@ fn a_world_without_a_case_refuses_and_lives() {
     let limit = Duration::from_secs(10);
     let verdict = world.check(limit).expect_err("no case");
     assert_eq!((verdict.kind, verdict.ranks.as_slice()), (VerdictKind::Refused, &[Rank(0), Rank(1)][..]));
-    assert_eq!(verdict.message, "ranks 0, 1: no case is prepared");
+    assert_eq!(verdict.error.what, "ranks 0, 1: no case is prepared");
     world.prepare(&case, true, limit).expect("it lives");
     assert!(world.command(&Command::Probe(Probe::Overhead), limit).is_ok());
 }

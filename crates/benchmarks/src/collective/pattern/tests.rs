@@ -220,8 +220,8 @@ fn many_ranks_show_in_every_type() {
             // Whether a rank is neutral at an element is all that matters; a few ranks stand for the others.
             let rank_shows = |rank: u32| {
                 (0..PERIOD as u64).any(|i| match (reduce, pattern.input(rank, i)) {
-                    (Reduce::Sum | Reduce::Avg, value) => value != Number::of(dtype, 0),
-                    (Reduce::Prod, value) => value != Number::of(dtype, 1),
+                    (Reduce::Sum | Reduce::Avg, value) => value != Number::new(dtype, 0),
+                    (Reduce::Prod, value) => value != Number::new(dtype, 1),
                     (Reduce::Min | Reduce::Max, _) => (u64::from(rank) + i).is_multiple_of(u64::from(ranks)),
                 })
             };

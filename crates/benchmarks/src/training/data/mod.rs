@@ -44,7 +44,7 @@ pub(super) enum Origin {
 
 impl Origin {
     /// What the case's fields say; a file holds what the model takes, if nothing else is said.
-    pub(super) fn of(fields: &Fields, input: &Input) -> Self {
+    pub(super) fn new(fields: &Fields, input: &Input) -> Self {
         let Some(path) = &fields.data_mmap else { return Self::Synthetic };
         let usual = if matches!(input, Input::Image { .. }) { DataKind::Images } else { DataKind::U16 };
         Self::File { path: path.into(), kind: fields.data_kind.unwrap_or(usual) }
@@ -87,14 +87,14 @@ impl Origin {
     /// When the file is not what it was when the plan was checked, or no thread can be had.
     pub(super) fn open(&self, recipe: &Recipe, replica: usize, cores: &[u32]) -> Result<Box<dyn Source>, Failure> {
         let samples = self.samples(&recipe.model.input, recipe.seed, Depth::Header).map_err(Failure::new)?;
-        let source = Prefetched::start(samples, recipe.model.input, Places::of(recipe, replica), cores);
+        let source = Prefetched::start(samples, recipe.model.input, Places::from_recipe(recipe, replica), cores);
         Ok(Box::new(source.map_err(|error| Failure::lacking(format!("no thread to read data: {error}")))?))
     }
 }
 
 /// Bytes that a rank of this replica holds to read ahead.
 pub(super) fn held(recipe: &Recipe, replica: usize) -> u64 {
-    Places::of(recipe, replica).bytes(recipe.model.input) as u64
+    Places::from_recipe(recipe, replica).bytes(recipe.model.input) as u64
 }
 
 /// How closely a file is looked at.

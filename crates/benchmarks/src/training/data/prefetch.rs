@@ -37,7 +37,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    pub(super) fn of(recipe: &Recipe, replica: usize) -> Self {
+    pub(super) fn from_recipe(recipe: &Recipe, replica: usize) -> Self {
         let samples = |parts: &[usize]| (recipe.micro_batch * parts.iter().sum::<usize>()) as u64;
         Self {
             first: samples(&recipe.micro_batches[..replica]),

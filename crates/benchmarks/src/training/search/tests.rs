@@ -14,7 +14,7 @@ fn case(more: &[(&str, &str)]) -> Case {
 
 /// Searches where batches up to `real` run; gives what was tried.
 fn tried(case: &Case, real: u64) -> Vec<u64> {
-    let mut study = MaxBatch::of(&[case], &HOST).unwrap();
+    let mut study = MaxBatch::for_cases(&[case], &HOST).unwrap();
     let (mut lines, mut batches) = (Vec::new(), Vec::new());
     while let [next] = study.next(&lines).as_slice() {
         let batch = next.whole("batch").unwrap();
@@ -56,7 +56,7 @@ fn nothing_is_tried_where_not_even_one_sample_fits() {
     assert!(tried(&case(&[("limit", "50MiB")]), u64::MAX).is_empty());
     let mut silent = case(&[]);
     silent.settings.insert("find_max_batch".to_owned(), false.into());
-    assert!(MaxBatch::of(&[&silent], &HOST).is_none());
+    assert!(MaxBatch::for_cases(&[&silent], &HOST).is_none());
 }
 
 #[test]
@@ -69,5 +69,5 @@ fn batches_keep_their_number_of_micro_batches() {
     // One search for all batches of one group.
     let other = case(&[("limit", "400MiB"), ("width", "256"), ("batch", "2")]);
     let same = case(&[("limit", "400MiB"), ("width", "256")]);
-    assert_eq!(MaxBatch::of(&[&other, &same], &HOST).unwrap().searches.len(), 1);
+    assert_eq!(MaxBatch::for_cases(&[&other, &same], &HOST).unwrap().searches.len(), 1);
 }

@@ -112,7 +112,7 @@ fn label(case: &CaseLine) -> String {
 fn throughput(cases: &[&CaseLine]) -> Option<String> {
     let rate = |case: &CaseLine| case.metric("samples_per_s").unwrap_or(0.0);
     let best = cases.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
-    let time = Measured::of(best)?.time;
+    let time = Measured::from_case(best)?.time;
     let tokens =
         best.metric("tokens_per_s").map_or(String::new(), |rate| format!(" ({} tokens/s)", three_digits(rate)));
     let how = inner(best, &["mfu", "multiplied", "bf16x6"])

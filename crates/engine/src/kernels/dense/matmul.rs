@@ -7,7 +7,7 @@ use half::{bf16, f16};
 use terms::Dtype;
 
 #[cfg(target_arch = "x86_64")]
-use super::packed::{self, Job, Kernel, Output, Plan, Unit, bf16x6};
+use super::packed::{self, BlockPlan, Job, Kernel, Output, Unit, bf16x6};
 use super::product::{Matrix, Size, product};
 use super::widened;
 use crate::context::{Context, Matmul};
@@ -94,12 +94,12 @@ pub(super) unsafe fn run(op: &MatMul, memory: &Memory, context: &Context<'_>) {
     // SAFETY: the caller's.
     unsafe {
         match (dtype, wide) {
-            (Dtype::F32, false) => single(&Operands::<f32, f32>::of(op, memory), context),
-            (Dtype::F64, false) => library(&Operands::<f64, f64>::of(op, memory), context),
-            (Dtype::Bf16, false) => half_width(&Operands::<bf16, bf16>::of(op, memory), context),
-            (Dtype::Bf16, true) => half_width(&Operands::<bf16, f32>::of(op, memory), context),
-            (Dtype::F16, false) => by_widening(&Operands::<f16, f16>::of(op, memory), context),
-            (Dtype::F16, true) => by_widening(&Operands::<f16, f32>::of(op, memory), context),
+            (Dtype::F32, false) => single(&Operands::<f32, f32>::new(op, memory), context),
+            (Dtype::F64, false) => library(&Operands::<f64, f64>::new(op, memory), context),
+            (Dtype::Bf16, false) => half_width(&Operands::<bf16, bf16>::new(op, memory), context),
+            (Dtype::Bf16, true) => half_width(&Operands::<bf16, f32>::new(op, memory), context),
+            (Dtype::F16, false) => by_widening(&Operands::<f16, f16>::new(op, memory), context),
+            (Dtype::F16, true) => by_widening(&Operands::<f16, f32>::new(op, memory), context),
             _ => panic!("no product of {dtype} into {}", memory.dtype(op.c)),
         }
     }
@@ -108,7 +108,7 @@ pub(super) unsafe fn run(op: &MatMul, memory: &Memory, context: &Context<'_>) {
 impl<E: Element, C: Element<Wide = E::Wide>> Operands<E, C> {
     /// # Safety
     /// The views do not overlap and nobody else uses them.
-    pub(super) unsafe fn of(op: &MatMul, memory: &Memory) -> Self {
+    pub(super) unsafe fn new(op: &MatMul, memory: &Memory) -> Self {
         assert!(op.a.len >= op.m * op.k && op.b.len >= op.k * op.n && op.c.len >= op.m * op.n, "{op:?}");
         assert!(op.bias.is_none_or(|bias| bias.len >= op.n), "{op:?}");
         // SAFETY: the caller's.
@@ -185,7 +185,7 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
     };
     let sizes = part_sizes(Size { m: op.m, n: op.n, k: op.k }, threads);
     #[cfg(target_arch = "x86_64")]
-    let plan = |size, per, narrow| 4 * Plan::new(size, per, narrow, op.a_transposed).total();
+    let plan = |size, per, narrow| 4 * BlockPlan::new(size, per, narrow, op.a_transposed).total();
     #[cfg(target_arch = "x86_64")]
     let need = |size| match bytes {
         2 => need(size).max(plan(size, 2, true)).max(plan(size, 2, false)),
@@ -269,9 +269,9 @@ pub(super) unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
 
 /// How f32 as products of bf16 is cut, and on how many threads it runs.
 #[cfg(target_arch = "x86_64")]
-fn parts_plan(size: Size, threads: usize) -> (bf16x6::Plan, usize) {
+fn parts_plan(size: Size, threads: usize) -> (bf16x6::TilePlan, usize) {
     let threads = if size.m * size.n * size.k < SMALL { 1 } else { threads.max(1) };
-    let plan = bf16x6::Plan::new(size, threads);
+    let plan = bf16x6::TilePlan::new(size, threads);
     (plan, plan.threads(threads))
 }
 

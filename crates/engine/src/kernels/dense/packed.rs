@@ -21,7 +21,7 @@ use crate::element::Element;
 use ahead::{Ahead, Stream};
 pub(super) use pack::Unit;
 use pack::{WIDTH, pack_a, pack_a_across, pack_b};
-pub(super) use plan::Plan;
+pub(super) use plan::BlockPlan;
 pub(super) use plan::STRIDE;
 
 /// An inner kernel.
@@ -157,8 +157,8 @@ unsafe impl<E: Sync> Sync for Job<E> {}
 
 impl<E: Unit> Job<E> {
     /// How it is blocked.
-    pub(super) fn plan(&self) -> Plan {
-        Plan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
+    pub(super) fn plan(&self) -> BlockPlan {
+        BlockPlan::new(self.size, E::PER, matches!(self.c, Output::Narrow(_)), self.a.column != 1)
     }
 
     /// See [`far`].
@@ -210,7 +210,7 @@ pub(super) unsafe fn run<E: Unit>(kernel: Kernel, job: &Job<E>, scratch: &mut [f
 struct Block<E> {
     kernel: Kernel,
     job: Job<E>,
-    plan: Plan,
+    plan: BlockPlan,
     a: *mut u32,
     b: *mut u32,
     sums: *mut f32,

@@ -74,10 +74,7 @@ fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
     let pmi = with(&[("MPI_LOCALNRANKS", ""), ("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_NODES", "2")]);
     assert!(of(HYDRA, &pmi).unwrap().unwrap().several);
 
-    let why = |changed: &[(&str, &str)]| {
-        let Verdict { message, hint, .. } = of(HYDRA, changed).err().expect("refused");
-        format!("{message} (hint: {})", hint.unwrap_or_default())
-    };
+    let why = |changed: &[(&str, &str)]| of(HYDRA, changed).err().expect("refused").error.on_one_line();
     let nameless = why(&with(&[("MPI_LOCALNRANKS", "2")]));
     assert!(nameless.contains("4 ranks on several hosts, and does not name the job to them"), "{nameless}");
     assert!(nameless.contains("RANKMARK_JOB"), "{nameless}");
@@ -90,10 +87,7 @@ fn several_hosts_need_a_job_and_a_folder_that_all_of_them_know() {
 
 #[test]
 fn what_is_said_of_the_place_to_meet_is_used_or_refused() {
-    let why = |variables, changed: &[(&str, &str)]| {
-        let Verdict { message, hint, .. } = of(variables, changed).err().expect("refused");
-        format!("{message} (hint: {})", hint.unwrap_or_default())
-    };
+    let why = |variables, changed: &[(&str, &str)]| of(variables, changed).err().expect("refused").error.on_one_line();
     // Another folder for each process that was started elsewhere.
     let relative = [("HOME", "/h/u"), ("RANKMARK_RENDEZVOUS_DIR", "shared/me"), ("SLURM_STEP_TASKS_PER_NODE", "1(x2)")];
     for changed in [&relative[..2], &relative[..]] {
@@ -126,8 +120,8 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
         for changed in [&[asked][..], &[asked, apart]] {
             let refused = with(changed).err().expect("refused");
             let told = format!("RANKMARK_INTERFACE is `{}`, and {} has no such", asked.1, host_name());
-            assert!(refused.message.starts_with(&told), "{refused}");
-            assert!(refused.hint.is_some_and(|hint| hint.contains(&host_name())));
+            assert!(refused.error.what.starts_with(&told), "{refused}");
+            assert!(refused.error.hint.is_some_and(|hint| hint.contains(&host_name())));
         }
         // Of rank 0's host the others cannot tell; whether they have an interface of a name they can.
         let other = with(&[asked, apart, ("SLURM_PROCID", "1")]);
@@ -146,7 +140,7 @@ fn an_interface_is_one_of_each_host_and_an_address_of_one() {
 fn a_variable_that_is_no_text_is_not_one_that_is_not_set() {
     use std::os::unix::ffi::OsStringExt;
     let with = |name: &str, launcher: &[(&str, &str)]| {
-        External::of(&|asked| {
+        External::from_environment(&|asked| {
             let said = launcher.iter().find(|(known, _)| *known == asked).map(|(_, value)| value.into());
             if asked == name { Some(OsString::from_vec(b"1\xff".to_vec())) } else { said }
         })
@@ -167,7 +161,7 @@ fn a_variable_that_is_no_text_is_not_one_that_is_not_set() {
         ("PMIX_RANK", &[]),
     ] {
         let refused = with(name, launcher).err().unwrap_or_else(|| panic!("{name} was passed over"));
-        assert_eq!(refused.message, format!("{name} is \"1\\xFF\", which is not UTF-8"));
+        assert_eq!(refused.error.what, format!("{name} is \"1\\xFF\", which is not UTF-8"));
     }
     // Of what nobody looks at nothing is said.
     assert_eq!(with("LESSOPEN", SRUN).unwrap().map(|external| external.rank), Some(0));

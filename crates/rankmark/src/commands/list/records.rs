@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use record::store::RUN_FILE;
-use record::{Run, StoreError, read_results};
+use record::{Record, StoreError, read_results};
 use serde_json::{Value, json};
 use terms::Status;
 
@@ -12,7 +12,7 @@ use crate::{Failure, terminal};
 /// A record, or a directory that should be one and cannot be read.
 struct Found {
     directory: PathBuf,
-    run: Result<Run, StoreError>,
+    run: Result<Record, StoreError>,
 }
 
 pub(super) fn run(folder: &Path, as_json: bool) -> Result<u8, Failure> {
@@ -97,7 +97,7 @@ impl Found {
 }
 
 /// Cases that are ok, failed, skipped, and without a result.
-fn counts(run: &Run) -> [usize; 4] {
+fn counts(run: &Record) -> [usize; 4] {
     let of = |status: Status| run.cases.iter().filter(|line| line.status == status).count();
     let lines: std::collections::HashSet<&str> = run.cases.iter().map(|line| line.id.as_str()).collect();
     let absent = run.file.plan.cases.iter().filter(|case| !lines.contains(case.id.as_str())).count();

@@ -80,7 +80,7 @@ pub(super) fn outlook(file: String, plan: &Plan, host: &Host, rows: &[Finding], 
             State::Ready | State::Slow => None,
         }
     };
-    Outlook { cases: plan.cases.len(), not_looked_at, ..Outlook::of(file, &looked_at, reason) }
+    Outlook { cases: plan.cases.len(), not_looked_at, ..Outlook::new(file, &looked_at, reason) }
 }
 
 /// What was found of the library that the case names; else of its backend.
@@ -118,7 +118,7 @@ fn name(case: &Case) -> String {
 
 impl Outlook {
     /// Asks for each case, in the plan's order, why it would not run; None: it would.
-    pub(crate) fn of(file: String, plan: &Plan, reason: impl FnMut(&Case) -> Option<String>) -> Self {
+    pub(crate) fn new(file: String, plan: &Plan, reason: impl FnMut(&Case) -> Option<String>) -> Self {
         Self { file, cases: plan.cases.len(), skipped: list(plan, reason), not_looked_at: Vec::new() }
     }
 

@@ -2,7 +2,7 @@
 
 use gemm::Parallelism;
 
-use super::softmax::{Running, Window, accumulate};
+use super::softmax::{RunningSoftmax, Window, accumulate};
 use super::{COLUMNS, Exponential, Packed, ROWS, columns, is_narrow, row_mut, scale, take, visible, wide};
 use crate::context::Context;
 use crate::element::{Element, Wide};
@@ -121,8 +121,13 @@ impl<E: Element<Wide: Exponential>> Pass<'_, E> {
                 let size = Size { m: rows, n: count, k: width };
                 let across = key.from(column, 0).transposed();
                 product(size, tile, query, across, E::Wide::ONE, false, Parallelism::None);
-                let mut running =
-                    Running { largest: tiles.largest, sum: tiles.sum, output: tiles.output, width, first: column == 0 };
+                let mut running = RunningSoftmax {
+                    largest: tiles.largest,
+                    sum: tiles.sum,
+                    output: tiles.output,
+                    width,
+                    first: column == 0,
+                };
                 let window =
                     Window { stride: count, columns: count, padded: count, visible: visible(self.op, first, column) };
                 accumulate(scores, window, scale(self.op), &mut running);

@@ -1,7 +1,7 @@
 //! Attention of f32 and bf16 by our own kernels: keys and values are packed once a head, and tiles of scores are operands
 //! where they are.
 
-use super::softmax::{Running, Window, accumulate, differentiate, dot};
+use super::softmax::{RunningSoftmax, Window, accumulate, differentiate, dot};
 use super::{Packed, ROWS, columns, row, row_mut, scale, take, visible};
 use crate::buffer::View;
 use crate::context::Context;
@@ -145,8 +145,13 @@ impl<E: Unit> Forward<'_, E> {
                 padded: padded(count),
                 visible: visible(self.op, first, column),
             };
-            let mut running =
-                Running { largest: tiles.largest, sum: tiles.sum, output: tiles.output, width, first: column == 0 };
+            let mut running = RunningSoftmax {
+                largest: tiles.largest,
+                sum: tiles.sum,
+                output: tiles.output,
+                width,
+                first: column == 0,
+            };
             // SAFETY: tiles of the head's rows and columns, all padded.
             unsafe {
                 let scores = Matrix::rows(tiles.scores.as_mut_ptr(), STRIDE);

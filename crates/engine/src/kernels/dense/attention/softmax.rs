@@ -109,7 +109,7 @@ impl Window {
 }
 
 /// Running maximum, sum and unnormalised output of the rows of a tile.
-pub(super) struct Running<'a, W> {
+pub(super) struct RunningSoftmax<'a, W> {
     /// Largest score so far.
     pub(super) largest: &'a mut [W],
     /// Sum of exponentials so far.
@@ -158,7 +158,7 @@ macro_rules! by_cpu {
 by_cpu!(
     /// Scores become exponentials of `scale score` less the running maximum; maximum and sum go on, and the output so far is
     /// scaled to the new maximum.
-    accumulate, accumulate_body, (scores: &mut [W], window: Window, scale: W, running: &mut Running<'_, W>)
+    accumulate, accumulate_body, (scores: &mut [W], window: Window, scale: W, running: &mut RunningSoftmax<'_, W>)
 );
 
 by_cpu!(
@@ -173,7 +173,7 @@ fn accumulate_body<W: Exponential, const FMA: bool>(
     scores: &mut [W],
     window: Window,
     scale: W,
-    running: &mut Running<'_, W>,
+    running: &mut RunningSoftmax<'_, W>,
 ) {
     let width = running.width;
     for (i, row) in scores.chunks_mut(window.stride).enumerate() {

@@ -41,7 +41,7 @@ const STEP_WORDS: usize = PARTS * 2 * TILE;
 const GROUPS: usize = 6;
 
 /// Most steps of one call: what is read again for each strip of columns, 48 KiB, is in the first cache or was just there.
-/// And of a pass, but where [`Plan::new`] says why, so that little of the second cache is taken up.
+/// And of a pass, but where [`TilePlan::new`] says why, so that little of the second cache is taken up.
 const DEPTH: usize = 8;
 /// Columns that are read again for each panel of rows.
 const COLUMNS: usize = 256;
@@ -66,7 +66,7 @@ pub(in super::super) fn suits(Size { m, n, k }: Size) -> bool {
 /// How one product is cut. The longer side is cut into blocks, which threads take one by one; every thread packs all of
 /// the shorter side for itself, as much as fits.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Plan {
+pub(in super::super) struct TilePlan {
     size: Size,
     /// Whether blocks are rows.
     by_rows: bool,
@@ -84,7 +84,7 @@ pub(in super::super) struct Plan {
     blocks: usize,
 }
 
-impl Plan {
+impl TilePlan {
     /// For so many threads. Which sums are formed in which order does not depend on them.
     pub(in super::super) fn new(size: Size, threads: usize) -> Self {
         let Size { m, n, k } = size;
@@ -156,7 +156,7 @@ impl Plan {
     }
 }
 
-/// See [`Plan::stages`].
+/// See [`TilePlan::stages`].
 #[derive(Clone, Copy)]
 struct Stage {
     whole: Range,
@@ -183,8 +183,8 @@ pub(in super::super) struct Product<A, B> {
 unsafe impl<A: Sync, B: Sync> Sync for Product<A, B> {}
 
 /// A running product, on one of its threads.
-struct Running<'a, A, B> {
-    plan: Plan,
+struct TileProduct<'a, A, B> {
+    plan: TilePlan,
     tasks: &'a Tasks,
     a: A,
     b: B,
@@ -204,7 +204,7 @@ struct Running<'a, A, B> {
 /// The CPU has AMX and AVX-512; the operands are there, c overlaps none of them, and nobody else uses c.
 pub(in super::super) unsafe fn run<A: Operand, B: Operand>(
     product: &Product<A, B>,
-    plan: Plan,
+    plan: TilePlan,
     tasks: &Tasks,
     scratch: &mut [f32],
 ) {
@@ -219,7 +219,7 @@ pub(in super::super) unsafe fn run<A: Operand, B: Operand>(
         padded[..n].copy_from_slice(unsafe { std::slice::from_raw_parts(bias, n) });
         padded.as_ptr()
     });
-    let running = Running {
+    let running = TileProduct {
         plan,
         tasks,
         a,
@@ -238,7 +238,7 @@ pub(in super::super) unsafe fn run<A: Operand, B: Operand>(
     }
 }
 
-impl<A: Operand, B: Operand> Running<'_, A, B> {
+impl<A: Operand, B: Operand> TileProduct<'_, A, B> {
     /// Numbers along k.
     fn numbers(&self, steps: Range) -> Range {
         let first = steps.first * STEP;
@@ -277,7 +277,7 @@ impl<A: Operand, B: Operand> Running<'_, A, B> {
     /// # Safety
     /// As `run`; so for the rest.
     unsafe fn all(&self) {
-        let Plan { blocks, by_rows, .. } = self.plan;
+        let TilePlan { blocks, by_rows, .. } = self.plan;
         let mut packed = usize::MAX;
         let prepare = |index: usize, place: usize| {
             let stage = self.plan.stage(index);
@@ -359,7 +359,7 @@ mod tests {
             (32, 32_000, 4096),
         ] {
             for threads in [1, 2, 7, 64] {
-                let plan = Plan::new(Size { m, n, k }, threads);
+                let plan = TilePlan::new(Size { m, n, k }, threads);
                 let long: usize = (0..plan.blocks).map(|index| plan.block(index).len).sum();
                 let cells: usize = (0..plan.stages()).map(|i| plan.stage(i)).map(|s| s.whole.len * s.steps.len).sum();
                 assert_eq!((long, cells), (m.max(n), m.min(n) * plan.steps), "{plan:?}");
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn many_results_take_one_pass() {
         for ((m, n, k), pass) in [((256, 50_257, 768), 24), ((32, 32_000, 4096), DEPTH), ((256, 3072, 768), DEPTH)] {
-            assert_eq!(Plan::new(Size { m, n, k }, 2).pass, pass, "{m} x {n} x {k}");
+            assert_eq!(TilePlan::new(Size { m, n, k }, 2).pass, pass, "{m} x {n} x {k}");
         }
     }
 }

@@ -27,7 +27,7 @@ const BLOCK_B: usize = 3 << 16;
 
 /// How one product is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Plan {
+pub(in super::super) struct BlockPlan {
     /// Units along k in all.
     pub(super) units: usize,
     /// Units of one pass: of a packed block.
@@ -52,7 +52,7 @@ pub(super) fn even(len: usize, most: usize, grain: usize) -> usize {
     len.div_ceil(count).max(1).next_multiple_of(grain)
 }
 
-impl Plan {
+impl BlockPlan {
     /// The plan of a product with `per` elements in a unit. `narrow` results are rounded only when complete; a may be
     /// stored transposed.
     pub(in super::super) fn new(size: Size, per: usize, narrow: bool, a_transposed: bool) -> Self {

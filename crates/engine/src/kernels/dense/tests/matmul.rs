@@ -240,18 +240,18 @@ fn every_kernel_is_right() {
         unsafe {
             for kernel in Kernel::all::<bf16>() {
                 let narrow = case(m, n, k, Kind { wide: false, ..Kind::drawn(Dtype::Bf16, &mut draw) }, &mut draw);
-                by_packing(*kernel, &Operands::<bf16, bf16>::of(&narrow.op, &narrow.memory), output, &context);
+                by_packing(*kernel, &Operands::<bf16, bf16>::new(&narrow.op, &narrow.memory), output, &context);
                 check(&narrow);
                 let wide = case(m, n, k, Kind { wide: true, ..Kind::drawn(Dtype::Bf16, &mut draw) }, &mut draw);
-                by_packing(*kernel, &Operands::<bf16, f32>::of(&wide.op, &wide.memory), output, &context);
+                by_packing(*kernel, &Operands::<bf16, f32>::new(&wide.op, &wide.memory), output, &context);
                 check(&wide);
             }
             let portable = case(m, n, k, Kind { wide: true, ..Kind::drawn(Dtype::Bf16, &mut draw) }, &mut draw);
-            by_widening(&Operands::<bf16, f32>::of(&portable.op, &portable.memory), &context);
+            by_widening(&Operands::<bf16, f32>::new(&portable.op, &portable.memory), &context);
             check(&portable);
             for kernel in Kernel::all::<f32>() {
                 let case = case(m, n, k, Kind::drawn(Dtype::F32, &mut draw), &mut draw);
-                let operands = Operands::<f32, f32>::of(&case.op, &case.memory);
+                let operands = Operands::<f32, f32>::new(&case.op, &case.memory);
                 match kernel {
                     Kernel::Bf16x6 => by_parts(&operands, &context),
                     _ => by_packing(*kernel, &operands, Output::Wide, &context),
@@ -259,7 +259,7 @@ fn every_kernel_is_right() {
                 check(&case);
             }
             let by_library = case(m, n, k, Kind::drawn(Dtype::F32, &mut draw), &mut draw);
-            library(&Operands::<f32, f32>::of(&by_library.op, &by_library.memory), &context);
+            library(&Operands::<f32, f32>::new(&by_library.op, &by_library.memory), &context);
             check(&by_library);
         }
     }
@@ -285,7 +285,7 @@ mod bf16x6 {
         let context = Context { threads: 1, scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
         // SAFETY: views that do not overlap; a kernel that the CPU has.
         unsafe {
-            let operands = Operands::<f32, f32>::of(&op, &memory);
+            let operands = Operands::<f32, f32>::new(&op, &memory);
             match kernel {
                 Kernel::Bf16x6 => by_parts(&operands, &context),
                 _ => by_packing(kernel, &operands, Output::Wide, &context),

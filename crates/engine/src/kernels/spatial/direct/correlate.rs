@@ -39,7 +39,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn of(pass: &Pass, bytes: usize, threads: usize) -> Self {
+    fn new(pass: &Pass, bytes: usize, threads: usize) -> Self {
         let panel = pass.depth() * pack::panel(pass);
         let panels = pack::panels(pass);
         let by_panels = panel * panels * 4 > WEIGHTS && panels >= threads;
@@ -74,7 +74,7 @@ pub(super) fn rows_within(most: usize, pass: &Pass, size: &impl Fn(usize) -> usi
 
 /// Scratch bytes of [`correlate`].
 pub(in super::super) fn correlate_scratch(pass: &Pass, bytes: usize, threads: usize) -> usize {
-    Cut::of(pass, bytes, threads).areas.iter().sum::<usize>() * 4
+    Cut::new(pass, bytes, threads).areas.iter().sum::<usize>() * 4
 }
 
 /// One pass: `y = x * weight`, or +=. Outputs of other passes are left alone.
@@ -86,7 +86,7 @@ pub(in super::super) fn correlate<E: Element<Wide = f32>>(
     accumulate: bool,
     context: &Context<'_>,
 ) {
-    let cut = Cut::of(pass, size_of::<E>(), context.threads);
+    let cut = Cut::new(pass, size_of::<E>(), context.threads);
     let y = Shared::new(y);
     let size = pass.depth() * pack::panel(pass);
     let (items, panels) = if cut.by_panels { (pack::panels(pass), 1) } else { (pass.rows(), pack::panels(pass)) };

@@ -43,7 +43,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn of(pass: &Pass, threads: usize) -> Self {
+    fn new(pass: &Pass, threads: usize) -> Self {
         let by_channels = !pass.fold && pass.channels > pass.outputs;
         let (channels, outputs) = if by_channels {
             (share(pass.channels, CHANNELS, threads), pass.outputs)
@@ -87,7 +87,7 @@ fn tiles(outputs: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
 
 /// Scratch bytes of [`gradient`].
 pub(in super::super) fn gradient_scratch(pass: &Pass, _bytes: usize, threads: usize) -> usize {
-    Cut::of(pass, threads).areas.iter().sum::<usize>() * 4
+    Cut::new(pass, threads).areas.iter().sum::<usize>() * 4
 }
 
 /// Gradient of the weight; `pass` is the forward pass. Each part has its own outputs or channels, so that sums over
@@ -100,7 +100,7 @@ pub(in super::super) fn gradient<E: Element<Wide = f32>>(
     accumulate: bool,
     context: &Context<'_>,
 ) {
-    let cut = Cut::of(pass, context.threads);
+    let cut = Cut::new(pass, context.threads);
     let (images, rows) = cut.chunk;
     let d_weight = Shared::new(d_weight);
     let (items, grain) = if cut.by_channels { (pass.channels, CHANNELS) } else { (pass.outputs, GRAIN) };
