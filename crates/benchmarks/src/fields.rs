@@ -124,7 +124,7 @@ pub(crate) const SPACING: Field = setting(Kind::Seconds, Some("1.6s"), "least ti
 pub(crate) const QUICK: Field =
     setting(Kind::Bool, Some("false"), "makes three trials at once: a first look, no intervals").common();
 
-/// What a case is held against.
+/// What a case is compared with.
 pub(crate) const LIMITS: Field = setting(
     Kind::Text,
     Some("true"),

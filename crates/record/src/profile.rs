@@ -1,4 +1,4 @@
-//! What a machine can do, from the record of a run that measured it: the ceilings that other runs are held against.
+//! What a machine can do, from the record of a run that measured it: the ceilings that other runs are compared with.
 //!
 //! A case of any benchmark adds a ceiling by the metric `ceiling`, a [`Ceiling`] without its interval.
 

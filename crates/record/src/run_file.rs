@@ -57,7 +57,7 @@ pub struct RunFile {
     /// The rounds that the run made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Rounds>,
-    /// The profiles of machines that cases are held against, as they were when the run began.
+    /// The profiles of machines that cases are compared with, as they were when the run began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<Profile>,
     /// Whether any case is computed rather than measured.

@@ -44,7 +44,7 @@ pub struct Run {
     pub notes: Vec<String>,
     /// Lines of the record that are damaged, and so left out.
     pub damaged: Vec<DamagedLine>,
-    /// The profiles of machines that cases are held against, a line each.
+    /// The profiles of machines that cases are compared with, a line each.
     pub profiles: Vec<String>,
     /// Where ranks ran, one entry a kind of world.
     pub placement: Vec<Placement>,
@@ -151,7 +151,7 @@ fn call_times(trial: &CaseSamples) -> Vec<f64> {
     (0..number).map(|sample| slowest(sample) as f64 / trial.calls.max(1) as f64 / 1e9).collect()
 }
 
-/// The profiles that a run's cases are held against, each in a line: where it is, when it was measured, and on which machine.
+/// The profiles that a run's cases are compared with, each in a line: where it is, when it was measured, and on which machine.
 pub fn profile_lines(file: &record::RunFile) -> Vec<String> {
     let line = |profile: &record::Profile| {
         let machine = if profile.is_of(&file.machine) {

@@ -1,4 +1,4 @@
-//! The machine's profile, from its run to the runs that are held against it; slow ranks, named from the outside.
+//! The machine's profile, from its run to the runs that are compared with it; slow ranks, named from the outside.
 
 use serde_json::Value;
 
