@@ -16,7 +16,8 @@ fn profiled() -> Place {
 #[test]
 fn a_profile_sets_the_limits_of_other_runs_and_says_where_it_is_from() {
     let place = profiled();
-    let ended = place.run("comm all_reduce --bytes 1MiB --iters 5 --warmup 1 --limits memory --output-dir out").exits(0);
+    let ended =
+        place.run("comm all_reduce --bytes 1MiB --iters 5 --warmup 1 --limits memory --output-dir out").exits(0);
     assert!(ended.out.contains("limits   memory, measured 20"), "{}", ended.out);
     assert!(ended.out.contains("on this machine"), "{}", ended.out);
     let line = place.cases("out").remove(0);
@@ -38,7 +39,8 @@ fn a_profile_of_another_machine_is_named() {
     let mut file: Value = serde_json::from_str(&text).unwrap();
     file["machine"]["host"] = "elsewhere".into();
     place.write("memory/run.json", &file.to_string());
-    let ended = place.run("comm all_reduce --bytes 1MiB --iters 5 --warmup 1 --limits memory --output-dir out").exits(0);
+    let ended =
+        place.run("comm all_reduce --bytes 1MiB --iters 5 --warmup 1 --limits memory --output-dir out").exits(0);
     assert!(ended.out.contains("ANOTHER MACHINE: elsewhere"), "{}", ended.out);
     assert!(place.read("out/report.md").contains("ANOTHER MACHINE: elsewhere"));
 }
