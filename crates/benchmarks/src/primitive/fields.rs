@@ -4,7 +4,7 @@ use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
 use super::implementations;
 use super::words::{Primitive, Tokens};
-use crate::fields::{BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
+use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -27,6 +27,13 @@ pub(super) const IMPLEMENTATION: Field = parameter(
 )
 .role(Role::Implementation);
 
+/// Where PyTorch's ranks compute, too.
+const DEVICES: Field = Field {
+    kind: Kind::Word(|| vec!["cpu", "cuda"]),
+    doc: "device that holds the buffers and computes (cuda: PyTorch)",
+    ..DEVICE
+};
+
 record::fields! {
     /// What a case is. The order is that of the case line.
     pub(super) struct Fields {
@@ -40,8 +47,8 @@ record::fields! {
         dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type"),
         ranks: u32 = RANKS,
         threads: Option<u32> = THREADS,
-        backend: String = BACKEND,
-        device: String = DEVICE,
+        backend: Option<String> = ANY_BACKEND,
+        device: String = DEVICES,
         mode: Mode = MODE,
         seed: u64 = SEED,
     }

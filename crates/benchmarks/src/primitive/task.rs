@@ -1,7 +1,7 @@
 //! What one rank of a case computes and exchanges.
 
 use serde_json::{Map, Value};
-use terms::{Dtype, Named};
+use terms::{Collective, Dtype, Named};
 
 use super::product::Size;
 use super::words::{Order, Primitive, Tokens};
@@ -149,6 +149,17 @@ impl Task {
             }
         }
         .map(|elements: usize| if ranks == 0 { 0 } else { elements })
+    }
+
+    /// The collective, and the bytes of its larger side.
+    pub(super) fn operation(&self) -> (Collective, u64) {
+        let operation = match self.scheme {
+            Scheme::GatherFirst | Scheme::GatherLast | Scheme::Attention => Collective::AllGather,
+            Scheme::ScatterLast => Collective::ReduceScatter,
+            Scheme::ReduceLast => Collective::AllReduce,
+            Scheme::Exchange => Collective::AllToAllV,
+        };
+        (operation, self.elements()[2] as u64 * self.dtype.bytes())
     }
 
     /// Bytes of all buffers of a rank.
