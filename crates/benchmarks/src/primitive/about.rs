@@ -74,6 +74,9 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         (implementation.settle)(fields.primitive, &mut options)?;
         case.parameters.insert("implementation".to_owned(), written(name, &options).into());
         check_sizes(case, &options)?;
+    } else {
+        // What no way allows is refused here; what some ways do not allow, skips these.
+        check_sizes(case, &Options::new())?;
     }
     if name == implementations::fused::VARIANT.name && World::of(case)?.pace_bandwidth.is_some() {
         case.skip = Some("fused reads other ranks' memory directly, and a paced link would slow nothing".to_owned());
@@ -253,5 +256,21 @@ mod tests {
         assert!(why.contains("the nearest: 992 or 1008"), "{why}");
         let skipped: Vec<bool> = flags("1002", "all").unwrap().iter().map(|case| case.skip.is_some()).collect();
         assert_eq!(skipped.iter().filter(|skipped| **skipped).count(), 2, "two have chunks");
+        let why = flags("1003", "all").unwrap_err();
+        assert!(why.contains("m = 1003 is no multiple of ranks = 2") && why.contains("1002 or 1004"), "{why}");
+        let why = plan(&[("primitive", "cp_ring"), ("dtype", "bf16")]).unwrap_err();
+        assert!(why.contains("cp_ring has no bf16") && why.contains("valid values: f32"), "{why}");
+    }
+
+    #[test]
+    fn memory_past_every_machine_does_not_wrap() {
+        for primitive in ["tp_columnwise", "tp_rowwise", "dp_all_reduce", "cp_ring", "ep_all_to_all"] {
+            let most = "2147483648";
+            let k = if primitive == "cp_ring" { most } else { "1024" };
+            let sizes = [("m", most), ("n", most), ("k", k), ("implementation", "sequential")];
+            let case = plan(&[&[("primitive", primitive)], &sizes[..]].concat()).unwrap().remove(0);
+            let bytes = crate::Benchmark::memory(&super::super::PrimitiveBenchmark, &case);
+            assert!(bytes > 1 << 50, "{primitive}: {bytes}");
+        }
     }
 }
