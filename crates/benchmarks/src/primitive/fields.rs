@@ -23,7 +23,7 @@ fn dtypes() -> Vec<&'static str> {
 pub(super) const IMPLEMENTATION: Field = parameter(
     Kind::Choice(implementations::VARIANTS),
     Some(implementations::ALL),
-    "how the ranks do it; all: each way",
+    "how ranks compute and communicate; all: each way of this runtime",
 )
 .role(Role::Implementation);
 
@@ -39,14 +39,14 @@ record::fields! {
     pub(super) struct Fields {
         primitive: Primitive = parameter(Kind::Word(Primitive::names), Some("tp_columnwise"), "what is computed"),
         m: Option<u64> = dimension("rows, or tokens (default: 4096)"),
-        n: Option<u64> = dimension("columns; of cp_ring, heads (cp_ring: 8)"),
+        n: Option<u64> = dimension("columns; of cp_ring, heads (its default: 8)"),
         k: Option<u64> = dimension("depth, or width (default: 1024; cp_ring: 64)"),
         implementation: String = IMPLEMENTATION,
         tokens: Option<Tokens> = Field::new(Kind::Word(Tokens::names), None, "ep_all_to_all: tokens of each expert")
             .label(Label::Around("{} tokens")),
         dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type"),
         ranks: u32 = RANKS,
-        threads: Option<u32> = THREADS,
+        threads: Option<u32> = Field { doc: "threads that each rank computes with (default: 1)", ..THREADS },
         backend: Option<String> = ANY_BACKEND,
         device: String = DEVICES,
         mode: Mode = MODE,
