@@ -15,7 +15,7 @@ import torch.distributed as dist
 from .calls import All, Call, Operation, bind
 from .group import first_line
 from .pattern import PERIOD, Number, Pattern
-from .rank import Failure, Prepared, WrongReport
+from .rank import TOLD, Failure, Prepared, WrongReport
 
 DTYPES = {
     "f32": torch.float32,
@@ -33,8 +33,8 @@ IN_PLACE = ("all_reduce", "reduce", "broadcast")
 SHIFT = 1409
 # The same from one operation's buffers to the next one's: one that went to another's would be seen.
 BESIDE = 3001
-# How many wrong elements a rank tells of; it counts all.
-TOLD = 8
+# Buffers up to so many bytes are checked twice, from other inputs: above, a check costs as much as many calls do.
+CHECKED_TWICE = 1 << 20
 
 # `length` elements from `offset` hold the table, beginning at its element `phase`.
 Segment = tuple[int, int, torch.Tensor, int]
@@ -98,6 +98,7 @@ class Collective:
         # reduce leaves partial sums on the other ranks, so that nothing exact comes out of a second call.
         once = bool(values.get("touch")) or self.op == "reduce"
         self.max_calls = 1 if once else self.pattern.max_calls()
+        self.checks = 1 + int(int(values.get("bytes", 0)) <= CHECKED_TWICE)
         self.path = f"c10d, torch {torch.__version__}"
         given, got = self._extents()
         self.buffers = [self._allocate(given, got, in_place) for _ in range(in_flight)]

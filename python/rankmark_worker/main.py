@@ -61,7 +61,7 @@ def serve(argument: str) -> None:
 def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> RankWork:
     """Opens the process group. torch is imported only now, where its absence can be told."""
     try:
-        from . import collective, group, training
+        from . import collective, group, primitive, training
     except ImportError as error:
         raise Failure(f"{sys.executable} (Python {sys.version.split()[0]}) has no PyTorch: {error}", True) from None
     fields, ranks = invitation.fields, invitation.ranks
@@ -69,9 +69,10 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
     if "threads" in fields or "OMP_NUM_THREADS" not in os.environ:
         group.compute_on(int(fields.get("threads", 1)))
     meet = group.meet_at(invitation.address[0]) if invitation.hosts else group.meet_in_memory
-    opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet)
+    opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet, fields.get("device", "cpu"))
     benchmarks: Benchmarks = {
         "collective": lambda case: collective.prepare(case, rank, ranks),
+        "primitive": lambda case: primitive.prepare(case, rank, ranks, opened.place),
         "training": lambda case: training.prepare(case, rank, ranks),
     }
     return RankWork(opened, hook, rank, benchmarks)

@@ -21,10 +21,6 @@ PROBES = ("Canary", "Limit", "Arrivals", "Overhead", "Begin")
 
 START_AHEAD_NS = 50_000
 START_MARGIN = 4
-# Buffers up to so many bytes are checked twice, from other inputs: above, a check costs as much as many calls do.
-CHECKED_TWICE = 1 << 20
-
-
 # Comparing batches in the middle takes at most about this share of the time between two comparisons.
 MIDWAY_SHARE = 0.03
 # How many wrong elements a rank tells of; it counts all.
@@ -103,6 +99,8 @@ class Prepared(Protocol):
     messages: int
     # Whether calls are steps of one series: then none is made beside those that are asked for.
     steps: bool
+    # Checks from fresh inputs before a case is timed and after each trial, where calls are no steps.
+    checks: int
     path: str
 
     def run(self) -> None:
@@ -178,11 +176,12 @@ class RankWork:
         if make is None:
             raise Failure(f"PyTorch ranks run no benchmark `{case['benchmark']}`", True)
         prepared = make(values)
-        # What DistributedDataParallel does in a step, as far as others can see.
-        self._hook.begin_case(values.get("op", "all_reduce"), injections)
+        # Of a step of training, what DistributedDataParallel does, as far as others can see.
+        operation = values.get("op") or (values.get("recipe") or {}).get("operation") or "all_reduce"
+        self._hook.begin_case(operation, injections)
         self._hook.corrupt = prepared.corrupt
         self._case, self._missed_starts, self._midway = prepared, 0, Midway()
-        self._checks = 0 if prepared.steps else 1 + int(values.get("bytes", 0) <= CHECKED_TWICE)
+        self._checks = 0 if prepared.steps else prepared.checks
         self._refill()
         wrong = self._check() if check else WrongReport()
         bound = 0 if prepared.max_calls >= 1 << 63 else prepared.max_calls

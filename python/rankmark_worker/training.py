@@ -58,6 +58,7 @@ class Training:
 
     max_calls = 1 << 63
     messages = 1
+    checks = 0
     steps = True
 
     def __init__(self, recipe: dict[str, Any], rank: int, ranks: int) -> None:

@@ -186,6 +186,7 @@ class Counted:
 
     max_calls = 3
     messages = 1
+    checks = 2
     path = "counted"
 
     def __init__(self) -> None:

@@ -47,8 +47,8 @@ pub const RANKS: Field =
 /// The backend.
 pub const BACKEND: Field = launch(Kind::Word(backends), Some("shm"), "what moves data between ranks").always().common();
 
-/// What torch.distributed may move data by.
-pub(crate) const TORCH_BACKENDS: [&str; 4] = ["gloo", "nccl", "ucc", "mpi"];
+/// What torch.distributed may move data by; behind `tl`, the transport of UCC.
+pub(crate) const TORCH_BACKENDS: [&str; 7] = ["gloo", "nccl", "ucc", "ucc/tl/nccl", "ucc/tl/cuda", "ucc/tl/ucp", "mpi"];
 
 fn all_backends() -> Vec<&'static str> {
     let mut names = backends();

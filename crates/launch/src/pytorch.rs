@@ -49,13 +49,18 @@ const MODULES: &[(&str, &str)] = &[
     module!("inject"),
     module!("main"),
     module!("models"),
+    module!("overlapped"),
     module!("pattern"),
+    module!("primitive"),
     module!("process"),
+    module!("product"),
     module!("rank"),
     module!("replicas"),
     module!("status"),
+    module!("steps"),
     module!("synthetic"),
     module!("training"),
+    module!("xla"),
 ];
 
 /// Whether the world's ranks are to be Python.

@@ -366,8 +366,10 @@ pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
 fn torch_state(python: Option<&str>, backend: &str, torch: &Result<Torch, String>) -> BackendState {
     let (version, path, why) = match torch {
         Ok(torch) => {
-            let lacks = !torch.backends.iter().any(|has| has == backend);
-            let why = lacks.then(|| format!("torch {} was built without {backend}", torch.version));
+            // `ucc/tl/cuda`: a transport of UCC, of which only UCC knows.
+            let library = backend.split('/').next().unwrap_or(backend);
+            let lacks = !torch.backends.iter().any(|has| has == library);
+            let why = lacks.then(|| format!("torch {} was built without {library}", torch.version));
             (Some(format!("torch {}", torch.version)), Some(torch.python.clone()), why)
         }
         Err(why) => (None, None, Some(format!("{why} (hint: `--python PATH` names a Python that has torch)"))),

@@ -6,8 +6,13 @@ use serde_json::Value;
 
 use crate::number::{bytes, percent, seconds, thousands, three_digits};
 
-/// The value at a source: a member of the line, a metric or something inside one, or a parameter.
+/// The value at a source: a member of the line, a metric or something inside one, or a parameter. Of sources with `|`
+/// between them, the first that has a value.
 pub fn value_at(line: &CaseLine, source: &str) -> Option<Value> {
+    source.split('|').find_map(|source| value_of(line, source))
+}
+
+fn value_of(line: &CaseLine, source: &str) -> Option<Value> {
     let (first, rest) = source.split_once('.').unwrap_or((source, ""));
     let time = |part: &str| {
         let time = line.time_s.as_ref()?;

@@ -8,14 +8,15 @@ use super::fields::Fields;
 use super::implementations::{self, ALL};
 use super::resolve::{chosen, task};
 use super::task::{Options, Scheme, whole};
+use super::torch;
 use super::words::{Primitive, Tokens};
-use crate::fields::{Sampling, World, problem};
+use crate::fields::{Execution, Sampling, World, problem};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
     name: "primitive",
     doc: "a matrix product and the collective that a parallel model needs with it: does overlap pay?",
-    fields: &[Fields::fields, World::fields, comm::fields, Sampling::fields],
+    fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
     metrics: METRICS,
     check,
     command: Some(Command {
@@ -26,6 +27,7 @@ pub(super) static ABOUT: About = About {
             ("tp_columnwise", "each implementation"),
             ("tp_rowwise -m 8192 -n 64,1024", "these sizes"),
             ("tp_rowwise --implementation fused", "one implementation"),
+            ("tp_columnwise --runtime native,pytorch", "beside PyTorch (needs torch)"),
             ("tp_columnwise --pace-bandwidth 250MB/s --progress-thread", "on a slower link"),
         ],
         notes: "An implementation takes options behind a colon: pipelined:order=AG_after,chunks=8. In a plan, lists of \
@@ -58,6 +60,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         case.parameters.insert("tokens".to_owned(), Tokens::Uniform.name().into());
     }
     fill_sizes(case, fields.primitive);
+    crate::runtime::resolve(case, &[])?;
     if crate::is_simulated(case) {
         let message = "a primitive computes, and a simulated backend has no time for that";
         return Err(problem("backend", message, "`backend: shm`"));
@@ -67,14 +70,22 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     }
     let (name, mut options) = chosen(&fields.implementation)?;
     if let Some(implementation) = implementations::named(name) {
+        torch::check_implementation(case, implementation)?;
         (implementation.settle)(fields.primitive, &mut options)?;
         case.parameters.insert("implementation".to_owned(), written(name, &options).into());
         check_sizes(case, &options)?;
+    } else {
+        // What no way allows is refused here; what some ways do not allow, skips these.
+        check_sizes(case, &Options::new())?;
     }
     if name == implementations::fused::VARIANT.name && World::of(case)?.pace_bandwidth.is_some() {
         case.skip = Some("fused reads other ranks' memory directly, and a paced link would slow nothing".to_owned());
     }
     crate::fields::check(case, &ABOUT)?;
+    torch::check(case)?;
+    if implementations::named(name).is_some() {
+        torch::add_recipe(case)?;
+    }
     crate::fields::reorder(case, &ABOUT);
     Ok(())
 }
@@ -157,7 +168,8 @@ pub(super) fn complete(plan: &mut Plan) {
 fn ways(case: &Case) -> Vec<Case> {
     let Ok(primitive) = Fields::of(case).map(|fields| fields.primitive) else { return vec![case.clone()] };
     let mut cases = Vec::new();
-    for implementation in implementations::IMPLEMENTATIONS {
+    let runtime = torch::runtime(case);
+    for implementation in implementations::IMPLEMENTATIONS.iter().filter(|each| each.runs_on(runtime)) {
         for options in (implementation.ways)(primitive) {
             let text = [implementation.name, options].join(if options.is_empty() { "" } else { ":" });
             let mut way = case.clone();
@@ -244,5 +256,21 @@ mod tests {
         assert!(why.contains("the nearest: 992 or 1008"), "{why}");
         let skipped: Vec<bool> = flags("1002", "all").unwrap().iter().map(|case| case.skip.is_some()).collect();
         assert_eq!(skipped.iter().filter(|skipped| **skipped).count(), 2, "two have chunks");
+        let why = flags("1003", "all").unwrap_err();
+        assert!(why.contains("m = 1003 is no multiple of ranks = 2") && why.contains("1002 or 1004"), "{why}");
+        let why = plan(&[("primitive", "cp_ring"), ("dtype", "bf16")]).unwrap_err();
+        assert!(why.contains("cp_ring has no bf16") && why.contains("valid values: f32"), "{why}");
+    }
+
+    #[test]
+    fn memory_past_every_machine_does_not_wrap() {
+        for primitive in ["tp_columnwise", "tp_rowwise", "dp_all_reduce", "cp_ring", "ep_all_to_all"] {
+            let most = "2147483648";
+            let k = if primitive == "cp_ring" { most } else { "1024" };
+            let sizes = [("m", most), ("n", most), ("k", k), ("implementation", "sequential")];
+            let case = plan(&[&[("primitive", primitive)], &sizes[..]].concat()).unwrap().remove(0);
+            let bytes = crate::Benchmark::memory(&super::super::PrimitiveBenchmark, &case);
+            assert!(bytes > 1 << 50, "{primitive}: {bytes}");
+        }
     }
 }

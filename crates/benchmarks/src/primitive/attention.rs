@@ -3,6 +3,8 @@
 //!
 //! Layouts: queries and output `[heads, tokens, width]`, a panel of a rank's keys and values `[heads, 2, tokens, width]`.
 
+use std::ops::Range;
+
 use device::{Region, Slice};
 use measure::Failure;
 
@@ -16,12 +18,16 @@ const QUERIES: usize = 64;
 const PERIOD: usize = 251;
 const SHIFT: usize = 97;
 
-/// What a rank computes with: scores of some queries, and of each query the largest score and the sum of weights so far.
+/// Queries that a thread takes at least.
+const GRAIN: usize = 8;
+
+/// What a rank computes with.
 pub(super) struct Attention {
     task: Task,
+    /// Of some queries.
     scores: Slice,
-    largest: Vec<f32>,
-    sums: Vec<f32>,
+    /// Of each query the largest score and the sum of weights so far.
+    states: Slice,
     shift: usize,
     /// The result, `[head][class of queries][width]`.
     expected: Vec<f64>,
@@ -61,18 +67,12 @@ impl Attention {
     /// When there is no memory.
     pub(super) fn new(task: &Task) -> Result<Self, Failure> {
         let rows = task.rows();
-        let scores = Region::host(QUERIES * rows * 4).map_err(|error| Failure::lacking(error.to_string()))?.whole();
-        let states = task.n * rows;
+        let host = |elements: usize| {
+            Region::host(elements * 4).map(|region| region.whole()).map_err(|error| Failure::lacking(error.to_string()))
+        };
+        let (scores, states) = (host(QUERIES * rows)?, host(2 * task.n * rows)?);
         let (expected, tolerance) = expected(task);
-        Ok(Self {
-            task: task.clone(),
-            scores,
-            largest: vec![0.0; states],
-            sums: vec![0.0; states],
-            shift: 0,
-            expected,
-            tolerance,
-        })
+        Ok(Self { task: task.clone(), scores, states, shift: 0, expected, tolerance })
     }
 
     /// Sizes of the two products.
@@ -99,11 +99,31 @@ impl Attention {
     }
 
     /// Nothing is seen yet.
-    pub(super) fn begin(&mut self, output: &Slice) {
-        self.largest.fill(f32::NEG_INFINITY);
-        self.sums.fill(0.0);
-        // SAFETY: this rank's own output, which nobody else uses.
-        unsafe { elements_mut::<f32>(output) }.fill(0.0);
+    pub(super) fn begin(&self, multiplier: &Multiplier, output: &Slice) {
+        self.each_state(multiplier, output, |line, state| {
+            line.fill(0.0);
+            *state = [f32::NEG_INFINITY, 0.0];
+        });
+    }
+
+    /// Divides by the sums of weights.
+    pub(super) fn end(&self, multiplier: &Multiplier, output: &Slice) {
+        self.each_state(multiplier, output, |line, [_, sum]| {
+            let factor = 1.0 / *sum;
+            line.iter_mut().for_each(|element| *element *= factor);
+        });
+    }
+
+    /// Runs `work` for each query of each head, on the rank's threads: with its line of the output, and its state.
+    fn each_state(&self, multiplier: &Multiplier, output: &Slice, work: impl Fn(&mut [f32], &mut [f32; 2]) + Sync) {
+        let (lines, width) = (self.task.n * self.task.rows(), self.task.k);
+        multiplier.split(lines, GRAIN, |range| {
+            // SAFETY: this rank's own buffers, of which each thread takes its own lines.
+            let (lines, states) = unsafe { (part(output, width, range.clone()), part(&self.states, 2, range)) };
+            for (line, state) in lines.chunks_exact_mut(width).zip(states.as_chunks_mut::<2>().0) {
+                work(line, state);
+            }
+        });
     }
 
     /// Takes in a panel's heads, which begin at element `at` of its memory; the first of them is `first`.
@@ -111,12 +131,12 @@ impl Attention {
     /// # Safety
     /// Nobody writes to the panel meanwhile, and nobody else uses the output.
     pub(super) unsafe fn see(
-        &mut self,
+        &self,
         multiplier: &Multiplier,
         panel: &Panel,
         output: &Slice,
         at: usize,
-        heads: std::ops::Range<usize>,
+        heads: Range<usize>,
     ) {
         let (rows, width) = (self.task.rows(), self.task.k);
         let scale = 1.0 / (width as f32).sqrt();
@@ -137,47 +157,41 @@ impl Attention {
                 // SAFETY: the caller's; scores are this rank's own.
                 unsafe {
                     multiplier.run(&panel.scores, &scores);
-                    self.weigh(output, head * rows + begin, queries, scale);
+                    let first = head * rows + begin;
+                    multiplier.split(queries, GRAIN, |range| self.weigh(output, first, range, scale));
                     multiplier.run(&panel.values, &values);
                 }
             }
         }
     }
 
-    /// Turns scores into weights, relative to the largest score so far, and what was summed up before with them.
+    /// Turns scores into weights, relative to the largest score so far, and what was summed up before with them. `first` is
+    /// the query of the first line of scores, and `range` are the lines.
     ///
     /// # Safety
-    /// Nobody else uses scores and output.
-    unsafe fn weigh(&mut self, output: &Slice, first: usize, queries: usize, scale: f32) {
+    /// Nobody else uses these lines of scores, and the states and output of their queries.
+    unsafe fn weigh(&self, output: &Slice, first: usize, range: Range<usize>, scale: f32) {
         let (rows, width) = (self.task.rows(), self.task.k);
+        let queries = first + range.start..first + range.end;
         // SAFETY: the caller's.
-        let (scores, output) = unsafe { (elements_mut::<f32>(&self.scores), elements_mut::<f32>(output)) };
-        for (query, line) in scores.chunks_exact_mut(rows).take(queries).enumerate() {
-            let state = first + query;
+        let (scores, states, output) = unsafe {
+            (part(&self.scores, rows, range), part(&self.states, 2, queries.clone()), part(output, width, queries))
+        };
+        let lines = scores.chunks_exact_mut(rows).zip(states.as_chunks_mut::<2>().0);
+        for ((line, [largest, sum]), output) in lines.zip(output.chunks_exact_mut(width)) {
             let most = line.iter().fold(f32::NEG_INFINITY, |most, score| most.max(*score)) * scale;
-            let largest = self.largest[state].max(most);
-            let kept = (self.largest[state] - largest).exp();
-            let mut sum = 0.0;
+            let most = largest.max(most);
+            let kept = (*largest - most).exp();
+            let mut added = 0.0;
             for score in line.iter_mut() {
-                *score = (*score * scale - largest).exp();
-                sum += *score;
+                *score = (*score * scale - most).exp();
+                added += *score;
             }
-            self.largest[state] = largest;
-            self.sums[state] = self.sums[state] * kept + sum;
+            *largest = most;
+            *sum = *sum * kept + added;
             if kept != 1.0 {
-                output[state * width..(state + 1) * width].iter_mut().for_each(|element| *element *= kept);
+                output.iter_mut().for_each(|element| *element *= kept);
             }
-        }
-    }
-
-    /// Divides by the sums of weights.
-    pub(super) fn end(&mut self, output: &Slice) {
-        let width = self.task.k;
-        // SAFETY: this rank's own output, which nobody else uses.
-        let output = unsafe { elements_mut::<f32>(output) };
-        for (line, sum) in output.chunks_exact_mut(width).zip(&self.sums) {
-            let factor = 1.0 / sum;
-            line.iter_mut().for_each(|element| *element *= factor);
         }
     }
 
@@ -234,6 +248,17 @@ impl Attention {
             }
         }
     }
+}
+
+/// Lines of a buffer, each of so many elements.
+///
+/// # Safety
+/// Nobody else uses them meanwhile.
+#[expect(clippy::mut_from_ref, reason = "a slice is an address; who may write is the caller's")]
+unsafe fn part(of: &Slice, each: usize, lines: Range<usize>) -> &mut [f32] {
+    let slice = of.slice(lines.start * each * 4, lines.len() * each * 4).expect("lines lie inside their buffer");
+    // SAFETY: in bounds by the slice, aligned as the whole region and whole elements are; aliasing is the caller's.
+    unsafe { std::slice::from_raw_parts_mut(slice.ptr().cast::<f32>(), lines.len() * each) }
 }
 
 fn fill_panel(task: &Task, rank: usize, panel: &Slice) {

@@ -4,7 +4,7 @@ use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
 use super::implementations;
 use super::words::{Primitive, Tokens};
-use crate::fields::{BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
+use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -23,25 +23,32 @@ fn dtypes() -> Vec<&'static str> {
 pub(super) const IMPLEMENTATION: Field = parameter(
     Kind::Choice(implementations::VARIANTS),
     Some(implementations::ALL),
-    "how the ranks do it; all: each way",
+    "how ranks compute and communicate; all: each way of this runtime",
 )
 .role(Role::Implementation);
+
+/// Where PyTorch's ranks compute, too.
+const DEVICES: Field = Field {
+    kind: Kind::Word(|| vec!["cpu", "cuda"]),
+    doc: "device that holds the buffers and computes (cuda: PyTorch)",
+    ..DEVICE
+};
 
 record::fields! {
     /// What a case is. The order is that of the case line.
     pub(super) struct Fields {
         primitive: Primitive = parameter(Kind::Word(Primitive::names), Some("tp_columnwise"), "what is computed"),
         m: Option<u64> = dimension("rows, or tokens (default: 4096)"),
-        n: Option<u64> = dimension("columns; of cp_ring, heads (cp_ring: 8)"),
+        n: Option<u64> = dimension("columns; of cp_ring, heads (its default: 8)"),
         k: Option<u64> = dimension("depth, or width (default: 1024; cp_ring: 64)"),
         implementation: String = IMPLEMENTATION,
         tokens: Option<Tokens> = Field::new(Kind::Word(Tokens::names), None, "ep_all_to_all: tokens of each expert")
             .label(Label::Around("{} tokens")),
         dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type"),
         ranks: u32 = RANKS,
-        threads: Option<u32> = THREADS,
-        backend: String = BACKEND,
-        device: String = DEVICE,
+        threads: Option<u32> = Field { doc: "threads that each rank computes with (default: 1)", ..THREADS },
+        backend: Option<String> = ANY_BACKEND,
+        device: String = DEVICES,
         mode: Mode = MODE,
         seed: u64 = SEED,
     }

@@ -52,18 +52,16 @@ pub(super) fn panels(site: &Site, memory: &Slice) -> Panels {
 }
 
 /// Before the first piece.
-pub(super) fn begin(site: &mut Site) {
-    let output = site.output.clone();
-    if let Some(attention) = &mut site.attention {
-        attention.begin(&output);
+pub(super) fn begin(site: &Site) {
+    if let Some((attention, multiplier)) = site.attend() {
+        attention.begin(multiplier, &site.output);
     }
 }
 
 /// After the last.
-pub(super) fn end(site: &mut Site) {
-    let output = site.output.clone();
-    if let Some(attention) = &mut site.attention {
-        attention.end(&output);
+pub(super) fn end(site: &Site) {
+    if let Some((attention, multiplier)) = site.attend() {
+        attention.end(multiplier, &site.output);
     }
 }
 
@@ -71,7 +69,7 @@ pub(super) fn end(site: &mut Site) {
 ///
 /// # Safety
 /// Nobody writes to the piece meanwhile, and nobody else uses the output.
-pub(super) unsafe fn see(site: &mut Site, panels: &Panels, piece: Piece) {
+pub(super) unsafe fn see(site: &Site, panels: &Panels, piece: Piece) {
     let each = units(site) / piece.parts;
     // SAFETY: the caller's.
     unsafe {
@@ -81,9 +79,14 @@ pub(super) unsafe fn see(site: &mut Site, panels: &Panels, piece: Piece) {
                 site.multiply(operands, piece.at / depth, piece.from * rows + piece.part * each, each);
             }
             Panels::Attention(panel) => {
-                let output = site.output.clone();
                 if let Some((attention, multiplier)) = site.attend() {
-                    attention.see(multiplier, panel, &output, piece.at, piece.part * each..(piece.part + 1) * each);
+                    attention.see(
+                        multiplier,
+                        panel,
+                        &site.output,
+                        piece.at,
+                        piece.part * each..(piece.part + 1) * each,
+                    );
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use comm::Communicator;
 use measure::Failure;
-use terms::{Field, FieldError, Kind, Named, Variant};
+use terms::{Field, FieldError, Kind, Named, Runtime, Variant};
 
 use super::site::{Given, Left, Site};
 use super::task::{Options, Task, word};
@@ -41,8 +41,52 @@ pub(super) struct Implementation {
     pub(super) settle: fn(Primitive, &mut Options) -> Result<(), FieldError>,
     /// Which ranks' task it computes: the case's, or the whole problem on every rank.
     pub(super) task: fn(Task, &Options) -> Task,
+    /// Which ranks can run it.
+    pub(super) runs: Runs,
+}
+
+/// Which ranks can run an implementation.
+#[derive(Clone, Copy)]
+pub(super) enum Runs {
+    /// This program's.
+    Native(Prepare),
+    /// This program's, and PyTorch's.
+    Both(Prepare),
+    /// PyTorch's.
+    Pytorch,
+}
+
+impl Implementation {
+    /// Whether ranks of this runtime can run it.
+    pub(super) fn runs_on(&self, runtime: Runtime) -> bool {
+        match self.runs {
+            Runs::Native(_) => runtime == Runtime::Native,
+            Runs::Both(_) => true,
+            Runs::Pytorch => runtime == Runtime::Pytorch,
+        }
+    }
+
     /// Makes a call ready. Collective.
-    pub(super) prepare: Prepare,
+    ///
+    /// # Errors
+    /// What could not be prepared; and that the implementation is not of this program.
+    pub(super) fn prepare(
+        &self,
+        site: &Site,
+        options: &Options,
+        context: &mut RankContext,
+    ) -> Result<Box<dyn Step>, Failure> {
+        match self.runs {
+            Runs::Native(prepare) | Runs::Both(prepare) => prepare(site, options, context),
+            Runs::Pytorch => Err(Failure::new(format!("native ranks have no implementation `{}`", self.name))),
+        }
+    }
+}
+
+/// Names of the implementations of a runtime.
+pub(super) fn names_of(runtime: Runtime) -> String {
+    let of = IMPLEMENTATIONS.iter().filter(|implementation| implementation.runs_on(runtime));
+    std::iter::once(ALL).chain(of.map(|implementation| implementation.name)).collect::<Vec<_>>().join(", ")
 }
 
 /// Stands for every way of every implementation.
@@ -61,7 +105,7 @@ macro_rules! implementations {
     };
 }
 
-implementations![compute_only, communication_only, sequential, pipelined, fused];
+implementations![compute_only, communication_only, sequential, pipelined, fused, async_tp, transformer_engine, jax];
 
 /// The implementation of this name.
 pub(super) fn named(name: &str) -> Option<&'static Implementation> {
@@ -108,4 +152,31 @@ pub(super) fn order(options: &Options) -> Option<Order> {
 /// The ways of an implementation that has only its order to choose.
 pub(super) fn orders(primitive: Primitive) -> Vec<&'static str> {
     if primitive == Primitive::TpColumnwise { vec!["order=AG_before", "order=AG_after"] } else { vec![""] }
+}
+
+/// The ways of libraries that fuse a product with its collective: gathered operands, or scattered sums.
+pub(super) fn ways_of_fused_torch(primitive: Primitive) -> Vec<&'static str> {
+    match primitive {
+        Primitive::TpColumnwise => vec!["order=AG_before"],
+        Primitive::TpRowwise => vec![""],
+        _ => Vec::new(),
+    }
+}
+
+/// Refuses what these libraries do not fuse.
+pub(super) fn gathers_first_or_scatters(
+    name: &str,
+    primitive: Primitive,
+    options: &mut Options,
+) -> Result<(), FieldError> {
+    if ways_of_fused_torch(primitive).is_empty() {
+        let message = format!("`{name}` computes tp_columnwise and tp_rowwise, not {primitive}");
+        return Err(problem("implementation", message, "valid values: compute_only, communication_only, sequential"));
+    }
+    settle_order(primitive, options)?;
+    if order(options) == Some(Order::After) {
+        let message = format!("`{name}` gathers the operand, not the product");
+        return Err(problem("implementation", message, "valid values: order=AG_before"));
+    }
+    Ok(())
 }

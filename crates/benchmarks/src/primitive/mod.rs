@@ -15,6 +15,7 @@ mod show;
 mod site;
 mod sum;
 mod task;
+mod torch;
 mod view;
 mod words;
 
@@ -27,7 +28,7 @@ use terms::Collective;
 use self::implementations::Step;
 use self::resolve::resolved;
 use self::site::Site;
-use self::task::{Scheme, Task};
+use self::task::Task;
 use crate::{Benchmark, Measured, Prepared, RankContext, Work};
 
 /// See the module's documentation.
@@ -54,21 +55,14 @@ impl Benchmark for PrimitiveBenchmark {
     }
 
     fn operation(&self, case: &Case) -> (Collective, u64) {
-        let Ok((_, _, task)) = resolved(case) else { return (Collective::Barrier, 0) };
-        let operation = match task.scheme {
-            Scheme::GatherFirst | Scheme::GatherLast | Scheme::Attention => Collective::AllGather,
-            Scheme::ScatterLast => Collective::ReduceScatter,
-            Scheme::ReduceLast => Collective::AllReduce,
-            Scheme::Exchange => Collective::AllToAllV,
-        };
-        (operation, task.elements()[2] as u64 * task.dtype.bytes())
+        resolved(case).map_or((Collective::Barrier, 0), |(_, _, task)| task.operation())
     }
 
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         let (implementation, options, task) = resolved(case)?;
         let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
         let site = Site::new(Task { rank, ..task }, context)?;
-        let step = (implementation.prepare)(&site, &options, context)?;
+        let step = implementation.prepare(&site, &options, context)?;
         let mut prepared = PreparedPrimitive { site, step };
         prepared.refill();
         Ok(Box::new(prepared))

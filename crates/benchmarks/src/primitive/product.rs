@@ -95,16 +95,25 @@ impl Multiplier {
     /// # Safety
     /// Nobody writes to the operands meanwhile, and nobody else uses the block's part of C.
     pub(super) unsafe fn run(&self, operands: &Operands, block: &Block) {
-        let context = Context {
+        let (context, op) = (self.context(), op(block));
+        // SAFETY: the caller's.
+        self.threads.install(|| unsafe { engine::execute(&op, &operands.memory, &context) });
+    }
+
+    fn context(&self) -> Context<'_> {
+        Context {
             threads: self.threads.count(),
             scratch: &self.scratch,
             step: Step { number: 1, seed: 0 },
             loss_scale: 1.0,
             matmul: Matmul::Auto,
-        };
-        let op = op(block);
-        // SAFETY: the caller's.
-        self.threads.install(|| unsafe { engine::execute(&op, &operands.memory, &context) });
+        }
+    }
+
+    /// Runs `work` for ranges that cover `0..items`, at most one a thread, each a multiple of `grain` but for the last.
+    pub(super) fn split(&self, items: usize, grain: usize, work: impl Fn(std::ops::Range<usize>) + Sync) {
+        let context = self.context();
+        self.threads.install(|| context.split(items, grain, |_, range| work(range)));
     }
 
     /// What multiplies, by name.

@@ -41,7 +41,7 @@ pub(super) fn show() -> Show {
         Column::new("type", "dtype", Format::Word).lifted("{}"),
         Column::new("ranks", "ranks", Format::Count).lifted("{} ranks"),
         Column::new("threads", "threads", Format::Count).lifted("{} threads a rank"),
-        Column::new("implementation", "variant", Format::Word),
+        Column::new("implementation", "variant|implementation", Format::Word),
         Column::new("order", "order", Format::Word).lifted("{}"),
         Column::time("time"),
         Column::precision(),

@@ -256,8 +256,8 @@ impl Site {
     }
 
     /// What multiplies for attention.
-    pub(super) fn attend(&mut self) -> Option<(&mut Attention, &Multiplier)> {
-        Some((self.attention.as_mut()?, &self.multiplier))
+    pub(super) fn attend(&self) -> Option<(&Attention, &Multiplier)> {
+        Some((self.attention.as_ref()?, &self.multiplier))
     }
 
     /// A collective call between two buffers.

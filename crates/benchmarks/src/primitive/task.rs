@@ -1,7 +1,7 @@
 //! What one rank of a case computes and exchanges.
 
 use serde_json::{Map, Value};
-use terms::{Dtype, Named};
+use terms::{Collective, Dtype, Named};
 
 use super::product::Size;
 use super::words::{Order, Primitive, Tokens};
@@ -132,28 +132,43 @@ impl Task {
     }
 
     /// Elements of each buffer of a rank: what it gives, its other operand, what is gathered or not yet reduced, a product
-    /// before it is sent, the result.
+    /// before it is sent, the result. Sizes past every memory stay large instead of wrapping.
     pub(super) fn elements(&self) -> [usize; 5] {
-        let Self { m, n, k, ranks, .. } = *self;
+        let Self { m, n, k, .. } = *self;
         let rows = self.rows();
+        let of = |sizes: &[usize]| sizes.iter().fold(1, |all: usize, size| all.saturating_mul(*size));
         match self.scheme {
-            Scheme::GatherFirst => [rows * k, k * n, m * k, 0, m * n],
-            Scheme::GatherLast => [rows * k, k * n, m * n, 0, m * n],
-            Scheme::ScatterLast => [m * self.depth(), self.depth() * n, m * n, rows * n, rows * n],
-            Scheme::ReduceLast => [m * k, k * n, m * n, 0, m * n],
-            Scheme::Attention => [2 * n * rows * k, n * rows * k, 2 * n * m * k, 0, n * rows * k],
+            Scheme::GatherFirst => [of(&[rows, k]), of(&[k, n]), of(&[m, k]), 0, of(&[m, n])],
+            Scheme::GatherLast => [of(&[rows, k]), of(&[k, n]), of(&[m, n]), 0, of(&[m, n])],
+            Scheme::ScatterLast => {
+                let depth = self.depth();
+                [of(&[m, depth]), of(&[depth, n]), of(&[m, n]), of(&[rows, n]), of(&[rows, n])]
+            }
+            Scheme::ReduceLast => [of(&[m, k]), of(&[k, n]), of(&[m, n]), 0, of(&[m, n])],
+            Scheme::Attention => [of(&[2, n, rows, k]), of(&[n, rows, k]), of(&[2, n, m, k]), 0, of(&[n, rows, k])],
             // Room for tokens as they are sent and as they come back: implementations that cut them pack them.
             Scheme::Exchange => {
-                let held = self.most_tokens().max(rows);
-                [rows * k, k * n, (held + rows) * k, (held + rows) * n, rows * n]
+                let held = self.most_tokens().max(rows) + rows;
+                [of(&[rows, k]), of(&[k, n]), of(&[held, k]), of(&[held, n]), of(&[rows, n])]
             }
         }
-        .map(|elements: usize| if ranks == 0 { 0 } else { elements })
     }
 
     /// Bytes of all buffers of a rank.
     pub(super) fn bytes(&self) -> u64 {
-        self.elements().iter().map(|elements| *elements as u64 * self.dtype.bytes()).sum()
+        let bytes = |elements: &usize| (*elements as u64).saturating_mul(self.dtype.bytes());
+        self.elements().iter().map(bytes).fold(0, u64::saturating_add)
+    }
+
+    /// The collective, and the bytes of its larger side.
+    pub(super) fn operation(&self) -> (Collective, u64) {
+        let operation = match self.scheme {
+            Scheme::GatherFirst | Scheme::GatherLast | Scheme::Attention => Collective::AllGather,
+            Scheme::ScatterLast => Collective::ReduceScatter,
+            Scheme::ReduceLast => Collective::AllReduce,
+            Scheme::Exchange => Collective::AllToAllV,
+        };
+        (operation, (self.elements()[2] as u64).saturating_mul(self.dtype.bytes()))
     }
 }
 

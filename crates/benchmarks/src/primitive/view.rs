@@ -221,7 +221,8 @@ impl View for PrimitiveView {
         let cases: Vec<&CaseLine> = section.points().map(|point| point.case).collect();
         let sizes: BTreeSet<u64> = cases.iter().map(|case| size(case, "n")).collect();
         let first = cases.first()?;
-        let own = !first.parameters.contains_key("pace_bandwidth");
+        // PyTorch's ranks take no pace.
+        let own = !["pace_bandwidth", "runtime"].iter().any(|name| first.parameters.contains_key(*name));
         if sizes.len() < 2 && section.name != "cp_ring" {
             return Some(Next::changing("n", "16,64,256,1024", "from which size on overlap pays"));
         }

@@ -64,7 +64,7 @@ fn tokens_may_be_skewed_and_few() {
 #[test]
 fn attention_is_that_of_plain_f64() {
     for ranks in [1, 2, 3] {
-        all_right(&format!("primitive: cp_ring, m: 600, n: 4, k: 16, ranks: {ranks}"), 0);
+        all_right(&format!("primitive: cp_ring, m: 600, n: 4, k: 16, ranks: {ranks}, threads: {ranks}"), 0);
     }
 }
 

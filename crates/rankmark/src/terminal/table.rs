@@ -21,6 +21,14 @@ struct Printed<'d> {
     width: usize,
 }
 
+impl Printed<'_> {
+    /// A cell in its column: words begin together, numbers end together.
+    fn aligned(&self, text: &str) -> String {
+        let width = self.width;
+        if self.column.format == Format::Word { format!("{text:<width$}") } else { format!("{text:>width$}") }
+    }
+}
+
 /// Room that cells of a format take, so that a table does not jump while its rows improve.
 fn room(format: Format) -> usize {
     match format {
@@ -83,8 +91,7 @@ fn drawn(heading: &str, rows: &Rows, columns: &[Printed], width: usize) -> Vec<S
     let mut text = vec![String::new()];
     text.extend(folded(heading, width).into_iter().map(|part| format!("\u{1b}[1m{part}\u{1b}[0m")));
     let over = |word: fn(&Column) -> &str| {
-        let cells: Vec<String> =
-            columns.iter().map(|printed| format!("{:>1$}", word(printed.column), printed.width)).collect();
+        let cells: Vec<String> = columns.iter().map(|printed| printed.aligned(word(printed.column))).collect();
         cells.join("  ").trim_end().to_owned()
     };
     let above = [labels(rows, columns), over(|column| &column.title), over(|column| &column.unit)];
@@ -162,12 +169,11 @@ fn layout<'d>(table: &'d Table, lines: &[&CaseLine], rows: &Rows, width: usize) 
 
 /// One row, with caveats as words at its end. These stand on lines of their own where the row would be too long.
 fn row(rows: &Rows, columns: &[Printed], cases: &[Option<&CaseLine>], width: usize) -> Vec<String> {
-    let cells: Vec<String> =
-        columns.iter().map(|printed| format!("{:>1$}", cell(printed, cases), printed.width)).collect();
+    let cells: Vec<String> = columns.iter().map(|printed| printed.aligned(&cell(printed, cases))).collect();
     let label = |place: usize| rows.labels.get(place).map_or("", String::as_str);
     let labelled: Vec<(&str, &CaseLine)> =
         cases.iter().enumerate().filter_map(|(place, case)| Some((label(place), (*case)?))).collect();
-    let (cells, remarks) = (cells.join("  "), remarks(&labelled));
+    let (cells, remarks) = (cells.join("  ").trim_end().to_owned(), remarks(&labelled));
     if remarks.is_empty() {
         return vec![cells];
     }
@@ -211,6 +217,17 @@ mod tests {
         assert!(!same[1].contains("type") && !same[1].contains("op"), "{}", same[1]);
         let both = plain(&[line("f32", 1024), line("f64", 1024)], 100);
         assert!(both[0].ends_with("cache-warm  sum") && both[1].contains("type"), "{both:?}");
+    }
+
+    #[test]
+    fn words_begin_together_and_numbers_end_together() {
+        let mut long = line("bf16", 1024);
+        long.dtype = Some("bfloat16".to_owned());
+        let text = plain(&[line("f32", 100 << 20), long], 160);
+        let at =
+            |word: &str| text.iter().find_map(|line| line.find(word)).unwrap_or_else(|| panic!("{word}: {text:#?}"));
+        assert_eq!((at("type"), at("f32")), (at("bfloat16"), at("bfloat16")), "{text:#?}");
+        assert_eq!(at("MiB"), at("KiB"), "{text:#?}");
     }
 
     #[test]

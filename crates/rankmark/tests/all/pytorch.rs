@@ -90,6 +90,48 @@ fn a_changed_element_is_found() {
 }
 
 #[test]
+fn every_primitive_gives_right_results_or_says_what_is_missing() {
+    let Some(python) = torch("matrix primitives of pytorch/gloo") else { return };
+    let place = Place::new();
+    let primitives = "tp_columnwise,tp_rowwise,dp_all_reduce,ep_all_to_all,cp_ring";
+    let sizes = "-m 96 -n 6 -k 40 --ranks 2 --trials 1";
+    place.run(&format!("primitive {primitives} --runtime pytorch --python {python} {sizes} {FIXED}")).exits(0);
+    let cases = place.cases("r");
+    let [ok, failed, skipped, not_run] = statuses(&cases);
+    assert_eq!((ok + skipped, failed, not_run), (30, 0, 0), "{cases:?}");
+    for case in &cases {
+        let text = case["parameters"]["implementation"].as_str().unwrap();
+        let libraries = ["async_tp", "transformer_engine", "jax"].iter().any(|name| text.starts_with(name));
+        if case["status"] == "skipped" {
+            let why = reason(case);
+            assert!(libraries && (why.contains("needs CUDA") || why.contains("No module named")), "{case}");
+        } else {
+            assert_eq!(case["wrong"], 0, "{case}");
+        }
+        // All that torch alone needs is there, and so are the four times.
+        if text.starts_with("sequential") {
+            assert!(case["overlap"]["ratio"].as_f64() > Some(0.0), "{case}");
+            let same = case["overlap"]["audit"]["same"].as_array().unwrap();
+            assert!(["threads", "multiplied"].iter().all(|name| same.contains(&(*name).into())), "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_changed_element_of_a_primitive_is_found() {
+    let Some(python) = torch("a wrong element of a primitive of a PyTorch rank") else { return };
+    let place = Place::new();
+    let primitives = "primitive tp_rowwise,cp_ring --implementation sequential -m 64 -n 4 -k 16 --ranks 2 --trials 1";
+    let fault = "--inject wrong:rank=1,element=7,at=3,every=1";
+    place.run(&format!("{primitives} --runtime pytorch --python {python} {fault} {FIXED}")).exits(1);
+    let cases = place.cases("r");
+    assert_eq!(statuses(&cases), [0, 2, 0, 0]);
+    for case in &cases {
+        assert!(case["wrong_elements"][0]["rank"] == 1 && case["wrong_elements"][0]["index"] == 7, "{case}");
+    }
+}
+
+#[test]
 fn operations_in_flight_are_right_and_count_as_one_each() {
     let Some(python) = torch("asynchronous and coalesced calls of pytorch/gloo") else { return };
     let place = Place::new();

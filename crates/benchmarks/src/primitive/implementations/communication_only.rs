@@ -4,7 +4,7 @@ use comm::{Call, Communicator};
 use measure::Failure;
 use terms::{Collective, Variant};
 
-use super::{Implementation, ORDER, Step, orders, settle_order};
+use super::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use crate::RankContext;
 use crate::benchmark::failure;
 use crate::primitive::exchange;
@@ -15,7 +15,7 @@ pub(in crate::primitive) const VARIANT: Variant =
     Variant { name: "communication_only", doc: "no computation: the collective alone", options: &[ORDER] };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways: orders, settle: settle_order, task: |task, _| task, prepare };
+    Implementation { name: VARIANT.name, ways: orders, settle: settle_order, task: |task, _| task, runs: Runs::Both(prepare) };
 
 struct Communicate {
     calls: Vec<Call>,

@@ -4,7 +4,7 @@ use comm::Communicator;
 use measure::Failure;
 use terms::{FieldError, Named, Variant};
 
-use super::{Implementation, SIZE, Step};
+use super::{Implementation, SIZE, Runs, Step};
 use crate::RankContext;
 use crate::primitive::gathering::{self, Panels, Piece};
 use crate::primitive::product::Operands;
@@ -16,7 +16,7 @@ pub(super) const VARIANT: Variant =
     Variant { name: "compute_only", doc: "no communication: the product alone", options: &[SIZE] };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways: |_| vec!["size=sharded", "size=unsharded"], settle, task, prepare };
+    Implementation { name: VARIANT.name, ways: |_| vec!["size=sharded", "size=unsharded"], settle, task, runs: Runs::Both(prepare) };
 
 fn settle(_: Primitive, options: &mut Options) -> Result<(), FieldError> {
     options.entry(SIZE.name).or_insert_with(|| Size::Sharded.name().into());

@@ -6,7 +6,7 @@ use device::Slice;
 use measure::Failure;
 use terms::{FieldError, Variant};
 
-use super::{Implementation, OFFSET, Step};
+use super::{Implementation, OFFSET, Runs, Step};
 use crate::RankContext;
 use crate::fields::problem;
 use crate::benchmark::failure;
@@ -24,7 +24,7 @@ pub(in crate::primitive) const VARIANT: Variant = Variant {
 };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, prepare };
+    Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, runs: Runs::Native(prepare) };
 
 fn ways(primitive: Primitive) -> Vec<&'static str> {
     if primitive == Primitive::DpAllReduce { Vec::new() } else { vec!["offset=true", "offset=false"] }

@@ -6,7 +6,7 @@ mod ring;
 use measure::Failure;
 use terms::{FieldError, Named, Variant};
 
-use super::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Step, order, settle_order};
+use super::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Runs, Step, order, settle_order};
 use crate::RankContext;
 use crate::fields::problem;
 use crate::primitive::site::Site;
@@ -20,7 +20,7 @@ pub(super) const VARIANT: Variant = Variant {
 };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, prepare };
+    Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, runs: Runs::Native(prepare) };
 
 /// Parts of a rank's rows where the case names none.
 const DEFAULT_CHUNKS: u64 = 4;

@@ -4,7 +4,7 @@ use comm::{Call, Communicator};
 use measure::Failure;
 use terms::Variant;
 
-use super::{Implementation, ORDER, Step, communication_only, orders, settle_order};
+use super::{Implementation, ORDER, Runs, Step, communication_only, orders, settle_order};
 use crate::RankContext;
 use crate::benchmark::failure;
 use crate::primitive::gathering::{self, Panels, Piece};
@@ -16,7 +16,7 @@ pub(super) const VARIANT: Variant =
     Variant { name: "sequential", doc: "one after the other", options: &[ORDER] };
 
 pub(super) const IMPLEMENTATION: Implementation =
-    Implementation { name: VARIANT.name, ways: orders, settle: settle_order, task: |task, _| task, prepare };
+    Implementation { name: VARIANT.name, ways: orders, settle: settle_order, task: |task, _| task, runs: Runs::Both(prepare) };
 
 /// A product of some rows: where they begin in A and in C, and how many.
 struct Product {

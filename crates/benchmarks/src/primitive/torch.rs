@@ -1,0 +1,86 @@
+//! What differs where ranks are the user's Python: which implementations they have, and the recipe that they are sent, in
+//! which nothing is open.
+
+use record::Case;
+use serde_json::{Value, json};
+use terms::{Bind, FieldError, Named, Runtime};
+
+use super::implementations::{self, Implementation};
+use super::resolve::resolved;
+use super::task::{Options, Scheme, Task};
+use crate::fields::problem;
+use crate::runtime::is_pytorch;
+use crate::{Common, World};
+
+/// The runtime of a case. After [`crate::runtime::resolve`].
+pub(super) fn runtime(case: &Case) -> Runtime {
+    if is_pytorch(case) { Runtime::Pytorch } else { Runtime::Native }
+}
+
+/// Refuses an implementation that the case's ranks do not have.
+pub(super) fn check_implementation(case: &Case, implementation: &Implementation) -> Result<(), FieldError> {
+    let runtime = runtime(case);
+    if implementation.runs_on(runtime) {
+        return Ok(());
+    }
+    let message = format!("runtime `{runtime}` has no implementation `{}`", implementation.name);
+    Err(problem("implementation", message, format!("valid values: {}", implementations::names_of(runtime))))
+}
+
+/// Refuses fields of the other runtime, and skips what torch does not do here.
+pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
+    crate::runtime::check(case, &[])?;
+    let Common { device, threads, .. } = Common::of(case)?;
+    if !is_pytorch(case) {
+        if device != "cpu" {
+            return Err(problem("device", "native ranks compute on the CPU", "valid values: cpu"));
+        }
+        return Ok(());
+    }
+    if World::of(case)?.bind == Some(Bind::Core) && threads.is_some_and(|threads| threads > 1) {
+        case.skip = Some("torch's threads would share the one core that a rank is bound to: `bind: none`".to_owned());
+    }
+    Ok(())
+}
+
+/// Adds everything that PyTorch's ranks must know, defaults included.
+pub(super) fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
+    if !is_pytorch(case) {
+        return Ok(());
+    }
+    let (implementation, options, task) = resolved(case)?;
+    case.settings.insert("recipe".to_owned(), recipe(implementation.name, &options, &task));
+    Ok(())
+}
+
+fn recipe(name: &str, options: &Options, task: &Task) -> Value {
+    let tokens: Vec<usize> = (0..task.ranks).map(|expert| task.tokens_of(expert)).collect();
+    json!({
+        "operation": task.operation().0.name(),
+        "step": name,
+        "options": options,
+        "scheme": scheme(task.scheme),
+        "m": task.m,
+        "n": task.n,
+        "k": task.k,
+        "dtype": task.dtype.name(),
+        "ranks": task.ranks,
+        "seed": task.seed,
+        "tokens": tokens,
+    })
+}
+
+/// A scheme, as the Python package calls it.
+fn scheme(scheme: Scheme) -> &'static str {
+    match scheme {
+        Scheme::GatherFirst => "gather_first",
+        Scheme::GatherLast => "gather_last",
+        Scheme::ScatterLast => "scatter_last",
+        Scheme::ReduceLast => "reduce_last",
+        Scheme::Attention => "attention",
+        Scheme::Exchange => "exchange",
+    }
+}
+
+#[cfg(test)]
+mod tests;

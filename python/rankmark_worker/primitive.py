@@ -1,0 +1,326 @@
+"""A product of matrices, or attention, with its collective, on one rank: mirrors `benchmarks::primitive`. The recipe
+leaves nothing open; operands and checks are those of native ranks, and what runs is torch's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor
+
+from . import overlapped, xla
+from .group import first_line
+from .product import Attention, Comparison, Pattern, fill, rounding
+from .rank import Failure, Prepared, WrongReport
+from .steps import Run, Step, Task, communication_only, compute_only, sequential
+
+UNBOUNDED = 1 << 63
+# Exponents (base 2) that results may grow by and still be exact.
+ROOM = {torch.float32: 100, torch.bfloat16: 100, torch.float64: 900, torch.float16: 14}
+# What torch says of a type or an operation that it has no form of.
+LACKS = ("not implemented for", "not support", "nsupported", "Invalid scalar type", "can't be cast")
+
+
+def prepare(values: dict[str, Any], rank: int, ranks: int, place: torch.device) -> Prepared:
+    """Allocates. Fills nothing yet."""
+    try:
+        return Primitive(values["recipe"], rank, ranks, place)
+    except (RuntimeError, MemoryError, NotImplementedError) as error:
+        raise failure(values["recipe"], error) from None
+
+
+def failure(recipe: dict[str, Any], error: BaseException) -> Failure:
+    """What torch says, and whether it lacks something."""
+    text = first_line(error)
+    lacking = isinstance(error, NotImplementedError) or "allocate" in text or any(word in text for word in LACKS)
+    return Failure(f"{recipe['step']} of torch {torch.__version__}: {text}", lacking)
+
+
+class Product:
+    """The buffers of a product, what they hold, and what is done with them."""
+
+    def __init__(self, task: Task, reporter: int) -> None:
+        self.task, self.reporter = task, reporter
+        m, n, k, rows, depth = task.m, task.n, task.k, task.rows, task.depth
+        self.expert = task.rank if task.scheme == "exchange" else 0
+        self.own = task.empty(m if task.summed else rows, depth)
+        self.other = task.empty(depth, n)
+        self.gathered = task.empty(0, k)
+        self.output = task.empty(rows if task.scheme in ("scatter_last", "exchange") else m, n)
+        # Where this rank's own products go.
+        self.products = self.output
+        if task.scheme == "gather_first":
+            self.gathered = task.empty(m, k)
+        elif task.scheme == "gather_last":
+            self.products = task.empty(rows, n)
+        elif task.scheme == "scatter_last":
+            self.products = task.empty(m, n)
+        elif task.scheme == "exchange":
+            self.gathered = task.empty(sum(task.received), k)
+            self.products = task.empty(sum(task.received), n)
+        # What the product is of: all rows, own rows, tokens that came.
+        self.left = self.gathered if task.scheme in ("gather_first", "exchange") else self.own
+        self.pattern = Pattern(task.seed, task.whole_depth, rows, task.dtype.itemsize == 2)
+        self.whole = self.pattern.table(0, task.whole_depth)
+        self.part = self.pattern.table(task.begin(task.rank), depth)
+        self.tolerance = self.whole_tolerance()
+
+    def whole_tolerance(self) -> float:
+        """How far an element of the result may be off: `primitive::site::tolerance`."""
+        task = self.task
+        if task.dtype.itemsize > 2:
+            return 0.0
+        if not task.summed:
+            return rounding(task.dtype, float(self.whole.abs().max()))
+        tables = (self.pattern.table(task.begin(rank), task.depth) for rank in range(task.ranks))
+        return (2 * task.ranks - 1) * rounding(task.dtype, sum(float(table.abs().max()) for table in tables))
+
+    def multiply(self) -> None:
+        """The product alone."""
+        torch.mm(self.left, self.other, out=self.products)
+
+    def there(self) -> None:
+        """The collective before the product."""
+        task = self.task
+        if task.scheme == "gather_first":
+            dist.all_gather_into_tensor(self.gathered, self.own)
+        elif task.scheme == "exchange":
+            dist.all_to_all_single(self.gathered, self.own, task.received, task.tokens)
+
+    def back(self) -> None:
+        """The collective after it."""
+        task = self.task
+        if task.scheme == "gather_last":
+            dist.all_gather_into_tensor(self.output, self.products)
+        elif task.scheme == "scatter_last":
+            dist.reduce_scatter_tensor(self.output, self.products)
+        elif task.scheme == "reduce_last":
+            dist.all_reduce(self.output)
+        elif task.scheme == "exchange":
+            dist.all_to_all_single(self.output, self.products, task.tokens, task.received)
+
+    def communicated(self) -> tuple[str, tuple[str, ...]]:
+        """What communication alone is given and leaves."""
+        if self.task.scheme == "gather_first":
+            return "operands", ("gathered",)
+        return "products", ("gathered", "result") if self.task.scheme == "exchange" else ("result",)
+
+    def own_rows(self) -> Tensor:
+        """The rows of A that this rank has."""
+        task = self.task
+        return torch.arange(task.m) if task.summed else torch.arange(task.rank * task.rows, (task.rank + 1) * task.rows)
+
+    def received_rows(self) -> Tensor:
+        """The rows that this rank gets as an expert, as they arrive."""
+        task = self.task
+        begin = sum(task.tokens[: task.rank])
+        tokens = torch.arange(begin, begin + task.tokens[task.rank])
+        return (torch.arange(task.ranks)[:, None] * task.rows + tokens).flatten()
+
+    def gathered_rows(self) -> Tensor:
+        """The rows that this rank gathers."""
+        return self.received_rows() if self.task.scheme == "exchange" else torch.arange(self.task.m)
+
+    def product_rows(self) -> Tensor:
+        """The rows that this rank multiplies."""
+        return self.gathered_rows() if self.left is self.gathered else self.own_rows()
+
+    def refill(self, given: str) -> None:
+        """Fresh operands; results of before are overwritten."""
+        task = self.task
+        self.pattern.displace()
+        for buffer in (self.gathered, self.products, self.output):
+            buffer.fill_(math.nan)
+        self.pattern.fill_rows(self.own, self.own_rows(), task.begin(task.rank))
+        self.pattern.fill_columns(self.other, task.begin(task.rank), self.expert)
+        if given == "products":
+            values = self.pattern.product(self.part, task.n, self.expert)
+            fill(self.products, values, self.pattern.classes(self.product_rows()))
+        elif given == "gathered" and self.left is self.gathered:
+            self.pattern.fill_rows(self.gathered, self.gathered_rows(), 0)
+
+    def tensor(self, left: str) -> Tensor:
+        """What a call leaves, by its name."""
+        return {"gathered": self.gathered, "products": self.products}.get(left, self.output)
+
+    def compare(self, left: str, factor: float, report: WrongReport) -> None:
+        """Compares every element. `factor`: how many times the result was summed up."""
+        task, pattern, got = self.task, self.pattern, self.tensor(left)
+        comparison = Comparison(self.reporter)
+        if left == "gathered":
+            comparison.rows(got, pattern.row_values(0, task.k), pattern.classes(self.gathered_rows()), 0.0)
+        elif left == "products":
+            once = rounding(task.dtype, float(self.part.abs().max()))
+            values = pattern.product(self.part, task.n, self.expert)
+            comparison.rows(got, values, pattern.classes(self.product_rows()), once)
+        elif task.scheme == "exchange":
+            self.compare_tokens(got, comparison)
+        else:
+            rows = torch.arange(task.m)
+            if task.scheme == "scatter_last":
+                rows = torch.arange(task.rank * task.rows, (task.rank + 1) * task.rows)
+            values = factor * pattern.product(self.whole, task.n, 0)
+            comparison.rows(got, values, pattern.classes(rows), factor * self.tolerance)
+        report.add(comparison.report)
+
+    def compare_tokens(self, got: Tensor, comparison: Comparison) -> None:
+        """This rank's tokens, each with the product of its expert: the values of all experts, one after the other."""
+        task = self.task
+        values = torch.cat([self.pattern.product(self.whole, task.n, expert) for expert in range(task.ranks)])
+        experts = torch.tensor(list(chain.from_iterable([expert] * count for expert, count in enumerate(task.tokens))))
+        classes = self.pattern.classes(self.own_rows()) + experts.long() * self.pattern.period
+        comparison.rows(got, values, classes, self.tolerance)
+
+
+class Tokens:
+    """The buffers of attention. Tokens come first, as a gather stacks them: no head is copied before it is used."""
+
+    def __init__(self, task: Task, reporter: int) -> None:
+        self.task, self.reporter = task, reporter
+        heads, width, rows = task.n, task.k, task.rows
+        self.own = task.empty(rows, 2, heads, width)
+        self.queries = task.empty(rows, heads, width)
+        self.gathered = task.empty(task.m, 2, heads, width)
+        self.output = task.empty(heads, rows, width)
+        self.attention = Attention(task.m, heads, width, task.ranks)
+
+    def multiply(self) -> None:
+        """Attention alone."""
+        keys, values = (self.gathered[:, side].transpose(0, 1)[None] for side in (0, 1))
+        self.output = F.scaled_dot_product_attention(self.queries.transpose(0, 1)[None], keys, values)[0]
+
+    def there(self) -> None:
+        """The collective before it."""
+        dist.all_gather_into_tensor(self.gathered, self.own)
+
+    def back(self) -> None:
+        """There is none."""
+
+    def communicated(self) -> tuple[str, tuple[str, ...]]:
+        """What communication alone is given and leaves."""
+        return "operands", ("gathered",)
+
+    def refill(self, given: str) -> None:
+        """Fresh operands; results of before are overwritten."""
+        self.attention.displace()
+        self.gathered.fill_(math.nan)
+        self.output.fill_(math.nan)
+        self.own.copy_(self.attention.panel(self.tokens()))
+        self.queries.copy_(self.attention.queries(self.tokens()))
+        if given == "gathered":
+            self.gathered.copy_(self.attention.panel(torch.arange(self.task.m)))
+
+    def tokens(self) -> Tensor:
+        """This rank's."""
+        return torch.arange(self.task.rank * self.task.rows, (self.task.rank + 1) * self.task.rows)
+
+    def tensor(self, left: str) -> Tensor:
+        """What a call leaves, by its name."""
+        return self.gathered if left == "gathered" else self.output
+
+    def compare(self, left: str, _factor: float, report: WrongReport) -> None:
+        """Compares every element."""
+        task, comparison = self.task, Comparison(self.reporter)
+        if left == "gathered":
+            wanted = self.attention.panel(torch.arange(task.m)).reshape(task.m, -1)
+            comparison.rows(self.gathered.reshape(task.m, -1), wanted, torch.arange(task.m), 0.0)
+        else:
+            classes = (self.tokens() + self.attention.shift) % self.attention.expected.shape[1]
+            heads = torch.arange(task.n)[:, None] * self.attention.expected.shape[1]
+            wanted = self.attention.expected.reshape(-1, task.k)
+            got = self.output.reshape(-1, task.k)
+            comparison.rows(got, wanted, (heads + classes).flatten(), self.attention.tolerance)
+        report.add(comparison.report)
+
+
+# What makes a call of each implementation. Libraries that may be absent are looked for only where they are asked for.
+STEPS: dict[str, Callable[[Any], Step]] = {
+    "compute_only": compute_only,
+    "communication_only": communication_only,
+    "sequential": sequential,
+    "async_tp": overlapped.async_tp,
+    "transformer_engine": overlapped.transformer_engine,
+    "jax": xla.jax,
+}
+
+
+class Primitive:
+    """A case, ready on this rank."""
+
+    messages = 1
+    checks = 1
+    steps = False
+
+    def __init__(self, recipe: dict[str, Any], rank: int, ranks: int, place: torch.device) -> None:
+        self.recipe = recipe
+        self.task = task = Task(recipe, rank, place)
+        self.site: Tokens | Product = Tokens(task, rank) if task.scheme == "attention" else Product(task, rank)
+        self.step = STEPS[recipe["step"]](self.site)
+        self.max_calls = growth(self.site, ranks) if self.step.grows and isinstance(self.site, Product) else UNBOUNDED
+        self.path = f"{self.step.path}, torch {torch.__version__}"
+        self.meet: Run = torch.cuda.synchronize if place.type == "cuda" else lambda: None
+
+    def run(self) -> None:
+        """One call."""
+        try:
+            self.step.run()
+            self.meet()
+        except (RuntimeError, ValueError, NotImplementedError) as error:
+            raise failure(self.recipe, error) from None
+
+    def refill(self) -> None:
+        """Fresh operands."""
+        self.site.refill(self.step.given)
+        self.step.filled()
+        self.meet()
+
+    def check(self, calls: int) -> WrongReport:
+        """Compares every element of what the calls must have left."""
+        report = WrongReport()
+        self.step.settle()
+        factor = float(self.task.ranks ** (calls - 1)) if self.step.grows else 1.0
+        for left in self.step.leaves:
+            self.site.compare(left, factor, report)
+        return report
+
+    def corrupt(self, element: int) -> None:
+        """Changes an element of what is compared."""
+        self.step.settle()
+        held = self.site.tensor(self.step.leaves[-1])
+        if held.numel():
+            place: list[int] = []
+            for size in reversed(held.shape):
+                element, index = divmod(element, size)
+                place.insert(0, index)
+            held[tuple(place)] += 1.0 + held[tuple(place)].abs()
+
+    def details(self) -> dict[str, Any]:
+        """The conditions of this rank, for the audit."""
+        buffers = [
+            held for held in vars(self.site).values() if isinstance(held, Tensor) and held.dtype == self.task.dtype
+        ]
+        unique = {held.data_ptr(): held.nbytes for held in buffers}
+        multiplied = "scaled_dot_product_attention" if self.task.scheme == "attention" else "mm"
+        return {
+            "buffer_bytes": sum(unique.values()),
+            "threads": torch.get_num_threads(),
+            "multiplied": f"torch {multiplied} ({self.task.place.type})",
+        }
+
+
+def growth(site: Product, ranks: int) -> int:
+    """Calls of an all_reduce in place that stay exact. Each one multiplies the result by the number of ranks: exactly,
+    where that is a power of two and the exponent has room."""
+    if ranks == 1:
+        return UNBOUNDED
+    if ranks & (ranks - 1):
+        return 1
+    largest = max(1.0, float(site.whole.abs().max()))
+    room = ROOM[site.task.dtype] - math.ceil(math.log2(largest))
+    return max(1, 1 + int(room // math.log2(ranks)))
