@@ -107,7 +107,7 @@ fn ratios(shape: (usize, usize, usize)) -> Vec<f64> {
     let calls = (BURST / burst(2, &mut bare)).ceil() as usize;
     let pair = |number: usize| {
         // Who is first changes from pair to pair.
-        let early = (number % 2 == 0).then(|| burst(calls, &mut ours));
+        let early = number.is_multiple_of(2).then(|| burst(calls, &mut ours));
         let theirs = burst(calls, &mut bare);
         early.unwrap_or_else(|| burst(calls, &mut ours)) / theirs
     };

@@ -366,7 +366,7 @@ pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
 fn torch_state(python: Option<&str>, backend: &str, torch: &Result<Torch, String>) -> BackendState {
     let (version, path, why) = match torch {
         Ok(torch) => {
-            // `ucc/tl/cuda`: a transport of UCC, of which only UCC knows.
+            // `ucc/tl/cuda`: a transport that only UCC knows.
             let library = backend.split('/').next().unwrap_or(backend);
             let lacks = !torch.backends.iter().any(|has| has == library);
             let why = lacks.then(|| format!("torch {} was built without {library}", torch.version));

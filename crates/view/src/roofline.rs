@@ -56,7 +56,7 @@ fn placed<'a>(measured: &Measured<'a>) -> Vec<Placed<'a>> {
 
 /// The chart, where cases have a place in it.
 pub fn chart(section: &Operation) -> Option<NamedChart> {
-    let points: Vec<Placed> = section.points().flat_map(|point| placed(&point)).collect();
+    let points: Vec<Placed> = section.points().flat_map(placed).collect();
     let at = |pick: fn(f64, f64) -> f64, from: f64| points.iter().map(|point| point.intensity).fold(from, pick);
     let ridge = |point: &Placed| point.peak_gflops / point.memory_gbs;
     let (mut left, mut right) = (at(f64::min, f64::INFINITY), at(f64::max, 0.0));

@@ -1,5 +1,7 @@
 //! Metrics of a case from its trials.
 
+use std::cmp::Ordering;
+
 use measure::Trial;
 use record::{Case, CaseLine, Ceiling, CeilingKind, Demand, Profile};
 use serde_json::{Map, Value, json};
@@ -100,15 +102,11 @@ fn matrix(ranks: usize, trials: &[Trial]) -> Option<Vec<Vec<f64>>> {
         let times: Vec<f64> = trials.iter().filter_map(time).collect();
         (!times.is_empty()).then(|| stats::median(&times))
     };
-    let mut times = vec![vec![f64::NAN; ranks]; ranks];
-    for low in 0..ranks {
-        for high in low + 1..ranks {
-            let time = of_pair(low, high)?;
-            times[low][high] = time;
-            times[high][low] = time;
-        }
-    }
-    Some(times)
+    let cell = |row: usize, column: usize| match row.cmp(&column) {
+        Ordering::Equal => Some(f64::NAN),
+        _ => of_pair(row.min(column), row.max(column)),
+    };
+    (0..ranks).map(|row| (0..ranks).map(|column| cell(row, column)).collect()).collect()
 }
 
 fn pairs(task: &Task, trials: &[Trial]) -> Map<String, Value> {

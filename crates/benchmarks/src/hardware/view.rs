@@ -40,7 +40,7 @@ fn peaks(section: &Operation) -> Vec<Finding> {
     let dtype =
         |point: &Measured| point.case.parameters.get("dtype").and_then(serde_json::Value::as_str).map(str::to_owned);
     let rate = |point: &Measured| point.case.metric("gflops").unwrap_or(0.0);
-    let mut types: Vec<String> = section.points().filter_map(|point| dtype(&point)).collect();
+    let mut types: Vec<String> = section.points().filter_map(dtype).collect();
     types.sort();
     types.dedup();
     let fastest = |of: &String| {
@@ -50,7 +50,7 @@ fn peaks(section: &Operation) -> Vec<Finding> {
     let sentence = |of: &String| {
         let best = fastest(of)?;
         let range = best.estimate("gflops", "", section.declared).map(|found| found.range(three_digits));
-        let (name, rate, threads) = (&section.name, three_digits(rate(&best)), on(threads(&best)));
+        let (name, rate, threads) = (&section.name, three_digits(rate(best)), on(threads(best)));
         Some(Finding::new(format!("{name}: {rate} GFLOP/s{} of {of} on {threads}.", range.unwrap_or_default())))
     };
     types.iter().filter_map(sentence).collect()

@@ -118,7 +118,7 @@ impl Attention {
     fn each_state(&self, multiplier: &Multiplier, output: &Slice, work: impl Fn(&mut [f32], &mut [f32; 2]) + Sync) {
         let (lines, width) = (self.task.n * self.task.rows(), self.task.k);
         multiplier.split(lines, GRAIN, |range| {
-            // SAFETY: this rank's own buffers, of which each thread takes its own lines.
+            // SAFETY: this rank's own buffers; each thread takes its own lines.
             let (lines, states) = unsafe { (part(output, width, range.clone()), part(&self.states, 2, range)) };
             for (line, state) in lines.chunks_exact_mut(width).zip(states.as_chunks_mut::<2>().0) {
                 work(line, state);

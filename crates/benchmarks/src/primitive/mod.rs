@@ -38,6 +38,8 @@ pub(crate) struct PrimitiveBenchmark;
 struct PreparedPrimitive {
     site: Site,
     step: Box<dyn Step>,
+    /// Whether a call multiplies at all.
+    computes: bool,
 }
 
 impl Benchmark for PrimitiveBenchmark {
@@ -63,7 +65,8 @@ impl Benchmark for PrimitiveBenchmark {
         let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
         let site = Site::new(Task { rank, ..task }, context)?;
         let step = implementation.prepare(&site, &options, context)?;
-        let mut prepared = PreparedPrimitive { site, step };
+        let computes = implementation.name != implementations::communication_only::VARIANT.name;
+        let mut prepared = PreparedPrimitive { site, step, computes };
         prepared.refill();
         Ok(Box::new(prepared))
     }
@@ -114,7 +117,9 @@ impl Prepared for PreparedPrimitive {
     }
 
     fn work(&self) -> Work {
-        Work { flops: self.site.task.flops(), messages: 1, max_calls: u64::MAX, checks: 1, ..Work::default() }
+        let task = &self.site.task;
+        let (flops, traffic_bytes) = if self.computes { (task.flops(), task.traffic_bytes()) } else { (0.0, 0) };
+        Work { flops, traffic_bytes, messages: 1, max_calls: u64::MAX, checks: 1, ..Work::default() }
     }
 
     fn path(&self, comm: &dyn Communicator) -> String {

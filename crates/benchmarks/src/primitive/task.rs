@@ -160,6 +160,23 @@ impl Task {
         self.elements().iter().map(bytes).fold(0, u64::saturating_add)
     }
 
+    /// Bytes that the computation of a rank reads and writes, each operand once.
+    pub(super) fn traffic_bytes(&self) -> u64 {
+        let Self { m, n, k, .. } = *self;
+        let rows = self.rows();
+        let product = |m: usize, k: usize| [[m, k], [k, n], [m, n]];
+        let sides: Vec<[usize; 2]> = match self.scheme {
+            Scheme::GatherFirst | Scheme::ReduceLast => product(m, k).to_vec(),
+            Scheme::GatherLast => product(rows, k).to_vec(),
+            Scheme::ScatterLast => product(m, self.depth()).to_vec(),
+            Scheme::Exchange => product(self.tokens_of(self.rank) * self.ranks, k).to_vec(),
+            // Keys and values of all tokens; own queries and results.
+            Scheme::Attention => vec![[2 * n * m, k], [2 * n * rows, k]],
+        };
+        let bytes = |[rows, columns]: &[usize; 2]| (*rows as u64).saturating_mul(*columns as u64);
+        sides.iter().map(bytes).fold(0, u64::saturating_add).saturating_mul(self.dtype.bytes())
+    }
+
     /// The collective, and the bytes of its larger side.
     pub(super) fn operation(&self) -> (Collective, u64) {
         let operation = match self.scheme {

@@ -38,7 +38,7 @@ fn a_profile_of_another_machine_is_named() {
     let text = place.read("memory/run.json");
     let mut file: Value = serde_json::from_str(&text).unwrap();
     file["machine"]["host"] = "elsewhere".into();
-    place.write("memory/run.json", &file.to_string());
+    place.write("memory/run.json", file.to_string());
     let ended =
         place.run("comm all_reduce --bytes 1MiB --iters 5 --warmup 1 --limits memory --output-dir out").exits(0);
     assert!(ended.out.contains("ANOTHER MACHINE: elsewhere"), "{}", ended.out);
