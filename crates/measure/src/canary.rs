@@ -4,6 +4,8 @@ use std::fs;
 
 use record::Caveat;
 
+use crate::Sensors;
+
 /// What the machine looked like at one moment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Canary {
@@ -24,6 +26,8 @@ pub struct SystemCounters {
     pub total_ticks: Option<f64>,
     /// Throttle events of all cores (Intel's thermal_throttle).
     pub throttles: Option<f64>,
+    /// Temperature, clocks, power, utilization.
+    pub sensors: Sensors,
 }
 
 impl SystemCounters {
@@ -31,7 +35,7 @@ impl SystemCounters {
     pub fn read() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
         let (stolen_ticks, total_ticks) = parse_stat(&stat).unzip();
-        Self { stolen_ticks, total_ticks, throttles: throttles() }
+        Self { stolen_ticks, total_ticks, throttles: throttles(), sensors: Sensors::read() }
     }
 }
 
@@ -102,6 +106,7 @@ mod tests {
             stolen_ticks: Some(stolen),
             total_ticks: Some(1000.0 + switches + stolen),
             throttles: Some(0.0),
+            ..SystemCounters::default()
         };
         Canary { barrier_ns, involuntary_switches: switches, system }
     }

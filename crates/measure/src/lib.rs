@@ -1,7 +1,7 @@
 //! Sampling: how a case becomes numbers that can be defended. The loop lives in the coordinator; ranks only obey.
 //!
 //! `world` is the contract between the coordinator and its ranks, `timing` the rank's timed loops, `case` a case over its
-//! trials, `visit` one of them, `result` what the coordinator makes of them; `canary` and `straggler` caveat them; `clock` compares the
+//! trials, `visit` one of them, `result` what the coordinator makes of them; `canary` and `straggler` caveat them, `sensors` tell of the machine; `clock` compares the
 //! clocks of hosts. Never starts a process (`launch`), never knows what an operation is (`benchmarks`).
 
 mod barrier;
@@ -10,6 +10,7 @@ mod case;
 mod clock;
 pub mod machine;
 mod result;
+mod sensors;
 mod settings;
 mod straggler;
 mod timing;
@@ -23,6 +24,7 @@ pub use canary::{Canary, SystemCounters};
 pub use case::{CaseRun, Progress, Round, Sampling, StopReason, align};
 pub use clock::{ClockCaveat, ClockFit, ClockReadings, Clocks, HostClock, LARGEST_DRIFT, RoundTrip, apart_ns};
 pub use result::{Circumstances, case_line, conclude, limit_share};
+pub use sensors::Sensors;
 pub use settings::{MAX_SAMPLES, Settings};
 pub use straggler::{Straggler, straggler};
 pub use timing::{AgreedStart, Taken, Timed, take};

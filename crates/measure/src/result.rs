@@ -6,7 +6,7 @@ use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
 
 use crate::straggler::{Straggler, straggler};
-use crate::{CaseRun, Trial, barrier};
+use crate::{CaseRun, Trial, barrier, sensors};
 
 /// Wrong elements that a case line names.
 const TOLD: usize = 16;
@@ -61,6 +61,12 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     let apart = trials.iter().filter_map(|trial| trial.starts_apart_ns).reduce(f64::max);
     line.starts_apart_s = apart.map(|ns| ns / 1e9);
     set_wrong(run, &mut line);
+    let looks =
+        |trial: &Trial| trial.canaries.as_ref().map(|(before, after)| (before.system.sensors, after.system.sensors));
+    let sensors = sensors::summary(&trials.iter().filter_map(looks).collect::<Vec<_>>());
+    if !sensors.is_empty() {
+        line.metrics.insert("sensors".to_owned(), Value::Object(sensors));
+    }
     let slow = slow_rank(run, about);
     line.caveats = caveats(run, &line, &series, slow.as_ref(), about);
     if let Some(slow) = slow.filter(|_| line.reason.is_none()) {

@@ -239,6 +239,11 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "starts_apart_s": number,
         "slow_rank": count,
         "slow_rank_wait_s": number,
+        "sensors": {
+            "type": "object",
+            "properties": {"temperature_c": number, "clock_mhz": number, "power_w": number, "utilization": number},
+        },
+        "roofline": {"type": "object"},
         "wrong": count,
         "wrong_elements": {"type": "array", "items": {
             "type": "object",

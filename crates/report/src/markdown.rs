@@ -83,6 +83,7 @@ fn head(run: &Run) -> String {
     facts.extend(labels::facts(&run.labels).map(|(name, value)| (name, escaped(&value))));
     facts.push(("Started", escaped(&run.started)));
     facts.push(("Machine", escaped(&run.machine)));
+    facts.push(("Sensors", escaped(&sensors(run))));
     facts.push(("Limits", escaped(&run.profiles.join("; "))));
     facts.push(("Command", if run.command.is_empty() { String::new() } else { code(&run.command) }));
     facts.push(("Program", escaped(&run.program)));
@@ -92,6 +93,24 @@ fn head(run: &Run) -> String {
         text += &format!("* {name}: {value}\n");
     }
     text
+}
+
+/// What the machine's sensors told while cases ran: the hottest, the slowest clock, medians of power and utilization.
+fn sensors(run: &Run) -> String {
+    let values = |name: &str| -> Vec<f64> {
+        let of = |case: &CaseLine| case.metrics.get("sensors")?.get(name)?.as_f64();
+        run.cases.iter().filter_map(of).collect()
+    };
+    let median = |name: &str| Some(values(name)).filter(|all| !all.is_empty()).map(|all| stats::median(&all));
+    let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);
+    let slowest = values("clock_mhz").into_iter().min_by(f64::total_cmp);
+    let parts = [
+        hottest.map(|degrees| format!("up to {degrees:.0} °C")),
+        slowest.map(|mhz| format!("slowest core at {mhz:.0} MHz")),
+        median("power_w").map(|watts| format!("{watts:.0} W")),
+        median("utilization").map(|share| format!("{} of all cores busy", crate::number::percent(share))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// `12 cases: 11 ok (wrong 0 in each), 1 failed`.

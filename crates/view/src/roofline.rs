@@ -151,16 +151,84 @@ fn roofs(points: &[Placed], left: f64, right: f64) -> Vec<Reference> {
 pub fn sentence(section: &Operation) -> Option<String> {
     let cases: Vec<&CaseLine> = section.points().map(|point| point.case).filter(|case| bound(case).is_some()).collect();
     let number = |word: &str| cases.iter().filter(|case| bound(case) == Some(word)).count();
-    let (memory, compute) = (number("memory"), number("compute"));
+    let kinds = [("memory", "memory"), ("computation", "compute"), ("communication", "communication")];
+    let told: Vec<(&str, usize)> =
+        kinds.into_iter().map(|(name, word)| (name, number(word))).filter(|(_, number)| *number > 0).collect();
     let share = |case: &CaseLine| member(case, "share");
     let shares = cases.iter().filter_map(|case| Some((*case, share(case)?)));
     let (best, reached) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let bounds = match (memory, compute) {
-        (0, _) => "computation bounds each case".to_owned(),
-        (_, 0) => "memory bounds each case".to_owned(),
-        _ => format!("memory bounds {}, computation {compute}", count(memory, "case", "cases")),
+    let bounds = match told.as_slice() {
+        [(name, _)] => format!("{name} bounds each case"),
+        several => {
+            let part = |(name, number): &(&str, usize)| format!("{name} bounds {}", count(*number, "case", "cases"));
+            several.iter().map(part).collect::<Vec<_>>().join(", ")
+        }
     };
     let label = [name_of(best), sizes(best)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
     let (section, reached) = (&section.name, percent(reached));
     Some(format!("{section}: {bounds}; {label} reaches {reached} of its ceiling, the most."))
+}
+
+#[cfg(test)]
+mod tests {
+    use record::TimeSummary;
+    use serde_json::json;
+
+    use super::*;
+    use crate::study::operations;
+
+    fn line(variant: &str, bound: &str, roofline: Value) -> CaseLine {
+        let mut roofline = roofline;
+        roofline["bound"] = bound.into();
+        let line = json!({
+            "schema": 1, "id": variant, "benchmark": "x", "parameters": {"m": 512, "ranks": 2}, "status": "ok", "ranks": 2,
+            "runtime": "native", "backend": "shm", "device": "cpu", "mode": "streaming", "caveats": [], "simulated": false,
+            "wrong": 0,
+        });
+        let time_s = Some(TimeSummary { median: 1.0, ci95: Some([0.5, 2.0]), ..TimeSummary::default() });
+        let metrics = json!({"variant": variant, "roofline": roofline});
+        let metrics = metrics.as_object().cloned().unwrap_or_default();
+        CaseLine { metrics, time_s, ..serde_json::from_value(line).unwrap() }
+    }
+
+    fn point(intensity: f64, gflops: f64, memory_gbs: f64) -> Value {
+        json!({"intensity": intensity, "gflops": gflops, "memory_gbs": memory_gbs, "peak_gflops": 100.0, "share": 0.5})
+    }
+
+    #[test]
+    fn a_roof_rises_to_its_corner_and_points_have_the_interval_of_their_time() {
+        let mut whole = point(4.0, 30.0, 10.0);
+        whole["parts"] = json!({"forward": point(1.0, 8.0, 10.0)});
+        let lines = [line("fused", "memory", whole), line("sequential", "memory", point(8.0, 40.0, 10.5))];
+        let spec = chart(&operations(&lines, &[])[0]).unwrap().spec;
+        let labels: Vec<&str> = spec.series.iter().map(|series| series.label.as_str()).collect();
+        assert_eq!(labels, ["fused", "fused, forward", "sequential"]);
+        let Point { x, y, low, high, .. } = spec.series[0].points[0];
+        assert_eq!([x, y, low, high], [4.0, 30.0, 15.0, 60.0], "twice the time is half the rate");
+        assert_eq!(spec.series[1].points[0].low, 8.0, "the interval of a part's time is not known");
+        // Ceilings that differ by less than the eye tells are one line.
+        assert_eq!(spec.references.len(), 1);
+        let [begin, corner, end] = spec.references[0].points[..] else { panic!("three points") };
+        assert_eq!(corner, [10.0, 100.0]);
+        assert!((begin[1] / begin[0] - 10.0).abs() < 1e-9 && end[1] == 100.0 && end[0] > 10.0, "{begin:?} {end:?}");
+    }
+
+    #[test]
+    fn the_bounds_are_counted_and_the_best_is_named() {
+        let mut best = point(9.0, 90.0, 10.0);
+        best["share"] = 0.9.into();
+        let lines = [
+            line("a", "memory", point(1.0, 5.0, 10.0)),
+            line("b", "compute", best),
+            line("c", "communication", point(20.0, 50.0, 10.0)),
+        ];
+        let told = |lines: &[CaseLine]| sentence(&operations(lines, &[])[0]);
+        let all = told(&lines).unwrap();
+        assert!(all.contains("memory bounds 1 case, computation bounds 1 case, communication bounds 1 case"), "{all}");
+        assert!(all.contains("b, m 512 reaches 90% of its ceiling"), "{all}");
+        assert!(told(&lines[..1]).unwrap().contains("memory bounds each case"));
+        let mut without = lines[0].clone();
+        without.metrics.clear();
+        assert_eq!(told(&[without]), None);
+    }
 }

@@ -49,6 +49,13 @@ static METRICS: &[Metric] = &[
         .shape(Shape::Matrix),
     Metric::new("pairs", "", Better::Higher, "median and slowest pair, and ranks and pairs that are slow")
         .shape(Shape::Map),
+    Metric::new(
+        "node_gbs",
+        "GB/s",
+        Better::Higher,
+        "triad from the cores of a node (row) to memory of a node (column)",
+    )
+    .shape(Shape::Matrix),
     Metric::new("ceiling", "", Better::Higher, "what a profile of the machine keeps of this case").shape(Shape::Map),
 ];
 
@@ -82,6 +89,7 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
             settle_bytes(case, task.bytes);
         }
         Area::Storage => settle_bytes(case, task.bytes.next_multiple_of(storage::PAGE)),
+        Area::Nodes => settle_bytes(case, task.bytes),
         Area::Compute | Area::All => {}
     }
     crate::fields::reorder(case, &ABOUT);

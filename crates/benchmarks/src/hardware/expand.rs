@@ -29,7 +29,7 @@ fn open(test: Test) -> Vec<Open> {
         Area::Memory => vec![("bytes", values(WORKING_SETS))],
         Area::Compute if test == Test::Fma => vec![("dtype", values(DTYPES))],
         Area::Compute => vec![("dtype", values(&["f32"])), ("size", values(SIZES))],
-        Area::Pairs | Area::Storage | Area::All => Vec::new(),
+        Area::Nodes | Area::Pairs | Area::Storage | Area::All => Vec::new(),
     }
 }
 
@@ -37,7 +37,8 @@ fn open(test: Test) -> Vec<Open> {
 fn profile() -> Vec<(Test, Vec<Open>)> {
     let all = machine::allowed_cpus().len().max(1) as u64;
     let threads: Vec<u64> = if all > 1 { vec![1, all] } else { vec![1] };
-    vec![
+    let nodes = if super::numa::nodes().len() > 1 { vec![(Test::Numa, Vec::new())] } else { Vec::new() };
+    let tests = vec![
         (Test::Triad, vec![("bytes", values(CURVE)), ("threads", values(&threads))]),
         (Test::ReduceBroadcast, vec![("bytes", values(CURVE)), ("threads", values(&threads[threads.len() - 1..]))]),
         (Test::Fma, vec![("dtype", values(DTYPES)), ("threads", values(&threads))]),
@@ -46,7 +47,8 @@ fn profile() -> Vec<(Test, Vec<Open>)> {
         (Test::Bandwidth, Vec::new()),
         (Test::BothWays, Vec::new()),
         (Test::StorageRead, Vec::new()),
-    ]
+    ];
+    [tests, nodes].concat()
 }
 
 /// Settles what the plan's cases leave open. The same plan gives the same cases.
@@ -100,6 +102,7 @@ fn of_test(case: &Case, test: Test, open: &[Open]) -> Vec<Case> {
 fn leave_out(case: &mut Case, test: Test) {
     let foreign: &[&str] = match test.area() {
         Area::Memory => &["ranks", "dtype", "size", "path", "inject"],
+        Area::Nodes => &["ranks", "threads", "bytes", "dtype", "size", "path", "inject"],
         Area::Compute if test == Test::Fma => &["ranks", "bytes", "size", "path", "inject"],
         Area::Compute => &["ranks", "bytes", "path", "inject"],
         Area::Pairs => &["threads", "bytes", "dtype", "size", "path"],

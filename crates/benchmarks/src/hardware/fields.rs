@@ -18,6 +18,8 @@ terms::named! {
         Triad = "triad",
         /// a = b = (a + b) / 2.
         ReduceBroadcast = "reduce_broadcast",
+        /// The triad from the cores of each NUMA node to the memory of each.
+        Numa = "numa",
         /// Multiplications and additions in registers.
         Fma = "fma",
         /// A product of square matrices.
@@ -39,6 +41,7 @@ terms::named! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Area {
     Memory,
+    Nodes,
     Compute,
     Pairs,
     Storage,
@@ -51,6 +54,7 @@ impl Test {
         match self {
             Self::Fma | Self::Gemm => Area::Compute,
             Self::Latency | Self::Bandwidth | Self::BothWays => Area::Pairs,
+            Self::Numa => Area::Nodes,
             Self::StorageRead => Area::Storage,
             Self::All => Area::All,
             _ => Area::Memory,

@@ -104,13 +104,13 @@ impl Memory {
 }
 
 /// The numbers of an element before any call.
-fn given(index: u64, shift: u64) -> [f64; 2] {
+pub(super) fn given(index: u64, shift: u64) -> [f64; 2] {
     let place = index + shift;
     [(place % PERIOD) as f64, ((7 * place + 3) % PERIOD) as f64]
 }
 
 /// What the arrays hold after a call.
-fn expected(test: Test, [a, b]: [f64; 2], called: bool) -> [f64; 3] {
+pub(super) fn expected(test: Test, [a, b]: [f64; 2], called: bool) -> [f64; 3] {
     if !called {
         return [a, b, UNWRITTEN];
     }
@@ -126,7 +126,7 @@ fn expected(test: Test, [a, b]: [f64; 2], called: bool) -> [f64; 3] {
 }
 
 /// The part of the arrays that belongs to one thread: where it begins, and how long it is. Whole lines, but for the last.
-fn part(arrays: [usize; 3], len: usize, thread: usize, threads: usize) -> (usize, Part) {
+pub(super) fn part(arrays: [usize; 3], len: usize, thread: usize, threads: usize) -> (usize, Part) {
     let each = len.div_ceil(threads).next_multiple_of(8);
     let (begin, end) = ((thread * each).min(len), ((thread + 1) * each).min(len));
     let at = |array: usize| if array == 0 { std::ptr::null_mut() } else { (array + begin * 8) as *mut f64 };

@@ -25,6 +25,7 @@ pub(super) fn of(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
             rate.into_iter().chain([("cache".to_owned(), "cold".into())]).collect()
         }
         Area::Pairs => return pairs(&task, measured.trials),
+        Area::Nodes => return nodes(measured.trials),
         Area::All => Map::new(),
     };
     let details = measured.trials.last().and_then(|trial| trial.details.first());
@@ -43,7 +44,7 @@ fn ceiling(task: &Task, metrics: &Map<String, Value>) -> Option<(String, Value)>
         Area::Compute => (CeilingKind::Compute, rate("gflops")?),
         Area::Pairs if task.test != Test::Latency => (CeilingKind::Link, rate("gbs")?),
         Area::Storage => (CeilingKind::Storage, rate("gbs")?),
-        Area::Pairs | Area::All => return None,
+        Area::Pairs | Area::Nodes | Area::All => return None,
     };
     let ceiling = Ceiling {
         kind,
@@ -107,6 +108,22 @@ fn matrix(ranks: usize, trials: &[Trial]) -> Option<Vec<Vec<f64>>> {
         _ => of_pair(row.min(column), row.max(column)),
     };
     (0..ranks).map(|row| (0..ranks).map(|column| cell(row, column)).collect()).collect()
+}
+
+/// Bandwidth between the nodes: medians over trials.
+fn nodes(trials: &[Trial]) -> Map<String, Value> {
+    let tables: Vec<Vec<Vec<f64>>> = trials
+        .iter()
+        .filter_map(|trial| serde_json::from_value(trial.details.first()?.get("node_gbs")?.clone()).ok())
+        .collect();
+    let Some(first) = tables.first() else { return Map::new() };
+    let cell = |row: usize, column: usize| {
+        let values: Vec<f64> = tables.iter().filter_map(|table| table.get(row)?.get(column).copied()).collect();
+        stats::median(&values)
+    };
+    let row = |row: usize| (0..first.len()).map(|column| cell(row, column)).collect::<Vec<_>>();
+    let all: Vec<Vec<f64>> = (0..first.len()).map(row).collect();
+    Map::from_iter([("node_gbs".to_owned(), json!(all))])
 }
 
 fn pairs(task: &Task, trials: &[Trial]) -> Map<String, Value> {

@@ -7,6 +7,7 @@ mod fields;
 mod loops;
 mod memory;
 mod metrics;
+mod numa;
 mod pairs;
 mod resolve;
 mod show;
@@ -20,7 +21,7 @@ use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
 use terms::Collective;
 
-use crate::{Benchmark, Measured, Prepared, RankContext};
+use crate::{Benchmark, Host, Measured, Prepared, RankContext};
 use fields::{Area, Test};
 use resolve::task;
 
@@ -38,9 +39,18 @@ impl Benchmark for HardwareBenchmark {
             Area::Memory => memory::held(&task),
             Area::Compute if task.test == Test::Gemm => compute::product_bytes(&task),
             Area::Pairs => pairs::held(&task),
+            Area::Nodes => task.bytes.saturating_mul(numa::nodes().len() as u64),
             Area::Compute | Area::Storage | Area::All => 0,
         };
         of_rank.saturating_mul(u64::from(task.ranks))
+    }
+
+    fn admit(&self, case: &Case, _host: &Host) -> Result<(), String> {
+        let is_numa = task(case).is_ok_and(|task| task.test == Test::Numa);
+        if is_numa && numa::nodes().len() < 2 {
+            return Err("there is one NUMA node, and no other to compare it with".to_owned());
+        }
+        Ok(())
     }
 
     fn complete(&self, plan: &mut Plan) {
@@ -62,6 +72,7 @@ impl Benchmark for HardwareBenchmark {
             Area::Compute if task.test == Test::Fma => compute::registers(&task, rank),
             Area::Compute => compute::product(&task, case, rank),
             Area::Pairs => pairs::prepare(&task, rank),
+            Area::Nodes => numa::prepare(&task, &numa::nodes()),
             Area::Storage => storage::prepare(&task),
             Area::All => Err(Failure::new("`all` stands for several tests, and is none itself")),
         }

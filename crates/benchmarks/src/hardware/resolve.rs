@@ -76,7 +76,7 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
     let (test, area) = (fields.test, fields.test.area());
     let given: [(&'static str, bool, &[Area]); 5] = [
         ("threads", fields.threads.is_some(), &[Area::Memory, Area::Compute]),
-        ("bytes", fields.bytes.is_some(), &[Area::Memory, Area::Pairs, Area::Storage]),
+        ("bytes", fields.bytes.is_some(), &[Area::Memory, Area::Nodes, Area::Pairs, Area::Storage]),
         ("dtype", fields.dtype.is_some(), &[Area::Compute]),
         ("size", fields.size.is_some(), &[Area::Compute]),
         ("path", fields.path.is_some(), &[Area::Storage]),
@@ -87,8 +87,8 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
             return Err(problem(name, format!("{test} takes no `{name}`"), "leave it out"));
         }
     }
-    if area == Area::Storage && fields.ranks.is_some_and(|ranks| ranks > 1) {
-        return Err(problem("ranks", "storage_read has one rank: a file of its own", "leave it out"));
+    if matches!(area, Area::Storage | Area::Nodes) && fields.ranks.is_some_and(|ranks| ranks > 1) {
+        return Err(problem("ranks", format!("{test} has one rank"), "leave it out"));
     }
     Ok(())
 }

@@ -48,6 +48,11 @@ pub(super) fn show() -> Show {
         tables: vec![Table { columns, note: note.into(), ..Table::default() }],
         charts: vec![
             bandwidth,
+            Chart {
+                x_title: "memory of node".into(),
+                y_title: "cores of node".into(),
+                ..matrix("nodes", "bandwidth, GB/s", "node_gbs")
+            },
             matrix("pairs", "time of a message, us", "pair_us"),
             matrix("pairs-bandwidth", "bandwidth, GB/s", "pair_gbs"),
         ],

@@ -28,6 +28,9 @@ impl View for HardwareView {
         if has("pairs") {
             return Some(section.points().filter_map(|point| links(&section.name, point.case)).flatten().collect());
         }
+        if has("node_gbs") {
+            return Some(section.points().filter_map(|point| nodes(&section.name, point.case)).collect());
+        }
         if has("gflops") {
             return Some(peaks(section));
         }
@@ -54,6 +57,21 @@ fn peaks(section: &Operation) -> Vec<Finding> {
         Some(Finding::new(format!("{name}: {rate} GFLOP/s{} of {of} on {threads}.", range.unwrap_or_default())))
     };
     types.iter().filter_map(sentence).collect()
+}
+
+/// Own memory against that of the farthest node.
+fn nodes(name: &str, case: &CaseLine) -> Option<Finding> {
+    let table: Vec<Vec<f64>> = serde_json::from_value(case.metrics.get("node_gbs")?.clone()).ok()?;
+    let own: Vec<f64> = table.iter().enumerate().filter_map(|(node, row)| row.get(node).copied()).collect();
+    let others = table
+        .iter()
+        .enumerate()
+        .flat_map(|(node, row)| row.iter().enumerate().filter(move |(other, _)| *other != node).map(|(_, rate)| *rate));
+    let least = others.min_by(f64::total_cmp)?;
+    let (own, least) = (three_digits(stats::median(&own)), three_digits(least));
+    Some(Finding::new(format!(
+        "{name}: cores reach {own} GB/s in their own node's memory, at least {least} in another's."
+    )))
 }
 
 /// What the pairs of a case show.

@@ -115,6 +115,12 @@ pub(super) fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
         map.retain(|_, value| !value.is_null());
     }
     found.insert("overlap".to_owned(), overlap);
+    if t_communication > t_compute
+        && let Some(mut roofline) = line.metrics.get("roofline").cloned()
+    {
+        roofline["bound"] = "communication".into();
+        found.insert("roofline".to_owned(), roofline);
+    }
     found
 }
 
