@@ -119,8 +119,12 @@ record::fields! {
             Kind::Whole(1, 1 << 16),
             "gemm: rows, columns and depth of the product (default: 256, 1024, 2048)",
         ),
-        path: Option<String> = of_some(Kind::Text, "storage_read: folder for its file (default: where you are)")
-            .label(Label::Quiet),
+        path: Option<String> = Field::new(
+            Kind::Text,
+            None,
+            "storage_read: folder for its file (default: where you are)",
+        )
+        .label(Label::Quiet),
         mode: Mode = MODE,
         seed: u64 = SEED,
     }
