@@ -9,7 +9,9 @@ const FEW: &str = "--iters 3 --warmup 1 --bytes 24KiB,192MiB --dtype f32 --threa
 /// A profile with few ceilings, and the record of it.
 fn profiled() -> Place {
     let place = Place::new();
-    place.run("hardware triad --iters 3 --warmup 1 --bytes 24KiB,8MiB --threads 2 --output-dir memory").exits(0);
+    place
+        .run("hardware triad --trials 1 --iters 3 --warmup 1 --bytes 24KiB,8MiB --threads 2 --output-dir memory")
+        .exits(0);
     place
 }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::place::{Place, json_lines};
 
 /// Every key that a line may have, in order; true: every ok line of an all_reduce has it.
-const KEYS: [(&str, bool); 37] = [
+const KEYS: [(&str, bool); 38] = [
     ("schema", true),
     ("id", true),
     ("benchmark", true),
@@ -36,6 +36,7 @@ const KEYS: [(&str, bool); 37] = [
     ("busbw_gbs", true),
     ("limit_share", false),
     ("limit_busbw_gbs", false),
+    ("sensors", false),
     ("slow_rank", false),
     ("slow_rank_wait_s", false),
     ("wrong", true),
