@@ -10,6 +10,8 @@ use super::fields::{Area, Fields, Test};
 
 /// From a first-level cache to past most last-level caches.
 const WORKING_SETS: &[u64] = &[24 << 10, 384 << 10, 6 << 20, 192 << 20];
+/// A cache of a core, one of several, memory.
+const FEW: &[u64] = &[24 << 10, 6 << 20, 192 << 20];
 /// The same in smaller steps, for ceilings between which little changes.
 const CURVE: &[u64] = &[24 << 10, 384 << 10, 3 << 19, 6 << 20, 24 << 20, 96 << 20, 384 << 20];
 /// Types with a peak of their own.
@@ -33,14 +35,15 @@ fn open(test: Test) -> Vec<Open> {
     }
 }
 
-/// The tests of a profile of the machine, with what is open in each: what a roofline and limits need.
-fn profile() -> Vec<(Test, Vec<Open>)> {
+/// The tests of a profile of the machine, with what is open in each: what a roofline and limits need; fewer working sets for a first look.
+fn profile(quick: bool) -> Vec<(Test, Vec<Open>)> {
+    let curve = if quick { FEW } else { CURVE };
     let all = machine::allowed_cpus().len().max(1) as u64;
     let threads: Vec<u64> = if all > 1 { vec![1, all] } else { vec![1] };
     let nodes = if super::numa::nodes().len() > 1 { vec![(Test::Numa, Vec::new())] } else { Vec::new() };
     let tests = vec![
-        (Test::Triad, vec![("bytes", values(CURVE)), ("threads", values(&threads))]),
-        (Test::ReduceBroadcast, vec![("bytes", values(CURVE)), ("threads", values(&threads[threads.len() - 1..]))]),
+        (Test::Triad, vec![("bytes", values(curve)), ("threads", values(&threads))]),
+        (Test::ReduceBroadcast, vec![("bytes", values(curve)), ("threads", values(&threads[threads.len() - 1..]))]),
         (Test::Fma, vec![("dtype", values(DTYPES)), ("threads", values(&threads))]),
         (Test::Gemm, vec![("dtype", values(&["f32"])), ("size", values(&SIZES[..2]))]),
         (Test::Latency, Vec::new()),
@@ -68,7 +71,8 @@ pub(super) fn complete(plan: &mut Plan) {
 /// The cases that one stands for.
 fn each(case: &Case) -> Vec<Case> {
     let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
-    let tests = if fields.test == Test::All { profile() } else { vec![(fields.test, open(fields.test))] };
+    let tests =
+        if fields.test == Test::All { profile(case.flag("quick")) } else { vec![(fields.test, open(fields.test))] };
     tests.into_iter().flat_map(|(test, open)| of_test(case, test, &open)).collect()
 }
 
