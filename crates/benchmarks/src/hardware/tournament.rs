@@ -3,8 +3,8 @@
 /// A round: pairs of ranks, the lower first.
 pub(super) type Round = Vec<[u32; 2]>;
 
-/// The rounds of all pairs by the circle method (Kirkman, 1847): ranks of a pair add up to the same number modulo the number
-/// of others. Among an odd number of ranks one rests in each round.
+/// The rounds of all pairs by the circle method (Kirkman, 1847): ranks of a pair add up to the same number modulo one
+/// less than their number. With an odd number of ranks, one rank has no partner in each round.
 pub(super) fn rounds(ranks: u32) -> Vec<Round> {
     let even = ranks.next_multiple_of(2);
     if ranks < 2 {

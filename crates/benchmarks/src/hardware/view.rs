@@ -83,15 +83,17 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
     let mut found = Vec::new();
     for entry in list("slow_ranks") {
         let rank = entry.get("rank").and_then(serde_json::Value::as_u64)?;
-        let text =
-            format!("{name}: rank {rank} is slow, its messages take {} as long as those of others.", factor_of(&entry));
+        let text = format!(
+            "{name}: rank {rank} is slow: its messages take {} as long as messages between other ranks.",
+            factor_of(&entry)
+        );
         found.push(Finding::new(text).before_others());
     }
     for entry in list("slow_pairs") {
         let ranks: Vec<u64> = entry.get("ranks")?.as_array()?.iter().filter_map(serde_json::Value::as_u64).collect();
         let [low, high] = ranks[..] else { continue };
         let text = format!(
-            "{name}: ranks {low} and {high} are far apart, their messages take {} as long as those of others.",
+            "{name}: the pair of ranks {low} and {high} is slow: its messages take {} as long as those of the other pairs.",
             factor_of(&entry)
         );
         found.push(Finding::new(text).before_others());

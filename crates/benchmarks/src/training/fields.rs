@@ -258,7 +258,10 @@ pub(super) const SAMPLING: &[Field] = &[
     named("spacing", SPACING),
     named("quick", QUICK),
     named("timeout", TIMEOUT),
-    named("limits", LIMITS),
+    named(
+        "limits",
+        Field { doc: "a record of `rankmark hardware`, for ceilings and a roofline (true, false: none)", ..LIMITS },
+    ),
     named("expect", EXPECT),
 ];
 
