@@ -77,10 +77,10 @@ impl Gate {
         let times = line.time_s.as_ref();
         match self.name.as_str() {
             "time_s" => times.map(|times| times.median),
-            "p95_s" => times.map(|times| times.p95),
-            "p99_s" => times.map(|times| times.p99),
-            "min_s" => times.map(|times| times.min),
-            "max_s" => times.map(|times| times.max),
+            "p95_s" => times.and_then(|times| times.p95),
+            "p99_s" => times.and_then(|times| times.p99),
+            "min_s" => times.and_then(|times| times.min),
+            "max_s" => times.and_then(|times| times.max),
             name => line.metric(name),
         }
     }

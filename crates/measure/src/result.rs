@@ -101,13 +101,13 @@ fn worlds(trials: &[Trial]) -> Option<WorldUse> {
 /// Times over all trials: each counts once, whatever the number of its samples.
 fn time_summary(trials: &[Vec<f64>], interval: bool) -> Option<TimeSummary> {
     let all = sorted(&trials.concat());
-    let (min, max) = (*all.first()?, *all.last()?);
+    let (min, max) = (Some(*all.first()?), Some(*all.last()?));
     let filled = || trials.iter().filter(|trial| !trial.is_empty());
     let medians: Vec<f64> = filled().map(|trial| median(trial)).collect();
     let means = filled().map(|trial| trial.iter().sum::<f64>() / trial.len() as f64);
-    let mean = means.sum::<f64>() / medians.len() as f64;
+    let mean = Some(means.sum::<f64>() / medians.len() as f64);
     let ci95 = sign_interval(&medians).filter(|_| interval);
-    let at = |p| quantile(&all, p);
+    let at = |p| Some(quantile(&all, p));
     let (p05, p50, p95, p99) = (at(0.05), at(0.5), at(0.95), at(0.99));
     Some(TimeSummary { median: median(&medians), ci95, ci95_again: None, mean, p05, p50, p95, p99, min, max })
 }
@@ -283,7 +283,9 @@ fn is_wide(run: &CaseRun, line: &CaseLine) -> bool {
 }
 
 fn is_skewed(line: &CaseLine) -> bool {
-    line.time_s.as_ref().is_some_and(|time| (time.mean - time.median).abs() > MEAN_DIFFERS * time.median)
+    line.time_s
+        .as_ref()
+        .is_some_and(|time| time.mean.is_some_and(|mean| (mean - time.median).abs() > MEAN_DIFFERS * time.median))
 }
 
 /// By the trend of trial medians; by that of samples where there is one trial.

@@ -46,6 +46,8 @@ terms::named! {
         Paced = "paced",
         /// Computed by a model; never measured.
         Simulated = "simulated",
+        /// Another program measured it.
+        Imported = "imported",
         /// A fault was injected on request.
         Injected = "injected",
         /// PyTorch's bf16: its autocast, not ours.
@@ -88,6 +90,7 @@ impl Caveat {
             Self::Restarted => "ranks died while other cases ran, and were started again",
             Self::Paced => "the backend was slowed down to a given link",
             Self::Simulated => "times were computed by a model and never measured",
+            Self::Imported => "another program measured it: its statistic, no samples, and the checks that it made",
             Self::Injected => "a fault was injected on request",
             Self::Autocast => {
                 "torch's autocast: products in bf16, other operations partly in f32; native ranks use bf16 for all"

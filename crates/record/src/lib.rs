@@ -37,7 +37,9 @@ pub use machine::{Cache, Machine, NetworkInterface, Processor};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{Ceiling, CeilingKind, Profile};
 pub use roofline::{Demand, Roof};
-pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, Overhead, Placement, Rounds, RunFile, Tool};
+pub use run_file::{
+    BackendState, Declared, DeclaredField, DeclaredMetric, Imported, Overhead, Placement, Rounds, RunFile, Tool,
+};
 pub use store::{
     CaseSamples, DamagedLine, Record, Resumed, SampleLines, Store, StoreError, directory_name, fresh_directory,
     line_text, read_results, read_run, read_samples, read_samples_of,

@@ -17,21 +17,27 @@ pub struct TimeSummary {
     /// 95% interval of what an equal run soon after shows; absent where the trials are too few or too correlated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95_again: Option<[f64; 2]>,
-    /// Mean of the means of trials.
-    #[serde(default)]
-    pub mean: f64,
+    /// Mean of the means of trials; as the rest, absent where another program measured and does not give it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
     /// 5th percentile.
-    pub p05: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p05: Option<f64>,
     /// 50th percentile.
-    pub p50: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p50: Option<f64>,
     /// 95th percentile.
-    pub p95: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p95: Option<f64>,
     /// 99th percentile.
-    pub p99: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
     /// Smallest sample.
-    pub min: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min: Option<f64>,
     /// Largest sample.
-    pub max: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
 }
 
 /// An element that is not what it should be.

@@ -1,0 +1,24 @@
+//! What a file holds.
+
+use crate::Results;
+
+/// What a file holds: work to do, or what work took.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// A configuration.
+    Plan(ForeignPlan),
+    /// Results: one entry for each record that they make. Runs of one program on one machine with one environment make one.
+    Results(Vec<Results>),
+}
+
+/// A configuration of another tool as a plan of ours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForeignPlan {
+    /// The plan, as YAML with a comment on each field of the other tool.
+    pub text: String,
+    /// What each field became, one sentence each, in the order of the file: `m: 65536 -> m: 65536`.
+    pub read_as: Vec<String>,
+    /// What is not done as written, one sentence each with the reason: fields that wait for something, or are named and have
+    /// no effect.
+    pub warnings: Vec<String>,
+}

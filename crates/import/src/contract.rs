@@ -1,0 +1,23 @@
+//! What a file format is.
+
+use terms::Error;
+
+use crate::{Content, Source};
+
+/// One file format of one tool.
+pub trait Format: Sync {
+    /// Its name in `--format` and in `rankmark list formats`.
+    fn name(&self) -> &'static str;
+
+    /// One line about it: the program that writes such files, and what they hold.
+    fn doc(&self) -> &'static str;
+
+    /// Whether a file looks like this format: by what no other format has. Never by the file's name alone.
+    fn recognises(&self, source: &Source) -> bool;
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// What is wrong, with the line and what was expected there. A version that this reader does not know is refused by name.
+    fn read(&self, source: &Source) -> Result<Content, Error>;
+}

@@ -1,0 +1,65 @@
+//! Files of other tools: their configurations become plans, their results become records. Starts nothing, prints nothing.
+//!
+//! A file format is one module of [`formats`](FORMATS) and one line in [`FORMATS`].
+
+#![forbid(unsafe_code)]
+
+mod content;
+mod contract;
+mod formats;
+mod record_of;
+mod results;
+mod source;
+
+pub use content::{Content, ForeignPlan};
+pub use contract::Format;
+pub use formats::FORMATS;
+pub use record_of::{ImportedRecord, records};
+pub use results::{Figures, Results, Row, Shape};
+pub use source::{Line, Source};
+
+use terms::Error;
+
+/// What is known of a file: its format, and what it holds.
+pub struct Found {
+    /// The format that it was read as.
+    pub format: &'static dyn Format,
+    /// What it holds.
+    pub content: Content,
+}
+
+/// The format of this name.
+///
+/// # Errors
+/// When there is none, with the valid values.
+pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
+    let wanted = terms::normalize(name);
+    let found = FORMATS.iter().copied().find(|format| terms::normalize(format.name()) == wanted);
+    found.ok_or_else(|| {
+        let names = || FORMATS.iter().map(|format| format.name());
+        let hint = match terms::nearest(name, names()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("valid values: {}", names().collect::<Vec<_>>().join(", ")),
+        };
+        Error::new(format!("there is no format `{name}`")).hint(hint)
+    })
+}
+
+/// The first format that recognises a file.
+pub fn recognise(source: &Source) -> Option<&'static dyn Format> {
+    FORMATS.iter().copied().find(|format| format.recognises(source))
+}
+
+/// Reads a file as the format that recognises it, or as the one that the user names.
+///
+/// # Errors
+/// When no format recognises it, or the one that does cannot read it.
+pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<Found, Error> {
+    let format = named.or_else(|| recognise(source)).ok_or_else(|| {
+        let known: Vec<String> = FORMATS.iter().map(|format| format!("{} ({})", format.name(), format.doc())).collect();
+        Error::new(format!("no format recognises {}", source.name()))
+            .cause(format!("formats that can be read: {}", known.join("; ")))
+            .hint("`--format NAME` reads it as that format and says what does not fit")
+    })?;
+    Ok(Found { format, content: format.read(source)? })
+}

@@ -1,0 +1,256 @@
+//! Results of another tool as a record: cases have the identity that a run of ours of the same shape would have.
+
+use std::collections::HashMap;
+
+use record::{About, Case, CaseLine, Caveat, Imported, Machine, Plan, RunFile, TimeSummary, Tool};
+use serde_json::Value;
+use terms::{Bytes, Collective, Error, Seconds, Status};
+
+use crate::{Figures, Results, Shape, Source};
+
+/// A record, before it is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportedRecord {
+    /// `run.json`.
+    pub file: RunFile,
+    /// The case lines, in the order of the file.
+    pub lines: Vec<CaseLine>,
+}
+
+/// The most case lines that a record holds.
+const MOST_CASES: usize = 1_000_000;
+
+/// The records of all results of a file. `tool` is this program, `now` the time where the file tells none.
+///
+/// # Errors
+/// When no figure of the file becomes a case, or more do than a record holds.
+pub fn records(
+    source: &Source,
+    format: &str,
+    results: Vec<Results>,
+    benchmarks: &[&'static About],
+    tool: &Tool,
+    now: jiff::Timestamp,
+) -> Result<Vec<ImportedRecord>, Error> {
+    if results.is_empty() {
+        return Err(Error::new(format!("{} holds no results", source.name())));
+    }
+    results.into_iter().map(|results| record(source, format, results, benchmarks, tool, now)).collect()
+}
+
+fn record(
+    source: &Source,
+    format: &str,
+    mut results: Results,
+    benchmarks: &[&'static About],
+    tool: &Tool,
+    now: jiff::Timestamp,
+) -> Result<ImportedRecord, Error> {
+    let shapes = results.take_shapes();
+    if shapes.len() > MOST_CASES {
+        let what = format!("{} holds {} different cases; a record holds {MOST_CASES}", source.name(), shapes.len());
+        return Err(Error::new(what).hint("split the file by operations"));
+    }
+    let mut cases = Cases::new(benchmarks);
+    let (mut lines, mut kept) = (Vec::with_capacity(shapes.len()), Vec::with_capacity(shapes.len()));
+    for (shape, figures) in &shapes {
+        let measured = cases.case(shape).and_then(|case| Ok((line(&case, figures)?, case)));
+        match measured {
+            Ok((line, case)) => {
+                lines.push(line);
+                kept.push(case);
+            }
+            Err(why) => omit(&mut results, shape, &why),
+        }
+    }
+    if lines.is_empty() {
+        let mut error = Error::new(format!("no figure of {} becomes a case", source.name()));
+        if let Some(first) = results.omitted.first() {
+            error = error.cause(first.clone());
+        }
+        return Err(error);
+    }
+    let file = run_file(source, format, &results, kept, benchmarks, tool, now);
+    Ok(ImportedRecord { file, lines })
+}
+
+fn omit(results: &mut Results, shape: &Shape, why: &str) {
+    let fields: Vec<String> = shape.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    results.leave_out(format!("{} {}: {why}", shape.benchmark, fields.join(" ")));
+}
+
+/// Cases of shapes. What the fields of a benchmark mean, its own check says.
+struct Cases<'b> {
+    benchmarks: &'b [&'static About],
+    known: HashMap<String, String>,
+}
+
+impl<'b> Cases<'b> {
+    fn new(benchmarks: &'b [&'static About]) -> Self {
+        Self { benchmarks, known: HashMap::new() }
+    }
+
+    fn case(&mut self, shape: &Shape) -> Result<Case, String> {
+        let about = self.benchmarks.iter().find(|about| about.name == shape.benchmark);
+        let about = about.ok_or_else(|| format!("there is no benchmark `{}`", shape.benchmark))?;
+        let pairs: Vec<(String, String)> =
+            shape.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned())).collect();
+        let plan = record::plan::from_flags(about, &pairs, &[]);
+        let mut cases = plan.map_err(|errors| first_line(&errors.to_string()))?.cases;
+        if cases.len() != 1 {
+            return Err(format!("its fields make {} cases", cases.len()));
+        }
+        let mut case = cases.remove(0);
+        // Ranks of ours compute on the processor; where others had their buffers is a fact and no wish.
+        for map in [&mut case.parameters, &mut case.world] {
+            if map.contains_key("device") {
+                map.insert("device".to_owned(), Value::from(shape.device));
+            }
+        }
+        case.skip = None;
+        case.settings.clear();
+        case.caveats.retain(|caveat| *caveat == Caveat::SizeRounded);
+        case.caveats.push(Caveat::Imported);
+        case.identify();
+        let told = format!("{shape:?}");
+        match self.known.insert(case.id.clone(), told.clone()) {
+            Some(other) if other != told => Err("another line of the file has the same case".to_owned()),
+            _ => Ok(case),
+        }
+    }
+}
+
+fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+/// The line of a case: runs of the file are its trials.
+fn line(case: &Case, figures: &[Figures]) -> Result<CaseLine, String> {
+    let times: Vec<f64> = figures.iter().map(|figures| figures.time_s).collect();
+    if let Some(odd) = times.iter().find(|time| !(time.is_finite() && **time > 0.0)) {
+        return Err(format!("a time of {odd} s is no time"));
+    }
+    let mut line = CaseLine::unmeasured(case, Status::Ok, "");
+    line.reason = None;
+    line.samples = total(figures, |figures| figures.iterations);
+    line.trials = u32::try_from(times.len()).ok();
+    line.wrong = total(figures, |figures| figures.wrong);
+    line.time_s = Some(summary(&times, figures));
+    for (name, value) in metrics(case, &line, figures) {
+        if value.is_finite() {
+            line.metrics.insert(name.to_owned(), Value::from(value));
+        }
+    }
+    if times.len() > 1 {
+        line.trial_median_s = times;
+    }
+    if let Some(wrong) = line.wrong.filter(|wrong| *wrong > 0) {
+        line.status = Status::Failed;
+        line.reason = Some(format!("the program that measured it found {wrong} wrong elements"));
+    }
+    Ok(line)
+}
+
+/// The sum over runs; None where a run does not tell.
+fn total(figures: &[Figures], of: impl Fn(&Figures) -> Option<u64>) -> Option<u64> {
+    figures.iter().map(of).sum()
+}
+
+fn summary(times: &[f64], figures: &[Figures]) -> TimeSummary {
+    let [only] = figures else {
+        // Percentiles of several runs are not those of all their samples: only ends can be told.
+        let all = |of: fn(&Figures) -> Option<f64>| figures.iter().map(of).collect::<Option<Vec<f64>>>();
+        let least = all(|figures| figures.min).and_then(|ends| ends.into_iter().min_by(f64::total_cmp));
+        let most = all(|figures| figures.max).and_then(|ends| ends.into_iter().max_by(f64::total_cmp));
+        let ci95 = stats::sign_interval(times);
+        return TimeSummary { median: stats::median(times), ci95, min: least, max: most, ..TimeSummary::default() };
+    };
+    TimeSummary {
+        median: only.time_s,
+        mean: only.mean,
+        p05: only.p05,
+        p50: only.p50,
+        p95: only.p95,
+        p99: only.p99,
+        min: only.min,
+        max: only.max,
+        ..TimeSummary::default()
+    }
+}
+
+/// What follows from the time, by our definitions, and what the tool tells beside it.
+fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static str, f64)> {
+    let mut found = Vec::new();
+    let time = line.time_s.as_ref().map_or(f64::NAN, |time| time.median);
+    if let Some(op) = case.word::<Collective>("op") {
+        let (bytes, ranks) = (line.bytes.unwrap_or(0), case.ranks());
+        let element = case.word::<terms::Dtype>("dtype").map_or(1, terms::Dtype::bytes);
+        if bytes > 0 {
+            found.push(("count", (bytes / element) as f64));
+        }
+        found.extend(op.algbw_gbs(Bytes(bytes), Seconds(time)).map(|rate| ("algbw_gbs", rate)));
+        found.extend(op.busbw_gbs(Bytes(bytes), ranks, Seconds(time)).map(|rate| ("busbw_gbs", rate)));
+    }
+    let told: Vec<&'static str> = figures.first().map_or(Vec::new(), names);
+    for name in told {
+        let of = |figures: &Figures| figures.metrics.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        let values = figures.iter().map(of).collect::<Option<Vec<f64>>>();
+        if let Some(values) = values.filter(|_| !found.iter().any(|(known, _)| *known == name)) {
+            found.push((name, stats::median(&values)));
+        }
+    }
+    found
+}
+
+fn names(figures: &Figures) -> Vec<&'static str> {
+    figures.metrics.iter().map(|(name, _)| *name).collect()
+}
+
+fn run_file(
+    source: &Source,
+    format: &str,
+    results: &Results,
+    cases: Vec<Case>,
+    benchmarks: &[&'static About],
+    tool: &Tool,
+    now: jiff::Timestamp,
+) -> RunFile {
+    let experiment = experiment(source);
+    let plan = Plan { experiment, profiling: false, cases, notes: Vec::new(), source_text: String::new() };
+    let machine = |host: &String| Machine { host: host.clone(), ..Machine::default() };
+    let machines: Vec<Machine> = results.hosts.iter().map(machine).collect();
+    let first = machines.first().cloned().unwrap_or_default();
+    let started = results.started.as_ref().and_then(|text| text.parse().ok()).unwrap_or(now);
+    let mut file = RunFile::new(tool.clone(), started, first, plan, benchmarks);
+    if machines.len() > 1 {
+        file.hosts = machines;
+    }
+    file.versions.clone_from(&results.versions);
+    let mut notes = results.notes.clone();
+    if results.started.is_none() {
+        notes.push(
+            "the file does not say when it was measured: the time of the record is that of its import".to_owned(),
+        );
+    }
+    file.imported = Some(Imported {
+        format: format.to_owned(),
+        file: source.file_name().to_owned(),
+        sha256: source.sha256().to_owned(),
+        tool: results.tool.clone(),
+        statistic: results.statistic.clone(),
+        runs: (results.runs() > 1).then(|| results.runs()),
+        facts: results.facts.clone(),
+        notes,
+        omitted: results.all_omitted(),
+    });
+    file
+}
+
+/// The file's name without its ending, as far as it can name a directory.
+fn experiment(source: &Source) -> String {
+    let stem = source.file_name().rsplit_once('.').map_or(source.file_name(), |(stem, _)| stem);
+    let safe = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+    let name: String = stem.chars().map(safe).take(64).collect();
+    let name = name.trim_start_matches(|c: char| !c.is_ascii_alphanumeric());
+    if name.is_empty() { "imported".to_owned() } else { name.to_owned() }
+}

@@ -1,0 +1,144 @@
+//! What another tool measured, before it is a record.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+/// What was measured, as fields of a benchmark of ours. Fields that are left out have their defaults.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// The benchmark's name: `collective`, `primitive`, `training`.
+    pub benchmark: &'static str,
+    /// Its fields and their values, as on the command line: `("bytes", "1024")`.
+    pub fields: Vec<(&'static str, Cow<'static, str>)>,
+    /// The device that held the buffers: `cpu`, `cuda`.
+    pub device: &'static str,
+}
+
+/// What a tool says of one shape, in seconds. Nothing that it does not say is made up.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// Time of one call, by the statistic of [`Results::statistic`].
+    pub time_s: f64,
+    /// Mean, where it is told beside the above.
+    pub mean: Option<f64>,
+    /// 5th percentile.
+    pub p05: Option<f64>,
+    /// 50th percentile.
+    pub p50: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// Smallest.
+    pub min: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+    /// How many times were timed.
+    pub iterations: Option<u64>,
+    /// Elements that its own check found wrong; None where nothing was checked.
+    pub wrong: Option<u64>,
+    /// Declared metrics of the benchmark that the time alone does not give. Bandwidths of collectives are computed.
+    pub metrics: Vec<(&'static str, f64)>,
+}
+
+/// One line of a tool's table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// What was measured.
+    pub shape: Shape,
+    /// What it took.
+    pub figures: Figures,
+}
+
+/// The results of one tool on one machine. They make one record.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Results {
+    /// The program: `nccl-tests`, with its version where the file tells it.
+    pub tool: String,
+    /// What a time is: `mean over iterations of the mean over ranks`.
+    pub statistic: String,
+    /// When it ran, RFC 3339, where the file tells it.
+    pub started: Option<String>,
+    /// Host names, by their first appearance.
+    pub hosts: Vec<String>,
+    /// Versions of libraries, by name: `nccl`.
+    pub versions: BTreeMap<String, String>,
+    /// What the file says of the run, as it says it: options, devices, averages.
+    pub facts: BTreeMap<String, String>,
+    /// How figures were read, one sentence each.
+    pub notes: Vec<String>,
+    /// Figures that become no case, one sentence each with line and reason. At most [`Results::OMITTED`] are kept, then a count.
+    pub omitted: Vec<String>,
+    omitted_more: usize,
+    runs: u32,
+    shapes: Vec<(Shape, Vec<Figures>)>,
+    places: HashMap<Shape, usize>,
+}
+
+impl Results {
+    /// Most sentences about what was omitted.
+    pub const OMITTED: usize = 100;
+
+    /// Results of a tool.
+    pub fn new(tool: impl Into<String>, statistic: impl Into<String>) -> Self {
+        Self { tool: tool.into(), statistic: statistic.into(), ..Self::default() }
+    }
+
+    /// Begins another run of the program in the same file. A shape that several runs measured has one trial for each.
+    pub fn begin_run(&mut self) {
+        self.runs += 1;
+    }
+
+    /// Runs that the file holds.
+    pub fn runs(&self) -> u32 {
+        self.runs.max(1)
+    }
+
+    /// Adds what was measured of a shape. A second time is a further trial.
+    pub fn add(&mut self, Row { shape, figures }: Row) {
+        match self.places.get(&shape) {
+            Some(at) => self.shapes[*at].1.push(figures),
+            None => {
+                self.places.insert(shape.clone(), self.shapes.len());
+                self.shapes.push((shape, vec![figures]));
+            }
+        }
+    }
+
+    /// Says of a figure why it is in no case.
+    pub fn omit(&mut self, line: usize, why: impl std::fmt::Display) {
+        self.leave_out(format!("line {line}: {why}"));
+    }
+
+    pub(crate) fn leave_out(&mut self, what: String) {
+        if self.omitted.len() < Self::OMITTED {
+            self.omitted.push(what);
+        } else {
+            self.omitted_more += 1;
+        }
+    }
+
+    pub(crate) fn take_shapes(&mut self) -> Vec<(Shape, Vec<Figures>)> {
+        self.places.clear();
+        std::mem::take(&mut self.shapes)
+    }
+
+    /// What was omitted, with a count of what is not listed.
+    pub fn all_omitted(&self) -> Vec<String> {
+        let mut all = self.omitted.clone();
+        if self.omitted_more > 0 {
+            all.push(format!("{} more", self.omitted_more));
+        }
+        all
+    }
+
+    /// Shapes in the order of the file, each with what its runs say.
+    pub fn shapes(&self) -> &[(Shape, Vec<Figures>)] {
+        &self.shapes
+    }
+
+    /// Whether nothing was measured.
+    pub fn is_empty(&self) -> bool {
+        self.shapes.is_empty()
+    }
+}
