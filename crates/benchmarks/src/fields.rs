@@ -290,6 +290,15 @@ mod tests {
         cases.iter().map(|case| CHOICES.map(|field| case.text(field).unwrap_or_default())).collect()
     }
 
+    /// Help and pages promise how many trials a case takes.
+    #[test]
+    fn the_promised_number_of_trials_is_the_rules() {
+        let [fewest, most] = [stats::FEWEST_TRIALS, stats::MOST_TRIALS];
+        assert!(TRIALS.doc.contains(&format!("(default: {fewest} to {most};")), "{}", TRIALS.doc);
+        let page = include_str!("../../../docs/method.md");
+        assert!(page.contains(&format!("{most} trials. A case also ends")), "docs/method.md");
+    }
+
     #[test]
     fn an_environment_is_names_with_values() {
         let kept = |entry: &str| cases(entry).map(|cases| cases[0].texts("env"));

@@ -88,6 +88,16 @@ mod tests {
         assert!(!midway.due(799) && midway.due(800));
     }
 
+    /// README promises what is compared; the report says the same below its tables.
+    #[test]
+    fn readme_says_how_much_is_compared() {
+        let share = format!("as many as take {:.0}% of the time", 100.0 * SHARE);
+        let flat = |text: &str| text.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ");
+        for page in [include_str!("../../../README.md"), include_str!("../../report/src/markdown.rs")] {
+            assert!(flat(page).contains(&share), "`{share}` is not said");
+        }
+    }
+
     #[test]
     fn all_wrong_elements_count_and_a_few_are_told() {
         let element = record::WrongElement { rank: 0, index: 1, expected: "1".into(), got: "2".into() };
