@@ -31,6 +31,7 @@ pub(crate) fn command() -> Command {
                 .filter_map(|about| Some(measured::command(about, about.command.as_ref()?))),
         )
         .subcommand(report())
+        .subcommand(crate::commands::import::command())
         .subcommand(crate::commands::pack::command())
         .subcommand(list())
         .subcommand(gen_config())

@@ -1,5 +1,12 @@
 //! The plans that the program brings along: presets of `gen-config`. `run` takes one of them when it is given none.
 
+use std::path::Path;
+
+use import::Content;
+use record::Plan;
+
+use crate::Failure;
+
 /// A preset: its name, what it is for, and its text for a machine of so many cores.
 pub(crate) struct Preset {
     pub(crate) name: &'static str,
@@ -30,6 +37,30 @@ pub(crate) static PRESETS: &[Preset] = &[
         text: |_| include_str!("../../../examples/soak.yaml").to_owned(),
     },
 ];
+
+/// Reads a plan: one of ours, or another tool's configuration, which is said in the plan's notes.
+///
+/// # Errors
+/// When it cannot be read, or what is wrong in it; when it holds results and no configuration.
+pub(crate) fn load(path: &Path, overrides: &[(String, String)]) -> Result<Plan, Failure> {
+    let abouts = benchmarks::abouts();
+    let ours = || Ok(record::plan::load(path, &abouts, overrides)?);
+    // What cannot be read as text is refused by the reader of plans, which says why.
+    let Ok(source) = import::Source::load(path) else { return ours() };
+    let Some(format) = import::recognise(&source) else { return ours() };
+    match format.read(&source)? {
+        Content::Plan(foreign) => {
+            let mut plan = record::plan::read(&foreign.text, source.name(), &abouts, overrides)?;
+            let how = format!("{} is read as {}; `rankmark import` shows each field", source.name(), format.doc());
+            plan.notes.splice(0..0, std::iter::once(how).chain(foreign.warnings));
+            Ok(plan)
+        }
+        Content::Results(_) => {
+            let what = format!("{} holds results ({}), not a plan", source.name(), format.doc());
+            Err(Failure::new(what).hint(format!("rankmark import {}", report::shell(source.name()))))
+        }
+    }
+}
 
 /// Every preset's name.
 pub(crate) fn names() -> Vec<&'static str> {

@@ -14,6 +14,7 @@ mod error;
 mod escape;
 mod facts;
 mod format;
+mod imported;
 mod labels;
 mod links;
 mod markdown;

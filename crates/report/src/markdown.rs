@@ -12,6 +12,7 @@ use crate::damage;
 use crate::drift;
 use crate::escape::{code, markdown as escaped, one_line, shell};
 use crate::facts::{self, Saturation};
+use crate::imported;
 use crate::labels;
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::peers;
@@ -59,6 +60,7 @@ fn page(run: &Run) -> String {
     page += &section("Cases that need attention", &without_result(run));
     page += &section("Damaged lines", &damage::list(run));
     page += &section("Caveats", &caveats(run));
+    page += &section("Imported file", &imported::text(run));
     page += &section("Placement", &placement::text(run));
     page += &section("Method", &method(run));
     page += &section("Run it again", &again(run));
@@ -87,6 +89,7 @@ fn head(run: &Run) -> String {
     facts.push(("Limits", escaped(&run.profiles.join("; "))));
     facts.push(("Command", if run.command.is_empty() { String::new() } else { code(&run.command) }));
     facts.push(("Program", escaped(&run.program)));
+    facts.push(("Imported", escaped(&imported::line(run))));
     facts.push(("Note", escaped(&run.notes.join("; "))));
     text.push('\n');
     for (name, value) in facts.into_iter().filter(|(_, value)| !value.is_empty()) {

@@ -46,6 +46,8 @@ pub struct Run {
     pub damaged: Vec<DamagedLine>,
     /// The profiles of machines that cases are compared with, a line each.
     pub profiles: Vec<String>,
+    /// What another program measured, where the record was imported.
+    pub imported: Option<record::Imported>,
     /// Where ranks ran, one entry a kind of world.
     pub placement: Vec<Placement>,
     /// The machines that held ranks, where there were several.
@@ -118,6 +120,7 @@ impl Run {
             notes,
             damaged,
             profiles,
+            imported: file.imported,
             placement: file.placement,
             hosts: file.hosts,
             cases,

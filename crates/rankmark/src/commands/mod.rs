@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod gen_config;
 pub(crate) mod gen_job;
+pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod measured;

@@ -17,7 +17,7 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         return Err(failure);
     }
     let plan = match file {
-        Some(file) => Some(record::plan::load(Path::new(file), &abouts, &overrides)?),
+        Some(file) => Some(plans::load(Path::new(file), &overrides)?),
         // A record brings its own plan.
         None if matches.contains_id("resume") => {
             if !overrides.is_empty() {

@@ -121,6 +121,20 @@ impl Store {
     }
 }
 
+impl Store {
+    /// Appends many cases without samples, and syncs once: for lines that are not measured one by one.
+    ///
+    /// # Errors
+    /// As [`Store::append`]; then none of them is there.
+    pub fn append_all(&mut self, lines: &[CaseLine]) -> Result<(), StoreError> {
+        let mut block = Vec::new();
+        for line in lines {
+            block.append(&mut readable(line)?);
+        }
+        self.cases.append(&block)
+    }
+}
+
 /// The text of a case line as `cases.jsonl` has it, with its checksum.
 ///
 /// # Errors

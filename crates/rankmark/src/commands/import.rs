@@ -1,0 +1,162 @@
+//! `rankmark import FILE...`: files of other tools as records or plans.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use import::{Content, ForeignPlan, Format, ImportedRecord, Source};
+use record::{Store, Tool};
+use serde_json::json;
+
+use crate::cli::parts;
+use crate::session::RESULTS;
+use crate::{Failure, terminal};
+
+pub(crate) fn command() -> Command {
+    let names: Vec<&'static str> = import::FORMATS.iter().map(|format| format.name()).collect();
+    parts::named("import")
+        .about("Makes records from results of other tools, and plans from their configurations")
+        .after_help(
+            "Results become a record with a report, marked as imported. A configuration becomes a plan on standard output; \
+             `rankmark run FILE` runs it directly. `rankmark list formats` names what can be read.\n\n\
+             rankmark import nccl-tests.log\nrankmark import --ranks 8 osu_allreduce.txt\nrankmark import ddlb.json > plan.yaml",
+        )
+        .arg(
+            Arg::new("file")
+                .value_name("FILE")
+                .required(true)
+                .num_args(1..)
+                .value_hint(ValueHint::FilePath)
+                .value_parser(value_parser!(PathBuf))
+                .help("a file that another tool wrote or reads; several files make several records"),
+        )
+        .arg(
+            Arg::new("format")
+                .long("format")
+                .value_name("FORMAT")
+                .value_parser(names)
+                .help("read it as this format (default: the one that it looks like)"),
+        )
+        .arg(
+            Arg::new("ranks")
+                .long("ranks")
+                .value_name("N")
+                .value_parser(value_parser!(u32).range(1..))
+                .help("ranks that the results are of, where the file does not say"),
+        )
+        .arg(
+            Arg::new("output-dir")
+                .long("output-dir")
+                .value_name("DIR")
+                .value_hint(ValueHint::DirPath)
+                .value_parser(value_parser!(PathBuf))
+                .help("where the record goes (default: results/TIME-FILE)"),
+        )
+        .arg(parts::json())
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let files: Vec<&PathBuf> = matches.get_many::<PathBuf>("file").into_iter().flatten().collect();
+    let format = matches.get_one::<String>("format").map(|name| import::format(name)).transpose()?;
+    let directory = matches.get_one::<PathBuf>("output-dir");
+    if files.len() > 1 && directory.is_some() {
+        return Err(Failure::new("`--output-dir` is for one file").hint("import the files one by one"));
+    }
+    let mut text = String::new();
+    for file in files {
+        let mut source = Source::load(file)?;
+        if let Some(ranks) = matches.get_one::<u32>("ranks") {
+            source = source.with_given("ranks", ranks.to_string());
+        }
+        let found = import::read(&source, format)?;
+        text += &match found.content {
+            Content::Plan(plan) => show_plan(&source, found.format, &plan, matches.get_flag("json"))?,
+            Content::Results(results) => {
+                let records = import::records(
+                    &source,
+                    found.format.name(),
+                    results,
+                    &benchmarks::abouts(),
+                    &Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() },
+                    jiff::Timestamp::now(),
+                )?;
+                write(&source, found.format, records, directory, matches.get_flag("json"))?
+            }
+        };
+    }
+    if matches.get_flag("json") { terminal::print_json(&text) } else { terminal::print(&text) }
+}
+
+/// The plan; what each field became goes to standard error.
+fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: bool) -> Result<String, Failure> {
+    // What is printed must be a plan: a fault of the reader is an error here, not at the next command.
+    record::plan::read(&plan.text, source.name(), &benchmarks::abouts(), &[])?;
+    if as_json {
+        let told = json!({
+            "file": source.name(), "format": format.name(), "read_as": plan.read_as, "warnings": plan.warnings,
+            "plan": plan.text,
+        });
+        return Ok(format!("{told}\n"));
+    }
+    let mut told = format!("{} is {}\n", source.name(), format.doc());
+    plan.read_as.iter().for_each(|field| told += &format!("  {field}\n"));
+    plan.warnings.iter().for_each(|warning| told += &format!("warning: {warning}\n"));
+    terminal::remark(&told);
+    Ok(plan.text.clone())
+}
+
+/// Writes the records of a file, each with its report.
+fn write(
+    source: &Source,
+    format: &dyn Format,
+    records: Vec<ImportedRecord>,
+    directory: Option<&PathBuf>,
+    as_json: bool,
+) -> Result<String, Failure> {
+    let several = records.len() > 1;
+    let mut text = String::new();
+    for (number, mut record) in records.into_iter().enumerate() {
+        let directory = match directory {
+            Some(directory) if several => directory.join((number + 1).to_string()),
+            Some(directory) => directory.clone(),
+            None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), &record.file.experiment)?,
+        };
+        record.file.command_line = record::command_line(std::env::args());
+        let mut store = Store::create(&directory, &record.file)?;
+        store.append_all(&record.lines)?;
+        drop(store);
+        let run = report::Run::read(&directory, benchmarks::VIEWS)?;
+        let written = report::write(&run, &directory)?;
+        text += &told(source, format, &record, &directory, written.first().map(PathBuf::as_path), as_json);
+    }
+    Ok(text)
+}
+
+fn told(
+    source: &Source,
+    format: &dyn Format,
+    record: &ImportedRecord,
+    directory: &Path,
+    report: Option<&Path>,
+    as_json: bool,
+) -> String {
+    let imported = record.file.imported.clone().unwrap_or_default();
+    if as_json {
+        let told = json!({
+            "file": source.name(), "format": format.name(), "record": directory, "report": report,
+            "cases": record.lines.len(), "tool": imported.tool, "notes": imported.notes, "omitted": imported.omitted,
+        });
+        return format!("{told}\n");
+    }
+    let runs = imported.runs.map_or(String::new(), |runs| format!(" of {runs} runs"));
+    let cases = record.lines.len();
+    let word = if cases == 1 { "case" } else { "cases" };
+    let mut text = format!("{} is {}: {cases} {word}{runs} of {}\n", source.name(), format.doc(), imported.tool);
+    text += &format!("times    {}\n", imported.statistic);
+    imported.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
+    imported.omitted.iter().for_each(|omitted| text += &format!("omitted: {omitted}\n"));
+    text += &format!("record   {}\n", directory.display());
+    if let Some(report) = report {
+        text += &format!("report   {}\n", report.display());
+    }
+    text
+}
