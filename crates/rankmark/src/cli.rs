@@ -32,6 +32,7 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(report())
         .subcommand(crate::commands::import::command())
+        .subcommand(crate::commands::merge::command())
         .subcommand(crate::commands::pack::command())
         .subcommand(list())
         .subcommand(gen_config())
@@ -87,7 +88,12 @@ fn run() -> Command {
 }
 
 fn report() -> Command {
-    let source = || Arg::new("source").value_name("DIR").value_hint(ValueHint::DirPath).help("a record's directory");
+    let source = || {
+        Arg::new("source")
+            .value_name("DIR")
+            .value_hint(ValueHint::DirPath)
+            .help("a record's directory, or a folder of records (default: results)")
+    };
     let format = || {
         let names: Vec<&'static str> = report::FORMATS.iter().map(|format| format.name()).collect();
         Arg::new("format")
@@ -98,16 +104,34 @@ fn report() -> Command {
             .value_parser(names)
             .help("only these formats")
     };
+    let layout = || {
+        let names: Vec<&'static str> = report::LAYOUTS.iter().map(|layout| layout.name()).collect();
+        Arg::new("layout")
+            .long("layout")
+            .value_name("LAYOUT")
+            .value_parser(names)
+            .conflicts_with("format")
+            .help("write the files of another tool's report instead")
+    };
+    let output = || {
+        Arg::new("output-dir")
+            .long("output-dir")
+            .value_name("DIR")
+            .value_hint(ValueHint::DirPath)
+            .value_parser(value_parser!(std::path::PathBuf))
+            .help("where the files go (default: the record; of a layout, a folder of its name there)")
+    };
     Command::new("report")
-        .about("Writes the report of a record: tables, pictures, text")
+        .about("Writes the report of a record, or of each record in a folder: tables, pictures, text")
         .args_conflicts_with_subcommands(true)
         .arg(source())
-        .arg(format())
+        .args([format(), layout(), output()])
         .subcommand(
-            Command::new("generate")
-                .about("The same, with options")
-                .arg(source().long("source").short('s').required(true))
-                .arg(format().short('f')),
+            Command::new("generate").about("The same, with options").arg(source().long("source").short('s')).args([
+                format().short('f'),
+                layout(),
+                output(),
+            ]),
         )
 }
 

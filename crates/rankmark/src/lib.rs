@@ -95,6 +95,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
         Some(("run", of)) => commands::run::run(of, entry),
         Some(("report", of)) => commands::report::run(of),
         Some(("import", of)) => commands::import::run(of),
+        Some(("merge", of)) => commands::merge::run(of),
         Some(("pack", of)) => commands::pack::run(of),
         Some(("list", of)) => commands::list::run(of),
         Some(("gen-config", of)) => commands::gen_config::run(of),

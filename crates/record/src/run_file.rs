@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use terms::{Label, Role};
 
-use crate::{About, Better, Labels, Machine, Plan, Profile, SCHEMA, Shape};
+use crate::{About, Better, Labels, Machine, Part, Plan, Profile, SCHEMA, Shape};
 
 /// `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -63,6 +63,9 @@ pub struct RunFile {
     /// What another program measured, where this record was imported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// The records that this one is made of, where it was merged.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub merged: Vec<Part>,
     /// Whether any case is computed rather than measured.
     pub simulated: bool,
 }
@@ -277,6 +280,7 @@ impl RunFile {
             rounds: None,
             profiles: Vec::new(),
             imported: None,
+            merged: Vec::new(),
             simulated: false,
         }
     }

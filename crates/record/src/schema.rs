@@ -398,6 +398,7 @@ fn run() -> Value {
             },
             "profiles": objects,
             "imported": imported(),
+            "merged": objects,
             "simulated": {"type": "boolean"},
         },
     })

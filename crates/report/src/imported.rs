@@ -1,19 +1,27 @@
-//! What an imported record says of the file that it is from.
+//! What an imported record says of the files that it is from.
+
+use record::Imported;
 
 use crate::Run;
 use crate::escape::{code, markdown as escaped};
 
 /// `nccl-tests 2.13.8, file all_reduce.log (nccl_tests), times: mean over iterations`; empty where nothing was imported.
 pub(crate) fn line(run: &Run) -> String {
-    let Some(imported) = &run.imported else { return String::new() };
-    let runs = imported.runs.map_or(String::new(), |runs| format!(", {runs} runs"));
-    format!("{}, file {} ({}){runs}; times: {}", imported.tool, imported.file, imported.format, imported.statistic)
+    run.imported.iter().map(source).collect::<Vec<_>>().join("; ")
 }
 
-/// What the file says of its run, how its figures were read, and which are in no case.
+fn source(imported: &Imported) -> String {
+    let runs = imported.runs.map_or(String::new(), |runs| format!(", {runs} runs"));
+    format!("{}, file {} ({}){runs}, times: {}", imported.tool, imported.file, imported.format, imported.statistic)
+}
+
+/// What the files say of their runs, how their figures were read, and which are in no case.
 pub(crate) fn text(run: &Run) -> String {
-    let Some(imported) = &run.imported else { return String::new() };
-    let mut text = format!("* SHA-256: {}\n", code(&imported.sha256));
+    run.imported.iter().map(of_file).collect::<Vec<_>>().join("\n")
+}
+
+fn of_file(imported: &Imported) -> String {
+    let mut text = format!("* File: {}, SHA-256 {}\n", code(&imported.file), code(&imported.sha256));
     for (name, value) in &imported.facts {
         text += &format!("* {}: {}\n", escaped(name), escaped(value));
     }

@@ -90,6 +90,7 @@ fn head(run: &Run) -> String {
     facts.push(("Command", if run.command.is_empty() { String::new() } else { code(&run.command) }));
     facts.push(("Program", escaped(&run.program)));
     facts.push(("Imported", escaped(&imported::line(run))));
+    facts.push(("Merged from", escaped(&run.merged.join("; "))));
     facts.push(("Note", escaped(&run.notes.join("; "))));
     text.push('\n');
     for (name, value) in facts.into_iter().filter(|(_, value)| !value.is_empty()) {

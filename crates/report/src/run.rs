@@ -46,8 +46,10 @@ pub struct Run {
     pub damaged: Vec<DamagedLine>,
     /// The profiles of machines that cases are compared with, a line each.
     pub profiles: Vec<String>,
-    /// What another program measured, where the record was imported.
-    pub imported: Option<record::Imported>,
+    /// What other programs measured, where the record, or a part of it, was imported.
+    pub imported: Vec<record::Imported>,
+    /// The records that it is made of, where it was merged: directory, when, machine, number of cases.
+    pub merged: Vec<String>,
     /// Where ranks ran, one entry a kind of world.
     pub placement: Vec<Placement>,
     /// The machines that held ranks, where there were several.
@@ -102,12 +104,15 @@ impl Run {
         };
         let line = |words: &[String]| words.iter().map(|word| escape::shell(word)).collect::<Vec<_>>().join(" ");
         let profiles = profile_lines(&file);
+        let (machine, merged) = (machines(&file), file.merged.iter().map(merged_line).collect());
+        let of_parts = file.merged.into_iter().filter_map(|part| part.imported);
+        let imported = file.imported.into_iter().chain(of_parts).collect();
         let (launcher, own) = (line(&file.launcher), line(&file.command_line));
         Self {
             title: labels::title(&file.labels, file.experiment),
             labels: file.labels,
             started: to_the_second(&file.started),
-            machine: machine_line(&file.machine),
+            machine,
             cores,
             command: if launcher.is_empty() || own.is_empty() { own } else { format!("{launcher} {own}") },
             launcher,
@@ -120,7 +125,8 @@ impl Run {
             notes,
             damaged,
             profiles,
-            imported: file.imported,
+            imported,
+            merged,
             placement: file.placement,
             hosts: file.hosts,
             cases,
@@ -165,6 +171,27 @@ pub fn profile_lines(file: &record::RunFile) -> Vec<String> {
         format!("{}, measured {} on {machine}", profile.path, to_the_second(&profile.started))
     };
     file.profiles.iter().map(line).collect()
+}
+
+/// `results/a: 12 cases, 2026-11-20T11:23:59Z, 2 cores EPYC`.
+fn merged_line(part: &record::Part) -> String {
+    let machine = machine_line(&part.machine);
+    let on = if machine.is_empty() { String::new() } else { format!(", {machine}") };
+    format!("{}: {} cases, {}{on}", part.directory, part.cases, to_the_second(&part.started))
+}
+
+/// The machine in a line; those of a merged record, each once.
+fn machines(file: &record::RunFile) -> String {
+    let own = [&file.machine];
+    let all = file.merged.iter().map(|part| &part.machine);
+    let mut lines: Vec<String> = Vec::new();
+    for machine in own.into_iter().filter(|_| file.merged.is_empty()).chain(all) {
+        let line = machine_line(machine);
+        if !line.is_empty() && !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines.join("; ")
 }
 
 /// A machine in a line: what limits a measurement there. What is not known is left out.

@@ -25,7 +25,7 @@ pub use dependence::{Dependence, dependence, effective_samples};
 pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
 pub use interval::{Interval, Method, median_interval};
 pub use pairs::{FEWEST_RANKS, PairVerdict, slow_pairs};
-pub use quantile::{median, quantile, sorted};
+pub use quantile::{median, quantile, sorted, standard_deviation};
 pub use trials::{
     FEWEST_TRIALS, LOOKS, MOST_TRIALS, Ratio, RunMedian, again_interval, paired_ratio, pooled_correlation,
     relative_half_width, run_ratio, sign_interval,

@@ -30,6 +30,16 @@ pub fn quantile(sorted: &[f64], p: f64) -> f64 {
     at_rank(sorted, 1.0 + (sorted.len() - 1) as f64 * p)
 }
 
+/// The standard deviation of a sample, over n - 1. None below two values.
+pub fn standard_deviation(values: &[f64]) -> Option<f64> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
+    Some((squares / (values.len() - 1) as f64).sqrt())
+}
+
 /// The median of a series in any order; with an even number of samples, the mean of the two in the middle.
 ///
 /// # Panics

@@ -7,6 +7,7 @@ pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod measured;
+pub(crate) mod merge;
 pub(crate) mod pack;
 pub(crate) mod report;
 pub(crate) mod run;

@@ -133,6 +133,18 @@ impl Store {
         }
         self.cases.append(&block)
     }
+
+    /// Appends the samples of one trial, for a case line that is there.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn append_samples(&mut self, trial: &CaseSamples) -> Result<(), StoreError> {
+        let mut block = Vec::new();
+        serde_json::to_writer(&mut block, trial).map_err(|error| unwritable(&trial.id, error.to_string()))?;
+        checksum::seal(&mut block, 0);
+        block.push(b'\n');
+        self.samples.append(&block)
+    }
 }
 
 /// The text of a case line as `cases.jsonl` has it, with its checksum.

@@ -1,0 +1,74 @@
+//! `rankmark merge A B...`: several records as one.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use record::Store;
+
+use crate::cli::parts;
+use crate::session::RESULTS;
+use crate::{Failure, terminal};
+
+pub(crate) fn command() -> Command {
+    let directory = |name: &'static str| {
+        Arg::new(name).value_name("DIR").value_hint(ValueHint::DirPath).value_parser(value_parser!(PathBuf))
+    };
+    parts::named("merge")
+        .about("Makes one record of several: parts of a study that ran at different times or on different devices")
+        .after_help(
+            "Records fit if no case is in two of them, and if cases of one device are of one machine. Times of different \
+             records are never paired: ratios between them use the intervals of whole runs.",
+        )
+        .arg(directory("record").required(true).num_args(2..).help("records' directories, two or more"))
+        .arg(directory("output-dir").long("output-dir").help("where the record goes (default: results/TIME-merged)"))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let directories: Vec<&PathBuf> = matches.get_many::<PathBuf>("record").into_iter().flatten().collect();
+    let mut parts = Vec::new();
+    for directory in &directories {
+        parts.push((directory.display().to_string(), record::read_run(directory)?));
+    }
+    let mut merged = record::merge(parts)?;
+    merged.file.command_line = record::command_line(std::env::args());
+    let target = match matches.get_one::<PathBuf>("output-dir") {
+        Some(directory) => directory.clone(),
+        None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "merged")?,
+    };
+    let mut store = Store::create(&target, &merged.file)?;
+    store.append_all(&merged.cases)?;
+    for (directory, part) in directories.iter().zip(&merged.file.merged) {
+        copy_samples(directory, part, &merged.cases, &mut store)?;
+    }
+    drop(store);
+    let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
+    terminal::remark(&lost.concat());
+    let run = report::Run::read(&target, benchmarks::VIEWS)?;
+    let written = report::write(&run, &target)?;
+    let cases = merged.cases.len();
+    let mut text = format!("{cases} cases of {} records\nrecord   {}\n", directories.len(), target.display());
+    if let Some(report) = written.first() {
+        text += &format!("report   {}\n", report.display());
+    }
+    terminal::print(&text)
+}
+
+/// Samples, with their rounds as the merged record counts them. A record without samples, such as an imported one, has none.
+fn copy_samples(
+    directory: &Path,
+    part: &record::Part,
+    cases: &[record::CaseLine],
+    store: &mut Store,
+) -> Result<(), Failure> {
+    if directory.join(record::store::SAMPLES_FILE).symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let mut samples = record::read_samples(directory)?;
+    for line in cases {
+        for mut trial in samples.of(&line.id)? {
+            trial.round += part.first_round;
+            store.append_samples(&trial)?;
+        }
+    }
+    Ok(())
+}

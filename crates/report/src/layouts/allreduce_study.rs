@@ -1,0 +1,359 @@
+//! The files of the all-reduce study: a CSV for each backend and device, tables, an analysis in words, three pictures.
+//!
+//! Columns: backend, device, world_size, data_size_mb (1e6 bytes), avg_time_s (mean over samples, of the slowest rank),
+//! std_time_s (standard deviation of the medians of trials), bandwidth_gb_s (bus bandwidth, 2(n-1)/n x size / time).
+
+use std::collections::BTreeSet;
+
+use record::CaseLine;
+use view::{Axis, ChartSpec, Point, Quantity, Scale, Series};
+
+use crate::chart::Draw as _;
+use crate::escape::markdown as escaped;
+use crate::number::{count, list, three_digits};
+use crate::study::{Measured, banner};
+use crate::table::{Align, Table};
+use crate::{Artifact, Error, Format, Run, error};
+
+/// The study's report.
+#[derive(Debug)]
+pub(super) struct AllreduceStudy;
+
+/// The size at which the study compares backends.
+const COMPARED_MB: f64 = 100.0;
+
+const HEADER: &str = "backend,device,world_size,data_size_mb,avg_time_s,std_time_s,bandwidth_gb_s\n";
+
+impl Format for AllreduceStudy {
+    fn name(&self) -> &'static str {
+        "allreduce-study"
+    }
+
+    fn doc(&self) -> &'static str {
+        "the files of the all-reduce study: *_benchmark.csv, full_results.md, summary_by_config.md, analysis.txt, *.png"
+    }
+
+    fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
+        let rows: Vec<Row> = run.cases.iter().filter_map(Row::of).collect();
+        if rows.is_empty() {
+            return Err(error::unknown_format(
+                "the layout `allreduce-study` needs measured all_reduce cases, and the record has none".to_owned(),
+            ));
+        }
+        let mut files = vec![
+            Artifact::new("full_results.md", full_results(&rows).into_bytes()),
+            Artifact::new("summary_by_config.md", summary(&rows).into_bytes()),
+            Artifact::new("analysis.txt", analysis(run, &rows).into_bytes()),
+            Artifact::new("combined_benchmark.csv", csv(rows.iter()).into_bytes()),
+        ];
+        for kind in kinds(&rows) {
+            let of_kind = rows.iter().filter(|row| row.kind() == kind);
+            let (backend, device) = kind;
+            let hardware = if device == "cpu" { "cpu" } else { "gpu" };
+            let name = format!("{}_{hardware}_benchmark.csv", crate::escape::file_stem(backend));
+            files.push(Artifact::new(name, csv(of_kind).into_bytes()));
+        }
+        for (name, chart) in charts(run, &rows) {
+            files.push(Artifact::new(name, chart.png()?));
+        }
+        Ok(files)
+    }
+}
+
+/// One measured all_reduce.
+struct Row<'r> {
+    case: &'r CaseLine,
+    megabytes: f64,
+    mean_s: f64,
+    deviation_s: Option<f64>,
+    bandwidth: Option<f64>,
+}
+
+impl<'r> Row<'r> {
+    fn of(case: &'r CaseLine) -> Option<Self> {
+        let is_study = case.benchmark == "collective" && case.parameters.get("op")?.as_str() == Some("all_reduce");
+        let measured = Measured::from_case(case).filter(|_| is_study)?;
+        let time = case.time_s.as_ref()?;
+        Some(Self {
+            case,
+            megabytes: measured.bytes? as f64 / 1e6,
+            mean_s: time.mean.unwrap_or(time.median),
+            deviation_s: stats::standard_deviation(&case.trial_median_s),
+            bandwidth: measured.busbw.map(|busbw| busbw.mid),
+        })
+    }
+
+    fn kind(&self) -> (&'r str, &'r str) {
+        (&self.case.backend, &self.case.device)
+    }
+}
+
+/// Backends with their devices, in the order of the record.
+fn kinds<'r>(rows: &[Row<'r>]) -> Vec<(&'r str, &'r str)> {
+    let mut kinds = Vec::new();
+    for row in rows {
+        if !kinds.contains(&row.kind()) {
+            kinds.push(row.kind());
+        }
+    }
+    kinds
+}
+
+fn csv<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> String {
+    let mut text = HEADER.to_owned();
+    for row in rows {
+        let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+        let (backend, device) = row.kind();
+        text += &format!(
+            "{},{},{},{},{},{},{}\n",
+            crate::escape::csv(backend),
+            crate::escape::csv(device),
+            row.case.ranks,
+            row.megabytes,
+            row.mean_s,
+            optional(row.deviation_s),
+            optional(row.bandwidth),
+        );
+    }
+    text
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.3}", seconds * 1e3)
+}
+
+fn full_results(rows: &[Row]) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new([
+        ("backend", Left),
+        ("device", Left),
+        ("world_size", Right),
+        ("data_size_mb", Right),
+        ("avg_time_ms", Right),
+        ("std_time_ms", Right),
+        ("bandwidth_gb_s", Right),
+    ]);
+    for row in rows {
+        table.row(vec![
+            escaped(row.kind().0),
+            escaped(row.kind().1),
+            row.case.ranks.to_string(),
+            three_digits(row.megabytes),
+            milliseconds(row.mean_s),
+            row.deviation_s.map_or("-".to_owned(), milliseconds),
+            row.bandwidth.map_or("-".to_owned(), three_digits),
+        ]);
+    }
+    format!("# All-Reduce Benchmark Results\n\n{}", table.markdown())
+}
+
+/// One row for each configuration: cases that differ in anything else (in place, element type) are summed up.
+fn summary(rows: &[Row]) -> String {
+    use Align::{Left, Right};
+    let mut table = Table::new([
+        ("backend", Left),
+        ("device", Left),
+        ("world_size", Right),
+        ("data_size_mb", Right),
+        ("cases", Right),
+        ("avg_time_ms mean", Right),
+        ("avg_time_ms std", Right),
+        ("bandwidth_gb_s mean", Right),
+        ("bandwidth_gb_s std", Right),
+    ]);
+    let key = |row: &Row| (row.kind().0.to_owned(), row.kind().1.to_owned(), row.case.ranks, row.case.bytes);
+    let mut seen = BTreeSet::new();
+    for first in rows.iter().filter(|row| seen.insert(key(row))) {
+        let same: Vec<&Row> = rows.iter().filter(|row| key(row) == key(first)).collect();
+        let times: Vec<f64> = same.iter().map(|row| row.mean_s).collect();
+        let rates: Vec<f64> = same.iter().filter_map(|row| row.bandwidth).collect();
+        table.row(vec![
+            escaped(first.kind().0),
+            escaped(first.kind().1),
+            first.case.ranks.to_string(),
+            three_digits(first.megabytes),
+            same.len().to_string(),
+            mean(&times).map_or("-".to_owned(), milliseconds),
+            stats::standard_deviation(&times).map_or("-".to_owned(), milliseconds),
+            mean(&rates).map_or("-".to_owned(), three_digits),
+            stats::standard_deviation(&rates).map_or("-".to_owned(), three_digits),
+        ]);
+    }
+    format!("# Summary by Configuration\n\n{}", table.markdown())
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The study's analysis: what was tested, each backend, sizes, ranks, and what stands out.
+fn analysis(run: &Run, rows: &[Row]) -> String {
+    let mut text = String::from("All-Reduce Benchmark Analysis\n\n");
+    if let Some(banner) = banner(run.cases.iter()) {
+        text += &format!("{banner}\n\n");
+    }
+    let words = |values: BTreeSet<String>| list(&values.into_iter().collect::<Vec<_>>());
+    let sizes: BTreeSet<u64> = rows.iter().filter_map(|row| row.case.bytes).collect();
+    let ranks: BTreeSet<u32> = rows.iter().map(|row| row.case.ranks).collect();
+    text += "## Overall Statistics\n\n";
+    text += &format!("{} tested\n", count(rows.len(), "configuration", "configurations"));
+    text += &format!("Backends: {}\n", words(rows.iter().map(|row| row.kind().0.to_owned()).collect()));
+    text += &format!("Devices: {}\n", words(rows.iter().map(|row| row.kind().1.to_owned()).collect()));
+    text += &format!("Process counts: {}\n", list(&ranks.iter().map(u32::to_string).collect::<Vec<_>>()));
+    let megabytes: Vec<String> = sizes.iter().map(|size| three_digits(*size as f64 / 1e6)).collect();
+    text += &format!("Data sizes: {} MB (1e6 bytes)\n", list(&megabytes));
+    text += "Bandwidth is bus bandwidth: 2(n-1)/n x size / time, GB = 1e9 bytes\n";
+    if !run.machine.is_empty() {
+        text += &format!("Machine: {}\n", run.machine);
+    }
+    text += "\n## Backend Comparison\n\n";
+    for kind in kinds(rows) {
+        let of_kind: Vec<&Row> = rows.iter().filter(|row| row.kind() == kind).collect();
+        let (time, rate) = (means(&of_kind, |row| Some(row.mean_s)), means(&of_kind, |row| row.bandwidth));
+        text += &format!("- {}+{}: average time {} ms", kind.0, kind.1, time.map_or("-".to_owned(), milliseconds));
+        text += &format!(", average bandwidth {} GB/s\n", rate.map_or("-".to_owned(), three_digits));
+    }
+    text += "\n## Impact of Data Size\n\n";
+    text += &impact(rows, |row| row.case.bytes, |bytes| format!("{} MB", three_digits(bytes as f64 / 1e6)));
+    text += "\n## Impact of Process Count\n\n";
+    text += &impact(rows, |row| Some(u64::from(row.case.ranks)), |ranks| format!("{ranks} processes"));
+    text += "\n## Key Observations\n\n";
+    for (number, observation) in observations(rows).iter().enumerate() {
+        text += &format!("{}. {observation}\n", number + 1);
+    }
+    text
+}
+
+fn means(rows: &[&Row], of: impl Fn(&Row) -> Option<f64>) -> Option<f64> {
+    mean(&rows.iter().filter_map(|row| of(row)).collect::<Vec<_>>())
+}
+
+fn impact(rows: &[Row], of: impl Fn(&Row) -> Option<u64>, show: impl Fn(u64) -> String) -> String {
+    let mut text = String::new();
+    for kind in kinds(rows) {
+        text += &format!("- {}+{}:\n", kind.0, kind.1);
+        let of_kind: Vec<&Row> = rows.iter().filter(|row| row.kind() == kind).collect();
+        let values: BTreeSet<u64> = of_kind.iter().filter_map(|row| of(row)).collect();
+        for value in values {
+            let same: Vec<&Row> = of_kind.iter().copied().filter(|row| of(row) == Some(value)).collect();
+            let time = means(&same, |row| Some(row.mean_s)).map_or("-".to_owned(), milliseconds);
+            text += &format!("  - {}: {time} ms\n", show(value));
+        }
+    }
+    text
+}
+
+fn observations(rows: &[Row]) -> Vec<String> {
+    let named = |row: &Row| {
+        let (backend, device) = row.kind();
+        format!("{backend}+{device} with {} processes and {} MB", row.case.ranks, three_digits(row.megabytes))
+    };
+    let mut found = Vec::new();
+    if let Some(fastest) = rows.iter().min_by(|a, b| a.mean_s.total_cmp(&b.mean_s)) {
+        found.push(format!("Fastest configuration: {} ({} ms)", named(fastest), milliseconds(fastest.mean_s)));
+    }
+    let rated = rows.iter().filter_map(|row| Some((row, row.bandwidth?)));
+    if let Some((row, rate)) = rated.max_by(|(_, a), (_, b)| a.total_cmp(b)) {
+        found.push(format!("Highest bandwidth: {} ({} GB/s)", named(row), three_digits(rate)));
+    }
+    for kind in kinds(rows) {
+        let of_kind: Vec<&Row> = rows.iter().filter(|row| row.kind() == kind).collect();
+        let Some(largest) = of_kind.iter().filter_map(|row| row.case.bytes).max() else { continue };
+        let at_largest: Vec<&Row> = of_kind.into_iter().filter(|row| row.case.bytes == Some(largest)).collect();
+        let ranks: BTreeSet<u32> = at_largest.iter().map(|row| row.case.ranks).collect();
+        let (Some(fewest), Some(most)) = (ranks.first(), ranks.last()) else { continue };
+        let time = |ranks: u32| {
+            let same: Vec<&Row> = at_largest.iter().copied().filter(|row| row.case.ranks == ranks).collect();
+            means(&same, |row| Some(row.mean_s))
+        };
+        if let Some((few, many)) = time(*fewest).zip(time(*most)).filter(|_| fewest < most) {
+            found.push(format!(
+                "{}+{}, {} MB: {:.2}x the time from {fewest} to {most} processes",
+                kind.0,
+                kind.1,
+                three_digits(largest as f64 / 1e6),
+                many / few
+            ));
+        }
+    }
+    found
+}
+
+/// The study's pictures, by file name; that of 100 MB only where it was measured.
+fn charts(run: &Run, rows: &[Row]) -> Vec<(&'static str, ChartSpec)> {
+    let origin: Vec<String> =
+        [run.machine.clone(), run.started.clone()].into_iter().filter(|line| !line.is_empty()).collect();
+    let size = || Axis { title: "data size of a rank".to_owned(), quantity: Quantity::Bytes, scale: Scale::Log };
+    let ranks = || Axis { title: "processes".to_owned(), quantity: Quantity::Count, scale: Scale::Steps };
+    let time = || Axis { title: "average time".to_owned(), quantity: Quantity::Seconds, scale: Scale::Log };
+    let rate = Axis { title: "bus bandwidth".to_owned(), quantity: Quantity::Bandwidth, scale: Scale::FromZero };
+    let chart = |title: &str, x: Axis, y: Axis, series: Vec<Series>| ChartSpec {
+        title: title.to_owned(),
+        banner: banner(run.cases.iter()),
+        origin: origin.clone(),
+        x,
+        y,
+        series,
+        ..ChartSpec::default()
+    };
+    let by_size = |y: &dyn Fn(&Row) -> Option<f64>| {
+        let label = |row: &Row| format!("{}+{}, {} processes", row.kind().0, row.kind().1, row.case.ranks);
+        series(rows.iter(), &label, &|row| Some(row.case.bytes? as f64), y)
+    };
+    let compared = || rows.iter().filter(|row| (row.megabytes / COMPARED_MB - 1.0).abs() < 1e-3);
+    let by_ranks = |y: &dyn Fn(&Row) -> Option<f64>| {
+        let label = |row: &Row| format!("{}+{}", row.kind().0, row.kind().1);
+        series(compared(), &label, &|row| Some(f64::from(row.case.ranks)), y)
+    };
+    let mut charts = vec![
+        (
+            "allreduce_time_vs_datasize.png",
+            chart("all_reduce: time vs data size", size(), time(), by_size(&|row| Some(row.mean_s))),
+        ),
+        (
+            "allreduce_bandwidth_vs_datasize.png",
+            chart("all_reduce: bandwidth vs data size", size(), rate, by_size(&|row| row.bandwidth)),
+        ),
+    ];
+    if compared().next().is_some() {
+        charts.push((
+            "allreduce_backend_comparison_100mb.png",
+            chart("all_reduce: backends at 100 MB", ranks(), time(), by_ranks(&|row| Some(row.mean_s))),
+        ));
+    }
+    charts
+}
+
+/// A series for each label; of several cases at one place the fastest counts.
+fn series<'r, 'a: 'r>(
+    rows: impl Iterator<Item = &'r Row<'a>>,
+    label: &dyn Fn(&Row) -> String,
+    x: &dyn Fn(&Row) -> Option<f64>,
+    y: &dyn Fn(&Row) -> Option<f64>,
+) -> Vec<Series> {
+    let mut all: Vec<Series> = Vec::new();
+    let mut times: std::collections::HashMap<(String, u64), f64> = std::collections::HashMap::new();
+    for row in rows {
+        let (Some(x), Some(y)) = (x(row), y(row)) else { continue };
+        let name = label(row);
+        let at = match all.iter().position(|series| series.label == name) {
+            Some(at) => at,
+            None => {
+                all.push(Series { label: name.clone(), style: all.len(), points: Vec::new() });
+                all.len() - 1
+            }
+        };
+        let oversubscribed = row.case.caveats.contains(&record::Caveat::Oversubscribed);
+        let point = Point { x, y, low: y, high: y, oversubscribed };
+        let best = times.entry((name, x.to_bits())).or_insert(f64::INFINITY);
+        let points = &mut all[at].points;
+        match points.iter().position(|known| known.x == x) {
+            Some(known) if row.mean_s < *best => points[known] = point,
+            Some(_) => {}
+            None => points.push(point),
+        }
+        *best = best.min(row.mean_s);
+    }
+    all.iter_mut().for_each(|series| series.points.sort_by(|a, b| a.x.total_cmp(&b.x)));
+    all
+}
