@@ -1,6 +1,7 @@
 //! Arguments as clap gets them: what users write in another place or spelling, moved to where it belongs.
 
 mod foreign;
+mod study;
 
 use std::ffi::{OsStr, OsString};
 
@@ -8,6 +9,7 @@ use crate::external::measures;
 use crate::{Failure, cli};
 
 pub(crate) use foreign::READ_AS;
+pub(crate) use study::STUDY_CSV;
 
 /// Options that may stand before the command, too.
 const LEADING: [&str; 5] = ["--quiet", "-q", "--verbose", "-v", "--json"];
@@ -29,7 +31,12 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// # Errors
 /// When something is said twice, or cannot be said with our options.
 pub(crate) fn of_others(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    of_launchers(foreign::rewritten(arguments)?)
+    of_launchers(foreign::rewritten(study::rewritten(arguments, devices)?)?)
+}
+
+/// GPUs that the driver lists.
+fn devices() -> usize {
+    std::fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, |entries| entries.count())
 }
 
 /// The arguments of a measuring command with `--ranks 4` for `-n 4` and `-np 4`, by which launchers say it.

@@ -17,6 +17,7 @@ use runner::Setup;
 use survey::Torch;
 use terms::Status;
 
+use crate::arguments::STUDY_CSV;
 use crate::next::Proposal;
 use crate::terminal::{Screen, Verbosity};
 use crate::{Failure, dry_run, placement};
@@ -141,7 +142,17 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         process::interrupt::release().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     }
     let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file, run);
-    finish(&directory, &mut screen, &after)
+    let code = finish(&directory, &mut screen, &after)?;
+    if let Some(file) = request.matches.try_get_one::<String>(STUDY_CSV).ok().flatten() {
+        write_study(&directory, Path::new(file))?;
+    }
+    Ok(code)
+}
+
+/// The CSV file of the all-reduce study, where its own flag asked for it.
+fn write_study(directory: &Path, file: &Path) -> Result<(), Failure> {
+    let run = report::Run::read(directory, benchmarks::VIEWS)?;
+    report::write_study_csv(&run, file).map_err(Failure::from)
 }
 
 /// The machine as benchmarks see it.

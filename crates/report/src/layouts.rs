@@ -2,7 +2,10 @@
 
 mod allreduce_study;
 
-use crate::{Error, Format, error};
+use std::path::Path;
+
+use crate::write::Out;
+use crate::{Error, Format, Run, error};
 
 use allreduce_study::AllreduceStudy;
 
@@ -19,4 +22,15 @@ pub fn layout(name: &str) -> Result<&'static dyn Format, Error> {
         let names: Vec<&str> = LAYOUTS.iter().map(|layout| layout.name()).collect();
         error::unknown_format(format!("there is no layout `{name}` (valid values: {})", names.join(", ")))
     })
+}
+
+/// Writes the study's CSV of all its cases to a file that the user names.
+///
+/// # Errors
+/// When the run has no such case, or the file cannot be written.
+pub fn write_study_csv(run: &Run, file: &Path) -> Result<(), Error> {
+    let content = allreduce_study::all_rows(run)?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = Path::new(file.file_name().unwrap_or_default());
+    Out::below(folder).file(name, |to| to.write_all(content.as_bytes()))
 }

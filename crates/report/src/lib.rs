@@ -34,7 +34,7 @@ use view::{number, study};
 pub use contract::Format;
 pub use escape::shell;
 pub use format::{FORMATS, format, write, write_formats};
-pub use layouts::{LAYOUTS, layout};
+pub use layouts::{LAYOUTS, layout, write_study_csv};
 pub use run::{Run, machine_line, profile_lines};
 pub use sentences::sentences;
 pub use terms::Error;

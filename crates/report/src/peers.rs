@@ -147,17 +147,17 @@ pub(crate) fn sentence(operation: &Operation) -> Option<String> {
     let shorter = pairs.iter().filter(|pair| pair.ratio.is_below(1.0)).count();
     let held = match pairs.len() {
         1 => at(least),
-        _ => format!("from {} to {}", at(least), at(most)),
+        _ => format!("{} to {}", at(least), at(most)),
     };
     let differs: std::collections::BTreeSet<&String> = pairs.iter().flat_map(|pair| &pair.differs).collect();
     let differs: Vec<&str> = differs.into_iter().map(String::as_str).collect();
     let differs = match differs.as_slice() {
         [] => String::new(),
-        some => format!(" Not equal between ours and the peer: {}.", some.join(", ")),
+        some => format!(" {OURS} and the peer differ in {}.", some.join(", ")),
     };
     Some(format!(
-        "The best peer's {} takes {held} as long as ours: longer in {longer} of {}, shorter in {shorter}, too close to tell \
-         in {}.{differs}",
+        "Speedup of {OURS} over the best peer in {}: {held}; faster in {longer} of {}, slower in {shorter}, too close to \
+         tell in {}.{differs}",
         operation.name,
         crate::number::count(pairs.len(), "pair", "pairs"),
         pairs.len() - longer - shorter,

@@ -6,7 +6,7 @@ use terms::{Field, Group, Kind};
 
 use super::parts::named;
 use super::words::offering_field;
-use crate::arguments::READ_AS;
+use crate::arguments::{READ_AS, STUDY_CSV};
 
 /// Options of the run that short help lists.
 const OUTPUT: &str = "Output";
@@ -26,7 +26,8 @@ pub(super) fn command(about: &'static About, declared: &record::Command) -> Comm
         let argument = Arg::new(field.name).value_name(name).required(needs_argument(field)).help(help);
         command = command.arg(offering_field(argument, field));
     }
-    let command = command.arg(Arg::new(READ_AS).long(READ_AS).hide(true)).after_help(declared.notes);
+    let command = command.args([READ_AS, STUDY_CSV].map(|name| Arg::new(name).long(name).hide(true)));
+    let command = command.after_help(declared.notes);
     with_options(command, &[about], declared.sweep)
 }
 

@@ -13,7 +13,7 @@ use crate::escape::markdown as escaped;
 use crate::number::{count, list, three_digits};
 use crate::study::{Measured, banner};
 use crate::table::{Align, Table};
-use crate::{Artifact, Error, Format, Run, error};
+use crate::{Artifact, Error, Format, Run};
 
 /// The study's report.
 #[derive(Debug)]
@@ -34,12 +34,7 @@ impl Format for AllreduceStudy {
     }
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
-        let rows: Vec<Row> = run.cases.iter().filter_map(Row::of).collect();
-        if rows.is_empty() {
-            return Err(error::unknown_format(
-                "the layout `allreduce-study` needs measured all_reduce cases, and the record has none".to_owned(),
-            ));
-        }
+        let rows = rows(run)?;
         let mut files = vec![
             Artifact::new("full_results.md", full_results(&rows).into_bytes()),
             Artifact::new("summary_by_config.md", summary(&rows).into_bytes()),
@@ -58,6 +53,20 @@ impl Format for AllreduceStudy {
         }
         Ok(files)
     }
+}
+
+/// The CSV of all cases of the study.
+pub(super) fn all_rows(run: &Run) -> Result<String, Error> {
+    Ok(csv(rows(run)?.iter()))
+}
+
+fn rows(run: &Run) -> Result<Vec<Row<'_>>, Error> {
+    let rows: Vec<Row> = run.cases.iter().filter_map(Row::of).collect();
+    if rows.is_empty() {
+        let what = "the layout `allreduce-study` needs measured all_reduce cases, and the record has none";
+        return Err(Error::new(what).hint("rankmark comm all_reduce --num-processes 2 4 --data-sizes 10 100"));
+    }
+    Ok(rows)
 }
 
 /// One measured all_reduce.
@@ -119,7 +128,12 @@ fn csv<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> String {
 }
 
 fn milliseconds(seconds: f64) -> String {
-    format!("{:.3}", seconds * 1e3)
+    three_digits(seconds * 1e3)
+}
+
+/// A size without digits that say nothing: `1`, `10.5`.
+fn megabytes(value: f64) -> String {
+    if value.fract() == 0.0 { value.to_string() } else { three_digits(value) }
 }
 
 fn full_results(rows: &[Row]) -> String {
@@ -138,7 +152,7 @@ fn full_results(rows: &[Row]) -> String {
             escaped(row.kind().0),
             escaped(row.kind().1),
             row.case.ranks.to_string(),
-            three_digits(row.megabytes),
+            megabytes(row.megabytes),
             milliseconds(row.mean_s),
             row.deviation_s.map_or("-".to_owned(), milliseconds),
             row.bandwidth.map_or("-".to_owned(), three_digits),
@@ -171,7 +185,7 @@ fn summary(rows: &[Row]) -> String {
             escaped(first.kind().0),
             escaped(first.kind().1),
             first.case.ranks.to_string(),
-            three_digits(first.megabytes),
+            megabytes(first.megabytes),
             same.len().to_string(),
             mean(&times).map_or("-".to_owned(), milliseconds),
             stats::standard_deviation(&times).map_or("-".to_owned(), milliseconds),
@@ -200,8 +214,8 @@ fn analysis(run: &Run, rows: &[Row]) -> String {
     text += &format!("Backends: {}\n", words(rows.iter().map(|row| row.kind().0.to_owned()).collect()));
     text += &format!("Devices: {}\n", words(rows.iter().map(|row| row.kind().1.to_owned()).collect()));
     text += &format!("Process counts: {}\n", list(&ranks.iter().map(u32::to_string).collect::<Vec<_>>()));
-    let megabytes: Vec<String> = sizes.iter().map(|size| three_digits(*size as f64 / 1e6)).collect();
-    text += &format!("Data sizes: {} MB (1e6 bytes)\n", list(&megabytes));
+    let sizes: Vec<String> = sizes.iter().map(|size| megabytes(*size as f64 / 1e6)).collect();
+    text += &format!("Data sizes: {} MB (1e6 bytes)\n", list(&sizes));
     text += "Bandwidth is bus bandwidth: 2(n-1)/n x size / time, GB = 1e9 bytes\n";
     if !run.machine.is_empty() {
         text += &format!("Machine: {}\n", run.machine);
@@ -214,7 +228,7 @@ fn analysis(run: &Run, rows: &[Row]) -> String {
         text += &format!(", average bandwidth {} GB/s\n", rate.map_or("-".to_owned(), three_digits));
     }
     text += "\n## Impact of Data Size\n\n";
-    text += &impact(rows, |row| row.case.bytes, |bytes| format!("{} MB", three_digits(bytes as f64 / 1e6)));
+    text += &impact(rows, |row| row.case.bytes, |bytes| format!("{} MB", megabytes(bytes as f64 / 1e6)));
     text += "\n## Impact of Process Count\n\n";
     text += &impact(rows, |row| Some(u64::from(row.case.ranks)), |ranks| format!("{ranks} processes"));
     text += "\n## Key Observations\n\n";
@@ -246,7 +260,7 @@ fn impact(rows: &[Row], of: impl Fn(&Row) -> Option<u64>, show: impl Fn(u64) -> 
 fn observations(rows: &[Row]) -> Vec<String> {
     let named = |row: &Row| {
         let (backend, device) = row.kind();
-        format!("{backend}+{device} with {} processes and {} MB", row.case.ranks, three_digits(row.megabytes))
+        format!("{backend}+{device} with {} processes and {} MB", row.case.ranks, megabytes(row.megabytes))
     };
     let mut found = Vec::new();
     if let Some(fastest) = rows.iter().min_by(|a, b| a.mean_s.total_cmp(&b.mean_s)) {
@@ -271,7 +285,7 @@ fn observations(rows: &[Row]) -> Vec<String> {
                 "{}+{}, {} MB: {:.2}x the time from {fewest} to {most} processes",
                 kind.0,
                 kind.1,
-                three_digits(largest as f64 / 1e6),
+                megabytes(largest as f64 / 1e6),
                 many / few
             ));
         }

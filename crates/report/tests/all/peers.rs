@@ -54,11 +54,11 @@ fn what_differs_from_the_peer_is_said() {
         table.lines().find(|line| line.contains("1 KiB")).expect("a row").to_owned()
     };
     assert!(row(&told).contains("bind core / none") && row(&told).contains("buffers registered / private"), "{told}");
-    let sentence = "Not equal between ours and the peer: bind core / none, buffers registered / private.";
+    let sentence = "shm and the peer differ in bind core / none, buffers registered / private.";
     assert!(told.contains(sentence), "{told}");
     let told = page(vec![ours, private, alike]);
     assert!(row(&told).contains("3.00x") && !row(&told).contains("private"), "{}", row(&told));
-    assert!(told.contains("Not equal between ours and the peer: bind core / none."), "{told}");
+    assert!(told.contains("shm and the peer differ in bind core / none."), "{told}");
 }
 
 /// The machine was three times as slow in every other round, for both: the ratio is that of the rounds, and its interval

@@ -400,7 +400,7 @@ fn training_stands_beside_the_peer_that_trains_the_same() {
     assert!(row.contains("pytorch/gloo") && row.contains("compile") && row.contains("2.00x"), "{row}");
     assert!(
         page.contains(
-            "The best peer's training takes 2.00x (1.97x to 2.03x) with 2 ranks (pytorch/gloo) as long as ours"
+            "Speedup of shm over the best peer in training: 2.00x (1.97x to 2.03x) with 2 ranks (pytorch/gloo)"
         ),
         "{page}"
     );
