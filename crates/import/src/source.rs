@@ -1,5 +1,6 @@
 //! A file's text, its lines, and errors that name them.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use sha2::{Digest, Sha256};
@@ -14,6 +15,7 @@ pub struct Source {
     name: String,
     text: String,
     sha256: String,
+    given: BTreeMap<String, String>,
 }
 
 /// One line of a file.
@@ -41,7 +43,7 @@ impl Source {
         })?;
         // A byte order mark, as editors under Windows write it.
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        Ok(Self { name, text, sha256 })
+        Ok(Self { name, text, sha256, given: BTreeMap::new() })
     }
 
     /// Reads a file that the user names.
@@ -59,6 +61,18 @@ impl Source {
             return Err(Error::new(format!("{name} is larger than {} MiB", LARGEST >> 20)).hint("split it by runs"));
         }
         Self::new(name, bytes)
+    }
+
+    /// With what the user says of the file because the file does not: `ranks`, `op`.
+    #[must_use]
+    pub fn with_given(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.given.insert(name.into(), value.into());
+        self
+    }
+
+    /// What the user says of the file under this name.
+    pub fn given(&self, name: &str) -> Option<&str> {
+        self.given.get(name).map(String::as_str)
     }
 
     /// Its name, as the user gave it.

@@ -2,5 +2,8 @@
 
 use crate::Format;
 
+mod nccl;
+mod nccl_tests;
+
 /// Every format, in the order in which files are tried: the most particular first.
-pub static FORMATS: &[&dyn Format] = &[];
+pub static FORMATS: &[&dyn Format] = &[&nccl_tests::NcclTests];
