@@ -96,12 +96,15 @@ pub(super) fn plain(text: &str) -> String {
     shown.replace(|c: char| c.is_control(), " ")
 }
 
+/// Program, hosts and libraries.
+type Environment = (String, Vec<String>, BTreeMap<String, String>);
+
 /// Results of all runs of a file.
 pub(super) struct Collector<'a> {
     source: &'a Source,
     given_op: Option<Collective>,
     given_ranks: Option<u32>,
-    environments: HashMap<(String, Vec<String>, BTreeMap<String, String>), usize>,
+    environments: HashMap<Environment, usize>,
     results: Vec<Results>,
     places: HashMap<(usize, Call), usize>,
     runs: u32,
@@ -361,10 +364,7 @@ fn derive(rows: &[Raw<'_>], ranks: u32) -> Option<Collective> {
         (true, false) if [ring, share, one] == [true, false, false] => Some(Collective::AllReduce),
         (true, false) if [ring, share, one] == [false, true, false] => Some(Collective::ReduceScatter),
         // Only all_to_all leaves its in-place result unchecked.
-        (false, false) if share && !one && half.wrong.is_some() => match row.halves[1]?.wrong {
-            Some(_) => Some(Collective::AllGather),
-            None => None,
-        },
+        (false, false) if share && !one && half.wrong.is_some() => row.halves[1]?.wrong.map(|_| Collective::AllGather),
         _ => None,
     }
 }

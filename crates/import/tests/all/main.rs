@@ -2,7 +2,9 @@
 
 mod cases;
 mod damage;
+mod imb;
 mod nccl_tests;
+mod osu;
 
 use std::path::PathBuf;
 
