@@ -2,10 +2,20 @@
 
 use crate::Format;
 
+mod csv;
+mod ddlb_csv;
 mod imb;
 mod nccl;
 mod nccl_tests;
+mod nccl_tests_json;
 mod osu;
 
 /// Every format, in the order in which files are tried: the most particular first.
-pub static FORMATS: &[&dyn Format] = &[&nccl_tests::NcclTests, &osu::Osu, &imb::Imb];
+pub static FORMATS: &[&dyn Format] = &[
+    &nccl_tests_json::NcclTestsJson,
+    &nccl_tests_json::RcclTestsJson,
+    &ddlb_csv::DdlbCsv,
+    &nccl_tests::NcclTests,
+    &osu::Osu,
+    &imb::Imb,
+];

@@ -61,8 +61,8 @@ pub(super) struct Half {
     pub(super) algbw: Printed,
     pub(super) busbw: Printed,
     pub(super) wrong: Option<u64>,
-    /// Smallest, largest, 99th percentile over iterations, in microseconds.
-    pub(super) spread_us: Option<[f64; 3]>,
+    /// Smallest, largest, 99th, 50th and 95th percentile over iterations, in microseconds; NaN where it is not told.
+    pub(super) spread_us: Option<[f64; 5]>,
 }
 
 /// A number as it was printed: its value, and half of its last digit.
@@ -294,9 +294,10 @@ impl<'a> Collector<'a> {
             }
         }
         let place = *self.places.entry((at, call)).or_insert_with(|| results.place(call.shape()));
-        let details = half.spread_us.map(|[min, max, p99]| {
-            let [min, max, p99] = [min, max, p99].map(|us| Some(us * 1e-6));
-            Box::new(Details { min, max, p99, ..Details::default() })
+        let details = half.spread_us.map(|spread| {
+            let seconds = |us: f64| us.is_finite().then_some(us * 1e-6);
+            let [min, max, p99, p50, p95] = spread.map(seconds);
+            Box::new(Details { min, max, p99, p50, p95, ..Details::default() })
         });
         let time_s = half.time_us.value * 1e-6;
         results.add_at(place, Figures { time_s, iterations: run.iterations, wrong: half.wrong, details });

@@ -344,7 +344,7 @@ fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Result<Raw<'s>
             |what: &str| Printed::parse(word).ok_or_else(|| format!("expected {what}, found `{}`", plain(word)));
         let mut spread = |half: usize, at: usize| {
             let us = number("a time")?.value;
-            halves[half].spread_us.get_or_insert([f64::NAN; 3])[at] = us;
+            halves[half].spread_us.get_or_insert([f64::NAN; 5])[at] = us;
             Ok::<(), String>(())
         };
         match *column {

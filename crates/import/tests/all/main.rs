@@ -2,7 +2,9 @@
 
 mod cases;
 mod damage;
+mod ddlb;
 mod imb;
+mod json;
 mod nccl_tests;
 mod osu;
 
