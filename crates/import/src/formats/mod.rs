@@ -2,6 +2,8 @@
 
 use crate::Format;
 
+mod all_reduce_bench;
+mod allreduce_study;
 mod csv;
 mod ddlb_csv;
 mod imb;
@@ -15,6 +17,8 @@ pub static FORMATS: &[&dyn Format] = &[
     &nccl_tests_json::NcclTestsJson,
     &nccl_tests_json::RcclTestsJson,
     &ddlb_csv::DdlbCsv,
+    &allreduce_study::AllreduceStudy,
+    &all_reduce_bench::AllReduceBench,
     &nccl_tests::NcclTests,
     &osu::Osu,
     &imb::Imb,

@@ -1,5 +1,7 @@
 //! Tests of the readers: each sample becomes exact shapes and figures, and damaged files are refused by line.
 
+mod all_reduce_bench;
+mod allreduce_study;
 mod cases;
 mod damage;
 mod ddlb;
