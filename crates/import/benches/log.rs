@@ -57,7 +57,7 @@ fn log(bytes: usize) -> String {
                 "#  Rank {rank:2} Group  0 Pid 584419 on     node-a device {rank:2} [0000:14:00] NVIDIA A100-SXM4-80GB"
             );
         }
-        log.push_str("#\n#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n");
+        log.push_str("#\n#       size         count      type   re\u{64}op    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n");
         for power in 3..=33 {
             let size = 1_u64 << power;
             let time = 34.0 + size as f64 / 103_610.0 + (run % 97) as f64 * 0.01;

@@ -112,7 +112,7 @@ impl Source {
     }
 }
 
-/// A line without the prefix by which a launcher says whose output it is: `[1,0]<stdout>:` and `[1,0]:` (mpirun),
+/// A line without the prefix by which a launcher names the rank that wrote it: `[1,0]<stdout>:` and `[1,0]:` (mpirun),
 /// `3: ` (srun --label), `[default0]:` (torchrun), `[0] ` (Hydra's `-l`).
 fn without_launcher(line: &str) -> &str {
     let line = line.trim_end_matches('\r');

