@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod collective;
 mod content;
 mod contract;
 mod formats;
@@ -15,7 +16,7 @@ pub use content::{Content, ForeignPlan};
 pub use contract::Format;
 pub use formats::FORMATS;
 pub use record_of::{ImportedRecord, records};
-pub use results::{Figures, Results, Row, Shape};
+pub use results::{Details, Figures, Results, Row, Shape};
 pub use source::{Line, Source};
 
 use terms::Error;

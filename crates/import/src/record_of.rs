@@ -160,20 +160,21 @@ fn summary(times: &[f64], figures: &[Figures]) -> TimeSummary {
     let [only] = figures else {
         // Percentiles of several runs are not those of all their samples: only ends can be told.
         let all = |of: fn(&Figures) -> Option<f64>| figures.iter().map(of).collect::<Option<Vec<f64>>>();
-        let least = all(|figures| figures.min).and_then(|ends| ends.into_iter().min_by(f64::total_cmp));
-        let most = all(|figures| figures.max).and_then(|ends| ends.into_iter().max_by(f64::total_cmp));
+        let least = all(|figures| figures.details().min).and_then(|ends| ends.into_iter().min_by(f64::total_cmp));
+        let most = all(|figures| figures.details().max).and_then(|ends| ends.into_iter().max_by(f64::total_cmp));
         let ci95 = stats::sign_interval(times);
         return TimeSummary { median: stats::median(times), ci95, min: least, max: most, ..TimeSummary::default() };
     };
+    let told = only.details();
     TimeSummary {
         median: only.time_s,
-        mean: only.mean,
-        p05: only.p05,
-        p50: only.p50,
-        p95: only.p95,
-        p99: only.p99,
-        min: only.min,
-        max: only.max,
+        mean: told.mean,
+        p05: told.p05,
+        p50: told.p50,
+        p95: told.p95,
+        p99: told.p99,
+        min: told.min,
+        max: told.max,
         ..TimeSummary::default()
     }
 }
@@ -193,7 +194,9 @@ fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static s
     }
     let told: Vec<&'static str> = figures.first().map_or(Vec::new(), names);
     for name in told {
-        let of = |figures: &Figures| figures.metrics.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        let of = |figures: &Figures| {
+            figures.details().metrics.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
+        };
         let values = figures.iter().map(of).collect::<Option<Vec<f64>>>();
         if let Some(values) = values.filter(|_| !found.iter().any(|(known, _)| *known == name)) {
             found.push((name, stats::median(&values)));
@@ -203,7 +206,7 @@ fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static s
 }
 
 fn names(figures: &Figures) -> Vec<&'static str> {
-    figures.metrics.iter().map(|(name, _)| *name).collect()
+    figures.details().metrics.iter().map(|(name, _)| *name).collect()
 }
 
 fn run_file(

@@ -19,6 +19,17 @@ pub struct Shape {
 pub struct Figures {
     /// Time of one call, by the statistic of [`Results::statistic`].
     pub time_s: f64,
+    /// How many times were timed.
+    pub iterations: Option<u64>,
+    /// Elements that its own check found wrong; None where nothing was checked.
+    pub wrong: Option<u64>,
+    /// What few tools tell. Apart, because a long log holds millions of figures.
+    pub details: Option<Box<Details>>,
+}
+
+/// What few tools tell beside a time, in seconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Details {
     /// Mean, where it is told beside the above.
     pub mean: Option<f64>,
     /// 5th percentile.
@@ -33,12 +44,25 @@ pub struct Figures {
     pub min: Option<f64>,
     /// Largest.
     pub max: Option<f64>,
-    /// How many times were timed.
-    pub iterations: Option<u64>,
-    /// Elements that its own check found wrong; None where nothing was checked.
-    pub wrong: Option<u64>,
     /// Declared metrics of the benchmark that the time alone does not give. Bandwidths of collectives are computed.
     pub metrics: Vec<(&'static str, f64)>,
+}
+
+impl Figures {
+    /// Details; empty where none are told.
+    pub(crate) fn details(&self) -> &Details {
+        static NONE: Details = Details {
+            mean: None,
+            p05: None,
+            p50: None,
+            p95: None,
+            p99: None,
+            min: None,
+            max: None,
+            metrics: Vec::new(),
+        };
+        self.details.as_deref().unwrap_or(&NONE)
+    }
 }
 
 /// One line of a tool's table.
@@ -96,12 +120,28 @@ impl Results {
 
     /// Adds what was measured of a shape. A second time is a further trial.
     pub fn add(&mut self, Row { shape, figures }: Row) {
-        match self.places.get(&shape) {
-            Some(at) => self.shapes[*at].1.push(figures),
-            None => {
-                self.places.insert(shape.clone(), self.shapes.len());
-                self.shapes.push((shape, vec![figures]));
-            }
+        let place = self.place(shape);
+        self.add_at(place, figures);
+    }
+
+    /// Where the figures of a shape are. Long logs ask once for each shape, not for each line.
+    pub(crate) fn place(&mut self, shape: Shape) -> usize {
+        *self.places.entry(shape).or_insert_with_key(|shape| {
+            self.shapes.push((shape.clone(), Vec::new()));
+            self.shapes.len() - 1
+        })
+    }
+
+    /// Adds what was measured of the shape at this place.
+    pub(crate) fn add_at(&mut self, place: usize, figures: Figures) {
+        self.shapes[place].1.push(figures);
+    }
+
+    /// Says how figures were read, once.
+    pub(crate) fn note(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        if !self.notes.contains(&what) {
+            self.notes.push(what);
         }
     }
 

@@ -15,7 +15,7 @@ pub struct Source {
     name: String,
     text: String,
     sha256: String,
-    given: BTreeMap<&'static str, String>,
+    given: BTreeMap<String, String>,
 }
 
 /// One line of a file.
@@ -63,14 +63,14 @@ impl Source {
         Self::new(name, bytes)
     }
 
-    /// The same, with what the user says because the file does not: `ranks`.
+    /// With what the user says of the file because the file does not: `ranks`, `op`.
     #[must_use]
-    pub fn with_given(mut self, name: &'static str, value: String) -> Self {
-        self.given.insert(name, value);
+    pub fn with_given(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.given.insert(name.into(), value.into());
         self
     }
 
-    /// What the user says beside the file.
+    /// What the user says of the file under this name.
     pub fn given(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str)
     }
@@ -112,7 +112,7 @@ impl Source {
     }
 }
 
-/// A line without the prefix by which a launcher says whose output it is: `[1,0]<stdout>:` and `[1,0]:` (mpirun),
+/// A line without the prefix by which a launcher names the rank that wrote it: `[1,0]<stdout>:` and `[1,0]:` (mpirun),
 /// `3: ` (srun --label), `[default0]:` (torchrun), `[0] ` (Hydra's `-l`).
 fn without_launcher(line: &str) -> &str {
     let line = line.trim_end_matches('\r');

@@ -6,6 +6,7 @@ use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use import::{Content, ForeignPlan, Format, ImportedRecord, Source};
 use record::{Store, Tool};
 use serde_json::json;
+use terms::{Collective, Named};
 
 use crate::cli::parts;
 use crate::session::RESULTS;
@@ -44,6 +45,13 @@ pub(crate) fn command() -> Command {
                 .help("ranks that the results are of, where the file does not say"),
         )
         .arg(
+            Arg::new("op")
+                .long("op")
+                .value_name("OP")
+                .value_parser(Collective::names())
+                .help("operation that the results are of, where the file does not say"),
+        )
+        .arg(
             Arg::new("output-dir")
                 .long("output-dir")
                 .value_name("DIR")
@@ -66,6 +74,9 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         let mut source = Source::load(file)?;
         if let Some(ranks) = matches.get_one::<u32>("ranks") {
             source = source.with_given("ranks", ranks.to_string());
+        }
+        if let Some(op) = matches.get_one::<String>("op") {
+            source = source.with_given("op", op);
         }
         let found = import::read(&source, format)?;
         text += &match found.content {

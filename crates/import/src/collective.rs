@@ -1,0 +1,129 @@
+//! What readers of collectives share: the shape of a call, and other tools' words for types and reductions.
+
+use std::borrow::Cow;
+
+use terms::{Collective, Dtype, Error, Named, Reduce};
+
+use crate::{Shape, Source};
+
+/// One collective call as a tool measured it. What is None has our default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Call {
+    pub(crate) op: Collective,
+    pub(crate) ranks: u32,
+    /// `nccl`, `mpi`, `gloo`.
+    pub(crate) backend: &'static str,
+    pub(crate) by_pytorch: bool,
+    pub(crate) dtype: Dtype,
+    /// S of `docs/method.md`; nothing for a barrier.
+    pub(crate) bytes: u64,
+    pub(crate) reduce: Option<Reduce>,
+    pub(crate) root: Option<u32>,
+    pub(crate) in_place: Option<bool>,
+    /// Whether each call waits for the one before.
+    pub(crate) isolated: bool,
+    pub(crate) device: &'static str,
+}
+
+impl Call {
+    /// A call with nothing particular about it.
+    pub(crate) const fn new(op: Collective, ranks: u32, backend: &'static str, device: &'static str) -> Self {
+        Self {
+            op,
+            ranks,
+            backend,
+            by_pytorch: false,
+            dtype: Dtype::U8,
+            bytes: 0,
+            reduce: None,
+            root: None,
+            in_place: None,
+            isolated: false,
+            device,
+        }
+    }
+
+    /// Its fields on our command line.
+    pub(crate) fn shape(&self) -> Shape {
+        let mut fields: Vec<(&'static str, Cow<'static, str>)> = vec![
+            ("op", self.op.name().into()),
+            ("ranks", self.ranks.to_string().into()),
+            ("backend", self.backend.into()),
+        ];
+        if self.by_pytorch {
+            fields.push(("runtime", "pytorch".into()));
+        }
+        if self.op != Collective::Barrier {
+            fields.push(("dtype", self.dtype.name().into()));
+            fields.push(("bytes", self.bytes.to_string().into()));
+        }
+        if self.op.reduces() {
+            fields.push(("reduce", self.reduce.unwrap_or(Reduce::Sum).name().into()));
+        }
+        if let Some(root) = self.root.filter(|_| self.op.has_root()) {
+            fields.push(("root", root.to_string().into()));
+        }
+        if let Some(in_place) = self.in_place.filter(|_| self.op != Collective::Barrier) {
+            fields.push(("in_place", if in_place { "true" } else { "false" }.into()));
+        }
+        if self.isolated {
+            fields.push(("mode", "isolated".into()));
+        }
+        Shape { benchmark: "collective", fields, device: self.device }
+    }
+}
+
+/// The operation by a word of another tool: `all_reduce_perf`, `Allreduce`, `osu_alltoall`.
+pub(crate) fn op(word: &str) -> Option<Collective> {
+    let plain: String = word.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+    Some(match plain.as_str() {
+        "allreduce" => Collective::AllReduce,
+        "allgather" => Collective::AllGather,
+        "reducescatter" | "reducescatterblock" => Collective::ReduceScatter,
+        "broadcast" | "bcast" => Collective::Broadcast,
+        "reduce" => Collective::Reduce,
+        "alltoall" => Collective::AllToAll,
+        "alltoallv" => Collective::AllToAllV,
+        "gather" => Collective::Gather,
+        "scatter" => Collective::Scatter,
+        "sendrecv" => Collective::SendRecv,
+        "pingpong" => Collective::PingPong,
+        "barrier" => Collective::Barrier,
+        _ => return None,
+    })
+}
+
+/// The element type by a word of another tool. None for types that we lack.
+pub(crate) fn dtype(word: &str) -> Option<Dtype> {
+    Some(match word {
+        "float" | "float32" | "fp32" | "f32" | "MPI_FLOAT" => Dtype::F32,
+        "double" | "float64" | "fp64" | "f64" | "MPI_DOUBLE" => Dtype::F64,
+        "half" | "float16" | "fp16" | "f16" => Dtype::F16,
+        "bfloat16" | "bf16" => Dtype::Bf16,
+        "int" | "int32" | "i32" | "MPI_INT" => Dtype::I32,
+        "int64" | "i64" | "MPI_LONG" => Dtype::I64,
+        "char" | "int8" | "uint8" | "u8" | "MPI_CHAR" | "MPI_BYTE" => Dtype::U8,
+        _ => return None,
+    })
+}
+
+/// The reduction by a word of another tool: `sum`, `MPI_SUM`.
+pub(crate) fn reduce(word: &str) -> Option<Reduce> {
+    let word = word.strip_prefix("MPI_").unwrap_or(word).to_ascii_lowercase();
+    word.parse().ok()
+}
+
+/// The number of ranks that the user gives; None where the user gives none.
+///
+/// # Errors
+/// When what is given is no number of ranks.
+pub(crate) fn given_ranks(source: &Source) -> Result<Option<u32>, Error> {
+    let wrong = |text: &str| Error::new(format!("`{text}` is no number of ranks")).hint("give a whole number from 1");
+    let read = |text: &str| text.parse().ok().filter(|ranks| *ranks > 0).ok_or_else(|| wrong(text));
+    source.given("ranks").map(read).transpose()
+}
+
+/// The error where neither the file nor the user tells the number of ranks.
+pub(crate) fn no_ranks(source: &Source, line: usize) -> Error {
+    source.error(line, "the file does not say how many ranks ran").hint("give the number: `--ranks N`")
+}

@@ -1,0 +1,177 @@
+//! The results that DDLB writes: one line for each implementation.
+
+use std::borrow::Cow;
+
+use terms::{Dtype, Error, Named};
+
+use super::csv::{self, Table};
+use super::nccl::plain;
+use crate::collective;
+use crate::{Content, Details, Figures, Format, Results, Row, Shape, Source};
+
+/// The format.
+pub(super) struct DdlbCsv;
+
+/// Every column, with the spellings that it has.
+const COLUMNS: &[&[&str]] = &[
+    &["implementation"],
+    &["mean_time (ms)", "mean_time"],
+    &["std_time"],
+    &["min_time"],
+    &["max_time"],
+    &["m"],
+    &["n"],
+    &["k"],
+    &["dtype"],
+    &["Throughput (TFLOPS)"],
+    &["Throughput std (TFLOPS)"],
+    &["world_size"],
+    &["hostname"],
+    &["time_measurement_backend"],
+    &["barrier_at_each_iteration"],
+    &["option"],
+    &["primitive"],
+    &["valid"],
+];
+
+impl Format for DdlbCsv {
+    fn name(&self) -> &'static str {
+        "ddlb_csv"
+    }
+
+    fn doc(&self) -> &'static str {
+        "DDLB: its results as CSV"
+    }
+
+    fn recognises(&self, source: &Source) -> bool {
+        let first = source.text().lines().next().unwrap_or_default();
+        let has = |name: &str| first.split(',').any(|column| column.trim() == name);
+        has("implementation") && has("Throughput (TFLOPS)") && has("world_size")
+    }
+
+    fn read(&self, source: &Source) -> Result<Content, Error> {
+        let table = csv::table(source)?;
+        // The column `valid` is missing where the first row was not validated: its later cells then stand without a name.
+        table.refuse_unknown(source, COLUMNS)?;
+        for names in [&["implementation"][..], COLUMNS[1], &["m"], &["n"], &["k"], &["dtype"], &["world_size"]] {
+            if table.column(names).is_none() {
+                return Err(source.error(1, format!("the column `{}` is missing", names[0])));
+            }
+        }
+        let mut results = Results::new("DDLB", "mean over iterations of the slowest rank");
+        results.begin_run();
+        for (line, row) in &table.rows {
+            add(source, &table, *line, row, &mut results)?;
+        }
+        Ok(Content::Results(vec![results]))
+    }
+}
+
+fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mut Results) -> Result<(), Error> {
+    let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim());
+    let label = cell(&["implementation"]).unwrap_or_default();
+    let (base, options) = label.split_once(" (").map_or((label, ""), |(base, rest)| (base, rest.trim_end_matches(')')));
+    let option = |name: &str| options.split(", ").find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+    if let Some(host) = cell(&["hostname"]).map(plain).filter(|host| !host.is_empty() && !results.hosts.contains(host))
+    {
+        results.hosts.push(host);
+    }
+    let of_file = cell(&["primitive"]).or(source.given("primitive"));
+    // Only this primitive has an order, and these two are of it alone.
+    let derived = (option("order").is_some() || matches!(base, "compute_only" | "jax")).then_some("tp_columnwise");
+    let primitive = match of_file.or(derived) {
+        Some("tp_columnwise") => "tp_columnwise",
+        Some("tp_rowwise") => "tp_rowwise",
+        Some(other) => {
+            return Err(source
+                .error(line, format!("there is no primitive `{}`", plain(other)))
+                .hint("valid values: tp_columnwise, tp_rowwise"));
+        }
+        // Columnwise rows of `pytorch` name their order.
+        None if base == "pytorch" => "tp_rowwise",
+        None => {
+            results
+                .omit(line, format!("`{}`: the file does not tell the primitive (`--primitive NAME`)", plain(label)));
+            return Ok(());
+        }
+    };
+    let implementation = match implementation(base, option("order"), primitive) {
+        Ok(implementation) => implementation,
+        Err(why) => {
+            results.omit(line, format!("`{}`: {why}", plain(label)));
+            return Ok(());
+        }
+    };
+    if cell(&["valid"]).is_some_and(|valid| valid == "False") {
+        results.omit(line, format!("`{}`: its own check failed", plain(label)));
+        return Ok(());
+    }
+    let dtype = cell(&["dtype"]).unwrap_or_default();
+    let Some(dtype) = collective::dtype(dtype.trim_start_matches("torch.")).filter(|dtype| dtype.is_float()) else {
+        results.omit(line, format!("there is no element type `{}`", plain(dtype)));
+        return Ok(());
+    };
+    let mut fields = vec![("primitive", Cow::Borrowed(primitive))];
+    for (name, column) in [("m", "m"), ("n", "n"), ("k", "k"), ("ranks", "world_size")] {
+        let value = csv::whole(source, line, column, cell(&[column]).unwrap_or_default())?;
+        fields.push((name, value.to_string().into()));
+    }
+    fields.extend([
+        ("dtype", Dtype::name(dtype).into()),
+        ("implementation", implementation.into()),
+        ("runtime", "pytorch".into()),
+    ]);
+    fields.push(("backend", backend(option("backend")).into()));
+    if cell(&["barrier_at_each_iteration"]) == Some("True") {
+        fields.push(("mode", "isolated".into()));
+    }
+    let figures = figures(source, line, cell)?;
+    results.add(Row { shape: Shape { benchmark: "primitive", fields, device: "cuda" }, figures });
+    Ok(())
+}
+
+fn implementation(base: &str, order: Option<&str>, primitive: &str) -> Result<&'static str, &'static str> {
+    let columnwise = primitive == "tp_columnwise";
+    match (base, order) {
+        ("pytorch", Some("AG_before")) if columnwise => Ok("sequential:order=AG_before"),
+        ("pytorch", Some("AG_after")) if columnwise => Ok("sequential:order=AG_after"),
+        ("pytorch", None) if !columnwise => Ok("sequential"),
+        ("pytorch", _) => Err("its order is not told"),
+        ("transformer_engine", _) if columnwise => Ok("transformer_engine:order=AG_before"),
+        ("transformer_engine", _) => Ok("transformer_engine"),
+        ("compute_only", _) => Err("the CSV does not tell `size`: sharded and unsharded look alike"),
+        ("jax", _) => Err("the CSV does not tell which order XLA took"),
+        ("fuser", _) => Err("nvFuser is none of our implementations"),
+        _ => Err("this implementation is none of ours"),
+    }
+}
+
+fn backend(name: Option<&str>) -> &'static str {
+    match name {
+        Some("ucc") => "ucc",
+        Some("ucc/tl/nccl") => "ucc/tl/nccl",
+        Some("ucc/tl/cuda") => "ucc/tl/cuda",
+        Some("ucc/tl/ucp") => "ucc/tl/ucp",
+        _ => "nccl",
+    }
+}
+
+fn figures<'r>(source: &Source, line: usize, cell: impl Fn(&[&str]) -> Option<&'r str>) -> Result<Figures, Error> {
+    let time = |names: &[&str]| {
+        let text = cell(names).filter(|text| !text.is_empty());
+        text.map(|text| csv::time(source, line, names[0], text, 1e-3)).transpose()
+    };
+    let mean = time(COLUMNS[1])?.ok_or_else(|| source.error(line, "`mean_time (ms)` is empty"))?;
+    let rate = cell(&["Throughput (TFLOPS)"]).filter(|text| !text.is_empty());
+    let rate = rate.map(|text| csv::number(source, line, "Throughput (TFLOPS)", text)).transpose()?;
+    let metrics = rate.map(|rate| ("tflops", rate)).into_iter().collect();
+    let details = Details {
+        mean: Some(mean),
+        min: time(&["min_time"])?,
+        max: time(&["max_time"])?,
+        metrics,
+        ..Details::default()
+    };
+    let wrong = (cell(&["valid"]) == Some("True")).then_some(0);
+    Ok(Figures { time_s: mean, iterations: None, wrong, details: Some(Box::new(details)) })
+}

@@ -1,0 +1,225 @@
+//! The text of the Intel MPI Benchmarks (IMB-MPI1): several benchmarks and numbers of processes in one file.
+
+use terms::{Collective, Dtype, Error, Reduce};
+
+use super::nccl::plain;
+use super::osu::{per_rank, time};
+use crate::collective::{self, Call};
+use crate::{Content, Details, Figures, Format, Line, Results, Source};
+
+/// The format.
+pub(super) struct Imb;
+
+impl Format for Imb {
+    fn name(&self) -> &'static str {
+        "imb"
+    }
+
+    fn doc(&self) -> &'static str {
+        "Intel MPI Benchmarks: what IMB-MPI1 prints"
+    }
+
+    fn recognises(&self, source: &Source) -> bool {
+        let text = source.text();
+        text.contains("#repetitions") && source.lines().any(|line| line.text.contains("# Benchmarking "))
+    }
+
+    fn read(&self, source: &Source) -> Result<Content, Error> {
+        let statistic = "mean over iterations of the mean over ranks";
+        let mut reader = Reader {
+            source,
+            results: Results::new("Intel MPI Benchmarks", statistic),
+            other: Dtype::U8,
+            reduced: Some(Dtype::F32),
+            reduce: Some(Reduce::Sum),
+            table: Table::default(),
+        };
+        reader.results.begin_run();
+        for line in source.lines() {
+            reader.line(line)?;
+        }
+        Ok(Content::Results(vec![reader.results]))
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    Bytes,
+    Repetitions,
+    Time,
+    Min,
+    Max,
+    Average,
+    Defects,
+    Rate,
+}
+
+#[derive(Default)]
+struct Table {
+    name: String,
+    /// None where its figures are no time of a call of ours, or several groups ran at once.
+    op: Option<Collective>,
+    ranks: Option<u32>,
+    columns: Vec<Column>,
+    line: usize,
+}
+
+struct Reader<'s> {
+    source: &'s Source,
+    results: Results,
+    /// Types of what is reduced and of the rest.
+    other: Dtype,
+    reduced: Option<Dtype>,
+    reduce: Option<Reduce>,
+    table: Table,
+}
+
+impl Reader<'_> {
+    fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
+        let text = line.text.trim();
+        let bare = text.trim_start_matches(['#', ' ']);
+        if text.starts_with("#bytes") || text.starts_with("#repetitions") {
+            self.header(line.number, text)?;
+        } else if text.starts_with(|c: char| c.is_ascii_digit()) {
+            self.row(line.number, text)?;
+        } else if let Some(name) = bare.strip_prefix("Benchmarking ") {
+            let op = collective::op(name.trim()).filter(|op| *op != Collective::AllToAllV && !name.contains("_block"));
+            if op.is_none() {
+                let what = format!("`{}`: its figures are no time of a call of ours", plain(name));
+                self.results.omit(line.number, what);
+            }
+            self.table = Table { name: plain(name), op, line: line.number, ..Table::default() };
+        } else if let Some(ranks) = bare.strip_prefix("processes = ") {
+            self.table.ranks = ranks.split_ascii_whitespace().next().and_then(|word| word.parse().ok());
+        } else if bare.contains("groups of") && bare.contains("simultaneous") && self.table.op.take().is_some() {
+            let what = format!("`{}`: several groups ran at once", self.table.name);
+            self.results.omit(line.number, what);
+        } else {
+            self.head(bare);
+        }
+        Ok(())
+    }
+
+    /// What the head of the file says.
+    fn head(&mut self, bare: &str) {
+        if bare.starts_with("Intel") && bare.contains("MPI Benchmark") {
+            let version = bare
+                .split([' ', ','])
+                .find(|word| word.trim_start_matches('V').starts_with(|c: char| c.is_ascii_digit()));
+            if let Some(version) = version {
+                self.results.tool = format!("Intel MPI Benchmarks {}", plain(version));
+            }
+        }
+        let Some((name, value)) = bare.split_once(':') else { return };
+        let value = value.trim();
+        match name.trim() {
+            "MPI_Datatype" => self.other = collective::dtype(value).unwrap_or(Dtype::U8),
+            "MPI_Datatype for reductions" => self.reduced = collective::dtype(value),
+            "MPI_Op" => self.reduce = collective::reduce(value),
+            "Date" | "Machine" | "System" | "Release" | "MPI Version" => {
+                self.results.facts.insert(plain(name), plain(value));
+            }
+            _ => {}
+        }
+    }
+
+    fn header(&mut self, number: usize, text: &str) -> Result<(), Error> {
+        let mut columns = Vec::new();
+        for word in text.split_ascii_whitespace() {
+            columns.push(match word {
+                "#bytes" => Column::Bytes,
+                "#repetitions" => Column::Repetitions,
+                "t[usec]" => Column::Time,
+                "t_min[usec]" => Column::Min,
+                "t_max[usec]" => Column::Max,
+                "t_avg[usec]" => Column::Average,
+                "defects" => Column::Defects,
+                "Mbytes/sec" | "Msg/sec" => Column::Rate,
+                // Tables of other suites have columns of their own.
+                _ if self.table.op.is_none() => continue,
+                _ => {
+                    let what = format!("the table has a column `{}` that this reader does not know", plain(word));
+                    let known =
+                        "#bytes #repetitions t[usec] t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec Msg/sec defects";
+                    return Err(self.source.error(number, what).hint(format!("known columns: {known}")));
+                }
+            });
+        }
+        self.table.columns = columns;
+        Ok(())
+    }
+
+    fn row(&mut self, number: usize, text: &str) -> Result<(), Error> {
+        let Some(op) = self.table.op.filter(|_| !self.table.columns.is_empty()) else { return Ok(()) };
+        let ranks = match self.table.ranks {
+            Some(ranks) => ranks,
+            None => collective::given_ranks(self.source)?
+                .ok_or_else(|| collective::no_ranks(self.source, self.table.line))?,
+        };
+        let (reduced, other) = (self.reduced, self.other);
+        let call = Call::new(op, ranks, "mpi", "cpu");
+        let has_place = !matches!(op, Collective::PingPong | Collective::SendRecv | Collective::Barrier);
+        let read = figures(&self.table.columns, text).and_then(|(bytes, figures)| {
+            let dtype = if op.reduces() { reduced.ok_or("its element type is not one of ours")? } else { other };
+            let reduce = if op.reduces() { Some(self.reduce.ok_or("its reduction is not one of ours")?) } else { None };
+            let bytes = bytes.checked_mul(if per_rank(op) { u64::from(ranks) } else { 1 });
+            let bytes = bytes.ok_or("its size is too large")?;
+            if bytes == 0 && op != Collective::Barrier {
+                return Err("0 bytes: nothing moves".to_owned());
+            }
+            Ok((Call { dtype, reduce, bytes, in_place: has_place.then_some(false), ..call }, figures))
+        });
+        match read {
+            Err(why) => self.results.omit(number, why),
+            Ok((call, figures)) => {
+                if per_rank(op) {
+                    self.results.note(
+                        "bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's \
+                         part",
+                    );
+                }
+                if figures.details.is_some() {
+                    self.results.note("smallest and largest are over ranks");
+                }
+                let place = self.results.place(call.shape());
+                self.results.add_at(place, figures);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The size and the figures of a line.
+fn figures(columns: &[Column], text: &str) -> Result<(u64, Figures), String> {
+    let words: Vec<&str> = text.split_ascii_whitespace().collect();
+    if words.len() != columns.len() {
+        return Err(format!("expected {} columns, found {}", columns.len(), words.len()));
+    }
+    let (mut bytes, mut found, mut details) = (0, Figures::default(), Details::default());
+    for (column, word) in columns.iter().zip(words) {
+        let seconds = || time(word, 1e-6);
+        let whole = || word.parse::<u64>().map_err(|_| format!("expected a whole number, found `{}`", plain(word)));
+        match column {
+            Column::Bytes => bytes = whole()?,
+            Column::Repetitions => found.iterations = Some(whole()?),
+            Column::Time | Column::Average => found.time_s = seconds()?,
+            Column::Min => details.min = Some(seconds()?),
+            Column::Max => details.max = Some(seconds()?),
+            Column::Defects => {
+                let share: f64 = word.parse().map_err(|_| format!("expected defects, found `{}`", plain(word)))?;
+                if share != 0.0 {
+                    return Err("its own check failed".to_owned());
+                }
+                found.wrong = Some(0);
+            }
+            Column::Rate => {}
+        }
+    }
+    if found.time_s <= 0.0 {
+        return Err("expected the column t_avg[usec] or t[usec]".to_owned());
+    }
+    if details != Details::default() {
+        found.details = Some(Box::new(details));
+    }
+    Ok((bytes, found))
+}

@@ -1,0 +1,291 @@
+//! The JSON of nccl-tests (`-J FILE`), versions 1 to 3 of its schema, and of rccl-tests (`-Z json`).
+
+use serde_json::{Map, Value};
+use terms::Error;
+
+use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, plain, version_of_code};
+use crate::{Content, Format, Source};
+
+/// The format of nccl-tests.
+pub(super) struct NcclTestsJson;
+
+impl Format for NcclTestsJson {
+    fn name(&self) -> &'static str {
+        "nccl_tests_json"
+    }
+
+    fn doc(&self) -> &'static str {
+        "nccl-tests: the file that -J writes"
+    }
+
+    fn recognises(&self, source: &Source) -> bool {
+        let text = source.text();
+        text.trim_start().starts_with('{') && text.contains("\"nccl_version\"") && text.contains("\"results\"")
+    }
+
+    fn read(&self, source: &Source) -> Result<Content, Error> {
+        let root = json(source)?;
+        let version = root.get("version").and_then(Value::as_u64);
+        if !version.is_some_and(|version| (1..=3).contains(&version)) {
+            let found = root.get("version").map_or("none".to_owned(), |version| plain(&version.to_string()));
+            return Err(Error::new(format!("{}: version {found} of nccl-tests' JSON is not known", source.name()))
+                .hint("known versions: 1, 2, 3"));
+        }
+        let mut run = head(&root);
+        let results = root.get("results").and_then(Value::as_array);
+        let results = results.ok_or_else(|| wrong(source, "results", "a list"))?;
+        for (at, row) in results.iter().enumerate() {
+            let place = format!("results[{at}]");
+            let row = row.as_object().ok_or_else(|| wrong(source, &place, "an object"))?;
+            run.program = row.get("experiment_name").and_then(Value::as_str).or(run.program);
+            run.rows.push(line(source, &place, at + 1, row)?);
+        }
+        run.notes.push("line numbers count the entries of `results`".to_owned());
+        let mut collector = Collector::new(source)?;
+        collector.add(&run)?;
+        Ok(Content::Results(collector.finish()?))
+    }
+}
+
+/// The format of rccl-tests.
+pub(super) struct RcclTestsJson;
+
+impl Format for RcclTestsJson {
+    fn name(&self) -> &'static str {
+        "rccl_tests_json"
+    }
+
+    fn doc(&self) -> &'static str {
+        "rccl-tests: the file that -Z json writes"
+    }
+
+    fn recognises(&self, source: &Source) -> bool {
+        let text = source.text();
+        text.trim_start().starts_with(['[', '{']) && text.contains("\"numCycle\"") && text.contains("\"busBw\"")
+    }
+
+    fn read(&self, source: &Source) -> Result<Content, Error> {
+        let records: Vec<Value> = if source.text().trim_start().starts_with('[') {
+            serde_json::from_str(source.text()).map_err(|error| syntax(source, &error))?
+        } else {
+            let values = serde_json::Deserializer::from_str(source.text()).into_iter();
+            values.collect::<Result<_, _>>().map_err(|error| syntax(source, &error))?
+        };
+        let mut collector = Collector::new(source)?;
+        let mut runs: Vec<(String, Run<'_>)> = Vec::new();
+        for (at, record) in records.iter().enumerate() {
+            let place = format!("[{at}]");
+            let row = record.as_object().ok_or_else(|| wrong(source, &place, "an object"))?;
+            if let Some(odd) = row.keys().find(|key| !RCCL_KEYS.contains(&key.as_str())) {
+                let what =
+                    format!("{}: {place} has a field `{}` that this reader does not know", source.name(), plain(odd));
+                return Err(Error::new(what).hint(format!("known fields: {}", RCCL_KEYS.join(" "))));
+            }
+            let (key, run, raw) = rccl_line(source, &place, at + 1, row)?;
+            let open = match runs.iter().position(|(known, _)| *known == key) {
+                Some(open) => open,
+                None => {
+                    runs.push((key, run));
+                    runs.len() - 1
+                }
+            };
+            runs[open].1.rows.push(raw);
+        }
+        for (_, run) in &mut runs {
+            run.notes.push("line numbers count the records".to_owned());
+            collector.add(run)?;
+        }
+        Ok(Content::Results(collector.finish()?))
+    }
+}
+
+const RCCL_KEYS: &[&str] = &[
+    "numCycle",
+    "name",
+    "nodes",
+    "ranks",
+    "ranksPerNode",
+    "gpusPerRank",
+    "size",
+    "type",
+    REDUCTION,
+    "inPlace",
+    "time",
+    "algBw",
+    "busBw",
+    "wrong",
+];
+
+/// A record of rccl-tests: the run that it is of, and its line.
+fn rccl_line<'v>(
+    source: &Source,
+    place: &str,
+    number: usize,
+    row: &'v Map<String, Value>,
+) -> Result<(String, Run<'v>, Raw<'v>), Error> {
+    let text = |key: &str, what: &str| {
+        row.get(key).and_then(Value::as_str).ok_or_else(|| wrong(source, &format!("{place}.{key}"), what))
+    };
+    let whole = |key: &str| {
+        row.get(key).and_then(Value::as_u64).ok_or_else(|| wrong(source, &format!("{place}.{key}"), "a whole number"))
+    };
+    let (name, ranks, cycle) = (text("name", "an operation")?, whole("ranks")?, whole("numCycle")?);
+    if row.get("gpusPerRank").and_then(Value::as_u64).is_some_and(|gpus| gpus != 1) {
+        return Err(wrong(source, &format!("{place}.gpusPerRank"), "1: what a rank is with several GPUs is not told"));
+    }
+    let mut half = Half {
+        time_us: printed(source, place, row, "time")?,
+        algbw: printed(source, place, row, "algBw")?,
+        busbw: printed(source, place, row, "busBw")?,
+        wrong: None,
+        spread_us: None,
+    };
+    half.wrong = row.get("wrong").and_then(|wrong| match wrong {
+        Value::String(count) => count.parse().ok(),
+        other => other.as_u64(),
+    });
+    let in_place = row.get("inPlace").and_then(|flag| flag.as_u64().or(flag.as_bool().map(u64::from)));
+    let in_place = in_place.ok_or_else(|| wrong(source, &format!("{place}.inPlace"), "0 or 1"))?;
+    let mut halves = [None; 2];
+    halves[usize::from(in_place != 0)] = Some(half);
+    let reduction = row.get(REDUCTION).and_then(Value::as_str).filter(|word| *word != "none");
+    let raw = Raw {
+        line: number,
+        bytes: whole("size")?,
+        dtype: text("type", "an element type")?,
+        reduction,
+        root: None,
+        halves,
+    };
+    let ranks = u32::try_from(ranks).ok().filter(|ranks| *ranks > 0);
+    let ranks = ranks.ok_or_else(|| wrong(source, &format!("{place}.ranks"), "a number of ranks"))?;
+    let run =
+        Run { line: number, tool: "rccl-tests".to_owned(), program: Some(name), ranks: Some(ranks), ..Run::default() };
+    Ok((format!("{cycle} {ranks} {name}"), run, raw))
+}
+
+fn json(source: &Source) -> Result<Value, Error> {
+    serde_json::from_str(source.text()).map_err(|error| syntax(source, &error))
+}
+
+fn syntax(source: &Source, error: &serde_json::Error) -> Error {
+    source
+        .error(error.line(), "this is no JSON")
+        .cause(error.to_string())
+        .hint("a program that was killed leaves a file without its end; `inf` is no number of JSON")
+}
+
+fn wrong(source: &Source, place: &str, expected: &str) -> Error {
+    Error::new(format!("{}: {place}: expected {expected}", source.name()))
+}
+
+/// What the file says of the run.
+fn head(root: &Value) -> Run<'_> {
+    let mut run = Run { line: 1, tool: "nccl-tests".to_owned(), ..Run::default() };
+    if let Some(code) = root.get("nccl_version") {
+        let code = code.to_string();
+        run.versions.insert("nccl".to_owned(), version_of_code(&code).unwrap_or_else(|| plain(&code)));
+    }
+    let arguments: Vec<&str> = list(root, "args").iter().filter_map(Value::as_str).collect();
+    let average = arguments.iter().position(|word| matches!(*word, "-a" | "--average"));
+    run.average = average.and_then(|at| arguments.get(at + 1)).copied().or(Some("1"));
+    run.facts.push(("arguments", plain(&arguments.join(" "))));
+    for (name, key) in [("start, local time", "start_time"), ("end, local time", "end_time")] {
+        if let Some(time) = root.get(key).and_then(Value::as_str) {
+            run.facts.push((name, plain(time)));
+        }
+    }
+    let settings: Vec<&str> =
+        list(root, "env").iter().filter_map(Value::as_str).filter(|set| set.starts_with("NCCL_")).collect();
+    if !settings.is_empty() {
+        run.facts.push(("environment", plain(&settings.join(" "))));
+    }
+    if let Some(config) = root.get("config") {
+        configure(&mut run, config);
+    }
+    for error in list(root, "errors").iter().filter_map(Value::as_str) {
+        run.notes.push(format!("error: {}", plain(error)));
+    }
+    if let Some(count) = root.pointer("/out_of_bounds/count").and_then(Value::as_u64).filter(|count| *count > 0) {
+        run.notes.push(format!("out of bounds values: {count}"));
+    }
+    if let Some(rate) = root.pointer("/average_bus_bandwidth/bandwidth").and_then(Value::as_f64) {
+        run.facts.push(("average bus bandwidth, GB/s", rate.to_string()));
+    }
+    run
+}
+
+fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+fn configure(run: &mut Run<'_>, config: &Value) {
+    let whole = |key: &str| config.get(key).and_then(Value::as_u64);
+    let devices = list(config, "devices");
+    // One entry for each process, with its first GPU.
+    let each = whole("nthreads").unwrap_or(1).saturating_mul(whole("ngpus").unwrap_or(1));
+    run.ranks = u32::try_from((devices.len() as u64).saturating_mul(each)).ok().filter(|ranks| *ranks > 0);
+    for device in devices {
+        let text = |key: &str| device.get(key).and_then(Value::as_str).map(plain).unwrap_or_default();
+        let (host, name) = (text("hostname"), text("device_info"));
+        if !host.is_empty() && !run.hosts.contains(&host) {
+            run.hosts.push(host);
+        }
+        if !run.facts.iter().any(|(known, value)| *known == "device" && *value == name) {
+            run.facts.push(("device", name));
+        }
+    }
+    let aggregated = whole("aggregated_iterations").unwrap_or(1);
+    run.iterations = whole("iterations").map(|iterations| iterations.saturating_mul(aggregated));
+    run.blocking = config.get("blocking_collectives").and_then(Value::as_str) == Some("true");
+}
+
+fn line<'v>(source: &Source, place: &str, number: usize, row: &'v Map<String, Value>) -> Result<Raw<'v>, Error> {
+    let size = row.get("size").and_then(Value::as_u64);
+    let bytes = size.ok_or_else(|| wrong(source, &format!("{place}.size"), "a whole number"))?;
+    let dtype = row.get("type").and_then(Value::as_str);
+    let dtype = dtype.ok_or_else(|| wrong(source, &format!("{place}.type"), "an element type"))?;
+    let reduction = row.get(REDUCTION).and_then(Value::as_str).filter(|word| *word != "none");
+    let root = row.get("root").and_then(|root| root.as_i64().or_else(|| root.as_str()?.trim().parse().ok()));
+    let half = |key: &str| match row.get(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(value) => {
+            let place = format!("{place}.{key}");
+            let value = value.as_object().ok_or_else(|| wrong(source, &place, "an object"))?;
+            let spread = row.get(&format!("{key}_per_iter"));
+            measured(source, &place, value, spread).map(Some)
+        }
+    };
+    Ok(Raw { line: number, bytes, dtype, reduction, root, halves: [half("out_of_place")?, half("in_place")?] })
+}
+
+fn measured(source: &Source, place: &str, half: &Map<String, Value>, spread: Option<&Value>) -> Result<Half, Error> {
+    if half.contains_key("cpu_time") {
+        let what = format!(
+            "{}: {place}: `cpu_time` is the time until a call returns, not the time that it takes",
+            source.name()
+        );
+        return Err(Error::new(what).hint("measure without `-C 1`"));
+    }
+    let of = |key: &str| spread?.get(key)?.as_f64();
+    let spread_us = ["min_us", "max_us", "p99_us", "p50_us", "p95_us"].map(|key| of(key).unwrap_or(f64::NAN));
+    let spread_us = spread.is_some().then_some(spread_us);
+    let wrong = half.get("nwrong").and_then(Value::as_f64).filter(|count| *count >= 0.0);
+    Ok(Half {
+        time_us: printed(source, place, half, "time")?,
+        algbw: printed(source, place, half, "alg_bw")?,
+        busbw: printed(source, place, half, "bus_bw")?,
+        wrong: wrong.map(|count| count as u64),
+        spread_us,
+    })
+}
+
+/// A number with the six decimals that both programs write; `"nan"` is how nccl-tests writes none.
+fn printed(source: &Source, place: &str, row: &Map<String, Value>, key: &str) -> Result<Printed, Error> {
+    let value = match row.get(key) {
+        Some(Value::String(text)) if text == "nan" => Some(f64::NAN),
+        value => value.and_then(Value::as_f64),
+    };
+    let value = value.ok_or_else(|| wrong(source, &format!("{place}.{key}"), "a number"))?;
+    Ok(Printed { value, within: 0.5e-6 })
+}

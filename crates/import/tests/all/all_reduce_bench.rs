@@ -1,0 +1,48 @@
+//! The text of all_reduce_bench.py.
+
+use crate::{lines, one, refusal, sample};
+
+fn table() -> String {
+    sample("all_reduce_bench", "table.txt")
+}
+
+#[test]
+fn times_follow_from_payload_and_algbw() {
+    let results = one(&table());
+    let shape = "collective op=all_reduce ranks=4 backend=nccl runtime=pytorch dtype=f32";
+    assert_eq!(
+        lines(&results),
+        [
+            format!("{shape} bytes=32768 reduce=sum in_place=true on cuda: 41.478 us x20"),
+            format!("{shape} bytes=1073741824 reduce=sum in_place=true on cuda: 4527.691 us x20"),
+        ]
+    );
+    assert_eq!((results.versions["torch"].as_str(), results.versions["nccl"].as_str()), ("2.7.0", "2.26.2"));
+}
+
+#[test]
+fn the_older_form_names_one_payload() {
+    let results = one(&sample("all_reduce_bench", "one_payload.txt"));
+    assert_eq!(results.runs(), 2);
+    let found = lines(&results);
+    assert!(
+        found[0].contains("ranks=4 ")
+            && found[0].ends_with("bytes=4000000000 reduce=sum in_place=true on cuda: 18295.332 us x20"),
+        "{found:?}"
+    );
+    assert!(found[1].contains("ranks=8 "), "{found:?}");
+}
+
+#[test]
+fn what_does_not_fit_is_told_by_line() {
+    let why = refusal(&table().replace("|    algbw   |", "|    algbw   | latency median |"));
+    assert!(why.starts_with("x.log, line 7: the table has a column `latency median`"), "{why}");
+    assert_eq!(
+        one(&table().replace("0.79GBps", "0.00GBps")).all_omitted(),
+        ["line 9: expected a bandwidth above 0, found `0.00`"]
+    );
+    assert_eq!(one(&table().replace(" |   0.79GBps", "")).all_omitted(), ["line 9: expected 3 columns, found 2"]);
+    assert!(
+        refusal(&table().replace("over 4 ranks", "over all")).contains("line 9: the file does not say how many ranks")
+    );
+}

@@ -1,0 +1,87 @@
+//! Damaged samples: Windows line ends change nothing, and no cut or mutation panics.
+
+use std::path::PathBuf;
+
+use import::{Content, Source};
+use proptest::prelude::*;
+
+use crate::samples;
+
+/// Every sample of every format.
+fn all() -> Vec<(&'static str, PathBuf)> {
+    let of = |format: &'static str| {
+        let files = std::fs::read_dir(samples(format)).into_iter().flatten();
+        files.map(move |file| (format, file.unwrap().path()))
+    };
+    let mut all: Vec<_> = import::FORMATS.iter().flat_map(|format| of(format.name())).collect();
+    all.sort();
+    all
+}
+
+fn read(format: &str, bytes: Vec<u8>) -> Option<Result<Content, terms::Error>> {
+    let source = Source::new("x", bytes).ok()?.with_given("ranks", "4");
+    let _ = import::recognise(&source);
+    Some(import::format(format).unwrap().read(&source))
+}
+
+#[test]
+fn windows_line_ends_change_nothing() {
+    for (format, path) in all() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let unix = read(format, text.clone().into_bytes()).unwrap();
+        let windows = read(format, text.replace('\n', "\r\n").into_bytes()).unwrap();
+        assert_eq!(unix, windows, "{}", path.display());
+    }
+}
+
+#[test]
+fn a_file_may_end_anywhere() {
+    for (format, path) in all() {
+        let bytes = std::fs::read(&path).unwrap();
+        for end in (0..bytes.len()).step_by(7) {
+            let _ = read(format, bytes[..end].to_vec());
+        }
+    }
+}
+
+/// Words that numbers, names and delimiters are replaced by.
+const WORDS: &[&str] = &[
+    "",
+    "-1",
+    "0",
+    "NaN",
+    "inf",
+    "1e999",
+    "-0.0",
+    "18446744073709551616",
+    "=1+1",
+    "<b>",
+    "\"",
+    "{",
+    "]",
+    ",",
+    "#",
+    "N/A",
+    "\t",
+    "null",
+    "[1,0]<stdout>:",
+    "\u{1b}[31m",
+    "ß",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_mutation_panics(at in any::<prop::sample::Index>(), cuts in prop::collection::vec((any::<prop::sample::Index>(), 0usize..8, 0usize..21), 1..6)) {
+        let all = all();
+        let (format, path) = &all[at.index(all.len())];
+        let mut bytes = std::fs::read(path).unwrap();
+        for (place, length, word) in cuts {
+            let from = place.index(bytes.len() + 1);
+            let to = (from + length).min(bytes.len());
+            bytes.splice(from..to, WORDS[word].bytes());
+        }
+        let _ = read(format, bytes);
+    }
+}

@@ -1,0 +1,56 @@
+//! The text of the Intel MPI Benchmarks.
+
+use crate::{lines, one, read, refusal, sample, source};
+
+fn text() -> String {
+    sample("imb", "2021_several.txt")
+}
+
+#[test]
+fn several_benchmarks_of_one_file() {
+    let results = one(&text());
+    assert_eq!(
+        lines(&results),
+        [
+            "collective op=all_to_all ranks=2 backend=mpi dtype=u8 bytes=2048 in_place=false on cpu: 4.060 us x1000 min 1.810 \
+             max 6.310",
+            "collective op=all_reduce ranks=4 backend=mpi dtype=f32 bytes=4 reduce=sum in_place=false on cpu: 4.350 us x100 \
+             min 4.250 max 4.460",
+            "collective op=all_reduce ranks=4 backend=mpi dtype=f32 bytes=524288 reduce=sum in_place=false on cpu: 99.750 us \
+             x80 min 99.020 max 100.480",
+            "collective op=ping_pong ranks=2 backend=mpi dtype=u8 bytes=1024 on cpu: 1.500 us x1000",
+            "collective op=barrier ranks=4 backend=mpi on cpu: 2.110 us x1000 min 2.100 max 2.130",
+        ]
+    );
+    assert_eq!(results.tool, "Intel MPI Benchmarks 2021.3");
+    assert_eq!(results.facts["Date"], "Thu Mar 24 04:29:15 2022");
+    let omitted = results.all_omitted();
+    assert_eq!(omitted.len(), 4, "{omitted:?}");
+    assert!(omitted[3].contains("`Exchange`: its figures are no time of a call of ours"), "{omitted:?}");
+}
+
+#[test]
+fn ranks_that_are_missing_come_from_the_user() {
+    let cut = text().replace("# #processes = 4", "#");
+    let why = refusal(&cut);
+    assert!(why.contains("line 36: the file does not say how many ranks ran"), "{why}");
+    let given = source(&cut).with_given("ranks", "16");
+    assert!(lines(&read(&given).unwrap()[0])[1].contains("op=all_reduce ranks=16"));
+}
+
+#[test]
+fn unknown_columns_and_damaged_lines_are_told() {
+    let why = refusal(&text().replace("t_avg[usec]", "t_p99[usec]"));
+    assert!(why.contains("line 31: the table has a column `t_p99[usec]`"), "{why}");
+    let cut = one(&text().replace("6.31         4.06", "6.31"));
+    assert!(cut.all_omitted().contains(&"line 33: expected 5 columns, found 4".to_owned()), "{:?}", cut.all_omitted());
+    let groups = text().replace(
+        "( 2 additional processes waiting in MPI_Barrier)",
+        "( 2 groups of 2 processes each running simultaneous ) ",
+    );
+    assert!(
+        one(&groups).all_omitted().contains(&"line 29: `Alltoall`: several groups ran at once".to_owned()),
+        "{:?}",
+        one(&groups).all_omitted()
+    );
+}

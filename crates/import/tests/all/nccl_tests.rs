@@ -1,0 +1,178 @@
+//! The text of nccl-tests and rccl-tests.
+
+use crate::{lines, one, read, refusal, sample, source};
+
+fn text(file: &str) -> String {
+    sample("nccl_tests", file)
+}
+
+#[test]
+fn a_table_of_2_19_becomes_two_cases_a_line() {
+    let results = one(&text("2.19.txt"));
+    let found = lines(&results);
+    assert_eq!(found.len(), 8);
+    assert_eq!(
+        found[0],
+        "collective op=all_reduce ranks=8 backend=nccl dtype=f32 bytes=8 reduce=sum in_place=false on cuda: 34.840 us x20 \
+         wrong 0"
+    );
+    assert_eq!(
+        found[7],
+        "collective op=all_reduce ranks=8 backend=nccl dtype=f32 bytes=134217728 reduce=sum in_place=true on cuda: \
+         1284.210 us x20 wrong 0"
+    );
+    assert_eq!(results.tool, "nccl-tests 2.19.4");
+    assert_eq!(results.statistic, "mean over iterations of the mean over ranks");
+    assert_eq!(results.hosts, ["node-a"]);
+    assert_eq!(results.versions["nccl"], "2.19.3");
+    assert_eq!(results.facts["device"], "NVIDIA A100-SXM4-80GB");
+    assert_eq!(results.facts["average bus bandwidth, GB/s"], "34.9024");
+    assert_eq!((results.notes.len(), results.all_omitted().len()), (0, 0), "{:?}", results.notes);
+}
+
+#[test]
+fn runs_behind_a_launchers_tags_are_trials_of_one_record() {
+    let results = one(&text("2.18_tagged.txt"));
+    assert_eq!(results.runs(), 2);
+    let found = lines(&results);
+    assert_eq!(found.len(), 4);
+    assert!(
+        found[0].ends_with("in_place=false on cuda: 4366.460 us x50 wrong 0, 4366.110 us x50 wrong 0"),
+        "{}",
+        found[0]
+    );
+    assert_eq!(results.facts["run 2: average bus bandwidth, GB/s"], "1.58183");
+    assert_eq!(results.notes, ["the file does not tell `-a`: times are read as its default, the mean over ranks"]);
+}
+
+#[test]
+fn old_tables_have_the_columns_that_their_headers_name() {
+    let results = one(&text("2.0_several.txt"));
+    assert_eq!(results.runs(), 3);
+    let found = lines(&results);
+    assert_eq!(found.len(), 8);
+    assert_eq!(
+        found[0],
+        "collective op=all_gather ranks=12 backend=nccl dtype=f32 bytes=67108848 in_place=false on cuda: 915.300 us x20"
+    );
+    assert_eq!(
+        found[7],
+        "collective op=broadcast ranks=12 backend=nccl dtype=f32 bytes=67108864 root=0 in_place=true on cuda: 638.700 us x20"
+    );
+    // The algbw of such an all_gather counts (n-1)/n of the bytes: no disagreement.
+    assert!(!results.notes.iter().any(|note| note.contains("algbw")), "{:?}", results.notes);
+    assert!(results.notes.contains(&"line 14: Out of bounds values : 4 FAILED".to_owned()), "{:?}", results.notes);
+    assert_eq!(results.all_omitted(), ["line 11: 0 bytes: nothing moves"]);
+}
+
+#[test]
+fn an_operation_that_no_line_names_follows_from_the_bus_factor() {
+    let results = one(&text("2.10_unnamed.txt"));
+    assert!(lines(&results)[0].contains("op=all_reduce ranks=4"), "{:?}", lines(&results));
+    // With 2 ranks, 2(n-1)/n is 1: an all_reduce or a ring of sends.
+    let two: String = text("2.10_unnamed.txt")
+        .lines()
+        .filter(|line| !line.contains("Rank  2") && !line.contains("Rank  3"))
+        .map(|line| format!("{}\n", line.replace("2.53", "1.69").replace("2.56", "1.71")))
+        .collect();
+    let why = refusal(&two);
+    assert!(why.starts_with("x.log, line 1: the file does not say which operation"), "{why}");
+    assert!(why.contains("--op all_gather"), "{why}");
+    let given = source(&two).with_given("op", "all_reduce");
+    assert!(lines(&read(&given).unwrap()[0])[0].contains("op=all_reduce ranks=2"));
+}
+
+#[test]
+fn rccl_tests_is_read_alike() {
+    let results = one(&text("rccl_2.17.txt"));
+    assert_eq!(results.tool, "rccl-tests 2.17.9-develop:2596ca5f71");
+    assert_eq!(results.versions["rccl"], "2.27.7");
+    let found = lines(&results);
+    assert_eq!(
+        found[2..],
+        [
+            "collective op=all_to_all ranks=8 backend=nccl dtype=f32 bytes=1048576 in_place=false on cuda: 46.560 us x20 wrong 0"
+        ]
+    );
+    assert!(results.notes.contains(&"in-place times of all_to_all are left out: it has no in-place form".to_owned()));
+}
+
+#[test]
+fn a_table_without_ranks_and_operation_takes_them_from_the_user() {
+    let text = text("blank_redop.txt");
+    let why = refusal(&text);
+    assert!(why.contains("line 2: the file does not say how many ranks ran") && why.contains("--ranks N"), "{why}");
+    let given = source(&text).with_given("ranks", "8").with_given("op", "all_to_all");
+    let found = lines(&read(&given).unwrap()[0]);
+    assert_eq!(
+        found[0],
+        "collective op=all_to_all ranks=8 backend=nccl dtype=f32 bytes=16384 in_place=false on cuda: 28.140 us"
+    );
+}
+
+#[test]
+fn per_iteration_columns_blocking_and_timestamps_are_read() {
+    let results = one(&text("2.19_per_iteration.txt"));
+    let found = lines(&results);
+    assert_eq!(
+        found[0],
+        "collective op=reduce_scatter ranks=2 backend=nccl dtype=bf16 bytes=1048576 reduce=avg in_place=false mode=isolated \
+         on cuda: 20.000 us x40 p99 24.500 min 19.000 max 25.000"
+    );
+    assert_eq!(found.len(), 2);
+    assert_eq!(results.all_omitted(), ["line 15: there is no element type `f8e4m3`"]);
+}
+
+#[test]
+fn a_command_line_tells_how_times_are_merged() {
+    let text = text("2.19.txt").replace("-g 8\n", "-g 8 -a 3\n");
+    assert_eq!(one(&text).statistic, "mean over iterations of the slowest rank");
+}
+
+#[test]
+fn bandwidths_that_disagree_with_ours_are_told() {
+    let results = one(&text("2.19.txt").replace("27.26", "29.26"));
+    let odd: Vec<&String> = results.notes.iter().filter(|note| note.contains("busbw")).collect();
+    assert_eq!(odd, ["line 21: its busbw of 29.26 GB/s is not that of 8 ranks, 27.26 GB/s"]);
+    // Two programs of one rank each, under a launcher that the program was not built for.
+    let worlds = text("2.19.txt").replace("#  Rank  7 ", "#  Rank  0 ");
+    assert!(one(&worlds).notes.iter().any(|note| note.contains("several programs")), "{:?}", one(&worlds).notes);
+}
+
+#[test]
+fn damaged_lines_are_left_out_by_number() {
+    let text = text("2.19.txt");
+    let cut = text.split("1284.21").next().unwrap();
+    let results = one(cut);
+    assert_eq!(results.shapes().len(), 6);
+    assert_eq!(results.all_omitted(), ["line 22: expected 13 columns, found 9"]);
+    let odd = one(&text.replace("   67.31   15.58", "   67,31   15.58"));
+    assert_eq!(odd.all_omitted(), ["line 21: expected a time, found `67,31`"]);
+    let none = one(&text.replace("   67.31   15.58", "   0.00   15.58"));
+    assert_eq!(none.all_omitted(), ["line 21: a time of 0 us is no time"]);
+}
+
+#[test]
+fn columns_that_nobody_has_seen_are_refused_by_name() {
+    let why = refusal(&text("2.19.txt").replace("busbw  #wrong \n", "busbw  #wrong p50\n"));
+    assert!(why.contains("line 17: the table has a column `p50` that this reader does not know"), "{why}");
+    let why = refusal(&text("2.19.txt").replace(" time ", " cputime "));
+    assert!(why.contains("`cputime` is the time until a call returns"), "{why}");
+}
+
+#[test]
+fn failures_in_a_log_are_notes() {
+    let text = text("2.19.txt") + "node-a: Test NCCL failure common.cu:1279 'unhandled system error / '\n";
+    assert!(
+        one(&text)
+            .notes
+            .contains(&"line 28: node-a: Test NCCL failure common.cu:1279 'unhandled system error / '".to_owned())
+    );
+}
+
+#[test]
+fn a_command_line_of_another_program_is_no_guess() {
+    let text = text("2.10_unnamed.txt");
+    let why = refusal(&format!("$ ./build/reduce_scatter_perf -b 32M\n{text}"));
+    assert!(why.contains("the command line says reduce_scatter, the table is one of all_reduce"), "{why}");
+}

@@ -1,0 +1,82 @@
+//! The text of the OSU Micro-Benchmarks.
+
+use crate::{lines, one, read, refusal, sample, source};
+
+fn text(file: &str) -> String {
+    sample("osu", file)
+}
+
+#[test]
+fn ranks_come_from_the_command_line_above_or_from_the_user() {
+    let results = one(&text("7.0_cuda_full.txt"));
+    assert_eq!(
+        lines(&results),
+        [
+            "collective op=all_reduce ranks=4 backend=mpi dtype=f32 bytes=16777216 reduce=sum in_place=false mode=isolated on cuda: \
+          8630.580 us x10 min 8619.500 max 8642.460"
+        ]
+    );
+    assert_eq!(results.tool, "OSU Micro-Benchmarks 7.0");
+    assert!(results.notes.contains(&"line 4: 4 ranks, by the command line above".to_owned()), "{:?}", results.notes);
+    assert!(results.notes.iter().any(|note| note.contains("all_reduce is read as f32")), "{:?}", results.notes);
+    let nccl = one(&text("7.5_nccl.txt"));
+    assert!(lines(&nccl)[0].starts_with("collective op=all_reduce ranks=8 backend=nccl dtype=f32 bytes=1073741824"));
+    let why = refusal(&text("7.4_allgather.txt"));
+    assert_eq!(why, "x.log, line 1: the file does not say how many ranks ran\nhint:  give the number: `--ranks N`");
+}
+
+#[test]
+fn the_size_of_an_all_gather_is_one_ranks_part() {
+    let source = source(&text("7.4_allgather.txt")).with_given("ranks", "3");
+    let results = &read(&source).unwrap()[0];
+    assert_eq!(
+        lines(results)[1],
+        "collective op=all_gather ranks=3 backend=mpi dtype=u8 bytes=3145728 in_place=false mode=isolated on cpu: \
+         104.300 us x10 min 104.260 max 104.330"
+    );
+    assert_eq!(results.all_omitted(), ["line 6: `MPI Bandwidth`: its figures are no time of a call of ours"]);
+    let again = crate::source(&text("7.4_allgather.txt")).with_given("ranks", "no");
+    assert!(read(&again).unwrap_err().to_string().contains("`no` is no number of ranks"));
+}
+
+#[test]
+fn several_programs_and_old_types() {
+    let source = source(&text("5.6_several.txt")).with_given("ranks", "8");
+    let results = &read(&source).unwrap()[0];
+    let found = lines(results);
+    assert_eq!(found[2], "collective op=barrier ranks=8 backend=mpi on cpu: 1.570 us");
+    assert_eq!(
+        found[4],
+        "collective op=reduce_scatter ranks=8 backend=mpi dtype=f32 bytes=65536 reduce=sum in_place=false mode=isolated on cpu: \
+         34.510 us"
+    );
+    assert_eq!(results.all_omitted().len(), 1);
+    assert!(results.all_omitted()[0].starts_with("line 12: `MPI Non-blocking Allreduce Latency`"));
+}
+
+#[test]
+fn a_ping_pong_has_two_ranks() {
+    let results = one(&text("7.2_latency.txt"));
+    assert_eq!(lines(&results)[1], "collective op=ping_pong ranks=2 backend=mpi dtype=u8 bytes=1024 on cpu: 0.880 us");
+}
+
+#[test]
+fn a_failed_validation_is_no_figure() {
+    let results = one(&text("7.4_validation.txt"));
+    assert_eq!(results.shapes().len(), 1);
+    assert!(lines(&results)[0].contains("dtype=i32 bytes=4") && lines(&results)[0].contains("wrong 0"));
+    assert_eq!(results.all_omitted(), ["line 6: its own check failed"]);
+}
+
+#[test]
+fn unknown_columns_versions_and_damaged_lines_are_told() {
+    let text = text("7.0_cuda_full.txt");
+    let why = refusal(&text.replace("Iterations", "Jitter(us)"));
+    assert!(why.contains("line 5: the table has a column `Jitter(us)`"), "{why}");
+    let why = refusal(&text.replace("Test v7.0", "Test v9.1"));
+    assert!(why.contains("line 4: version `9.1` of the OSU Micro-Benchmarks is not known"), "{why}");
+    let cut = one(&text.replace("8642.46         10", ""));
+    assert_eq!(cut.all_omitted(), ["line 6: expected 5 columns, found 3"]);
+    let odd = one(&text.replace("8630.58", "nan"));
+    assert_eq!(odd.all_omitted(), ["line 6: expected a time, found `nan`"]);
+}
