@@ -12,6 +12,7 @@ mod damage;
 mod drift;
 mod error;
 mod escape;
+mod expected;
 mod facts;
 mod format;
 mod labels;
@@ -31,6 +32,7 @@ use view::{number, study};
 
 pub use contract::Format;
 pub use escape::shell;
+pub use expected::sentences as expected;
 pub use format::{FORMATS, format, write, write_formats};
 pub use run::{Run, machine_line, profile_lines};
 pub use sentences::sentences;
