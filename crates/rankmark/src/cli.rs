@@ -118,6 +118,7 @@ fn list() -> Command {
         "backends",
         "formats",
         "presets",
+        "hardware",
         "fields",
         "caveats",
         "injections",
@@ -139,7 +140,18 @@ fn list() -> Command {
 fn gen_config() -> Command {
     Command::new("gen-config")
         .about("Prints a plan to start from")
-        .arg(Arg::new("preset").value_parser(crate::plans::names()).default_value("quick").help("which plan"))
+        .arg(Arg::new("preset").value_parser(crate::plans::names()).help("which plan (default: quick)"))
+        .arg(
+            Arg::new("hardware")
+                .long("hardware")
+                .value_name("NAME")
+                .value_parser(crate::hardware::named)
+                .conflicts_with("preset")
+                .help(format!(
+                    "a plan for this hardware, with the figures that it should reach; auto: for this machine [{}]",
+                    crate::hardware::names().join(", ")
+                )),
+        )
 }
 
 fn gen_job() -> Command {

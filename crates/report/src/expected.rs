@@ -5,7 +5,7 @@ use terms::Named as _;
 
 use crate::Run;
 use crate::escape::{markdown as escaped, one_line};
-use crate::number::{NONE, bytes, count, list, percent, three_digits};
+use crate::number::{NONE, bytes, count, percent, three_digits};
 use crate::study::{Estimate, Measured, ranks};
 use crate::table::{Align, Table};
 
@@ -151,11 +151,9 @@ pub(crate) fn table(run: &Run) -> String {
     if table.is_empty() {
         return String::new();
     }
-    let absent = all.iter().any(|one| one.reached.is_none());
-    let notes = [
-        Some("The best right case counts, by its median".to_owned()),
-        absent.then(|| format!("`{NONE}`: the run has no right case for it")),
-    ];
-    let notes: Vec<String> = notes.into_iter().flatten().collect();
-    format!("{}\n{}.", table.markdown(), list(&notes))
+    let mut note = "The best right case counts, by its median.".to_owned();
+    if all.iter().any(|one| one.reached.is_none()) {
+        note += &format!(" `{NONE}`: the run has no right case for it.");
+    }
+    format!("{}\n{note}", table.markdown())
 }
