@@ -219,7 +219,14 @@ fn run_file(
     now: jiff::Timestamp,
 ) -> RunFile {
     let experiment = experiment(source);
-    let plan = Plan { experiment, profiling: false, cases, notes: Vec::new(), source_text: String::new() };
+    let plan = Plan {
+        experiment,
+        profiling: false,
+        cases,
+        notes: Vec::new(),
+        expected: Vec::new(),
+        source_text: String::new(),
+    };
     let machine = |host: &String| Machine { host: host.clone(), ..Machine::default() };
     let machines: Vec<Machine> = results.hosts.iter().map(machine).collect();
     let first = machines.first().cloned().unwrap_or_default();

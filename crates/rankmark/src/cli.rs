@@ -84,7 +84,9 @@ fn run() -> Command {
                 .help("the same, as an option"),
         );
     let command = command.after_help("An option of a field replaces it in all cases of the plan, as --set does.");
-    measured::with_options(command, &benchmarks::abouts(), None)
+    let only = Arg::new("only-ranks").long("only-ranks").value_name("N").value_parser(value_parser!(u32).range(1..));
+    let only = only.help("runs the cases of N ranks alone; the others are left to --resume");
+    measured::with_options(command, &benchmarks::abouts(), None).arg(only.help_heading(measured::RUN))
 }
 
 fn report() -> Command {
@@ -143,6 +145,7 @@ fn list() -> Command {
         "backends",
         "formats",
         "presets",
+        "hardware",
         "fields",
         "caveats",
         "injections",
@@ -164,7 +167,18 @@ fn list() -> Command {
 fn gen_config() -> Command {
     Command::new("gen-config")
         .about("Prints a plan to start from")
-        .arg(Arg::new("preset").value_parser(crate::plans::names()).default_value("quick").help("which plan"))
+        .arg(Arg::new("preset").value_parser(crate::plans::names()).help("which plan (default: quick)"))
+        .arg(
+            Arg::new("hardware")
+                .long("hardware")
+                .value_name("NAME")
+                .value_parser(crate::hardware::named)
+                .conflicts_with("preset")
+                .help(format!(
+                    "a plan for this hardware, with the figures that it should reach; auto: for this machine [{}]",
+                    crate::hardware::names().join(", ")
+                )),
+        )
 }
 
 fn gen_job() -> Command {
@@ -179,8 +193,9 @@ fn gen_job() -> Command {
     let command = Command::new("gen-job")
         .about("Writes the file by which a launcher runs a plan: Slurm, Kubernetes, mpirun, torchrun")
         .after_help(
-            "A job of several ranks serves one number of ranks; cases of another are skipped, as its file says. With \
-             `--ranks 1` it is one process, which starts the ranks of every case itself, on one host.",
+            "The job has a step for each number of ranks of the plan, all into one record; on Kubernetes, a Job with a \
+             record each. With `--ranks N` it has one step, and cases of other ranks are skipped. With `--ranks 1` it is \
+             one process, which starts the ranks of every case itself, on one host.",
         )
         .arg(
             Arg::new("for")
@@ -198,7 +213,7 @@ fn gen_job() -> Command {
                 .value_parser(value_parser!(std::path::PathBuf))
                 .help("a plan, YAML or JSON"),
         )
-        .arg(number("ranks", "ranks to start (default: the most that a case of the plan has)"))
+        .arg(number("ranks", "one step of so many ranks (default: a step for each number of ranks of the plan)"))
         .arg(file("program", "PATH", "this program there (default: this one's own path; in a container, `rankmark`)"))
         .arg(file("output-dir", "DIR", "where the record goes"))
         .arg(

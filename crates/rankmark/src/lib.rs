@@ -12,6 +12,7 @@ mod external;
 mod failure;
 mod given;
 mod habits;
+mod hardware;
 mod labels;
 mod next;
 mod placement;

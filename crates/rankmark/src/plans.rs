@@ -83,7 +83,7 @@ fn quick_ranks(cores: usize) -> Vec<usize> {
     ranks
 }
 
-fn join(numbers: &[usize]) -> String {
+pub(crate) fn join(numbers: &[usize]) -> String {
     numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 

@@ -109,7 +109,10 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         Some(directory) => resume(directory, plan.as_ref())?,
         None => create(request, plan.ok_or_else(|| Failure::new("there is no plan"))?)?,
     };
-    let plan = record.file.plan.clone();
+    let mut plan = record.file.plan.clone();
+    if let Some(ranks) = only_ranks(request, &mut plan, &record.done)? {
+        note_step(&mut record.file, ranks, request);
+    }
     let mut screen = Screen::new(request.verbosity(), request.matches.get_flag("json"), request.entry.begun, &plan);
     let notes: Vec<String> = [&plan.notes, &record.store.notes, &record.notes].into_iter().flatten().cloned().collect();
     screen.header(&record.file, record.store.directory(), record.done.len(), &notes);
@@ -155,6 +158,40 @@ fn write_study(directory: &Path, file: &Path) -> Result<(), Failure> {
     report::write_study_csv(&run, file).map_err(Failure::from)
 }
 
+/// Leaves what `--only-ranks` asks for, and what was done before, which cases are compared with. Cases in this process need
+/// no ranks of a launcher, so they run with the first step that comes.
+fn only_ranks(request: &Request<'_>, plan: &mut Plan, done: &HashSet<String>) -> Result<Option<u32>, Failure> {
+    // Other commands than `run` have no such option.
+    let Some(ranks) = request.matches.try_get_one::<u32>("only-ranks").ok().flatten() else { return Ok(None) };
+    let wanted = |case: &record::Case| case.ranks() == *ranks || benchmarks::is_in_process(case);
+    if !plan.cases.iter().any(wanted) {
+        return Err(Failure::new(format!("no case of the plan has {ranks} ranks")));
+    }
+    plan.cases.retain(|case| wanted(case) || done.contains(&case.id));
+    Ok(Some(*ranks))
+}
+
+/// Notes in a record that other steps may have begun who starts the ranks of this one, and where they are.
+fn note_step(file: &mut RunFile, ranks: u32, request: &Request<'_>) {
+    let coordinator = request.entry.coordinator;
+    file.started_by = file.started_by.take().or(coordinator.map(|coordinator| coordinator.launcher().to_owned()));
+    let own = placement::for_plan(&file.plan, &request.machine, coordinator);
+    file.placement.retain(|known| known.ranks != ranks);
+    file.placement.extend(own.into_iter().filter(|own| own.ranks == ranks));
+    note_hosts(file, coordinator);
+}
+
+/// The machines that hold ranks, where they are more than are known.
+fn note_hosts(file: &mut RunFile, coordinator: Option<&Coordinator>) {
+    if let Some([own, others @ ..]) = coordinator.map(Coordinator::hosts)
+        && !others.is_empty()
+        && others.len() >= file.hosts.len()
+    {
+        file.hosts = std::iter::once(&file.machine).chain(others.iter().map(|host| &host.machine)).cloned().collect();
+        file.hosts[0].allowed_cpus = own.numbers();
+    }
+}
+
 /// The machine as benchmarks see it.
 fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host {
     Host {
@@ -170,7 +207,8 @@ fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
     let record = request.directory("resume").map(record::read_run).transpose()?;
     crate::labels::read(request.matches)?;
     let done = record.as_ref().map(|record| dry_run::done_in(&record.cases)).unwrap_or_default();
-    let plan = plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan"))?;
+    let mut plan = plan.or(record.map(|record| record.file.plan)).ok_or_else(|| Failure::new("there is no plan"))?;
+    only_ranks(request, &mut plan, &done)?;
     let bounds = dry_run::Bounds {
         host: &host(request.entry.coordinator, &request.machine),
         budget: budget(request.matches)?,
@@ -282,12 +320,7 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     file.backends = backends(&file.plan, request.entry.coordinator);
     file.started_by = request.entry.coordinator.map(|coordinator| coordinator.launcher().to_owned());
     file.placement = placement::for_plan(&file.plan, &file.machine, request.entry.coordinator);
-    if let Some([own, others @ ..]) = request.entry.coordinator.map(Coordinator::hosts)
-        && !others.is_empty()
-    {
-        file.hosts = std::iter::once(&file.machine).chain(others.iter().map(|host| &host.machine)).cloned().collect();
-        file.hosts[0].allowed_cpus = own.numbers();
-    }
+    note_hosts(&mut file, request.entry.coordinator);
     file.simulated = file.plan.cases.iter().any(benchmarks::is_simulated);
     file.profiles = profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;

@@ -37,6 +37,13 @@ pub enum Shape {
     Curve,
 }
 
+impl Shape {
+    /// Whether it is one number, with or without an interval.
+    pub const fn is_number(self) -> bool {
+        matches!(self, Self::Number | Self::Rate | Self::Interval)
+    }
+}
+
 /// A declared metric of a case line.
 #[derive(Clone, Copy, Debug)]
 pub struct Metric {

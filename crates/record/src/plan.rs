@@ -10,13 +10,14 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use terms::Error;
 
-use crate::{About, Case};
+use crate::{About, Case, Expected};
 
 mod axis;
 mod choice;
 mod document;
 mod error;
 mod expand;
+mod expected;
 mod flags;
 pub mod limits;
 mod list;
@@ -50,6 +51,9 @@ pub struct Plan {
     /// What the user should know: repeated cases that run once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Figures that the hardware is expected to reach.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub expected: Vec<Expected>,
     /// The plan's text; empty for flags.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source_text: String,
@@ -125,6 +129,7 @@ pub fn from_flags(
         profiling: false,
         defaults: Vec::new(),
         entries: vec![Entry { about, at, fields }],
+        expected: Vec::new(),
     };
     let overrides = overrides_of(&[about], &document.entries, overrides, &mut errors);
     resolve(document, &overrides, &[about], errors, "")
@@ -167,8 +172,8 @@ fn resolve(
         return Err(errors.into_errors());
     }
     expand::group_by_world(&mut cases);
-    let Document { experiment, profiling, .. } = document;
-    Ok(Plan { experiment, profiling, cases, notes, source_text: text.to_owned() })
+    let Document { experiment, profiling, expected, .. } = document;
+    Ok(Plan { experiment, profiling, cases, notes, expected, source_text: text.to_owned() })
 }
 
 /// Keys of `defaults` that no benchmark has, and values of those that no case reads.

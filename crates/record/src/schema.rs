@@ -8,7 +8,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::plan::limits;
-use crate::{About, Caveat, SCHEMA, WorldUse};
+use crate::{About, Basis, Caveat, SCHEMA, WorldUse};
 use terms::{Field, Kind, Mode, Named, Role, Status};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
@@ -56,6 +56,38 @@ pub fn plan(benchmarks: &[&'static About]) -> Value {
                 "minItems": 1,
                 "items": {"anyOf": cases},
             },
+            "expected": {
+                "description": "Figures that the hardware is expected to reach, for reports.",
+                "type": ["array", "null"],
+                "maxItems": limits::EXPECTED,
+                "items": {"anyOf": benchmarks.iter().map(|about| expected(about)).collect::<Vec<_>>()},
+            },
+        },
+    })
+}
+
+/// An expected figure of a benchmark.
+fn expected(about: &About) -> Value {
+    let metrics: Vec<&str> =
+        about.metrics.iter().filter(|one| one.shape.is_number()).map(|metric| metric.name).collect();
+    let fields = about.all_fields().filter(|field| field.role != Role::Sampling);
+    let parameters: Map<String, Value> = fields.map(|field| (field.name.to_owned(), item(field))).collect();
+    json!({
+        "type": "object",
+        "required": ["benchmark", "metric", "value", "basis", "source"],
+        "additionalProperties": false,
+        "properties": {
+            "benchmark": {"const": about.name, "description": about.doc},
+            "where": {
+                "description": "Parameters that a case must have, one value each.",
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "properties": parameters,
+            },
+            "metric": {"enum": metrics},
+            "value": {"description": "In the metric's unit.", "type": "number", "exclusiveMinimum": 0},
+            "basis": {"enum": Basis::names()},
+            "source": {"description": "Where the figure was read.", "type": "string", "minLength": 1},
         },
     })
 }

@@ -12,6 +12,7 @@ mod damage;
 mod drift;
 mod error;
 mod escape;
+mod expected;
 mod facts;
 mod format;
 mod imported;
@@ -33,6 +34,7 @@ use view::{number, study};
 
 pub use contract::Format;
 pub use escape::shell;
+pub use expected::sentences as expected;
 pub use format::{FORMATS, format, write, write_formats};
 pub use layouts::{LAYOUTS, layout, write_study_csv};
 pub use run::{Run, machine_line, profile_lines};

@@ -11,6 +11,7 @@ use crate::charts;
 use crate::damage;
 use crate::drift;
 use crate::escape::{code, markdown as escaped, one_line, shell};
+use crate::expected;
 use crate::facts::{self, Saturation};
 use crate::imported;
 use crate::labels;
@@ -56,6 +57,7 @@ fn page(run: &Run) -> String {
         let body: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
         page += &section(&escaped(&operation.name), &body.join("\n\n"));
     }
+    page += &section("Expected figures", &expected::table(run));
     page += &section("Summary by configuration", &summary(&operations));
     page += &section("Cases that need attention", &without_result(run));
     page += &section("Damaged lines", &damage::list(run));

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
-use record::{BackendState, CaseLine, CaseSamples, DamagedLine, Declared, Labels, Machine, Overhead, Placement};
+use record::{
+    BackendState, CaseLine, CaseSamples, DamagedLine, Declared, Expected, Labels, Machine, Overhead, Placement,
+};
 use terms::Bytes;
 use view::Views;
 
@@ -54,6 +56,8 @@ pub struct Run {
     pub placement: Vec<Placement>,
     /// The machines that held ranks, where there were several.
     pub hosts: Vec<Machine>,
+    /// Figures that the plan expects of the hardware.
+    pub expected: Vec<Expected>,
     /// Its case lines, in the order of the plan.
     pub cases: Vec<CaseLine>,
     /// What the benchmarks of its cases declare, as the record has it.
@@ -129,6 +133,7 @@ impl Run {
             merged,
             placement: file.placement,
             hosts: file.hosts,
+            expected: file.plan.expected,
             cases,
             benchmarks: file.benchmarks,
             views: Views::NONE,

@@ -10,7 +10,7 @@ use crate::escape::one_line;
 use crate::facts::{self, Limit, Saturation};
 use crate::number::{bandwidth, bytes, count, factor, list, percent, seconds};
 use crate::study::{Configuration, Estimate, Measured, Operation, operations, ranks};
-use crate::{Run, drift, links, peers};
+use crate::{Run, drift, expected, links, peers};
 
 /// A time model that misses a point by more than this describes nothing.
 const MODEL_FITS: f64 = 0.25;
@@ -33,6 +33,7 @@ pub fn sentences(run: &Run) -> Vec<String> {
 /// The same of a run's operations.
 pub(crate) fn about(run: &Run, operations: &[Operation]) -> Vec<String> {
     let mut all = of_run(run, operations);
+    all.extend(expected::sentences(run));
     for operation in operations {
         let mut own = of_operation(run, operation);
         own.retain(|sentence| !all.contains(sentence));

@@ -99,8 +99,14 @@ mod tests {
     }
 
     fn completed(cases: Vec<Case>) -> Plan {
-        let mut plan =
-            Plan { experiment: "x".to_owned(), profiling: false, cases, notes: Vec::new(), source_text: String::new() };
+        let mut plan = Plan {
+            experiment: "x".to_owned(),
+            profiling: false,
+            cases,
+            notes: Vec::new(),
+            expected: Vec::new(),
+            source_text: String::new(),
+        };
         complete(&mut plan, "training");
         plan
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use terms::Error;
 
 use super::shell::comments;
-use super::{CLAIM, IMAGE, Job, NAMESPACE, SECRET, TIME, is_label, time, unfit};
+use super::{CLAIM, IMAGE, Job, LONGEST_NAME, NAMESPACE, SECRET, TIME, is_label, time, unfit};
 use crate::rank::{COORDINATOR, LOCAL_WORLD_SIZE, SECRET_FILE, WORLD_SIZE};
 
 /// Where the coordinator listens in its pod.
@@ -32,46 +32,85 @@ pub(super) fn text(job: &Job) -> Result<String, Error> {
     let place = label(job, &NAMESPACE)?;
     let mut text = "# Submit with `kubectl apply -f FILE`; made by `rankmark gen-job --for kubernetes`.\n".to_owned();
     text.push_str(&comments(&job.notes));
-    let several = job.ranks > 1;
-    if several {
+    if job.ranks > 1 {
         let space = place.as_ref().map_or_else(String::new, |place| format!(" --namespace {place}"));
         text.push_str(&format!(
             "# Its pods share a secret that is not in this file. Make it once, so that nobody sees it:\n\
              #   head -c 32 /dev/urandom | base64 | kubectl create secret generic{space} {secret} --from-file=secret=/dev/stdin\n"
         ));
     }
-    let mut metadata = json!({"name": name});
-    if let Some(place) = place {
-        metadata["namespace"] = place.into();
-    }
+    let metadata = |name: &str| match &place {
+        Some(place) => json!({"name": name, "namespace": place}),
+        None => json!({"name": name}),
+    };
     let data = json!({"plan.yaml": job.plan_text});
-    let mut objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})];
-    if several {
-        let ports = json!([{"name": "coordinator", "port": PORT}]);
-        let spec = json!({
-            "clusterIP": "None", "publishNotReadyAddresses": true, "selector": {"job-name": name}, "ports": ports
-        });
-        objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}));
+    let mut objects = vec![json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata(&name), "data": data})];
+    if job.steps.is_empty() {
+        objects.extend(started(job, &Names { plan: &name, own: &name, image, secret: &secret }, metadata(&name))?);
     }
-    let spec = specification(job, &name, image, &secret)?;
-    objects.push(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}));
+    for (place, step) in job.steps.iter().enumerate() {
+        let own = step_name(&name, step.ranks);
+        let one = Job { ranks: step.ranks, nodes: step.nodes, cores: step.cores, ..job.clone() };
+        let mut step = started(&one, &Names { plan: &name, own: &own, image, secret: &secret }, metadata(&own))?;
+        if place > 0 {
+            text.push_str(&format!(
+                "# When the Job before it has ended:  kubectl patch job {own} --type merge -p '{{\"spec\": {{\"suspend\": false}}}}'\n"
+            ));
+            if let Some(job) = step.last_mut() {
+                job["spec"]["suspend"] = true.into();
+            }
+        }
+        objects.extend(step);
+    }
     objects.iter().for_each(|object| text.push_str(&document(object)));
     Ok(text)
 }
 
+/// What an object is called and refers to.
+struct Names<'n> {
+    /// The ConfigMap with the plan.
+    plan: &'n str,
+    /// The Job, and its Service.
+    own: &'n str,
+    image: &'n str,
+    secret: &'n str,
+}
+
+/// A pod's name is this, `-` and its index, and a name has at most 63 letters.
+fn step_name(name: &str, ranks: u32) -> String {
+    let suffix = format!("-ranks-{ranks}");
+    let kept = &name[..name.len().min(LONGEST_NAME - suffix.len())];
+    format!("{}{suffix}", kept.trim_end_matches('-'))
+}
+
+/// A Job, behind the Service by which several pods find the first.
+fn started(job: &Job, names: &Names<'_>, metadata: Value) -> Result<Vec<Value>, Error> {
+    let mut objects = Vec::new();
+    if job.ranks > 1 {
+        let ports = json!([{"name": "coordinator", "port": PORT}]);
+        let spec = json!({
+            "clusterIP": "None", "publishNotReadyAddresses": true, "selector": {"job-name": names.own}, "ports": ports
+        });
+        objects.push(json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}));
+    }
+    let spec = specification(job, names)?;
+    objects.push(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}));
+    Ok(objects)
+}
+
 /// The Job's `spec`.
-fn specification(job: &Job, name: &str, image: &str, secret: &str) -> Result<Value, Error> {
+fn specification(job: &Job, names: &Names<'_>) -> Result<Value, Error> {
     // A pod that ended took its part of the run with it: none is started again.
     let mut spec = json!({"backoffLimit": 0});
     let mut pod = json!({"restartPolicy": "Never", "automountServiceAccountToken": false});
-    let mut volumes = vec![json!({"name": "plan", "configMap": {"name": name}})];
+    let mut volumes = vec![json!({"name": "plan", "configMap": {"name": names.plan}})];
     if job.ranks > 1 {
         spec["completionMode"] = "Indexed".into();
         spec["completions"] = job.ranks.into();
         spec["parallelism"] = job.ranks.into();
         // With it each pod has a name: JOB-INDEX.SERVICE.
-        pod["subdomain"] = name.into();
-        volumes.push(json!({"name": "secret", "secret": {"secretName": secret, "defaultMode": 0o400}}));
+        pod["subdomain"] = names.own.into();
+        volumes.push(json!({"name": "secret", "secret": {"secretName": names.secret, "defaultMode": 0o400}}));
     }
     if let Some(limit) = job.option(&TIME) {
         let hint = "30 (minutes), 1:30:00, 2-12";
@@ -82,15 +121,22 @@ fn specification(job: &Job, name: &str, image: &str, secret: &str) -> Result<Val
         Some(claim) => json!({"name": "results", "persistentVolumeClaim": {"claimName": claim}}),
         None => json!({"name": "results", "emptyDir": {}}),
     });
-    pod["containers"] = json!([container(job, name, image)]);
+    pod["containers"] = json!([container(job, names.own, names.image)]);
     pod["volumes"] = volumes.into();
     spec["template"] = json!({"spec": pod});
     Ok(spec)
 }
 
 fn container(job: &Job, name: &str, image: &str) -> Value {
-    let record = job.record.clone().unwrap_or_else(|| format!("/results/{name}"));
-    let command = json!([job.program, "run", "/etc/rankmark/plan/plan.yaml", format!("--output-dir={record}")]);
+    let record = match &job.record {
+        Some(record) if !job.steps.is_empty() => format!("{record}/ranks-{}", job.ranks),
+        Some(record) => record.clone(),
+        None => format!("/results/{name}"),
+    };
+    let mut command = json!([job.program, "run", "/etc/rankmark/plan/plan.yaml", format!("--output-dir={record}")]);
+    if let (false, Some(words)) = (job.steps.is_empty(), command.as_array_mut()) {
+        words.push(format!("--only-ranks={}", job.ranks).into());
+    }
     let mut container = json!({"name": "rank", "image": image, "command": command});
     let mut mounts = vec![json!({"name": "plan", "mountPath": "/etc/rankmark/plan"})];
     if job.ranks > 1 {

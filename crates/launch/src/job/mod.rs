@@ -29,6 +29,8 @@ pub struct Target {
     pub options: &'static [&'static Choice],
     /// One rank a host: a node more means a rank more.
     pub rank_per_node: bool,
+    /// The file is started on every node, so every step needs all of them.
+    pub on_every_node: bool,
     /// Whether the file is a program.
     pub executable: bool,
     text: fn(&Job) -> Result<String, Error>,
@@ -82,6 +84,7 @@ pub static TARGETS: [Target; 4] = [
         process_manager: true,
         options: &[&JOB_NAME, &NODES, &PER_NODE, &TIME, &PARTITION, &ACCOUNT, &MPI],
         rank_per_node: false,
+        on_every_node: false,
         executable: true,
         text: slurm::text,
     },
@@ -91,6 +94,7 @@ pub static TARGETS: [Target; 4] = [
         process_manager: false,
         options: &[&JOB_NAME, &TIME, &IMAGE, &NAMESPACE, &SECRET, &CLAIM],
         rank_per_node: true,
+        on_every_node: false,
         executable: false,
         text: kubernetes::text,
     },
@@ -100,6 +104,7 @@ pub static TARGETS: [Target; 4] = [
         process_manager: true,
         options: &[&NODES, &PER_NODE, &HOSTFILE],
         rank_per_node: false,
+        on_every_node: false,
         executable: true,
         text: mpirun::text,
     },
@@ -109,10 +114,22 @@ pub static TARGETS: [Target; 4] = [
         process_manager: false,
         options: &[&JOB_NAME, &NODES, &PER_NODE, &ENDPOINT],
         rank_per_node: false,
+        on_every_node: true,
         executable: true,
         text: torchrun::text,
     },
 ];
+
+/// A start of ranks, one after the other in a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Ranks; 1: the program alone.
+    pub ranks: u32,
+    /// Hosts that they are spread over; divides `ranks`.
+    pub nodes: u32,
+    /// Cores of each rank.
+    pub cores: usize,
+}
 
 /// What is to be started, where.
 #[derive(Clone, Debug)]
@@ -127,7 +144,9 @@ pub struct Job {
     pub plan_text: String,
     /// Where the record goes; None: where the target's default is.
     pub record: Option<String>,
-    /// Ranks; 1: one process, which starts all ranks itself.
+    /// A step for each number of ranks, all into one record. Empty: one step of `ranks`, for all that it can run.
+    pub steps: Vec<Step>,
+    /// Ranks, at most; 1: one process, which starts all ranks itself.
     pub ranks: u32,
     /// Hosts that they are spread over; divides `ranks`.
     pub nodes: u32,

@@ -2,7 +2,7 @@
 
 use terms::Error;
 
-use super::shell::{comments, quoted, run};
+use super::shell::{comments, quoted, record, run, step, steps};
 use super::{HOSTFILE, Job};
 
 pub(super) fn text(job: &Job) -> Result<String, Error> {
@@ -16,25 +16,60 @@ pub(super) fn text(job: &Job) -> Result<String, Error> {
         .to_owned();
     text.push_str(&comments(&job.notes));
     text.push_str("\nset -eu\n");
-    if job.ranks == 1 {
+    if job.ranks == 1 && job.steps.is_empty() {
         text.push_str(&format!("exec {}\n", run(job)));
         return Ok(text);
     }
     let hosts = job.option(&HOSTFILE).map(quoted);
     let hosts = |option: &str| hosts.as_ref().map_or_else(String::new, |file| format!("{option} {file} "));
-    let spread = |option: String| if job.nodes > 1 { format!("{option} ") } else { String::new() };
+    // Steps say themselves how they are spread.
+    let spread =
+        |option: String| if job.nodes > 1 && job.steps.is_empty() { format!("{option} ") } else { String::new() };
     let open = format!("{}{}", hosts("--hostfile"), spread(format!("--map-by ppr:{}:node", job.per_node())));
     let hydra = format!("{}{}", hosts("-f"), spread(format!("-ppn {}", job.per_node())));
     text.push_str(&format!(
         "mpirun=${{MPIRUN:-mpirun}}\n\
          # Ranks are bound by the program itself, as the plan says.\n\
          case $(\"$mpirun\" --version 2>&1) in\n\
-         *\"Open MPI\"* | *OpenRTE* | *PRRTE*) set -- --bind-to none {open}\"$@\" ;;\n\
-         *) export I_MPI_PIN=0 && set -- {hydra}\"$@\" ;;\n\
+         *\"Open MPI\"* | *OpenRTE* | *PRRTE*)\n    \
+             set -- --bind-to none {open}\"$@\"\n    \
+             {}\
+             ;;\n\
+         *)\n    \
+             export I_MPI_PIN=0\n    \
+             set -- {hydra}\"$@\"\n    \
+             {}\
+             ;;\n\
          esac\n\
-         exec \"$mpirun\" -n {} \"$@\" {}\n",
-        job.ranks,
-        run(job)
+         {}",
+        start(job, "--map-by \"ppr:$each:node\""),
+        start(job, "-ppn \"$each\""),
+        last(job)
     ));
     Ok(text)
+}
+
+/// Where steps are spread over nodes: the function that starts one, by this mpirun's own option.
+fn start(job: &Job, spread: &str) -> String {
+    if job.steps.is_empty() || job.nodes == 1 {
+        return String::new();
+    }
+    format!("start() {{ ranks=$1 each=$2; shift 2; step \"$mpirun\" -n \"$ranks\" {spread} \"$@\"; }}\n    ")
+}
+
+/// The one start, or the steps.
+fn last(job: &Job) -> String {
+    if job.steps.is_empty() {
+        return format!("exec \"$mpirun\" -n {} \"$@\" {}\n", job.ranks, run(job));
+    }
+    let mut text = format!("record={}\n{}", record(job), steps(job));
+    for one in &job.steps {
+        let start = match (one.ranks, job.nodes) {
+            (1, _) => "step ".to_owned(),
+            (ranks, 1) => format!("step \"$mpirun\" -n {ranks} \"$@\" "),
+            (ranks, _) => format!("start {ranks} {} \"$@\" ", ranks / one.nodes),
+        };
+        text.push_str(&step(job, one.ranks, &start));
+    }
+    text + "exit \"$code\"\n"
 }

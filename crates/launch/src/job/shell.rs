@@ -26,6 +26,39 @@ pub(super) fn run(job: &Job) -> String {
     words.join(" ")
 }
 
+/// The beginning of a script with several steps, for which `record` is set. A shell that waits for a launcher would start the
+/// next step after Ctrl-C, but for the traps.
+pub(super) fn steps(job: &Job) -> String {
+    format!(
+        "code=0\n\
+         trap 'exit 130' INT\n\
+         trap 'exit 143' TERM\n\
+         # Steps share one record: the first makes it. The script ends with the highest code.\n\
+         step() {{\n    \
+             if [ -e \"$record/run.json\" ]; then\n        \
+                 set -- \"$@\" --resume=\"$record\"\n    \
+             else\n        \
+                 set -- \"$@\" --output-dir=\"$record\" {}\n    \
+             fi\n    \
+             ended=0\n    \
+             \"$@\" || ended=$?\n    \
+             [ \"$ended\" -le \"$code\" ] || code=$ended\n\
+         }}\n",
+        quoted(&job.plan)
+    )
+}
+
+/// `step [LAUNCHER ...] PROGRAM run --only-ranks=N`; `start` is what stands before the program.
+pub(super) fn step(job: &Job, ranks: u32, start: &str) -> String {
+    format!("{start}{} run --only-ranks={ranks}\n", quoted(&job.program))
+}
+
+/// Where the record goes; below the folder where the script is started, with the time in its name.
+pub(super) fn record(job: &Job) -> String {
+    let of_now = || format!("results/\"$(date -u +%Y%m%dT%H%M%SZ)\"-{}", quoted(&job.experiment));
+    job.record.as_deref().map_or_else(of_now, quoted)
+}
+
 /// Control characters and separators of lines written out; the rest as it is.
 fn on_one_line(text: &str) -> String {
     let separates = |letter: char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');

@@ -2,7 +2,7 @@
 
 use terms::Error;
 
-use super::shell::{comments, quoted, run};
+use super::shell::{comments, quoted, run, step, steps};
 use super::{ACCOUNT, Job, MPI, PARTITION, TIME, time, unfit};
 
 pub(super) fn text(job: &Job) -> Result<String, Error> {
@@ -16,9 +16,19 @@ pub(super) fn text(job: &Job) -> Result<String, Error> {
     // A job that Slurm starts again goes on with its record.
     let record =
         job.record.as_deref().map_or_else(|| format!("results/{}-\"$SLURM_JOB_ID\"", quoted(&job.experiment)), quoted);
+    if !job.steps.is_empty() {
+        text.push_str(&format!("\nset -eu\nrecord={record}\n{}", steps(job)));
+        for one in &job.steps {
+            let places = format!("--ntasks={} --nodes={} ", one.ranks, one.nodes);
+            let srun = srun(job, one.ranks, one.cores, &places)?;
+            text.push_str(&step(job, one.ranks, &format!("step {srun}")));
+        }
+        text.push_str("exit \"$code\"\n");
+        return Ok(text);
+    }
     let fresh = run(&Job { record: None, ..job.clone() });
     let program = quoted(&job.program);
-    let srun = srun(job)?;
+    let srun = srun(job, job.ranks, job.cores, "")?;
     text.push_str(&format!(
         "\nset -eu\nrecord={record}\n\
          if [ -e \"$record/run.json\" ]; then\n    exec {srun}{program} run --resume=\"$record\"\nfi\n\
@@ -48,11 +58,11 @@ fn directives(job: &Job) -> Result<Vec<(&'static str, String)>, Error> {
 }
 
 /// What stands before the program; nothing for one process, which starts its ranks itself.
-fn srun(job: &Job) -> Result<String, Error> {
-    if job.ranks == 1 {
+fn srun(job: &Job, ranks: u32, cores: usize, places: &str) -> Result<String, Error> {
+    if ranks == 1 {
         return Ok(String::new());
     }
     let mpi = job.plain(&MPI)?.or(job.mpi).map_or_else(String::new, |kind| format!("--mpi={kind} "));
     // srun does not take this over from sbatch by itself (since Slurm 22.05).
-    Ok(format!("srun --cpus-per-task={} {mpi}\"$@\" ", job.cores))
+    Ok(format!("srun {places}--cpus-per-task={cores} {mpi}\"$@\" "))
 }

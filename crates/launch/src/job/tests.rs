@@ -11,6 +11,7 @@ fn job(target: &Target, ranks: u32, options: &[(&'static str, &str)]) -> Job {
         plan: "/shared/plan.yaml".to_owned(),
         plan_text: "experiment: sweep\n".to_owned(),
         record: None,
+        steps: Vec::new(),
         ranks,
         nodes: if target.rank_per_node { ranks } else { 1 },
         cores: 2,
@@ -86,6 +87,72 @@ fn launchers_are_told_of_nodes() {
     assert!(spread.contains(words), "{spread}");
     assert!(text("torchrun", |job| job.nodes = 2, &[]).unwrap_err().what.contains("where 2 nodes connect"));
     assert!(text("torchrun", |_| (), &[]).unwrap().contains("--no-python --standalone --nproc-per-node 4 "));
+}
+
+/// Four ranks on as many nodes as the job has, then two, then the program alone.
+fn in_steps(job: &mut Job) {
+    let nodes = job.nodes;
+    let step = |ranks: u32, cores| Step { ranks, nodes: if nodes == 4 { ranks } else { nodes.min(ranks) }, cores };
+    job.steps = vec![step(4, 2), step(2, 4), step(1, 1)];
+}
+
+#[test]
+fn steps_share_a_record() {
+    for name in ["slurm", "mpirun", "torchrun"] {
+        let script = text(name, in_steps, &[]).unwrap();
+        let steps: Vec<&str> = script.lines().filter(|line| line.starts_with("step ")).collect();
+        assert_eq!(steps.len(), 3, "{script}");
+        for (step, ranks) in steps.iter().zip([4, 2, 1]) {
+            assert!(step.ends_with(&format!("/opt/rankmark run --only-ranks={ranks}")), "{script}");
+        }
+        assert_eq!(steps[2], "step /opt/rankmark run --only-ranks=1", "{name}: one process needs no launcher");
+        assert!(script.contains("set -- \"$@\" --output-dir=\"$record\" /shared/plan.yaml\n"), "{script}");
+        assert!(script.ends_with("exit \"$code\"\n") && !script.contains("exec "), "{script}");
+    }
+    let script = text("slurm", in_steps, &[("mpi", "pmix")]).unwrap();
+    let line = "step srun --ntasks=2 --nodes=1 --cpus-per-task=4 --mpi=pmix \"$@\" /opt/rankmark run --only-ranks=2";
+    assert!(script.lines().any(|found| found == line), "{script}");
+    let kept = |job: &mut Job| {
+        in_steps(job);
+        job.record = Some("r x".to_owned());
+    };
+    assert!(text("mpirun", kept, &[]).unwrap().contains("\nrecord='r x'\n"));
+    let nodes = |job: &mut Job| {
+        job.nodes = 2;
+        in_steps(job);
+    };
+    let script = text("mpirun", nodes, &[("hostfile", "hosts")]).unwrap();
+    assert!(script.contains("start 2 1 \"$@\" /opt/rankmark run --only-ranks=2\n"), "{script}");
+    assert!(
+        script.contains("-n \"$ranks\" --map-by \"ppr:$each:node\" \"$@\"") && !script.contains("ppr:2"),
+        "{script}"
+    );
+    let only = |job: &mut Job| {
+        job.ranks = 1;
+        job.steps = vec![Step { ranks: 1, nodes: 1, cores: 1 }];
+    };
+    // Of a plan with other cases, too: the program alone would start their ranks.
+    assert!(text("mpirun", only, &[]).unwrap().contains("step /opt/rankmark run --only-ranks=1\n"));
+}
+
+#[test]
+fn kubernetes_has_a_job_for_each_step_and_starts_one() {
+    let file = text("kubernetes", in_steps, &[("image", "a"), ("job-name", &"n".repeat(50))]).unwrap();
+    let objects = objects(&file);
+    assert_eq!(kinds(&objects), ["ConfigMap", "Service", "Job", "Service", "Job", "Job"]);
+    let jobs: Vec<&Value> = objects.iter().filter(|object| object["kind"] == "Job").collect();
+    let waits: Vec<bool> = jobs.iter().map(|job| job["spec"]["suspend"] == true).collect();
+    assert_eq!(waits, [false, true, true]);
+    for (job, ranks) in jobs.iter().zip([4, 2, 1]) {
+        let name = format!("{}-ranks-{ranks}", "n".repeat(42));
+        let container = &job["spec"]["template"]["spec"]["containers"][0];
+        assert_eq!(job["metadata"]["name"], name);
+        assert_eq!(container["command"][3], format!("--output-dir=/results/{name}"));
+        assert_eq!(container["command"][4], format!("--only-ranks={ranks}"));
+        assert_eq!(job["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"], "n".repeat(50));
+        assert!(ranks == 4 || file.contains(&format!("kubectl patch job {name} ")), "{file}");
+    }
+    assert_eq!(jobs[1]["spec"]["completions"], 2);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use terms::Error;
 
-use super::shell::{comments, quoted, run};
+use super::shell::{comments, quoted, record, run, step, steps};
 use super::{ENDPOINT, Job};
 
 pub(super) fn text(job: &Job) -> Result<String, Error> {
@@ -13,7 +13,7 @@ pub(super) fn text(job: &Job) -> Result<String, Error> {
         .to_owned();
     text.push_str(&comments(&job.notes));
     text.push_str("\nset -eu\n");
-    if job.ranks == 1 {
+    if job.ranks == 1 && job.steps.is_empty() {
         text.push_str(&format!("exec {}\n", run(job)));
         return Ok(text);
     }
@@ -29,10 +29,16 @@ pub(super) fn text(job: &Job) -> Result<String, Error> {
         }
         None => "--standalone".to_owned(),
     };
-    text.push_str(&format!(
-        "exec \"${{TORCHRUN:-torchrun}}\" --no-python {meeting} --nproc-per-node {} \"$@\" {}\n",
-        job.per_node(),
-        run(job)
-    ));
-    Ok(text)
+    let launcher =
+        |each: u32| format!("\"${{TORCHRUN:-torchrun}}\" --no-python {meeting} --nproc-per-node {each} \"$@\" ");
+    if job.steps.is_empty() {
+        text.push_str(&format!("exec {}{}\n", launcher(job.per_node()), run(job)));
+        return Ok(text);
+    }
+    text.push_str(&format!("record={}\n{}", record(job), steps(job)));
+    for one in &job.steps {
+        let launcher = if one.ranks == 1 { String::new() } else { launcher(one.ranks / one.nodes) };
+        text.push_str(&step(job, one.ranks, &format!("step {launcher}")));
+    }
+    Ok(text + "exit \"$code\"\n")
 }

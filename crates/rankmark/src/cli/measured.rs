@@ -11,7 +11,7 @@ use crate::arguments::{READ_AS, STUDY_CSV};
 /// Options of the run that short help lists.
 const OUTPUT: &str = "Output";
 /// Options of the run that it leaves out.
-const RUN: &str = "The whole run";
+pub(super) const RUN: &str = "The whole run";
 /// The examples stand above the usage.
 const TEMPLATE: &str = "{about-with-newline}\n{before-help}{usage-heading} {usage}\n\n{all-args}{after-help}";
 

@@ -1,12 +1,14 @@
 //! `rankmark gen-job`: the file by which a launcher runs a plan.
 
 mod place;
+mod steps;
 
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 
 use clap::ArgMatches;
 use comm::mpi::Facts;
-use launch::job::{Job, TARGETS, Target, srun_mpi};
+use launch::job::{Job, Step, TARGETS, Target, srun_mpi};
 use record::{Case, Plan};
 use serde_json::json;
 
@@ -21,26 +23,31 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let options = options(matches, target)?;
     let path = matches.get_one::<std::path::PathBuf>("plan").map_or(Path::new(""), std::path::PathBuf::as_path);
     let (file, plan) = plan::load(path)?;
-    let ranks = ranks(matches, &plan)?;
+    let numbers = numbers(&plan);
+    let ranks = ranks(matches, &numbers)?;
     let nodes = nodes(&options, ranks, target)?;
-    let (outlook, running) = outlook(file, &plan, (ranks, nodes), target);
+    let several = numbers.len() > 1 && !matches.contains_id("ranks");
+    let spread = steps::spread(if several { &numbers } else { &[] }, (ranks, nodes), target);
+    let (outlook, running) = match several {
+        true => outlook(file, &plan, &spread, target),
+        false => outlook(file, &plan, &[Step { ranks, nodes, cores: 0 }], target),
+    };
     if running.is_empty() {
-        let mut failure = Failure::new("every case of the plan would be skipped");
-        if let Some(first) = outlook.skipped.first() {
-            failure = failure.cause(format!("{}: {}", first.name, first.reason));
-        }
-        let alone = "`--ranks 1` makes a job of one process, which starts the ranks of every case itself, on one host";
-        return Err(if ranks > 1 { failure.hint(alone) } else { failure });
+        return Err(nothing_runs(&outlook, ranks));
     }
+    let steps = steps::needed(spread, &running);
+    // The largest step asks for the most; without steps it is the one.
+    let Step { ranks, nodes, .. } = steps.last().copied().unwrap_or(Step { ranks, nodes, cores: 0 });
     let mut job = Job {
         experiment: plan.experiment.clone(),
         program: program(matches, target)?,
         plan: place::absolute(path)?,
         plan_text: plan.source_text.clone(),
         record: matches.get_one::<String>("output-dir").cloned(),
+        cores: if several { steps::cores(&steps, (ranks, nodes)) } else { cores(&running, ranks) },
+        steps,
         ranks,
         nodes,
-        cores: cores(&running, ranks),
         mpi: None,
         notes: Vec::new(),
         options,
@@ -71,12 +78,23 @@ fn options(matches: &ArgMatches, target: &Target) -> Result<Vec<(&'static str, S
     Ok(given)
 }
 
+fn nothing_runs(outlook: &Outlook, ranks: u32) -> Failure {
+    let mut failure = Failure::new("every case of the plan would be skipped");
+    if let Some(first) = outlook.skipped.first() {
+        failure = failure.cause(format!("{}: {}", first.name, first.reason));
+    }
+    let alone = "`--ranks 1` makes a job of one process, which starts the ranks of every case itself, on one host";
+    if ranks > 1 { failure.hint(alone) } else { failure }
+}
+
+/// The numbers of ranks that a launcher must start, ascending.
+fn numbers(plan: &Plan) -> Vec<u32> {
+    let cases = plan.cases.iter().filter(|case| !benchmarks::is_in_process(case));
+    cases.map(Case::ranks).collect::<BTreeSet<u32>>().into_iter().collect()
+}
+
 /// As many as were asked for, which some case must have, or 1; else the most that a case has.
-fn ranks(matches: &ArgMatches, plan: &Plan) -> Result<u32, Failure> {
-    let mut numbers: Vec<u32> =
-        plan.cases.iter().filter(|case| !benchmarks::is_in_process(case)).map(Case::ranks).collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+fn ranks(matches: &ArgMatches, numbers: &[u32]) -> Result<u32, Failure> {
     let Some(asked) = matches.get_one::<u32>("ranks").copied() else {
         return Ok(numbers.last().copied().unwrap_or(1));
     };
@@ -121,21 +139,29 @@ fn program(matches: &ArgMatches, target: &Target) -> Result<String, Failure> {
     place::text(&std::env::current_exe().map_err(failed)?)
 }
 
-/// What would be skipped and why, and the cases that would run.
-fn outlook<'a>(file: String, plan: &'a Plan, (ranks, hosts): (u32, u32), target: &Target) -> (Outlook, Vec<&'a Case>) {
-    let mut world = None;
+/// What would be skipped and why, and the cases that would run. One step is a job that runs all it can.
+fn outlook<'a>(file: String, plan: &'a Plan, steps: &[Step], target: &Target) -> (Outlook, Vec<&'a Case>) {
+    let mut worlds: HashMap<u32, Case> = HashMap::new();
     let mut running = Vec::new();
     let launcher = target.launcher;
     let mut reason = |case: &Case| {
         // One process is nobody's rank; threads of one process need no launcher.
-        if case.skip.is_some() || ranks == 1 || benchmarks::is_in_process(case) {
+        let alone = matches!(steps, [Step { ranks: 1, .. }]);
+        if case.skip.is_some() || alone || benchmarks::is_in_process(case) {
             return case.skip.clone();
         }
         let own = case.ranks();
-        if own != ranks {
+        let Some(step) = steps.iter().find(|step| step.ranks == own) else {
             let more = if own == 1 { "rank" } else { "ranks" };
-            return Some(format!("{launcher} starts {ranks} ranks, and this case is of {own} {more}"));
+            return Some(match steps {
+                [one] => format!("{launcher} starts {} ranks, and this case is of {own} {more}", one.ranks),
+                _ => format!("{own} {more} cannot be spread evenly over the nodes"),
+            });
+        };
+        if own == 1 {
+            return None;
         }
+        let hosts = step.nodes;
         let backend = case.text("backend").and_then(comm::backend)?;
         let about = backend.about();
         if !about.launched {
@@ -145,7 +171,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, (ranks, hosts): (u32, u32), target:
         if let Err(why) = backend.accepts(target.started_by()) {
             return Some(why);
         }
-        let other = *world.get_or_insert_with(|| case.world.clone()) != case.world;
+        let other = worlds.entry(own).or_insert_with(|| case.clone()).world != case.world;
         other.then(|| {
             let once = launch::external::once(backend);
             format!("{launcher} starts each rank once, and {once}: a case of another world needs a job of its own")
@@ -200,10 +226,9 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
         1 => "one process, which starts their ranks".to_owned(),
         ranks => format!("{ranks} ranks"),
     };
-    let mut notes = vec![format!("{}: {run} of {all} {cases} in {ranks}, {} cores each", outlook.file, job.cores)];
-    if job.cores == 1 {
-        notes[0] = notes[0].replace("1 cores each", "1 core each");
-    }
+    let ranks = if job.steps.is_empty() { ranks } else { steps::title(&job.steps) };
+    let core = if job.cores == 1 { "core" } else { "cores" };
+    let mut notes = vec![format!("{}: {run} of {all} {cases} in {ranks}, {} {core} each", outlook.file, job.cores)];
     for (reason, names) in outlook.by_reason() {
         notes.push(format!("skipped, {} of {all}: {reason}", names.len()));
     }
@@ -223,6 +248,7 @@ fn deliver(matches: &ArgMatches, target: &Target, job: &Job, outlook: &Outlook, 
             "for": target.name,
             "output": output.map(|path| path.display().to_string()),
             "ranks": job.ranks,
+            "steps": job.steps.iter().map(steps::json).collect::<Vec<_>>(),
             "nodes": job.nodes,
             "cores_per_process": job.cores,
             "plan": outlook.json(),

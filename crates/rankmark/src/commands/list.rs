@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use terms::{Bytes, Collective, Kind, Named};
 
 use crate::session::RESULTS;
-use crate::{Failure, plans, terminal};
+use crate::{Failure, hardware, plans, terminal};
 
 /// The kind that is on disk, not in a table.
 pub(crate) const RECORDS: &str = "records";
@@ -34,6 +34,7 @@ fn sections() -> Vec<Section> {
         ("backends", comm::backends().map(|backend| own(backend.about().name, backend.about().doc)).collect()),
         ("formats", report::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
         ("presets", plans::PRESETS.iter().map(|preset| own(preset.name, preset.doc)).collect()),
+        ("hardware", hardware::HARDWARE.iter().map(|hardware| own(hardware.name, hardware.doc)).collect()),
         ("fields", fields.collect()),
         ("caveats", Caveat::ALL.iter().map(|caveat| own(caveat.name(), caveat.explanation())).collect()),
         ("injections", trace::INJECTION_USAGE.split(" | ").map(|usage| own(usage, "")).collect()),

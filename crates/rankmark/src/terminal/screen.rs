@@ -265,10 +265,12 @@ impl Screen {
         }
     }
 
-    /// The most important sentences of the report.
+    /// The most important sentences of the report, and every expected figure.
     fn findings(&mut self, run: &report::Run) {
-        let sentences = report::sentences(run);
-        if sentences.is_empty() {
+        let expected = report::expected(run);
+        let mut sentences = report::sentences(run);
+        sentences.retain(|sentence| !expected.contains(sentence));
+        if sentences.is_empty() && expected.is_empty() {
             return;
         }
         self.line("");
@@ -277,6 +279,9 @@ impl Screen {
         }
         if let Some(more) = sentences.len().checked_sub(FINDINGS).filter(|more| *more > 0) {
             self.line(&format!("  ({more} more in the report)"));
+        }
+        for sentence in &expected {
+            self.line(&hanging("* ", sentence, width()));
         }
     }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::place::{Place, reason, statuses};
+use crate::place::{Place, statuses};
 use crate::skip;
 
 const PLAN: &str = "experiment: tiny\ndefaults: {bytes: 1KiB, iters: 6, warmup: 1, trials: 1, limits: false}\ncases:\n  \
@@ -50,7 +50,7 @@ fn a_file_is_replaced_only_by_force() {
     place.write("plan.yaml", PLAN).write("job.sh", "mine");
     gen_job(&place, "mpirun", "plan.yaml", "--output job.sh").refuses(&["job.sh is there already", "`--force`"]);
     assert_eq!(place.read("job.sh"), "mine");
-    let said = gen_job(&place, "mpirun", "plan.yaml", "--output job.sh --force").exits(0);
+    let said = gen_job(&place, "mpirun", "plan.yaml", "--ranks 2 --output job.sh --force").exits(0);
     assert!(
         said.out.contains("2 of 3 cases in 2 ranks, 1 core each") && said.out.contains("written  job.sh"),
         "{said:?}"
@@ -62,10 +62,11 @@ fn a_file_is_replaced_only_by_force() {
     assert_eq!(place.names(), ["job.sh", "plan.yaml"]);
     gen_job(&place, "mpirun", "plan.yaml", "--output /dev/null --force").refuses(&["is no plain file"]);
     // In a pipe: the file alone on standard output.
-    let said = gen_job(&place, "mpirun", "plan.yaml", "").exits(0);
+    let said = gen_job(&place, "mpirun", "plan.yaml", "--ranks 2").exits(0);
     assert_eq!(said.out, place.read("job.sh"));
     assert!(said.err.contains(reason));
-    let object: Value = serde_json::from_str(&gen_job(&place, "mpirun", "plan.yaml", "--json").exits(0).out).unwrap();
+    let object: Value =
+        serde_json::from_str(&gen_job(&place, "mpirun", "plan.yaml", "--ranks 2 --json").exits(0).out).unwrap();
     assert_eq!((&object["ranks"], &object["text"]), (&2.into(), &said.out.into()));
     assert_eq!(object["plan"]["skipped"].as_array().unwrap().len(), 1);
     // One process starts the ranks of every case itself.
@@ -74,6 +75,33 @@ fn a_file_is_replaced_only_by_force() {
         alone.out.contains("3 of 3 cases in one process") && alone.out.contains("--cpus-per-task=2\n"),
         "{alone:?}"
     );
+}
+
+#[test]
+fn a_step_for_each_number_of_ranks_is_the_default() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    let said = gen_job(&place, "mpirun", "plan.yaml", "").exits(0);
+    assert!(said.err.contains("3 of 3 cases in steps of 1 and 2 ranks, 1 core each"), "{said:?}");
+    let object = gen_job(&place, "slurm", "plan.yaml", "--json").exits(0).out;
+    let object: Value = serde_json::from_str(&object).unwrap();
+    let step = |ranks: u32| serde_json::json!({"ranks": ranks, "nodes": 1, "cores_per_process": 1});
+    assert_eq!((&object["steps"], &object["ranks"]), (&serde_json::json!([step(1), step(2)]), &2.into()));
+    // What a step cannot have is said: pods are hosts to each other.
+    let said = gen_job(&place, "kubernetes", "plan.yaml", "--image x").exits(0);
+    assert!(said.err.contains("skipped, 2 of 3: `shm` needs all ranks on one host"), "{said:?}");
+    assert!(said.err.contains("in a step of 1 rank,") && said.out.contains("--only-ranks=1"), "{said:?}");
+}
+
+#[test]
+fn only_ranks_leaves_the_others_to_a_later_run() {
+    let place = Place::new();
+    place.write("plan.yaml", PLAN);
+    place.run("run plan.yaml --only-ranks 3 --output-dir none").refuses(&["no case of the plan has 3 ranks"]);
+    place.run("run plan.yaml --only-ranks 2 --output-dir r").exits(0);
+    assert_eq!(statuses(&place.cases("r")), [2, 0, 0, 0]);
+    place.run("run --resume r --only-ranks 1").exits(0);
+    assert_eq!(statuses(&place.cases("r")), [3, 0, 0, 0]);
 }
 
 /// Targets with shell scripts as files.
@@ -124,8 +152,9 @@ fn shells_read_the_scripts_whatever_the_names() {
         let output = started.output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();
         let plan = place.path(HOSTILE);
-        let expected = format!("run\n{}\n--output-dir=-r $(touch evil)\n", plan.display());
-        assert_eq!(said, expected, "{target}: {}", String::from_utf8_lossy(&output.stderr));
+        let step =
+            |ranks: u32| format!("run\n--only-ranks={ranks}\n--output-dir=-r $(touch evil)\n{}\n", plan.display());
+        assert_eq!(said, step(1) + &step(2), "{target}: {}", String::from_utf8_lossy(&output.stderr));
         assert!(!place.path("evil").exists(), "{target}");
     }
 }
@@ -140,9 +169,12 @@ fn runs(target: &str, launcher: &Path) {
     starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     starting.run().exits(0);
     let cases = place.cases("r");
-    assert_eq!(statuses(&cases), [2, 0, 1, 0], "{}", launcher.display());
-    let skipped = cases.iter().find(|line| line["status"] == "skipped").unwrap();
-    assert!(reason(skipped).ends_with("started 2 ranks, and this case is of 1 rank"), "{skipped}");
+    assert_eq!(statuses(&cases), [3, 0, 0, 0], "{}", launcher.display());
+    // Of two steps: one process alone, and the launcher's.
+    let run = place.run_file("r");
+    let ranks: Vec<&Value> = run["placement"].as_array().unwrap().iter().map(|known| &known["ranks"]).collect();
+    assert_eq!(ranks, [1, 2], "{run}");
+    assert!(run["started_by"].as_str().is_some_and(|name| !name.is_empty()), "{run}");
 }
 
 #[test]
@@ -188,9 +220,9 @@ fn kubernetes_takes_the_job() {
     let pods = pods.as_str();
     let odd = format!("{pods}# \u{e9} 'quotes' \"and\" {{braces}}: \\ \u{1f600}\r\n");
     for (plan, arguments, kinds) in [
-        (pods, "--namespace bench --time 10 --claim kept --secret mine", "ConfigMap\nService\nJob\n"),
+        (pods, "--namespace bench --time 10 --claim kept --secret mine", "ConfigMap\nService\nJob\nJob\n"),
         (PLAN, "--ranks 1", "ConfigMap\nJob\n"),
-        (odd.as_str(), "", "ConfigMap\nService\nJob\n"),
+        (odd.as_str(), "--ranks 2", "ConfigMap\nService\nJob\n"),
     ] {
         place.write(HOSTILE, plan);
         let made = gen_job(&place, "kubernetes", HOSTILE, &format!("--image registry/a:1 {arguments}")).exits(0);

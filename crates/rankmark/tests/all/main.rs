@@ -7,6 +7,7 @@ mod completions;
 mod directories;
 mod dry_run;
 mod endings;
+mod expected;
 mod external;
 mod faults;
 mod gates;

@@ -167,9 +167,9 @@ fn sbatch_takes_the_file_of_gen_job() {
     assert!(said.out.lines().any(|line| line == "code 1"), "{}{}{}", said.out, said.err, place.read("said"));
     let record = std::fs::read_dir(place.path("results")).unwrap().next().unwrap().unwrap().file_name();
     let cases = place.cases(&format!("results/{}", record.to_string_lossy()));
-    assert_eq!(statuses(&cases), [2, 0, 1, 0]);
+    assert_eq!(statuses(&cases), [3, 0, 0, 0]);
     let file = place.read("job.sh");
-    assert!(file.contains("skipped, 1 of 3: srun starts 2 ranks, and this case is of 1 rank"), "{file}");
+    assert!(file.contains("3 of 3 cases in steps of 1 and 2 ranks"), "{file}");
 }
 
 #[test]

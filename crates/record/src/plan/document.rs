@@ -1,12 +1,13 @@
-//! The form of a plan: its four top keys and its cases, before fields are looked at.
+//! The form of a plan: its top keys and its cases, before fields are looked at.
 
 use terms::{Error, nearest, normalize};
 
 use super::error::Diagnostics;
+use super::expected;
 use super::limits;
 use super::source::{At, shown};
 use super::tree::{Key, Node, SHAPE, Tree};
-use crate::About;
+use crate::{About, Expected};
 
 /// A plan with the right form.
 pub(crate) struct Document {
@@ -14,6 +15,7 @@ pub(crate) struct Document {
     pub(crate) profiling: bool,
     pub(crate) defaults: Vec<(Key, Node)>,
     pub(crate) entries: Vec<Entry>,
+    pub(crate) expected: Vec<Expected>,
 }
 
 /// One item of `cases`, or the flags of one command.
@@ -24,12 +26,17 @@ pub(crate) struct Entry {
     pub(crate) fields: Vec<(Key, Node)>,
 }
 
-const KEYS: [&str; 4] = ["experiment", "defaults", "profiling", "cases"];
+const KEYS: [&str; 5] = ["experiment", "defaults", "profiling", "cases", "expected"];
 
 /// Reads the form. Every error is reported; what is wrong is left out.
 pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) -> Document {
-    let mut document =
-        Document { experiment: String::new(), profiling: false, defaults: Vec::new(), entries: Vec::new() };
+    let mut document = Document {
+        experiment: String::new(),
+        profiling: false,
+        defaults: Vec::new(),
+        entries: Vec::new(),
+        expected: Vec::new(),
+    };
     let Tree::Map(entries) = root.tree else {
         errors.add(root.at, Error::new(format!("a plan is a mapping, not {}", root.kind())).hint(SHAPE));
         return document;
@@ -42,6 +49,7 @@ pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut D
             "profiling" => document.profiling = profiling(node, errors),
             "defaults" => document.defaults = defaults(node, errors),
             "cases" => document.entries = cases(node, benchmarks, errors),
+            "expected" => document.expected = expected::read(node, benchmarks, errors),
             _ => unknown_key("a plan", &key, &KEYS, errors),
         }
         met.push(name);
@@ -54,7 +62,7 @@ pub(crate) fn document(root: Node, benchmarks: &[&'static About], errors: &mut D
     document
 }
 
-fn unknown_key(of: &str, key: &Key, known: &[&'static str], errors: &mut Diagnostics) {
+pub(super) fn unknown_key(of: &str, key: &Key, known: &[&'static str], errors: &mut Diagnostics) {
     let hint = match nearest(&key.text, known.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),
         None => format!("valid values: {}", known.join(", ")),
@@ -166,22 +174,30 @@ fn entry(node: Node, benchmarks: &[&'static About], errors: &mut Diagnostics) ->
         return None;
     };
     let (_, name) = fields.remove(position);
+    let about = benchmark(&name, benchmarks, errors)?;
+    Some(Entry { about, at: name.at, fields })
+}
+
+/// The benchmark that a value names; reported where it names none.
+pub(super) fn benchmark(
+    name: &Node,
+    benchmarks: &[&'static About],
+    errors: &mut Diagnostics,
+) -> Option<&'static About> {
     let Tree::Scalar { text, .. } = &name.tree else {
         let message = format!("`benchmark` takes one name, not {}", name.kind());
         errors.add(name.at, Error::new(message).hint(known(benchmarks)));
         return None;
     };
-    match benchmarks.iter().find(|about| normalize(about.name) == normalize(text)) {
-        Some(about) => Some(Entry { about, at: name.at, fields }),
-        None => {
-            let hint = match nearest(text, benchmarks.iter().map(|about| about.name)) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => known(benchmarks),
-            };
-            errors.add(name.at, Error::new(format!("there is no benchmark `{}`", shown(text))).hint(hint));
-            None
-        }
+    let found = benchmarks.iter().find(|about| normalize(about.name) == normalize(text));
+    if found.is_none() {
+        let hint = match nearest(text, benchmarks.iter().map(|about| about.name)) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => known(benchmarks),
+        };
+        errors.add(name.at, Error::new(format!("there is no benchmark `{}`", shown(text))).hint(hint));
     }
+    found.copied()
 }
 
 fn known(benchmarks: &[&'static About]) -> String {

@@ -13,3 +13,5 @@ pub const SCALAR: usize = 4096;
 pub const TEXTS: usize = 64;
 /// Cases after expansion. A thousand a minute would be a fast machine, so these run for days.
 pub const CASES: usize = 20_000;
+/// Expected figures.
+pub const EXPECTED: usize = 1000;

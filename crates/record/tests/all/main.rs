@@ -3,6 +3,7 @@
 mod choices;
 mod damage;
 mod expansion;
+mod expected;
 mod flags;
 mod full_disk;
 mod hostile;

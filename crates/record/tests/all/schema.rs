@@ -17,6 +17,10 @@ fn design_plan() -> Value {
              "bytes": {"from": "1KiB", "to": "1GiB", "factor": 4}, "pace": {"bandwidth": "10GB/s", "latency": "5us"}},
             {"benchmark": "training", "model": "gpt2", "zip": {"ranks": [1, 2], "global_batch": [4, 8]}},
         ],
+        "expected": [
+            {"benchmark": "collective", "where": {"op": "all_reduce", "bytes": "1GiB"}, "metric": "busbw_gbs",
+             "value": 480, "basis": "measured", "source": "a page"},
+        ],
     })
 }
 
@@ -42,6 +46,14 @@ fn slips_are_refused_by_schema_and_reader() {
         ("/cases/1/zip", json!({"rank": [1]})),
         ("/defaults", json!({"sed": 1})),
         ("/profiling", json!({"enabled": "no"})),
+        ("/expected", json!({})),
+        ("/expected/0/benchmark", json!("training")),
+        ("/expected/0/where", json!({"op": "brodcast"})),
+        ("/expected/0/where", json!({"max_seconds": 1})),
+        ("/expected/0/metric", json!("busbw")),
+        ("/expected/0/value", json!(0)),
+        ("/expected/0/basis", json!("guessed")),
+        ("/expected/0", json!({"benchmark": "collective", "metric": "busbw_gbs", "value": 1, "basis": "measured"})),
     ] {
         let mut wrong = design_plan();
         *wrong.pointer_mut(pointer).unwrap() = value;

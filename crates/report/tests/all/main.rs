@@ -3,6 +3,7 @@
 mod beside;
 mod charts;
 mod data;
+mod expected;
 mod files;
 mod golden;
 mod hostile;

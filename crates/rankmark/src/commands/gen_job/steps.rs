@@ -1,0 +1,83 @@
+//! The steps of a job: a start of ranks for each number of ranks that its plan has.
+
+use launch::job::{Step, Target};
+use record::Case;
+use serde_json::{Value, json};
+use view::number::list;
+
+/// A step for each number of ranks, the smallest first: efficiency is computed against fewer ranks, which must be there. Each
+/// is spread over as many of the nodes as take equal shares; what fits no nodes is left out.
+pub(super) fn spread(numbers: &[u32], (most, nodes): (u32, u32), target: &Target) -> Vec<Step> {
+    let each = most / nodes;
+    let of = |ranks: u32| {
+        let fits = |nodes: &u32| ranks.is_multiple_of(*nodes) && ranks / nodes <= each;
+        let found = match (target.rank_per_node, target.on_every_node) {
+            (true, _) => Some(ranks),
+            (_, true) => Some(nodes).filter(fits),
+            _ => (1..=nodes).rev().find(fits),
+        };
+        Some(Step { ranks, nodes: found?, cores: 0 })
+    };
+    numbers.iter().filter_map(|ranks| of(*ranks)).collect()
+}
+
+/// The steps that some case runs in, with the cores that each rank keeps busy.
+pub(super) fn needed(steps: Vec<Step>, running: &[&Case]) -> Vec<Step> {
+    let with_cores = |step: Step| {
+        let own: Vec<&Case> = running.iter().copied().filter(|case| case.ranks() == step.ranks).collect();
+        (!own.is_empty()).then(|| Step { cores: super::cores(&own, step.ranks), ..step })
+    };
+    steps.into_iter().filter_map(with_cores).collect()
+}
+
+/// Cores for each rank of the largest step, so that every step has enough on its nodes.
+pub(super) fn cores(steps: &[Step], (ranks, nodes): (u32, u32)) -> usize {
+    let places = (ranks / nodes).max(1) as usize;
+    let wanted = steps.iter().map(|step| ((step.ranks / step.nodes) as usize * step.cores).div_ceil(places));
+    wanted.max().unwrap_or(1).max(1)
+}
+
+/// `steps of 1, 2 and 4 ranks`.
+pub(super) fn title(steps: &[Step]) -> String {
+    let numbers: Vec<u32> = steps.iter().map(|step| step.ranks).collect();
+    match numbers.as_slice() {
+        [1] => "a step of 1 rank".to_owned(),
+        [one] => format!("a step of {one} ranks"),
+        _ => format!("steps of {} ranks", list(&numbers)),
+    }
+}
+
+pub(super) fn json(step: &Step) -> Value {
+    json!({ "ranks": step.ranks, "nodes": step.nodes, "cores_per_process": step.cores })
+}
+
+#[cfg(test)]
+mod tests {
+    use launch::job::TARGETS;
+
+    use super::*;
+
+    fn spread_over(target: &str, numbers: &[u32], most: u32, nodes: u32) -> Vec<(u32, u32)> {
+        let target = TARGETS.iter().find(|one| one.name == target).unwrap();
+        spread(numbers, (most, nodes), target).iter().map(|step| (step.ranks, step.nodes)).collect()
+    }
+
+    #[test]
+    fn steps_are_spread_evenly_the_smallest_first() {
+        assert_eq!(spread_over("slurm", &[1, 2, 4], 4, 1), [(1, 1), (2, 1), (4, 1)]);
+        assert_eq!(spread_over("slurm", &[1, 2, 3, 4, 8], 8, 2), [(1, 1), (2, 2), (3, 1), (4, 2), (8, 2)]);
+        // Five ranks fit neither both nodes evenly nor one.
+        assert_eq!(spread_over("mpirun", &[5, 8], 8, 2), [(8, 2)]);
+        // Its script runs on both nodes.
+        assert_eq!(spread_over("torchrun", &[1, 2, 3, 4], 4, 2), [(2, 2), (4, 2)]);
+        assert_eq!(spread_over("kubernetes", &[1, 2, 4], 4, 4), [(1, 1), (2, 2), (4, 4)]);
+    }
+
+    #[test]
+    fn every_step_has_its_cores() {
+        let step = |ranks, nodes, cores| Step { ranks, nodes, cores };
+        assert_eq!(cores(&[step(4, 1, 1), step(1, 1, 1)], (4, 1)), 1);
+        // Two ranks of eight threads need the cores of four ranks on two nodes.
+        assert_eq!(cores(&[step(4, 2, 1), step(2, 2, 8)], (4, 2)), 4);
+    }
+}
