@@ -17,6 +17,7 @@ mod labels;
 mod line;
 mod machine;
 mod merge;
+mod origin;
 pub mod pack;
 pub mod plan;
 mod profile;
@@ -37,13 +38,12 @@ pub use json::to_json;
 pub use labels::Labels;
 pub use line::{CaseLine, HostClock, Limit, SCHEMA, TimeSummary, WorldUse, WrongElement};
 pub use machine::{Cache, Machine, NetworkInterface, Processor};
-pub use merge::{Part, merge};
+pub use merge::merge;
+pub use origin::{Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{Ceiling, CeilingKind, Profile};
 pub use roofline::{Demand, Roof};
-pub use run_file::{
-    BackendState, Declared, DeclaredField, DeclaredMetric, Imported, Overhead, Placement, Rounds, RunFile, Tool,
-};
+pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, Overhead, Placement, Rounds, RunFile, Tool};
 pub use store::{
     CaseSamples, DamagedLine, Record, Resumed, SampleLines, Store, StoreError, directory_name, fresh_directory,
     line_text, read_results, read_run, read_samples, read_samples_of,

@@ -2,36 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use serde::{Deserialize, Serialize};
 use terms::Error;
 
-use crate::{Imported, Machine, Record, Rounds, RunFile};
-
-/// One of the records that a merged record is made of.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Part {
-    /// Its directory, as it was named.
-    pub directory: String,
-    /// When it began: UTC, RFC 3339.
-    pub started: String,
-    /// The command as typed.
-    pub command_line: Vec<String>,
-    /// Its machine.
-    pub machine: Machine,
-    /// Versions that differ from those of the other parts, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub versions: BTreeMap<String, String>,
-    /// Variables that differ from those of the other parts.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub environment: BTreeMap<String, String>,
-    /// The file that it was imported from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub imported: Option<Imported>,
-    /// Its cases.
-    pub cases: usize,
-    /// What its rounds begin at in the merged record: rounds of two parts never were at the same time.
-    pub first_round: u32,
-}
+use crate::{Machine, Part, Record, Rounds, RunFile};
 
 /// One record of all of these, in their order. Each has the name of its directory.
 ///
@@ -191,8 +164,14 @@ mod tests {
             line
         };
         let lines = cases.iter().map(line).collect();
-        let plan =
-            Plan { experiment: "x".into(), profiling: false, cases, notes: Vec::new(), source_text: String::new() };
+        let plan = Plan {
+            experiment: "x".into(),
+            profiling: false,
+            cases,
+            notes: Vec::new(),
+            expected: Vec::new(),
+            source_text: String::new(),
+        };
         let machine = Machine { host: host.to_owned(), ..Machine::default() };
         let tool = Tool { name: "rankmark".into(), version: "1".into() };
         let mut file = RunFile::new(tool, jiff::Timestamp::UNIX_EPOCH, machine, plan, &[]);

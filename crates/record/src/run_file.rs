@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use terms::{Label, Role};
 
-use crate::{About, Better, Labels, Machine, Part, Plan, Profile, SCHEMA, Shape};
+use crate::{About, Better, Imported, Labels, Machine, Part, Plan, Profile, SCHEMA, Shape};
 
 /// `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,33 +68,6 @@ pub struct RunFile {
     pub merged: Vec<Part>,
     /// Whether any case is computed rather than measured.
     pub simulated: bool,
-}
-
-/// Where the figures of an imported record are from.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Imported {
-    /// The file format, as `rankmark list formats` names it.
-    pub format: String,
-    /// The file's name, without its folder.
-    pub file: String,
-    /// SHA-256 of the file.
-    pub sha256: String,
-    /// The program that measured, with its version where the file tells it.
-    pub tool: String,
-    /// What a time is: of which statistic over iterations and ranks.
-    pub statistic: String,
-    /// Runs that the file holds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub runs: Option<u32>,
-    /// What the file says of its run, as it says it.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub facts: BTreeMap<String, String>,
-    /// How its figures were read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub notes: Vec<String>,
-    /// Figures that no case holds, with the reason.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub omitted: Vec<String>,
 }
 
 /// The rounds of a run: each visits every open case once.

@@ -22,7 +22,7 @@ fn medians_are_those_of_the_slowest_rank_of_each_sample() {
     assert_eq!(trial.series(), [90e-6, 70e-6, 60e-6, 80e-6, 30e-6, 100e-6, 20e-6]);
     let line = line(&trial);
     let time = line.time_s.unwrap();
-    assert_eq!((time.median, time.p50, time.min, time.max), (70e-6, 70e-6, 20e-6, 100e-6));
+    assert_eq!((time.median, time.p50, time.min, time.max), (70e-6, Some(70e-6), Some(20e-6), Some(100e-6)));
     // Each rank's own median, never the slowest rank's.
     assert_eq!(line.per_rank_median_s.unwrap(), [40e-6, 20e-6, 20e-6]);
     assert_eq!((line.samples, line.calls_per_sample, line.trials), (Some(7), Some(1), Some(1)));
