@@ -10,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+mod between_runs;
 mod dependence;
 mod distribution;
 mod drift;
@@ -21,6 +22,7 @@ pub mod simulation;
 mod trials;
 mod warm_up;
 
+pub use between_runs::{BetweenRuns, FEWEST_RUNS, between_runs};
 pub use dependence::{Dependence, dependence, effective_samples};
 pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
 pub use interval::{Interval, Method, median_interval};

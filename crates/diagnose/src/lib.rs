@@ -1,0 +1,8 @@
+//! What records say when they are held against each other: comparisons of runs and what they are worth. Pure: reads record
+//! types, measures nothing, starts nothing, prints nothing.
+
+#![forbid(unsafe_code)]
+
+mod verdict;
+
+pub use verdict::Verdict;

@@ -1,0 +1,92 @@
+//! JUnit XML: the form in which CI systems show tests that passed, failed or were skipped.
+
+/// One case of a suite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JunitCase {
+    /// The group that it is listed under (`collective`).
+    pub class: String,
+    /// Its name (`all_reduce 64 MiB, 4 ranks, shm`).
+    pub name: String,
+    /// Seconds that it took, where they are known.
+    pub seconds: Option<f64>,
+    /// How it ended.
+    pub outcome: JunitOutcome,
+}
+
+/// How a case ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JunitOutcome {
+    /// Fine.
+    Passed,
+    /// Not fine, with the reason.
+    Failed(String),
+    /// Not judged, with the reason.
+    Skipped(String),
+}
+
+/// The XML document of one suite.
+pub fn junit(suite: &str, cases: &[JunitCase]) -> String {
+    let count = |of: fn(&JunitOutcome) -> bool| cases.iter().filter(|case| of(&case.outcome)).count();
+    let failed = count(|outcome| matches!(outcome, JunitOutcome::Failed(_)));
+    let skipped = count(|outcome| matches!(outcome, JunitOutcome::Skipped(_)));
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"{}\" tests=\"{}\" \
+         failures=\"{failed}\" errors=\"0\" skipped=\"{skipped}\">\n",
+        xml(suite),
+        cases.len(),
+    );
+    for case in cases {
+        let time = case.seconds.map(|seconds| format!(" time=\"{seconds:.6}\"")).unwrap_or_default();
+        text += &format!("<testcase classname=\"{}\" name=\"{}\"{time}", xml(&case.class), xml(&case.name));
+        text += &match &case.outcome {
+            JunitOutcome::Passed => "/>\n".to_owned(),
+            JunitOutcome::Failed(why) => format!("><failure message=\"{}\"/></testcase>\n", xml(why)),
+            JunitOutcome::Skipped(why) => format!("><skipped message=\"{}\"/></testcase>\n", xml(why)),
+        };
+    }
+    text + "</testsuite>\n</testsuites>\n"
+}
+
+/// Text of data as the value of an attribute. Characters that XML 1.0 has no way to write become U+FFFD.
+fn xml(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => safe += "&amp;",
+            '<' => safe += "&lt;",
+            '>' => safe += "&gt;",
+            '"' => safe += "&quot;",
+            '\n' | '\r' | '\t' => safe += &format!("&#{};", character as u32),
+            control if control < ' ' || matches!(control, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_suite_counts_its_cases_and_escapes_what_data_say() {
+        let case =
+            |name: &str, outcome| JunitCase { class: "c".into(), name: name.into(), seconds: Some(0.5), outcome };
+        let text = junit(
+            "a \"run\"",
+            &[
+                case("<b>&\u{1}", JunitOutcome::Passed),
+                case("x", JunitOutcome::Failed("wrong\n\"1\"".into())),
+                case("y", JunitOutcome::Skipped("no GPU".into())),
+            ],
+        );
+        let document = roxmltree::Document::parse(&text).unwrap();
+        let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).unwrap();
+        let of = |name| suite.attribute(name).unwrap();
+        assert_eq!([of("name"), of("tests"), of("failures"), of("skipped")], ["a \"run\"", "3", "1", "1"]);
+        let names: Vec<_> = suite.children().filter_map(|node| node.attribute("name")).collect();
+        assert_eq!(names, ["<b>&\u{fffd}", "x", "y"]);
+        let failure = document.descendants().find(|node| node.has_tag_name("failure")).unwrap();
+        assert_eq!(failure.attribute("message"), Some("wrong\n\"1\""));
+    }
+}
