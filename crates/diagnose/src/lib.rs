@@ -1,4 +1,4 @@
-//! What records say when they are held against each other: comparisons of runs and what they are worth. Pure: reads record
+//! What records say when they are compared with each other: comparisons of runs and what they are worth. Pure: reads record
 //! types, measures nothing, starts nothing, prints nothing.
 
 #![forbid(unsafe_code)]
