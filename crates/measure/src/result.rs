@@ -6,7 +6,7 @@ use stats::{median, quantile, sign_interval, sorted};
 use terms::{Collective, Status};
 
 use crate::straggler::{Straggler, straggler};
-use crate::{CaseRun, Trial, barrier, sensors};
+use crate::{CaseRun, Trial, barrier, device_sensors, sensors};
 
 /// Wrong elements that a case line names.
 const TOLD: usize = 16;
@@ -63,7 +63,11 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     set_wrong(run, &mut line);
     let looks =
         |trial: &Trial| trial.canaries.as_ref().map(|(before, after)| (before.system.sensors, after.system.sensors));
-    let sensors = sensors::summary(&trials.iter().filter_map(looks).collect::<Vec<_>>());
+    let mut sensors = sensors::summary(&trials.iter().filter_map(looks).collect::<Vec<_>>());
+    let devices = device_sensors::summary(trials.iter().flat_map(|trial| &trial.devices));
+    if !devices.is_empty() {
+        sensors.insert("devices".to_owned(), Value::Array(devices));
+    }
     if !sensors.is_empty() {
         line.metrics.insert("sensors".to_owned(), Value::Object(sensors));
     }

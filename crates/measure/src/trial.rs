@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::barrier::Exits;
 use crate::canary::Canary;
-use crate::{Ready, Samples, WrongReport};
+use crate::{DeviceLook, Ready, Samples, WrongReport};
 
 /// Time of one variant of the case's limit in one trial.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,8 @@ pub struct Trial {
     pub limits: Vec<LimitTime>,
     /// Machine before and after.
     pub canaries: Option<(Canary, Canary)>,
+    /// Looks at devices while it ran; none where its ranks used none.
+    pub devices: Vec<DeviceLook>,
     /// `[rank]`: entry and exit times of consecutive operations, in ns of rank 0's clock: [begin, end, begin, end, ...].
     pub arrivals: Vec<Vec<f64>>,
     /// The largest error of the time between two of these on different ranks, in ns; 0 where they have one clock.

@@ -11,10 +11,10 @@ use benchmarks::{Host, Spread};
 use clap::ArgMatches;
 use comm::Readiness;
 use launch::external::Coordinator;
-use measure::{Starter, machine};
+use measure::{DeviceSensors, Starter, machine};
 use record::{BackendState, CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool};
 use runner::Setup;
-use survey::Torch;
+use survey::{NvidiaSmi, Torch};
 use terms::Status;
 
 use crate::arguments::STUDY_CSV;
@@ -123,6 +123,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         None => &mut own,
     };
     let host = host(request.entry.coordinator, &record.file.machine);
+    let nvidia_smi = process::first_program(&search_path(), "nvidia-smi");
+    let mut sensors = nvidia_smi.as_deref().map(NvidiaSmi::new);
     runner::run(Setup {
         plan: &plan,
         done: &record.done,
@@ -131,6 +133,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         store: &mut record.store,
         file: &mut record.file,
         host,
+        device_sensors: sensors.as_mut().map(|sensors| sensors as &mut dyn DeviceSensors),
         observer: &mut screen,
         seed: order_seed(),
         deadline: budget(request.matches)?.map(|budget| request.entry.begun + budget),

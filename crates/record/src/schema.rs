@@ -270,10 +270,6 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "starts_apart_s": number,
         "slow_rank": count,
         "slow_rank_wait_s": number,
-        "sensors": {
-            "type": "object",
-            "properties": {"temperature_c": number, "clock_mhz": number, "power_w": number, "utilization": number},
-        },
         "roofline": {"type": "object"},
         "wrong": count,
         "wrong_elements": {"type": "array", "items": {
@@ -285,6 +281,20 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "caveats": {"type": "array", "items": {"enum": Caveat::names()}},
         "simulated": {"type": "boolean"},
         "crc32": checksum(),
+    });
+    properties["sensors"] = json!({
+        "type": "object",
+        "properties": {
+            "temperature_c": number, "clock_mhz": number, "power_w": number, "utilization": number,
+            "devices": {"type": "array", "items": {
+                "type": "object",
+                "required": ["device"],
+                "properties": {
+                    "device": count, "temperature_c": number, "clock_mhz": number, "power_w": number,
+                    "utilization": number, "memory_bytes": number,
+                },
+            }},
+        },
     });
     properties["trials"] = count.clone();
     properties["span_s"] = number.clone();

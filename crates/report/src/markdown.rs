@@ -116,7 +116,23 @@ fn sensors(run: &Run) -> String {
         median("power_w").map(|watts| format!("{watts:.0} W")),
         median("utilization").map(|share| format!("{} of all cores busy", crate::number::percent(share))),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    parts.into_iter().flatten().chain(device_sensors(run)).collect::<Vec<_>>().join(", ")
+}
+
+/// Of the devices that ranks worked on: how many, the hottest, and the slowest clock.
+fn device_sensors(run: &Run) -> Option<String> {
+    let of = |case: &'_ CaseLine| Some(case.metrics.get("sensors")?.get("devices")?.as_array()?.clone());
+    let looks: Vec<serde_json::Value> = run.cases.iter().filter_map(of).flatten().collect();
+    let values = |name: &str| looks.iter().filter_map(|look| look.get(name)?.as_f64()).collect::<Vec<f64>>();
+    let devices: std::collections::BTreeSet<u64> = values("device").into_iter().map(|device| device as u64).collect();
+    let hottest = values("temperature_c").into_iter().max_by(f64::total_cmp);
+    let slowest = values("clock_mhz").into_iter().min_by(f64::total_cmp);
+    let told = [
+        hottest.map(|degrees| format!("up to {degrees:.0} °C")),
+        slowest.map(|mhz| format!("slowest clock {mhz:.0} MHz")),
+    ];
+    let told: Vec<String> = told.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| format!("{}: {}", count(devices.len(), "device", "devices"), told.join(", ")))
 }
 
 /// `12 cases: 11 ok (wrong 0 in each), 1 failed`.

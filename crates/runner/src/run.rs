@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use benchmarks::{Gate, Host, Measured, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
 use measure::{
-    CaseRun, Circumstances, Probe, Round, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, align, case_line,
-    conclude,
+    CaseRun, Circumstances, DeviceSensors, Probe, Round, Settings, Starter, Verdict, VerdictKind, World, WorldSpec,
+    align, case_line, conclude,
 };
 use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, Store, StoreError};
 use serde_json::Value;
@@ -56,6 +56,8 @@ pub struct Setup<'a> {
     pub file: &'a mut RunFile,
     /// The machine.
     pub host: Host,
+    /// Who looks at devices while trials run on them, where there are any.
+    pub device_sensors: Option<&'a mut dyn DeviceSensors>,
     /// Who watches.
     pub observer: &'a mut dyn Observer,
     /// Seed of the order of cases within rounds.
@@ -297,7 +299,16 @@ impl RunState<'_> {
         };
         let round = Round { number: self.round, fresh, prepared: place.prepared, keep: place.keep };
         let observer = &mut self.setup.observer;
-        run.visit(&mut **world, round, &mut |elapsed, most| observer.progress(elapsed, most))
+        let mut sensors = self.setup.device_sensors.as_mut().filter(|_| on_a_device(case));
+        if let Some(sensors) = &mut sensors {
+            sensors.begin();
+        }
+        let trials = run.trials.len();
+        let result = run.visit(&mut **world, round, &mut |elapsed, most| observer.progress(elapsed, most));
+        if let (Some(sensors), Some(trial)) = (sensors, run.trials.get_mut(trials)) {
+            trial.devices = sensors.end();
+        }
+        result
     }
 
     fn start(&mut self, case: &Case) -> Result<Box<dyn World>, Verdict> {
@@ -467,6 +478,11 @@ fn samples_of(run: &CaseRun, after: Option<String>) -> CaseSamples {
         calls: u64::from(last.calls),
         ns: last.samples.clone(),
     }
+}
+
+/// Whether the ranks of a case work on devices other than the processor.
+fn on_a_device(case: &Case) -> bool {
+    case.text("device").is_some_and(|device| device != "cpu")
 }
 
 /// The line of a case that gave no number. What would have been computed is marked here, too.

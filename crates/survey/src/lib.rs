@@ -3,6 +3,7 @@
 //!
 //! Says what is, never what a benchmark makes of it: that is the caller's.
 
+mod device_sensors;
 mod finding;
 mod gpu;
 mod inspect;
@@ -21,6 +22,7 @@ mod versions;
 
 use std::path::PathBuf;
 
+pub use device_sensors::NvidiaSmi;
 pub use finding::{Finding, State};
 pub use inspect::{inspect_in_child, probe_answer};
 pub use probe::{is_probe, probe_main};

@@ -96,6 +96,7 @@ pub(crate) fn run_seeded(plan: &Plan, starter: &mut dyn Starter, host: Host, see
         store: &mut store,
         file: &mut file,
         host,
+        device_sensors: None,
         observer: &mut order,
         seed,
         deadline: None,

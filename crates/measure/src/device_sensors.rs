@@ -1,0 +1,81 @@
+//! Temperature, clock, power, utilization and memory of devices while a case runs.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+/// Who looks at devices while trials run. What it sees between `begin` and `end` belongs to one trial.
+pub trait DeviceSensors {
+    /// A trial begins.
+    fn begin(&mut self);
+    /// It has ended: all looks since it began.
+    fn end(&mut self) -> Vec<DeviceLook>;
+}
+
+/// One look at one device; what the driver does not tell is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct DeviceLook {
+    /// Its index on the host.
+    pub device: u32,
+    /// Degrees Celsius.
+    pub temperature_c: Option<f64>,
+    /// Clock of its multiprocessors, in MHz.
+    pub clock_mhz: Option<f64>,
+    /// Watts.
+    pub power_w: Option<f64>,
+    /// Share of time in which a kernel ran.
+    pub utilization: Option<f64>,
+    /// Memory in use.
+    pub memory_bytes: Option<f64>,
+}
+
+/// Of each device the hottest look, the slowest clock, the median power and utilization, and the most memory.
+pub(crate) fn summary<'l>(looks: impl Iterator<Item = &'l DeviceLook>) -> Vec<Value> {
+    let mut by_device: BTreeMap<u32, Vec<&DeviceLook>> = BTreeMap::new();
+    looks.for_each(|look| by_device.entry(look.device).or_default().push(look));
+    by_device.into_iter().map(|(device, looks)| told(device, &looks)).collect()
+}
+
+fn told(device: u32, looks: &[&DeviceLook]) -> Value {
+    let values = |of: fn(&DeviceLook) -> Option<f64>| looks.iter().filter_map(|look| of(look)).collect::<Vec<f64>>();
+    let most = |of| values(of).into_iter().max_by(f64::total_cmp);
+    let median = |of| Some(values(of)).filter(|all| !all.is_empty()).map(|all| stats::median(&all));
+    let found = [
+        ("temperature_c", most(|look| look.temperature_c)),
+        ("clock_mhz", values(|look| look.clock_mhz).into_iter().min_by(f64::total_cmp)),
+        ("power_w", median(|look| look.power_w)),
+        ("utilization", median(|look| look.utilization)),
+        ("memory_bytes", most(|look| look.memory_bytes)),
+    ];
+    let mut object = Map::from_iter([("device".to_owned(), json!(device))]);
+    object.extend(found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), json!(value?)))));
+    Value::Object(object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_is_summed_up_by_what_matters() {
+        let look = |device, temperature: f64, clock: f64, power: Option<f64>| DeviceLook {
+            device,
+            temperature_c: Some(temperature),
+            clock_mhz: Some(clock),
+            power_w: power,
+            utilization: Some(0.5),
+            memory_bytes: None,
+        };
+        let looks =
+            [look(1, 60.0, 1980.0, None), look(0, 50.0, 1700.0, Some(300.0)), look(0, 70.0, 1500.0, Some(500.0))];
+        let found = summary(looks.iter());
+        assert_eq!(
+            found,
+            [
+                json!({"device": 0, "temperature_c": 70.0, "clock_mhz": 1500.0, "power_w": 400.0, "utilization": 0.5}),
+                json!({"device": 1, "temperature_c": 60.0, "clock_mhz": 1980.0, "utilization": 0.5}),
+            ]
+        );
+        assert!(summary([].iter()).is_empty());
+    }
+}
