@@ -36,8 +36,12 @@ pub(crate) fn here(
     };
     let launched = coordinator.map(|coordinator| coordinator.size().to_string());
     let ranks = of("ranks").map(str::to_owned).or(launched);
-    let given =
-        [("ranks", ranks), ("model", of("model").map(str::to_owned)), ("strategy", of("strategy").map(str::to_owned))];
+    let given = [
+        ("ranks", ranks),
+        ("model", of("model").map(str::to_owned)),
+        ("strategy", of("strategy").map(str::to_owned)),
+        ("batch", of("batch").map(str::to_owned)),
+    ];
     given.into_iter().filter_map(|(name, value)| Some((name, value?))).fold(source.on(here), |source, (name, value)| {
         if source.given(name).is_some() { source } else { source.with_given(name, value) }
     })

@@ -39,9 +39,9 @@ impl Format for Candle {
         let mut plan = PlanText::new(source.file_name(), "the Candle suite", &name);
         cases::write(source, &configurations, &mut plan)?;
         let mut plan: ForeignPlan = plan.finish();
-        plan.used = ["model", "strategy"]
+        plan.used = ["model", "strategy", "batch"]
             .iter()
-            .filter(|name| source.given(name).is_some())
+            .filter(|name| source.given(name).is_some_and(|given| **name != "batch" || given.parse::<u64>().is_ok()))
             .map(|name| (*name).to_owned())
             .collect();
         Ok(Content::Plan(plan))

@@ -221,11 +221,17 @@ fn candle_reads_alternatives_and_suites() {
     strategies.dedup();
     assert_eq!(strategies, ["-", "data", "hybrid", "model", "pipeline"]);
     let warnings = foreign.warnings.join("\n");
-    for word in ["layers 24 and hidden_size 2048 are of one size", "num_devices: 1, and strategy hybrid has 4 ranks"] {
+    for word in [
+        "layers 24, hidden_size 2048, parameters 1300000000 are of one size",
+        "num_devices: 1, and strategy hybrid has 4 ranks",
+    ] {
         assert!(warnings.contains(word), "{word}: {warnings}");
     }
     let (_, plan) = made(&sample("candle", "benchmark-suite.json"));
     assert_eq!(plan.experiment, "suite");
+    let batches: Vec<Option<u64>> =
+        plan.cases.iter().filter(|case| case.benchmark == "training").map(|case| case.whole("global_batch")).collect();
+    assert!(batches.iter().all(|batch| *batch == Some(8)), "the same work in all: {batches:?}");
     // The base of one rank is written once.
     assert_eq!(plan.cases.iter().filter(|case| case.benchmark == "training").count(), 3);
 }

@@ -14,6 +14,8 @@ use crate::tree::shown;
 const BYTES: &str = "[4KiB, 1MiB, 64MiB]";
 /// A parameter count that differs by more is that of another model: files give two digits.
 const NEAR: f64 = 0.1;
+/// Samples of each replica where the user names none: the file has no batch.
+const BATCH: u64 = 4;
 
 /// What is written once, however many configurations ask for it.
 #[derive(Default)]
@@ -26,6 +28,8 @@ struct Written {
 struct Way {
     strategy: &'static str,
     ranks: u64,
+    /// Replicas of the model, which share the batch.
+    replicas: u64,
     /// As fields of a case.
     fields: String,
 }
@@ -49,9 +53,13 @@ pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText)
         let several: Vec<u64> = several.into_iter().collect();
         of_machine(configuration, &several, plan, &mut written);
         about_hardware(source, configuration, &several, plan, &mut written);
+        let batch = source.given("batch").and_then(|batch| batch.parse().ok());
+        let replicas = ways.iter().map(|way| way.replicas).max().unwrap_or(1);
+        let global = batch.unwrap_or(BATCH).saturating_mul(replicas);
+        plan.became("batch", format!("global_batch: {global} in all training cases: strategies divide the same batch"));
         for size in &sizes {
-            training(size, &ways, plan, &mut written);
-            memory(size, &ways, &configuration.hardware, plan, &mut written);
+            training(size, &ways, global, plan, &mut written);
+            memory(size, &ways, &configuration.hardware, batch, plan, &mut written);
         }
     }
     if !written.expected.is_empty() {
@@ -90,10 +98,12 @@ fn sizes(source: &Source, configuration: &Configuration, plan: &mut PlanText) ->
         return Ok(sizes);
     }
     let several = model.sizes.len() > 1;
-    if several && !(given.is_empty() && model.parameters.is_none()) {
+    let of_one: Vec<String> =
+        given.iter().cloned().chain(model.parameters.map(|parameters| format!("parameters {parameters}"))).collect();
+    if several && !of_one.is_empty() {
         plan.warning(format!(
             "model: {} are of one size, and the file names {}: each size has its own",
-            if given.is_empty() { "parameters".to_owned() } else { given.join(" and ") },
+            of_one.join(", "),
             told(&model.sizes)
         ));
     }
@@ -208,7 +218,12 @@ fn way(strategy: &'static str, division: &Division, hardware: &Hardware) -> Way 
     if let Some(parts) = division.micro_batches.filter(|_| matches!(strategy, "pipeline" | "hybrid")) {
         fields += &format!(", micro_batches: {parts}");
     }
-    Way { strategy, ranks, fields }
+    let replicas = match strategy {
+        "data" => ranks,
+        "hybrid" => ranks / stages.unwrap_or(1),
+        _ => 1,
+    };
+    Way { strategy, ranks, replicas, fields }
 }
 
 /// What the machine gives, and its collectives.
@@ -305,23 +320,33 @@ fn network(source: &Source, gbps: f64, several: &[u64], plan: &mut PlanText, wri
     }
 }
 
-fn training(size: &Size, ways: &[Way], plan: &mut PlanText, written: &mut Written) {
+fn training(size: &Size, ways: &[Way], global: u64, plan: &mut PlanText, written: &mut Written) {
     let Size { name, fields } = size;
     let name = quoted(name);
     if ways.iter().any(|way| way.ranks > 1) {
-        let base = format!("benchmark: training, model: {name}, {fields}strategy: data, ranks: 1");
+        let base =
+            format!("benchmark: training, model: {name}, {fields}strategy: data, ranks: 1, global_batch: {global}");
         entry(&base, "training: one device, which efficiency is compared with", plan, written);
     }
     for way in ways {
-        let case = format!("benchmark: training, model: {name}, {fields}{}", way.fields);
+        let case = format!("benchmark: training, model: {name}, {fields}{}, global_batch: {global}", way.fields);
         entry(&case, &format!("training: strategy {}", way.strategy), plan, written);
     }
 }
 
-fn memory(size: &Size, ways: &[Way], hardware: &Hardware, plan: &mut PlanText, written: &mut Written) {
+fn memory(
+    size: &Size,
+    ways: &[Way],
+    hardware: &Hardware,
+    batch: Option<u64>,
+    plan: &mut PlanText,
+    written: &mut Written,
+) {
+    let batch = batch.map_or(String::new(), |batch| format!(", batch: {batch}"));
     let limit = hardware.memory_gb.map_or(String::new(), |memory| format!(", limit: {memory}GB, find_max_batch: true"));
     for way in ways {
-        let case = format!("benchmark: memory, model: {}, {}{}{limit}", quoted(&size.name), size.fields, way.fields);
+        let case =
+            format!("benchmark: memory, model: {}, {}{}{batch}{limit}", quoted(&size.name), size.fields, way.fields);
         entry(&case, "memory: what a step holds, and the largest batch within memory_per_device_gb", plan, written);
     }
 }

@@ -4,7 +4,7 @@ use super::{TINY, ok_share, with};
 use crate::place::Place;
 
 /// Options that reduce everything beside training, too.
-const REDUCED: &str = "--set bytes=4KiB --set size=32 --iters 3 --set limit=64MiB --quick";
+const REDUCED: &str = "--iters 3 --set limit=64MiB --quick";
 
 #[test]
 fn models_and_strategies_are_listed() {
