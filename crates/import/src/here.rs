@@ -6,7 +6,8 @@ pub type CountParameters = fn(&str, &[(String, f64)]) -> Option<usize>;
 /// The machine that a configuration shall run on, as the caller found it. Empty where nobody looked.
 #[derive(Clone, Debug, Default)]
 pub struct Here {
-    /// The torch of the user's Python: its version, or why there is none. None: nobody looked.
+    /// The torch of the user's Python: its version, or why it is not used and what to do, for a sentence with `because`.
+    /// None: nobody looked.
     pub torch: Option<Result<String, String>>,
     /// GPUs that the driver lists.
     pub gpus: usize,
@@ -26,7 +27,7 @@ impl Here {
         match &self.torch {
             Some(Ok(version)) => Ok(version),
             Some(Err(why)) => Err(why),
-            None => Err("nobody looked for it"),
+            None => Err("nobody looked for torch"),
         }
     }
 }

@@ -63,6 +63,11 @@ pub(crate) fn shown(text: &str) -> String {
     short
 }
 
+/// A text of the caller as a part of one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.trim().chars().take(300).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Whether a text is JSON and not YAML, by its first character that is no comment.
 pub(crate) fn is_json(text: &str) -> bool {
     let is_comment = |line: &&str| {

@@ -24,7 +24,9 @@ pub(crate) fn here(
         Some(runtime) if !runtime.split(',').any(|word| terms::normalize(word) == "pytorch") => {
             Err(format!("`runtime: {runtime}` is asked for"))
         }
-        _ => survey::torch(of("python"), &search_path()).map(|torch| torch.version),
+        _ => survey::torch(of("python"), &search_path())
+            .map(|torch| torch.version)
+            .map_err(|why| format!("torch was not found: {why}; `--python PATH` names a Python that has it")),
     };
     let here = Here {
         torch: format.uses_torch().then(torch),

@@ -56,10 +56,6 @@ pub struct Run {
     pub placement: Vec<Placement>,
     /// The machines that held ranks, where there were several.
     pub hosts: Vec<Machine>,
-    /// Warm-up calls or steps, where the plan fixes one number for all of its cases.
-    pub warmup: Option<u64>,
-    /// Timed calls or steps of a trial, where the plan fixes one number for all of its cases.
-    pub iterations: Option<u64>,
     /// Figures that the plan expects of the hardware.
     pub expected: Vec<Expected>,
     /// Its case lines, in the order of the plan.
@@ -137,8 +133,6 @@ impl Run {
             merged,
             placement: file.placement,
             hosts: file.hosts,
-            warmup: fixed(&file.plan, &["warmup"]),
-            iterations: fixed(&file.plan, &["iters", "steps"]),
             expected: file.plan.expected,
             cases,
             benchmarks: file.benchmarks,
@@ -146,13 +140,6 @@ impl Run {
             samples: BTreeMap::new(),
         }
     }
-}
-
-/// The one value that all cases of a plan have of a setting, by the first of these names that a case has.
-fn fixed(plan: &record::Plan, names: &[&str]) -> Option<u64> {
-    let of = |case: &record::Case| names.iter().find_map(|name| case.whole(name));
-    let first = plan.cases.first().and_then(of)?;
-    plan.cases.iter().all(|case| of(case) == Some(first)).then_some(first)
 }
 
 impl Run {

@@ -6,7 +6,7 @@ use terms::Error;
 
 use crate::fields::{Fields, flag, items, text, whole, wholes, word};
 use crate::plan_text::{PlanText, list, told};
-use crate::tree::{self, Node, shown};
+use crate::tree::{self, Node, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
 use implementations::Chosen;
 
@@ -177,10 +177,10 @@ fn cases(source: &Source, primitives: &[&str], chosen: &Chosen, plan: &mut PlanT
             }
         }
         Err(why) => plan.warning(format!(
-            "{} of PyTorch {} left out, because torch was not found: {}; `--python PATH` names a Python that has it",
+            "{} of PyTorch {} left out, because {}",
             told.join(", "),
             if told.len() == 1 { "is" } else { "are" },
-            shown(why)
+            one_line(why)
         )),
     }
     if chosen.native.is_empty() && (chosen.pytorch.is_empty() || source.here().torch().is_err()) {

@@ -4,7 +4,7 @@ use terms::Error;
 
 use crate::fields::{Fields, flag, items, one_of, text, wholes};
 use crate::plan_text::{PlanText, list, quoted, told};
-use crate::tree::{self, shown};
+use crate::tree::{self, one_line, shown};
 use crate::{Content, ForeignPlan, Format, Source};
 
 /// The format.
@@ -84,10 +84,7 @@ fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
             plan.line(2, "runtime: [native, pytorch]");
             plan.became("PyTorch", format!("runtime: pytorch (torch {version}), with native beside it"));
         }
-        Err(why) => plan.warning(format!(
-            "runtime: native alone, because torch was not found: {}; `--python PATH` names a Python that has it",
-            shown(why)
-        )),
+        Err(why) => plan.warning(format!("runtime: native alone, because {}", one_line(why))),
     }
     Ok(plan.finish())
 }

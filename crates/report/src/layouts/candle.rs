@@ -125,7 +125,7 @@ fn column(case: &CaseLine, run: &Run) -> Column {
         score(number(&["mfu", "headline"]), "the peak of these cores was not measured", "Performance Score", |value| {
             format!("{value:.3}")
         }),
-        score(number(&["efficiency"]), "no case with fewer ranks to compare with", "Efficiency Score", |value| {
+        score(number(&["efficiency"]), "no comparable case with fewer ranks", "Efficiency Score", |value| {
             format!("{value:.3}")
         }),
     ];
@@ -230,7 +230,7 @@ mod tests {
             "│ Performance Score      │ 0.847 ",
             "│ Efficiency Score       │ 0.923 ",
             "(1 rank): no Memory Efficiency: the memory of this case was not measured; no Performance Score: ",
-            "no Efficiency Score: no case with fewer ranks to compare with\n",
+            "no Efficiency Score: no comparable case with fewer ranks\n",
             "(8 ranks): skipped: not enough memory",
         ] {
             assert!(text.contains(line), "`{line}` is missing in\n{text}");

@@ -37,13 +37,16 @@ pub(super) fn text(run: &Run) -> String {
             list.push(figures(case));
         }
     }
+    // A run keeps the identities of its plan's cases alone.
+    let plan = record::read_run(&run.directory).ok().map(|record| record.file.plan);
+    let fixed = |names: &[&str]| plan.as_ref().and_then(|plan| fixed(plan, names));
     let mut whole = json!({
         "name": run.title,
         "world_size": run.cases.iter().map(|case| case.ranks).max().unwrap_or(0),
         "timestamp": run.started,
         "config": {
-            "warmup_iters": run.warmup,
-            "benchmark_iters": run.iterations,
+            "warmup_iters": fixed(&["warmup"]),
+            "benchmark_iters": fixed(&["iters", "steps"]),
             "device": run.machine,
         },
         "results": results,
@@ -56,6 +59,14 @@ pub(super) fn text(run: &Run) -> String {
         whole["imported"] = true.into();
     }
     format!("{:#}\n", whole)
+}
+
+/// The one value that all cases of a plan have of a setting, by the first of these names that a case has: of adaptive
+/// sampling there is none.
+fn fixed(plan: &record::Plan, names: &[&str]) -> Option<u64> {
+    let of = |case: &record::Case| names.iter().find_map(|name| case.whole(name));
+    let first = plan.cases.first().and_then(of)?;
+    plan.cases.iter().all(|case| of(case) == Some(first)).then_some(first)
 }
 
 /// Where a case stands: `communication` and `allreduce`, or its benchmark and what it measures.
@@ -174,8 +185,6 @@ mod tests {
         let run = Run {
             title: "benchmark_2gpu".to_owned(),
             started: "2026-11-20T10:15:00Z".to_owned(),
-            warmup: Some(20),
-            iterations: Some(200),
             cases: vec![
                 case("collective", json!({"op": "all_reduce"}), json!({"busbw_gbs": 4.5})),
                 case(
@@ -191,8 +200,7 @@ mod tests {
         let value: Value = serde_json::from_str(&text(&run)).unwrap();
         assert_eq!(value["name"], "benchmark_2gpu");
         assert_eq!((&value["world_size"], &value["timestamp"]), (&json!(2), &json!("2026-11-20T10:15:00Z")));
-        assert_eq!(value["config"]["warmup_iters"], 20);
-        assert_eq!(value["config"]["benchmark_iters"], 200);
+        assert_eq!(value["config"]["warmup_iters"], Value::Null, "not fixed");
         let all_reduce = &value["results"]["communication"]["allreduce"][0];
         assert_eq!((&all_reduce["busbw_gbs"], &all_reduce["time_ms"]), (&json!(4.5), &json!(2.0)));
         let training = &value["results"]["training"]["gpt2"][0];

@@ -22,22 +22,25 @@ fn one_benchmark_runs_alone() {
     place.run("run --benchmark nothing").refuses(&["there is no benchmark `nothing`", "valid values: all, collective"]);
 }
 
+/// A plan of computed times with two benchmarks.
+const PLAN: &str = "experiment: benchmark_4gpu\ncases:\n  - {benchmark: collective, op: [all_reduce, all_gather, \
+                    reduce_scatter, send_recv], ranks: 4, bytes: 1KiB, backend: sim}\n  - {benchmark: memory, model: mlp}\n";
+
 #[test]
 fn warmup_iterations_and_output_dir_are_taken() {
     let place = Place::new();
-    let line = "run --benchmark comm --set op=all_reduce --set bytes=1KiB --ranks 2 --backend sim --warmup 20 --iters 200 \
-                --output-dir results";
-    place.run(line).exits(0);
-    let case = &place.cases("results")[0];
-    assert_eq!(case["samples"], 200, "{case}");
+    place.write("plan.yaml", PLAN);
+    place.run("run plan.yaml --benchmark comm --warmup 20 --iters 200 --output-dir results").exits(0);
+    let cases = place.cases("results");
+    assert_eq!(cases.len(), 4);
+    assert!(cases.iter().all(|case| case["samples"] == 200), "{cases:?}");
 }
 
 #[test]
 fn results_are_one_json_file() {
     let place = Place::new();
-    let line = "run --benchmark comm --set op=all_reduce,all_gather,reduce_scatter,send_recv --set bytes=1KiB --ranks 4 --backend sim \
-                --warmup 10 --iters 100 --name benchmark_4gpu --output out.json --output-dir out";
-    place.run(line).exits(0);
+    place.write("plan.yaml", PLAN);
+    place.run("run plan.yaml --only collective --warmup 10 --iters 100 --output out.json --output-dir out").exits(0);
     let value: Value = serde_json::from_str(&place.read("out.json")).unwrap();
     assert_eq!((&value["name"], &value["world_size"]), (&"benchmark_4gpu".into(), &4.into()));
     assert_eq!(value["config"]["warmup_iters"], 10);
