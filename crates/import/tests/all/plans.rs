@@ -124,7 +124,7 @@ fn ddlb_names_what_it_has_beyond() {
     let text = sample("ddlb", "commented.json");
     let (foreign, plan) = made(&text);
     let implementations = of(&plan, "implementation");
-    for word in ["pipelined:algorithm=ring_p2p", "pipelined:algorithm=collective_chunks", "compute_only:size=sharded"] {
+    for word in ["algorithm=ring_p2p", "algorithm=collective_chunks", "compute_only:size=sharded"] {
         assert!(
             implementations.iter().any(|one| one.starts_with(word) || one.contains(word)),
             "{word}: {implementations:?}"
@@ -275,7 +275,7 @@ fn what_is_wrong_is_refused_by_line() {
             "line 10: `benchmark` has no field `num_warmup`\nhint:  did you mean `num_warmups`?",
         ),
         (&ddlb, "tp_columnwise", "=cmd|' /C calc'!A0", "line 3: `primitive` does not take `=cmd|' /C calc'!A0`"),
-        (&ddlb, "\"compute_only\"", "\"<script>\"", "line 13: `implementations` does not take `<script>`"),
+        (&ddlb, "\"compute_only\"", "\"<script>\"", "line 12: `implementations` does not take `<script>`"),
         (&ddlb, "unsharded", "halved", "line 13: `size` does not take `halved`"),
         (&ddlb, "ucc/tl/nccl", "ucx", "line 17: `backend` does not take `ucx`"),
         (&ddlb, "true", "\"yes\"", "line 8: `validate` takes true or false"),
