@@ -23,9 +23,10 @@ pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Study, Work};
 pub use fields::{Common, Execution, Sampling, World};
 pub use gate::Gate;
 pub use host::{Host, Spread};
+pub use primitive::primitives;
 pub use rank::{RankWork, open_rank};
 pub use runtime::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated, library_of};
-pub use training::{ModelLine, models};
+pub use training::{ModelLine, models, parameters, strategies};
 
 use collective::CollectiveBenchmark;
 use hardware::HardwareBenchmark;

@@ -21,4 +21,6 @@ pub struct ForeignPlan {
     /// What is not done as written, one sentence each with the reason: fields that wait for something, or are named and have
     /// no effect.
     pub warnings: Vec<String>,
+    /// What the user gave ([`crate::Source::given`]) and the plan has already: the caller does not set it again.
+    pub used: Vec<String>,
 }

@@ -15,6 +15,16 @@ pub trait Format: Sync {
     /// Whether a file looks like this format: by what no other format has. Never by the file's name alone.
     fn recognises(&self, source: &Source) -> bool;
 
+    /// Whether what it becomes depends on the torch of the user's Python ([`crate::Here::torch`]).
+    fn uses_torch(&self) -> bool {
+        false
+    }
+
+    /// Whether its tool puts the results of several runs below one output directory.
+    fn shares_output_dir(&self) -> bool {
+        false
+    }
+
     /// Reads a file.
     ///
     /// # Errors

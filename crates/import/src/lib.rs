@@ -7,14 +7,19 @@
 mod collective;
 mod content;
 mod contract;
+mod fields;
 mod formats;
+mod here;
+mod plan_text;
 mod record_of;
 mod results;
 mod source;
+mod tree;
 
 pub use content::{Content, ForeignPlan};
 pub use contract::Format;
 pub use formats::FORMATS;
+pub use here::{CountParameters, Here};
 pub use record_of::{ImportedRecord, records};
 pub use results::{Details, Figures, Results, Row, Shape};
 pub use source::{Line, Source};

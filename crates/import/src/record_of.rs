@@ -224,6 +224,7 @@ fn run_file(
         profiling: false,
         cases,
         notes: Vec::new(),
+        read_as: None,
         expected: Vec::new(),
         source_text: String::new(),
     };

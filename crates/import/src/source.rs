@@ -6,6 +6,8 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use terms::Error;
 
+use crate::Here;
+
 /// The largest file that is read: logs of a long day are smaller.
 const LARGEST: u64 = 1 << 30;
 
@@ -16,6 +18,7 @@ pub struct Source {
     text: String,
     sha256: String,
     given: BTreeMap<String, String>,
+    here: Here,
 }
 
 /// One line of a file.
@@ -43,7 +46,7 @@ impl Source {
         })?;
         // A byte order mark, as editors under Windows write it.
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        Ok(Self { name, text, sha256, given: BTreeMap::new() })
+        Ok(Self { name, text, sha256, given: BTreeMap::new(), here: Here::default() })
     }
 
     /// Reads a file that the user names.
@@ -73,6 +76,17 @@ impl Source {
     /// What the user says of the file under this name.
     pub fn given(&self, name: &str) -> Option<&str> {
         self.given.get(name).map(String::as_str)
+    }
+
+    /// With the machine that a configuration shall run on.
+    #[must_use]
+    pub fn on(self, here: Here) -> Self {
+        Self { here, ..self }
+    }
+
+    /// The machine that a configuration shall run on.
+    pub fn here(&self) -> &Here {
+        &self.here
     }
 
     /// Its name, as the user gave it.

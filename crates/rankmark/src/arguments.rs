@@ -6,6 +6,7 @@ mod study;
 use std::ffi::{OsStr, OsString};
 
 use crate::external::measures;
+use crate::gpus::devices;
 use crate::{Failure, cli};
 
 pub(crate) use foreign::READ_AS;
@@ -31,12 +32,15 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// # Errors
 /// When something is said twice, or cannot be said with our options.
 pub(crate) fn of_others(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    of_launchers(foreign::rewritten(study::rewritten(arguments, devices)?)?)
+    of_launchers(foreign::rewritten(study::rewritten(of_torchscale(arguments), devices)?)?)
 }
 
-/// GPUs that the driver lists.
-fn devices() -> usize {
-    std::fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, |entries| entries.count())
+/// `benchmark -o DIR`, as TorchScale has it; elsewhere `-o` is another option.
+fn of_torchscale(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    if arguments.get(1).is_some_and(|command| command == "benchmark") {
+        arguments.iter_mut().filter(|word| *word == "-o").for_each(|word| *word = "--output-dir".into());
+    }
+    arguments
 }
 
 /// The arguments of a measuring command with `--ranks 4` for `-n 4` and `-np 4`, by which launchers say it.

@@ -80,13 +80,29 @@ fn run() -> Command {
                 .long("config")
                 .value_name("PLAN")
                 .value_hint(ValueHint::FilePath)
+                .short('c')
                 .conflicts_with("plan")
                 .help("the same, as an option"),
         );
     let command = command.after_help("An option of a field replaces it in all cases of the plan, as --set does.");
     let only = Arg::new("only-ranks").long("only-ranks").value_name("N").value_parser(value_parser!(u32).range(1..));
     let only = only.help("runs the cases of N ranks alone; the others are left to --resume");
-    measured::with_options(command, &benchmarks::abouts(), None).arg(only.help_heading(measured::RUN))
+    let benchmark = Arg::new("only")
+        .long("only")
+        .visible_alias("benchmark")
+        .value_name("BENCHMARK")
+        .value_delimiter(',')
+        .action(ArgAction::Append)
+        .conflicts_with("resume")
+        .help("runs the cases of these benchmarks alone: collective (or comm), primitive, training, memory, hardware");
+    let output = Arg::new("output")
+        .long("output")
+        .value_name("FILE")
+        .value_hint(ValueHint::FilePath)
+        .value_parser(value_parser!(std::path::PathBuf))
+        .help("also writes the results as one JSON file: name, world_size, timestamp, config, results");
+    measured::with_options(command, &benchmarks::abouts(), None)
+        .args([only, benchmark, output].map(|arg| arg.help_heading(measured::RUN)))
 }
 
 fn report() -> Command {
@@ -127,23 +143,40 @@ fn report() -> Command {
         .about("Writes the report of a record, or of each record in a folder: tables, pictures, text")
         .args_conflicts_with_subcommands(true)
         .arg(source())
-        .args([format(), layout(), output()])
+        .arg(Arg::new("from").long("source").short('s').value_name("DIR").conflicts_with("source").hide(true))
+        .args([format().short('f'), layout(), output()])
+        .args(one_file())
         .subcommand(
-            Command::new("generate").about("The same, with options").arg(source().long("source").short('s')).args([
-                format().short('f'),
-                layout(),
-                output(),
-            ]),
+            Command::new("generate")
+                .about("The same, with options")
+                .arg(source().long("source").short('s'))
+                .args([format().short('f'), layout(), output()])
+                .args(one_file()),
         )
+}
+
+/// Options of reports as TorchScale has them.
+fn one_file() -> [Arg; 2] {
+    let file = Arg::new("output").long("output").short('o').value_name("FILE").value_hint(ValueHint::FilePath);
+    let file = file.value_parser(value_parser!(std::path::PathBuf)).conflicts_with("output-dir");
+    let verbose = Arg::new("verbose").long("verbose").short('v').action(ArgAction::SetTrue);
+    [
+        file.help("write the one file of a format, of one record, to FILE"),
+        verbose.help("also say what each record holds, on standard error"),
+    ]
 }
 
 fn list() -> Command {
     let kinds = [
         "benchmarks",
         "models",
+        "strategies",
+        "primitives",
         "operations",
         "backends",
         "formats",
+        "layouts",
+        "imports",
         "presets",
         "hardware",
         "fields",

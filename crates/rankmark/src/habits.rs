@@ -27,7 +27,6 @@ pub(crate) fn answer(arguments: &[OsString]) -> Option<Failure> {
             let lines: Vec<String> = records.iter().map(|record| joined("rankmark report", &[record])).collect();
             (lines.len() > 1).then(|| told(format!("`rankmark report` takes one record, not {}", lines.len()), &lines))
         }
-        "run" | "suite" | "benchmark" => of_benchmark(command, rest),
         _ => of_measured(command, rest),
     }
 }
@@ -57,18 +56,6 @@ pub(crate) fn no_plan(file: &str) -> Option<Failure> {
     }
     let (line, what) = instead(file)?;
     Some(told(format!("there is no plan `{file}`: it is {what}"), &[line]))
-}
-
-/// `run --benchmark NAME`: a benchmark has a command of its own.
-fn of_benchmark(command: &str, rest: &[&str]) -> Option<Failure> {
-    let at = rest.iter().position(|word| *word == "--benchmark" || word.starts_with("--benchmark="))?;
-    let (name, taken) = match rest[at].split_once('=') {
-        Some((_, name)) => (name, 1),
-        None => (*rest.get(at + 1)?, 2),
-    };
-    let others: Vec<&str> = rest[..at].iter().chain(rest.get(at + taken..).unwrap_or_default()).copied().collect();
-    let line = instead(name).map_or("rankmark list benchmarks".to_owned(), |(line, _)| joined(&line, &others));
-    Some(told(format!("`rankmark {command}` takes a plan; one benchmark has a command of its own"), &[line]))
 }
 
 /// The line for a word that is no command, and what the word is.

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use import::Content;
+use import::{Content, Format};
+use launch::external::Coordinator;
 use record::Plan;
 
-use crate::Failure;
+use crate::{Failure, foreign};
 
 /// A preset: its name, what it is for, and its text for a machine of so many cores.
 pub(crate) struct Preset {
@@ -38,28 +39,49 @@ pub(crate) static PRESETS: &[Preset] = &[
     },
 ];
 
+/// A plan that was read.
+pub(crate) struct Loaded {
+    pub(crate) plan: Plan,
+    /// The format of the configuration that it was made from.
+    pub(crate) format: Option<&'static dyn Format>,
+}
+
 /// Reads a plan: one of ours, or another tool's configuration, which is said in the plan's notes.
 ///
 /// # Errors
 /// When it cannot be read, or what is wrong in it; when it holds results and no configuration.
-pub(crate) fn load(path: &Path, overrides: &[(String, String)]) -> Result<Plan, Failure> {
+pub(crate) fn load(
+    path: &Path,
+    overrides: &[(String, String)],
+    coordinator: Option<&Coordinator>,
+) -> Result<Loaded, Failure> {
     let abouts = benchmarks::abouts();
-    let ours = || Ok(record::plan::load(path, &abouts, overrides)?);
+    let ours = || Ok(Loaded { plan: record::plan::load(path, &abouts, overrides)?, format: None });
     // What cannot be read as text is refused by the reader of plans, which says why.
     let Ok(source) = import::Source::load(path) else { return ours() };
     let Some(format) = import::recognise(&source) else { return ours() };
+    let source = foreign::here(source, format, overrides, coordinator);
     match format.read(&source)? {
-        Content::Plan(foreign) => {
-            let mut plan = record::plan::read(&foreign.text, source.name(), &abouts, overrides)?;
+        Content::Plan(made) => {
+            let mut left = foreign::left(&made, overrides);
+            let bare = record::plan::read(&made.text, &made_of(&source), &abouts, &[])?;
+            foreign::with_steps(&mut left, |name| foreign::takes(&bare.cases, name));
+            let mut plan = record::plan::read(&made.text, &made_of(&source), &abouts, &left)?;
             let how = format!("{} is read as {}; `rankmark import` shows each field", source.name(), format.doc());
-            plan.notes.splice(0..0, std::iter::once(how).chain(foreign.warnings));
-            Ok(plan)
+            plan.notes.splice(0..0, std::iter::once(how).chain(made.warnings));
+            plan.read_as = Some(format.name().to_owned());
+            Ok(Loaded { plan, format: Some(format) })
         }
         Content::Results(_) => {
             let what = format!("{} holds results ({}), not a plan", source.name(), format.doc());
             Err(Failure::new(what).hint(format!("rankmark import {}", report::shell(source.name()))))
         }
     }
+}
+
+/// What a plan is called that was made from a file: its lines are not those of the file.
+pub(crate) fn made_of(source: &import::Source) -> String {
+    format!("the plan made of {}", source.name())
 }
 
 /// Every preset's name.

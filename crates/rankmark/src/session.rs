@@ -17,7 +17,6 @@ use runner::Setup;
 use survey::{NvidiaSmi, Torch};
 use terms::Status;
 
-use crate::arguments::STUDY_CSV;
 use crate::next::Proposal;
 use crate::terminal::{Screen, Verbosity};
 use crate::{Failure, dry_run, placement};
@@ -60,6 +59,8 @@ pub(crate) struct Request<'a> {
     pub(crate) matches: &'a ArgMatches,
     pub(crate) machine: Machine,
     pub(crate) entry: Entry<'a>,
+    /// Whether `--output-dir` names a folder of records whatever it holds: the plan is that of a tool which has it so.
+    pub(crate) into_folder: bool,
 }
 
 /// How the run came to be.
@@ -149,16 +150,8 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     }
     let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file, run);
     let code = finish(&directory, &mut screen, &after)?;
-    if let Some(file) = request.matches.try_get_one::<String>(STUDY_CSV).ok().flatten() {
-        write_study(&directory, Path::new(file))?;
-    }
+    crate::outputs::after(request.matches, &plan, &directory)?;
     Ok(code)
-}
-
-/// The CSV file of the all-reduce study, where its own flag asked for it.
-fn write_study(directory: &Path, file: &Path) -> Result<(), Failure> {
-    let run = report::Run::read(directory, benchmarks::VIEWS)?;
-    report::write_study_csv(&run, file).map_err(Failure::from)
 }
 
 /// Leaves what `--only-ranks` asks for, and what was done before, which cases are compared with. Cases in this process need
@@ -302,12 +295,13 @@ fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
 fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     let started = jiff::Timestamp::now();
     let labels = crate::labels::read(request.matches)?;
+    let name = labels.name.as_ref().unwrap_or(&plan.experiment);
     let directory = match request.directory("output-dir") {
-        Some(directory) => directory.to_owned(),
-        None => {
-            let name = labels.name.as_ref().unwrap_or(&plan.experiment);
-            record::fresh_directory(Path::new(RESULTS), started, name)?
+        Some(folder) if is_folder_of_records(folder, request.into_folder) => {
+            record::fresh_directory(folder, started, name)?
         }
+        Some(directory) => directory.to_owned(),
+        None => record::fresh_directory(Path::new(RESULTS), started, name)?,
     };
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
@@ -328,6 +322,15 @@ fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     file.profiles = profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new() })
+}
+
+/// Whether a new record goes below a folder and not into it: records are there already, or all of a tool's runs go there.
+fn is_folder_of_records(folder: &Path, always: bool) -> bool {
+    let is_record = |path: &Path| path.join(record::store::RUN_FILE).symlink_metadata().is_ok();
+    if is_record(folder) {
+        return false;
+    }
+    always || std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(|entry| is_record(&entry.path())))
 }
 
 fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {

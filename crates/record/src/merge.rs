@@ -170,6 +170,7 @@ mod tests {
             cases,
             notes: Vec::new(),
             expected: Vec::new(),
+            read_as: None,
             source_text: String::new(),
         };
         let machine = Machine { host: host.to_owned(), ..Machine::default() };

@@ -54,6 +54,9 @@ pub struct Plan {
     /// Figures that the hardware is expected to reach.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub expected: Vec<Expected>,
+    /// The format of another tool's configuration that it was made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_as: Option<String>,
     /// The plan's text; empty for flags.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source_text: String,
@@ -173,7 +176,7 @@ fn resolve(
     }
     expand::group_by_world(&mut cases);
     let Document { experiment, profiling, expected, .. } = document;
-    Ok(Plan { experiment, profiling, cases, notes, expected, source_text: text.to_owned() })
+    Ok(Plan { experiment, profiling, cases, notes, expected, read_as: None, source_text: text.to_owned() })
 }
 
 /// Keys of `defaults` that no benchmark has, and values of those that no case reads.

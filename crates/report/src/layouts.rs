@@ -1,6 +1,8 @@
 //! Layouts: the files of another tool's report, by its own names. A new one is a module with a [`Format`] and a line here.
 
 mod allreduce_study;
+mod candle;
+mod results_json;
 
 use std::path::Path;
 
@@ -8,9 +10,11 @@ use crate::write::Out;
 use crate::{Error, Format, Run, error};
 
 use allreduce_study::AllreduceStudy;
+use candle::Candle;
+use results_json::ResultsJson;
 
 /// Every layout.
-pub static LAYOUTS: &[&dyn Format] = &[&AllreduceStudy];
+pub static LAYOUTS: &[&dyn Format] = &[&AllreduceStudy, &Candle, &ResultsJson];
 
 /// The layout of this name.
 ///
@@ -30,7 +34,41 @@ pub fn layout(name: &str) -> Result<&'static dyn Format, Error> {
 /// When the run has no such case, or the file cannot be written.
 pub fn write_study_csv(run: &Run, file: &Path) -> Result<(), Error> {
     let content = allreduce_study::all_rows(run)?;
+    write_at(file, &content)
+}
+
+/// Writes the JSON of the distributed training benchmarks to a file that the user names.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_results_json(run: &Run, file: &Path) -> Result<(), Error> {
+    write_at(file, &results_json::text(run))
+}
+
+/// The result table of the Candle suite, in so many columns; empty where the record has no training case.
+pub fn candle_table(run: &Run, width: usize) -> String {
+    candle::table(run, width)
+}
+
+/// Writes the one file of a format to a file that the user names.
+///
+/// # Errors
+/// When the format makes several files, or the file cannot be written.
+pub fn write_one(run: &Run, format: &dyn Format, file: &Path) -> Result<(), Error> {
+    let files = format.render(run)?;
+    let [only] = files.as_slice() else {
+        let what = format!("the format `{}` makes {} files, not one", format.name(), files.len());
+        return Err(Error::new(what).hint("`--output-dir DIR` takes all of them"));
+    };
+    write_bytes(file, &only.content)
+}
+
+fn write_at(file: &Path, content: &str) -> Result<(), Error> {
+    write_bytes(file, content.as_bytes())
+}
+
+fn write_bytes(file: &Path, content: &[u8]) -> Result<(), Error> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = Path::new(file.file_name().unwrap_or_default());
-    Out::below(folder).file(name, |to| to.write_all(content.as_bytes()))
+    Out::below(folder).file(name, |to| to.write_all(content))
 }

@@ -38,7 +38,7 @@ pub use escape::shell;
 pub use expected::sentences as expected;
 pub use format::{FORMATS, format, write, write_formats};
 pub use junit::{JunitCase, JunitOutcome, junit};
-pub use layouts::{LAYOUTS, layout, write_study_csv};
+pub use layouts::{LAYOUTS, candle_table, layout, write_one, write_results_json, write_study_csv};
 pub use run::{Run, machine_line, profile_lines};
 pub use sentences::sentences;
 pub use terms::Error;

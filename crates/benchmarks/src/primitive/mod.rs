@@ -29,6 +29,7 @@ use self::implementations::Step;
 use self::resolve::resolved;
 use self::site::Site;
 use self::task::Task;
+pub use self::words::primitives;
 use crate::{Benchmark, Measured, Prepared, RankContext, Work};
 
 /// See the module's documentation.

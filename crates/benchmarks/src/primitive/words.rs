@@ -1,5 +1,7 @@
 //! The words of the benchmark: primitives, orders, sizes and algorithms.
 
+use terms::Named as _;
+
 terms::named! {
     /// A product of matrices, or attention, and the operation that the ranks of a model need with it. Shapes: `m`, `n` and
     /// `k` are those of the whole problem, d is the number of ranks.
@@ -15,6 +17,23 @@ terms::named! {
         /// `m` tokens of width `k` go to the expert of each and come back with width `n`.
         EpAllToAll = "ep_all_to_all",
     }
+}
+
+impl Primitive {
+    const fn doc(self) -> &'static str {
+        match self {
+            Self::TpColumnwise => "all_gather(A[m/d, k]) x B[k, n]: a layer cut by columns",
+            Self::TpRowwise => "reduce_scatter(A[m, k/d] x B[k/d, n]): a layer cut by rows",
+            Self::DpAllReduce => "all_reduce(A[m, k] x B[k, n]): a gradient and its exchange",
+            Self::CpRing => "attention of m tokens in n heads of width k, the sequence cut over the ranks",
+            Self::EpAllToAll => "m tokens of width k go to the expert of each and come back with width n",
+        }
+    }
+}
+
+/// Every primitive, and what it computes.
+pub fn primitives() -> Vec<(&'static str, &'static str)> {
+    Primitive::ALL.iter().map(|primitive| (primitive.name(), primitive.doc())).collect()
 }
 
 terms::named! {

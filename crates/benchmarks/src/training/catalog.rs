@@ -25,6 +25,11 @@ pub struct ModelLine {
     pub dimensions: Vec<&'static str>,
 }
 
+/// Parameters of a model with these dimensions, shared ones once; None where there is no such model.
+pub fn parameters(name: &str, dimensions: &[(String, f64)]) -> Option<usize> {
+    model::model(name, dimensions).ok().map(|model| model.parameter_count())
+}
+
 /// Every model, in the order of the catalog.
 pub fn models() -> Vec<ModelLine> {
     CATALOG.iter().filter_map(|entry| line(entry)).collect()

@@ -24,6 +24,24 @@ terms::named! {
     }
 }
 
+impl Strategy {
+    /// What ranks do, and its mesh of replicas x parts of each layer x stages on n ranks.
+    const fn doc(self) -> &'static str {
+        match self {
+            Self::Data => "every rank trains the whole model on samples of its own; mesh n x 1 x 1",
+            Self::Tensor => "every layer is cut over the ranks; mesh 1 x n x 1",
+            Self::Pipeline => "stages of layers with micro-batches in flight; mesh 1 x 1 x n",
+            Self::Model => "stages of layers, one batch at a time, the baseline of pipeline; mesh 1 x 1 x n",
+            Self::Hybrid => "any mesh, as in 2x2x1",
+        }
+    }
+}
+
+/// Every strategy of training, and what it does.
+pub fn strategies() -> Vec<(&'static str, &'static str)> {
+    Strategy::ALL.iter().map(|strategy| (strategy.name(), strategy.doc())).collect()
+}
+
 terms::named! {
     /// The optimizers.
     pub(crate) enum Optimizers("optimizer") {

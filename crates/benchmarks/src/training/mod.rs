@@ -31,7 +31,8 @@ use self::resolve::Task;
 use crate::fields::problem;
 use crate::{Benchmark, Host, Measured, Prepared, RankContext, Study};
 
-pub use self::catalog::{ModelLine, models};
+pub use self::catalog::{ModelLine, models, parameters};
+pub use self::fields::strategies;
 
 /// Training, timed.
 pub(crate) struct TrainingBenchmark;

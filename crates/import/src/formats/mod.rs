@@ -4,16 +4,22 @@ use crate::Format;
 
 mod all_reduce_bench;
 mod allreduce_study;
+mod candle;
 mod csv;
+mod ddlb;
 mod ddlb_csv;
 mod imb;
 mod nccl;
 mod nccl_tests;
 mod nccl_tests_json;
 mod osu;
+mod torchscale;
 
 /// Every format, in the order in which files are tried: the most particular first.
 pub static FORMATS: &[&dyn Format] = &[
+    &ddlb::Ddlb,
+    &torchscale::Torchscale,
+    &candle::Candle,
     &nccl_tests_json::NcclTestsJson,
     &nccl_tests_json::RcclTestsJson,
     &ddlb_csv::DdlbCsv,

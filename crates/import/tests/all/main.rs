@@ -9,6 +9,7 @@ mod imb;
 mod json;
 mod nccl_tests;
 mod osu;
+mod plans;
 
 use std::path::PathBuf;
 

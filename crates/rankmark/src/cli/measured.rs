@@ -26,7 +26,8 @@ pub(super) fn command(about: &'static About, declared: &record::Command) -> Comm
         let argument = Arg::new(field.name).value_name(name).required(needs_argument(field)).help(help);
         command = command.arg(offering_field(argument, field));
     }
-    let command = command.args([READ_AS, STUDY_CSV].map(|name| Arg::new(name).long(name).hide(true)));
+    let command =
+        command.args([READ_AS, STUDY_CSV].map(|name| Arg::new(name).long(name).hide(true).allow_hyphen_values(true)));
     let command = command.after_help(declared.notes);
     with_options(command, &[about], declared.sweep)
 }

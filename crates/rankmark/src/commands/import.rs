@@ -10,7 +10,7 @@ use terms::{Collective, Named};
 
 use crate::cli::parts;
 use crate::session::RESULTS;
-use crate::{Failure, terminal};
+use crate::{Failure, foreign, terminal};
 
 pub(crate) fn command() -> Command {
     let names: Vec<&'static str> = import::FORMATS.iter().map(|format| format.name()).collect();
@@ -18,7 +18,7 @@ pub(crate) fn command() -> Command {
         .about("Makes records from results of other tools, and plans from their configurations")
         .after_help(
             "Results become a record with a report, marked as imported. A configuration becomes a plan on standard output; \
-             `rankmark run FILE` runs it directly. `rankmark list formats` names what can be read.\n\n\
+             `rankmark run FILE` runs it directly. `rankmark list imports` names what can be read.\n\n\
              rankmark import nccl-tests.log\nrankmark import --ranks 8 osu_allreduce.txt\nrankmark import ddlb.json > plan.yaml",
         )
         .arg(
@@ -52,6 +52,13 @@ pub(crate) fn command() -> Command {
                 .help("operation that the results are of, where the file does not say"),
         )
         .arg(
+            Arg::new("python")
+                .long("python")
+                .value_name("PATH")
+                .value_hint(ValueHint::ExecutablePath)
+                .help("of configurations that PyTorch runs: the Python to look for torch in (default: python3)"),
+        )
+        .arg(
             Arg::new("output-dir")
                 .long("output-dir")
                 .value_name("DIR")
@@ -72,13 +79,18 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let mut text = String::new();
     for file in files {
         let mut source = Source::load(file)?;
+        let read_as = format.or_else(|| import::recognise(&source));
         if let Some(ranks) = matches.get_one::<u32>("ranks") {
             source = source.with_given("ranks", ranks.to_string());
         }
         if let Some(op) = matches.get_one::<String>("op") {
             source = source.with_given("op", op);
         }
-        let found = import::read(&source, format)?;
+        if let Some(format) = read_as {
+            let python = matches.get_one::<String>("python").map(|python| ("python".to_owned(), python.clone()));
+            source = foreign::here(source, format, &python.into_iter().collect::<Vec<_>>(), None);
+        }
+        let found = import::read(&source, read_as)?;
         text += &match found.content {
             Content::Plan(plan) => show_plan(&source, found.format, &plan, matches.get_flag("json"))?,
             Content::Results(results) => {
@@ -100,7 +112,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 /// The plan; what each field became goes to standard error.
 fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: bool) -> Result<String, Failure> {
     // What is printed must be a plan: a fault of the reader is an error here, not at the next command.
-    record::plan::read(&plan.text, source.name(), &benchmarks::abouts(), &[])?;
+    record::plan::read(&plan.text, &crate::plans::made_of(source), &benchmarks::abouts(), &[])?;
     if as_json {
         let told = json!({
             "file": source.name(), "format": format.name(), "read_as": plan.read_as, "warnings": plan.warnings,

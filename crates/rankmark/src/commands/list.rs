@@ -30,9 +30,13 @@ fn sections() -> Vec<Section> {
     vec![
         ("benchmarks", abouts.iter().map(|about| own(about.name, about.doc)).collect()),
         ("models", benchmarks::models().iter().map(|model| own(model.name, &taken(model))).collect()),
+        ("strategies", benchmarks::strategies().into_iter().map(|(name, doc)| own(name, doc)).collect()),
+        ("primitives", benchmarks::primitives().into_iter().map(|(name, doc)| own(name, doc)).collect()),
         ("operations", Collective::ALL.iter().map(|op| own(op.name(), bandwidth(*op))).collect()),
         ("backends", comm::backends().map(|backend| own(backend.about().name, backend.about().doc)).collect()),
         ("formats", report::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
+        ("layouts", report::LAYOUTS.iter().map(|layout| own(layout.name(), layout.doc())).collect()),
+        ("imports", import::FORMATS.iter().map(|format| own(format.name(), format.doc())).collect()),
         ("presets", plans::PRESETS.iter().map(|preset| own(preset.name, preset.doc)).collect()),
         ("hardware", hardware::HARDWARE.iter().map(|hardware| own(hardware.name, hardware.doc)).collect()),
         ("fields", fields.collect()),

@@ -38,5 +38,5 @@ fn measure_flags(
     if let Some(note) = external::default_backend(entry.coordinator, &fields, &overrides) {
         terminal::note_first(matches, &note);
     }
-    measure(&Request { matches, machine: machine::detect(), entry }, Some(plan))
+    measure(&Request { matches, machine: machine::detect(), entry, into_folder: false }, Some(plan))
 }

@@ -10,11 +10,14 @@ use crate::{Failure, terminal};
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let of = matches.subcommand_matches("generate").unwrap_or(matches);
-    let source = of.get_one::<String>("source").map_or(RESULTS, String::as_str);
+    let named = of.get_one::<String>("source").or_else(|| of.try_get_one::<String>("from").ok().flatten());
+    let source = named.map_or(RESULTS, String::as_str);
     let directories = records(Path::new(source))?;
     let output = of.get_one::<PathBuf>("output-dir");
-    if output.is_some() && directories.len() > 1 {
-        let what = format!("{source} holds {} records, and `--output-dir` is for one", directories.len());
+    let file = of.get_one::<PathBuf>("output");
+    if let Some(option) = output.map(|_| "--output-dir").or(file.map(|_| "--output")).filter(|_| directories.len() > 1)
+    {
+        let what = format!("{source} holds {} records, and `{option}` is for one", directories.len());
         return Err(Failure::new(what).hint("name one record"));
     }
     let layout = of.get_one::<String>("layout").map(|name| report::layout(name)).transpose()?;
@@ -26,6 +29,23 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let mut text = String::new();
     for directory in &directories {
         let run = report::Run::read(directory, benchmarks::VIEWS)?;
+        if of.get_flag("verbose") {
+            let ok = run.cases.iter().filter(|case| case.status == terms::Status::Ok).count();
+            terminal::remark(&format!(
+                "{}: {ok} of {} cases ok, {}\n",
+                directory.display(),
+                run.cases.len(),
+                run.started
+            ));
+        }
+        if let Some(file) = file {
+            let [format] = formats.as_slice() else {
+                return Err(Failure::new("`--output` is for one format").hint("--format csv --output FILE"));
+            };
+            report::write_one(&run, *format, file)?;
+            text += &format!("{}\n", file.display());
+            continue;
+        }
         let into = match (output, layout) {
             (Some(output), _) => output.clone(),
             (None, Some(layout)) => directory.join(layout.name()),

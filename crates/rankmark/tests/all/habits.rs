@@ -24,9 +24,6 @@ fn a_wrong_line_is_answered_with_the_right_one() {
             "`rankmark train` takes its model as an option",
             "rankmark train --model gpt2 --ranks 2",
         ),
-        ("run --benchmark memory --quiet", "one benchmark has a command of its own", "rankmark memory --quiet"),
-        ("run --benchmark=allreduce", "one benchmark has a command of its own", "rankmark comm all_reduce"),
-        ("run --benchmark nothing", "one benchmark has a command of its own", "rankmark list benchmarks"),
         ("run all_reduce", "there is no plan `all_reduce`: it is an operation", "rankmark comm all_reduce"),
         ("run quick", "there is no plan `quick`", "rankmark run"),
     ] {

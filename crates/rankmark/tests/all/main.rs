@@ -31,6 +31,7 @@ mod place;
 mod plans;
 mod processes;
 mod progress;
+mod promises;
 mod pytorch;
 mod readiness;
 mod resuming;

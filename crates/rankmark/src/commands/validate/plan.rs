@@ -42,7 +42,7 @@ pub(crate) struct Skipped {
 
 /// Reads a plan, as `run` does.
 pub(crate) fn load(file: &Path) -> Result<(String, Plan), Failure> {
-    let mut plan = crate::plans::load(file, &[])?;
+    let mut plan = crate::plans::load(file, &[], None)?.plan;
     benchmarks::complete(&mut plan);
     Ok((file.display().to_string(), plan))
 }

@@ -1,0 +1,198 @@
+//! The configuration of DDLB: one primitive, its sizes, and the implementations to compare. Lists multiply.
+
+mod implementations;
+
+use terms::Error;
+
+use crate::fields::{Fields, flag, items, text, whole, wholes, word};
+use crate::plan_text::{PlanText, list, told};
+use crate::tree::{self, Node, one_line, shown};
+use crate::{Content, ForeignPlan, Format, Source};
+use implementations::Chosen;
+
+/// The format.
+pub(super) struct Ddlb;
+
+const FIELDS: &[&str] = &[
+    "primitive",
+    "m",
+    "n",
+    "k",
+    "dtype",
+    "validate",
+    "num_iterations",
+    "num_warmups",
+    "time_measurement_backend",
+    "barrier_at_each_iteration",
+    "output_csv",
+    "implementations",
+];
+const PRIMITIVES: &[&str] = &["tp_columnwise", "tp_rowwise"];
+const DTYPES: &[&str] = &["float32", "float64", "float16", "bfloat16"];
+/// The largest size of a matrix.
+const LARGEST: u64 = 1 << 31;
+/// Iterations are spread over so many trials, which is what an interval needs.
+const TRIALS: u64 = stats::FEWEST_TRIALS as u64;
+/// What `mpirun -np` of its own documentation starts.
+const RANKS: &str = "2";
+
+impl Format for Ddlb {
+    fn name(&self) -> &'static str {
+        "ddlb"
+    }
+
+    fn doc(&self) -> &'static str {
+        "DDLB: its configuration as JSON"
+    }
+
+    fn recognises(&self, source: &Source) -> bool {
+        tree::json_with(source, &["benchmark", "implementations"]) && !tree::json_with(source, &["cases"])
+    }
+
+    fn uses_torch(&self) -> bool {
+        true
+    }
+
+    fn read(&self, source: &Source) -> Result<Content, Error> {
+        let root = tree::parse(source)?;
+        let mut file = Fields::of(source, "the file", &root)?;
+        let benchmark = file.needed("benchmark")?;
+        file.finish(&["benchmark"])?;
+        Ok(Content::Plan(plan(source, Fields::of(source, "benchmark", benchmark)?)?))
+    }
+}
+
+fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
+    let primitives: Vec<&str> = words(source, "primitive", fields.needed("primitive")?, PRIMITIVES)?;
+    let mut plan = PlanText::new(source.file_name(), "DDLB", &format!("ddlb-{}", primitives.join("-")));
+    plan.became("primitive", told(&primitives));
+    plan.line(0, "defaults:");
+    ranks(source, &mut plan);
+    for name in ["m", "n", "k"] {
+        let sizes = wholes(source, name, fields.needed(name)?, 1, LARGEST)?;
+        plan.became(format!("{name}: {}", told(&sizes)), format!("{name}: {}", list(&sizes)));
+        plan.line(1, &format!("{name}: {} # {name}", list(&sizes)));
+    }
+    let dtypes = match fields.take("dtype") {
+        Some(node) => words(source, "dtype", node, DTYPES)?,
+        None => vec!["float32"],
+    };
+    plan.became(format!("dtype: {}", told(&dtypes)), format!("dtype: {}", list(&dtypes)));
+    plan.line(1, &format!("dtype: {} # dtype", list(&dtypes)));
+    sampling(source, &mut fields, &mut plan)?;
+    let mut block = Fields::of(source, "implementations", fields.needed("implementations")?)?;
+    fields.finish(FIELDS)?;
+    let chosen = implementations::read(&mut block, &primitives, &mut plan)?;
+    cases(source, &primitives, &chosen, &mut plan);
+    Ok(plan.finish())
+}
+
+fn words<'w>(source: &Source, name: &str, node: &Node, words: &[&'w str]) -> Result<Vec<&'w str>, Error> {
+    items(source, name, node)?.iter().map(|item| word(source, name, item, words)).collect()
+}
+
+/// The file does not tell the number of ranks: mpirun's `-np` does.
+fn ranks(source: &Source, plan: &mut PlanText) {
+    let ranks = source.given("ranks").unwrap_or(RANKS);
+    if source.given("ranks").is_none() {
+        plan.warning(format!(
+            "ranks: the file does not tell them (DDLB takes those of `mpirun -np`): {ranks}; `--ranks N` gives others"
+        ));
+    }
+    plan.line(1, &format!("ranks: {ranks} # mpirun -np"));
+}
+
+/// How often, and how calls are timed.
+fn sampling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
+    if let Some(node) = fields.take("num_iterations") {
+        let iterations = whole(source, "num_iterations", node, 1, 10_000)?;
+        let each = iterations.div_ceil(TRIALS);
+        plan.became(
+            format!("num_iterations: {iterations}"),
+            format!("iters: {each} in each of {TRIALS} trials, because an interval needs trials"),
+        );
+        plan.line(1, &format!("iters: {each} # num_iterations: {iterations}, spread over trials"));
+        plan.line(1, &format!("trials: {TRIALS}"));
+    }
+    if let Some(node) = fields.take("num_warmups") {
+        let warmups = whole(source, "num_warmups", node, 0, 10_000)?;
+        plan.became(format!("num_warmups: {warmups}"), format!("warmup: {warmups}"));
+        plan.line(1, &format!("warmup: {warmups} # num_warmups"));
+    }
+    if let Some(node) = fields.take("validate") {
+        match flag(source, "validate", node)? {
+            true => plan.became("validate: true", "every result is checked, before and after it is timed"),
+            false => plan.warning("validate: false has no effect: every result is checked, outside of the timing"),
+        }
+    }
+    if let Some(node) = fields.take("barrier_at_each_iteration") {
+        let barrier = flag(source, "barrier_at_each_iteration", node)?;
+        let mode = if barrier { "isolated" } else { "streaming" };
+        plan.became(format!("barrier_at_each_iteration: {barrier}"), format!("mode: {mode}"));
+        plan.line(1, &format!("mode: {mode} # barrier_at_each_iteration: {barrier}"));
+    }
+    if let Some(node) = fields.take("time_measurement_backend") {
+        match word(source, "time_measurement_backend", node, &["cpu_clock", "cuda_event"])? {
+            "cpu_clock" => plan.became("time_measurement_backend: cpu_clock", "the clock of the host, as everywhere"),
+            _ => plan.warning(
+                "time_measurement_backend: cuda_event has no effect: calls are timed by the clock of the host, between \
+                 synchronisations",
+            ),
+        }
+    }
+    if let Some(node) = fields.take("output_csv") {
+        let file = shown(text(source, "output_csv", node)?);
+        plan.warning(format!(
+            "output_csv: {file} is not written: the record has cases.csv, and `--output-dir` names it"
+        ));
+    }
+    Ok(())
+}
+
+/// The cases: native ones, and where torch was found those of PyTorch, by backend.
+fn cases(source: &Source, primitives: &[&str], chosen: &Chosen, plan: &mut PlanText) {
+    plan.line(0, "cases:");
+    if !chosen.native.is_empty() {
+        plan.line(1, "- benchmark: primitive");
+        plan.line(2, &format!("primitive: {}", list(primitives)));
+        implementation(&chosen.native, plan);
+    }
+    let told = chosen.pytorch.iter().flat_map(|group| &group.names).fold(Vec::new(), |mut names: Vec<&str>, name| {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+        names
+    });
+    match source.here().torch() {
+        _ if chosen.pytorch.is_empty() => {}
+        Ok(version) => {
+            plan.became("implementations of torch", format!("runtime: pytorch (torch {version}) on CUDA devices"));
+            for group in &chosen.pytorch {
+                plan.line(1, &format!("- benchmark: primitive # {}", group.names.join(", ")));
+                plan.line(2, &format!("primitive: {}", list(primitives)));
+                plan.line(2, "runtime: pytorch");
+                plan.line(2, "device: cuda # DDLB's tensors are on CUDA devices");
+                plan.line(2, &format!("backend: {}", list(&group.backends)));
+                implementation(&group.lines, plan);
+            }
+        }
+        Err(why) => plan.warning(format!(
+            "{} of PyTorch {} left out, because {}",
+            told.join(", "),
+            if told.len() == 1 { "is" } else { "are" },
+            one_line(why)
+        )),
+    }
+    if chosen.native.is_empty() && (chosen.pytorch.is_empty() || source.here().torch().is_err()) {
+        // A plan without cases would be refused without a reason.
+        plan.warning("no implementation of the file can run without torch: the plan has `sequential` alone");
+        plan.line(1, "- benchmark: primitive");
+        plan.line(2, &format!("primitive: {}", list(primitives)));
+        implementation(&["sequential".to_owned()], plan);
+    }
+}
+
+fn implementation(lines: &[String], plan: &mut PlanText) {
+    plan.line(2, "implementation:");
+    lines.iter().for_each(|line| plan.line(3, &format!("- {line}")));
+}

@@ -1,0 +1,127 @@
+//! The configuration of TorchScale: models, batch sizes and numbers of GPUs, trained by data parallelism.
+
+use terms::Error;
+
+use crate::fields::{Fields, flag, items, one_of, text, wholes};
+use crate::plan_text::{PlanText, list, quoted, told};
+use crate::tree::{self, one_line, shown};
+use crate::{Content, ForeignPlan, Format, Source};
+
+/// The format.
+pub(super) struct Torchscale;
+
+const FIELDS: &[&str] = &["experiment_name", "models", "batch_sizes", "gpu_counts", "profiling"];
+const PROFILING: &[&str] = &["enabled", "tool", "trigger"];
+/// What TorchScale's profiling has where the file does not say.
+const TOOL: &str = "nsys";
+const TRIGGER: &str = "sync_stall_detection";
+
+impl Format for Torchscale {
+    fn name(&self) -> &'static str {
+        "torchscale"
+    }
+
+    fn doc(&self) -> &'static str {
+        "TorchScale: its configuration as YAML"
+    }
+
+    fn recognises(&self, source: &Source) -> bool {
+        let has = |key: &str| {
+            tree::beginning(source).lines().any(|line| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))
+        };
+        has("models") && (has("gpu_counts") || has("batch_sizes")) && !has("cases")
+    }
+
+    fn uses_torch(&self) -> bool {
+        true
+    }
+
+    fn shares_output_dir(&self) -> bool {
+        true
+    }
+
+    fn read(&self, source: &Source) -> Result<Content, Error> {
+        let root = tree::parse(source)?;
+        plan(source, Fields::of(source, "the file", &root)?).map(Content::Plan)
+    }
+}
+
+fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
+    let name = match fields.take("experiment_name") {
+        Some(node) => text(source, "experiment_name", node)?,
+        None => "torchscale",
+    };
+    let mut plan = PlanText::new(source.file_name(), "TorchScale", name);
+    plan.became("experiment_name", "experiment");
+    profiling(source, &mut fields, &mut plan)?;
+    let models = fields.needed("models")?;
+    let mut names: Vec<String> = Vec::new();
+    for item in items(source, "models", models)? {
+        let given = text(source, "models", item)?;
+        let known = &source.here().models;
+        // Where nobody told the models, the reader of plans refuses what is none.
+        let model = if known.is_empty() { given } else { one_of(source, "models", given, item.line, known)? };
+        names.push(quoted(model));
+    }
+    let batches = fields.take("batch_sizes").map(|node| wholes(source, "batch_sizes", node, 1, 1 << 20)).transpose()?;
+    let ranks = fields.take("gpu_counts").map(|node| wholes(source, "gpu_counts", node, 1, 1024)).transpose()?;
+    fields.finish(FIELDS)?;
+    plan.line(0, "cases:");
+    plan.line(1, "- benchmark: training");
+    plan.line(2, &format!("model: {} # models", list(&names)));
+    plan.became(format!("models: {}", told(&names)), "model, of the benchmark `training`");
+    plan.line(2, "strategy: data # DistributedDataParallel");
+    let ranks = ranks.unwrap_or_else(|| vec![1]);
+    plan.line(2, &format!("ranks: {} # gpu_counts", list(&ranks)));
+    plan.became(format!("gpu_counts: {}", told(&ranks)), format!("ranks: {}", list(&ranks)));
+    if let Some(batches) = batches {
+        plan.line(2, &format!("batch: {} # batch_sizes, of each rank", list(&batches)));
+        plan.became(format!("batch_sizes: {}", told(&batches)), format!("batch: {} on each rank", list(&batches)));
+    }
+    device(source, &mut plan);
+    match source.here().torch() {
+        Ok(version) => {
+            plan.line(2, "runtime: [native, pytorch]");
+            plan.became("PyTorch", format!("runtime: pytorch (torch {version}), with native beside it"));
+        }
+        Err(why) => plan.warning(format!("runtime: native alone, because {}", one_line(why))),
+    }
+    Ok(plan.finish())
+}
+
+/// TorchScale takes GPUs where there are some. Training runs on the CPU here, and it is said.
+fn device(source: &Source, plan: &mut PlanText) {
+    let why = match source.here().gpus {
+        0 => "no GPU was found".to_owned(),
+        gpus => format!("{gpus} found, and `training` has no CUDA device yet", gpus = count(gpus)),
+    };
+    plan.line(2, &format!("device: cpu # {why}"));
+    plan.warning(format!("device: cpu, because {why}"));
+}
+
+fn count(gpus: usize) -> String {
+    if gpus == 1 { "1 GPU was".to_owned() } else { format!("{gpus} GPUs were") }
+}
+
+/// What is to be profiled is kept in the plan; the run writes traces.
+fn profiling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
+    let Some(node) = fields.take("profiling") else { return Ok(()) };
+    let mut block = Fields::of(source, "profiling", node)?;
+    let enabled = block.take("enabled").map(|node| flag(source, "enabled", node)).transpose()?.unwrap_or(false);
+    let tool = block.take("tool").map(|node| text(source, "tool", node)).transpose()?.unwrap_or(TOOL);
+    let trigger = block.take("trigger").map(|node| text(source, "trigger", node)).transpose()?.unwrap_or(TRIGGER);
+    block.finish(PROFILING)?;
+    let (tool, trigger) = (shown(tool), shown(trigger));
+    plan.line(
+        0,
+        &format!("profiling: {{enabled: {enabled}}} # tool {tool}, trigger {trigger}: kept for `rankmark profile`"),
+    );
+    if enabled {
+        plan.became("profiling.enabled: true", "profiling: {enabled: true}, which writes a trace of each rank");
+        plan.warning(format!(
+            "profiling: tool {tool} and trigger {trigger} are kept in the plan for `rankmark profile`, which does not exist \
+             yet; this run writes traces"
+        ));
+    }
+    Ok(())
+}

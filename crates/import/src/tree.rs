@@ -1,0 +1,303 @@
+//! A configuration's text as a tree in which every key and value knows its line; YAML, and JSON with comments.
+//!
+//! JSON is read by the same parser, after comments outside of texts have become spaces: commented-out lines are how DDLB's
+//! users choose backends. Hostile text is bounded in size, depth, number of values and length of a text; anchors, aliases
+//! and tags are refused, so that nothing can expand.
+
+use granit_parser::{Event, Parser, ScalarStyle, Span};
+use terms::Error;
+
+use crate::Source;
+
+/// The largest configuration.
+const BYTES: usize = 1 << 20;
+const DEPTH: usize = 32;
+const NODES: usize = 20_000;
+const SCALAR: usize = 4096;
+
+/// A value and its line, from 1.
+pub(crate) struct Node {
+    pub(crate) line: usize,
+    pub(crate) tree: Tree,
+}
+
+/// What a value is.
+pub(crate) enum Tree {
+    Null,
+    /// `quoted` tells `"2"` from `2`.
+    Scalar {
+        text: String,
+        quoted: bool,
+    },
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+/// A key and its line.
+pub(crate) struct Key {
+    pub(crate) line: usize,
+    pub(crate) text: String,
+}
+
+impl Node {
+    /// What it is, for messages.
+    pub(crate) fn kind(&self) -> String {
+        match &self.tree {
+            Tree::Null => "nothing".to_owned(),
+            Tree::Scalar { text, .. } => format!("`{}`", shown(text)),
+            Tree::List(_) => "a list".to_owned(),
+            Tree::Map(_) => "a mapping".to_owned(),
+        }
+    }
+}
+
+/// A word of a file, fit for a message or a comment: one line, printable, at most 64 characters.
+pub(crate) fn shown(text: &str) -> String {
+    let hidden = |c: char| {
+        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut short: String = text.trim().chars().take(64).map(|c| if hidden(c) { ' ' } else { c }).collect();
+    if text.trim().chars().nth(64).is_some() {
+        short.push('…');
+    }
+    short
+}
+
+/// A text of the caller as a part of one line.
+pub(crate) fn one_line(text: &str) -> String {
+    text.trim().chars().take(300).map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Whether a text is JSON and not YAML, by its first character that is no comment.
+pub(crate) fn is_json(text: &str) -> bool {
+    let is_comment = |line: &&str| {
+        let line = line.trim_start();
+        line.is_empty() || line.starts_with('#') || line.starts_with("//") || line.starts_with("/*")
+    };
+    let first = text.lines().take(100).find(|line| !is_comment(line));
+    first.is_some_and(|line| line.trim_start().starts_with(['{', '[']))
+}
+
+/// Whether the file is JSON, and these words are keys in its beginning: how a format knows its own without reading it whole.
+pub(crate) fn json_with(source: &Source, keys: &[&str]) -> bool {
+    let head = beginning(source);
+    is_json(head) && keys.iter().all(|key| head.contains(&format!("\"{key}\"")))
+}
+
+/// The first part of a file.
+pub(crate) fn beginning(source: &Source) -> &str {
+    let text = source.text();
+    let mut end = text.len().min(1 << 16);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+/// The tree of a configuration.
+pub(crate) fn parse(source: &Source) -> Result<Node, Error> {
+    let text = source.text();
+    if text.len() > BYTES {
+        let what = format!("{} is larger than {} KiB, which no configuration is", source.name(), BYTES >> 10);
+        return Err(Error::new(what));
+    }
+    let text = if is_json(text) { without_comments(text) } else { text.to_owned() };
+    let lines: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let options = granit_parser::options! {
+        disallow_directives: true,
+        flow_nesting_limit: DEPTH,
+        block_nesting_limit: DEPTH,
+    };
+    let mut builder = Builder { source, lines, stack: Vec::new(), root: None, nodes: 0 };
+    for event in Parser::new_from_str_with_options(&text, options) {
+        match event {
+            Ok((event, span)) => builder.event(event, &span)?,
+            Err(error) => {
+                let line = builder.line(error.marker().byte_offset().unwrap_or(text.len()));
+                return Err(source.error(line, format!("not valid YAML or JSON: {}", error.info())));
+            }
+        }
+    }
+    builder.root.ok_or_else(|| Error::new(format!("{} is empty", source.name())))
+}
+
+/// JSON with comments and tabs as spaces, so that lines stay where they are.
+fn without_comments(text: &str) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    let (mut at, mut in_text) = (0, false);
+    while at < bytes.len() {
+        let end = match (bytes[at], bytes.get(at + 1)) {
+            (b'\\', _) if in_text => {
+                at += 2;
+                continue;
+            }
+            (b'"', _) => {
+                in_text = !in_text;
+                at + 1
+            }
+            (b'/', Some(b'/')) if !in_text => blank(&mut bytes, at, b"\n"),
+            (b'#', _) if !in_text => blank(&mut bytes, at, b"\n"),
+            (b'/', Some(b'*')) if !in_text => blank(&mut bytes, at, b"*/"),
+            (b'\t', _) if !in_text => {
+                bytes[at] = b' ';
+                at + 1
+            }
+            _ => at + 1,
+        };
+        at = end;
+    }
+    // Whole comments became spaces, so what is left is text.
+    String::from_utf8(bytes).unwrap_or_else(|_| text.to_owned())
+}
+
+/// Blanks from `at` to the end of a comment; where what follows it begins.
+fn blank(bytes: &mut [u8], at: usize, until: &[u8]) -> usize {
+    let rest = &bytes[at..];
+    let found = rest.windows(until.len()).position(|window| window == until);
+    let keeps = if until == b"\n" { 0 } else { until.len() };
+    let end = found.map_or(bytes.len(), |place| at + place + keeps);
+    bytes[at..end].iter_mut().filter(|byte| !matches!(**byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+    end.max(at + 1)
+}
+
+enum Frame {
+    List { line: usize, items: Vec<Node> },
+    Map { line: usize, entries: Vec<(Key, Node)>, key: Option<Key> },
+}
+
+struct Builder<'s> {
+    source: &'s Source,
+    lines: Vec<usize>,
+    stack: Vec<Frame>,
+    root: Option<Node>,
+    nodes: usize,
+}
+
+impl Builder<'_> {
+    fn line(&self, byte: usize) -> usize {
+        self.lines.partition_point(|start| *start <= byte).max(1)
+    }
+
+    fn event(&mut self, event: Event<'_>, span: &Span) -> Result<(), Error> {
+        let line = self.line(span.byte_range().map_or(0, |range| range.start));
+        let fault = |what: &str| Err(self.source.error(line, what));
+        if event.anchor_id().is_some_and(|id| id != 0) || event.is_alias() || event.tag().is_some() {
+            return fault("anchors, aliases and tags are not read: write the values out");
+        }
+        match event {
+            Event::Scalar(text, style, ..) => self.scalar(&text, style, line),
+            Event::SequenceStart(..) => self.open(Frame::List { line, items: Vec::new() }, line),
+            Event::MappingStart(..) => self.open(Frame::Map { line, entries: Vec::new(), key: None }, line),
+            Event::SequenceEnd | Event::MappingEnd => {
+                match self.stack.pop() {
+                    Some(Frame::List { line, items }) => self.put(Node { line, tree: Tree::List(items) }),
+                    Some(Frame::Map { line, entries, .. }) => self.put(Node { line, tree: Tree::Map(entries) }),
+                    None => {}
+                }
+                Ok(())
+            }
+            Event::DocumentStart(..) if self.root.is_some() => {
+                fault("a second document begins here, and one file holds one configuration")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn open(&mut self, frame: Frame, line: usize) -> Result<(), Error> {
+        self.count(line)?;
+        if self.stack.len() >= DEPTH {
+            return Err(self.source.error(line, format!("nested more than {DEPTH} levels deep")));
+        }
+        if let Some(Frame::Map { key: None, .. }) = self.stack.last() {
+            return Err(self.source.error(line, "a key must be a name, not a list or a mapping"));
+        }
+        self.stack.push(frame);
+        Ok(())
+    }
+
+    fn scalar(&mut self, text: &str, style: ScalarStyle, line: usize) -> Result<(), Error> {
+        self.count(line)?;
+        if text.len() > SCALAR {
+            return Err(self.source.error(line, format!("a text of {} bytes; at most {SCALAR}", text.len())));
+        }
+        if let Some(Frame::Map { key: key @ None, entries, .. }) = self.stack.last_mut() {
+            if let Some((first, _)) = entries.iter().find(|(first, _)| first.text == text) {
+                let what = format!("`{}` is given twice, first in line {}", shown(text), first.line);
+                return Err(self.source.error(line, what));
+            }
+            *key = Some(Key { line, text: text.to_owned() });
+            return Ok(());
+        }
+        let plain = style == ScalarStyle::Plain;
+        let tree = match text {
+            "" | "~" | "null" | "Null" | "NULL" if plain => Tree::Null,
+            _ => Tree::Scalar { text: text.to_owned(), quoted: !plain },
+        };
+        self.put(Node { line, tree });
+        Ok(())
+    }
+
+    fn put(&mut self, node: Node) {
+        match self.stack.last_mut() {
+            None => self.root = Some(node),
+            Some(Frame::List { items, .. }) => items.push(node),
+            Some(Frame::Map { entries, key, .. }) => entries.extend(key.take().map(|key| (key, node))),
+        }
+    }
+
+    fn count(&mut self, line: usize) -> Result<(), Error> {
+        self.nodes += 1;
+        match self.nodes > NODES {
+            true => Err(self.source.error(line, format!("more than {NODES} keys and values"))),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Node, String> {
+        parse(&Source::new("x.json", text.as_bytes().to_vec()).unwrap()).map_err(|error| error.to_string())
+    }
+
+    fn flat(node: &Node) -> String {
+        match &node.tree {
+            Tree::Null => "null".to_owned(),
+            Tree::Scalar { text, quoted } => format!("{text}{}@{}", if *quoted { "'" } else { "" }, node.line),
+            Tree::List(items) => format!("[{}]", items.iter().map(flat).collect::<Vec<_>>().join(" ")),
+            Tree::Map(entries) => {
+                let entry = |(key, node): &(Key, Node)| format!("{}@{}={}", key.text, key.line, flat(node));
+                format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(" "))
+            }
+        }
+    }
+
+    #[test]
+    fn commented_out_lines_of_json_are_no_values_and_keep_their_lines() {
+        let text =
+            "// ddlb\n{\n\t\"a\": [\"x//y\", // \"b\",\n # \"c\"\n \"d\\\"#\", /* \"e\",\n ß */ 1,\n], \"f\": null}\n";
+        assert_eq!(flat(&parsed(text).unwrap()), "{a@3=[x//y'@3 d\"#'@5 1@6] f@7=null}");
+    }
+
+    #[test]
+    fn what_is_damaged_is_named_with_its_line() {
+        for (text, what) in [
+            ("", "x.json is empty"),
+            ("{\n\"a\": [1,\n", "x.json, line "),
+            ("{\"a\": 1,\n\"a\": 2}", "x.json, line 2: `a` is given twice, first in line 1"),
+            ("a: &x 1\n", "line 1: anchors, aliases and tags"),
+            ("a: 1\n---\nb: 2\n", "a second document"),
+            ("{[1]: 2}", "line 1: a key must be a name"),
+        ] {
+            let why = parsed(text).err().unwrap_or_default();
+            assert!(why.contains(what), "{text}: {why}");
+        }
+        assert!(parsed(&"[".repeat(1000)).is_err() && parsed(&"- ".repeat(1000)).is_err());
+        assert!(parsed(&format!("a: {}", "x".repeat(5000))).err().unwrap().contains("a text of 5000 bytes"));
+        assert!(parsed(&format!("[{}]", "1,".repeat(30_000))).err().unwrap().contains("more than 20000"));
+        assert!(parsed(&format!("#{}", "x".repeat(2 << 20))).err().unwrap().contains("larger than"));
+        assert_eq!(shown("a\u{202e}b\nc"), "a b c");
+    }
+}

@@ -1,0 +1,91 @@
+//! TorchScale: its configuration, its four phases, its options.
+
+use super::{SMALL, ok_share, with};
+use crate::place::Place;
+
+/// A model that any machine trains in no time.
+const MLP: &str = "--model mlp --set features=8 --set width=8 --set layers=1 --set classes=4 --ranks 1,2 --set batch=2 --runtime native \
+                   --steps 2 --trials 1";
+
+#[test]
+fn its_system_check_is_there() {
+    let place = Place::new();
+    let ended = place.run("validate --quick");
+    for group in ["system", "NCCL", "PyTorch"] {
+        assert!(ended.out.contains(group), "{group}: {}", ended.out);
+    }
+}
+
+#[test]
+fn its_configuration_runs_reduced() {
+    let place = with("benchmark_config.yaml", "torchscale/quick_start.yaml");
+    let ended =
+        place.run(&format!("benchmark --config benchmark_config.yaml {MLP} --output-dir results --verbose")).exits(0);
+    assert!(ended.out.contains("kept in the plan for `rankmark profile`"), "{}", ended.out);
+    let record = records(&place, "results").remove(0);
+    assert!(ok_share(&place, &record) >= 0.8);
+    let cases = place.cases(&record);
+    assert!(
+        cases.iter().all(|case| case["samples_per_s"].as_f64().unwrap() > 0.0 && case["step_s"]["median"].is_number())
+    );
+}
+
+#[test]
+fn its_configurations_plan_as_they_stand() {
+    for (file, cases) in [("quick_start", 24), ("format", 36), ("scaling_test", 4)] {
+        let place = with("config.yaml", &format!("torchscale/{file}.yaml"));
+        let out = place.run("run config.yaml --runtime native --dry-run --json");
+        assert_eq!(crate::place::json_lines(&out.out).len(), cases, "{file}");
+        let ended = place.run("validate --quick --plan config.yaml");
+        assert!(ended.out.contains("would run here"), "{file}: {}{}", ended.out, ended.err);
+    }
+}
+
+/// Names of the records in a folder, the oldest first.
+fn records(place: &Place, folder: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(place.path(folder)).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| format!("{folder}/{}", entry.unwrap().file_name().to_str().unwrap())).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn its_phases_share_one_output_dir() {
+    let place = with("scaling_test.yaml", "torchscale/scaling_test.yaml");
+    for _ in 0..2 {
+        place.run(&format!("benchmark -c scaling_test.yaml {MLP} -o ./scaling_results")).exits(0);
+    }
+    assert_eq!(records(&place, "scaling_results").len(), 2);
+    // A run of our own goes beside them.
+    place.run("comm all_reduce --backend sim --bytes 1KiB --output-dir scaling_results").exits(0);
+    let all = records(&place, "scaling_results");
+    assert_eq!(all.len(), 3);
+    let out = place.run("report generate --source ./scaling_results --format markdown").exits(0).out;
+    assert_eq!(out.lines().count(), 3, "{out}");
+    // One that is a record itself is never written over.
+    place.run(&format!("comm all_reduce --backend sim --bytes 1KiB --output-dir {}", all[0])).refuses(&["--resume"]);
+}
+
+#[test]
+fn reports_are_of_the_default_folder() {
+    let place = with("scaling_test.yaml", "torchscale/scaling_test.yaml");
+    place.run(&format!("benchmark --config scaling_test.yaml {MLP}")).exits(0);
+    let out = place.run("report --format markdown").exits(0).out;
+    assert!(out.starts_with("results/"), "{out}");
+    let report = place.read(out.trim());
+    assert!(report.contains("scaling") && report.contains("samples/s"), "{report}");
+    place.run("report -s ./results --format csv --output all.csv --verbose").exits(0);
+    assert!(place.read("all.csv").lines().count() > 1);
+}
+
+#[test]
+fn a_model_that_it_names_runs_small() {
+    let place = with("config.yaml", "torchscale/format.yaml");
+    let line = format!(
+        "run config.yaml --model gpt2 --set layers=1 --set width=16 --set heads=2 --set vocabulary=64 --ranks 1 --runtime native {SMALL} --output-dir out"
+    );
+    place.run(&line).exits(0);
+    let record = records(&place, "out").remove(0);
+    assert!(place.cases(&record).iter().all(|case| case["parameters"]["model"] == "gpt2" && case["status"] == "ok"));
+}
