@@ -2,15 +2,15 @@
 //!
 //! All cases of a history are searched together. The statistic of a series of `n` runs is the likelihood ratio of one change
 //! of level, or of a level that lasted for some runs and went back (circular binary segmentation; Olshen et al.,
-//! Biostatistics 5, 2004). Values are logarithms, limited to six deviations around their median, since medians of runs have
-//! heavy tails. Its null distribution comes from permutations of the runs, the same for all cases, so that no distribution
+//! Biostatistics 5, 2004). Values are logarithms, limited to twenty deviations around their median: one absurd run must not
+//! decide for all cases. Its null distribution comes from permutations of the runs, the same for all cases, so that no distribution
 //! is assumed and cases may move together. The largest statistic over all cases and places decides (Westfall and Young,
 //! Resampling-Based Multiple Testing, 1993, step-down maxT). So the chance that equal runs raise any change point in any case
 //! is at most the level. Where a change is found, its parts are searched in the same way, at the same level for each depth.
 //!
 //! Runs that follow each other may be alike without any change. The observed statistic is therefore deflated by the lag-1
 //! rank correlation that remains around the levels, pooled over the cases, in excess of what it is in permuted runs, plus one
-//! standard error.
+//! and a half standard errors.
 //!
 //! Rejected: rank sums, since three runs at the end of twenty can never be significant over ten cases; PELT and other
 //! penalties, since they assume a distribution and control no rate.
@@ -39,7 +39,7 @@ const FIRST: usize = 100;
 /// The largest correlation that is believed.
 const MOST_CORRELATION: f64 = 0.9;
 /// Deviations from the median at which values are limited.
-const LIMIT: f64 = 6.0;
+const LIMIT: f64 = 20.0;
 /// The smallest deviation: medians of quantised or computed times may all be equal.
 const FLOOR: f64 = 1e-4;
 
@@ -232,10 +232,11 @@ fn correlation(scores: &[Vec<f64>], splits: &[Split]) -> f64 {
 }
 
 /// By how much the correlation of neighbouring runs raises the variance of a level's mean: what is observed, in excess of what
-/// runs in an order by chance show, plus one standard error.
+/// runs in an order by chance show, plus one and a half standard errors. With fewer, runs of correlation 0.3 raise too many.
 fn inflation(observed: f64, by_chance: &[f64]) -> f64 {
     let mean = by_chance.iter().sum::<f64>() / by_chance.len() as f64;
-    let correlation = (observed - mean + standard_deviation(by_chance).unwrap_or(0.0)).clamp(0.0, MOST_CORRELATION);
+    let correlation =
+        (observed - mean + 1.5 * standard_deviation(by_chance).unwrap_or(0.0)).clamp(0.0, MOST_CORRELATION);
     (1.0 + correlation) / (1.0 - correlation)
 }
 

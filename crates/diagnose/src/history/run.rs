@@ -28,6 +28,8 @@ pub struct Run {
     pub experiment: String,
     /// Its coordinator's machine.
     pub machine: Machine,
+    /// Whether ranks were on several hosts.
+    pub several_hosts: bool,
     /// Runs of equal keys are of one machine.
     pub machine_key: String,
     /// Whether its times were computed.
@@ -94,6 +96,7 @@ impl Run {
             labels: file.labels.clone(),
             experiment: file.experiment.clone(),
             machine: file.machine.clone(),
+            several_hosts: file.hosts.len() > 1,
             machine_key: machine_key(&file.machine, &file.hosts, file.simulated, any_host),
             simulated: file.simulated,
             damaged: record.damaged.len(),

@@ -100,7 +100,7 @@ fn a_change_is_found_with_its_date_its_size_and_what_changed() {
     assert!(out.contains("also changed: rankmark 0.1.0 -> 0.2.0\n"), "{out}");
     let row = out.lines().find(|line| line.starts_with("all_reduce 16KiB x 2 sim")).unwrap();
     assert!(row.contains("11-15") && row.contains('±') && row.contains('▁') && row.contains('█'), "{out}");
-    assert!(out.contains("Equal runs of a case lie within ±") && !out.contains('\u{1b}'), "{out}");
+    assert!(out.contains("95% of equal runs of a case lie within ±") && !out.contains('\u{1b}'), "{out}");
     assert!(out.lines().all(|line| line.chars().count() <= 100), "{out}");
 }
 

@@ -103,6 +103,8 @@ pub struct IndexChange {
     pub run: usize,
     /// A line for each case that changed.
     pub cases: Vec<String>,
+    /// Whether all of them became faster.
+    pub better: bool,
     /// What else differs between that run and the one before.
     pub differences: Vec<String>,
 }

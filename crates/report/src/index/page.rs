@@ -44,7 +44,14 @@ pub(super) fn page(index: &Index) -> String {
 
 /// A table in a frame that scrolls where the page is narrow.
 fn table(out: &mut String, head: &[&str], rows: impl Iterator<Item = String>) {
-    let head: String = head.iter().map(|title| format!("<th scope=\"col\">{title}</th>")).collect();
+    // A title that ends in a colon stands over numbers.
+    let head: String = head
+        .iter()
+        .map(|title| match title.strip_suffix(':') {
+            Some(title) => format!("<th scope=\"col\" class=\"number\">{title}</th>"),
+            None => format!("<th scope=\"col\">{title}</th>"),
+        })
+        .collect();
     let _ = writeln!(out, "<div class=\"wide\"><table><thead><tr>{head}</tr></thead><tbody>");
     rows.for_each(|row| out.push_str(&row));
     out.push_str("</tbody></table></div>\n");
@@ -117,12 +124,13 @@ fn changes(out: &mut String, machine: &IndexMachine) {
         let run = machine.runs.get(change.run);
         let (date, name) = run.map_or(("", ""), |run| (run.date.as_str(), run.name.as_str()));
         let cases: String = change.cases.iter().map(|case| format!("<li>{}</li>", text(case))).collect();
+        let kind = if change.better { "better" } else { "worse" };
         let differs = match change.differences.len() {
             0 => "The record shows no other difference from the run before.".to_owned(),
             _ => format!("Also changed: {}.", text(&change.differences.join("; "))),
         };
         format!(
-            "<li><strong>{}</strong> {}<ul>{cases}</ul><p class=\"quiet\">{differs}</p></li>\n",
+            "<li class=\"{kind}\"><strong>{}</strong> {}<ul>{cases}</ul><p class=\"quiet\">{differs}</p></li>\n",
             text(date),
             text(name)
         )
@@ -159,7 +167,7 @@ fn cases(out: &mut String, machine: &IndexMachine) {
         )
     };
     out.push_str("<h3>Cases</h3>\n");
-    let head = ["case", "runs", "first", "median", "last", "time over runs", "runs differ by", "changes"];
+    let head = ["case", "runs:", "first:", "median:", "last:", "time over runs", "runs differ by:", "changes"];
     table(out, &head, machine.cases.iter().map(row));
     let (changed, steady): (Vec<&IndexCase>, Vec<&IndexCase>) =
         machine.cases.iter().partition(|case| !case.changes.is_empty());
@@ -229,7 +237,12 @@ mod tests {
                 banner: Some(evil.to_owned()),
                 runs: (0..8).map(run).collect(),
                 cases: vec![case.clone(), IndexCase { changes: Vec::new(), ..case }, IndexCase::default()],
-                changes: vec![IndexChange { run: 5, cases: vec![evil.to_owned()], differences: vec![evil.to_owned()] }],
+                changes: vec![IndexChange {
+                    run: 5,
+                    cases: vec![evil.to_owned()],
+                    differences: vec![evil.to_owned()],
+                    better: false,
+                }],
                 noise: evil.to_owned(),
             }],
             left_out: vec![[evil.to_owned(), evil.to_owned()]],

@@ -18,10 +18,10 @@ p{margin:4px 0}a{color:var(--blue)}.quiet{color:var(--quiet)}
 table{border-collapse:collapse;width:100%;background:var(--card);border:1px solid var(--line);border-radius:6px}
 th,td{text-align:left;padding:5px 10px;border-bottom:1px solid var(--line);white-space:nowrap;vertical-align:top}
 th{color:var(--quiet);font-weight:600;font-size:13px}tr:last-child td{border-bottom:0}
-td.long{white-space:normal;min-width:220px}.number{text-align:right;font-variant-numeric:tabular-nums}
+td.long{white-space:normal;min-width:220px}th.number,.number{text-align:right;font-variant-numeric:tabular-nums}
 .changes{list-style:none;margin:0;padding:0}
 .changes li{background:var(--card);border:1px solid var(--line);border-left:4px solid var(--worse);border-radius:6px;
-padding:8px 12px;margin:8px 0}
+padding:8px 12px;margin:8px 0;color:var(--ink)}.changes li.better{border-left-color:var(--better)}
 .changes ul{margin:4px 0;padding-left:20px}.changes ul li{border:0;padding:0;margin:0;background:none}
 .cards{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(380px,100%),1fr));gap:12px}
 .card{background:var(--card);border:1px solid var(--line);border-radius:6px;padding:10px 12px;margin:0}

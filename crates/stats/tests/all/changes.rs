@@ -80,7 +80,7 @@ fn twenty_equal_runs_rarely_raise_a_change_point() {
         for cases in [1, 10] {
             let rate = false_rate(noise, cases, RUNS, 400);
             println!("{noise:?}, {cases} cases: {:.1}% of histories", 100.0 * rate);
-            assert!(rate <= 0.072, "{noise:?}, {cases} cases: {rate}");
+            assert!(rate <= 0.06, "{noise:?}, {cases} cases: {rate}");
         }
     }
 }
@@ -116,14 +116,14 @@ fn found_within(changes: &[ChangePoint], at: usize, tolerance: usize) -> bool {
 
 #[test]
 fn a_change_of_twice_the_smallest_is_found_within_three_runs() {
-    for (noise, least) in [(Noise::Normal, 0.95), (Noise::Spikes, 0.8), (Noise::Correlated(0.3), 0.8)] {
+    for (noise, least) in [(Noise::Normal, 0.95), (Noise::Spikes, 0.65), (Noise::Correlated(0.3), 0.65)] {
         let factor = twice_the_smallest(noise);
         for (cases, before) in [(1, 17), (10, 17), (10, 30), (40, 17)] {
-            let found = (0..60).filter(|seed| {
+            let found = (0..40).filter(|seed| {
                 let history = Histories::new(noise, 1000 + seed).cases(cases, before + 3, before, factor);
                 found_within(&change_points(&history, *seed)[0], before, 1)
             });
-            let share = found.count() as f64 / 60.0;
+            let share = found.count() as f64 / 40.0;
             println!("{noise:?}, {cases} cases, {before} runs before: {:.0}%", 100.0 * share);
             assert!(share >= least, "{noise:?}, {cases} cases, {before} runs before: {share}");
         }

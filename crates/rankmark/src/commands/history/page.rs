@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use diagnose::history::{ChangedRun, Run, Series};
 use report::index::{Index, IndexCase, IndexChange, IndexMachine, IndexMark, IndexPoint, IndexRun, write_index};
-use view::number::{count, percent};
+use view::number::count;
 
 use super::{Found, Named, band, date, plain, run_name, text};
 use crate::Failure;
@@ -42,15 +42,14 @@ fn index(found: &Found, title: &str, base: Option<&Path>) -> Index {
 fn machine(named: &Named, base: Option<&Path>) -> IndexMachine {
     let history = &named.history;
     let latest = history.runs.last().map(|run| report::machine_line(&run.machine)).unwrap_or_default();
-    let name = if latest.is_empty() { history.machine.clone() } else { format!("{} ({latest})", history.machine) };
+    let several = history.runs.last().is_some_and(|run| run.several_hosts);
+    let name = match history.runs.last() {
+        // One host: its whole line, which the key repeats in part.
+        Some(run) if !several && !latest.is_empty() => format!("{}: {latest}", run.machine.host),
+        _ => history.machine.clone(),
+    };
     let banner = history.simulated().then(|| "SIMULATED: times are computed by a model and never measured".to_owned());
-    let noise = history.typical_band().map(|band| {
-        format!(
-            "Equal runs of a case lie within ±{} of each other's middle (95%, median over the cases). Equal runs raise a \
-             false change point, in any case, with a chance of at most 5%.",
-            percent(band)
-        )
-    });
+    let noise = text::noise(history).map(|noise| format!("{noise} {}", text::RATE));
     IndexMachine {
         name,
         banner,
@@ -109,10 +108,12 @@ fn case(series: &Series, name: &str) -> IndexCase {
 
 fn change(change: &ChangedRun, named: &Named) -> IndexChange {
     let line = |(case, number): &(usize, usize)| {
-        format!("{}  {}", named.names[*case], text::told(&named.history.series[*case], *number))
+        let told = text::told(&named.history.series[*case], *number).replace("  ", ", ");
+        format!("{}: {told}", named.names[*case])
     };
     IndexChange {
         run: change.run,
+        better: change.cases.iter().all(|(case, number)| named.history.series[*case].changes[*number].ratio < 1.0),
         cases: change.cases.iter().map(line).collect(),
         differences: change.differences.iter().map(ToString::to_string).collect(),
     }

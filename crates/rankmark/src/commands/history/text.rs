@@ -55,17 +55,23 @@ fn section(named: &Named, width: usize) -> String {
     out
 }
 
+/// How often a change point is false.
+pub(super) const RATE: &str = "Equal runs raise a false change point, in any case, with a chance of at most 5%.";
+
+/// How much equal runs differ, in a sentence; None where that is not known.
+pub(super) fn noise(history: &History) -> Option<String> {
+    let band = percent(history.typical_band()?);
+    Some(format!("95% of equal runs of a case lie within ±{band} of their middle (median over the cases)."))
+}
+
 /// What the table and the changes rest on.
 fn explained(history: &History) -> Vec<String> {
     let most = history.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
     let mut lines = Vec::new();
-    match history.typical_band() {
-        Some(band) => lines.push(format!(
-            "Equal runs of a case lie within ±{} of each other's middle (95%, median over the cases).",
-            percent(band)
-        )),
-        None => lines.push(format!("The noise between runs is known from {FEWEST_RUNS} runs of a case on.")),
-    }
+    lines.push(
+        noise(history)
+            .unwrap_or_else(|| format!("The noise between runs is known from {FEWEST_RUNS} runs of a case on.")),
+    );
     if most < FEWEST_FOR_A_CHANGE {
         lines.push(format!("Change points are searched from {FEWEST_FOR_A_CHANGE} runs of a case on."));
     } else if history.changes.is_empty() {
