@@ -66,14 +66,16 @@ impl Watch {
 
     /// Shows what is new: the table again on a terminal; a line in a pipe, where there are new results.
     pub(crate) fn update(&mut self, state: &State, is_new: bool) {
-        let progress = self.progress(state);
         if self.live.is_none() {
             if is_new {
+                // How long ago that was says nothing to whoever reads it later.
+                let progress = self.progress(&State { quiet_s: None, directory: state.directory.clone() });
                 let latest = self.latest.as_ref().map_or(String::new(), |line| format!("   {}", told(line)));
                 self.line(&format!("{progress}{latest}"));
             }
             return;
         }
+        let progress = self.progress(state);
         let mut rows = self.rows.table(super::columns().unwrap_or(100) - 1);
         rows.extend(self.curves());
         rows.push(String::new());
@@ -130,7 +132,8 @@ impl Watch {
         let metric = declared.and_then(|declared| {
             let name = declared.show.headline.first()?;
             let metric = declared.metrics.iter().find(|metric| metric.name == *name)?;
-            lines.iter().any(|line| line.metric(name).is_some()).then_some(metric)
+            // A bandwidth between ranks is zero where there is one rank: then times tell more.
+            lines.iter().any(|line| line.metric(name).is_some_and(|value| value > 0.0)).then_some(metric)
         });
         let value = |line: &CaseLine| match metric {
             Some(metric) => line.metric(&metric.name),
