@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod history;
 mod verdict;
 
 pub use verdict::Verdict;

@@ -277,7 +277,7 @@ pub(crate) fn is_incomplete(line: &CaseLine) -> bool {
 }
 
 /// 2: every case skipped. 1: any failed, not run or not run often enough, or a gate missed. 0 otherwise.
-fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
+pub(crate) fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
     let any = |status: Status| cases.iter().any(|line| line.status == status);
     if incomplete
         || any(Status::Failed)

@@ -11,23 +11,27 @@
 #![forbid(unsafe_code)]
 
 mod between_runs;
+mod change_points;
 mod dependence;
 mod distribution;
 mod drift;
 mod interval;
 mod pairs;
 mod quantile;
+mod run_band;
 pub mod samples;
 pub mod simulation;
 mod trials;
 mod warm_up;
 
 pub use between_runs::{BetweenRuns, FEWEST_RUNS, between_runs};
+pub use change_points::{CHANGE_LEVEL, ChangePoint, FEWEST_FOR_A_CHANGE, MOST_FOR_A_CHANGE, change_points};
 pub use dependence::{Dependence, dependence, effective_samples};
 pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
 pub use interval::{Interval, Method, median_interval};
 pub use pairs::{FEWEST_RANKS, PairVerdict, slow_pairs};
 pub use quantile::{median, quantile, sorted, standard_deviation};
+pub use run_band::noise_around;
 pub use trials::{
     FEWEST_TRIALS, LOOKS, MOST_TRIALS, Ratio, RunMedian, again_interval, paired_ratio, pooled_correlation,
     relative_half_width, run_ratio, sign_interval,

@@ -74,7 +74,7 @@ fn centred_ranks(values: &[f64]) -> Vec<f64> {
 
 /// Correlation of the ranks of neighbouring trials, its bias of -1/n taken back. None for a constant series and below
 /// four trials.
-fn lag_one(trials: &[f64]) -> Option<f64> {
+pub(crate) fn lag_one(trials: &[f64]) -> Option<f64> {
     let ranks = centred_ranks(trials);
     let squares: f64 = ranks.iter().map(|rank| rank * rank).sum();
     let products: f64 = ranks.windows(2).map(|pair| pair[0] * pair[1]).sum();

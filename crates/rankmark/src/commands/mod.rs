@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod gen_config;
 pub(crate) mod gen_job;
+pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod list;
 pub(crate) mod man;
@@ -15,6 +16,7 @@ pub(crate) mod schema;
 pub(crate) mod trust;
 pub(crate) mod validate;
 pub(crate) mod version;
+pub(crate) mod watch;
 
 use clap::ArgMatches;
 use measure::machine;

@@ -1,4 +1,4 @@
-//! `rankmark report DIR`: the report of a record, again; of each record where DIR is a folder of records.
+//! `rankmark report DIR`: the report of a record, again; of each record where DIR is a folder of records, with an index page.
 
 use std::path::{Path, PathBuf};
 
@@ -56,6 +56,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             run.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
         terminal::remark(&damaged.concat());
         written.iter().for_each(|path| text += &format!("{}\n", path.display()));
+    }
+    // What is asked for by name is all that is written.
+    if directories.len() > 1 && layout.is_none() && of.get_many::<String>("format").is_none() {
+        text += &format!("{}\n", super::history::write_index(Path::new(source))?.display());
     }
     terminal::print(&text)
 }

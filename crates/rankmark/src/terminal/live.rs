@@ -38,7 +38,12 @@ impl Rows {
         self.lines[place] = Some((heading, line.clone()));
     }
 
-    fn declared(&self, benchmark: &str) -> Option<&Declared> {
+    /// The lines so far, each with its heading.
+    pub(super) fn lines(&self) -> impl Iterator<Item = &(String, CaseLine)> {
+        self.lines.iter().flatten()
+    }
+
+    pub(super) fn declared(&self, benchmark: &str) -> Option<&Declared> {
         self.declared.iter().find(|declared| declared.name == benchmark)
     }
 

@@ -5,16 +5,20 @@ mod heading;
 mod live;
 mod remarks;
 mod screen;
+mod spark;
 mod table;
 mod text;
 mod told;
+mod watch;
 
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 pub(crate) use heading::{heading as case_heading, whole_heading};
 pub(crate) use screen::{Screen, Verbosity, minutes as lasting};
+pub(crate) use spark::sparkline;
 pub(crate) use text::wrap;
+pub(crate) use watch::{State, Watch};
 
 use crate::Failure;
 

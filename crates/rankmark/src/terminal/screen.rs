@@ -320,7 +320,7 @@ impl Screen {
 }
 
 /// Columns that a table may take: a terminal's but for the last, where some of them begin a new line. A file has room for all.
-fn table_width() -> usize {
+pub(super) fn table_width() -> usize {
     if is_watched(io::stdout()) { super::columns().unwrap_or(100) - 1 } else { usize::from(u16::MAX) }
 }
 
@@ -404,7 +404,7 @@ fn first_word(parameters: &serde_json::Map<String, serde_json::Value>) -> Option
 }
 
 /// A case in a few words.
-fn label(line: &CaseLine) -> String {
+pub(super) fn label(line: &CaseLine) -> String {
     let op = first_word(&line.parameters).unwrap_or(&line.benchmark);
     let size = line.bytes.map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
     format!("{op}{size} x {} {}", line.ranks, view::study::backend(line))

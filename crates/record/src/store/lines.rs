@@ -102,7 +102,7 @@ pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, 
 }
 
 /// Why a line is no case line.
-enum Fault {
+pub(super) enum Fault {
     /// It is not what was written.
     Damaged(String),
     /// It is what somebody else wrote.
@@ -110,7 +110,7 @@ enum Fault {
 }
 
 /// Checks and reads a line.
-fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<CaseLine, Fault> {
+pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<CaseLine, Fault> {
     let sealed = checker.open(bytes).map_err(|why| Fault::Damaged(why.to_owned()))?;
     // The version first: another version's form may differ in everything else.
     #[derive(serde::Deserialize)]

@@ -5,6 +5,7 @@ mod damage;
 mod expansion;
 mod expected;
 mod flags;
+mod follow;
 mod full_disk;
 mod hostile;
 mod line;

@@ -1,6 +1,7 @@
 //! One binary: coverage under the stop rule, properties of the intervals, and tests of the tests.
 #![allow(missing_docs, reason = "tests are read, not documented")]
 
+mod changes;
 mod coverage;
 mod properties;
 mod replay;

@@ -1,0 +1,170 @@
+//! Records of one machine over time: a series for each case, its noise between runs, and the runs at which it changed.
+//!
+//! Reading records is the caller's part. A [`Run`] keeps of a record what a history needs, so that many fit in memory.
+
+mod differences;
+mod matching;
+mod run;
+
+use stats::{BetweenRuns, change_points, median, noise_around};
+
+pub use differences::Difference;
+pub use run::{LeftOut, Run, RunCase};
+
+/// Seed of the permutations: equal records give equal histories.
+const SEED: u64 = 24;
+
+/// The runs of one machine, and what its cases show over them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct History {
+    /// The machine, see [`Run::machine_key`].
+    pub machine: String,
+    /// Its runs, the oldest first.
+    pub runs: Vec<Run>,
+    /// Its cases, in the order in which they first appear.
+    pub series: Vec<Series>,
+    /// Runs at which cases changed, the oldest first.
+    pub changes: Vec<ChangedRun>,
+}
+
+/// One case over the runs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// The case as the latest run has it.
+    pub latest: RunCase,
+    /// Its results, the oldest first.
+    pub points: Vec<SeriesPoint>,
+    /// The noise between runs, around the levels that changes separate; None below five runs.
+    pub noise: Option<BetweenRuns>,
+    /// Where it changed.
+    pub changes: Vec<SeriesChange>,
+}
+
+/// One result of a case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeriesPoint {
+    /// The run, as an index into [`History::runs`].
+    pub run: usize,
+    /// Median time in seconds.
+    pub median_s: f64,
+    /// 95% interval over that run's own span.
+    pub ci95: Option<[f64; 2]>,
+}
+
+/// A change of one case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SeriesChange {
+    /// Index into [`Series::points`] of the first result after it.
+    pub at: usize,
+    /// The run of that result.
+    pub run: usize,
+    /// The run of the result before.
+    pub before: usize,
+    /// Time after it over time before it.
+    pub ratio: f64,
+    /// Results of the levels before and after it.
+    pub results: [usize; 2],
+    /// Median times of the levels before and after it.
+    pub level_s: [f64; 2],
+    /// The chance of such a change anywhere, in any case of this history, if all runs were equal.
+    pub p_value: f64,
+}
+
+/// A run at which cases changed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChangedRun {
+    /// Index into [`History::runs`].
+    pub run: usize,
+    /// The run before it that the same cases were in.
+    pub before: usize,
+    /// The cases that changed, as indices into [`History::series`], and which of their changes it is.
+    pub cases: Vec<(usize, usize)>,
+    /// What differs between the two runs.
+    pub differences: Vec<Difference>,
+}
+
+/// The histories of these runs, one a machine: the one with the most runs first.
+pub fn histories(mut runs: Vec<Run>) -> Vec<History> {
+    runs.sort_by(|a, b| (a.started, &a.directory).cmp(&(b.started, &b.directory)));
+    let mut machines: Vec<(String, Vec<Run>)> = Vec::new();
+    for run in runs {
+        match machines.iter_mut().find(|(key, _)| *key == run.machine_key) {
+            Some((_, runs)) => runs.push(run),
+            None => machines.push((run.machine_key.clone(), vec![run])),
+        }
+    }
+    let mut histories: Vec<History> = machines.into_iter().map(|(machine, runs)| history(machine, runs)).collect();
+    // Stable: of equally many runs, the machine that was measured first comes first.
+    histories.sort_by_key(|history| std::cmp::Reverse(history.runs.len()));
+    histories
+}
+
+fn history(machine: String, runs: Vec<Run>) -> History {
+    let mut series = matching::series(&runs);
+    let medians: Vec<Vec<(usize, f64)>> =
+        series.iter().map(|series| series.points.iter().map(|point| (point.run, point.median_s)).collect()).collect();
+    for (series, changes) in series.iter_mut().zip(change_points(&medians, SEED)) {
+        let values: Vec<f64> = series.points.iter().map(|point| point.median_s).collect();
+        series.noise = noise_around(&values, &changes);
+        let mut edges: Vec<usize> = changes.iter().map(|change| change.at).collect();
+        edges.insert(0, 0);
+        edges.push(values.len());
+        let change = |(index, change): (usize, &stats::ChangePoint)| SeriesChange {
+            at: change.at,
+            run: series.points[change.at].run,
+            before: series.points[change.at - 1].run,
+            ratio: change.ratio,
+            results: [change.at - edges[index], edges[index + 2] - change.at],
+            level_s: [median(&values[edges[index]..change.at]), median(&values[change.at..edges[index + 2]])],
+            p_value: change.p_value,
+        };
+        series.changes = changes.iter().enumerate().map(change).collect();
+    }
+    let changes = changed_runs(&runs, &series);
+    History { machine, runs, series, changes }
+}
+
+/// Changes of several cases at one run together.
+fn changed_runs(runs: &[Run], series: &[Series]) -> Vec<ChangedRun> {
+    let mut changed: Vec<ChangedRun> = Vec::new();
+    for (case, series) in series.iter().enumerate() {
+        for (number, change) in series.changes.iter().enumerate() {
+            match changed.iter_mut().find(|known| (known.run, known.before) == (change.run, change.before)) {
+                Some(known) => known.cases.push((case, number)),
+                None => changed.push(ChangedRun {
+                    run: change.run,
+                    before: change.before,
+                    cases: vec![(case, number)],
+                    differences: Vec::new(),
+                }),
+            }
+        }
+    }
+    for change in &mut changed {
+        let keys: Vec<&str> = change.cases.iter().map(|(case, _)| series[*case].latest.id.as_str()).collect();
+        change.differences = differences::between(&runs[change.before], &runs[change.run], &keys);
+    }
+    changed.sort_by_key(|change| (change.run, change.before));
+    changed
+}
+
+impl History {
+    /// The noise between runs over all cases: the median of their bands; None where no case tells one.
+    pub fn typical_band(&self) -> Option<f64> {
+        let bands: Vec<f64> = self.series.iter().filter_map(|series| series.noise.map(|noise| noise.band())).collect();
+        (!bands.is_empty()).then(|| median(&bands))
+    }
+
+    /// Whether its times were computed and never measured.
+    pub fn simulated(&self) -> bool {
+        self.runs.iter().any(|run| run.simulated)
+    }
+}
+
+impl Series {
+    /// The median of its medians.
+    pub fn median_s(&self) -> f64 {
+        let values: Vec<f64> = self.points.iter().map(|point| point.median_s).collect();
+        if values.is_empty() { 0.0 } else { median(&values) }
+    }
+}

@@ -1,0 +1,94 @@
+//! What differs between two runs beside their times: versions, environment, machine, plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use record::RunFile;
+
+use super::Run;
+
+/// One thing that differs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// What it is: `kernel`, `NCCL_ALGO`, `max_seconds`.
+    pub name: String,
+    /// Its value in the run before; None where it had none.
+    pub before: Option<String>,
+    /// Its value in the run after; None where it has none.
+    pub after: Option<String>,
+}
+
+/// `kernel 6.1 -> 6.8`, `NCCL_ALGO set to Ring`, `NCCL_ALGO no longer set (Ring)`.
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = &self.name;
+        match (&self.before, &self.after) {
+            (Some(before), Some(after)) => write!(f, "{name} {before} -> {after}"),
+            (None, Some(after)) => write!(f, "{name} set to {after}"),
+            (Some(before), None) => write!(f, "{name} no longer set ({before})"),
+            (None, None) => write!(f, "{name}"),
+        }
+    }
+}
+
+/// What of a run may explain a change, by name.
+pub(super) fn facts(file: &RunFile) -> BTreeMap<String, String> {
+    let mut facts = BTreeMap::new();
+    let mut put = |name: &str, value: String| {
+        if !value.is_empty() {
+            facts.insert(name.to_owned(), value);
+        }
+    };
+    put(&file.tool.name, file.tool.version.clone());
+    for (name, version) in &file.versions {
+        put(name, version.clone());
+    }
+    for backend in file.backends.iter().filter(|backend| backend.ready) {
+        let name = match &backend.library {
+            Some(library) => format!("backend {} ({library})", backend.name),
+            None => format!("backend {}", backend.name),
+        };
+        let parts = [backend.version.clone(), backend.path.clone()];
+        put(&name, parts.into_iter().flatten().collect::<Vec<_>>().join(", "));
+    }
+    // What a batch system says of its job is another one in each run.
+    for (name, value) in file.environment.iter().filter(|(name, _)| !record::is_of_its_job(name)) {
+        put(name, value.clone());
+    }
+    let machine = &file.machine;
+    put("host", machine.host.clone());
+    put("operating system", machine.os.clone());
+    put("kernel", machine.kernel.clone());
+    put("hypervisor", machine.hypervisor.clone().unwrap_or_default());
+    put("container", machine.container.clone().unwrap_or_default());
+    put("memory limit", machine.memory_limit_bytes.map_or(String::new(), |bytes| terms::Bytes(bytes).about()));
+    put("allowed CPUs", machine.allowed_cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(","));
+    put("started by", file.started_by.clone().unwrap_or_default());
+    put("plan", file.experiment.clone());
+    put("cases in the plan", file.plan.cases.len().to_string());
+    facts
+}
+
+/// What differs between two runs: facts of the runs, then how these cases were sampled.
+pub(super) fn between(before: &Run, after: &Run, ids: &[&str]) -> Vec<Difference> {
+    let mut all = of_maps(&before.facts, &after.facts);
+    let settings = |run: &Run| {
+        let of = |id: &&str| run.cases.iter().find(|case| case.id == **id).map(|case| &case.settings);
+        ids.iter().find_map(of).cloned()
+    };
+    // A case that has another identity in one of the runs tells nothing of how it was sampled there.
+    if let (Some(before), Some(after)) = (settings(before), settings(after)) {
+        all.extend(of_maps(&before, &after));
+    }
+    all
+}
+
+fn of_maps(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<Difference> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let differs = |name: &&String| before.get(*name) != after.get(*name);
+    let difference = |name: &String| Difference {
+        name: name.clone(),
+        before: before.get(name).cloned(),
+        after: after.get(name).cloned(),
+    };
+    names.into_iter().filter(differs).map(difference).collect()
+}

@@ -1,0 +1,88 @@
+//! Which cases of different runs are the same case: those with equal parameters, but for how they are sampled.
+//!
+//! A later version may declare a field that an earlier one did not know. Its cases then have another identity, and measure
+//! the same thing where the field has its default.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use super::{Run, RunCase, Series, SeriesPoint};
+
+/// A parameter's value as text.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The series of these runs, without changes and noise.
+pub(super) fn series(runs: &[Run]) -> Vec<Series> {
+    let fields = Fields::of(runs);
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut all: Vec<Series> = Vec::new();
+    for (number, run) in runs.iter().enumerate() {
+        for case in &run.cases {
+            let point = SeriesPoint { run: number, median_s: case.median_s, ci95: case.ci95 };
+            let place = *places.entry(fields.key(case)).or_insert(all.len());
+            match all.get_mut(place) {
+                None => {
+                    all.push(Series { latest: case.clone(), points: vec![point], noise: None, changes: Vec::new() })
+                }
+                // Two cases of one run with one key would be two results of one date: the first stays.
+                Some(series) if series.points.last().is_some_and(|last| last.run == number) => {}
+                Some(series) => {
+                    series.points.push(point);
+                    series.latest = case.clone();
+                }
+            }
+        }
+    }
+    all
+}
+
+/// What the runs declare of a benchmark's fields.
+#[derive(Default)]
+struct Fields {
+    /// By benchmark and field: the default, where some run of the benchmark did not know the field.
+    added: BTreeMap<(String, String), String>,
+    /// Fields that only say how a case is sampled.
+    sampling: Vec<(String, String)>,
+}
+
+impl Fields {
+    fn of(runs: &[Run]) -> Self {
+        let mut declarations: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut known: BTreeMap<(&str, &str), (usize, Option<&String>)> = BTreeMap::new();
+        let mut fields = Self::default();
+        for (benchmark, declared) in runs.iter().flat_map(|run| &run.declared) {
+            *declarations.entry(benchmark).or_default() += 1;
+            for (name, default, sampling) in declared {
+                let entry = known.entry((benchmark, name)).or_insert((0, default.as_ref()));
+                entry.0 += 1;
+                let key = (benchmark.clone(), name.clone());
+                if *sampling && !fields.sampling.contains(&key) {
+                    fields.sampling.push(key);
+                }
+            }
+        }
+        for ((benchmark, name), (count, default)) in known {
+            if let Some(default) = default.filter(|_| count < declarations[benchmark]) {
+                fields.added.insert((benchmark.to_owned(), name.to_owned()), default.clone());
+            }
+        }
+        fields
+    }
+
+    fn key(&self, case: &RunCase) -> String {
+        let counts = |(name, value): &(&String, &Value)| {
+            let key = (case.benchmark.clone(), (*name).clone());
+            !self.sampling.contains(&key) && self.added.get(&key).is_none_or(|default| *default != plain(value))
+        };
+        // Sorted: versions may declare fields in another order.
+        let parameters: BTreeMap<&String, &Value> = case.parameters.iter().filter(counts).collect();
+        let parts: Vec<String> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{}\n{}", case.benchmark, parts.join("\n"))
+    }
+}

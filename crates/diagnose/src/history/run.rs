@@ -1,0 +1,159 @@
+//! What a history keeps of a record.
+
+use std::collections::BTreeMap;
+
+use record::{CaseLine, Declared, Labels, Machine, Record, Roles};
+use serde_json::{Map, Value};
+use terms::{Role, Status};
+
+/// A record that cannot be part of a history, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Where it is.
+    pub directory: String,
+    /// Why it is left out.
+    pub why: String,
+}
+
+/// A run as a point of a history.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// Where its record is, as the caller names it.
+    pub directory: String,
+    /// When it began.
+    pub started: jiff::Timestamp,
+    /// What the user calls it.
+    pub labels: Labels,
+    /// The plan's name.
+    pub experiment: String,
+    /// Its coordinator's machine.
+    pub machine: Machine,
+    /// Whether ranks were on several hosts.
+    pub several_hosts: bool,
+    /// Runs of equal keys are of one machine.
+    pub machine_key: String,
+    /// Whether its times were computed.
+    pub simulated: bool,
+    /// Lines of its record that are damaged, and so left out.
+    pub damaged: usize,
+    /// Cases that are ok, failed, skipped, and without a result.
+    pub counts: [usize; 4],
+    /// What may differ between runs of one machine, by name: versions, environment, kernel.
+    pub facts: BTreeMap<String, String>,
+    /// What its benchmarks declare: benchmark, field, default, whether it is sampling only.
+    pub(super) declared: Vec<(String, Vec<(String, Option<String>, bool)>)>,
+    /// Its cases that have a right result.
+    pub cases: Vec<RunCase>,
+}
+
+/// A case of a run, with its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunCase {
+    /// Its identity in that run.
+    pub id: String,
+    /// The benchmark's name.
+    pub benchmark: String,
+    /// What is measured.
+    pub parameters: Map<String, Value>,
+    /// Ranks.
+    pub ranks: u32,
+    /// Bytes, where it has a size.
+    pub bytes: Option<u64>,
+    /// Median time in seconds.
+    pub median_s: f64,
+    /// 95% interval over the run's own span.
+    pub ci95: Option<[f64; 2]>,
+    /// How it was sampled, as text: not part of what is measured.
+    pub settings: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// What a history needs of a record. `any_host` counts equal machines with different host names as one.
+    ///
+    /// # Errors
+    /// Why the record cannot be part of a history.
+    pub fn of(directory: &str, record: &Record, any_host: bool) -> Result<Self, LeftOut> {
+        let left_out = |why: &str| LeftOut { directory: directory.to_owned(), why: why.to_owned() };
+        let file = &record.file;
+        if file.imported.is_some() {
+            return Err(left_out("another program measured it (imported): its machine and statistic are not known"));
+        }
+        if !file.merged.is_empty() {
+            return Err(left_out("it is merged from several records: they have dates of their own"));
+        }
+        let started = file.started.parse().map_err(|_| left_out("its date cannot be read"))?;
+        let settings: BTreeMap<&str, &Map<String, Value>> =
+            file.plan.cases.iter().map(|case| (case.id.as_str(), &case.settings)).collect();
+        let cases: Vec<RunCase> =
+            record.cases.iter().filter_map(|line| case(line, settings.get(line.id.as_str()).copied())).collect();
+        let counts = counts(record);
+        if cases.is_empty() {
+            return Err(left_out("no case of it has a result"));
+        }
+        Ok(Self {
+            directory: directory.to_owned(),
+            started,
+            labels: file.labels.clone(),
+            experiment: file.experiment.clone(),
+            machine: file.machine.clone(),
+            several_hosts: file.hosts.len() > 1,
+            machine_key: machine_key(&file.machine, &file.hosts, file.simulated, any_host),
+            simulated: file.simulated,
+            damaged: record.damaged.len(),
+            counts,
+            facts: super::differences::facts(file),
+            declared: file.benchmarks.iter().map(declared).collect(),
+            cases,
+        })
+    }
+}
+
+fn declared(of: &Declared) -> (String, Vec<(String, Option<String>, bool)>) {
+    let field = |field: &record::DeclaredField| {
+        (field.name.clone(), field.default.clone(), of.role(&field.name) == Role::Sampling)
+    };
+    (of.name.clone(), of.fields.iter().map(field).collect())
+}
+
+/// A case with a right result; None of others.
+fn case(line: &CaseLine, settings: Option<&Map<String, Value>>) -> Option<RunCase> {
+    let time = line.time_s.as_ref()?;
+    let right =
+        line.status == Status::Ok && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
+    let text = |(name, value): (&String, &Value)| (name.clone(), super::matching::plain(value));
+    right.then(|| RunCase {
+        id: line.id.clone(),
+        benchmark: line.benchmark.clone(),
+        parameters: line.parameters.clone(),
+        ranks: line.ranks,
+        bytes: line.bytes,
+        median_s: time.median,
+        ci95: time.ci95,
+        settings: settings.into_iter().flatten().map(text).collect(),
+    })
+}
+
+/// Cases that are ok, failed, skipped, and without a result.
+fn counts(record: &Record) -> [usize; 4] {
+    let of = |status: Status| record.cases.iter().filter(|line| line.status == status).count();
+    let lines: std::collections::HashSet<&str> = record.cases.iter().map(|line| line.id.as_str()).collect();
+    let absent = record.file.plan.cases.iter().filter(|case| !lines.contains(case.id.as_str())).count();
+    [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun) + absent]
+}
+
+/// What makes machines one: host, processor, cores that ranks may use, memory limit; of all hosts that held ranks.
+fn machine_key(machine: &Machine, hosts: &[Machine], simulated: bool, any_host: bool) -> String {
+    let one = |machine: &Machine| {
+        let cores = match machine.allowed_cpus.len() {
+            0 => machine.threads.or(machine.cores).map_or("?".to_owned(), |cores| cores.to_string()),
+            allowed => allowed.to_string(),
+        };
+        let host = if any_host { String::new() } else { format!("{}: ", machine.host) };
+        format!("{host}{cores} cores {}", machine.cpu_model)
+    };
+    let mut all: Vec<String> = hosts.iter().map(one).collect();
+    all.sort();
+    let own = if all.is_empty() { one(machine) } else { all.join("; ") };
+    // A model's times never stand in one series with measured ones.
+    if simulated { format!("simulated on {own}") } else { own }
+}

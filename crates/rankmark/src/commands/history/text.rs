@@ -1,0 +1,188 @@
+//! A history as a terminal shows it.
+
+use diagnose::history::{ChangedRun, History, Series};
+use stats::{FEWEST_FOR_A_CHANGE, FEWEST_RUNS, MOST_FOR_A_CHANGE};
+use view::number::{count, percent, seconds};
+
+use super::{Found, Named, band, date, plain, run_name, signed};
+use crate::terminal::{sparkline, wrap};
+
+/// Cases that are listed at one change.
+const LISTED: usize = 12;
+/// Columns of a line of values, where there is room.
+const SPARK: usize = 20;
+
+/// All of it in so many columns.
+pub(super) fn text(found: &Found, width: usize) -> String {
+    let mut out = String::new();
+    for (index, machine) in found.machines.iter().enumerate() {
+        if index > 0 {
+            out.push('\n');
+        }
+        out += &section(machine, width);
+    }
+    for left in &found.left_out {
+        out += &format!("left out  {}: {}\n", plain(&left.directory), plain(&left.why));
+    }
+    out
+}
+
+fn section(named: &Named, width: usize) -> String {
+    let history = &named.history;
+    let runs = &history.runs;
+    let mut out = format!("\u{1b}[1m{}\u{1b}[0m\n", plain(&history.machine));
+    let (first, last) = (date(runs[0].started), date(runs[runs.len() - 1].started));
+    let span = if first == last { first } else { format!("{first} to {last}") };
+    out +=
+        &format!("{}, {}, {span} UTC\n", count(runs.len(), "run", "runs"), count(named.names.len(), "case", "cases"));
+    if history.simulated() {
+        out += "\u{1b}[1;33mSIMULATED\u{1b}[0m  times are computed by a model and never measured\n";
+    }
+    let damaged = runs.iter().filter(|run| run.damaged > 0);
+    for run in damaged {
+        let lines = count(run.damaged, "damaged line", "damaged lines");
+        out += &format!("warning: {}: {lines} left out\n", plain(&run.directory));
+    }
+    out.push('\n');
+    out += &table(named, width);
+    out.push('\n');
+    for change in &history.changes {
+        out += &changed(named, change, width);
+    }
+    for line in explained(history) {
+        out += &format!("{}\n", wrap(&line, width));
+    }
+    out
+}
+
+/// How often a change point is false.
+pub(super) const RATE: &str = "Equal runs raise a false change point, in any case, with a chance of at most 5%.";
+
+/// How much equal runs differ, in a sentence; None where that is not known.
+pub(super) fn noise(history: &History) -> Option<String> {
+    let band = percent(history.typical_band()?);
+    Some(format!("95% of equal runs of a case lie within ±{band} of their middle (median over the cases)."))
+}
+
+/// What the table and the changes rest on.
+fn explained(history: &History) -> Vec<String> {
+    let most = history.series.iter().map(|series| series.points.len()).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    lines.push(
+        noise(history)
+            .unwrap_or_else(|| format!("The noise between runs is known from {FEWEST_RUNS} runs of a case on.")),
+    );
+    if most < FEWEST_FOR_A_CHANGE {
+        lines.push(format!("Change points are searched from {FEWEST_FOR_A_CHANGE} runs of a case on."));
+    } else if history.changes.is_empty() {
+        lines.push(
+            "No change point. Equal runs raise a false one, in any case, with a chance of at most 5%.".to_owned(),
+        );
+    } else {
+        lines.push("Equal runs raise a false change point, in any case, with a chance of at most 5%.".to_owned());
+    }
+    if most > MOST_FOR_A_CHANGE {
+        lines.push(format!("Change points are searched in the last {MOST_FOR_A_CHANGE} runs of a case."));
+    }
+    lines
+}
+
+/// What a row shows.
+struct Row {
+    cells: [String; 8],
+}
+
+const HEAD: [&str; 8] = ["case", "runs", "first", "median", "last", "time", "runs differ by", "changes"];
+/// The column that narrow terminals do without: the line of values shows it.
+const FIRST: usize = 2;
+const TIME: usize = 5;
+
+fn row(series: &Series, name: &str, history: &History, spark: usize) -> Row {
+    let time =
+        |point: Option<&diagnose::history::SeriesPoint>| point.map_or(String::new(), |point| seconds(point.median_s));
+    let change = |change: &diagnose::history::SeriesChange| {
+        let day = history.runs[change.run].started.strftime("%m-%d").to_string();
+        format!("{} {day}", signed(change.ratio))
+    };
+    let values: Vec<f64> = series.points.iter().map(|point| point.median_s).collect();
+    let changes: Vec<String> = series.changes.iter().map(change).collect();
+    Row {
+        cells: [
+            name.to_owned(),
+            series.points.len().to_string(),
+            time(series.points.first()),
+            seconds(series.median_s()),
+            time(series.points.last()),
+            sparkline(&values, spark),
+            band(series),
+            changes.join(", "),
+        ],
+    }
+}
+
+/// A line a case. Where the lines are too wide, the line of values is shorter, then the first time is left out.
+fn table(named: &Named, width: usize) -> String {
+    let rows = |spark: usize| -> Vec<Row> {
+        let series = named.history.series.iter().zip(&named.names);
+        series.map(|(series, name)| row(series, name, &named.history, spark)).collect()
+    };
+    let all: Vec<usize> = (0..HEAD.len()).collect();
+    let fewer: Vec<usize> = all.iter().copied().filter(|column| *column != FIRST).collect();
+    let shapes = [(SPARK, &all), (SPARK, &fewer), (SPARK / 2, &fewer)];
+    let drawn = shapes.map(|(spark, columns)| aligned(&rows(spark), columns));
+    let wide = |text: &&String| text.lines().map(|line| line.chars().count()).max().unwrap_or(0) > width;
+    let fits = drawn.iter().find(|text| !wide(text));
+    fits.unwrap_or(&drawn[drawn.len() - 1]).clone()
+}
+
+fn aligned(rows: &[Row], columns: &[usize]) -> String {
+    let used = |column: &usize| rows.iter().any(|row| !row.cells[*column].is_empty());
+    let columns: Vec<usize> = columns.iter().copied().filter(|column| used(column)).collect();
+    let length = |column: usize| {
+        let cells = rows.iter().map(|row| row.cells[column].chars().count());
+        cells.chain([HEAD[column].chars().count()]).max().unwrap_or(0)
+    };
+    let line = |cells: &dyn Fn(usize) -> String| {
+        let cell = |column: &usize| {
+            let (text, length) = (cells(*column), length(*column));
+            let left = matches!(*column, 0 | TIME | 7);
+            if left { format!("{text:<length$}") } else { format!("{text:>length$}") }
+        };
+        columns.iter().map(cell).collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    let mut out = line(&|column| HEAD[column].to_owned());
+    for row in rows {
+        out += &line(&|column| row.cells[column].clone());
+    }
+    out
+}
+
+/// A run at which cases changed: when, which, by how much, and what else differs.
+fn changed(named: &Named, change: &ChangedRun, width: usize) -> String {
+    let history = &named.history;
+    let run = &history.runs[change.run];
+    let mut out =
+        format!("\u{1b}[1mchanged {}\u{1b}[0m  {}  {}\n", date(run.started), run_name(run), plain(&run.directory));
+    let names = change.cases.iter().map(|(case, _)| named.names[*case].chars().count());
+    let length = names.take(LISTED).max().unwrap_or(0);
+    for (case, number) in change.cases.iter().take(LISTED) {
+        out += &format!("  {:length$}  {}\n", named.names[*case], told(&history.series[*case], *number));
+    }
+    if let Some(more) = change.cases.len().checked_sub(LISTED).filter(|more| *more > 0) {
+        out += &format!("  and {} (all with --json)\n", count(more, "more case", "more cases"));
+    }
+    let differences: Vec<String> = change.differences.iter().map(|difference| plain(&difference.to_string())).collect();
+    let also = match differences.len() {
+        0 => "nothing else that the record keeps differs from the run before".to_owned(),
+        _ => format!("also changed: {}", differences.join("; ")),
+    };
+    out + &format!("  {}\n\n", wrap(&also, width.saturating_sub(2)).replace('\n', "\n  "))
+}
+
+/// `+12%  0.910 us -> 1.02 us  9 runs before, 4 after`.
+pub(super) fn told(series: &Series, number: usize) -> String {
+    let change = &series.changes[number];
+    let [before, after] = change.results;
+    let [from, to] = change.level_s.map(seconds);
+    format!("{}  {from} -> {to}  {} before, {after} after", signed(change.ratio), count(before, "run", "runs"))
+}

@@ -1,0 +1,218 @@
+//! `rankmark watch DIR`: follows a run from another terminal. Reads the record while it grows, and takes no lock.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use record::store::{CASES_FILE, Follower, Liveness, RUN_FILE, liveness};
+use record::{CaseLine, RunFile};
+use terms::Seconds;
+
+use crate::Failure;
+use crate::cli::parts;
+use crate::session::{self, RESULTS};
+use crate::terminal::{State, Watch, remark};
+
+/// How often a signal is looked for.
+const LOOK: Duration = Duration::from_millis(50);
+/// A run that another program starts at the same time needs a moment to make its record.
+const WAIT: Duration = Duration::from_secs(10);
+
+pub(crate) fn command() -> Command {
+    let seconds = |text: &str| text.parse::<Seconds>().map_err(|error| error.to_string());
+    parts::named("watch")
+        .about("Follows a run from another terminal: rows and curves as rounds refine them")
+        .after_help(
+            "Examples:\n  rankmark watch\n  rankmark watch results/20261124T101500Z-quick --interval 5s\n  \
+             rankmark watch results/nightly --once\n\n\
+             Exit status: that of the run, once it has ended (0 fine, 1 a case failed or was not run, 2 every case was \
+             skipped); 0 with --once while it runs; 2 where there is no record; 130 after Ctrl-C, which does not end the run.",
+        )
+        .arg(
+            Arg::new("record")
+                .value_name("DIR")
+                .value_hint(ValueHint::DirPath)
+                .value_parser(value_parser!(PathBuf))
+                .help("the record (default: the newest in results)"),
+        )
+        .arg(
+            Arg::new("interval")
+                .long("interval")
+                .value_name("TIME")
+                .default_value("2s")
+                .value_parser(seconds)
+                .help("how often to look"),
+        )
+        .arg(Arg::new("once").long("once").action(ArgAction::SetTrue).help("print the state and exit"))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    let interval = matches.get_one::<Seconds>("interval").map_or(2.0, |interval| interval.0);
+    let Some(interval) = Duration::try_from_secs_f64(interval).ok().filter(|interval| *interval >= LOOK) else {
+        return Err(Failure::new(format!("`--interval {interval}s` is too short")).hint("for example --interval 2s"));
+    };
+    process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
+    let Some(directory) = record(matches.get_one::<PathBuf>("record"))? else { return Ok(interrupted()) };
+    follow(&directory, interval, matches.get_flag("once"))
+}
+
+/// The exit code after Ctrl-C.
+fn interrupted() -> u8 {
+    session::signal_code().unwrap_or(130)
+}
+
+/// Waits, and says whether a signal came.
+fn pause(length: Duration) -> bool {
+    let end = Instant::now() + length;
+    while session::signal_code().is_none() && Instant::now() < end {
+        std::thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
+    }
+    session::signal_code().is_some()
+}
+
+/// The record to follow; waits for one that is not there yet. None after a signal.
+fn record(given: Option<&PathBuf>) -> Result<Option<PathBuf>, Failure> {
+    let begun = Instant::now();
+    let mut told = false;
+    loop {
+        let found = match given {
+            Some(directory) => Some(directory.clone()).filter(|directory| is_record(directory)),
+            None => newest(Path::new(RESULTS)),
+        };
+        if found.is_some() {
+            return Ok(found);
+        }
+        let place = given.map_or(RESULTS.to_owned(), |directory| directory.display().to_string());
+        if begun.elapsed() >= WAIT {
+            let hint = "`rankmark list records DIR` lists the records of a folder";
+            return Err(Failure::new(format!("there is no record in {place}"))
+                .cause(format!("no {RUN_FILE}"))
+                .hint(hint));
+        }
+        if !told {
+            remark(&format!("note: {place} holds no record yet; waiting for {} s\n", WAIT.as_secs()));
+            told = true;
+        }
+        if pause(LOOK * 4) {
+            return Ok(None);
+        }
+    }
+}
+
+fn is_record(directory: &Path) -> bool {
+    directory.join(RUN_FILE).symlink_metadata().is_ok()
+}
+
+/// The record in a folder that was written last; a live one before others.
+fn newest(folder: &Path) -> Option<PathBuf> {
+    let entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    let written = |directory: &PathBuf| {
+        let when = |name: &str| directory.join(name).symlink_metadata().and_then(|found| found.modified()).ok();
+        (liveness(directory) == Liveness::Live, when(CASES_FILE).max(when(RUN_FILE)))
+    };
+    entries.filter(|directory| is_record(directory)).max_by_key(written)
+}
+
+fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failure> {
+    let mut follower = Follower::new(directory);
+    let mut file = follower.run_file()?;
+    let mut screen = Watch::new(&file.plan);
+    head(&mut screen, &file, directory);
+    let mut latest: Vec<CaseLine> = Vec::new();
+    loop {
+        // Before the lines are read: what a run writes before it ends is then read, too.
+        let live = is_live(directory, &file);
+        let lines = follower.new_lines()?;
+        let is_new = !lines.is_empty();
+        keep(&mut latest, &lines);
+        screen.put(lines);
+        let state =
+            State { directory: directory.display().to_string(), quiet_s: live.then(|| quiet(directory)).flatten() };
+        if once || !live {
+            // What is known only at the end stands in the run file.
+            file = follower.run_file()?;
+            screen.whole(&state);
+            return Ok(end(&mut screen, &file, &latest, &follower, live, directory));
+        }
+        screen.update(&state, is_new);
+        if screen.closed {
+            return Ok(0);
+        }
+        if pause(interval) {
+            screen.line("the run goes on");
+            return Ok(interrupted());
+        }
+    }
+}
+
+/// Which run it is.
+fn head(screen: &mut Watch, file: &RunFile, directory: &Path) {
+    let name = file.labels.name.as_ref().map_or(String::new(), |name| format!("run {name}, "));
+    let cases = view::number::count(file.plan.cases.len(), "case", "cases");
+    let started = file.started.get(..19).unwrap_or(&file.started);
+    let text = format!("{name}plan {}, {cases}, started {started}Z   record {}", file.experiment, directory.display());
+    screen.line(&view::one_line(&text));
+    if file.simulated {
+        screen.line("\u{1b}[1;33mSIMULATED\u{1b}[0m  times are computed by a model and never measured");
+    }
+}
+
+/// Whether the run goes on.
+fn is_live(directory: &Path, file: &RunFile) -> bool {
+    match liveness(directory) {
+        Liveness::Live => true,
+        Liveness::Ended => false,
+        // Another host's lock is not in this host's list.
+        Liveness::Left => file.machine.host != measure::machine::detect().host,
+        Liveness::Unknown => file.rounds.is_none(),
+    }
+}
+
+/// Seconds since the last result.
+fn quiet(directory: &Path) -> Option<f64> {
+    let modified = directory.join(CASES_FILE).symlink_metadata().ok()?.modified().ok()?;
+    modified.elapsed().ok().map(|since| since.as_secs_f64())
+}
+
+/// The latest line of each case.
+fn keep(latest: &mut Vec<CaseLine>, lines: &[CaseLine]) {
+    for line in lines {
+        match latest.iter_mut().find(|known| known.id == line.id) {
+            Some(known) => *known = line.clone(),
+            None => latest.push(line.clone()),
+        }
+    }
+}
+
+/// What is said at the end, and the exit code.
+fn end(
+    screen: &mut Watch,
+    file: &RunFile,
+    latest: &[CaseLine],
+    follower: &Follower,
+    live: bool,
+    directory: &Path,
+) -> u8 {
+    if follower.damaged > 0 {
+        let lines = view::number::count(follower.damaged, "damaged line", "damaged lines");
+        remark(&format!("warning: {lines} of {CASES_FILE} left out\n"));
+    }
+    if live {
+        screen.line("the run goes on");
+        return 0;
+    }
+    let absent = file.plan.cases.iter().filter(|case| !latest.iter().any(|line| line.id == case.id)).count();
+    let killed = liveness(directory) == Liveness::Left;
+    let incomplete = absent > 0 || killed || latest.iter().any(session::is_incomplete);
+    let words = match (killed, incomplete) {
+        (true, _) => "the run was killed: its lock is left, and no process holds it",
+        (false, true) => "the run ended before all cases had their trials",
+        (false, false) => "the run ended",
+    };
+    screen.line(words);
+    if incomplete {
+        screen
+            .line(&format!("go on with it: rankmark run --resume {}", report::shell(&directory.display().to_string())));
+    }
+    session::exit_code(latest, incomplete)
+}

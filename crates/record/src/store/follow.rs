@@ -1,0 +1,149 @@
+//! Following a live record from another process: what its files hold so far, and whether its run goes on. Takes no lock and
+//! changes nothing.
+
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::checksum::Checker;
+use super::lines::{Line, case_line, next_line};
+use super::{CASES_FILE, LOCK_FILE, StoreError, limits};
+use crate::file::open_inside;
+use crate::{CaseLine, RunFile};
+
+/// Whether a run writes to a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Liveness {
+    /// A process holds its lock.
+    Live,
+    /// The run ended: there is no lock.
+    Ended,
+    /// A lock is left that no process of this host holds: the run was killed, or it is on another host.
+    Left,
+    /// The file system knows no locks, so nobody can tell.
+    Unknown,
+}
+
+/// Whether a run writes to the record in this directory. Asks the kernel's list of locks: taking the lock, even to look,
+/// could refuse a run that begins at the same time.
+pub fn liveness(directory: &Path) -> Liveness {
+    let path = directory.join(LOCK_FILE);
+    let Ok(found) = std::fs::symlink_metadata(&path) else { return Liveness::Ended };
+    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
+    if locks.lines().any(|line| is_of(line, found.ino())) {
+        return Liveness::Live;
+    }
+    // Only the holder of a lock writes its number.
+    let mut text = String::new();
+    let read = open_inside(&path).and_then(|file| file.take(32).read_to_string(&mut text));
+    let Some(pid) = text.trim().parse::<u32>().ok().filter(|_| read.is_ok()) else { return Liveness::Unknown };
+    // Where the list cannot be read, the process tells.
+    let alive = locks.is_empty() && Path::new("/proc").join(pid.to_string()).exists();
+    if alive { Liveness::Live } else { Liveness::Left }
+}
+
+/// Whether a line of /proc/locks is of this file: `1: FLOCK ADVISORY WRITE 4711 08:01:1234 0 EOF`. File systems such as
+/// overlayfs and btrfs show another device there than to programs, so the number of the file decides.
+fn is_of(line: &str, inode: u64) -> bool {
+    let mut words = line.split_whitespace().skip_while(|word| word.ends_with(':') || *word == "->");
+    let kind = words.next();
+    let place = words.nth(3).and_then(|place| place.rsplit(':').next());
+    matches!(kind, Some("FLOCK" | "POSIX" | "OFDLCK")) && place.and_then(|place| place.parse().ok()) == Some(inode)
+}
+
+/// The case lines of a live record, as they come.
+#[derive(Debug)]
+pub struct Follower {
+    directory: PathBuf,
+    /// Bytes of whole lines that were read.
+    read: u64,
+    checker: Checker,
+    number: usize,
+    /// Lines that are damaged, and so left out.
+    pub damaged: usize,
+}
+
+impl Follower {
+    /// Follows the record in this directory, from its first line.
+    pub fn new(directory: &Path) -> Self {
+        Self { directory: directory.to_owned(), read: 0, checker: Checker::default(), number: 0, damaged: 0 }
+    }
+
+    /// The run file as it is now.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn run_file(&self) -> Result<RunFile, StoreError> {
+        super::read::run_file_by(&self.directory, super::read::read_run_file)
+    }
+
+    /// The whole lines that were written since the last call. A later line of a case stands for the earlier ones. A line
+    /// that is being written waits for its end.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or holds a line of another version.
+    pub fn new_lines(&mut self) -> Result<Vec<CaseLine>, StoreError> {
+        let path = self.directory.join(CASES_FILE);
+        let failed = |error: &std::io::Error| StoreError::io("cannot read", &path, error);
+        let mut file = match open_inside(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(&error)),
+        };
+        if file.metadata().map_err(|error| failed(&error))?.len() < self.read {
+            // A run that goes on cut off what a crash left, or another record has this place.
+            *self = Self::new(&self.directory);
+        }
+        file.seek(SeekFrom::Start(self.read)).map_err(|error| failed(&error))?;
+        let mut file = BufReader::new(file.take(limits::CASES));
+        let mut lines = Vec::new();
+        loop {
+            match next_line(&mut file, limits::CASE_LINE).map_err(|error| failed(&error))? {
+                None | Some(Line::Unfinished(_)) => return Ok(lines),
+                Some(Line::TooLong) => {
+                    return Err(super::lines::corrupt(CASES_FILE, self.number + 1, "the line is too long"));
+                }
+                Some(Line::Whole(mut bytes)) => {
+                    self.read += bytes.len() as u64 + 1;
+                    self.number += 1;
+                    match case_line(&mut bytes, &mut self.checker) {
+                        Ok(line) => lines.push(line),
+                        Err(super::lines::Fault::Damaged(_)) => self.damaged += 1,
+                        Err(super::lines::Fault::Other(cause)) => {
+                            return Err(super::lines::corrupt(CASES_FILE, self.number, &cause));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_known_by_the_file() {
+        let line = "1: FLOCK  ADVISORY  WRITE 4711 08:01:1234 0 EOF";
+        assert!(is_of(line, 1234) && !is_of(line, 123) && !is_of(line, 4711));
+        assert!(is_of("12: POSIX  ADVISORY  WRITE 1 00:2f:77 0 EOF", 77));
+        assert!(!is_of("3: LEASE  ACTIVE    READ  9 08:01:1234 0 EOF", 1234));
+        assert!(!is_of("1: FLOCK", 0) && !is_of("", 0));
+    }
+
+    #[test]
+    fn a_directory_without_a_lock_has_no_live_run() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(liveness(directory.path()), Liveness::Ended);
+        std::fs::write(directory.path().join(LOCK_FILE), "").unwrap();
+        assert_eq!(liveness(directory.path()), Liveness::Unknown, "a file that nobody could lock");
+        std::fs::write(directory.path().join(LOCK_FILE), "1\n").unwrap();
+        assert_eq!(liveness(directory.path()), Liveness::Left, "a lock file that nobody has locked");
+        let mut notes = Vec::new();
+        let lock = super::super::lock::Lock::take(directory.path(), &mut notes).unwrap();
+        assert_eq!(liveness(directory.path()), Liveness::Live);
+        drop(lock);
+        assert_eq!(liveness(directory.path()), Liveness::Ended);
+    }
+}

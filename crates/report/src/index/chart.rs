@@ -1,0 +1,164 @@
+//! A case over its runs, drawn for the index page: colours come from the page's style sheet.
+//!
+//! Across is the order of the runs and not their dates: a week of nightly runs and an afternoon of ten are both read run by
+//! run. Each point names its date.
+
+use std::fmt::Write as _;
+
+use view::number::seconds;
+
+use super::{IndexCase, IndexMachine, IndexMark};
+use crate::escape::xml;
+
+const WIDTH: f64 = 420.0;
+const HEIGHT: f64 = 132.0;
+/// Room for the labels of times, and for dates below.
+const LEFT: f64 = 58.0;
+const RIGHT: f64 = 12.0;
+const TOP: f64 = 18.0;
+const BOTTOM: f64 = 20.0;
+
+/// Where values and runs stand.
+struct Frame {
+    low: f64,
+    high: f64,
+    runs: usize,
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+impl Frame {
+    fn of(case: &IndexCase, runs: usize, [left, right, top, bottom]: [f64; 4]) -> Self {
+        let ends = case.points.iter().flat_map(|point| {
+            let [low, high] = point.ci95.unwrap_or([point.median_s; 2]);
+            [low, high, point.median_s]
+        });
+        let usable: Vec<f64> = ends.filter(|value| value.is_finite() && *value > 0.0).collect();
+        let low = usable.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = usable.iter().copied().fold(0.0, f64::max);
+        let (low, high) = if usable.is_empty() { (1.0, 1.0) } else { (low, high) };
+        // Equal times stand in the middle, and noise of a thousandth does not fill the chart.
+        let least = 0.02 * high;
+        let more = ((least - (high - low)) / 2.0).max(0.04 * (high - low));
+        Self { low: low - more, high: high + more, runs, left, right, top, bottom }
+    }
+
+    fn x(&self, run: usize) -> f64 {
+        let share = if self.runs > 1 { run as f64 / (self.runs - 1) as f64 } else { 0.5 };
+        self.left + share * (self.right - self.left)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let share = (value - self.low) / (self.high - self.low).max(f64::MIN_POSITIVE);
+        self.bottom - share.clamp(0.0, 1.0) * (self.bottom - self.top)
+    }
+}
+
+/// One decimal: a tenth of a pixel is not seen.
+fn place(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// The line of a case, small enough for a table's cell.
+pub(super) fn spark(case: &IndexCase, runs: usize) -> String {
+    let frame = Frame::of(case, runs, [2.0, 118.0, 3.0, 21.0]);
+    let mut out = String::from(r#"<svg class="spark" viewBox="0 0 120 24" aria-hidden="true">"#);
+    line(&mut out, case, &frame);
+    for change in &case.changes {
+        if let Some(point) = case.points.get(change.at) {
+            let (x, kind) = (place(frame.x(point.run)), kind(change));
+            let _ = write!(out, r#"<line class="mark {kind}" x1="{x}" x2="{x}" y1="1" y2="23"/>"#);
+        }
+    }
+    out.push_str("</svg>");
+    out
+}
+
+fn line(out: &mut String, case: &IndexCase, frame: &Frame) {
+    let point = |point: &super::IndexPoint| format!("{},{}", place(frame.x(point.run)), place(frame.y(point.median_s)));
+    let points: Vec<String> = case.points.iter().map(point).collect();
+    let _ = write!(out, r#"<polyline class="line" points="{}"/>"#, points.join(" "));
+}
+
+pub(super) fn kind(change: &IndexMark) -> &'static str {
+    if change.ratio > 1.0 { "worse" } else { "better" }
+}
+
+/// `+12%`, `-3.1%`.
+pub(super) fn size(change: &IndexMark) -> String {
+    let relative = change.ratio - 1.0;
+    format!("{}{}", if relative < 0.0 { "" } else { "+" }, view::number::percent(relative))
+}
+
+/// The chart of a case: its runs with intervals, levels, and the changes between them.
+pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> String {
+    let frame = Frame::of(case, machine.runs.len(), [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
+    let date = |run: usize| machine.runs.get(run).map_or("", |run| run.date.as_str());
+    let described = format!("{}: median time over {} runs", case.label, case.points.len());
+    let mut out = format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{}</title>"#, xml(&described));
+    for (value, share) in [(frame.high, 0.0), ((frame.low + frame.high) / 2.0, 0.5), (frame.low, 1.0)] {
+        let y = TOP + share * (HEIGHT - BOTTOM - TOP);
+        let (line, label) = (place(y), place(y + 3.5));
+        let _ = write!(
+            out,
+            r#"<line class="axis" x1="{LEFT}" x2="{}" y1="{line}" y2="{line}"/><text x="{}" y="{label}" text-anchor="end">{}</text>"#,
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            xml(&seconds(value))
+        );
+    }
+    let day = |run: usize| date(run).get(..10).unwrap_or_default().to_owned();
+    let (first, last) = (day(0), day(machine.runs.len().saturating_sub(1)));
+    let below = HEIGHT - 5.0;
+    let _ = write!(out, r#"<text x="{LEFT}" y="{below}">{}</text>"#, xml(&first));
+    if last != first {
+        let _ = write!(out, r#"<text x="{}" y="{below}" text-anchor="end">{}</text>"#, WIDTH - RIGHT, xml(&last));
+    }
+    marks(&mut out, case, &frame);
+    line(&mut out, case, &frame);
+    for point in &case.points {
+        let (x, y) = (place(frame.x(point.run)), place(frame.y(point.median_s)));
+        let mut told = format!("{}: {}", date(point.run), seconds(point.median_s));
+        if let Some([low, high]) = point.ci95 {
+            let _ = write!(told, " (95%: {} to {})", seconds(low), seconds(high));
+            let (low, high) = (place(frame.y(low)), place(frame.y(high)));
+            let _ = write!(out, r#"<line class="bar" x1="{x}" x2="{x}" y1="{low}" y2="{high}"/>"#);
+        }
+        let _ = write!(out, r#"<circle class="dot" cx="{x}" cy="{y}" r="2.6"><title>{}</title></circle>"#, xml(&told));
+    }
+    out.push_str("</svg>");
+    out
+}
+
+/// Levels, and a line with its size at each change.
+fn marks(out: &mut String, case: &IndexCase, frame: &Frame) {
+    let mut edges: Vec<usize> = case.changes.iter().map(|change| change.at).collect();
+    edges.insert(0, 0);
+    edges.push(case.points.len());
+    if !case.changes.is_empty() {
+        for pair in edges.windows(2) {
+            let part = case.points.get(pair[0]..pair[1]).unwrap_or_default();
+            let (Some(first), Some(last)) = (part.first(), part.last()) else { continue };
+            let middle = stats::median(&part.iter().map(|point| point.median_s).collect::<Vec<_>>());
+            let (from, to, y) = (place(frame.x(first.run)), place(frame.x(last.run)), place(frame.y(middle)));
+            let _ = write!(out, r#"<line class="level" x1="{from}" x2="{to}" y1="{y}" y2="{y}"/>"#);
+        }
+    }
+    for change in &case.changes {
+        let Some(after) = case.points.get(change.at) else { continue };
+        // Between the two runs: nothing is known of the time between them.
+        let before = case.points.get(change.at.wrapping_sub(1)).unwrap_or(after);
+        let at = (frame.x(before.run) + frame.x(after.run)) / 2.0;
+        let (x, kind) = (place(at), kind(change));
+        let anchor = if at > (frame.left + frame.right) / 2.0 { "end" } else { "start" };
+        let _ = write!(
+            out,
+            r#"<line class="mark {kind}" x1="{x}" x2="{x}" y1="{TOP}" y2="{}"/><text class="size {kind}" x="{x}" y="12" text-anchor="{anchor}">{}</text>"#,
+            HEIGHT - BOTTOM,
+            xml(&size(change))
+        );
+    }
+}
