@@ -1,6 +1,6 @@
 //! The command line. Options of measuring commands are made from the fields that benchmarks declare.
 
-mod measured;
+pub(crate) mod measured;
 pub(crate) mod parts;
 mod words;
 
@@ -31,6 +31,7 @@ pub(crate) fn command() -> Command {
                 .filter_map(|about| Some(measured::command(about, about.command.as_ref()?))),
         )
         .subcommand(report())
+        .subcommand(crate::commands::compare::command())
         .subcommand(crate::commands::import::command())
         .subcommand(crate::commands::merge::command())
         .subcommand(crate::commands::pack::command())

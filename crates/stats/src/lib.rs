@@ -18,6 +18,7 @@ mod interval;
 mod pairs;
 mod quantile;
 pub mod samples;
+mod sequential;
 pub mod simulation;
 mod trials;
 mod warm_up;
@@ -28,6 +29,7 @@ pub use drift::{Drift, Kendall, drift, kendall, theil_sen, trend, trial_drift};
 pub use interval::{Interval, Method, median_interval};
 pub use pairs::{FEWEST_RANKS, PairVerdict, slow_pairs};
 pub use quantile::{median, quantile, sorted, standard_deviation};
+pub use sequential::{FEWEST_PAIRS, Looks, MOST_PAIRS, PairedRatio};
 pub use trials::{
     FEWEST_TRIALS, LOOKS, MOST_TRIALS, Ratio, RunMedian, again_interval, paired_ratio, pooled_correlation,
     relative_half_width, run_ratio, sign_interval,

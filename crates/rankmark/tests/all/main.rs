@@ -15,6 +15,7 @@ mod habits;
 mod hardware;
 mod hosts;
 mod huge;
+mod interleaved;
 mod interrupts;
 mod jobs;
 mod kills;
