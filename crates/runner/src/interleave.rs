@@ -213,7 +213,7 @@ impl State<'_> {
         }
     }
 
-    /// Cases whose worlds are the same, on both sides.
+    /// Cases that have the same worlds, on both sides.
     fn groups(&self, open: &[usize]) -> Vec<Vec<usize>> {
         let key = |at: usize| self.setup.cases[at].each_ref().map(order::world);
         let mut groups: Vec<([String; 2], Vec<usize>)> = Vec::new();

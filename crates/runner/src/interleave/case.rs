@@ -22,7 +22,7 @@ pub(super) struct PairCase {
     pub(super) runs: [CaseRun; 2],
     pub(super) lines: [Option<CaseLine>; 2],
     pub(super) logs: Vec<f64>,
-    /// Pairs whose time is booked.
+    /// Pairs with their time booked.
     timed: usize,
     pub(super) open: bool,
     looks: Looks,
@@ -71,7 +71,7 @@ impl PairCase {
         self.runs.iter().all(|run| run.settings.exact)
     }
 
-    /// Whether a pair was made whose time is not booked yet.
+    /// Whether a pair was made and its time is not booked yet.
     pub(super) fn has_new_pair(&self) -> bool {
         self.logs.len() > self.timed
     }
