@@ -16,6 +16,7 @@ mod expected;
 mod facts;
 mod format;
 mod imported;
+mod interleaved;
 mod junit;
 mod labels;
 mod layouts;

@@ -139,7 +139,13 @@ fn matched(sides: [&[Case]; 2], named: &HashSet<&str>) -> Result<(Vec<Matched>, 
             .cause(format!("the sides are told apart by {}", fields.join(", ")))
             .hint("give each of these fields one value on each side"));
         }
-        match b.iter().position(|other| same(&other)) {
+        // A fault that is injected on one side is no other workload, even where other cases have none.
+        let faulty = |other: &Case| {
+            let apart = apart.iter().copied().chain(["inject"]).collect();
+            other.benchmark == case.benchmark && common(&other.parameters, &apart).eq(common(&case.parameters, &apart))
+        };
+        let partner = b.iter().position(|other| same(&other));
+        match partner.or_else(|| (0..b.len()).find(|at| !used.contains(at) && faulty(&b[*at]))) {
             Some(at) => {
                 used.insert(at);
                 found.push([case.clone(), b[at].clone()]);
@@ -176,7 +182,7 @@ fn apart<'c>(sides: [&'c [Case]; 2], benchmark: &str, named: &HashSet<&'c str>) 
     let single = a.len() == 1 && b.len() == 1;
     let names: HashSet<&str> = a.iter().chain(&b).flat_map(|case| case.parameters.keys()).map(String::as_str).collect();
     for name in names {
-        let may = single || name == "inject" || known.about().role(name) != Role::Workload;
+        let may = single || known.about().role(name) != Role::Workload;
         let values = |cases: &[&'c Case]| cases.iter().map(|case| case.parameters.get(name)).collect::<Vec<_>>();
         let (of_a, of_b) = (values(&a), values(&b));
         if may && !b.is_empty() && of_a.iter().all(|value| !of_b.contains(value)) {
@@ -262,5 +268,8 @@ mod tests {
         let a = "- {benchmark: collective, ranks: 2, bytes: [1KB, 2KB]}";
         let b = "- {benchmark: collective, ranks: 2, bytes: [1KB, 2KB], inject: 'delay:rank=1,time=5us'}";
         assert_eq!(pairs_of(a, b, &[]).unwrap().len(), 2);
+        let b = "- {benchmark: collective, ranks: 2, bytes: 2KB, inject: 'delay:rank=1,time=5us'}\n\
+                 - {benchmark: collective, ranks: 2, bytes: 1KB}";
+        assert_eq!(pairs_of(a, b, &[]).unwrap().len(), 2, "on some cases only");
     }
 }
