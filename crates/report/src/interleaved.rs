@@ -25,7 +25,7 @@ pub(crate) fn text(run: &Run) -> String {
     interleaved.cases.iter().for_each(|case| table.row(row(case)));
     let rule = format!(
         "A change within {} is none. The intervals of all {} and of every look hold together with 95%.",
-        percent(interleaved.threshold),
+        terms::Ratio(interleaved.threshold),
         crate::number::count(interleaved.cases.len(), "case", "cases"),
     );
     let rows =

@@ -85,6 +85,14 @@ pub struct Compared {
     pub reason: Option<String>,
 }
 
+impl Compared {
+    /// How the case ended: of two sides that ended otherwise, what says more.
+    pub fn status(&self) -> Status {
+        let of = |status: &Status| self.lines.iter().any(|line| line.status == *status);
+        [Status::Failed, Status::Skipped, Status::NotRun].into_iter().find(of).unwrap_or(Status::Ok)
+    }
+}
+
 /// Measures all cases. Gives how they compare, in the order of `cases`.
 ///
 /// # Errors

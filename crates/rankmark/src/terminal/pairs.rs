@@ -105,7 +105,7 @@ impl PairScreen {
         };
         let rule = format!(
             "a change within {} is none; the intervals {family}of every look hold together with 95%",
-            number::percent(threshold),
+            terms::Ratio(threshold),
         );
         self.line(&hanging("rule     ", &rule, width()));
         if file.simulated {
@@ -150,8 +150,10 @@ impl PairScreen {
         let [a, b] = &compared.lines;
         let time = |line: &CaseLine| line.time_s.as_ref().map_or("-".to_owned(), |time| number::seconds(time.median));
         let wrong = a.wrong.zip(b.wrong).map_or("-".to_owned(), |(a, b)| (a + b).to_string());
-        let status = [a, b].into_iter().map(|line| line.status).find(|status| *status != Status::Ok);
-        let failed = status.filter(|status| *status != Status::NotRun || compared.reason.is_some());
+        let status = compared.status();
+        let failed = Some(status)
+            .filter(|status| *status != Status::Ok)
+            .filter(|status| *status != Status::NotRun || compared.reason.is_some());
         let ratio = compared.ratio.filter(|_| failed.is_none());
         let middle = || (!compared.logs.is_empty()).then(|| stats::median(&compared.logs).exp());
         let mid = ratio.map(|ratio| ratio.mid).or_else(middle).filter(|_| failed.is_none());
@@ -222,10 +224,10 @@ impl PairScreen {
     fn unwell(&mut self, compared: &[Compared]) {
         for (at, one) in compared.iter().enumerate() {
             let label = self.labels[at].clone();
-            let status = one.lines.iter().map(|line| line.status).find(|status| *status != Status::Ok);
-            let own = one.lines.iter().find(|line| line.status != Status::Ok).and_then(|line| line.reason.clone());
-            if let Some(reason) = one.reason.clone().or(own) {
-                let word = status.map_or("ended".to_owned(), |status| status.to_string());
+            let status = one.status();
+            let own = one.lines.iter().find(|line| line.status == status).and_then(|line| line.reason.clone());
+            if let Some(reason) = one.reason.clone().or(own.filter(|_| status != Status::Ok)) {
+                let word = if status == Status::Ok { "ended".to_owned() } else { status.to_string() };
                 self.line(&hanging(&format!("{word}  "), &format!("{label}: {reason}"), width()));
             }
             for (side, line) in ["A", "B"].into_iter().zip(&one.lines).filter(|(_, line)| !line.gates_missed.is_empty())
@@ -335,7 +337,7 @@ fn sentences(told: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<St
     };
     let (worse, better, same, unknown) =
         (of(Verdict::Worse), of(Verdict::Better), of(Verdict::Same), of(Verdict::CannotTell));
-    let within = number::percent(threshold);
+    let within = terms::Ratio(threshold);
     let counted = [
         (worse.len(), "worse".to_owned()),
         (better.len(), "better".to_owned()),
@@ -346,14 +348,14 @@ fn sentences(told: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<St
     let counted: Vec<String> = counted
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(
-            |(count, word)| {
-                if count == told.len() { format!("{word} in all {count}") } else { format!("{word} in {count}") }
-            },
-        )
+        .map(|(count, word)| match told.len() {
+            1 => word,
+            all if all == count => format!("{word} in all {count} cases"),
+            _ => format!("{word} in {count}"),
+        })
         .collect();
-    let cases = if told.len() == 1 { "case" } else { "cases" };
-    let mut sentences = vec![format!("B compared with A is {} {cases}.", counted.join(", "))];
+    let of_all = if counted.len() > 1 { format!(" of {} cases", told.len()) } else { String::new() };
+    let mut sentences = vec![format!("B compared with A: {}{of_all}.", counted.join(", "))];
     sentences.extend(worse.iter().chain(&better).map(|at| change(&told[*at], &labels[*at])));
     let smallest: Vec<f64> = unknown.iter().chain(&same).filter_map(|at| told[*at].smallest_change).collect();
     if let (Some(low), Some(high)) =
@@ -406,7 +408,7 @@ mod tests {
         let labels = ["one", "two", "three"].map(str::to_owned);
         let told = [case("worse", 1.1), case("better", 0.8), case("same", 1.0)];
         let sentences = sentences(&told, &labels, 0.03);
-        assert_eq!(sentences[0], "B compared with A is worse in 1, better in 1, the same within 3% in 1 cases.");
+        assert_eq!(sentences[0], "B compared with A: worse in 1, better in 1, the same within 3% in 1 of 3 cases.");
         assert_eq!(sentences[1], "one: B takes 10% longer (7.8% to 12%, 6 pairs).");
         assert!(sentences[2].starts_with("two: B takes 20% less (18% to 22%"), "{}", sentences[2]);
         assert!(sentences[3].ends_with("80% of tries: 4.1%."), "{}", sentences[3]);
@@ -420,7 +422,7 @@ mod tests {
         let matched: Vec<Matched> = plan.cases.iter().map(|case| [case.clone(), case.clone()]).collect();
         let labels = labels(&matched);
         assert_eq!(labels.len(), 4);
-        assert!(labels.contains(&"all_reduce 1 KiB x 2 dtype=f64".to_owned()), "{labels:?}");
+        assert!(labels.contains(&"all_reduce 1KiB x 2 dtype=f64".to_owned()), "{labels:?}");
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn equal_sides_are_the_same_and_a_planted_change_is_found() {
     let better =
         "compare --interleave noisy.yaml --set-b link_latency=4.5us --set-a link_latency=5us --output-dir better";
     let ended = place.run(better).exits(0);
-    assert!(ended.out.contains("better in all 1 case"), "{}", ended.out);
+    assert!(ended.out.contains("B compared with A: better."), "{}", ended.out);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn processes_are_compared_and_both_worlds_are_alive_at_once() {
     let live = place.start(arguments);
     live.await_ranks(2);
     let ended = live.wait().exits(1);
-    assert!(ended.out.contains("worse in all 1 case") && ended.out.contains("injected"), "{}", ended.out);
+    assert!(ended.out.contains("B compared with A: worse.") && ended.out.contains("injected"), "{}", ended.out);
     let lines = place.cases("out");
     assert!(lines.iter().all(|line| line["wrong"] == 0 && line["trials"].as_u64().unwrap() >= 6), "{lines:?}");
 }

@@ -19,12 +19,12 @@ pub(super) fn told(sides: &Matched, compared: &Compared, threshold: f64) -> Comp
         .map(|name| (name.clone(), json!([a.get(name), b.get(name)])))
         .collect();
     let lines = &compared.lines;
-    let status = lines.iter().map(|line| line.status).find(|status| *status != Status::Ok).unwrap_or(Status::Ok);
+    let status = compared.status();
     let times = lines[0].time_s.as_ref().zip(lines[1].time_s.as_ref());
     // Times of wrong results are no times, and those of a side that failed halfway may be the fault's work.
     let ratio = compared.ratio.filter(|_| status == Status::Ok);
     let verdict = Verdict::from_interval(ratio.map(|ratio| ratio.ends), threshold);
-    let failed = lines.iter().find(|line| line.status != Status::Ok).and_then(|line| line.reason.clone());
+    let failed = lines.iter().find(|line| line.status == status).and_then(|line| line.reason.clone());
     ComparedCase {
         benchmark: sides[0].benchmark.clone(),
         parameters,
