@@ -31,18 +31,28 @@ pub struct HostStarter {
     local: LocalStarter,
     search: Vec<PathBuf>,
     limit: Duration,
+    /// What ranks are, where they are not this program.
+    program: Option<PathBuf>,
 }
 
 impl HostStarter {
     /// Looks for launchers beside their libraries and in these folders (the path). Ranks have a minute to come up.
     pub fn new(search: Vec<PathBuf>) -> Self {
-        Self { local: LocalStarter::new(), search, limit: Duration::from_secs(60) }
+        Self { local: LocalStarter::new(), search, limit: Duration::from_secs(60), program: None }
     }
 
     /// Gives ranks this long to come up.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         (self.local, self.limit) = (self.local.limit(limit), limit);
+        self
+    }
+
+    /// Ranks are this program instead: another build of Rankmark with the same protocol ([`crate::PROTOCOL`]).
+    #[must_use]
+    pub fn program(mut self, program: PathBuf) -> Self {
+        self.local = self.local.program(program.clone());
+        self.program = Some(program);
         self
     }
 
@@ -92,7 +102,10 @@ impl HostStarter {
         })?;
         let Opening { mut world, invitation, status, .. } = Opening::new(spec, wishes.bound, self.limit)?;
         // A link would be the launcher's own program there.
-        let program = std::env::current_exe().map_err(failed("finding this program"))?;
+        let program = match &self.program {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().map_err(failed("finding this program"))?,
+        };
         let mut command = Command::new(&launch.program);
         command.args(&launch.arguments).arg(program);
         command.arg(launched_argument(seat, &path_of(&invitation), &path_of(&status)));

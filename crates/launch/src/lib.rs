@@ -21,6 +21,7 @@ mod verdict;
 mod watch;
 mod world;
 
+pub use control::PROTOCOL;
 pub use departure::Departure;
 pub use host::HostStarter;
 pub use rank::{Guardian, RankContext, is_rank, rank_main};

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -60,6 +60,12 @@ impl LocalStarter {
         self
     }
 
+    /// Ranks are this program instead: another build of Rankmark with the same protocol.
+    #[must_use]
+    pub fn program(self, program: PathBuf) -> Self {
+        Self { program, ..self }
+    }
+
     /// As [`Starter::start`], giving the world as what it is.
     ///
     /// # Errors
@@ -99,7 +105,9 @@ impl LocalStarter {
     ) -> io::Result<(Process, Output)> {
         let (read, write) = output_pipe()?;
         let mut command = Command::new(&self.program);
-        command.arg0(own_name()).arg(argument);
+        // A link to this very program has no name of its own.
+        let name = if self.program == Path::new(ITSELF) { own_name() } else { self.program.clone().into() };
+        command.arg0(name).arg(argument);
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         command.envs(wishes.environment.iter().map(|(name, value)| (name, value)));
         let tie = Tie::killed().session(wishes.sessions).deaf_to_interrupt();

@@ -66,6 +66,36 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// This trial and a later one of the same case in the same ranks, as one.
+    #[must_use]
+    pub fn joined(mut self, later: Self) -> Self {
+        self.samples.resize(later.samples.len().max(self.samples.len()), Vec::new());
+        self.samples.iter_mut().zip(later.samples).for_each(|(all, more)| all.extend(more));
+        self.steady = self.steady.or(later.steady);
+        self.wrong.extend(later.wrong);
+        self.limits.extend(later.limits);
+        // What the machine did between both looks counts, whichever looked.
+        self.canaries = match (self.canaries, later.canaries) {
+            (Some((before, _)), Some((_, after))) => Some((before, after)),
+            (one, other) => one.or(other),
+        };
+        if self.arrivals.iter().all(Vec::is_empty) {
+            self.arrivals = later.arrivals;
+        }
+        self.arrivals_apart_ns = self.arrivals_apart_ns.max(later.arrivals_apart_ns);
+        self.exits = crate::barrier::together([&self.exits, &later.exits].into_iter());
+        self.starts_apart_ns = self.starts_apart_ns.into_iter().chain(later.starts_apart_ns).reduce(f64::max);
+        self.missed_starts = self.missed_starts.max(later.missed_starts);
+        self.peak_bytes = self.peak_bytes.max(later.peak_bytes);
+        self.sampling_s += later.sampling_s;
+        self.wall_s += later.wall_s;
+        // What was noted from the first call on: losses begin with it.
+        if self.details.iter().all(Map::is_empty) {
+            self.details = later.details;
+        }
+        Self { span_s: later.span_s, clocks: later.clocks, ..self }
+    }
+
     /// Seconds of one call, for each sample: the maximum over ranks.
     pub fn series(&self) -> Vec<f64> {
         slowest(&self.samples).iter().map(|ns| ns / 1e9 / f64::from(self.calls.max(1))).collect()
@@ -82,4 +112,29 @@ impl Trial {
 pub(crate) fn slowest(samples: &Samples) -> Vec<f64> {
     let count = samples.iter().map(Vec::len).min().unwrap_or(0);
     (0..count).map(|i| samples.iter().map(|rank| rank[i]).max().unwrap_or(0) as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::WrongElement;
+
+    #[test]
+    fn two_slices_are_one_trial() {
+        let slice = |ns: [u64; 2], wrong: u64| Trial {
+            round: 3,
+            begun_s: 7.0,
+            samples: vec![vec![ns[0]], vec![ns[1]]],
+            calls: 1,
+            wrong: vec![WrongReport { count: wrong, compared: 5, first: Vec::<WrongElement>::new() }],
+            sampling_s: 0.5,
+            span_s: 1.0 + wrong as f64,
+            ..Trial::default()
+        };
+        let trial = slice([10, 20], 0).joined(slice([40, 30], 1));
+        assert_eq!(trial.samples, [[10, 40], [20, 30]]);
+        assert_eq!(trial.median(), Some(30e-9), "of 20 and 40, the maxima over ranks");
+        assert_eq!(trial.wrong.iter().map(|report| report.count).sum::<u64>(), 1);
+        assert_eq!((trial.round, trial.begun_s, trial.sampling_s, trial.span_s), (3, 7.0, 1.0, 2.0));
+    }
 }

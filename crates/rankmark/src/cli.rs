@@ -1,6 +1,6 @@
 //! The command line. Options of measuring commands are made from the fields that benchmarks declare.
 
-mod measured;
+pub(crate) mod measured;
 pub(crate) mod parts;
 mod words;
 
@@ -33,6 +33,7 @@ pub(crate) fn command() -> Command {
         .subcommand(report())
         .subcommand(crate::commands::history::command())
         .subcommand(crate::commands::watch::command())
+        .subcommand(crate::commands::compare::command())
         .subcommand(crate::commands::import::command())
         .subcommand(crate::commands::merge::command())
         .subcommand(crate::commands::pack::command())

@@ -5,11 +5,15 @@ use record::Labels;
 
 use crate::Failure;
 
+/// The options of a command that goes on with records, too: those keep their own labels.
 pub(crate) fn options() -> [Arg; 3] {
+    options_of_new().map(|arg| arg.conflicts_with("resume"))
+}
+
+/// The options of a command that makes new records only.
+pub(crate) fn options_of_new() -> [Arg; 3] {
     let option = |name: &'static str, value: &'static str, help: &'static str| {
-        let arg = Arg::new(name).long(name).value_name(value).help(help);
-        // A record that is gone on with keeps its own.
-        arg.conflicts_with("resume")
+        Arg::new(name).long(name).value_name(value).help(help)
     };
     [
         option("name", "NAME", "name of the run, also of its default directory: results/TIME-NAME"),

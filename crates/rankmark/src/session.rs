@@ -77,7 +77,7 @@ impl Request<'_> {
         self.matches.get_one::<PathBuf>(name).map(PathBuf::as_path)
     }
 
-    fn verbosity(&self) -> Verbosity {
+    pub(crate) fn verbosity(&self) -> Verbosity {
         if self.matches.get_flag("quiet") {
             Verbosity::Quiet
         } else if self.matches.get_flag("verbose") {
@@ -89,9 +89,9 @@ impl Request<'_> {
 }
 
 /// A record that is open for this run.
-struct Record {
-    store: Store,
-    file: RunFile,
+pub(crate) struct Record {
+    pub(crate) store: Store,
+    pub(crate) file: RunFile,
     done: HashSet<String>,
     before: Vec<CaseLine>,
     notes: Vec<String>,
@@ -189,7 +189,7 @@ fn note_hosts(file: &mut RunFile, coordinator: Option<&Coordinator>) {
 }
 
 /// The machine as benchmarks see it.
-fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host {
+pub(crate) fn host(coordinator: Option<&Coordinator>, machine: &Machine) -> Host {
     Host {
         spread: coordinator.and_then(spread),
         cores: coordinator.map_or_else(|| machine::allowed_cpus().len().max(1), Coordinator::cores),
@@ -215,14 +215,14 @@ fn dry_run(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
 }
 
 /// A seed of the run's own for the order of cases: two runs are not to share an accident of it.
-fn order_seed() -> u64 {
+pub(crate) fn order_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     // JSON's numbers are exact up to 2^53.
     (now.as_nanos() as u64) & ((1 << 53) - 1)
 }
 
 /// How long the whole run may take.
-fn budget(matches: &ArgMatches) -> Result<Option<Duration>, Failure> {
+pub(crate) fn budget(matches: &ArgMatches) -> Result<Option<Duration>, Failure> {
     let Some(seconds) = matches.get_one::<terms::Seconds>("budget") else { return Ok(None) };
     let budget = Duration::try_from_secs_f64(seconds.0).ok().filter(|budget| !budget.is_zero());
     let wrong = || Failure::new(format!("`--budget {seconds}` leaves no time")).hint("for example --budget 60s");
@@ -292,7 +292,8 @@ pub(crate) fn exit_code(cases: &[CaseLine], incomplete: bool) -> u8 {
     }
 }
 
-fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
+/// A new record of this plan.
+pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failure> {
     let started = jiff::Timestamp::now();
     let labels = crate::labels::read(request.matches)?;
     let name = labels.name.as_ref().unwrap_or(&plan.experiment);
@@ -335,6 +336,11 @@ fn is_folder_of_records(folder: &Path, always: bool) -> bool {
 
 fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
     let (store, mut resumed) = Store::resume(directory)?;
+    if resumed.file.interleaved.is_some() {
+        // Pairs of now and pairs of then are no pairs.
+        return Err(Failure::new(format!("{} was measured interleaved and cannot go on", directory.display()))
+            .hint("`rankmark compare --interleave` makes a new record"));
+    }
     for line in resumed.cases.iter().filter(|line| is_incomplete(line)) {
         resumed.done.remove(&line.id);
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use terms::{Label, Role};
 
-use crate::{About, Better, Imported, Labels, Machine, Part, Plan, Profile, SCHEMA, Shape};
+use crate::{About, Better, Imported, Interleaved, Labels, Machine, Part, Plan, Profile, SCHEMA, Shape};
 
 /// `run.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +57,9 @@ pub struct RunFile {
     /// The rounds that the run made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Rounds>,
+    /// Two sides that were measured interleaved, and how they compare.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interleaved: Option<Interleaved>,
     /// The profiles of machines that cases are compared with, as they were when the run began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<Profile>,
@@ -251,6 +254,7 @@ impl RunFile {
             plan,
             overhead: None,
             rounds: None,
+            interleaved: None,
             profiles: Vec::new(),
             imported: None,
             merged: Vec::new(),

@@ -344,6 +344,11 @@ fn sample_line() -> Value {
             "begun_s": {"description": "seconds since 1970", "type": "number"},
             "after": {"description": "the case that was visited before", "type": "string"},
             "fresh": {"description": "whether ranks were started for this round", "type": "boolean"},
+            "slices": {
+                "description": "samples of each slice, where the trial was interleaved with another side",
+                "type": "array",
+                "items": {"type": "integer", "minimum": 0},
+            },
             "calls": {"type": "integer", "minimum": 0},
             "ns": {
                 "description": "[rank][sample], nanoseconds of all calls of a sample",
@@ -438,6 +443,7 @@ fn run() -> Value {
                     "correlation": {"type": "number"},
                 },
             },
+            "interleaved": {"type": "object", "required": ["sides", "threshold"]},
             "profiles": objects,
             "imported": imported(),
             "merged": objects,

@@ -17,6 +17,7 @@ mod facts;
 mod format;
 mod imported;
 pub mod index;
+mod interleaved;
 mod junit;
 mod labels;
 mod layouts;

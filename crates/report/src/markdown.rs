@@ -14,6 +14,7 @@ use crate::escape::{code, markdown as escaped, one_line, shell};
 use crate::expected;
 use crate::facts::{self, Saturation};
 use crate::imported;
+use crate::interleaved;
 use crate::labels;
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::peers;
@@ -46,6 +47,7 @@ fn page(run: &Run) -> String {
     let operations = operations(&run.cases, &run.benchmarks);
     let several = operations.len() > sentences::FEW_OPERATIONS;
     let mut page = head(run);
+    page += &section("Comparison", &interleaved::text(run));
     page += &section("What the data show", &bullets(&sentences::about(run, &operations)));
     for operation in &operations {
         let words = if several { bullets(&sentences::of_operation(run, operation)) } else { String::new() };
@@ -265,7 +267,8 @@ fn without_result(run: &Run) -> String {
     for case in run.cases.iter().filter(|case| case.status == Status::Ok && !case.gates_missed.is_empty()) {
         text += &format!("* **gate missed** {}: {}\n", described(case), escaped(&case.gates_missed.join("; ")));
     }
-    if !groups.is_empty() {
+    // Pairs of now and of then are no pairs: such a record does not go on.
+    if !groups.is_empty() && run.interleaved.is_none() {
         text += &format!("\nRun just these again: {}\n", code(&run.resume_command()));
     }
     text

@@ -56,6 +56,8 @@ pub struct Run {
     pub placement: Vec<Placement>,
     /// The machines that held ranks, where there were several.
     pub hosts: Vec<Machine>,
+    /// Two sides that were measured interleaved, and how they compare.
+    pub interleaved: Option<record::Interleaved>,
     /// Figures that the plan expects of the hardware.
     pub expected: Vec<Expected>,
     /// Its case lines, in the order of the plan.
@@ -133,6 +135,7 @@ impl Run {
             merged,
             placement: file.placement,
             hosts: file.hosts,
+            interleaved: file.interleaved,
             expected: file.plan.expected,
             cases,
             benchmarks: file.benchmarks,

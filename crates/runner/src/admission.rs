@@ -89,9 +89,16 @@ impl<'h> Admission<'h> {
     }
 }
 
-fn check_memory(case: &Case, ranks: u32, host: &Host, available: impl FnOnce() -> Option<u64>) -> Result<(), String> {
-    let Some(benchmark) = benchmark(&case.benchmark) else { return Ok(()) };
-    let Some(available) = available() else { return Ok(()) };
+/// What a case needs on the host that has most of its ranks.
+struct Need {
+    buffers: u64,
+    overhead: u64,
+    /// Ranks there.
+    ranks: u32,
+}
+
+fn need(case: &Case, ranks: u32, host: &Host) -> Option<Need> {
+    let benchmark = benchmark(&case.benchmark)?;
     // Of several hosts the one with most ranks; they are taken to have what this one has.
     let spread = host.spread.as_ref().filter(|_| !is_in_process(case));
     let (all, ranks) = (ranks.max(1), spread.map_or(ranks, |spread| spread.most.min(ranks)));
@@ -101,7 +108,29 @@ fn check_memory(case: &Case, ranks: u32, host: &Host, available: impl FnOnce() -
         (_, true) => TORCH_OVERHEAD,
         _ => RANK_OVERHEAD,
     };
-    let overhead = each * u64::from(ranks);
+    Some(Need { buffers, overhead: each * u64::from(ranks), ranks })
+}
+
+/// Whether both cases can hold their memory at once, in worlds that are alive together; if not, why.
+pub(crate) fn admit_both(cases: [&Case; 2], host: &Host) -> Result<(), String> {
+    let Some(available) = (host.available_memory)() else { return Ok(()) };
+    let wanted =
+        |case: &Case| need(case, case.ranks(), host).map_or(0, |need| need.buffers.saturating_add(need.overhead));
+    let [a, b] = cases.map(wanted);
+    if a.saturating_add(b) <= available {
+        return Ok(());
+    }
+    Err(format!(
+        "not enough memory for both sides at once: {} for A + {} for B, and {} are available",
+        Bytes(a).about(),
+        Bytes(b).about(),
+        Bytes(available).about(),
+    ))
+}
+
+fn check_memory(case: &Case, ranks: u32, host: &Host, available: impl FnOnce() -> Option<u64>) -> Result<(), String> {
+    let Some(available) = available() else { return Ok(()) };
+    let Some(Need { buffers, overhead, ranks }) = need(case, ranks, host) else { return Ok(()) };
     let wanted = buffers.saturating_add(overhead);
     if wanted <= available {
         return Ok(());

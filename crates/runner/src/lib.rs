@@ -3,6 +3,8 @@
 //! is.
 
 mod admission;
+mod interleave;
+mod lines;
 mod order;
 mod roofline;
 mod run;
@@ -11,6 +13,7 @@ mod trial;
 mod worlds;
 
 pub use admission::{Admission, admit};
+pub use interleave::{Compared, Matched, PairObserver, PairSetup, interleave};
 pub use run::{Observer, Setup, run};
 pub use threads::ThreadWorld;
 pub use trial::trial;

@@ -100,7 +100,7 @@ fn grouped<'c, K: Hash + Eq>(cases: Vec<&'c Case>, key: impl Fn(&Case) -> K) -> 
     groups
 }
 
-fn world(case: &Case) -> String {
+pub(crate) fn world(case: &Case) -> String {
     text(case.world.iter())
 }
 

@@ -6,19 +6,18 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use benchmarks::{Gate, Host, Measured, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
+use benchmarks::{Host, benchmark, is_in_process, is_simulated};
 use measure::{
-    CaseRun, Circumstances, DeviceSensors, Probe, Round, Settings, Starter, Verdict, VerdictKind, World, WorldSpec,
-    align, case_line, conclude,
+    CaseRun, DeviceSensors, Probe, Round, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, align, conclude,
 };
 use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, Store, StoreError};
-use serde_json::Value;
 use terms::{Rank, Status};
 
+use crate::lines::{missed, relations, samples_of, unmeasured};
 use crate::order::Meeting;
 use crate::threads::ThreadWorld;
 use crate::worlds::{Place, Worlds};
-use crate::{admission, order, roofline};
+use crate::{admission, lines, order};
 
 /// How long a world may take to come up: libraries load, many ranks share few cores.
 pub(crate) const START: Duration = Duration::from_secs(60);
@@ -312,46 +311,22 @@ impl RunState<'_> {
     }
 
     fn start(&mut self, case: &Case) -> Result<Box<dyn World>, Verdict> {
-        let mut spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
-        if let Some(backend) = benchmarks::backend_of(case) {
-            let mut own = comm::own_of(backend, &spec.fields);
-            backend.for_round(&mut own, self.round);
-            spec.fields.extend(own);
-        }
+        let spec = spec_of(case, self.round);
         if is_in_process(case) {
             return Ok(Box::new(ThreadWorld::start(&spec, START, self.setup.interrupted)?));
         }
         let mut world = self.setup.starter.start(&spec)?;
         if self.setup.file.overhead.is_none() {
-            let ranks = world.probe(Probe::Overhead, START)?;
-            let slowest = |i: usize| ranks.iter().filter_map(|rank| rank.get(i).copied()).fold(0.0, f64::max);
-            self.setup.file.overhead = Some(Overhead { sample_ns: slowest(0), call_ns: slowest(1) });
+            self.setup.file.overhead = Some(overhead_of(&mut *world)?);
         }
         Ok(world)
     }
 
     /// The case's line after its last trial. `open`: further ones may follow. False where its results are wrong.
     fn measured(&mut self, run: &CaseRun, open: bool, samples: Vec<CaseSamples>) -> Result<bool, StoreError> {
-        let (case, host) = (&run.case, &self.setup.host);
-        let wanted = cores_wanted(case.ranks(), &case.world);
-        let about = Circumstances {
-            oversubscribed: !run.simulated && wanted > host.cores,
-            simulated: run.simulated,
-            virtualised: !run.simulated && host.virtualised,
-            open: open || self.interrupted.is_some(),
-        };
-        let spread = host.spread.as_ref().filter(|_| !is_in_process(case));
-        let mut line = case_line(run, about);
-        line.hosts = spread.map(|spread| spread.hosts);
-        line.pair_hosts = spread.and_then(|spread| admission::hosts_of_pair(spread, case));
-        let profile = roofline::named(&run.case, &self.setup.file.profiles);
-        if let Some(profile) = profile {
-            roofline::place(run, &mut line, profile);
-        }
-        complete(run, &mut line);
-        if let Some(profile) = profile {
-            roofline::place_parts(run, &mut line, profile);
-        }
+        let case = &run.case;
+        let open = open || self.interrupted.is_some();
+        let mut line = lines::measured(run, &self.setup.host, &self.setup.file.profiles, open);
         if let Some(why) = self.restarted.get(&case.id) {
             line.caveats.push(Caveat::Restarted);
             line.reason = line.reason.or_else(|| Some(format!("while other cases ran, {why}; started again")));
@@ -443,6 +418,24 @@ impl RunState<'_> {
     }
 }
 
+/// The world of a case in this round.
+pub(crate) fn spec_of(case: &Case, round: u32) -> WorldSpec {
+    let mut spec = WorldSpec { ranks: case.ranks(), fields: case.world.clone() };
+    if let Some(backend) = benchmarks::backend_of(case) {
+        let mut own = comm::own_of(backend, &spec.fields);
+        backend.for_round(&mut own, round);
+        spec.fields.extend(own);
+    }
+    spec
+}
+
+/// What measuring costs in this world.
+pub(crate) fn overhead_of(world: &mut dyn World) -> Result<Overhead, Verdict> {
+    let ranks = world.probe(Probe::Overhead, START)?;
+    let slowest = |i: usize| ranks.iter().filter_map(|rank| rank.get(i).copied()).fold(0.0, f64::max);
+    Ok(Overhead { sample_ns: slowest(0), call_ns: slowest(1) })
+}
+
 /// Why a case cannot go on after its world died during visits of other cases and cannot be started again. The death is
 /// the cause; the failed start is only a consequence.
 fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
@@ -451,66 +444,7 @@ fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
     Verdict { kind: VerdictKind::Died, error: terms::Error { what, ..verdict.error }, ..verdict }
 }
 
-/// What each line says beside the others: `before` are those of a run that this one goes on with.
-fn relations(lines: &[CaseLine], before: &[&CaseLine]) -> Vec<serde_json::Map<String, Value>> {
-    let mut of_benchmark: HashMap<&str, Vec<&CaseLine>> = HashMap::new();
-    for line in before.iter().copied().chain(lines).filter(|line| line.status == Status::Ok) {
-        of_benchmark.entry(&line.benchmark).or_default().push(line);
-    }
-    let relate = |line: &CaseLine| {
-        let benchmark = benchmark(&line.benchmark).filter(|_| line.status == Status::Ok);
-        let all = of_benchmark.get(line.benchmark.as_str()).map_or(&[][..], Vec::as_slice);
-        benchmark.map(|benchmark| benchmark.relations(line, all)).unwrap_or_default()
-    };
-    lines.iter().map(relate).collect()
-}
-
-/// The last trial's samples as they are kept.
-fn samples_of(run: &CaseRun, after: Option<String>) -> CaseSamples {
-    let Some(last) = run.trials.last() else { return CaseSamples::default() };
-    CaseSamples {
-        id: run.case.id.clone(),
-        trial: run.trials.len() as u32 - 1,
-        round: last.round,
-        begun_s: last.begun_s,
-        after,
-        fresh: last.fresh,
-        calls: u64::from(last.calls),
-        ns: last.samples.clone(),
-    }
-}
-
 /// Whether the ranks of a case work on devices other than the processor.
 fn on_a_device(case: &Case) -> bool {
     case.text("device").is_some_and(|device| device != "cpu")
-}
-
-/// The line of a case that gave no number. What would have been computed is marked here, too.
-fn unmeasured(case: &Case, status: Status, reason: String) -> CaseLine {
-    CaseLine { simulated: is_simulated(case), ..CaseLine::unmeasured(case, status, reason) }
-}
-
-/// Adds the benchmark's metrics, before what `measure` knew, and what it finds wrong.
-fn complete(run: &CaseRun, line: &mut CaseLine) {
-    let (Some(benchmark), Some(times)) = (benchmark(&run.case.benchmark), &line.time_s) else { return };
-    let measured = Measured { times, limit: line.limit.as_ref(), trials: &run.trials };
-    let mut metrics = benchmark.metrics(&run.case, &measured);
-    if let Some(reason) = benchmark.fault(&run.case, &run.trials).filter(|_| line.status == Status::Ok) {
-        line.status = Status::Failed;
-        line.reason = Some(reason);
-    }
-    // A bandwidth of wrong data is no bandwidth.
-    if line.wrong != Some(0) {
-        metrics.retain(|_, value: &mut Value| !value.is_number() && !value.is_object());
-    }
-    metrics.extend(std::mem::take(&mut line.metrics));
-    line.metrics = metrics;
-}
-
-/// The gates of the case that the line misses, each with the value.
-fn missed(case: &Case, line: &CaseLine) -> Vec<String> {
-    let Some(benchmark) = benchmark(&case.benchmark).filter(|_| line.time_s.is_some()) else { return Vec::new() };
-    let expected = Sampling::of(case).map_or_else(|_| Vec::new(), |sampling| sampling.expect);
-    let gates = expected.into_iter().filter_map(|text| Some((Gate::parse(&text, benchmark.about()).ok()?, text)));
-    gates.filter_map(|(gate, text)| Some(format!("{text}: {}", gate.miss(line)?))).collect()
 }

@@ -20,6 +20,7 @@ mod pairs;
 mod quantile;
 mod run_band;
 pub mod samples;
+mod sequential;
 pub mod simulation;
 mod trials;
 mod warm_up;
@@ -32,6 +33,7 @@ pub use interval::{Interval, Method, median_interval};
 pub use pairs::{FEWEST_RANKS, PairVerdict, slow_pairs};
 pub use quantile::{median, quantile, sorted, standard_deviation};
 pub use run_band::noise_around;
+pub use sequential::{FEWEST_PAIRS, Looks, MOST_PAIRS, PairedRatio};
 pub use trials::{
     FEWEST_TRIALS, LOOKS, MOST_TRIALS, Ratio, RunMedian, again_interval, paired_ratio, pooled_correlation,
     relative_half_width, run_ratio, sign_interval,

@@ -12,6 +12,9 @@ use terms::{Collective, Named};
 
 use crate::{Clock, Injection, InjectionKind, Ring, Span};
 
+/// By how much a sleep may last longer than asked for: the kernel's timer slack, and the way back onto a core.
+const LATE: Duration = Duration::from_micros(200);
+
 /// One rank's line on the status page. Shared with the coordinator; 128 bytes apart so that no two ranks share a line.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
@@ -218,6 +221,18 @@ impl Hook {
         self.plain.store(extras.injections.is_empty() && extras.ring.is_none(), Ordering::Relaxed);
     }
 
+    /// Waits so long and hardly longer: a sleep alone lasts up to [`LATE`] longer than asked for, which is more than a small
+    /// planted change.
+    fn wait(&self, delay: Duration) {
+        let end = self.clock.now_ns() + delay.as_nanos() as u64;
+        if let Some(asleep) = delay.checked_sub(LATE) {
+            std::thread::sleep(asleep);
+        }
+        while self.clock.now_ns() < end {
+            std::hint::spin_loop();
+        }
+    }
+
     #[cold]
     fn before_entering(&self, number: u64) {
         let delay: f64 = {
@@ -228,7 +243,7 @@ impl Hook {
         if delay > 0.0 {
             match &self.clock {
                 Clock::Fake(_) => self.clock.advance((delay * 1e9) as u64),
-                Clock::Monotonic => std::thread::sleep(Duration::from_secs_f64(delay)),
+                Clock::Monotonic => self.wait(Duration::from_secs_f64(delay)),
             }
         }
         self.extras().entered_ns = self.clock.now_ns();

@@ -123,7 +123,7 @@ fn of_whole_run() -> Vec<Arg> {
     args.into_iter().map(|arg| arg.help_heading(RUN)).collect()
 }
 
-fn directory(name: &'static str, help: &'static str) -> Arg {
+pub(crate) fn directory(name: &'static str, help: &'static str) -> Arg {
     let arg = Arg::new(name).long(name).value_name("DIR").value_hint(ValueHint::DirPath).help(help);
     arg.value_parser(value_parser!(std::path::PathBuf))
 }

@@ -33,7 +33,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 }
 
 fn object(libraries: &[Finding]) -> Value {
-    let mut object = json!({ "name": "rankmark", "version": env!("CARGO_PKG_VERSION") });
+    // The protocol tells `compare --binary-b` whether ranks of this program understand another one.
+    let mut object = json!({
+        "name": "rankmark", "version": env!("CARGO_PKG_VERSION"), "protocol": launch::PROTOCOL,
+    });
     for (name, value) in BUILD {
         object[name] = match name {
             "features" => value.split(',').filter(|feature| !feature.is_empty()).collect(),

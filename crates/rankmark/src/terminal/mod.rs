@@ -3,6 +3,7 @@
 
 mod heading;
 mod live;
+mod pairs;
 mod remarks;
 mod screen;
 mod spark;
@@ -15,6 +16,7 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 pub(crate) use heading::{heading as case_heading, whole_heading};
+pub(crate) use pairs::PairScreen;
 pub(crate) use screen::{Screen, Verbosity, minutes as lasting};
 pub(crate) use spark::sparkline;
 pub(crate) use text::wrap;

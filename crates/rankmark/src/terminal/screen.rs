@@ -22,20 +22,20 @@ pub(crate) enum Verbosity {
 }
 
 /// Where text goes.
-enum Out {
+pub(super) enum Out {
     Stdout(anstream::AutoStream<io::Stdout>),
     Stderr(anstream::AutoStream<io::Stderr>),
 }
 
 impl Out {
-    fn writer(&mut self) -> &mut dyn Write {
+    pub(super) fn writer(&mut self) -> &mut dyn Write {
         match self {
             Self::Stdout(out) => out,
             Self::Stderr(out) => out,
         }
     }
 
-    fn moves_cursor(&self) -> bool {
+    pub(super) fn moves_cursor(&self) -> bool {
         let choice = match self {
             Self::Stdout(out) => out.current_choice(),
             Self::Stderr(out) => out.current_choice(),
@@ -399,7 +399,7 @@ impl runner::Observer for Screen {
 }
 
 /// What a case is of: its first parameter, where that is a word (the operation, the model).
-fn first_word(parameters: &serde_json::Map<String, serde_json::Value>) -> Option<&str> {
+pub(super) fn first_word(parameters: &serde_json::Map<String, serde_json::Value>) -> Option<&str> {
     parameters.values().next()?.as_str()
 }
 

@@ -16,6 +16,7 @@ mod hardware;
 mod history;
 mod hosts;
 mod huge;
+mod interleaved;
 mod interrupts;
 mod jobs;
 mod kills;

@@ -32,6 +32,9 @@ pub struct CaseSamples {
     /// Whether its ranks were started for this round.
     #[serde(default)]
     pub fresh: bool,
+    /// Samples of each slice, where the trial was interleaved with another side; empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub slices: Vec<u32>,
     /// Calls in each sample.
     pub calls: u64,
     /// `[rank][sample]`: nanoseconds of a sample, all its calls together.

@@ -1,0 +1,105 @@
+//! What an interleaved comparison says of each case, and the exit code that follows.
+
+use diagnose::Verdict;
+use record::ComparedCase;
+use runner::{Compared, Matched};
+use serde_json::{Map, Value, json};
+use terms::Status;
+
+use crate::session;
+
+/// A compared case as the record keeps it.
+pub(super) fn told(sides: &Matched, compared: &Compared, threshold: f64) -> ComparedCase {
+    let [a, b] = [&sides[0].parameters, &sides[1].parameters];
+    let parameters = a.iter().filter(|(name, value)| b.get(*name) == Some(value));
+    let parameters = parameters.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+    let differs: Map<String, Value> = names
+        .filter(|name| a.get(*name) != b.get(*name))
+        .map(|name| (name.clone(), json!([a.get(name), b.get(name)])))
+        .collect();
+    let lines = &compared.lines;
+    let status = compared.status();
+    let times = lines[0].time_s.as_ref().zip(lines[1].time_s.as_ref());
+    // Times of wrong results are no times, and those of a side that failed halfway may be the fault's work.
+    let ratio = compared.ratio.filter(|_| status == Status::Ok);
+    let verdict = Verdict::from_interval(ratio.map(|ratio| ratio.ends), threshold);
+    let failed = lines.iter().find(|line| line.status == status).and_then(|line| line.reason.clone());
+    ComparedCase {
+        benchmark: sides[0].benchmark.clone(),
+        parameters,
+        differs,
+        ids: [lines[0].id.clone(), lines[1].id.clone()],
+        status,
+        reason: compared.reason.clone().or(failed),
+        time_s: times.map(|(a, b)| [a.median, b.median]),
+        log_ratios: compared.logs.clone(),
+        ratio: ratio.map(|ratio| ratio.mid),
+        ratio_ci95: ratio.map(|ratio| ratio.ends),
+        // A change within the threshold is none, however well it is known.
+        smallest_change: ratio.map(|ratio| ratio.smallest.max(threshold)),
+        looks: compared.looks.clone(),
+        verdict: verdict.to_string(),
+    }
+}
+
+/// After a signal that cut it short its own code. 2: every case skipped. 1: any worse or failed, or a gate missed. 3: any that
+/// cannot be told. 0 otherwise.
+pub(super) fn exit_code(told: &[ComparedCase], compared: &[Compared]) -> u8 {
+    let any =
+        |verdict: Verdict| told.iter().any(|case| case.status == Status::Ok && case.verdict == verdict.to_string());
+    let undecided = any(Verdict::CannotTell) || told.iter().any(|case| case.status == Status::NotRun);
+    let lines = || compared.iter().flat_map(|one| &one.lines);
+    let failed = lines().any(|line| line.status == Status::Failed || !line.gates_missed.is_empty());
+    match session::signal_code().filter(|_| undecided) {
+        Some(code) => code,
+        None if told.iter().all(|case| case.status == Status::Skipped) => 2,
+        None if failed || any(Verdict::Worse) => 1,
+        None if undecided => 3,
+        None => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use record::CaseLine;
+
+    fn compared(ratio: Option<[f64; 2]>, status: Status) -> (Matched, Compared) {
+        let case = record::plan::from_flags(benchmarks::abouts()[0], &[], &[]).unwrap().cases.remove(0);
+        let line = |side| CaseLine { status, ..CaseLine::unmeasured(&record::of_side(&case, side), status, "") };
+        let lines = [line(0), line(1)];
+        let ratio = ratio.map(|ends| stats::PairedRatio { mid: (ends[0] * ends[1]).sqrt(), ends, smallest: 0.01 });
+        let compared =
+            Compared { lines, logs: vec![0.0; 6], ratio, looks: vec![6], most: 9, closed: true, reason: None };
+        ([case.clone(), case], compared)
+    }
+
+    #[test]
+    fn exit_codes_are_those_that_are_promised() {
+        let code = |cases: &[(Option<[f64; 2]>, Status)]| {
+            let all: Vec<_> = cases.iter().map(|(ratio, status)| compared(*ratio, *status)).collect();
+            let told: Vec<_> = all.iter().map(|(sides, one)| told(sides, one, 0.03)).collect();
+            exit_code(&told, &all.into_iter().map(|(_, one)| one).collect::<Vec<_>>())
+        };
+        let (same, better, worse) = (Some([0.99, 1.01]), Some([0.8, 0.9]), Some([1.1, 1.2]));
+        assert_eq!(code(&[(same, Status::Ok), (better, Status::Ok)]), 0);
+        assert_eq!(code(&[(same, Status::Ok), (worse, Status::Ok), (None, Status::Ok)]), 1);
+        assert_eq!(code(&[(same, Status::Ok), (Some([0.9, 1.1]), Status::Ok)]), 3);
+        assert_eq!(code(&[(None, Status::Ok)]), 3);
+        assert_eq!(code(&[(same, Status::Ok), (same, Status::Failed)]), 1);
+        assert_eq!(code(&[(same, Status::Ok), (None, Status::NotRun)]), 3);
+        assert_eq!(code(&[(None, Status::Skipped)]), 2);
+    }
+
+    #[test]
+    fn a_side_that_failed_has_no_ratio_and_the_smallest_change_is_no_less_than_the_threshold() {
+        let (sides, failed) = compared(Some([1.1, 1.2]), Status::Failed);
+        let case = told(&sides, &failed, 0.03);
+        assert_eq!((case.ratio, case.verdict.as_str()), (None, "cannot tell"));
+        let (sides, ok) = compared(Some([1.1, 1.2]), Status::Ok);
+        let case = told(&sides, &ok, 0.03);
+        assert_eq!((case.smallest_change, case.verdict.as_str()), (Some(0.03), "worse"));
+        assert!(case.differs.is_empty() && case.ids[0] != case.ids[1], "{case:?}");
+    }
+}

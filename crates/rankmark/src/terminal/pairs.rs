@@ -1,0 +1,433 @@
+//! The screen of an interleaved comparison: what each side is, the ratio of each case while it becomes known, and what
+//! follows in words.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use diagnose::Verdict;
+use record::{Case, CaseLine, Caveat, ComparedCase, Interleaved, RunFile, Side};
+use runner::{Compared, Matched, PairObserver};
+use terms::{Bytes, Status};
+use view::number;
+
+use super::live::{Live, bar};
+use super::screen::{Out, first_word, minutes};
+use super::text::{hanging, parts};
+use super::told::Told;
+use super::{Verbosity, is_watched, width};
+
+/// Columns, each with whether it is left out first where there is no room.
+const COLUMNS: [(&str, u8); 9] = [
+    ("case", 0),
+    ("A", 0),
+    ("B", 0),
+    ("B/A", 0),
+    ("95%", 0),
+    ("pairs", 2),
+    ("smallest", 1),
+    ("wrong", 0),
+    ("verdict", 0),
+];
+
+/// See the module's documentation.
+pub(crate) struct PairScreen {
+    verbosity: Verbosity,
+    json: bool,
+    out: Out,
+    live: Option<Live>,
+    closed: bool,
+    json_lost: Option<io::Error>,
+    threshold: f64,
+    labels: Vec<String>,
+    rows: Vec<Option<Compared>>,
+    begun: Instant,
+    /// What is visited, and how much of the pair is done.
+    now: Option<(String, f64)>,
+    told: Told,
+}
+
+impl PairScreen {
+    pub(crate) fn new(verbosity: Verbosity, json: bool, threshold: f64, matched: &[Matched]) -> Self {
+        let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
+        let terminal = if json { is_watched(io::stderr()) } else { is_watched(io::stdout()) };
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let live = terminal && !dumb && out.moves_cursor() && verbosity != Verbosity::Quiet;
+        Self {
+            verbosity,
+            json,
+            out,
+            live: live.then(Live::default),
+            closed: false,
+            json_lost: None,
+            threshold,
+            labels: labels(matched),
+            rows: vec![None; matched.len()],
+            begun: Instant::now(),
+            now: None,
+            told: Told::new(Instant::now()),
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if self.closed || self.verbosity == Verbosity::Quiet {
+            return;
+        }
+        let out = self.out.writer();
+        self.closed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
+    }
+
+    fn line(&mut self, text: &str) {
+        let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
+        self.write(&format!("{cleared}{text}\n"));
+    }
+
+    /// Why not all objects were printed, where they were to be.
+    pub(crate) fn json_lost(&self) -> Option<&io::Error> {
+        self.json_lost.as_ref()
+    }
+
+    /// What is compared, by which rule, where it is kept, on what machine.
+    pub(crate) fn header(&mut self, file: &RunFile, directory: &Path, max_seconds: f64, notes: &[String]) {
+        let program = format!("rankmark {}", file.tool.version);
+        let cases = number::count(self.rows.len(), "case", "cases");
+        let plan = format!("interleaved comparison, {cases}, at most {} each", minutes(max_seconds));
+        let text = parts(&[program.clone(), plan, format!("record {}", directory.display())], width());
+        self.line(&text.replacen(&program, &format!("\u{1b}[1m{program}\u{1b}[0m"), 1));
+        self.line(&hanging("machine  ", &report::machine_line(&file.machine), width()));
+        let Interleaved { sides, threshold, .. } = file.interleaved.clone().unwrap_or_default();
+        for (name, side) in ["side A   ", "side B   "].into_iter().zip(&sides) {
+            self.line(&hanging(name, &of_side(side), width()));
+        }
+        let family = match self.rows.len() {
+            1 => String::new(),
+            cases => format!("of all {cases} cases and "),
+        };
+        let rule = format!(
+            "a change within {} is none; the intervals {family}of every look hold together with 95%",
+            terms::Ratio(threshold),
+        );
+        self.line(&hanging("rule     ", &rule, width()));
+        if file.simulated {
+            self.line(
+                "\u{1b}[1;33mSIMULATED\u{1b}[0m  times of backend `sim` are computed by a model and never measured",
+            );
+        }
+        for note in notes {
+            self.line(&hanging("note: ", note, width()));
+        }
+    }
+
+    /// The table so far in so many columns.
+    fn table(&self, width: usize) -> Vec<String> {
+        let known = self.rows.iter().zip(&self.labels).filter_map(|(row, label)| Some((label, row.as_ref()?)));
+        let rows: Vec<[String; 9]> = known.map(|(label, compared)| self.cells(label, compared)).collect();
+        if rows.is_empty() {
+            return Vec::new();
+        }
+        let head = COLUMNS.map(|(name, _)| name.to_owned());
+        let wide = |column: usize| rows.iter().chain([&head]).map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..COLUMNS.len()).map(wide).collect();
+        let needed = |shown: &[usize]| shown.iter().map(|column| widths[*column] + 2).sum::<usize>() - 2;
+        let mut shown: Vec<usize> = (0..COLUMNS.len()).collect();
+        for first in [1, 2] {
+            if needed(&shown) > width {
+                shown.retain(|column| COLUMNS[*column].1 != first);
+            }
+        }
+        let line = |row: &[String; 9]| {
+            let cells = shown.iter().map(|column| {
+                let (text, wide) = (&row[*column], widths[*column]);
+                // Words stand left, numbers right.
+                if [0, 8].contains(column) { format!("{text:<wide$}") } else { format!("{text:>wide$}") }
+            });
+            coloured(cells.collect::<Vec<_>>().join("  ").trim_end(), &row[8])
+        };
+        std::iter::once(&head).chain(&rows).map(line).collect()
+    }
+
+    fn cells(&self, label: &str, compared: &Compared) -> [String; 9] {
+        let [a, b] = &compared.lines;
+        let time = |line: &CaseLine| line.time_s.as_ref().map_or("-".to_owned(), |time| number::seconds(time.median));
+        let wrong = a.wrong.zip(b.wrong).map_or("-".to_owned(), |(a, b)| (a + b).to_string());
+        let status = compared.status();
+        let failed = Some(status)
+            .filter(|status| *status != Status::Ok)
+            .filter(|status| *status != Status::NotRun || compared.reason.is_some());
+        let ratio = compared.ratio.filter(|_| failed.is_none());
+        let middle = || (!compared.logs.is_empty()).then(|| stats::median(&compared.logs).exp());
+        let mid = ratio.map(|ratio| ratio.mid).or_else(middle).filter(|_| failed.is_none());
+        let ends = ratio.map(|ratio| ratio.ends);
+        let verdict = match (failed, ends) {
+            (Some(status), _) => status.to_string(),
+            (None, None) if compared.reason.is_none() => "...".to_owned(),
+            (None, ends) => Verdict::from_interval(ends, self.threshold).to_string(),
+        };
+        [
+            label.to_owned(),
+            time(a),
+            time(b),
+            mid.map_or("-".to_owned(), |mid| format!("{mid:.3}")),
+            ends.map_or("-".to_owned(), |[low, high]| format!("{low:.3}-{high:.3}")),
+            compared.logs.len().to_string(),
+            ratio.map_or("-".to_owned(), |ratio| number::percent(ratio.smallest.max(self.threshold))),
+            wrong,
+            verdict,
+        ]
+    }
+
+    fn draw(&mut self, whatever: bool) {
+        if self.closed || !self.live.as_ref().is_some_and(|live| whatever || live.is_due()) {
+            return;
+        }
+        let since = minutes(self.begun.elapsed().as_secs_f64());
+        let progress = self.now.as_ref().map(|(what, done)| format!("  [{}]  {what}   {since}", bar(*done)));
+        let rows = self.table(super::columns().unwrap_or(100) - 1);
+        let text = self.live.as_mut().map(|live| live.draw(&rows, progress.as_deref())).unwrap_or_default();
+        self.write(&text);
+    }
+
+    /// The table, what it says in words, what went wrong, where the report is.
+    pub(crate) fn end(&mut self, told: &[ComparedCase], compared: &[Compared], written: &[PathBuf]) {
+        let cleared = self.live.take().map(|mut live| live.clear()).unwrap_or_default();
+        self.write(&cleared);
+        for (row, one) in self.rows.iter_mut().zip(compared) {
+            *row = Some(one.clone());
+        }
+        self.line("");
+        let width_of_table = if is_watched(io::stdout()) { super::columns().unwrap_or(100) - 1 } else { usize::MAX };
+        for row in self.table(width_of_table) {
+            self.line(&row);
+        }
+        self.line("");
+        for sentence in sentences(told, &self.labels, self.threshold) {
+            self.line(&hanging("* ", &sentence, width()));
+        }
+        let caveats = caveats(compared);
+        if !caveats.is_empty() {
+            let words: Vec<&str> = caveats.iter().map(|caveat| terms::Named::name(*caveat)).collect();
+            self.line(&hanging("caveats  ", &words.join(", "), width()));
+        }
+        if self.verbosity == Verbosity::Verbose {
+            for caveat in &caveats {
+                self.line(&hanging("    ", &format!("{caveat}: {}", caveat.explanation()), width()));
+            }
+        }
+        self.unwell(compared);
+        if let Some(first) = written.first() {
+            self.line(&format!("report   {}", first.display()));
+        }
+        self.print_json(told);
+    }
+
+    /// Cases that ended otherwise than by a decision, and gates that were missed.
+    fn unwell(&mut self, compared: &[Compared]) {
+        for (at, one) in compared.iter().enumerate() {
+            let label = self.labels[at].clone();
+            let status = one.status();
+            let own = one.lines.iter().find(|line| line.status == status).and_then(|line| line.reason.clone());
+            if let Some(reason) = one.reason.clone().or(own.filter(|_| status != Status::Ok)) {
+                let word = if status == Status::Ok { "ended".to_owned() } else { status.to_string() };
+                self.line(&hanging(&format!("{word}  "), &format!("{label}: {reason}"), width()));
+            }
+            for (side, line) in ["A", "B"].into_iter().zip(&one.lines).filter(|(_, line)| !line.gates_missed.is_empty())
+            {
+                let missed = line.gates_missed.join("; ");
+                self.line(&hanging("gate missed  ", &format!("{label}, side {side}: {missed}"), width()));
+            }
+        }
+    }
+
+    fn print_json(&mut self, told: &[ComparedCase]) {
+        if !self.json {
+            return;
+        }
+        let lines: String =
+            told.iter().filter_map(|case| record::to_json(case).ok()).map(|text| format!("{text}\n")).collect();
+        let mut out = io::stdout().lock();
+        self.json_lost = out.write_all(lines.as_bytes()).and_then(|()| out.flush()).err();
+    }
+}
+
+impl PairObserver for PairScreen {
+    fn begins(&mut self, index: usize, number: usize, total: usize, pair: u32) {
+        let open = self.rows.len() - self.rows.iter().flatten().filter(|row| row.closed).count();
+        let most = self.rows[index].as_ref().map_or(String::new(), |row| format!(" of at most {}", row.most));
+        let what = format!("pair {}{most}: {number}/{total}   {}   {open} open", pair + 1, self.labels[index]);
+        self.now = Some((what, (number as f64 - 1.0) / total.max(1) as f64));
+        self.draw(false);
+    }
+
+    fn updates(&mut self, index: usize, compared: &Compared) {
+        self.rows[index] = Some(compared.clone());
+        self.draw(false);
+    }
+
+    fn pairs(&mut self, made: u32, open: usize) {
+        if self.live.is_some() {
+            self.draw(true);
+        } else if open > 0 && self.told.is_due(Instant::now()) {
+            let (since, total) = (minutes(self.begun.elapsed().as_secs_f64()), self.rows.len());
+            self.line(&format!("pair {made} made after {since}, {open} of {total} cases open"));
+        }
+    }
+}
+
+/// What a side is.
+fn of_side(side: &Side) -> String {
+    let mut text = side.plan.clone();
+    if !side.set.is_empty() {
+        text += &format!(" with {}", side.set.join(", "));
+    }
+    if let (Some(program), Some(version)) = (&side.program, &side.version) {
+        text += &format!(", ranks of {program} (rankmark {version})");
+    }
+    text
+}
+
+/// A label for each case: operation, size and ranks, and the parameters in which cases of such a label differ.
+fn labels(matched: &[Matched]) -> Vec<String> {
+    let short = |case: &Case| {
+        let op = first_word(&case.parameters).unwrap_or(&case.benchmark);
+        let size = case.whole("bytes").map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
+        format!("{op}{size} x {}", case.ranks())
+    };
+    let shorts: Vec<String> = matched.iter().map(|both| short(&both[0])).collect();
+    let label = |(at, both): (usize, &Matched)| {
+        let twins: Vec<&Case> =
+            shorts.iter().zip(matched).filter(|(short, _)| **short == shorts[at]).map(|(_, both)| &both[0]).collect();
+        let own = both[0].parameters.iter();
+        let differing = own.filter(|(name, value)| twins.iter().any(|twin| twin.parameters.get(*name) != Some(value)));
+        let more: Vec<String> = differing.map(|(name, value)| format!(" {name}={}", view::plain(value))).collect();
+        format!("{}{}", shorts[at], more.concat())
+    };
+    matched.iter().enumerate().map(label).collect()
+}
+
+/// A row in the colour of its verdict, which only repeats the word.
+fn coloured(row: &str, verdict: &str) -> String {
+    let colour = match verdict {
+        "worse" | "failed" => "31",
+        "better" | "same" => "32",
+        "cannot tell" => "33",
+        _ => return row.to_owned(),
+    };
+    match row.strip_suffix(verdict) {
+        Some(rest) => format!("{rest}\u{1b}[{colour}m{verdict}\u{1b}[0m"),
+        None => row.to_owned(),
+    }
+}
+
+fn caveats(compared: &[Compared]) -> Vec<Caveat> {
+    let mut found: Vec<Caveat> = Vec::new();
+    for caveat in compared.iter().flat_map(|one| &one.lines).flat_map(|line| &line.caveats) {
+        if !found.contains(caveat) {
+            found.push(*caveat);
+        }
+    }
+    found
+}
+
+/// The summary: how many of each verdict, the largest changes, and what could have been seen.
+fn sentences(told: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<String> {
+    let of = |verdict: Verdict| -> Vec<usize> {
+        let word = verdict.to_string();
+        let is = |at: &usize| told[*at].status == Status::Ok && told[*at].verdict == word;
+        (0..told.len()).filter(is).collect()
+    };
+    let (worse, better, same, unknown) =
+        (of(Verdict::Worse), of(Verdict::Better), of(Verdict::Same), of(Verdict::CannotTell));
+    let within = terms::Ratio(threshold);
+    let counted = [
+        (worse.len(), "worse".to_owned()),
+        (better.len(), "better".to_owned()),
+        (same.len(), format!("the same within {within}")),
+        (unknown.len(), "not decided".to_owned()),
+        (told.iter().filter(|case| case.status != Status::Ok).count(), "without a result".to_owned()),
+    ];
+    let counted: Vec<String> = counted
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| match told.len() {
+            1 => word,
+            all if all == count => format!("{word} in all {count} cases"),
+            _ => format!("{word} in {count}"),
+        })
+        .collect();
+    let of_all = if counted.len() > 1 { format!(" of {} cases", told.len()) } else { String::new() };
+    let mut sentences = vec![format!("B compared with A: {}{of_all}.", counted.join(", "))];
+    sentences.extend(worse.iter().chain(&better).map(|at| change(&told[*at], &labels[*at])));
+    let smallest: Vec<f64> = unknown.iter().chain(&same).filter_map(|at| told[*at].smallest_change).collect();
+    if let (Some(low), Some(high)) =
+        (smallest.iter().copied().reduce(f64::min), smallest.iter().copied().reduce(f64::max))
+    {
+        let range = match (number::percent(low), number::percent(high)) {
+            (low, high) if low == high => low,
+            (low, high) => format!("{low} to {high}"),
+        };
+        sentences.push(format!("Smallest change that such a comparison finds in 80% of tries: {range}."));
+    }
+    if !unknown.is_empty() {
+        sentences.push("More time (`--max-seconds`) or a quieter machine decides more.".to_owned());
+    }
+    sentences
+}
+
+fn change(case: &ComparedCase, label: &str) -> String {
+    let (Some(ratio), Some([low, high])) = (case.ratio, case.ratio_ci95) else { return label.to_owned() };
+    let part = |ratio: f64| number::percent((ratio - 1.0).abs());
+    let (word, ends) = if ratio > 1.0 { ("longer", [low, high]) } else { ("less", [high, low]) };
+    let pairs = number::count(case.log_ratios.len(), "pair", "pairs");
+    format!("{label}: B takes {} {word} ({} to {}, {pairs}).", part(ratio), part(ends[0]), part(ends[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(verdict: &str, ratio: f64) -> ComparedCase {
+        ComparedCase {
+            benchmark: "collective".to_owned(),
+            parameters: serde_json::Map::new(),
+            differs: serde_json::Map::new(),
+            ids: [String::new(), String::new()],
+            status: Status::Ok,
+            reason: None,
+            time_s: None,
+            log_ratios: vec![ratio.ln(); 6],
+            ratio: Some(ratio),
+            ratio_ci95: Some([ratio / 1.02, ratio * 1.02]),
+            smallest_change: Some(0.041),
+            looks: vec![6],
+            verdict: verdict.to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_summary_says_which_side_takes_longer() {
+        let labels = ["one", "two", "three"].map(str::to_owned);
+        let told = [case("worse", 1.1), case("better", 0.8), case("same", 1.0)];
+        let sentences = sentences(&told, &labels, 0.03);
+        assert_eq!(sentences[0], "B compared with A: worse in 1, better in 1, the same within 3% in 1 of 3 cases.");
+        assert_eq!(sentences[1], "one: B takes 10% longer (7.8% to 12%, 6 pairs).");
+        assert!(sentences[2].starts_with("two: B takes 20% less (18% to 22%"), "{}", sentences[2]);
+        assert!(sentences[3].ends_with("80% of tries: 4.1%."), "{}", sentences[3]);
+        assert_eq!(sentences.len(), 4, "nothing is undecided");
+    }
+
+    #[test]
+    fn cases_of_one_label_are_told_apart_by_what_differs() {
+        let text = "experiment: t\ncases:\n- {benchmark: collective, ranks: 2, bytes: [1KiB, 2KiB], dtype: [f32, f64]}";
+        let plan = record::plan::read(text, "t.yaml", &benchmarks::abouts(), &[]).unwrap();
+        let matched: Vec<Matched> = plan.cases.iter().map(|case| [case.clone(), case.clone()]).collect();
+        let labels = labels(&matched);
+        assert_eq!(labels.len(), 4);
+        assert!(labels.contains(&"all_reduce 1KiB x 2 dtype=f64".to_owned()), "{labels:?}");
+    }
+
+    #[test]
+    fn colour_repeats_the_verdict_alone() {
+        assert_eq!(coloured("a  worse", "worse"), "a  \u{1b}[31mworse\u{1b}[0m");
+        assert_eq!(coloured("case  verdict", "verdict"), "case  verdict");
+    }
+}

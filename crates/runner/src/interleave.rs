@@ -1,0 +1,444 @@
+//! Two sides measured interleaved: A B B A slices in two worlds that are alive at once, pair of worlds after pair of worlds,
+//! until each case is decided or its time is spent.
+//!
+//! Both worlds are new in every pair: where processes and their pages land moves times more than repetitions do. So the pair
+//! is the unit and gives one log ratio ([`stats::Looks`] judges them). Within a pair, a steady change of the machine cancels.
+//! In every two pairs one is A B B A and the other B A A B, in an order that is drawn: what the first slice meets (cold caches,
+//! a clock that rises) then meets both sides. While one side samples, the other waits for its next command and uses no
+//! processor. On the record a pair is a round, and both slices of a side are one trial.
+
+mod case;
+
+use std::time::Instant;
+
+use benchmarks::{Host, is_in_process};
+use measure::{CaseRun, Round, Starter, Trial, Verdict, VerdictKind, World, align};
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use record::{Case, CaseLine, CaseSamples, Profile, Rounds, RunFile, Store, StoreError};
+use stats::PairedRatio;
+use terms::Status;
+
+use crate::lines::{self, missed, relations, samples_of, unmeasured};
+use crate::run::{START, overhead_of, spec_of};
+use crate::threads::ThreadWorld;
+use crate::worlds::MOST_RANKS;
+use crate::{admission, order};
+use case::PairCase;
+
+/// The same case of both sides, A and B, as their ranks see it.
+pub type Matched = [Case; 2];
+
+/// Who watches.
+pub trait PairObserver {
+    /// Case `index` is visited, `number` of `total` in this pair (from 1); pairs count from 0.
+    fn begins(&mut self, index: usize, number: usize, total: usize, pair: u32);
+    /// What is known of case `index` now.
+    fn updates(&mut self, index: usize, compared: &Compared);
+    /// A pair is over.
+    fn pairs(&mut self, made: u32, open: usize);
+}
+
+/// What an interleaved comparison is made of.
+pub struct PairSetup<'a> {
+    /// What to compare.
+    pub cases: &'a [Matched],
+    /// Starts the ranks of A, and of B.
+    pub starters: [&'a mut dyn Starter; 2],
+    /// Where lines go.
+    pub store: &'a mut Store,
+    /// `run.json`, completed with what is learned while running. Its plan holds each case for each side ([`record::of_side`]).
+    pub file: &'a mut RunFile,
+    /// The machine.
+    pub host: Host,
+    /// Who watches.
+    pub observer: &'a mut dyn PairObserver,
+    /// Seed of all orders.
+    pub seed: u64,
+    /// Seconds that a case may take, both sides together.
+    pub max_seconds: f64,
+    /// When everything ends, whatever is undecided.
+    pub deadline: Option<Instant>,
+    /// Whether an interval of the ratio B over A decides.
+    pub decides: &'a dyn Fn([f64; 2]) -> bool,
+    /// As [`crate::Setup::interrupted`].
+    pub interrupted: fn() -> Option<String>,
+}
+
+/// One case of both sides, and how it compares.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// The last line of A, and of B.
+    pub lines: [CaseLine; 2],
+    /// Natural logarithm of time B over time A, one a pair.
+    pub logs: Vec<f64>,
+    /// The ratio; None below [`stats::FEWEST_PAIRS`].
+    pub ratio: Option<PairedRatio>,
+    /// Numbers of pairs after which the ratio was looked at.
+    pub looks: Vec<u32>,
+    /// The most pairs that it may take, as far as is known.
+    pub most: usize,
+    /// Whether no further pair is made.
+    pub closed: bool,
+    /// Why it ended otherwise than by a decision or by the most pairs.
+    pub reason: Option<String>,
+}
+
+impl Compared {
+    /// How the case ended: of two sides that ended otherwise, what says more.
+    pub fn status(&self) -> Status {
+        let of = |status: &Status| self.lines.iter().any(|line| line.status == *status);
+        [Status::Failed, Status::Skipped, Status::NotRun].into_iter().find(of).unwrap_or(Status::Ok)
+    }
+}
+
+/// Measures all cases. Gives how they compare, in the order of `cases`.
+///
+/// # Errors
+/// When the record cannot be written.
+pub fn interleave(setup: PairSetup<'_>) -> Result<Vec<Compared>, StoreError> {
+    let family = setup.cases.len();
+    let cases = setup.cases.iter().map(|sides| PairCase::new(sides, family, setup.max_seconds)).collect();
+    let random = StdRng::seed_from_u64(setup.seed);
+    let mut state = State { setup, cases, random, round: 0, block: None, after: None, ended: None, interrupted: false };
+    state.admit()?;
+    while state.is_open() && !state.is_over() {
+        state.pair()?;
+    }
+    state.close_rest()?;
+    state.judge()
+}
+
+/// Worlds of A and B, where they are alive.
+type Worlds = [Option<Box<dyn World>>; 2];
+
+struct State<'a> {
+    setup: PairSetup<'a>,
+    cases: Vec<PairCase>,
+    random: StdRng,
+    /// The pair.
+    round: u32,
+    /// Whether B came first in the pair before, in a block of two.
+    block: Option<bool>,
+    /// The case line that was visited last.
+    after: Option<String>,
+    /// Why no further pair is made.
+    ended: Option<String>,
+    interrupted: bool,
+}
+
+/// A side could not go on.
+struct Fault {
+    side: usize,
+    verdict: Verdict,
+}
+
+impl State<'_> {
+    fn is_open(&self) -> bool {
+        self.cases.iter().any(|case| case.open)
+    }
+
+    fn is_over(&mut self) -> bool {
+        if let Some(why) = (self.setup.interrupted)() {
+            self.interrupted = true;
+            self.ended.get_or_insert(why);
+        }
+        if self.setup.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.ended.get_or_insert_with(|| "the time budget ended before it was decided".to_owned());
+        }
+        self.ended.is_some()
+    }
+
+    /// What cannot run here is skipped, on both sides.
+    fn admit(&mut self) -> Result<(), StoreError> {
+        for at in 0..self.cases.len() {
+            let sides = &self.setup.cases[at];
+            let one = |side: usize| {
+                let why = admission::admit(&sides[side], &self.setup.host);
+                why.map_err(|why| format!("side {}: {why}", ["A", "B"][side]))
+            };
+            let ranks = sides.iter().map(Case::ranks).sum::<u32>();
+            let crowded = match ranks > MOST_RANKS && !sides.iter().any(is_in_process) {
+                true => Err(format!("both sides at once are {ranks} ranks; at most {MOST_RANKS} may be alive at once")),
+                false => Ok(()),
+            };
+            let both = || admission::admit_both([&sides[0], &sides[1]], &self.setup.host);
+            if let Err(why) = one(0).and_then(|()| one(1)).and(crowded).and_then(|()| both()) {
+                for side in 0..2 {
+                    let line = unmeasured(&self.cases[at].kept[side], Status::Skipped, why.clone());
+                    self.keep(at, side, line, &[])?;
+                }
+                self.cases[at].close(Some(why));
+                self.tell(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// One pair of worlds for each open case.
+    fn pair(&mut self) -> Result<(), StoreError> {
+        let b_first = self.drawn_order();
+        let orders = self.setup.file.interleaved.get_or_insert_default();
+        orders.orders.push(if b_first { "BAAB" } else { "ABBA" }.to_owned());
+        let open: Vec<usize> = (0..self.cases.len()).filter(|at| self.cases[*at].open).collect();
+        let (mut groups, total, mut number) = (self.groups(&open), open.len(), 0);
+        groups.shuffle(&mut self.random);
+        for mut group in groups {
+            group.shuffle(&mut self.random);
+            let (begun, mut worlds) = (Instant::now(), Worlds::default());
+            let mut visited = Vec::new();
+            for at in group {
+                if self.is_over() {
+                    break;
+                }
+                number += 1;
+                self.setup.observer.begins(at, number, total, self.round);
+                self.visit(at, &mut worlds, b_first)?;
+                visited.push(at);
+            }
+            drop(worlds);
+            let share = begun.elapsed().as_secs_f64() / visited.len().max(1) as f64;
+            for at in visited {
+                if !self.cases[at].has_new_pair() {
+                    continue;
+                }
+                self.cases[at].after_pair(share, self.setup.decides);
+                self.tell(at);
+            }
+        }
+        self.round += 1;
+        let open = self.cases.iter().filter(|case| case.open).count();
+        self.setup.observer.pairs(self.round, open);
+        Ok(())
+    }
+
+    /// Whether B comes first in the next pair: in two pairs one of each, in an order that is drawn.
+    fn drawn_order(&mut self) -> bool {
+        match self.block.take() {
+            Some(before) => !before,
+            None => *self.block.insert(self.random.random()),
+        }
+    }
+
+    /// Cases that have the same worlds, on both sides.
+    fn groups(&self, open: &[usize]) -> Vec<Vec<usize>> {
+        let key = |at: usize| self.setup.cases[at].each_ref().map(order::world);
+        let mut groups: Vec<([String; 2], Vec<usize>)> = Vec::new();
+        for at in open {
+            let key = key(*at);
+            match groups.iter_mut().find(|(known, _)| *known == key) {
+                Some((_, members)) => members.push(*at),
+                None => groups.push((key, vec![*at])),
+            }
+        }
+        groups.into_iter().map(|(_, members)| members).collect()
+    }
+
+    fn visit(&mut self, at: usize, worlds: &mut Worlds, b_first: bool) -> Result<(), StoreError> {
+        match self.slices(at, worlds, b_first) {
+            Ok(slices) => self.keep_pair(at, slices),
+            Err(fault) => {
+                // What is still prepared is given back before others are visited.
+                for (side, world) in worlds.iter_mut().enumerate() {
+                    let lives = side != fault.side || fault.verdict.kind.world_lives();
+                    if !lives || world.as_mut().is_some_and(|world| world.finish(START).is_err()) {
+                        *world = None;
+                    }
+                }
+                self.failed(at, fault)
+            }
+        }
+    }
+
+    /// The four slices: two of each side, in their order.
+    fn slices(&mut self, at: usize, worlds: &mut Worlds, b_first: bool) -> Result<[[Trial; 2]; 2], Fault> {
+        let first = usize::from(b_first);
+        for side in [first, 1 - first] {
+            self.start(at, side, &mut worlds[side]).map_err(|verdict| Fault { side, verdict })?;
+        }
+        let number = self.round;
+        let case = &mut self.cases[at];
+        let mut slice = |case: &mut PairCase, side: usize, prepared: bool, keep: bool| {
+            let missing = || Verdict::new(VerdictKind::NotStarted, "its world is not alive");
+            let fault = |verdict| Fault { side, verdict };
+            let world = worlds[side].as_mut().ok_or_else(|| fault(missing()))?;
+            let round = Round { number, fresh: true, prepared, keep };
+            case.runs[side].visit(&mut **world, round, &mut |_, _| ()).map_err(fault)?;
+            case.runs[side].trials.pop().ok_or_else(|| fault(missing()))
+        };
+        if case.runs.iter().any(|run| run.sampling.is_none()) {
+            // What is sampled to find out how many calls and samples a slice has is no slice itself.
+            for side in [first, 1 - first] {
+                let pilot = slice(case, side, false, false)?;
+                case.piloted(side, pilot);
+            }
+            alike(&mut case.runs);
+        }
+        let one = slice(case, first, false, true)?;
+        let other = [slice(case, 1 - first, false, true)?, slice(case, 1 - first, true, false)?];
+        let own = [one, slice(case, first, true, false)?];
+        Ok(if b_first { [other, own] } else { [own, other] })
+    }
+
+    fn start(&mut self, at: usize, side: usize, slot: &mut Option<Box<dyn World>>) -> Result<(), Verdict> {
+        if slot.is_some() {
+            return Ok(());
+        }
+        let case = &self.setup.cases[at][side];
+        // A computed noise is another one on each side.
+        let spec = spec_of(case, 2 * self.round + side as u32);
+        if is_in_process(case) {
+            *slot = Some(Box::new(ThreadWorld::start(&spec, START, self.setup.interrupted)?));
+            return Ok(());
+        }
+        let mut world = self.setup.starters[side].start(&spec)?;
+        if self.setup.file.overhead.is_none() {
+            self.setup.file.overhead = Some(overhead_of(&mut *world)?);
+        }
+        *slot = Some(world);
+        Ok(())
+    }
+
+    /// Adds a pair to its case and to the record.
+    fn keep_pair(&mut self, at: usize, slices: [[Trial; 2]; 2]) -> Result<(), StoreError> {
+        let log = log_ratio(&slices);
+        let mut right = true;
+        for (side, [one, other]) in slices.into_iter().enumerate() {
+            let counts = [&one, &other].map(|slice| slice.samples.first().map_or(0, Vec::len) as u32);
+            let case = &mut self.cases[at];
+            let trial = case.with_pilot(side, one.joined(other));
+            case.runs[side].trials.push(trial);
+            let after = self.after.replace(case.kept[side].id.clone());
+            let samples = samples_of(&case.runs[side], after);
+            let samples = CaseSamples { id: case.kept[side].id.clone(), slices: counts.to_vec(), ..samples };
+            let line = self.line(at, side, true);
+            right &= line.status == Status::Ok;
+            self.keep(at, side, line, &[samples])?;
+        }
+        let case = &mut self.cases[at];
+        match log {
+            _ if !right => case.close(None),
+            Some(log) => case.logs.push(log),
+            None => case.close(Some("a time of zero has no ratio".to_owned())),
+        }
+        if !self.cases[at].open {
+            self.tell(at);
+        }
+        Ok(())
+    }
+
+    fn line(&self, at: usize, side: usize, open: bool) -> CaseLine {
+        let (case, profiles) = (&self.cases[at], &self.setup.file.profiles);
+        let profiles: &[Profile] = profiles;
+        let line = lines::measured(&case.runs[side], &self.setup.host, profiles, open);
+        CaseLine { id: case.kept[side].id.clone(), parameters: case.kept[side].parameters.clone(), ..line }
+    }
+
+    /// A side failed: its case ends, and so does the other side's.
+    fn failed(&mut self, at: usize, Fault { side, verdict }: Fault) -> Result<(), StoreError> {
+        if verdict.kind == VerdictKind::Interrupted {
+            self.interrupted = true;
+            self.ended.get_or_insert(verdict.error.what);
+            return Ok(());
+        }
+        let lacking = verdict.kind == VerdictKind::Lacking;
+        let pair = self.round + 1;
+        let why = format!("side {}, pair {pair}: {}", ["A", "B"][side], verdict.error.on_one_line());
+        let measured = !self.cases[at].runs[side].trials.is_empty();
+        // As in a run: the machine has changed since, the measurement has not.
+        if !(lacking && measured) {
+            let status = if lacking { Status::Skipped } else { Status::Failed };
+            let line = unmeasured(&self.cases[at].kept[side], status, why.clone());
+            self.keep(at, side, line, &[])?;
+        }
+        if self.cases[at].runs[1 - side].trials.is_empty() {
+            let line =
+                unmeasured(&self.cases[at].kept[1 - side], Status::NotRun, format!("the other side ended: {why}"));
+            self.keep(at, 1 - side, line, &[])?;
+        }
+        self.cases[at].close(Some(why));
+        self.tell(at);
+        Ok(())
+    }
+
+    /// Cases that nothing has decided when the time is over.
+    fn close_rest(&mut self) -> Result<(), StoreError> {
+        let why = self.ended.clone().unwrap_or_default();
+        for at in 0..self.cases.len() {
+            if !self.cases[at].open {
+                continue;
+            }
+            for side in 0..2 {
+                if self.cases[at].runs[side].trials.is_empty() {
+                    let line = unmeasured(&self.cases[at].kept[side], Status::NotRun, why.clone());
+                    self.keep(at, side, line, &[])?;
+                }
+            }
+            self.cases[at].look();
+            self.cases[at].close(Some(why.clone()));
+        }
+        Ok(())
+    }
+
+    /// What only the whole comparison tells of each line: correlation, relations between cases, gates.
+    fn judge(&mut self) -> Result<Vec<Compared>, StoreError> {
+        for (at, side) in (0..self.cases.len()).flat_map(|at| [(at, 0), (at, 1)]) {
+            // The line that failed or was skipped stays as it is.
+            let ok = self.cases[at].lines[side].as_ref().is_some_and(|line| line.status == Status::Ok);
+            if ok {
+                let line = self.line(at, side, self.interrupted);
+                self.cases[at].lines[side] = Some(line);
+            }
+        }
+        let mut all: Vec<CaseLine> = self.cases.iter().flat_map(|case| case.lines.iter().flatten().cloned()).collect();
+        let trials = all.iter().filter(|line| line.time_s.is_some()).map(|line| line.trial_median_s.as_slice());
+        let correlation = stats::pooled_correlation(trials);
+        self.setup.file.rounds = Some(Rounds { seed: self.setup.seed, made: self.round, correlation });
+        let related = relations(&all, &[]);
+        for (line, related) in all.iter_mut().zip(related) {
+            measure::conclude(line, correlation);
+            line.metrics.extend(related);
+        }
+        for line in all {
+            let own = |case: &&mut PairCase| case.kept.iter().any(|kept| kept.id == line.id);
+            let Some(case) = self.cases.iter_mut().find(own) else { continue };
+            let side = usize::from(case.kept[1].id == line.id);
+            let line = CaseLine { gates_missed: missed(&case.kept[side], &line), ..line };
+            self.setup.store.append(&line, &[])?;
+            case.lines[side] = Some(line);
+        }
+        Ok(self.cases.iter().map(PairCase::compared).collect())
+    }
+
+    /// On disk first, then on the screen.
+    fn keep(&mut self, at: usize, side: usize, line: CaseLine, samples: &[CaseSamples]) -> Result<(), StoreError> {
+        self.setup.store.append(&line, samples)?;
+        self.cases[at].lines[side] = Some(line);
+        Ok(())
+    }
+
+    fn tell(&mut self, at: usize) {
+        let compared = self.cases[at].compared();
+        self.setup.observer.updates(at, &compared);
+    }
+}
+
+/// As many calls a sample and samples a slice on both sides.
+fn alike(runs: &mut [CaseRun; 2]) {
+    let [a, b] = runs;
+    align(&mut [a, b]);
+    let fewest = runs.iter().filter_map(|run| run.sampling).map(|sampling| sampling.samples).min();
+    for run in runs {
+        if let (Some(sampling), Some(fewest)) = (run.sampling.as_mut(), fewest) {
+            sampling.samples = fewest;
+        }
+    }
+}
+
+/// Mean of the logarithms of B's slices minus that of A's; None where a slice took no time.
+fn log_ratio(slices: &[[Trial; 2]; 2]) -> Option<f64> {
+    let log = |slice: &Trial| slice.median().filter(|median| *median > 0.0).map(f64::ln);
+    let mean = |[one, other]: &[Trial; 2]| Some(0.5 * (log(one)? + log(other)?));
+    Some(mean(&slices[1])? - mean(&slices[0])?)
+}

@@ -1,0 +1,96 @@
+//! From trials to the line of a case: what `measure` found, with what the benchmark adds.
+
+use std::collections::HashMap;
+
+use benchmarks::{Gate, Host, Measured, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
+use measure::{CaseRun, Circumstances, case_line};
+use record::{Case, CaseLine, CaseSamples, Profile};
+use serde_json::Value;
+use terms::Status;
+
+use crate::{admission, roofline};
+
+/// The line of these trials. `open`: further ones may follow.
+pub(crate) fn measured(run: &CaseRun, host: &Host, profiles: &[Profile], open: bool) -> CaseLine {
+    let case = &run.case;
+    let wanted = cores_wanted(case.ranks(), &case.world);
+    let about = Circumstances {
+        oversubscribed: !run.simulated && wanted > host.cores,
+        simulated: run.simulated,
+        virtualised: !run.simulated && host.virtualised,
+        open,
+    };
+    let spread = host.spread.as_ref().filter(|_| !is_in_process(case));
+    let mut line = case_line(run, about);
+    line.hosts = spread.map(|spread| spread.hosts);
+    line.pair_hosts = spread.and_then(|spread| admission::hosts_of_pair(spread, case));
+    let profile = roofline::named(&run.case, profiles);
+    if let Some(profile) = profile {
+        roofline::place(run, &mut line, profile);
+    }
+    complete(run, &mut line);
+    if let Some(profile) = profile {
+        roofline::place_parts(run, &mut line, profile);
+    }
+    line
+}
+
+/// What each line says beside the others: `before` are those of a run that this one goes on with.
+pub(crate) fn relations(lines: &[CaseLine], before: &[&CaseLine]) -> Vec<serde_json::Map<String, Value>> {
+    let mut of_benchmark: HashMap<&str, Vec<&CaseLine>> = HashMap::new();
+    for line in before.iter().copied().chain(lines).filter(|line| line.status == Status::Ok) {
+        of_benchmark.entry(&line.benchmark).or_default().push(line);
+    }
+    let relate = |line: &CaseLine| {
+        let benchmark = benchmark(&line.benchmark).filter(|_| line.status == Status::Ok);
+        let all = of_benchmark.get(line.benchmark.as_str()).map_or(&[][..], Vec::as_slice);
+        benchmark.map(|benchmark| benchmark.relations(line, all)).unwrap_or_default()
+    };
+    lines.iter().map(relate).collect()
+}
+
+/// The last trial's samples as they are kept.
+pub(crate) fn samples_of(run: &CaseRun, after: Option<String>) -> CaseSamples {
+    let Some(last) = run.trials.last() else { return CaseSamples::default() };
+    CaseSamples {
+        id: run.case.id.clone(),
+        trial: run.trials.len() as u32 - 1,
+        round: last.round,
+        begun_s: last.begun_s,
+        after,
+        fresh: last.fresh,
+        slices: Vec::new(),
+        calls: u64::from(last.calls),
+        ns: last.samples.clone(),
+    }
+}
+
+/// The line of a case that gave no number. What would have been computed is marked here, too.
+pub(crate) fn unmeasured(case: &Case, status: Status, reason: String) -> CaseLine {
+    CaseLine { simulated: is_simulated(case), ..CaseLine::unmeasured(case, status, reason) }
+}
+
+/// Adds the benchmark's metrics, before what `measure` knew, and what it finds wrong.
+fn complete(run: &CaseRun, line: &mut CaseLine) {
+    let (Some(benchmark), Some(times)) = (benchmark(&run.case.benchmark), &line.time_s) else { return };
+    let measured = Measured { times, limit: line.limit.as_ref(), trials: &run.trials };
+    let mut metrics = benchmark.metrics(&run.case, &measured);
+    if let Some(reason) = benchmark.fault(&run.case, &run.trials).filter(|_| line.status == Status::Ok) {
+        line.status = Status::Failed;
+        line.reason = Some(reason);
+    }
+    // A bandwidth of wrong data is no bandwidth.
+    if line.wrong != Some(0) {
+        metrics.retain(|_, value: &mut Value| !value.is_number() && !value.is_object());
+    }
+    metrics.extend(std::mem::take(&mut line.metrics));
+    line.metrics = metrics;
+}
+
+/// The gates of the case that the line misses, each with the value.
+pub(crate) fn missed(case: &Case, line: &CaseLine) -> Vec<String> {
+    let Some(benchmark) = benchmark(&case.benchmark).filter(|_| line.time_s.is_some()) else { return Vec::new() };
+    let expected = Sampling::of(case).map_or_else(|_| Vec::new(), |sampling| sampling.expect);
+    let gates = expected.into_iter().filter_map(|text| Some((Gate::parse(&text, benchmark.about()).ok()?, text)));
+    gates.filter_map(|(gate, text)| Some(format!("{text}: {}", gate.miss(line)?))).collect()
+}

@@ -1,0 +1,250 @@
+//! How often `rankmark compare --interleave` is wrong and how often it finds a change, on this machine: tries with equal sides,
+//! then tries with a planted delay of the smallest change that equal sides printed.
+//!
+//! Not part of CI: it takes a while and measures the machine. Everything is bounded: each try by the time of its cases.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Tries with equal sides.
+const TRIES: usize = 40;
+/// Seconds of a case in a try.
+const SECONDS: f64 = 60.0;
+
+/// The cases of a try: operation and bytes.
+const CASES: [(&str, &str); 4] =
+    [("all_reduce", "64KiB"), ("all_reduce", "1MiB"), ("all_gather", "1MiB"), ("broadcast", "256KiB")];
+
+/// What `cargo xtask interleave-rates` was asked for.
+pub(crate) struct Options {
+    tries: usize,
+    planted: usize,
+    seconds: f64,
+    /// The program; None: it is built first.
+    program: Option<PathBuf>,
+    folder: Option<PathBuf>,
+}
+
+impl Options {
+    /// Reads the words after `interleave-rates`.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
+        let mut options = Self { tries: TRIES, planted: 0, seconds: SECONDS, program: None, folder: None };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let mut value = || words.next().ok_or_else(|| format!("`{word}` needs a value"));
+            match *word {
+                "--tries" => options.tries = value()?.parse().map_err(|_| "--tries takes a number")?,
+                "--planted" => options.planted = value()?.parse().map_err(|_| "--planted takes a number")?,
+                "--seconds" => {
+                    let seconds = value()?.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds < 3600.0);
+                    options.seconds = seconds.ok_or("--seconds takes the seconds of a case, below 3600")?;
+                }
+                "--program" => options.program = Some(PathBuf::from(value()?)),
+                "--records" => options.folder = Some(PathBuf::from(value()?)),
+                other => {
+                    return Err(format!(
+                        "unknown option `{other}`; valid options: --tries N, --planted N, --seconds S, --program PATH, \
+                         --records DIR"
+                    ));
+                }
+            }
+        }
+        if options.planted > 0 && options.tries == 0 {
+            return Err("--planted needs --tries: they print the smallest change".to_owned());
+        }
+        Ok(options)
+    }
+}
+
+/// One case of one try.
+#[derive(Clone, Debug)]
+struct Told {
+    verdict: String,
+    ratio: f64,
+    half_width: f64,
+    smallest: f64,
+    pairs: usize,
+    time_s: f64,
+}
+
+/// Makes the tries and prints their tables. False where a try failed.
+pub(crate) fn run(root: &Path, options: &Options) -> bool {
+    let rates = || -> Result<(), String> {
+        let program = match &options.program {
+            Some(program) => program.clone(),
+            None => built(root)?,
+        };
+        let folder = options.folder.clone().unwrap_or_else(|| std::env::temp_dir().join("rankmark-interleave-rates"));
+        std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let equal = tries(&program, &folder, "equal", options.tries, options.seconds, None)?;
+        print!("{}", table("equal sides", &equal));
+        let alarms = equal.iter().filter(|one| one.iter().any(|case| is_alarm(&case.verdict))).count();
+        println!("tries in which any case says worse or better: {alarms} of {}\n", equal.len());
+        if options.planted == 0 {
+            return Ok(());
+        }
+        let delays: Vec<f64> = (0..CASES.len()).map(|case| delay_s(&equal, case)).collect();
+        let planted = tries(&program, &folder, "planted", options.planted, options.seconds, Some(&delays))?;
+        print!("{}", table("the smallest change planted in B", &planted));
+        let found: usize = planted.iter().flatten().filter(|case| case.verdict == "worse").count();
+        println!("planted changes found: {found} of {}", planted.len() * CASES.len());
+        Ok(())
+    };
+    rates().map_err(|why| eprintln!("error: {why}")).is_ok()
+}
+
+fn is_alarm(verdict: &str) -> bool {
+    ["worse", "better"].contains(&verdict)
+}
+
+/// The delay of each call that makes the smallest change that equal sides printed: medians over the tries.
+fn delay_s(equal: &[Vec<Told>], case: usize) -> f64 {
+    let of = |tell: fn(&Told) -> f64| stats::median(&equal.iter().map(|one| tell(&one[case])).collect::<Vec<_>>());
+    of(|told| told.smallest) * of(|told| told.time_s)
+}
+
+/// Builds the program, and gives its path.
+fn built(root: &Path) -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root).args(["build", "--quiet", "--release", "-p", "rankmark"]);
+    let ended = command.status().map_err(|error| error.to_string())?;
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    if ended.success() { Ok(target.join("release/rankmark")) } else { Err(format!("building ended with {ended}")) }
+}
+
+/// A plan of all cases, each with its delay where there is one.
+fn plan(delays: Option<&[f64]>) -> String {
+    let case = |(at, (op, bytes)): (usize, &(&str, &str))| {
+        let delay = delays.map_or(String::new(), |delays| {
+            format!(", inject: 'delay:rank=0,time={:.0}ns'", (delays[at] * 1e9).max(1.0))
+        });
+        format!("  - {{benchmark: collective, op: {op}, bytes: {bytes}, ranks: 2{delay}}}\n")
+    };
+    format!("experiment: rates\ncases:\n{}", CASES.iter().enumerate().map(case).collect::<String>())
+}
+
+fn tries(
+    program: &Path,
+    folder: &Path,
+    name: &str,
+    count: usize,
+    seconds: f64,
+    delays: Option<&[f64]>,
+) -> Result<Vec<Vec<Told>>, String> {
+    let plans =
+        [("a", plan(None)), ("b", plan(delays))].map(|(side, text)| (folder.join(format!("{name}-{side}.yaml")), text));
+    for (path, text) in &plans {
+        std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let mut all = Vec::new();
+    for number in 0..count {
+        let record = folder.join(format!("{name}-{number:02}"));
+        // What an earlier call left is no try of this one.
+        if record.exists() {
+            std::fs::remove_dir_all(&record).map_err(|error| format!("{}: {error}", record.display()))?;
+        }
+        let mut command = Command::new(program);
+        command.args(["compare", "--interleave"]).args(plans.iter().map(|(path, _)| path));
+        command.args(["--json", "--quiet", "--max-seconds", &format!("{seconds}s"), "--output-dir"]).arg(&record);
+        let output = command.output().map_err(|error| format!("{}: {error}", program.display()))?;
+        // 0 same or better, 1 worse, 3 cannot tell.
+        if !output.status.code().is_some_and(|code| [0, 1, 3].contains(&code)) {
+            return Err(format!("try {number}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+        }
+        let told = read(&String::from_utf8_lossy(&output.stdout)).map_err(|why| format!("try {number}: {why}"))?;
+        let verdicts: Vec<&str> = told.iter().map(|case| case.verdict.as_str()).collect();
+        eprintln!("{name} {} of {count}: {}", number + 1, verdicts.join(", "));
+        all.push(told);
+    }
+    Ok(all)
+}
+
+/// The cases of one try, in the order of [`CASES`].
+fn read(text: &str) -> Result<Vec<Told>, String> {
+    let lines: Vec<Value> =
+        text.lines().map(serde_json::from_str).collect::<Result<_, _>>().map_err(|error| error.to_string())?;
+    let find = |(op, bytes): &(&str, &str)| {
+        let is = |line: &&Value| line["parameters"]["op"] == *op && line["parameters"]["bytes"] == in_bytes(bytes);
+        let line = lines.iter().find(is).ok_or_else(|| format!("{op} {bytes} is missing"))?;
+        if line["status"] != "ok" {
+            return Err(format!("{op} {bytes}: {}", line["reason"]));
+        }
+        let number = |value: &Value| value.as_f64().ok_or_else(|| format!("{op} {bytes} has no ratio: {line}"));
+        let ends = &line["ratio_ci95"];
+        Ok(Told {
+            verdict: line["verdict"].as_str().unwrap_or_default().to_owned(),
+            ratio: number(&line["ratio"])?,
+            half_width: 0.5 * (number(&ends[1])? - number(&ends[0])?),
+            smallest: number(&line["smallest_change"])?,
+            pairs: line["log_ratios"].as_array().map_or(0, Vec::len),
+            time_s: number(&line["time_s"][0])?,
+        })
+    };
+    CASES.iter().map(find).collect()
+}
+
+fn in_bytes(text: &str) -> u64 {
+    let number = |unit: &str| text.strip_suffix(unit).and_then(|number| number.parse::<u64>().ok());
+    number("KiB").map(|n| n << 10).or(number("MiB").map(|n| n << 20)).unwrap_or(0)
+}
+
+fn table(title: &str, all: &[Vec<Told>]) -> String {
+    let mut text = format!(
+        "{} tries, {title}\n\n\
+         | case | worse | better | same | cannot tell | median ratio | median half width | median smallest change | \
+         median pairs |\n|---|---|---|---|---|---|---|---|---|\n",
+        all.len()
+    );
+    for (at, (op, bytes)) in CASES.iter().enumerate() {
+        let of = |verdict: &str| all.iter().filter(|one| one[at].verdict == verdict).count();
+        let middle = |tell: fn(&Told) -> f64| match all.is_empty() {
+            true => 0.0,
+            false => stats::median(&all.iter().map(|one| tell(&one[at])).collect::<Vec<_>>()),
+        };
+        let counts = ["worse", "better", "same", "cannot tell"].map(|verdict| of(verdict).to_string()).join(" | ");
+        let (half, smallest) = (100.0 * middle(|told| told.half_width), 100.0 * middle(|told| told.smallest));
+        text += &format!(
+            "| {op} {bytes} | {counts} | {:.3} | {half:.1} % | {smallest:.1} % | {:.0} |\n",
+            middle(|told| told.ratio),
+            middle(|told| told.pairs as f64)
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_try_is_read_case_by_case_and_a_failed_one_is_no_try() {
+        let line = |(op, bytes): &(&str, &str), status: &str| {
+            serde_json::json!({
+                "parameters": {"op": op, "bytes": in_bytes(bytes)}, "status": status, "verdict": "same", "ratio": 1.0,
+                "ratio_ci95": [0.98, 1.02], "smallest_change": 0.03, "log_ratios": [0.0, 0.1], "time_s": [1e-4, 1e-4],
+            })
+            .to_string()
+        };
+        let text = |status: &str| CASES.iter().rev().map(|case| line(case, status)).collect::<Vec<_>>().join("\n");
+        let told = read(&text("ok")).unwrap();
+        assert_eq!((told.len(), told[0].pairs), (4, 2));
+        assert!((told[0].half_width - 0.02).abs() < 1e-12);
+        assert!((delay_s(&[told.clone()], 1) - 3e-6).abs() < 1e-12);
+        assert!(table("x", &[told]).contains("| all_reduce 64KiB | 0 | 0 | 1 | 0 |"));
+        assert!(read(&text("failed")).is_err() && read("").is_err());
+        assert!(plan(Some(&[1e-6; 4])).contains("time=1000ns"));
+    }
+
+    #[test]
+    fn options_are_read_or_refused() {
+        assert_eq!(Options::read(&["--tries", "3", "--planted", "2"]).map(|o| (o.tries, o.planted)), Ok((3, 2)));
+        assert!(Options::read(&["--tries"]).is_err() && Options::read(&["--other"]).is_err());
+        assert!(Options::read(&["--tries", "0", "--planted", "1"]).is_err());
+    }
+}
