@@ -96,7 +96,7 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         starters[1] = session::starter().program(program.path);
     }
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
-    let request = Request { matches, machine: machine::detect(), entry };
+    let request = Request { matches, machine: machine::detect(), entry, into_folder: false };
     let mut record = session::create(&request, plan(&sides))?;
     record::declare_sides(&mut record.file);
     let own = Interleaved { sides: sides.sides.clone(), threshold, ..Interleaved::default() };
@@ -172,6 +172,7 @@ fn plan(sides: &Sides) -> Plan {
         profiling: false,
         cases,
         notes: Vec::new(),
+        read_as: None,
         expected: Vec::new(),
         source_text: sides.source_text.clone(),
     }

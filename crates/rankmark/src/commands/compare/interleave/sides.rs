@@ -9,6 +9,7 @@ use runner::Matched;
 use serde_json::Value;
 use terms::{Bytes, Role};
 
+use crate::plans::Loaded;
 use crate::{Failure, habits, plans};
 
 /// Characters that the name of an experiment may have.
@@ -41,7 +42,7 @@ impl Sides {
             if let Some(failure) = habits::no_plan(file) {
                 return Err(failure);
             }
-            let mut plan = plans::load(Path::new(file), &[&common, own].concat())?;
+            let Loaded { mut plan, .. } = plans::load(Path::new(file), &[&common, own].concat(), None)?;
             benchmarks::complete(&mut plan);
             Ok(plan)
         };
@@ -108,7 +109,7 @@ fn own_of(matches: &ArgMatches, side: &str) -> Result<Vec<(String, String)>, Fai
 /// The variables of one side replace those of the plan, which nobody asked for.
 fn refuse_own_environment(files: &[&str; 2], common: &[(String, String)]) -> Result<(), Failure> {
     for file in files {
-        let plan = plans::load(Path::new(&PathBuf::from(file)), common)?;
+        let Loaded { plan, .. } = plans::load(Path::new(&PathBuf::from(file)), common, None)?;
         if let Some(case) = plan.cases.iter().find(|case| !case.texts("env").is_empty()) {
             let given = case.texts("env").join(" ");
             return Err(Failure::new(format!("{file} sets the environment of ranks itself (`{given}`)"))
