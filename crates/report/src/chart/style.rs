@@ -1,10 +1,11 @@
 //! Colours, markers and text sizes.
 
 use super::scene::{Item, Paint, Pen};
+use crate::study::COLOURS;
 
 /// Okabe and Ito, "Color Universal Design" (2008): seven colours that stay apart in the three common kinds of colour
 /// blindness. Their yellow is left out (too light on white) and their black is grey here, so that text stands out.
-const PALETTE: [[u8; 3]; 7] =
+const PALETTE: [[u8; 3]; COLOURS] =
     [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233], [90, 90, 90]];
 
 pub(crate) const INK: [u8; 3] = [34, 34, 34];

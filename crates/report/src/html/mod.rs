@@ -137,8 +137,7 @@ fn together(runs: &[&Run], data: &mut Data) -> String {
 }
 
 /// The switch of light and dark: the script shows it.
-const THEME: &str =
-    "<button type=\"button\" id=\"theme\" hidden aria-label=\"colours: automatic, light or dark\"></button>";
+const THEME: &str = "<button type=\"button\" id=\"theme\" hidden></button>";
 
 /// One record.
 fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {

@@ -5,7 +5,7 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
   const theme = document.getElementById("theme"), names = { "": "auto", light: "light", dark: "dark" };
   const next = { "": "light", light: "dark", dark: "" };
-  const say = () => (theme.textContent = names[root.dataset.theme || ""]);
+  const say = () => (theme.textContent = "Colours: " + names[root.dataset.theme || ""]);
   theme.hidden = false;
   theme.addEventListener("click", () => {
     root.dataset.theme = next[root.dataset.theme || ""];

@@ -1,5 +1,5 @@
 // The table of every case of a section: sorted, filtered, copied; a row opens its trials and samples.
-const CHUNK = 100;
+const CHUNK = 50;
 // Places in a row of the data.
 const ID = 0, GROUP = 1, STATUS = 2, CELLS = 3, CAVEATS = 4, MEDIAN = 5, LOW = 6, HIGH = 7, TRIALS = 8, QUANTILES = 9, SAMPLES = 10, RANKS = 11, REASON = 12;
 
@@ -89,9 +89,9 @@ class CaseTable {
   sayMore() {
     const rest = this.filtered.length - this.shown;
     this.more.hidden = rest <= 0;
-    this.more.textContent = `Show ${thousands(Math.min(rest, 5 * CHUNK))} more`;
+    this.more.textContent = `Show ${thousands(Math.min(rest, 10 * CHUNK))} more`;
   }
-  grow(by = 5 * CHUNK) {
+  grow(by = 10 * CHUNK) {
     const rows = document.createDocumentFragment();
     this.filtered.slice(this.shown, this.shown + by).forEach((row) => rows.append(...this.line(row)));
     this.body.append(rows);
