@@ -12,8 +12,8 @@ use crate::escape::one_line;
 use crate::results::{is_parameter_of, is_told};
 use crate::study::Operation;
 
-/// Significant digits of a cell.
-const DIGITS: usize = 5;
+/// Significant digits of a cell: rounded to the three that are shown, it is what the exact value is rounded to.
+const DIGITS: usize = 7;
 
 /// What the samples of each case are, by identity: quantiles, or the samples themselves where these are fewer.
 pub(super) type Quantiles = BTreeMap<String, Vec<f64>>;

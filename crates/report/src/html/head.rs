@@ -70,7 +70,12 @@ fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict
         return Verdict { good: false, word: "Nothing was measured".into(), rest: rest.into() };
     }
     if !troubles.is_empty() {
-        let word = if wrong > 0 { "Not usable as it is" } else { "Incomplete or failed" };
+        let word = match () {
+            () if wrong > 0 => "Not usable as it is",
+            () if failed > 0 => "Not complete",
+            () if open > 0 => "Interrupted",
+            () => "Below what was asked for",
+        };
         troubles.extend(limit);
         return Verdict { good: false, word: word.into(), rest: troubles.join("; ") };
     }
@@ -78,11 +83,13 @@ fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict
     let slow = findings.iter().find(|finding| finding.title.starts_with("Rank ") || finding.title.ends_with("is slow"));
     let right = all_checked.then(|| "every result is right".to_owned());
     let rest: Vec<String> = slow.map(|finding| finding.title.clone()).into_iter().chain(limit).chain(right).collect();
-    let (good, word) = match (slow.is_some(), all_checked, run.cases.iter().all(|case| case.simulated)) {
-        (_, _, true) => (true, "Simulated, not measured"),
-        (true, ..) => (false, "A part of the machine is slow"),
-        (false, true, _) => (true, "Healthy"),
-        (false, false, _) => (false, "Measured, but not every result was checked"),
+    let scales = !findings.iter().any(|finding| finding.title.ends_with("of ideal"));
+    let (good, word) = match () {
+        () if run.cases.iter().all(|case| case.simulated) => (true, "Simulated, not measured"),
+        () if slow.is_some() => (false, "A part of the machine is slow"),
+        () if !scales => (false, "Scaling is below good"),
+        () if all_checked => (true, "Healthy"),
+        () => (false, "Measured, but not every result was checked"),
     };
     Verdict { good, word: word.into(), rest: rest.join("; ") }
 }

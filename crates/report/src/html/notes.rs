@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::escape::{one_line, xml as escape};
-use crate::number::{bytes, count, list};
+use crate::number::{bytes, count};
 use crate::study::{Operation, section};
 use crate::{Run, damage, expected, imported, labels, markdown, placement};
 
@@ -111,7 +111,7 @@ fn versions(run: &Run) -> String {
 }
 
 fn list_or_none(parts: &[&str]) -> String {
-    if parts.is_empty() { String::new() } else { format!("({})", list(parts)) }
+    if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) }
 }
 
 fn again(run: &Run) -> String {

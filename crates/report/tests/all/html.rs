@@ -102,7 +102,8 @@ fn banners_stand_above_the_title() {
     for case in &mut run.cases {
         case.simulated = true;
     }
-    run.damaged = vec![record::DamagedLine::new("cases.jsonl", 3, b"{", "cut".to_owned())];
+    run.damaged =
+        vec![record::DamagedLine { file: "cases.jsonl".into(), line: 3, id: None, cause: "it is cut".into() }];
     let markup = markup(&page(&run));
     let at = |text: &str| markup.find(text).unwrap_or_else(|| panic!("no {text}"));
     assert!(at("DAMAGED RECORD") < at("<h1>") && at("SIMULATED: times were computed") < at("<h1>"));

@@ -29,7 +29,7 @@ class Chart {
   saysScale() {
     if (!this.scaleButton) return;
     this.scaleButton.textContent = this.log ? "log" : "linear";
-    this.scaleButton.setAttribute("aria-label", "vertical scale: " + (this.log ? "logarithmic, switch to linear" : "linear, switch to logarithmic"));
+    this.scaleButton.setAttribute("aria-label", this.log ? "log: the vertical scale, switch to linear" : "linear: the vertical scale, switch to log");
   }
   switchScale() {
     this.log = !this.log;

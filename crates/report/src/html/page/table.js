@@ -102,7 +102,7 @@ class CaseTable {
     const name = `trials of ${this.columns.slice(0, 3).map((column) => this.text(column, row)).join(", ")}`;
     const button = make("button", { type: "button", class: "open", "aria-expanded": "false", "aria-label": name });
     const cell = (column) => make("td", { class: column.format === "word" ? null : "n" }, this.text(column, row));
-    const line = make("tr", { class: row[STATUS] ? "unwell" : null }, make("td", {}, button), ...this.columns.map(cell));
+    const line = make("tr", { class: ["", "unwell", "idle", "idle"][row[STATUS]] || null }, make("td", {}, button), ...this.columns.map(cell));
     button.addEventListener("click", () => this.toggle(row, line, button));
     if (!this.open.has(row)) return [line];
     button.setAttribute("aria-expanded", "true");
