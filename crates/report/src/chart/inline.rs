@@ -6,19 +6,19 @@ use std::fmt::Write as _;
 use super::scene::{Item, Scene};
 use super::style;
 use super::svg::{number, paint, stroke, written};
-use crate::escape::xml;
+use crate::escape::{one_line, xml};
 
 /// Writes the element.
 pub(crate) fn write(scene: &Scene) -> String {
     let (width, height) = (number(scene.width), number(scene.height));
-    let label = xml(&scene.description);
+    let label = xml(&one_line(&scene.description));
     let mut out = format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{label}">"#);
-    let mut last: Option<String> = None;
+    // Text comes last: above all shapes, and never between two that could be one path.
+    let (mut texts, mut last) = (String::new(), None::<String>);
     for item in &scene.items {
         let Some((look, path)) = shape(item) else {
-            close(&mut out, &mut last);
             if let Item::Text(text) = item {
-                out += &written(text);
+                texts += &written(text);
             }
             continue;
         };
@@ -31,7 +31,7 @@ pub(crate) fn write(scene: &Scene) -> String {
         out += &path;
     }
     close(&mut out, &mut last);
-    out + "</svg>"
+    out + &texts + "</svg>"
 }
 
 fn close(out: &mut String, last: &mut Option<String>) {

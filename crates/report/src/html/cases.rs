@@ -8,7 +8,6 @@ use terms::{Named as _, Status};
 use view::{number_at, shown, value_at};
 
 use super::{json, pack};
-use crate::escape::one_line;
 use crate::results::{is_parameter_of, is_told};
 use crate::study::Operation;
 
@@ -25,7 +24,7 @@ pub(super) fn section(operation: &Operation, quantiles: &Quantiles, most: usize)
     let columns: Vec<&Column> = show.tables.first().map(|table| table.columns.iter().collect()).unwrap_or_default();
     let groups = operation.configurations.iter().map(|configuration| {
         let told: Vec<&str> = columns.iter().map(|column| column.source.as_str()).collect();
-        json::array([json::text(&configuration.backend), json::text(&configuration.variant_without(&told))])
+        json::array([json::line(&configuration.backend), json::line(&configuration.variant_without(&told))])
     });
     let all = operation.configurations.iter().enumerate();
     let mut cases: Vec<(usize, &CaseLine)> =
@@ -38,7 +37,7 @@ pub(super) fn section(operation: &Operation, quantiles: &Quantiles, most: usize)
         row(case, *group, json::array(cells), quantiles.get(&case.id))
     });
     json::object(&[
-        ("n", json::text(&operation.name)),
+        ("n", json::line(&operation.name)),
         ("c", json::array(columns.iter().map(|column| head(column)))),
         ("g", json::array(groups)),
         ("r", json::array(rows)),
@@ -57,7 +56,7 @@ fn head(column: &Column) -> String {
         Format::Share | Format::Precision => "share",
         Format::Change => "change",
     };
-    json::array([&column.title, &column.unit, format, &column.source].map(json::text))
+    json::array([&column.title, &column.unit, format, &column.source].map(json::line))
 }
 
 /// A number as it is, so that it sorts; a text where the cell says more than a number.
@@ -66,14 +65,14 @@ fn cell(case: &CaseLine, column: &Column, found: bool) -> String {
     let Some(text) = shown(case, column).filter(|_| is_told(case, column, found)) else { return none() };
     let number = || number_at(case, &column.source);
     match column.format {
-        Format::Word | Format::Switch | Format::FirstAndLast => json::text(&one_line(&text)),
+        Format::Word | Format::Switch | Format::FirstAndLast => json::line(&text),
         Format::Count => value_at(case, &column.source).and_then(|value| value.as_u64()).map_or_else(none, json::whole),
         Format::Precision => precision(case, column).map_or_else(none, |share| json::number(share, DIGITS)),
         Format::Bytes => number().map_or_else(none, |bytes| json::number(bytes, 20)),
         _ => {
             let number = number().map_or_else(none, |value| json::number(value, DIGITS));
             let more = text.contains('±') || !column.word.is_empty();
-            if more { json::array([number, json::text(&one_line(&text))]) } else { number }
+            if more { json::array([number, json::line(&text)]) } else { number }
         }
     }
 }
@@ -89,7 +88,7 @@ fn row(case: &CaseLine, group: usize, cells: String, quantiles: Option<&Vec<f64>
     let none = || "0".to_owned();
     let place = |status: Status| Status::ALL.iter().position(|other| *other == status).unwrap_or(0);
     let caveats = case.caveats.iter().map(|caveat| caveat_place(*caveat).to_string());
-    let mut parts = vec![json::text(&one_line(&case.id)), group.to_string(), place(case.status).to_string(), cells];
+    let mut parts = vec![json::line(&case.id), group.to_string(), place(case.status).to_string(), cells];
     parts.push(json::array(caveats));
     let time = case.time_s.as_ref().filter(|time| time.median > 0.0);
     if let Some(time) = time {
@@ -109,7 +108,7 @@ fn row(case: &CaseLine, group: usize, cells: String, quantiles: Option<&Vec<f64>
     }
     let missed = case.gates_missed.iter().map(|gate| format!("gate missed: {gate}"));
     let reasons: Vec<String> = case.reason.clone().into_iter().chain(missed).collect();
-    parts.push(if reasons.is_empty() { none() } else { json::text(&one_line(&reasons.join("; "))) });
+    parts.push(if reasons.is_empty() { none() } else { json::line(&reasons.join("; ")) });
     while parts.last().is_some_and(|part| part == "0") {
         parts.pop();
     }

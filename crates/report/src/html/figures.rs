@@ -6,12 +6,16 @@ use view::{NamedChart, Quantity, Scale};
 
 use super::json;
 use crate::chart::{self, ChartSpec};
-use crate::escape::xml as escape;
+use crate::escape::{one_line, xml};
 
 /// Significant digits of a value: more than a picture shows.
 const DIGITS: usize = 4;
 /// Of what stands across: sizes are exact.
 const EXACT: usize = 15;
+
+fn escape(text: &str) -> String {
+    xml(&one_line(text))
+}
 
 /// The figures of a section, and an entry for the script for each.
 pub(super) fn figures(charts: &[NamedChart], prefix: &str, data: &mut Vec<String>) -> String {
@@ -46,7 +50,7 @@ fn figure(chart: &NamedChart, prefix: &str, data: &mut Vec<String>) -> String {
 fn values(spec: &ChartSpec) -> String {
     let axis = |axis: &view::Axis| {
         let (quantity, scale) = (quantity(axis.quantity), scale(axis.scale));
-        json::array([json::text(&axis.title), json::text(quantity), json::text(scale)])
+        json::array([json::line(&axis.title), json::text(quantity), json::text(scale)])
     };
     let pairs = |pairs: &[[f64; 2]]| {
         json::array(pairs.iter().map(|[x, y]| json::array([json::number(*x, EXACT), json::number(*y, DIGITS)])))
@@ -54,24 +58,24 @@ fn values(spec: &ChartSpec) -> String {
     let style = |style: Option<usize>| style.map_or("-1".to_owned(), |style| style.to_string());
     let series = spec.series.iter().map(|one| {
         let points = json::array(one.points.iter().map(point));
-        json::array([json::text(&one.label), one.style.to_string(), points])
+        json::array([json::line(&one.label), one.style.to_string(), points])
     });
     let references =
-        spec.references.iter().map(|one| json::array([json::text(&one.label), style(one.style), pairs(&one.points)]));
+        spec.references.iter().map(|one| json::array([json::line(&one.label), style(one.style), pairs(&one.points)]));
     let stacks =
-        spec.stacks.iter().map(|one| json::array([json::text(&one.label), one.style.to_string(), pairs(&one.bars)]));
+        spec.stacks.iter().map(|one| json::array([json::line(&one.label), one.style.to_string(), pairs(&one.bars)]));
     let marks = spec
         .marks
         .iter()
-        .map(|one| json::array([json::text(&one.label), u8::from(one.limit).to_string(), pairs(&one.points)]));
-    let mut members = vec![("t", json::text(&spec.title)), ("x", axis(&spec.x)), ("y", axis(&spec.y))];
+        .map(|one| json::array([json::line(&one.label), u8::from(one.limit).to_string(), pairs(&one.points)]));
+    let mut members = vec![("t", json::line(&spec.title)), ("x", axis(&spec.x)), ("y", axis(&spec.y))];
     members.push(("s", json::array(series)));
     members.push(("r", json::array(references)));
     members.push(("b", json::array(stacks)));
     members.push(("m", json::array(marks)));
     members.push(("d", u8::from(spec.scattered).to_string()));
     if let Some(matrix) = &spec.matrix {
-        let texts = |texts: &[String]| json::array(texts.iter().map(|text| json::text(text)));
+        let texts = |texts: &[String]| json::array(texts.iter().map(|text| json::line(text)));
         let row = |row: &Vec<f64>| json::array(row.iter().map(|value| json::number(*value, DIGITS)));
         let parts = [texts(&matrix.rows), texts(&matrix.columns), json::array(matrix.values.iter().map(row))];
         let unit = json::text(quantity(matrix.quantity));

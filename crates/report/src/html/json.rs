@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::escape::one_line;
+
 /// A text. `<` is escaped, so that no `</script>` or `<!--` can occur, and what JavaScript takes for the end of a line.
 pub(super) fn text(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
@@ -21,6 +23,11 @@ pub(super) fn text(value: &str) -> String {
     }
     out.push('"');
     out
+}
+
+/// A text from data: in one line, and without characters that change its direction.
+pub(super) fn line(value: &str) -> String {
+    text(&one_line(value))
 }
 
 /// A number with at most `digits` significant digits; null where it is none.

@@ -389,5 +389,6 @@ pub(crate) fn runs() -> Vec<(&'static str, Run)> {
         ("peers", peers()),
         ("scaled", scaled()),
         ("held", held()),
+        ("matrices", matrices()),
     ]
 }
