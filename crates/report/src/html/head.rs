@@ -81,16 +81,18 @@ fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict
     }
     let all_checked = run.cases.iter().filter(|case| case.status == Status::Ok).all(|case| case.wrong == Some(0));
     let slow = findings.iter().find(|finding| finding.title.starts_with("Rank ") || finding.title.ends_with("is slow"));
-    let right = all_checked.then(|| "every result is right".to_owned());
-    let rest: Vec<String> = slow.map(|finding| finding.title.clone()).into_iter().chain(limit).chain(right).collect();
     let scales = !findings.iter().any(|finding| finding.title.ends_with("of ideal"));
+    let disturbed = findings.iter().any(|finding| finding.title.contains("are disturbed"));
     let (good, word) = match () {
         () if run.cases.iter().all(|case| case.simulated) => (true, "Simulated, not measured"),
         () if slow.is_some() => (false, "A part of the machine is slow"),
         () if !scales => (false, "Scaling is below good"),
+        () if all_checked && disturbed => (true, "Results are right, times are disturbed"),
         () if all_checked => (true, "Healthy"),
         () => (false, "Measured, but not every result was checked"),
     };
+    let right = (all_checked && !disturbed).then(|| "every result is right".to_owned());
+    let rest: Vec<String> = slow.map(|finding| finding.title.clone()).into_iter().chain(limit).chain(right).collect();
     Verdict { good, word: word.into(), rest: rest.join("; ") }
 }
 
