@@ -2,7 +2,7 @@
 //!
 //! Nothing here may fail the tests: a part that cannot be had is listed as skipped, with the reason.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A program or library that some tests use when it is there.
@@ -77,7 +77,17 @@ pub(crate) fn is_there(program: &str) -> bool {
     std::env::split_paths(&folders).chain([libraries.into()]).any(|folder| folder.join(program).is_file())
 }
 
-fn install(package: &str) -> Result<(), String> {
+/// Where on the search path the program is.
+pub(crate) fn place_of(program: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Installs a package, where that needs no password.
+///
+/// # Errors
+/// Why it was not installed.
+pub(crate) fn install(package: &str) -> Result<(), String> {
     if !is_debian(&std::fs::read_to_string("/etc/os-release").unwrap_or_default()) {
         return Err(format!("not installed (hint: install the package `{package}`)"));
     }

@@ -2,13 +2,16 @@
 //!
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
 //! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
-//! is the proof of the intervals on a real machine, and `interleave_rates` that of interleaved comparisons; `figures` writes docs/performance.md. Both read `cases`. `bounds` holds the largest plans and records to what they may cost.
+//! is the proof of the intervals on a real machine, and `interleave_rates` that of interleaved comparisons; `figures` writes
+//! docs/performance.md. Both read `cases`. `browser` looks at HTML reports. `bounds` holds the largest plans and records to what
+//! they may cost.
 //! `dist` makes what is handed out: wheels and tarballs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 #![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]
 
 mod bounds;
+mod browser;
 mod cases;
 mod counts;
 mod coverage;
@@ -43,6 +46,8 @@ usage: cargo xtask COMMAND
         --from leaves out earlier ones
   interleave-rates [--tries N] [--planted N] [--seconds S] [--program PATH] [--records DIR]
         how often `compare --interleave` is wrong with equal sides, and finds its own smallest change (docs/interleave.md)
+  browser [--no-install]
+        HTML reports in Chromium: charts, tables, zoom, print, dark, without JavaScript, and axe-core; leaves pictures
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
   dist [--out DIR]
@@ -62,6 +67,8 @@ fn main() -> ExitCode {
             Err(problem) => wrong_usage(&problem),
         },
         ["tidy"] => passed(tidy::run(&root)),
+        ["browser"] => passed(browser::run(&root, true)),
+        ["browser", "--no-install"] => passed(browser::run(&root, false)),
         ["bounds"] => passed(bounds::run(&root)),
         ["coverage", options @ ..] => match coverage::Options::read(options) {
             Ok(options) => passed(coverage::run(&root, &options)),

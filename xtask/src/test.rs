@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{counts, install, python, tidy, wheels};
+use crate::{browser, counts, install, python, tidy, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -77,6 +77,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
     deny(root, &mut ledger);
     loom(root, &mut ledger, full, options);
     loops(root, &mut ledger, full, options);
+    pages(root, &mut ledger, full, options);
     println!("{}", ledger.summary());
     ledger.total().failed == 0
 }
@@ -190,8 +191,20 @@ fn loops(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
     }
 }
 
+/// HTML reports in a browser.
+fn pages(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
+    if !options.packages.is_empty() && !options.packages.iter().any(|name| name == "report") {
+        return;
+    }
+    if full {
+        browser::look(root, !options.no_install, ledger);
+    } else {
+        ledger.skip("browser", "heavy (hint: --full, or cargo xtask browser)");
+    }
+}
+
 /// The cargo that runs this program, in the repository.
-fn cargo(root: &Path, arguments: &[&str]) -> Command {
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.current_dir(root).args(arguments);

@@ -27,6 +27,6 @@ pub use output::Output;
 pub use pidfd::{Exit, Process};
 pub use placement::{CoreMask, allowed_cores, core_of, cores_of, host_name};
 pub use poll::{Interest, PollSet};
-pub use program::{first_program, is_program, version_of};
+pub use program::{first_program, hand_over, is_program, version_of};
 pub use signal::{keep_children, signal_name};
 pub use start::{ITSELF, Tie, own_name, spawn};

@@ -108,12 +108,19 @@ fn run() -> Command {
         .args([only, benchmark, output].map(|arg| arg.help_heading(measured::RUN)))
 }
 
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  rankmark report results/DIR --open               all formats; opens the HTML page
+  rankmark report results/DIR --format html        report.html alone: one file that loads nothing
+  rankmark report results/A results/B              one HTML page about both";
+
 fn report() -> Command {
     let source = || {
         Arg::new("source")
             .value_name("DIR")
             .value_hint(ValueHint::DirPath)
-            .help("a record's directory, or a folder of records (default: results)")
+            .action(ArgAction::Append)
+            .help("a record's directory, or a folder of records (default: results); several make one HTML page")
     };
     let format = || {
         let names: Vec<&'static str> = report::FORMATS.iter().map(|format| format.name()).collect();
@@ -142,18 +149,26 @@ fn report() -> Command {
             .value_parser(value_parser!(std::path::PathBuf))
             .help("where the files go (default: the record; of a layout, a folder of its name there)")
     };
+    let open = || {
+        Arg::new("open")
+            .long("open")
+            .action(ArgAction::SetTrue)
+            .conflicts_with("layout")
+            .help("open the HTML page in the browser (xdg-open)")
+    };
     Command::new("report")
         .about("Writes the report of a record, or of each record in a folder: tables, pictures, text")
         .args_conflicts_with_subcommands(true)
-        .arg(source())
+        .arg(source().num_args(0..))
         .arg(Arg::new("from").long("source").short('s').value_name("DIR").conflicts_with("source").hide(true))
-        .args([format().short('f'), layout(), output()])
+        .args([format().short('f'), layout(), output(), open()])
         .args(one_file())
+        .after_help(REPORT_EXAMPLES)
         .subcommand(
             Command::new("generate")
                 .about("The same, with options")
                 .arg(source().long("source").short('s'))
-                .args([format().short('f'), layout(), output()])
+                .args([format().short('f'), layout(), output(), open()])
                 .args(one_file()),
         )
 }

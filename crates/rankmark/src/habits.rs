@@ -22,11 +22,6 @@ pub(crate) fn answer(arguments: &[OsString]) -> Option<Failure> {
             let (line, what) = instead(command)?;
             Some(told(format!("`{command}` is {what}, not a command"), &[joined(&line, rest)]))
         }
-        "report" => {
-            let records: Vec<&str> = positionals(rest).into_iter().filter(|word| *word != "generate").collect();
-            let lines: Vec<String> = records.iter().map(|record| joined("rankmark report", &[record])).collect();
-            (lines.len() > 1).then(|| told(format!("`rankmark report` takes one record, not {}", lines.len()), &lines))
-        }
         _ => of_measured(command, rest),
     }
 }

@@ -157,3 +157,11 @@ pub(crate) fn table(run: &Run) -> String {
     }
     format!("{}\n{note}", table.markdown())
 }
+
+/// The lowest share of an expected figure that a measured case reaches, and the sentence about it.
+pub(crate) fn lowest(run: &Run) -> Option<(f64, String)> {
+    let all = compared(run);
+    let shares = all.iter().filter_map(|one| Some((one.share()?, one)));
+    let (share, one) = shares.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    Some((share, one.sentence()?))
+}

@@ -4,13 +4,14 @@ use std::path::{Path, PathBuf};
 
 use crate::contract::Format;
 use crate::csv::Csv;
+use crate::html::Html;
 use crate::markdown::Markdown;
 use crate::pictures::{Png, Svg};
 use crate::write::Out;
 use crate::{Error, Run, error};
 
 /// Every format, in the order of help and of writing; the first file of the first is the one to read first.
-pub static FORMATS: &[&dyn Format] = &[&Markdown, &Csv, &Svg, &Png];
+pub static FORMATS: &[&dyn Format] = &[&Html, &Markdown, &Csv, &Svg, &Png];
 
 /// The format of this name.
 ///

@@ -1,4 +1,4 @@
-//! Reports from records: Markdown, CSV, and charts as SVG and PNG, with words for what the data show.
+//! Reports from records: HTML, Markdown, CSV, and charts as SVG and PNG, with words for what the data show.
 //!
 //! Reads record types only. Never starts anything, never measures, never prints; the same record gives the same bytes.
 
@@ -15,6 +15,7 @@ mod escape;
 mod expected;
 mod facts;
 mod format;
+mod html;
 mod imported;
 pub mod index;
 mod interleaved;
@@ -39,6 +40,7 @@ pub use contract::Format;
 pub use escape::shell;
 pub use expected::sentences as expected;
 pub use format::{FORMATS, format, write, write_formats};
+pub use html::write_together;
 pub use junit::{JunitCase, JunitOutcome, junit};
 pub use layouts::{LAYOUTS, candle_table, layout, write_one, write_results_json, write_study_csv};
 pub use run::{Run, machine_line, profile_lines};

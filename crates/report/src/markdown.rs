@@ -104,7 +104,7 @@ fn head(run: &Run) -> String {
 }
 
 /// What the machine's sensors told while cases ran: the hottest, the slowest clock, medians of power and utilization.
-fn sensors(run: &Run) -> String {
+pub(crate) fn sensors(run: &Run) -> String {
     let values = |name: &str| -> Vec<f64> {
         let of = |case: &CaseLine| case.metrics.get("sensors")?.get(name)?.as_f64();
         run.cases.iter().filter_map(of).collect()
@@ -138,7 +138,7 @@ fn device_sensors(run: &Run) -> Option<String> {
 }
 
 /// `12 cases: 11 ok (wrong 0 in each), 1 failed`.
-fn status(run: &Run) -> String {
+pub(crate) fn status(run: &Run) -> String {
     let of = |status: Status| run.cases.iter().filter(move |case| case.status == status);
     let mut parts = Vec::new();
     for (status, word) in
@@ -171,7 +171,7 @@ fn or_none(text: &str) -> String {
     if text.is_empty() { NONE.to_owned() } else { escaped(text) }
 }
 
-fn summary(operations: &[Operation]) -> String {
+pub(crate) fn summary(operations: &[Operation]) -> String {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("op", Left),
@@ -236,7 +236,7 @@ fn summed(operation: &Operation, configuration: &Configuration) -> Vec<String> {
 const NAMED: usize = 3;
 
 /// Failed, skipped and not run, with reasons, and how to run just these.
-fn without_result(run: &Run) -> String {
+pub(crate) fn without_result(run: &Run) -> String {
     let mut groups: Vec<(Status, String, Vec<&CaseLine>)> = Vec::new();
     let mut places: HashMap<(&str, String), usize> = HashMap::new();
     for case in run.cases.iter().filter(|case| case.status != Status::Ok) {
@@ -289,7 +289,7 @@ fn described(case: &CaseLine) -> String {
 }
 
 /// The long form of each caveat that occurs, and how often.
-fn caveats(run: &Run) -> String {
+pub(crate) fn caveats(run: &Run) -> String {
     let mut numbers: BTreeMap<Caveat, usize> = BTreeMap::new();
     for caveat in run.cases.iter().flat_map(|case| &case.caveats) {
         *numbers.entry(*caveat).or_default() += 1;
@@ -301,7 +301,7 @@ fn caveats(run: &Run) -> String {
 }
 
 /// How the numbers came about; only what applies to this run.
-fn method(run: &Run) -> String {
+pub(crate) fn method(run: &Run) -> String {
     let measured: Vec<&CaseLine> = run.cases.iter().filter(|case| case.time_s.is_some()).collect();
     if measured.is_empty() {
         return String::new();
@@ -360,7 +360,7 @@ fn method(run: &Run) -> String {
     text + " Exact values are in `cases.csv`, samples in the record."
 }
 
-fn again(run: &Run) -> String {
+pub(crate) fn again(run: &Run) -> String {
     if run.command.trim().is_empty() {
         return String::new();
     }

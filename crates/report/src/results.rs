@@ -12,14 +12,19 @@ use crate::number::{NONE, list};
 use crate::study::{Configuration, Measured, Operation};
 use crate::table::{Align, Table};
 
-/// All tables of a section, the main one first.
+/// All tables of a section in one text, the main one first.
 pub(crate) fn results(operation: &Operation) -> String {
+    tables(operation).join("\n")
+}
+
+/// The tables of a section, the main one first.
+pub(crate) fn tables(operation: &Operation) -> Vec<String> {
     let plain = Show::default();
     let show = operation.declared.map_or(&plain, |declared| &declared.show);
     let rows = rows(operation);
     let tables = show.tables.iter().enumerate();
     let tables = tables.map(|(index, table)| one(operation, table, &rows, index == 0));
-    tables.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+    tables.filter(|text| !text.is_empty()).collect()
 }
 
 type Case<'o> = (&'o Configuration<'o>, &'o CaseLine);
@@ -157,10 +162,14 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -
     text
 }
 
-/// The text of a declared column's cell. What is wrong has no time and no rate.
+/// Whether a case's cell in a column may have a value: what is wrong has no time and no rate.
+pub(crate) fn is_told(case: &CaseLine, column: &Column, is_found: bool) -> bool {
+    !is_found || column.source == "wrong" || Measured::from_case(case).is_some()
+}
+
+/// The text of a declared column's cell.
 fn value(case: &CaseLine, column: &Column, is_found: bool) -> Option<String> {
-    let right = Measured::from_case(case).is_some() || column.source == "wrong";
-    let text = shown(case, column).filter(|_| right || !is_found)?;
+    let text = shown(case, column).filter(|_| is_told(case, column, is_found))?;
     Some(if has_words(column) { escaped(&text) } else { text })
 }
 
@@ -185,8 +194,13 @@ fn caveats(row: &[Option<Case>], labels: &[String], shared: &[Caveat]) -> String
 
 /// Whether a column tells what was asked for, not what was found.
 fn is_parameter(rows: &[Case], column: &Column) -> bool {
+    is_parameter_of(&rows.iter().map(|(_, case)| *case).collect::<Vec<_>>(), column)
+}
+
+/// The same of case lines.
+pub(crate) fn is_parameter_of(cases: &[&CaseLine], column: &Column) -> bool {
     matches!(column.source.as_str(), "ranks" | "bytes" | "dtype" | "mode" | "device")
-        || rows.iter().any(|(_, case)| case.parameters.contains_key(&column.source))
+        || cases.iter().any(|case| case.parameters.contains_key(&column.source))
 }
 
 /// Caveats that all of several rows carry.

@@ -32,6 +32,8 @@ pub struct Run {
     pub launcher: String,
     /// Environment variables that the record kept.
     pub environment: BTreeMap<String, String>,
+    /// Versions of what took part, by name.
+    pub versions: BTreeMap<String, String>,
     /// The record's directory, for `--resume`.
     pub directory: PathBuf,
     /// What wrote the record ("rankmark 0.1.0").
@@ -123,6 +125,7 @@ impl Run {
             command: if launcher.is_empty() || own.is_empty() { own } else { format!("{launcher} {own}") },
             launcher,
             environment: file.environment,
+            versions: file.versions,
             directory: directory.to_owned(),
             program: format!("{} {}", file.tool.name, file.tool.version),
             backends: file.backends,
@@ -162,7 +165,7 @@ fn to_the_second(time: &str) -> String {
 }
 
 /// Seconds of one call in each sample of a trial: the maximum over ranks, over the calls of a sample.
-fn call_times(trial: &CaseSamples) -> Vec<f64> {
+pub(crate) fn call_times(trial: &CaseSamples) -> Vec<f64> {
     let number = trial.ns.iter().map(Vec::len).min().unwrap_or(0);
     let slowest = |sample: usize| trial.ns.iter().map(|rank| rank[sample]).max().unwrap_or(0);
     (0..number).map(|sample| slowest(sample) as f64 / trial.calls.max(1) as f64 / 1e9).collect()

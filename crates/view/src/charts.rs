@@ -7,7 +7,7 @@ use record::{CaseLine, Caveat};
 use serde_json::Value;
 
 use crate::number::bytes;
-use crate::study::{Configuration, Estimate, Measured, Operation, banner, written};
+use crate::study::{COLOURS, Configuration, Estimate, Measured, Operation, banner, written};
 use crate::{Axis, ChartSpec, Matrix, Point, Quantity, Reference, Scale, Series, Stack, number_at, one_line, value_at};
 
 /// A chart and the stem of its files' names.
@@ -144,6 +144,7 @@ fn grouped(
     let mut places: HashMap<Key, usize> = HashMap::new();
     // Colours that no configuration has: a line over several of them is none of them.
     let styles = section.configurations.iter().map(|configuration| configuration.style + 1).max().unwrap_or(0);
+    let mut alike = [0; COLOURS];
     for (configuration, point, x) in points {
         let Some(estimate) = point.estimate(&chart.y, &chart.ends, section.declared) else { continue };
         let ranks = if chart.x == "ranks" { 0 } else { configuration.ranks };
@@ -153,7 +154,15 @@ fn grouped(
         let at = *places.entry((ranks, configuration.backend.as_str(), others)).or_insert_with(|| {
             let label =
                 if whole { configuration.label.clone() } else { label(section, configuration, &chart.x, &varying) };
-            let style = if whole { configuration.style } else { styles + next };
+            let style = match () {
+                () if whole => configuration.style,
+                () if varying.contains(BACKEND) => {
+                    let colour = configuration.style % COLOURS;
+                    alike[colour] += 1;
+                    colour + COLOURS * (styles.div_ceil(COLOURS) + alike[colour] - 1)
+                }
+                () => styles + next,
+            };
             ceilings.push(Reference { label: format!("limit, {label}"), style: Some(style), points: Vec::new() });
             series.push(Series { label, style, points: Vec::new() });
             next

@@ -374,11 +374,53 @@ fn varying_in(operation: &Operation) -> BTreeSet<String> {
     varying
 }
 
+/// The number of colours that styles go through: styles that differ by a multiple of it have the same colour.
+pub const COLOURS: usize = 7;
+
+/// The style of each label of a run. One backend: each label has a colour of its own. Several: each backend has one, and
+/// its labels differ by their markers.
+struct Styles {
+    /// In order of first appearance.
+    backends: Vec<String>,
+    labels: HashMap<String, usize>,
+    /// Labels of each colour so far.
+    alike: [usize; COLOURS],
+}
+
+impl Styles {
+    fn new(operations: &[Operation]) -> Self {
+        let mut backends: Vec<String> = Vec::new();
+        for configuration in operations.iter().flat_map(|operation| &operation.configurations) {
+            if !backends.contains(&configuration.backend) {
+                backends.push(configuration.backend.clone());
+            }
+        }
+        Self { backends, labels: HashMap::new(), alike: [0; COLOURS] }
+    }
+
+    fn of(&mut self, label: &str, backend: &str) -> usize {
+        if let Some(known) = self.labels.get(label) {
+            return *known;
+        }
+        let style = match self.backends.iter().position(|other| other == backend) {
+            Some(place) if self.backends.len() > 1 => {
+                let colour = place % COLOURS;
+                let style = colour + COLOURS * self.alike[colour];
+                self.alike[colour] += 1;
+                style
+            }
+            _ => self.labels.len(),
+        };
+        self.labels.insert(label.to_owned(), style);
+        style
+    }
+}
+
 /// Gives labels and styles. A field is part of labels throughout the run when it varies within any operation, so that
 /// the same configuration has the same label, and so the same colour, in every chart.
 fn label(operations: &mut [Operation]) {
     let varying: BTreeSet<String> = operations.iter().flat_map(varying_in).collect();
-    let mut labels: HashMap<String, usize> = HashMap::new();
+    let mut styles = Styles::new(operations);
     for operation in operations {
         let everywhere = |name: &str| operation.configurations.iter().all(|c| value_of(&c.others, name).is_some());
         let constant = |c: &Configuration| {
@@ -403,8 +445,7 @@ fn label(operations: &mut [Operation]) {
             let parts = [backend.unwrap_or_default(), ranks(configuration.ranks), configuration.variant.clone()];
             let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
             configuration.label = parts.join(", ");
-            let next = labels.len();
-            configuration.style = *labels.entry(configuration.label.clone()).or_insert(next);
+            configuration.style = styles.of(&configuration.label, &configuration.backend);
         }
     }
 }

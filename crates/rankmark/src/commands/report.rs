@@ -1,6 +1,8 @@
-//! `rankmark report DIR`: the report of a record, again; of each record where DIR is a folder of records, with an index page.
+//! `rankmark report DIR`: the report of a record, again; of each record where DIR is a folder of records, with an index page;
+//! one HTML page about several records that are named.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::ArgMatches;
 use record::store::RUN_FILE;
@@ -8,60 +10,159 @@ use record::store::RUN_FILE;
 use crate::session::RESULTS;
 use crate::{Failure, terminal};
 
+/// The format that `--open` opens, and the ending of its file.
+const HTML: &str = "html";
+/// What opens a file in the program that the user chose for it.
+const OPENER: &str = "xdg-open";
+/// How long it may take to say that it cannot.
+const OPENS_WITHIN: Duration = Duration::from_secs(5);
+
+/// What the command line asks for.
+struct Asked {
+    formats: Vec<&'static dyn report::Format>,
+    layout: Option<&'static dyn report::Format>,
+    output: Option<PathBuf>,
+    /// The one file to write.
+    file: Option<PathBuf>,
+    open: bool,
+    verbose: bool,
+    /// Whether formats or a layout were named: then nothing else is written.
+    named: bool,
+}
+
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let of = matches.subcommand_matches("generate").unwrap_or(matches);
-    let named = of.get_one::<String>("source").or_else(|| of.try_get_one::<String>("from").ok().flatten());
-    let source = named.map_or(RESULTS, String::as_str);
-    let directories = records(Path::new(source))?;
-    let output = of.get_one::<PathBuf>("output-dir");
-    let file = of.get_one::<PathBuf>("output");
-    if let Some(option) = output.map(|_| "--output-dir").or(file.map(|_| "--output")).filter(|_| directories.len() > 1)
-    {
-        let what = format!("{source} holds {} records, and `{option}` is for one", directories.len());
-        return Err(Failure::new(what).hint("name one record"));
-    }
+    let sources: Vec<&str> = of.get_many::<String>("source").unwrap_or_default().map(String::as_str).collect();
+    let from = of.try_get_one::<String>("from").ok().flatten().map(String::as_str);
+    let sources: Vec<&str> = sources.into_iter().chain(from).collect();
     let layout = of.get_one::<String>("layout").map(|name| report::layout(name)).transpose()?;
-    let formats: Vec<&dyn report::Format> = match of.get_many::<String>("format") {
+    let formats = match of.get_many::<String>("format") {
         _ if layout.is_some() => layout.into_iter().collect(),
         Some(names) => names.map(|name| report::format(name)).collect::<Result<_, _>>()?,
         None => report::FORMATS.to_vec(),
     };
+    let asked = Asked {
+        formats,
+        layout,
+        output: of.get_one::<PathBuf>("output-dir").cloned(),
+        file: of.get_one::<PathBuf>("output").cloned(),
+        open: of.get_flag("open"),
+        verbose: of.get_flag("verbose"),
+        named: layout.is_some() || of.get_many::<String>("format").is_some(),
+    };
+    match sources.as_slice() {
+        [] => each(RESULTS, &asked),
+        [source] => each(source, &asked),
+        several => together(several, &asked),
+    }
+}
+
+/// The report of a record, or of each record in a folder.
+fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
+    let directories = records(Path::new(source))?;
+    let of_one = asked.output.as_ref().map(|_| "--output-dir").or(asked.file.as_ref().map(|_| "--output"));
+    if let Some(option) = of_one.filter(|_| directories.len() > 1) {
+        let what = format!("{source} holds {} records, and `{option}` is for one", directories.len());
+        return Err(Failure::new(what).hint("name one record"));
+    }
     let mut text = String::new();
+    let mut last = Vec::new();
     for directory in &directories {
-        let run = report::Run::read(directory, benchmarks::VIEWS)?;
-        if of.get_flag("verbose") {
-            let ok = run.cases.iter().filter(|case| case.status == terms::Status::Ok).count();
-            terminal::remark(&format!(
-                "{}: {ok} of {} cases ok, {}\n",
-                directory.display(),
-                run.cases.len(),
-                run.started
-            ));
+        let run = read(directory)?;
+        if asked.verbose {
+            terminal::remark(&counted(directory, &run));
         }
-        if let Some(file) = file {
-            let [format] = formats.as_slice() else {
+        if let Some(file) = &asked.file {
+            let [format] = asked.formats.as_slice() else {
                 return Err(Failure::new("`--output` is for one format").hint("--format csv --output FILE"));
             };
             report::write_one(&run, *format, file)?;
             text += &format!("{}\n", file.display());
+            last = vec![file.clone()];
             continue;
         }
-        let into = match (output, layout) {
+        let into = match (&asked.output, asked.layout) {
             (Some(output), _) => output.clone(),
             (None, Some(layout)) => directory.join(layout.name()),
             (None, None) => directory.clone(),
         };
-        let written = report::write_formats(&run, &into, &formats)?;
-        let damaged: Vec<String> =
-            run.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
-        terminal::remark(&damaged.concat());
-        written.iter().for_each(|path| text += &format!("{}\n", path.display()));
+        last = report::write_formats(&run, &into, &asked.formats)?;
+        last.iter().for_each(|path| text += &format!("{}\n", path.display()));
     }
-    // What is asked for by name is all that is written.
-    if directories.len() > 1 && layout.is_none() && of.get_many::<String>("format").is_none() {
+    if directories.len() > 1 && !asked.named {
         text += &format!("{}\n", super::history::write_index(Path::new(source))?.display());
     }
-    terminal::print(&text)
+    ended(&text, &last, asked.open)
+}
+
+/// `results/a: 11 of 12 cases ok, 2026-11-20T11:23:59Z`.
+fn counted(directory: &Path, run: &report::Run) -> String {
+    let ok = run.cases.iter().filter(|case| case.status == terms::Status::Ok).count();
+    format!("{}: {ok} of {} cases ok, {}\n", directory.display(), run.cases.len(), run.started)
+}
+
+/// One HTML page about several records.
+fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
+    let html = report::format(HTML)?.name();
+    if asked.layout.is_some()
+        || asked.file.is_some()
+        || asked.named && asked.formats.iter().any(|format| format.name() != html)
+    {
+        let lines: Vec<String> = sources.iter().map(|one| format!("rankmark report {}", report::shell(one))).collect();
+        let what = "several records make one HTML page; other formats take one record";
+        return Err(Failure::new(what).hint(lines.join("\n       ")));
+    }
+    let mut runs = Vec::new();
+    for source in sources {
+        for directory in records(Path::new(source))? {
+            runs.push(read(&directory)?);
+        }
+    }
+    // Beside the records, never in one of them: that one's own report is there.
+    let first = Path::new(sources[0]);
+    let beside = first.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let into = asked.output.clone().unwrap_or_else(|| beside.to_owned());
+    let written = report::write_together(&runs, &into)?;
+    let text: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
+    ended(&text, &written, asked.open)
+}
+
+fn read(directory: &Path) -> Result<report::Run, Failure> {
+    let run = report::Run::read(directory, benchmarks::VIEWS)?;
+    let damaged: Vec<String> = run.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
+    terminal::remark(&damaged.concat());
+    Ok(run)
+}
+
+/// Prints the files, and opens the page where that is asked for.
+fn ended(text: &str, written: &[PathBuf], open: bool) -> Result<u8, Failure> {
+    let code = terminal::print(text)?;
+    if open {
+        let page = written.iter().find(|path| path.extension().is_some_and(|kind| kind == HTML));
+        let page = page.ok_or_else(|| {
+            Failure::new("there is no HTML page to open").hint("`--open` needs `--format html`, or no `--format`")
+        })?;
+        show(page)?;
+    }
+    Ok(code)
+}
+
+/// Gives the page to the desktop's browser.
+fn show(page: &Path) -> Result<(), Failure> {
+    let hint = format!("open {} in a browser; it is one file that loads nothing", page.display());
+    let path: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    let Some(program) = process::first_program(&path, OPENER) else {
+        return Err(Failure::new(format!("there is no `{OPENER}` that opens the page")).hint(hint));
+    };
+    let failed = |cause: String| {
+        let failure = Failure::new(format!("`{OPENER}` could not open the page")).cause(cause);
+        failure.hint(hint.clone())
+    };
+    match process::hand_over(&program, page, OPENS_WITHIN) {
+        Ok(None | Some(0)) => Ok(()),
+        Ok(Some(code)) => Err(failed(format!("it ended with exit code {code}"))),
+        Err(error) => Err(failed(error.to_string())),
+    }
 }
 
 /// The record itself; else the records in the folder, the oldest first. A folder without any is taken for a record, so that

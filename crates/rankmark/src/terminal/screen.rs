@@ -240,7 +240,7 @@ impl Screen {
         if let Some((first, rest)) = written.split_first() {
             let rest: Vec<String> = rest
                 .iter()
-                .filter(|path| path.extension().is_some_and(|kind| kind == "csv"))
+                .filter(|path| path.extension().is_some_and(|kind| kind == "csv" || kind == "md"))
                 .filter_map(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()))
                 .collect();
             let also = if rest.is_empty() { String::new() } else { format!(" (also {}, charts/)", rest.join(", ")) };

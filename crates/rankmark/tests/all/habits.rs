@@ -18,7 +18,6 @@ fn a_wrong_line_is_answered_with_the_right_one() {
             "`rankmark comm` needs the operation\nvalid values: all_reduce, ",
             "rankmark comm all_reduce --bytes '8..1KiB*2'",
         ),
-        ("report a b", "`rankmark report` takes one record, not 2", "rankmark report a\n       rankmark report b"),
         (
             "train gpt2 --ranks 2",
             "`rankmark train` takes its model as an option",

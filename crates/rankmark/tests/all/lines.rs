@@ -103,7 +103,7 @@ fn case_lines_are_as_designed() {
     };
     assert_eq!(sorted(&ended.out), sorted(&place.read("out/cases.jsonl")), "the same lines as in the record");
     // The text is where it does not disturb.
-    assert!(ended.err.contains("all_reduce") && ended.err.contains("report   out/report.md"), "{}", ended.err);
+    assert!(ended.err.contains("all_reduce") && ended.err.contains("report   out/report.html"), "{}", ended.err);
 }
 
 #[test]

@@ -269,13 +269,13 @@ fn a_report_written_again_is_the_same() {
     let files = || {
         let charts = std::fs::read_dir(place.path("out/charts")).unwrap().map(|entry| entry.unwrap().path());
         let mut files: Vec<_> =
-            charts.chain(["report.md", "cases.csv"].map(|name| place.path("out").join(name))).collect();
+            charts.chain(["report.html", "report.md", "cases.csv"].map(|name| place.path("out").join(name))).collect();
         files.sort();
         files.into_iter().map(|path| (std::fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
     };
     let before = files();
     assert!(before.len() > 4 && before.iter().all(|(bytes, _)| !bytes.is_empty()));
-    for arguments in ["report out", "report generate --source out --format markdown,csv,svg,png"] {
+    for arguments in ["report out", "report generate --source out --format html,markdown,csv,svg,png"] {
         for (_, path) in &before {
             std::fs::remove_file(path).unwrap();
         }

@@ -5,29 +5,27 @@ use std::borrow::Cow;
 use super::ChartSpec;
 use crate::number::{count, thousands};
 
-/// Series, and limits, of a picture.
-const LINES: usize = 40;
 /// Points of a line: more than two pixels of the plot have no place of their own.
 const POINTS: usize = 400;
 
 /// The chart as far as it is drawn, and what is left out of it.
-pub(super) fn bounded(spec: &ChartSpec) -> (Cow<'_, ChartSpec>, Option<String>) {
+pub(super) fn bounded(spec: &ChartSpec, lines: usize) -> (Cow<'_, ChartSpec>, Option<String>) {
     let longest = spec.series.iter().map(|series| series.points.len());
     let longest = longest.chain(spec.references.iter().map(|line| line.points.len())).max().unwrap_or(0);
     let (series, references) = (spec.series.len(), spec.references.len());
-    if series <= LINES && references <= LINES && longest <= POINTS {
+    if series <= lines && references <= lines && longest <= POINTS {
         return (Cow::Borrowed(spec), None);
     }
     let mut drawn = spec.clone();
-    drawn.series.truncate(LINES);
+    drawn.series.truncate(lines);
     let shown = |style: Option<usize>| style.is_none_or(|style| drawn.series.iter().any(|one| one.style == style));
     drawn.references.retain(|line| shown(line.style));
-    drawn.references.truncate(LINES);
+    drawn.references.truncate(lines);
     drawn.series.iter_mut().for_each(|one| thin(&mut one.points));
     drawn.references.iter_mut().for_each(|line| thin(&mut line.points));
     let mut parts = Vec::new();
-    if series > LINES {
-        parts.push(format!("the first {LINES} of {}", count(series, "series", "series")));
+    if series > lines {
+        parts.push(format!("the first {lines} of {}", count(series, "series", "series")));
     }
     if references > drawn.references.len() {
         parts.push(format!("{} of {}", drawn.references.len(), count(references, "limit", "limits")));
@@ -50,7 +48,10 @@ fn thin<P: Clone>(points: &mut Vec<P>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chart::draw::{Page, draw};
     use crate::chart::{Axis, Point, Quantity, Reference, Scale, Series};
+
+    const LINES: usize = 40;
 
     fn chart(series: usize, points: usize) -> ChartSpec {
         let axis = || Axis { title: String::new(), quantity: Quantity::Count, scale: Scale::Linear };
@@ -74,14 +75,14 @@ mod tests {
     #[test]
     fn what_fits_is_drawn_as_it_is() {
         let spec = chart(LINES, POINTS);
-        let (drawn, left_out) = bounded(&spec);
+        let (drawn, left_out) = bounded(&spec, LINES);
         assert_eq!((&*drawn, left_out), (&spec, None));
     }
 
     #[test]
     fn what_is_left_out_is_said() {
         let spec = chart(1_234, 10_001);
-        let (drawn, left_out) = bounded(&spec);
+        let (drawn, left_out) = bounded(&spec, LINES);
         assert_eq!((drawn.series.len(), drawn.references.len()), (LINES, LINES));
         let points = &drawn.series[0].points;
         assert_eq!((points.len(), points[0].x, points[POINTS - 1].x), (POINTS, 0.0, 10_000.0));
@@ -90,7 +91,7 @@ mod tests {
         let expected = "Drawn: the first 40 of 1,234 series, 40 of 1,234 limits, 400 of up to 10,001 points a line. \
                         All values are in cases.csv.";
         assert_eq!(said, expected);
-        let texts: Vec<String> = super::super::draw::draw(&spec).texts().into_iter().map(|(text, _)| text).collect();
+        let texts: Vec<String> = draw(&spec, &Page::WHOLE).texts().into_iter().map(|(text, _)| text).collect();
         assert!(texts.contains(&said), "the picture says it, too: {texts:?}");
     }
 }

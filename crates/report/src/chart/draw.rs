@@ -11,8 +11,6 @@ use super::stack;
 use super::style::{self, FRAME, INK, QUIET, WARNING, WARNING_INK};
 use super::{ChartSpec, Point, Scale, Series};
 
-const WIDTH: f64 = 900.0;
-const PLOT_HEIGHT: f64 = 372.0;
 const MARGIN: f64 = 20.0;
 const TITLE_SIZE: f64 = 18.0;
 const TEXT_SIZE: f64 = 13.0;
@@ -21,9 +19,34 @@ const NOTE_SIZE: f64 = 12.0;
 const LABEL_GAP: f64 = 17.0;
 /// A label's room for its marker.
 const SAMPLE: f64 = 18.0;
-/// The widest label that stands beside the plot. A longer one would end in an ellipsis just where many differ, so all
-/// then stand below, where only a label longer than the whole picture is cut.
-const WIDEST_BESIDE: f64 = 190.0;
+
+/// How large a picture is, and what stands around its plot.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Page {
+    /// Of the whole picture.
+    width: f64,
+    /// Of the plot.
+    height: f64,
+    /// The widest label that stands beside the plot. A longer one would end in an ellipsis just where many differ, so all
+    /// then stand below, where only a label longer than the whole picture is cut.
+    beside: f64,
+    /// Series, and limits, that are drawn.
+    lines: usize,
+    /// Whether it has its title, banner, note and origin in itself. Else the page around it says them.
+    whole: bool,
+}
+
+impl Page {
+    /// A picture that is passed on alone.
+    pub(crate) const WHOLE: Self = Self { width: 900.0, height: 372.0, beside: 190.0, lines: 40, whole: true };
+    /// One of two that stand side by side on a page.
+    pub(crate) const HALF: Self = Self { width: 600.0, height: 270.0, beside: 120.0, lines: 14, whole: false };
+
+    /// Series, and limits, that are drawn.
+    pub(crate) const fn lines(self) -> usize {
+        self.lines
+    }
+}
 
 /// A label of a series or reference, and the end of the line that it names.
 struct EndLabel {
@@ -45,19 +68,19 @@ enum Sample {
 }
 
 /// Lays the chart out.
-pub(crate) fn draw(spec: &ChartSpec) -> Scene {
-    let (spec, left_out) = bounded(spec);
+pub(crate) fn draw(spec: &ChartSpec, page: &Page) -> Scene {
+    let (spec, left_out) = bounded(spec, page.lines);
     let spec = &*spec;
     let mut items = Vec::new();
-    let top = header(&mut items, spec);
+    let top = header(&mut items, spec, page);
     if let Some(matrix) = &spec.matrix {
-        return cells(items, spec, matrix, top);
+        return cells(items, spec, matrix, top, page);
     }
-    let names = names(spec);
+    let names = names(spec, page);
     let widest = names.iter().map(|name| font::width(name, TEXT_SIZE, Weight::Regular)).fold(0.0, f64::max);
-    let beside = names.len().saturating_sub(1) as f64 * LABEL_GAP <= PLOT_HEIGHT && widest <= WIDEST_BESIDE;
-    let right = if beside { WIDTH - MARGIN - widest - SAMPLE - 24.0 } else { WIDTH - MARGIN - 24.0 };
-    let (plot, x, y) = frame(spec, top, right);
+    let beside = names.len().saturating_sub(1) as f64 * LABEL_GAP <= page.height && widest <= page.beside;
+    let right = if beside { page.width - MARGIN - widest - SAMPLE - 24.0 } else { page.width - MARGIN - 24.0 };
+    let (plot, x, y) = frame(spec, [top, top + page.height], right);
     axis::draw(&mut items, &plot, &x, &y);
     stack::draw(&mut items, spec, &x, &y);
     references(&mut items, spec, &x, &y);
@@ -69,7 +92,7 @@ pub(crate) fn draw(spec: &ChartSpec) -> Scene {
         line(&mut items, series, &x, &y, dodged(index), !spec.scattered);
     }
     let labels = end_labels(spec, &names, &x, &y);
-    let mut bottom = footer(&mut items, spec, &plot);
+    let mut bottom = footer(&mut items, spec, &plot, page);
     if let Some(left_out) = left_out {
         bottom += LABEL_GAP;
         items.push(Item::Text(text(left_out, [MARGIN, bottom - 4.0], Anchor::Start, NOTE_SIZE, INK)));
@@ -77,31 +100,31 @@ pub(crate) fn draw(spec: &ChartSpec) -> Scene {
     if beside {
         beside_the_plot(&mut items, &labels, &plot);
     } else {
-        bottom = below_the_plot(&mut items, &labels, bottom, widest);
+        bottom = below_the_plot(&mut items, &labels, bottom, widest, page.width);
     }
     let series: Vec<&str> = spec.series.iter().map(|series| series.label.as_str()).collect();
     let warning = spec.banner.as_deref().map(|banner| format!(" ({banner})")).unwrap_or_default();
     let description = format!("{}{warning}: {}; {}", spec.title, spec.subtitle, series.join("; "));
-    Scene { width: WIDTH, height: bottom + 12.0, description, items }
+    Scene { width: page.width, height: bottom + 12.0, description, items }
 }
 
 /// The rest of a picture of a matrix.
-fn cells(mut items: Vec<Item>, spec: &ChartSpec, matrix: &super::Matrix, top: f64) -> Scene {
-    let plot = matrix::draw(&mut items, matrix, [MARGIN, top, WIDTH - MARGIN], &spec.x.title);
+fn cells(mut items: Vec<Item>, spec: &ChartSpec, matrix: &super::Matrix, top: f64, page: &Page) -> Scene {
+    let plot = matrix::draw(&mut items, matrix, [MARGIN, top, page.width - MARGIN], &spec.x.title);
     let note = format!("{} {}", matrix::key(matrix), spec.note).trim().to_owned();
     let below = ChartSpec { note, origin: spec.origin.clone(), ..ChartSpec::default() };
-    let bottom = footer(&mut items, &below, &Box2 { bottom: plot.bottom - 28.0, ..plot });
+    let bottom = footer(&mut items, &below, &Box2 { bottom: plot.bottom - 28.0, ..plot }, page);
     let warning = spec.banner.as_deref().map(|banner| format!(" ({banner})")).unwrap_or_default();
     let description = format!("{}{warning}: {}", spec.title, spec.subtitle);
-    Scene { width: WIDTH, height: bottom + 12.0, description, items }
+    Scene { width: page.width, height: bottom + 12.0, description, items }
 }
 
-/// Background, banner, title, subtitle and the vertical axis' title; returns where the plot begins.
-fn header(items: &mut Vec<Item>, spec: &ChartSpec) -> f64 {
+/// Banner, title and subtitle; returns where they end.
+fn titles(items: &mut Vec<Item>, spec: &ChartSpec, room: f64) -> f64 {
     let mut y = 0.0;
-    let room = WIDTH - 2.0 * MARGIN;
     if let Some(banner) = &spec.banner {
-        let corners = vec![[0.0, 0.0], [WIDTH, 0.0], [WIDTH, 28.0], [0.0, 28.0]];
+        let width = room + 2.0 * MARGIN;
+        let corners = vec![[0.0, 0.0], [width, 0.0], [width, 28.0], [0.0, 28.0]];
         items.push(Item::Polygon { points: corners, fill: Some(Paint::solid(WARNING)), pen: None });
         let banner = font::fit(banner, TEXT_SIZE, Weight::Bold, room);
         let at = [MARGIN, 19.0];
@@ -117,6 +140,13 @@ fn header(items: &mut Vec<Item>, spec: &ChartSpec) -> f64 {
         let subtitle = font::fit(&spec.subtitle, TEXT_SIZE, Weight::Regular, room);
         items.push(Item::Text(text(subtitle, [MARGIN, y], Anchor::Start, TEXT_SIZE, QUIET)));
     }
+    y
+}
+
+/// Titles, and that of the vertical axis; returns where the plot begins.
+fn header(items: &mut Vec<Item>, spec: &ChartSpec, page: &Page) -> f64 {
+    let room = page.width - 2.0 * MARGIN;
+    let mut y = if page.whole { titles(items, spec, room) } else { -14.0 };
     y += 30.0;
     let title = font::fit(&spec.y.title, TEXT_SIZE, Weight::Regular, room);
     items.push(Item::Text(Text { weight: Weight::Bold, ..text(title, [MARGIN, y], Anchor::Start, TEXT_SIZE, INK) }));
@@ -139,9 +169,8 @@ fn extents(spec: &ChartSpec) -> (Extent, Extent) {
 }
 
 /// The plot's box with both axes mapped into it. The left margin depends on the vertical axis' labels.
-fn frame(spec: &ChartSpec, top: f64, right: f64) -> (Box2, Mapped, Mapped) {
+fn frame(spec: &ChartSpec, [top, bottom]: [f64; 2], right: f64) -> (Box2, Mapped, Mapped) {
     let (across, up) = extents(spec);
-    let bottom = top + PLOT_HEIGHT;
     let y = Mapped::new(&spec.y, &up, [bottom, top]);
     let (_, widest) = axis::rows(&y);
     let left = MARGIN + widest + 8.0;
@@ -235,10 +264,10 @@ fn reference_colour(style: Option<usize>) -> [u8; 3] {
 }
 
 /// The texts of all labels: series, then references.
-fn names(spec: &ChartSpec) -> Vec<String> {
+fn names(spec: &ChartSpec, page: &Page) -> Vec<String> {
     let series = spec.series.iter().map(|series| &series.label);
     let references = spec.references.iter().map(|reference| &reference.label);
-    let room = WIDTH - 2.0 * MARGIN - SAMPLE;
+    let room = page.width - 2.0 * MARGIN - SAMPLE;
     let fit = |label: &String| font::fit(&crate::escape::one_line(label), TEXT_SIZE, Weight::Regular, room);
     // As they lie over each other.
     let stacks = spec.stacks.iter().rev().map(|stack| &stack.label);
@@ -322,10 +351,10 @@ fn beside_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], plot: &Box2) {
 }
 
 /// Labels in columns below the chart: more or longer ones than the right margin holds. Returns the new bottom.
-fn below_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], top: f64, widest: f64) -> f64 {
+fn below_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], top: f64, widest: f64, width: f64) -> f64 {
     const APART: f64 = 18.0;
     let column = widest + SAMPLE + APART;
-    let columns = (((WIDTH - 2.0 * MARGIN + APART) / column) as usize).max(1);
+    let columns = (((width - 2.0 * MARGIN + APART) / column) as usize).max(1);
     let rows = labels.len().div_ceil(columns);
     for (index, end) in labels.iter().enumerate() {
         let (across, down) = (index / rows, index % rows);
@@ -335,12 +364,15 @@ fn below_the_plot(items: &mut Vec<Item>, labels: &[EndLabel], top: f64, widest: 
 }
 
 /// The horizontal axis' title and the note; returns the bottom.
-fn footer(items: &mut Vec<Item>, spec: &ChartSpec, plot: &Box2) -> f64 {
-    let room = WIDTH - 2.0 * MARGIN;
+fn footer(items: &mut Vec<Item>, spec: &ChartSpec, plot: &Box2, page: &Page) -> f64 {
+    let room = page.width - 2.0 * MARGIN;
     let mut y = plot.bottom + 44.0;
     let title = font::fit(&spec.x.title, TEXT_SIZE, Weight::Bold, room);
     let title_text = text(title, [(plot.left + plot.right) / 2.0, y], Anchor::Middle, TEXT_SIZE, INK);
     items.push(Item::Text(Text { weight: Weight::Bold, ..title_text }));
+    if !page.whole {
+        return y + 4.0;
+    }
     let note = wrapped(spec.note.split(' '), " ", room);
     let origin = wrapped(spec.origin.iter().map(String::as_str), " · ", room);
     for (index, line) in note.iter().chain(&origin).enumerate() {

@@ -7,6 +7,7 @@ mod axis;
 mod bounds;
 mod draw;
 mod font;
+mod inline;
 mod labels;
 mod matrix;
 mod png;
@@ -16,6 +17,9 @@ mod stack;
 mod style;
 mod svg;
 
+use std::borrow::Cow;
+
+pub(crate) use inline::rules;
 pub use scene::{Box2, Scene};
 pub use view::{Axis, ChartSpec, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Stack};
 
@@ -38,7 +42,7 @@ pub trait Draw {
 
 impl Draw for ChartSpec {
     fn scene(&self) -> Scene {
-        draw::draw(self)
+        draw::draw(self, &draw::Page::WHOLE)
     }
 
     fn svg(&self) -> String {
@@ -48,6 +52,21 @@ impl Draw for ChartSpec {
     fn png(&self) -> Result<Vec<u8>, Error> {
         png::write(&self.scene(), PNG_SCALE)
     }
+}
+
+/// The plot of a chart as an SVG element for a page that says its title and note itself, and that has rules for its colours.
+pub(crate) fn inline(spec: &ChartSpec) -> String {
+    inline::write(&draw::draw(spec, &draw::Page::HALF))
+}
+
+/// The chart as far as a page's script draws it, and what is left out of it.
+pub(crate) fn bounded(spec: &ChartSpec) -> (Cow<'_, ChartSpec>, Option<String>) {
+    bounds::bounded(spec, draw::Page::WHOLE.lines())
+}
+
+/// What the colours of a matrix mean.
+pub(crate) fn matrix_key(spec: &ChartSpec) -> Option<String> {
+    spec.matrix.as_ref().map(matrix::key)
 }
 
 /// Pixels of the PNG a unit of the SVG: sharp on screens of twice the usual density.

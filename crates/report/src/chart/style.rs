@@ -1,10 +1,11 @@
 //! Colours, markers and text sizes.
 
 use super::scene::{Item, Paint, Pen};
+use crate::study::COLOURS;
 
 /// Okabe and Ito, "Color Universal Design" (2008): seven colours that stay apart in the three common kinds of colour
 /// blindness. Their yellow is left out (too light on white) and their black is grey here, so that text stands out.
-const PALETTE: [[u8; 3]; 7] =
+const PALETTE: [[u8; 3]; COLOURS] =
     [[0, 114, 178], [213, 94, 0], [0, 158, 115], [204, 121, 167], [230, 159, 0], [86, 180, 233], [90, 90, 90]];
 
 pub(crate) const INK: [u8; 3] = [34, 34, 34];
@@ -49,6 +50,45 @@ pub(crate) fn dark() -> String {
         rules += &format!("text[fill=\"{}\"]{{fill:{}}}", hex(text_colour(style)), hex(lighter));
     }
     format!("@media (prefers-color-scheme:dark){{{rules}}}")
+}
+
+/// The variables of a page for the colours of its charts, light and dark, and a class for each colour of a series.
+pub(crate) fn page_variables() -> String {
+    let toward_white = |rgb: [u8; 3], fifths: u16| rgb.map(|part| part + ((255 - u16::from(part)) * fifths / 5) as u8);
+    let variables = variables();
+    let neutral = DARK.iter().filter_map(|(light, dark)| {
+        let (_, name) = variables.iter().find(|(of, _)| *of == hex(*light))?;
+        Some(format!("--{name}:light-dark({},{});", hex(*light), hex(*dark)))
+    });
+    let series = (0..PALETTE.len()).map(|style| {
+        let line = (colour(style), toward_white(colour(style), if style == PALETTE.len() - 1 { 3 } else { 1 }));
+        let text = (text_colour(style), toward_white(colour(style), 2));
+        let pair = |name: &str, (light, dark): ([u8; 3], [u8; 3])| {
+            format!("--{name}{style}:light-dark({},{});", hex(light), hex(dark))
+        };
+        format!("{}{}", pair("c", line), pair("t", text))
+    });
+    let classes = (0..PALETTE.len()).map(|n| format!(".c{n}{{color:var(--c{n})}}.label.t{n}{{fill:var(--t{n})}}"));
+    format!(":root{{{}{}}}{}", neutral.collect::<String>(), series.collect::<String>(), classes.collect::<String>())
+}
+
+/// The colours of a chart, each with the variable that a page has for it.
+pub(crate) fn variables() -> Vec<(String, String)> {
+    let named = [
+        (WHITE, "paper"),
+        (INK, "ink"),
+        (QUIET, "quiet"),
+        (GRID, "grid"),
+        (FRAME, "frame"),
+        (WARNING, "warning"),
+        (WARNING_INK, "warning-ink"),
+    ];
+    let series = (0..PALETTE.len()).flat_map(|style| {
+        let (line, text) = (hex(colour(style)), hex(text_colour(style)));
+        let text = (text != line).then(|| (text, format!("t{style}")));
+        [Some((line, format!("c{style}"))), text].into_iter().flatten()
+    });
+    named.into_iter().map(|(rgb, name)| (hex(rgb), name.to_owned())).chain(series).collect()
 }
 
 /// The colour of a series.

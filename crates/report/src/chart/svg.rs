@@ -43,7 +43,7 @@ pub(crate) fn write(scene: &Scene) -> String {
     out
 }
 
-fn written(text: &Text) -> String {
+pub(super) fn written(text: &Text) -> String {
     let anchor = match text.anchor {
         Anchor::Start => "start",
         Anchor::Middle => "middle",
@@ -67,7 +67,7 @@ fn list(points: &[[f64; 2]]) -> String {
     points.iter().map(|[x, y]| format!("{},{}", number(*x), number(*y))).collect::<Vec<_>>().join(" ")
 }
 
-fn paint(attribute: &str, paint: Option<Paint>) -> String {
+pub(super) fn paint(attribute: &str, paint: Option<Paint>) -> String {
     let Some(Paint { rgb: [r, g, b], opacity }) = paint else {
         return format!(r#" {attribute}="none""#);
     };
@@ -78,7 +78,7 @@ fn paint(attribute: &str, paint: Option<Paint>) -> String {
     text
 }
 
-fn stroke(pen: Option<Pen>) -> String {
+pub(super) fn stroke(pen: Option<Pen>) -> String {
     let Some(pen) = pen else { return String::new() };
     let mut text = paint("stroke", Some(pen.paint));
     let _ = write!(text, r#" stroke-width="{}" stroke-linejoin="round""#, number(pen.width));
@@ -89,7 +89,7 @@ fn stroke(pen: Option<Pen>) -> String {
 }
 
 /// At most two decimals, without trailing zeros, never `-0`.
-fn number(value: f64) -> String {
+pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     if text == "-0" { "0".to_owned() } else { text.to_owned() }

@@ -337,6 +337,28 @@ pub(crate) fn held() -> Run {
     run([1, 2, 4].map(case).into())
 }
 
+/// Latencies of all pairs of eight ranks, one of them slow.
+pub(crate) fn matrices() -> Run {
+    let mut line = Invented::new(8, 8, 2e-6).line();
+    line.benchmark = "hardware".to_owned();
+    let parameters = json!({"test": "pair_latency", "ranks": 8, "backend": "shm", "device": "cpu", "bytes": 8});
+    line.parameters = parameters.as_object().cloned().unwrap();
+    let pair = |a: usize, b: usize| match (a, b) {
+        (2, 6) | (6, 2) => 11.6,
+        _ => {
+            if a / 4 == b / 4 {
+                1.2 + 0.05 * ((a * 3 + b) % 4) as f64
+            } else {
+                2.4 + 0.1 * ((a + b) % 3) as f64
+            }
+        }
+    };
+    let row = |a: usize| (0..8).map(|b| if a == b { json!(null) } else { json!(pair(a, b)) }).collect::<Vec<_>>();
+    line.metrics = Map::new();
+    line.metrics.insert("pair_us".into(), json!((0..8).map(row).collect::<Vec<_>>()));
+    run(vec![line])
+}
+
 /// A long case with a time that rises by `rise` over its samples.
 pub(crate) fn soak(rise: f64) -> Run {
     let mut case = Invented::new(2, 64 << 20, 4.8e-3).line();
@@ -367,5 +389,6 @@ pub(crate) fn runs() -> Vec<(&'static str, Run)> {
         ("peers", peers()),
         ("scaled", scaled()),
         ("held", held()),
+        ("matrices", matrices()),
     ]
 }

@@ -11,13 +11,13 @@ fn a_report_is_written_and_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let dir = folder.path().join("new");
     let first = write(&data::study(), &dir).unwrap();
-    assert_eq!(first[0], dir.join("report.md"));
-    assert_eq!(first[1], dir.join("cases.csv"));
-    let before = std::fs::read(&first[2]).unwrap();
+    let named = ["report.html", "report.md", "cases.csv"].map(|name| dir.join(name));
+    assert_eq!(first[..3], named);
+    let before = std::fs::read(&first[3]).unwrap();
     assert_eq!(write(&data::study(), &dir).unwrap(), first);
-    assert_eq!(std::fs::read(&first[2]).unwrap(), before);
+    assert_eq!(std::fs::read(&first[3]).unwrap(), before);
     // Every picture that the Markdown shows is there, and nothing is left over.
-    let markdown = std::fs::read_to_string(&first[0]).unwrap();
+    let markdown = std::fs::read_to_string(&first[1]).unwrap();
     let shown: Vec<&str> = markdown.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     assert!(shown.len() >= 8);
     assert!(shown.iter().all(|path| dir.join(path).is_file()), "{shown:?}");
@@ -57,7 +57,7 @@ fn formats_have_names_and_words() {
 fn nothing_is_written_through_a_link() {
     let picture = format("svg").unwrap().render(&data::study()).unwrap()[0].path.to_str().unwrap().to_owned();
     let part = format!(".report.md.{}.part", std::process::id());
-    for name in ["report.md", "cases.csv", "charts", &picture, &part] {
+    for name in ["report.html", "report.md", "cases.csv", "charts", &picture, &part] {
         let folder = tempfile::tempdir().unwrap();
         let (dir, outside) = (folder.path().join("record"), folder.path().join("outside"));
         std::fs::create_dir_all(dir.join("charts")).unwrap();

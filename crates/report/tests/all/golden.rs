@@ -83,6 +83,23 @@ fn everything_that_goes_wrong_as_csv() {
     check("mixed.csv", &text("csv", &mixed()));
 }
 
+/// The page without its style and script, which have no data in them; each larger element begins a line, so that a difference
+/// can be read.
+#[test]
+fn everything_that_goes_wrong_as_html() {
+    let page = text("html", &mixed());
+    let (head, rest) = page.split_once("<style>").unwrap();
+    let (body, _) = rest.split_once("</style>").unwrap().1.rsplit_once("<script>").unwrap();
+    // The policy has the hashes of both.
+    let head: Vec<&str> = head.lines().filter(|line| !line.contains("Content-Security-Policy")).collect();
+    let mut text = format!("{}{body}", head.join("\n"));
+    for begin in ["<section", "<figure", "<svg", "<path", "<tr", "<li", "<dt", "<p", "<div", "<h2", "\"s\":", "[\"0000"]
+    {
+        text = text.replace(begin, &format!("\n{begin}"));
+    }
+    check("mixed.html", &text);
+}
+
 #[test]
 fn study_as_svg() {
     let files = format("svg").unwrap().render(&data::study()).unwrap();

@@ -8,6 +8,7 @@ mod files;
 mod golden;
 mod hostile;
 mod hosts;
+mod html;
 mod large;
 mod many;
 mod peers;

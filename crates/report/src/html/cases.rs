@@ -1,0 +1,131 @@
+//! Every case of a section as compact data: the rows of its table, and what a row opens.
+
+use std::collections::BTreeMap;
+
+use record::show::{Column, Format, Show};
+use record::{CaseLine, Caveat};
+use terms::{Named as _, Status};
+use view::{number_at, shown, value_at};
+
+use super::{json, pack};
+use crate::results::{is_parameter_of, is_told};
+use crate::study::Operation;
+
+/// Significant digits of a cell: rounded to the three that are shown, it is what the exact value is rounded to.
+const DIGITS: usize = 7;
+
+/// What the samples of each case are, by identity: quantiles, or the samples themselves where these are fewer.
+pub(super) type Quantiles = BTreeMap<String, Vec<f64>>;
+
+/// A section for the script; at most `most` rows.
+pub(super) fn section(operation: &Operation, quantiles: &Quantiles, most: usize) -> String {
+    let plain = Show::default();
+    let show = operation.declared.map_or(&plain, |declared| &declared.show);
+    let columns: Vec<&Column> = show.tables.first().map(|table| table.columns.iter().collect()).unwrap_or_default();
+    let groups = operation.configurations.iter().map(|configuration| {
+        let told: Vec<&str> = columns.iter().map(|column| column.source.as_str()).collect();
+        json::array([json::line(&configuration.backend), json::line(&configuration.variant_without(&told))])
+    });
+    let all = operation.configurations.iter().enumerate();
+    let mut cases: Vec<(usize, &CaseLine)> =
+        all.flat_map(|(group, configuration)| configuration.cases.iter().map(move |case| (group, *case))).collect();
+    cases.sort_by_key(|(group, case)| (*group, case.bytes));
+    let lines: Vec<&CaseLine> = cases.iter().map(|(_, case)| *case).collect();
+    let found: Vec<bool> = columns.iter().map(|column| !is_parameter_of(&lines, column)).collect();
+    let rows = cases.iter().take(most).map(|(group, case)| {
+        let cells = columns.iter().zip(&found).map(|(column, found)| cell(case, column, *found));
+        row(case, *group, json::array(cells), quantiles.get(&case.id))
+    });
+    json::object(&[
+        ("n", json::line(&operation.name)),
+        ("c", json::array(columns.iter().map(|column| head(column)))),
+        ("g", json::array(groups)),
+        ("r", json::array(rows)),
+        ("all", json::whole(cases.len() as u64)),
+    ])
+}
+
+/// Title, unit, how it is written, and the name in `cases.csv`.
+fn head(column: &Column) -> String {
+    let format = match column.format {
+        Format::Word | Format::Switch | Format::FirstAndLast => "word",
+        Format::Count => "count",
+        Format::Number => "number",
+        Format::Bytes => "bytes",
+        Format::Seconds => "seconds",
+        Format::Share | Format::Precision => "share",
+        Format::Change => "change",
+    };
+    json::array([&column.title, &column.unit, format, &column.source].map(json::line))
+}
+
+/// A number as it is, so that it sorts; a text where the cell says more than a number.
+fn cell(case: &CaseLine, column: &Column, found: bool) -> String {
+    let none = || "null".to_owned();
+    let Some(text) = shown(case, column).filter(|_| is_told(case, column, found)) else { return none() };
+    let number = || number_at(case, &column.source);
+    match column.format {
+        Format::Word | Format::Switch | Format::FirstAndLast => json::line(&text),
+        Format::Count => value_at(case, &column.source).and_then(|value| value.as_u64()).map_or_else(none, json::whole),
+        Format::Precision => precision(case, column).map_or_else(none, |share| json::number(share, DIGITS)),
+        Format::Bytes => number().map_or_else(none, |bytes| json::number(bytes, 20)),
+        _ => {
+            let number = number().map_or_else(none, |value| json::number(value, DIGITS));
+            let more = text.contains('±') || !column.word.is_empty();
+            if more { json::array([number, json::line(&text)]) } else { number }
+        }
+    }
+}
+
+fn precision(case: &CaseLine, column: &Column) -> Option<f64> {
+    let [low, high] = view::ends(case, if column.ends.is_empty() { &column.source } else { &column.ends })?;
+    Some((high - low) / 2.0 / number_at(case, &column.source).filter(|mid| *mid > 0.0)?)
+}
+
+/// `[id, group, status, cells, caveats, median, low, high, trials, quantiles, samples, ranks, reason]`; what is missing at its
+/// end is left out.
+fn row(case: &CaseLine, group: usize, cells: String, quantiles: Option<&Vec<f64>>) -> String {
+    let none = || "0".to_owned();
+    let place = |status: Status| Status::ALL.iter().position(|other| *other == status).unwrap_or(0);
+    let caveats = case.caveats.iter().map(|caveat| caveat_place(*caveat).to_string());
+    let mut parts = vec![json::line(&case.id), group.to_string(), place(case.status).to_string(), cells];
+    parts.push(json::array(caveats));
+    let time = case.time_s.as_ref().filter(|time| time.median > 0.0);
+    if let Some(time) = time {
+        let median = time.median;
+        let number = |value: f64| json::number(value, DIGITS);
+        let ends = time.ci95.map_or_else(|| [none(), none()], |ends| ends.map(number));
+        parts.push(number(median));
+        parts.extend(ends);
+        let packed = |times: &[f64]| if times.is_empty() { none() } else { json::text(&pack::pack(times, median)) };
+        parts.push(packed(&case.trial_median_s));
+        parts.push(quantiles.map_or_else(none, |times| packed(times)));
+        parts.push(case.samples.map_or_else(none, json::whole));
+        let ranks = case.per_rank_median_s.as_deref().filter(|ranks| ranks.len() > 1 && ranks.len() <= RANKS);
+        parts.push(ranks.map_or_else(none, packed));
+    } else {
+        parts.extend(std::iter::repeat_with(none).take(7));
+    }
+    let missed = case.gates_missed.iter().map(|gate| format!("gate missed: {gate}"));
+    let reasons: Vec<String> = case.reason.clone().into_iter().chain(missed).collect();
+    parts.push(if reasons.is_empty() { none() } else { json::line(&reasons.join("; ")) });
+    while parts.last().is_some_and(|part| part == "0") {
+        parts.pop();
+    }
+    json::array(parts)
+}
+
+/// Medians of ranks that a row opens at most.
+const RANKS: usize = 64;
+
+/// The place of a caveat in [`vocabulary`].
+fn caveat_place(caveat: Caveat) -> usize {
+    Caveat::ALL.iter().position(|other| *other == caveat).unwrap_or(0)
+}
+
+/// The words that rows name by their places: statuses, and caveats with what they mean.
+pub(super) fn vocabulary() -> [(&'static str, String); 2] {
+    let statuses = Status::ALL.iter().map(|status| json::text(&status.name().replace('_', " ")));
+    let caveats = Caveat::ALL.iter().map(|caveat| json::array([caveat.name(), caveat.explanation()].map(json::text)));
+    [("status", json::array(statuses)), ("caveats", json::array(caveats))]
+}

@@ -1,0 +1,217 @@
+//! `report.html`: the whole report in one file that loads nothing. A policy in its head forbids it to, names the style and
+//! the script in it by their hashes, and allows no others.
+//!
+//! All that is said stands in the page itself, and is read without the script: charts are pictures, tables are tables. The
+//! script makes charts answer to the pointer and tables sort, from the values at the end of the page. The page is the same
+//! for the same records, byte for byte. Text from data is escaped: in `escape::xml` for the page, in `json` for the values.
+
+mod cases;
+mod csp;
+mod figures;
+mod findings;
+mod head;
+mod json;
+mod markdown;
+mod notes;
+mod pack;
+mod samples;
+mod tiles;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::escape::{file_stem, one_line, xml as escape};
+use crate::study::{Operation, operations};
+use crate::write::Out;
+use crate::{Artifact, Error, Format, Run, chart, charts, drift, peers, results, sentences};
+
+const FILE: &str = "report.html";
+/// A record of more cases has no table without the script: `cases.csv` has them.
+const STATIC: usize = 300;
+/// Cases of a record that have a row; of more, `cases.csv` has the rest.
+const ROWS: usize = 20_000;
+
+const STYLE: &str = include_str!("page/page.css");
+const SCRIPT: &str = concat!(
+    include_str!("page/base.js"),
+    include_str!("page/axis.js"),
+    include_str!("page/chart.js"),
+    include_str!("page/matrix.js"),
+    include_str!("page/table.js"),
+    include_str!("page/start.js"),
+);
+
+/// The HTML report.
+#[derive(Debug)]
+pub(crate) struct Html;
+
+impl Format for Html {
+    fn name(&self) -> &'static str {
+        "html"
+    }
+
+    fn doc(&self) -> &'static str {
+        "report.html: summary, findings, interactive charts, every case; one file that loads nothing"
+    }
+
+    fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
+        Ok(vec![Artifact::new(FILE, page(&[run]).into_bytes())])
+    }
+}
+
+/// Writes one page about several records below `dir`, and returns its path.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_together(runs: &[Run], dir: &Path) -> Result<Vec<PathBuf>, Error> {
+    let runs: Vec<&Run> = runs.iter().collect();
+    let mut out = Out::below(dir);
+    out.put(&Artifact::new(FILE, page(&runs).into_bytes()))?;
+    Ok(out.into_written())
+}
+
+/// What the script reads.
+#[derive(Default)]
+struct Data {
+    charts: Vec<String>,
+    sections: Vec<String>,
+}
+
+fn page(runs: &[&Run]) -> String {
+    let style = format!("{}{STYLE}", chart::rules());
+    let mut data = Data::default();
+    let body = match runs {
+        [run] => record(run, "", "h1", &mut data),
+        several => together(several, &mut data),
+    };
+    let titles: Vec<String> = runs.iter().map(|run| one_line(&run.title)).filter(|title| !title.is_empty()).collect();
+    let title = if titles.is_empty() { "Report".to_owned() } else { titles.join(", ") };
+    let policy = csp::policy(&style, &[SCRIPT]);
+    let [status, caveats] = cases::vocabulary();
+    let values = [("charts", json::array(&data.charts)), ("sections", json::array(&data.sections)), status, caveats];
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"rankmark\">\n<title>{}</title>\n<style>{style}</style>\n</head>\n<body>\n\
+         <a class=\"skip\" href=\"#cases\">To the results</a>\n<main>\n{body}</main>\n\
+         <script type=\"application/json\" id=\"data\">{}</script>\n<script>{SCRIPT}</script>\n</body>\n</html>\n",
+        escape(&title),
+        json::object(&values)
+    )
+}
+
+/// Several records: what each comes to side by side, then each in full.
+fn together(runs: &[&Run], data: &mut Data) -> String {
+    let mut rows = String::new();
+    for (index, run) in runs.iter().enumerate() {
+        let operations = operations(&run.cases, &run.benchmarks);
+        let tiles = tiles::tiles(run, &operations);
+        let tile = |tile: &tiles::Tile| format!("{} {} {}", tile.name, tile.value, tile.interval).trim().to_owned();
+        let tiles: Vec<String> = tiles.iter().map(|one| escape(&one_line(&tile(one)))).collect();
+        let title = if run.title.trim().is_empty() { "Report" } else { &run.title };
+        let _ = write!(
+            rows,
+            "<tr><th scope=\"row\"><a href=\"#r{index}\">{}</a></th><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            escape(&one_line(title)),
+            escape(&one_line(&run.started)),
+            escape(&one_line(&run.machine)),
+            markdown::inline(&crate::markdown::status(run)),
+            tiles.join("<br>")
+        );
+    }
+    let records = crate::number::count(runs.len(), "record", "records");
+    let mut out = format!(
+        "<div class=\"top\"><h1>{records}</h1>{THEME}</div><p class=\"meta\">Side by side below, then each in full. \
+         `rankmark compare` says which differences are real.</p>\
+         <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"records\"><table><thead><tr><th scope=\"col\">record</th>\
+         <th scope=\"col\">started</th><th scope=\"col\">machine</th><th scope=\"col\">cases</th>\
+         <th scope=\"col\">at a glance</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
+    );
+    for (index, run) in runs.iter().enumerate() {
+        let prefix = format!("r{index}-");
+        let _ =
+            write!(out, "<article class=\"record\" id=\"r{index}\">{}</article>\n", record(run, &prefix, "h2", data));
+    }
+    out
+}
+
+/// The switch of light and dark: the script shows it.
+const THEME: &str = "<button type=\"button\" id=\"theme\" hidden></button>";
+
+/// One record.
+fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
+    let operations = operations(&run.cases, &run.benchmarks);
+    let (quantiles, unread) = samples::quantiles(run, ROWS);
+    let head = head::head(run, &operations, heading);
+    let mut out = if heading == "h1" { format!("<div class=\"top\"><div></div>{THEME}</div>{head}") } else { head };
+    let notes = notes::sections(run, &operations);
+    out += &contents(&operations, &notes, prefix);
+    let said = sentences::about(run, &operations);
+    if !said.is_empty() {
+        let _ = write!(out, "<section><h2>What the data show</h2>{}</section>\n", bullets(&said));
+    }
+    let anchor = if prefix.is_empty() { "cases".to_owned() } else { format!("{prefix}cases") };
+    let _ = write!(out, "<div id=\"{anchor}\">");
+    let mut room = ROWS;
+    let several = operations.len() > sentences::FEW_OPERATIONS;
+    for operation in &operations {
+        out += &part(run, operation, prefix, several, data);
+        data.sections.push(cases::section(operation, &quantiles, room));
+        let number: usize = operation.configurations.iter().map(|c| c.cases.len()).sum();
+        room = room.saturating_sub(number);
+    }
+    out += "</div>";
+    if let Some(why) = unread {
+        let _ = write!(out, "<p class=\"warn\">{}</p>", escape(&why));
+    }
+    for (title, body) in notes {
+        let _ = write!(out, "<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>\n", file_stem(title));
+    }
+    out
+}
+
+/// Links to the sections.
+fn contents(operations: &[Operation], notes: &[(&str, String)], prefix: &str) -> String {
+    let entry = |id: &str, name: &str| format!("<li><a href=\"#{prefix}{}\">{}</a></li>", escape(id), escape(name));
+    let parts = operations.iter().map(|operation| entry(&section_id(operation), &one_line(&operation.name)));
+    let notes = notes.iter().map(|(title, _)| entry(&file_stem(title), title));
+    let entries: String = parts.chain(notes).collect();
+    format!("<nav aria-label=\"sections\"><ul>{entries}</ul></nav>\n")
+}
+
+fn section_id(operation: &Operation) -> String {
+    format!("section-{}", operation.stem)
+}
+
+fn bullets(sentences: &[String]) -> String {
+    let items: String = sentences.iter().map(|sentence| format!("<li>{}</li>", escape(sentence))).collect();
+    format!("<ul>{items}</ul>")
+}
+
+/// One operation: what it shows, its charts, its tables.
+fn part(run: &Run, operation: &Operation, prefix: &str, several: bool, data: &mut Data) -> String {
+    let (id, name) = (section_id(operation), escape(&one_line(&operation.name)));
+    let mut out = format!("<section id=\"{prefix}{id}\"><h2>{name}</h2>");
+    if !operation.constants.is_empty() {
+        let _ = write!(out, "<p class=\"constants\">{}</p>", escape(&one_line(&operation.constants)));
+    }
+    if several {
+        out += &bullets(&sentences::of_operation(run, operation).iter().map(|s| one_line(s)).collect::<Vec<_>>());
+    }
+    out += &figures::figures(&charts::of_operation(run, operation), prefix, &mut data.charts);
+    out += &markdown::html(&drift::left_out(run, operation).unwrap_or_default());
+    out += &markdown::html(&peers::results(operation));
+    let tables = if run.cases.len() <= STATIC { results::tables(operation) } else { Vec::new() };
+    let (main, others) = tables.split_first().map_or((None, &[][..]), |(main, others)| (Some(main), others));
+    let plain = match main {
+        Some(main) => markdown::html(main),
+        None if run.cases.len() > STATIC => {
+            "<p>Without JavaScript this page lists no cases: <code>cases.csv</code> has them.</p>".to_owned()
+        }
+        None => "<p>No case was measured.</p>".to_owned(),
+    };
+    let _ = write!(out, "<div data-section=\"{}\"><div class=\"static\">{plain}</div></div>", data.sections.len());
+    out += &others.iter().map(|table| markdown::html(table)).collect::<String>();
+    out + "</section>\n"
+}

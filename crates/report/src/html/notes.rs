@@ -1,0 +1,123 @@
+//! The end of a record's part of the page: what the numbers rest on. Plan, machine, versions, environment, method, command.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::escape::{one_line, xml as escape};
+use crate::number::{bytes, count};
+use crate::study::{Operation, section};
+use crate::{Run, damage, expected, imported, labels, markdown, placement};
+
+/// Values of a parameter that are listed; of more, the ends.
+const LISTED: usize = 8;
+
+/// Sections, each with its title and its body as HTML; empty ones are left out.
+pub(super) fn sections(run: &Run, operations: &[Operation]) -> Vec<(&'static str, String)> {
+    let of = |text: String| super::markdown::html(&text);
+    let all = vec![
+        ("Expected figures", of(expected::table(run))),
+        ("Summary by configuration", of(markdown::summary(operations))),
+        ("Cases that need attention", of(markdown::without_result(run))),
+        ("Damaged lines", of(damage::list(run))),
+        ("Caveats", of(markdown::caveats(run))),
+        ("Imported file", of(imported::text(run))),
+        ("Machine", machine(run)),
+        ("Placement", of(placement::text(run))),
+        ("Plan", plan(run)),
+        ("Versions and environment", versions(run)),
+        ("Method", of(markdown::method(run))),
+        ("Run it again", again(run)),
+    ];
+    all.into_iter().filter(|(_, body)| !body.is_empty()).collect()
+}
+
+fn facts(pairs: impl IntoIterator<Item = (String, String)>) -> String {
+    let shown = pairs.into_iter().filter(|(_, value)| !value.trim().is_empty());
+    let rows: String =
+        shown.map(|(name, value)| format!("<dt>{}</dt><dd>{value}</dd>", escape(&one_line(&name)))).collect();
+    if rows.is_empty() { String::new() } else { format!("<dl class=\"facts\">{rows}</dl>") }
+}
+
+fn machine(run: &Run) -> String {
+    let line = |name: &str, value: &str| (name.to_owned(), escape(&one_line(value)));
+    let mut pairs = vec![
+        line("Machine", &run.machine),
+        line("Sensors", &markdown::sensors(run)),
+        line("Limits", &run.profiles.join("; ")),
+        line("Merged from", &run.merged.join("; ")),
+        line("Imported", &imported::line(run)),
+        line("Record", &run.notes.join("; ")),
+    ];
+    pairs.extend(labels::facts(&run.labels).map(|(name, value)| line(name, &value)));
+    facts(pairs)
+}
+
+/// What was measured: for each section its cases, and the parameters that have several values.
+fn plan(run: &Run) -> String {
+    let mut values: BTreeMap<(&str, &str), BTreeSet<String>> = BTreeMap::new();
+    let mut sizes: BTreeMap<(&str, &str), BTreeSet<u64>> = BTreeMap::new();
+    let mut numbers: Vec<(&str, usize)> = Vec::new();
+    for case in &run.cases {
+        let name = section(case, run.benchmarks.iter().find(|declared| declared.name == case.benchmark));
+        match numbers.iter_mut().find(|(other, _)| *other == name) {
+            Some((_, number)) => *number += 1,
+            None => numbers.push((name, 1)),
+        }
+        for (parameter, value) in &case.parameters {
+            match value.as_u64() {
+                Some(number) => drop(sizes.entry((name, parameter)).or_default().insert(number)),
+                None => drop(values.entry((name, parameter)).or_default().insert(one_line(&view::plain(value)))),
+            }
+        }
+    }
+    let described = |(name, number): &(&str, usize)| {
+        let words = values.iter().filter(|((of, _), values)| of == name && values.len() > 1);
+        let words = words.map(|((_, parameter), values)| format!("{parameter} {}", listed(values.iter().cloned())));
+        let whole = sizes.iter().filter(|((of, _), values)| of == name && values.len() > 1);
+        let whole = whole.map(|((_, parameter), values)| {
+            let text = |value: &u64| if *parameter == "bytes" { bytes(*value) } else { value.to_string() };
+            format!("{parameter} {}", listed(values.iter().map(text)))
+        });
+        let parts: Vec<String> = [count(*number, "case", "cases")].into_iter().chain(whole).chain(words).collect();
+        ((*name).to_owned(), escape(&one_line(&parts.join("; "))))
+    };
+    facts(numbers.iter().map(described))
+}
+
+fn listed(values: impl Iterator<Item = String>) -> String {
+    let values: Vec<String> = values.collect();
+    match values.as_slice() {
+        [first, .., last] if values.len() > LISTED => format!("{first} to {last} ({} values)", values.len()),
+        few => few.join(", "),
+    }
+}
+
+fn versions(run: &Run) -> String {
+    let backend = |state: &record::BackendState| {
+        let parts = [state.version.as_deref(), state.path.as_deref(), state.why.as_deref()];
+        let parts: Vec<&str> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
+        let ready = if state.ready { "ready" } else { "missing" };
+        (format!("backend {}", state.name), escape(&one_line(&format!("{ready} {}", list_or_none(&parts)))))
+    };
+    let program = ("program".to_owned(), escape(&one_line(&run.program)));
+    let pairs = std::iter::once(program)
+        .chain(run.versions.iter().map(|(name, value)| (name.clone(), escape(&one_line(value)))))
+        .chain(run.backends.iter().map(backend))
+        .chain(
+            run.environment
+                .iter()
+                .map(|(name, value)| (name.clone(), format!("<code>{}</code>", escape(&one_line(value))))),
+        );
+    facts(pairs)
+}
+
+fn list_or_none(parts: &[&str]) -> String {
+    if parts.is_empty() { String::new() } else { format!("({})", parts.join(", ")) }
+}
+
+fn again(run: &Run) -> String {
+    let text = markdown::again(run);
+    if text.is_empty() {
+        return text;
+    }
+    format!("{}<button type=\"button\" data-copy hidden>Copy the command</button>", super::markdown::html(&text))
+}

@@ -1,0 +1,166 @@
+//! Tiles: the few numbers that sum a run up, each with its interval and what it is of. Only those that the data have.
+
+use record::{Better, CaseLine, Shape};
+
+use crate::Run;
+use crate::facts;
+use crate::number::{bandwidth, bytes, percent, seconds, thousands, three_digits};
+use crate::study::{Configuration, Estimate, Measured, Operation};
+
+/// Tiles of a page.
+const MOST: usize = 8;
+
+/// A number with what it is of.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tile {
+    pub(super) name: String,
+    pub(super) value: String,
+    /// Its interval; empty where it has none.
+    pub(super) interval: String,
+    /// What it is compared with, and the case.
+    pub(super) of: String,
+}
+
+type Found<'o> = (&'o Operation<'o>, &'o Configuration<'o>, &'o Measured<'o>);
+
+fn found<'o>(operations: &'o [Operation<'o>]) -> Vec<Found<'o>> {
+    let of = |operation: &'o Operation<'o>| {
+        let all = operation.configurations.iter();
+        all.flat_map(move |configuration| {
+            configuration.points.iter().map(move |point| (operation, configuration, point))
+        })
+    };
+    operations.iter().flat_map(of).collect()
+}
+
+/// The tiles of a run.
+pub(super) fn tiles(run: &Run, operations: &[Operation]) -> Vec<Tile> {
+    let all = found(operations);
+    let mut tiles: Vec<Tile> = peaks(operations);
+    tiles.extend(step(&all));
+    tiles.extend(scaling(&all));
+    tiles.extend(largest_batch(&all));
+    tiles.extend(declared(run, &all));
+    let mut names: Vec<String> = Vec::new();
+    tiles.retain(|tile| {
+        !names.contains(&tile.name) && {
+            names.push(tile.name.clone());
+            true
+        }
+    });
+    tiles.truncate(MOST);
+    tiles
+}
+
+fn half(estimate: Estimate) -> String {
+    estimate.relative_half_width().map_or_else(String::new, |half| format!("± {}", percent(half)))
+}
+
+fn label(configuration: &Configuration, point: &Measured) -> String {
+    let size = point.bytes.map(|size| format!(", {}", bytes(size))).unwrap_or_default();
+    let simulated = if point.case.simulated { ", simulated" } else { "" };
+    format!("{}{size}{simulated}", configuration.label)
+}
+
+/// The peak bus bandwidth of the first two operations that have one, with the share of its limit.
+fn peaks(operations: &[Operation]) -> Vec<Tile> {
+    let of = |operation: &Operation| {
+        let best = operation.configurations.iter().filter_map(|c| Some((c, facts::peak(c)?)));
+        let (configuration, (_, busbw, point)) = best.max_by(|(_, a), (_, b)| a.1.mid.total_cmp(&b.1.mid))?;
+        let limit = point.limit_share.map(|share| format!("{} of limit, ", percent(share))).unwrap_or_default();
+        Some(Tile {
+            name: format!("{} peak busbw", operation.name),
+            value: bandwidth(busbw.mid),
+            interval: half(busbw),
+            of: format!("{limit}{}", label(configuration, point)),
+        })
+    };
+    operations.iter().filter_map(of).take(2).collect()
+}
+
+/// Of the case with the most throughput of those that time steps: throughput, time of a step, use of the peak.
+fn step(all: &[Found]) -> Vec<Tile> {
+    let steps = || all.iter().filter(|(operation, ..)| operation.declared.is_some_and(|d| d.show.timed == "step"));
+    let (source, word) = [("tokens_per_s", "tokens/s"), ("samples_per_s", "samples/s")]
+        .into_iter()
+        .find(|(source, _)| steps().any(|(_, _, point)| point.case.metric(source).is_some()))
+        .unwrap_or(("", ""));
+    let rate = |found: &&Found| found.2.case.metric(source);
+    let rated = steps().filter(|found| rate(found).is_some());
+    let Some((operation, configuration, point)) =
+        rated.max_by(|a, b| rate(a).unwrap_or(0.0).total_cmp(&rate(b).unwrap_or(0.0)))
+    else {
+        return Vec::new();
+    };
+    let of = label(configuration, point);
+    let tile =
+        |name: &str, value: String, interval: String, of: String| Tile { name: name.to_owned(), value, interval, of };
+    let mut tiles = Vec::new();
+    if let Some(rate) = point.estimate(source, "", operation.declared) {
+        // Work over time has the time's interval.
+        let interval = if rate.known { half(rate) } else { half(point.time) };
+        tiles.push(tile(word, three_digits(rate.mid), interval, of.clone()));
+    }
+    tiles.push(tile("step", seconds(point.time.mid), half(point.time), of.clone()));
+    if let Some(mfu) = view::number_at(point.case, "mfu.headline") {
+        let convention = view::value_at(point.case, "mfu.convention").map(|word| format!("{}, ", view::plain(&word)));
+        tiles.push(tile("MFU", percent(mfu), half(point.time), format!("{}{of}", convention.unwrap_or_default())));
+    }
+    tiles
+}
+
+/// The efficiency at the most ranks: of several cases there, the lowest, so that no good one hides a bad one.
+fn scaling(all: &[Found]) -> Option<Tile> {
+    let efficiency = |case: &CaseLine| view::number_at(case, "scaling.efficiency");
+    let most = all.iter().filter(|found| efficiency(found.2.case).is_some()).map(|found| found.1.ranks).max()?;
+    let there = all.iter().filter(|found| found.1.ranks == most);
+    let with = there.filter_map(|found| Some((found, efficiency(found.2.case)?)));
+    let ((_, configuration, point), value) = with.min_by(|a, b| a.1.total_cmp(&b.1))?;
+    let word = |name: &str| view::value_at(point.case, &format!("scaling.{name}")).map(|word| view::plain(&word));
+    let ends = view::ends(point.case, "scaling.ci95");
+    let interval = ends.map_or_else(String::new, |[low, high]| format!("{} to {}", percent(low), percent(high)));
+    let verdict = word("word").map(|word| format!("{word}, ")).unwrap_or_default();
+    Some(Tile {
+        name: format!("{}scaling", word("kind").map(|kind| format!("{kind} ")).unwrap_or_default()),
+        value: percent(value),
+        interval,
+        of: format!("{verdict}{}", label(configuration, point)),
+    })
+}
+
+fn largest_batch(all: &[Found]) -> Option<Tile> {
+    let batch = |case: &CaseLine| view::value_at(case, "max_batch").and_then(|value| value.as_u64());
+    let (batch, (_, configuration, point)) =
+        all.iter().filter_map(|found| Some((batch(found.2.case)?, found))).max_by_key(|(batch, _)| *batch)?;
+    let value = thousands(i64::try_from(batch).unwrap_or(i64::MAX));
+    Some(Tile { name: "largest batch".into(), value, interval: String::new(), of: label(configuration, point) })
+}
+
+/// The best value of the first headline metric of each benchmark that has none above: rates alone.
+fn declared(run: &Run, all: &[Found]) -> Vec<Tile> {
+    const ABOVE: [&str; 5] = ["busbw_gbs", "algbw_gbs", "tokens_per_s", "samples_per_s", "max_batch"];
+    let mut tiles = Vec::new();
+    for benchmark in &run.benchmarks {
+        let headline = benchmark.show.headline.iter();
+        let metrics = headline.filter_map(|name| benchmark.metrics.iter().find(|metric| metric.name == *name));
+        for metric in metrics.filter(|metric| metric.shape == Shape::Rate && !ABOVE.contains(&metric.name.as_str())) {
+            tiles.extend(best(&benchmark.name, metric, all));
+        }
+    }
+    tiles
+}
+
+fn best(benchmark: &str, metric: &record::DeclaredMetric, all: &[Found]) -> Option<Tile> {
+    let own = all.iter().filter(|found| found.2.case.benchmark == benchmark);
+    let rated = own.filter_map(|found| Some((found, found.2.estimate(&metric.name, "", found.0.declared)?)));
+    let ((operation, configuration, point), value) = rated.max_by(|a, b| match metric.better {
+        Better::Higher => a.1.mid.total_cmp(&b.1.mid),
+        Better::Lower => b.1.mid.total_cmp(&a.1.mid),
+    })?;
+    Some(Tile {
+        name: format!("{} {}", operation.name, metric.name.split('_').next().unwrap_or_default()),
+        value: format!("{} {}", three_digits(value.mid), metric.unit).trim_end().to_owned(),
+        interval: half(value),
+        of: label(configuration, point),
+    })
+}

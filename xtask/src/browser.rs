@@ -1,0 +1,123 @@
+//! `cargo xtask browser`: HTML reports in a real browser. Chromium, driven by playwright-core, opens pages of invented runs and
+//! of a simulated one, and uses them as a reader does (xtask/browser/report.mjs). axe-core looks for what keeps a reader out.
+//!
+//! Where node, npm or Chromium cannot be had, the step is skipped with the reason.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::install;
+use crate::ledger::Ledger;
+use crate::test::{cargo, target};
+
+/// In the versions that the checks were written with.
+const MODULES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.1"];
+
+/// Pages that are looked at in full, by folder; the others are only those that have a reason to be large.
+const PAGES: [&str; 7] = ["sim", "study", "peers", "scaled", "held", "matrices", "hostile"];
+
+/// Looks at the pages. True when nothing failed.
+pub(crate) fn run(root: &Path, may_install: bool) -> bool {
+    let mut ledger = Ledger::shown();
+    look(root, may_install, &mut ledger);
+    println!("pictures are in {}", pictures(root).display());
+    println!("{}", ledger.summary());
+    ledger.total().failed == 0
+}
+
+/// The same as a step of the tests.
+pub(crate) fn look(root: &Path, may_install: bool, ledger: &mut Ledger) {
+    let tools = match tools(&target(root).join("xtask/browser"), may_install) {
+        Ok(tools) => tools,
+        Err(why) => return ledger.skip("browser", why),
+    };
+    let pages = target(root).join("xtask/pages");
+    // Of an earlier run; a folder that stays makes the commands below fail and say so.
+    let _ = std::fs::remove_dir_all(&pages);
+    let record = pages.join("records/sim");
+    let simulate =
+        ["run", "--quiet", "--package", "rankmark", "--", "comm", "all_reduce,all_gather", "--backend", "sim"];
+    let sizes = ["--ranks", "2,4", "--bytes", "1KiB..16MiB*4", "--max-seconds", "1s", "--quiet", "--output-dir"];
+    let mut simulate = cargo(root, &[&simulate[..], &sizes].concat());
+    ledger.check("browser: a simulated record", simulate.arg(&record).stdout(Stdio::null()));
+    let mut write = cargo(root, &["run", "--quiet", "--package", "report", "--example", "pages", "--"]);
+    ledger.check("browser: pages", write.arg(&pages).arg(&record));
+    let mut node = Command::new("node");
+    node.current_dir(root).arg("xtask/browser/report.mjs").arg(tools.modules).arg(tools.chromium).arg(pictures(root));
+    let all = PAGES.into_iter().chain(["together", "large"]);
+    node.args(all.map(|name| pages.join(name).join("report.html")));
+    ledger.check("browser: readers", &mut node);
+}
+
+fn pictures(root: &Path) -> PathBuf {
+    target(root).join("xtask/pictures")
+}
+
+struct Tools {
+    /// The folder that holds `node_modules`.
+    modules: PathBuf,
+    chromium: PathBuf,
+}
+
+/// Finds or installs what looks at pages.
+///
+/// # Errors
+/// What is missing, with a hint.
+fn tools(place: &Path, may_install: bool) -> Result<Tools, String> {
+    for program in ["node", "npm"] {
+        if !install::is_there(program) {
+            return Err(format!("no {program} (hint: apt-get install nodejs npm)"));
+        }
+    }
+    let found = || ["chromium", "chromium-browser", "google-chrome"].into_iter().find_map(install::place_of);
+    let chromium = match found() {
+        Some(chromium) => chromium,
+        None if may_install => {
+            install::install("chromium")?;
+            found().ok_or("the package `chromium` has no program of that name")?
+        }
+        None => return Err("no Chromium (hint: apt-get install chromium)".to_owned()),
+    };
+    modules(place, may_install)?;
+    Ok(Tools { modules: place.to_owned(), chromium })
+}
+
+/// The modules, installed once: again where other versions are wanted, or where that did not come to its end.
+fn modules(place: &Path, may_install: bool) -> Result<(), String> {
+    let (whole, list) = (place.join("whole"), MODULES.join(" "));
+    if std::fs::read_to_string(&whole).ok().as_deref() == Some(&list) {
+        return Ok(());
+    }
+    let hint = format!("(hint: npm install {list})");
+    if !may_install {
+        return Err(format!("not installed (--no-install) {hint}"));
+    }
+    println!("    installing {list} (once)");
+    std::fs::create_dir_all(place).map_err(|error| format!("{}: {error}", place.display()))?;
+    // Scripts of packages have no part in this: playwright-core has none, and no browser is to be downloaded.
+    let quiet = ["install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", "--fetch-retries=1"];
+    let mut npm = Command::new("npm");
+    npm.args(quiet).arg("--prefix").arg(place).args(MODULES).stdin(Stdio::null()).stdout(Stdio::null());
+    let ended = npm.status().map_err(|error| format!("npm: {error} {hint}"))?;
+    if !ended.success() {
+        return Err(format!("npm: {ended} {hint}"));
+    }
+    std::fs::write(&whole, list).map_err(|error| format!("{}: {error}", whole.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_installed_is_not_used() {
+        let place = std::env::temp_dir().join(format!("xtask-browser-{}", std::process::id()));
+        assert!(modules(&place, false).unwrap_err().contains("--no-install"));
+        std::fs::create_dir_all(&place).unwrap();
+        std::fs::write(place.join("whole"), MODULES.join(" ")).unwrap();
+        assert_eq!(modules(&place, false), Ok(()));
+        std::fs::write(place.join("whole"), "axe-core@1").unwrap();
+        assert!(modules(&place, false).is_err(), "other versions");
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+}
