@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 mod verdict;
 
 pub use verdict::Verdict;
