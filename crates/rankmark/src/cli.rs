@@ -31,6 +31,8 @@ pub(crate) fn command() -> Command {
                 .filter_map(|about| Some(measured::command(about, about.command.as_ref()?))),
         )
         .subcommand(report())
+        .subcommand(crate::commands::compare::command())
+        .subcommand(crate::commands::baseline::command())
         .subcommand(crate::commands::import::command())
         .subcommand(crate::commands::merge::command())
         .subcommand(crate::commands::pack::command())

@@ -104,6 +104,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     if request.matches.get_flag("dry-run") {
         return dry_run(request, plan);
     }
+    let baseline = crate::commands::baseline::at_end(request.matches)?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match request.directory("resume") {
         Some(directory) => resume(directory, plan.as_ref())?,
@@ -149,7 +150,26 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     if let Some(file) = request.matches.try_get_one::<String>(STUDY_CSV).ok().flatten() {
         write_study(&directory, Path::new(file))?;
     }
-    Ok(code)
+    match baseline {
+        Some(baseline) => compare_at_end(&baseline, &directory, request, code),
+        None => Ok(code),
+    }
+}
+
+/// The comparison that `--baseline` asks for. The run's own failure counts first.
+fn compare_at_end(
+    baseline: &crate::commands::baseline::AtEnd,
+    directory: &Path,
+    request: &Request<'_>,
+    code: u8,
+) -> Result<u8, Failure> {
+    let (text, judged) = baseline.judge(directory)?;
+    match (request.verbosity(), request.matches.get_flag("json")) {
+        (Verbosity::Quiet, _) => {}
+        (_, true) => crate::terminal::remark(&format!("\n{text}")),
+        (_, false) => _ = crate::terminal::print(&format!("\n{text}"))?,
+    }
+    Ok(if code == 0 { judged } else { code })
 }
 
 /// The CSV file of the all-reduce study, where its own flag asked for it.

@@ -1,5 +1,7 @@
 //! One module a command.
 
+pub(crate) mod baseline;
+pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod gen_config;
 pub(crate) mod gen_job;
