@@ -135,6 +135,8 @@ pub struct Comparison<'r> {
     pub only_new: Vec<Unmatched<'r>>,
     /// What judging many cases took.
     pub correction: Correction,
+    /// Whether the record is one of the base: it was compared with itself.
+    pub same_record: bool,
     /// Whether both were measured on machines of different hardware.
     pub other_machine: bool,
     /// Whether the figures of either were computed.
@@ -182,6 +184,7 @@ pub fn compare<'r>(base: &[&'r Record], new: &'r Record, settings: &Settings<'r>
         only_base: matching.only_base,
         only_new: matching.only_new,
         correction: judged.correction,
+        same_record: base.iter().any(|record| record.file.started == new.file.started && record.cases == new.cases),
         other_machine: other_machine(&latest.file, &new.file),
         simulated: latest.file.simulated || new.file.simulated,
         runs: [base.len().max(same.len()), others.len()],

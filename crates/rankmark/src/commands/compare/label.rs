@@ -7,7 +7,7 @@ use record::{CaseLine, Declared, Record};
 use view::{label_of, plain};
 
 /// Parameters that a name always has.
-const ALWAYS: [&str; 3] = ["model", "ranks", "bytes"];
+const ALWAYS: [&str; 3] = ["model", "bytes", "ranks"];
 
 /// Names of the cases of one comparison.
 pub(super) struct Labels<'r> {
@@ -54,7 +54,12 @@ impl<'r> Labels<'r> {
         let named = |name: &str| ALWAYS.contains(&name) || varies(name);
         let of_section = declared.map_or("", |declared| declared.show.section.as_str());
         let parts = line.parameters.iter().filter(|(name, _)| named(name) && name.as_str() != of_section);
+        // Sizes and ranks first: that is what a case is known by.
+        let place = |name: &str| ALWAYS.iter().position(|always| *always == name).unwrap_or(ALWAYS.len());
+        let mut parts: Vec<_> = parts.collect();
+        parts.sort_by_key(|(name, _)| place(name));
         let words: Vec<String> = parts
+            .into_iter()
             .map(|(name, value)| match name.as_str() {
                 "bytes" => value.as_u64().map_or_else(|| plain(value), view::number::bytes),
                 "ranks" => format!("{} ranks", plain(value)),

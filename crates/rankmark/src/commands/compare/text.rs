@@ -234,10 +234,12 @@ pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> S
         parts.push("WARNING: the machines differ. A change below may be that of the machine.".to_owned());
     }
     if comparison.simulated {
-        parts.push(
-            "SIMULATED: times are computed, not measured. They have no noise, so a difference is a difference."
-                .to_owned(),
-        );
+        let exact = comparison.cases.iter().any(|case| case.interval.is_some() && case.source == Noise::Exact);
+        let noise = if exact { " Times without noise are exact: a difference is a difference." } else { "" };
+        parts.push(format!("SIMULATED: times are computed, not measured.{noise}"));
+    }
+    if comparison.same_record {
+        parts.push("Both are the same record.".to_owned());
     }
     parts.extend(reasons(comparison));
     parts.extend(noise(comparison));
@@ -344,7 +346,7 @@ fn correction(comparison: &Comparison) -> Option<String> {
 
 /// A number without trailing zeros.
 fn trimmed(value: f64) -> String {
-    let text = format!("{value:.4}");
+    let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
