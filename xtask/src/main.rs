@@ -2,7 +2,7 @@
 //!
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
 //! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
-//! is the proof of the intervals on a real machine; `figures` writes docs/performance.md. Both read `cases`. `bounds` holds the largest plans and records to what they may cost.
+//! is the proof of the intervals on a real machine, `compare_rates` that of comparisons; `figures` writes docs/performance.md. Both read `cases`. `bounds` holds the largest plans and records to what they may cost.
 //! `dist` makes what is handed out: wheels and tarballs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
@@ -10,6 +10,7 @@
 
 mod bounds;
 mod cases;
+mod compare_rates;
 mod counts;
 mod coverage;
 mod dist;
@@ -40,6 +41,8 @@ usage: cargo xtask COMMAND
   coverage [--runs N] [--from N] [--records DIR]
         equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md);
         --from leaves out earlier ones
+  compare-rates [--pairs N] [--minutes N] [--records DIR]
+        equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/compare.md)
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
   dist [--out DIR]
@@ -62,6 +65,10 @@ fn main() -> ExitCode {
         ["bounds"] => passed(bounds::run(&root)),
         ["coverage", options @ ..] => match coverage::Options::read(options) {
             Ok(options) => passed(coverage::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["compare-rates", options @ ..] => match compare_rates::Options::read(options) {
+            Ok(options) => passed(compare_rates::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),
         },
         ["dist", options @ ..] => match dist::Options::read(options) {

@@ -19,7 +19,7 @@ pub(crate) fn command() -> Command {
     Command::new("rankmark")
         .version(env!("CARGO_PKG_VERSION"))
         .about("Measures, explains and compares how fast distributed deep learning runs")
-        .after_help("Exit status: 0 fine, 1 a check or a gate failed, 2 it could not run.")
+        .after_help("Exit status: 0 fine, 1 a check or a gate failed, 2 it could not run, 3 a comparison cannot tell.")
         .subcommand_required(true)
         .arg_required_else_help(true)
         .infer_long_args(false)

@@ -43,7 +43,7 @@ impl Law {
         }
     }
 
-    /// The smallest level whose interval around `log_ratio` leaves out 0: the p-value of no change.
+    /// The p-value of no change: the smallest level at which the interval around `log_ratio` leaves out 0.
     pub(super) fn p_value(&self, log_ratio: f64) -> f64 {
         let leaves_out = |level: f64| {
             let reach = self.reach(level);

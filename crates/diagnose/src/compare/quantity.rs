@@ -39,7 +39,7 @@ impl Quantity {
         Self { name, format: Format::Seconds, better: Better::Lower, source }
     }
 
-    /// Whether it is the time, of which every trial has one.
+    /// Whether it is the time. Every trial has a time, and only a run has another value.
     pub fn is_time(&self) -> bool {
         self.source == "time_s"
     }

@@ -36,7 +36,7 @@ pub struct Situation {
     /// Standard deviation of a run's level, relative.
     pub between: f64,
     /// What is known besides.
-    pub known: Known,
+    pub history: Known,
 }
 
 /// What verdicts achieved.
@@ -54,7 +54,7 @@ pub struct Rates {
     pub smallest_change: f64,
 }
 
-/// The threshold of pairs whose other rates are asked for.
+/// The threshold for all rates but `same`.
 const THRESHOLD: f64 = 0.03;
 
 /// Draws the runs of one pair.
@@ -124,7 +124,7 @@ pub fn simulate(situation: &Situation, pairs: usize, seed: u64) -> Rates {
     let mut smallest = Vec::new();
     for pair in 0..pairs {
         let mut draw = Draw::new(*situation, seed * 100_000 + pair as u64);
-        let count = match situation.known {
+        let count = match situation.history {
             Known::Nothing => 0,
             Known::History(runs) | Known::Baseline(runs) => runs,
         };
@@ -135,7 +135,7 @@ pub fn simulate(situation: &Situation, pairs: usize, seed: u64) -> Rates {
             planted[0].iter_mut().for_each(|trial| *trial *= factor);
             let new = record_of(&planted, count + 1);
             let known: Vec<&Record> = known.iter().collect();
-            match situation.known {
+            match situation.history {
                 Known::Baseline(_) => look(&compare(&known, &new, &Settings { threshold, history: Vec::new() })),
                 _ => look(&compare(&[&base], &new, &Settings { threshold, history: known })),
             }

@@ -5,8 +5,8 @@ use diagnose::compare::simulation::{Known, Rates, Situation, simulate};
 /// Pairs in a situation. A rate of 2%, which is what verdicts have, exceeds 5% of so many in one of a hundred thousand.
 const PAIRS: usize = 250;
 
-fn at(correlation: f64, between: f64, known: Known) -> Rates {
-    let situation = Situation { cases: 10, trials: 13, correlation, noise: 0.03, between, known };
+fn at(correlation: f64, between: f64, history: Known) -> Rates {
+    let situation = Situation { cases: 10, trials: 13, correlation, noise: 0.03, between, history };
     simulate(&situation, PAIRS, 3)
 }
 
@@ -17,7 +17,7 @@ fn equal_runs_rarely_differ_in_any_case() {
         for (between, known) in [(0.0, Known::Nothing), (0.02, Known::History(8)), (0.02, Known::Baseline(8))] {
             let rates = at(correlation, between, known);
             if rates.any_false > 0.05 || rates.ten_percent_same > 0.0 {
-                missed.push(format!("{correlation} {known:?}: {rates:?}"));
+                missed.push(format!("{correlation}, {known:?} - {rates:?}"));
             }
         }
     }
@@ -31,7 +31,7 @@ fn a_planted_change_is_found_and_equal_runs_are_the_same() {
         for known in [Known::History(8), Known::Baseline(8)] {
             let rates = at(correlation, 0.02, known);
             if rates.found < 0.8 || rates.same < 0.8 {
-                missed.push(format!("{correlation} {known:?}: {rates:?}"));
+                missed.push(format!("{correlation}, {known:?} - {rates:?}"));
             }
         }
     }
@@ -48,7 +48,7 @@ fn more_runs_show_smaller_changes() {
 
 #[test]
 fn without_the_noise_between_runs_equal_runs_would_differ() {
-    // What history is for: runs whose levels scatter more than their trials tell.
+    // What history is for: levels of runs that scatter more than their trials tell.
     let blind = at(0.0, 0.1, Known::Nothing);
     assert!(blind.any_false > 0.2, "{blind:?}");
     let seeing = at(0.0, 0.1, Known::History(8));

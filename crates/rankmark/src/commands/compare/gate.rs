@@ -26,7 +26,7 @@ pub(crate) fn options() -> [Arg; 2] {
             .long("threshold")
             .value_name("SHARE")
             .value_parser(share)
-            .help("cases whose interval lies within this share of no change are the same (default: 3%)"),
+            .help("within this share of no change, cases are the same (default: 3%)"),
         Arg::new("fail-on")
             .long("fail-on")
             .value_name("WORDS")

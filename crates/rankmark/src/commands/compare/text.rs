@@ -115,7 +115,7 @@ pub(super) fn why(case: &Compared, threshold: f64) -> String {
         }
         Reason::BelowSmallest => format!("the change is below the smallest that two single runs can show{smallest}"),
         Reason::NoHistory => format!(
-            "the interval lies within {within} of 1, and the noise between runs is not known: {FEWEST_RUNS} equal runs tell it"
+            "the interval lies within {within} of 1, and the noise between runs is unknown ({FEWEST_RUNS} equal runs tell it)"
         ),
         Reason::FewTrials([base, new]) => {
             format!("{base} and {new} trials: an interval needs {}", stats::FEWEST_TRIALS)
@@ -222,7 +222,8 @@ pub(super) fn aligned(cells: &[Vec<String>], colours: &[&str], width: usize) -> 
         let verdict =
             if colour.is_empty() { row[columns - 1].clone() } else { format!("{colour}{}\u{1b}[0m", row[columns - 1]) };
         lines.iter().for_each(|line| text += &format!("{line}\n"));
-        text += &format!("{last:<first$}{numbers}  {verdict}\n");
+        text += format!("{last:<first$}{numbers}  {verdict}").trim_end();
+        text.push('\n');
     }
     text
 }
@@ -304,7 +305,7 @@ fn noise(comparison: &Comparison) -> Option<String> {
             runs => format!("{runs} equal runs are too few, so these count as two single runs"),
         };
         text += &format!(
-            " {known}: the noise between runs is not known, and {} told apart only by changes above the smallest one. \
+            " {known}: the noise between runs is unknown, and {} told apart only by changes above the smallest one. \
              {FEWEST_RUNS} or more equal runs tell it: `rankmark baseline save NAME DIR...`, or `--history DIR`.",
             if trials == 1 { "1 case is".to_owned() } else { format!("{trials} cases are") }
         );
