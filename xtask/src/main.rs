@@ -2,9 +2,9 @@
 //!
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
 //! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
-//! is the proof of the intervals on a real machine, and `interleave_rates` that of interleaved comparisons; `figures` writes
-//! docs/performance.md. Both read `cases`. `browser` looks at HTML reports. `bounds` holds the largest plans and records to what
-//! they may cost.
+//! is the proof of the intervals on a real machine, `compare_rates` that of comparisons, and `interleave_rates` that of
+//! interleaved ones; `figures` writes docs/performance.md. Both `coverage` and `figures` read `cases`. `browser` looks at HTML
+//! reports. `bounds` holds the largest plans and records to what they may cost.
 //! `dist` makes what is handed out: wheels and tarballs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
@@ -13,6 +13,7 @@
 mod bounds;
 mod browser;
 mod cases;
+mod compare_rates;
 mod counts;
 mod coverage;
 mod dist;
@@ -48,6 +49,8 @@ usage: cargo xtask COMMAND
         how often `compare --interleave` is wrong with equal sides, and finds its own smallest change (docs/interleave.md)
   browser [--no-install]
         HTML reports in Chromium: charts, tables, zoom, print, dark, without JavaScript, and axe-core; leaves pictures
+  compare-rates [--pairs N] [--minutes N] [--records DIR]
+        equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/compare.md)
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
   dist [--out DIR]
@@ -76,6 +79,10 @@ fn main() -> ExitCode {
         },
         ["interleave-rates", options @ ..] => match interleave_rates::Options::read(options) {
             Ok(options) => passed(interleave_rates::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["compare-rates", options @ ..] => match compare_rates::Options::read(options) {
+            Ok(options) => passed(compare_rates::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),
         },
         ["dist", options @ ..] => match dist::Options::read(options) {

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compare;
 pub mod history;
 mod verdict;
 

@@ -99,9 +99,10 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
     match matches.subcommand() {
         Some(("run", of)) => commands::run::run(of, entry),
         Some(("report", of)) => commands::report::run(of),
+        Some(("compare", of)) => commands::compare::run(of, entry),
+        Some(("baseline", of)) => commands::baseline::run(of),
         Some(("history", of)) => commands::history::run(of),
         Some(("watch", of)) => commands::watch::run(of),
-        Some(("compare", of)) => commands::compare::run(of, entry),
         Some(("import", of)) => commands::import::run(of),
         Some(("merge", of)) => commands::merge::run(of),
         Some(("pack", of)) => commands::pack::run(of),

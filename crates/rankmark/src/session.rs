@@ -105,6 +105,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     if request.matches.get_flag("dry-run") {
         return dry_run(request, plan);
     }
+    let baseline = crate::commands::baseline::at_end(request.matches)?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match request.directory("resume") {
         Some(directory) => resume(directory, plan.as_ref())?,
@@ -151,7 +152,26 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file, run);
     let code = finish(&directory, &mut screen, &after)?;
     crate::outputs::after(request.matches, &plan, &directory)?;
-    Ok(code)
+    match baseline {
+        Some(baseline) => compare_at_end(&baseline, &directory, request, code),
+        None => Ok(code),
+    }
+}
+
+/// The comparison that `--baseline` asks for. The run's own failure counts first.
+fn compare_at_end(
+    baseline: &crate::commands::baseline::AtEnd,
+    directory: &Path,
+    request: &Request<'_>,
+    code: u8,
+) -> Result<u8, Failure> {
+    let (text, judged) = baseline.judge(directory)?;
+    match (request.verbosity(), request.matches.get_flag("json")) {
+        (Verbosity::Quiet, _) => {}
+        (_, true) => crate::terminal::remark(&format!("\n{text}")),
+        (_, false) => _ = crate::terminal::print(&format!("\n{text}"))?,
+    }
+    Ok(if code == 0 { judged } else { code })
 }
 
 /// Leaves what `--only-ranks` asks for, and what was done before, which cases are compared with. Cases in this process need

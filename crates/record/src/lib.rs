@@ -6,6 +6,7 @@
 #[doc(hidden)]
 pub use terms;
 
+mod baseline;
 mod case;
 mod caveat;
 mod environment;
@@ -30,6 +31,7 @@ pub mod store;
 mod typed;
 mod workload;
 
+pub use baseline::{BASELINES, clear_baseline, find_baselines, list_baselines, read_baseline, save_baseline};
 pub use case::Case;
 pub use caveat::Caveat;
 pub use environment::{command_line, environment, is_of_its_job, smells_like_secret};

@@ -19,7 +19,7 @@ pub const MOST_TRIALS: usize = LOOKS[LOOKS.len() - 1];
 pub const FEWEST_TRIALS: usize = LOOKS[0];
 
 /// The largest lag-1 correlation that is believed; beyond, no number of trials in question would have an interval.
-const MOST_CORRELATION: f64 = 0.9;
+pub(crate) const MOST_CORRELATION: f64 = 0.9;
 
 /// Cases of one run share the machine's moods: more than so many do not make their pooled correlation better known.
 const INDEPENDENT_CASES: usize = 6;

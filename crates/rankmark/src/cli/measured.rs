@@ -120,6 +120,7 @@ fn of_whole_run() -> Vec<Arg> {
         resume.conflicts_with("output-dir"),
     ];
     args.extend(crate::labels::options());
+    args.extend(crate::commands::compare::of_baseline());
     args.into_iter().map(|arg| arg.help_heading(RUN)).collect()
 }
 

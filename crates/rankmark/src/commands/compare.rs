@@ -1,23 +1,183 @@
-//! `rankmark compare`: better, worse, same, or cannot tell.
+//! `rankmark compare A B [C...]`: what became better, worse, stayed the same, or cannot be told. One module each for what is
+//! read, how it is said, and what becomes of the exit code.
 
+pub(super) mod gate;
 mod interleave;
+mod json;
+mod label;
+mod several;
+pub(super) mod sources;
+pub(super) mod text;
 
-use clap::{Arg, ArgMatches, Command, ValueHint};
+use std::path::{Path, PathBuf};
 
-use crate::Failure;
-use crate::cli::parts::named;
+use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
+use diagnose::Verdict;
+use diagnose::compare::{Comparison, Settings, compare};
+use record::Record;
+use report::{JunitCase, JunitOutcome};
+
+use crate::cli::parts;
 use crate::session::Entry;
+use crate::{Failure, terminal};
+use gate::Gate;
+pub(crate) use gate::of_baseline;
+use label::Labels;
+use sources::Source;
+
+const EXAMPLES: &str = "Examples:
+  rankmark compare results/monday results/today             what changed
+  rankmark compare A B --history results                    the noise between runs is known from equal runs
+  rankmark compare A B C                                    each against A
+  rankmark compare A B --fail-on worse --junit compare.xml  in CI: only a regression fails";
 
 pub(crate) fn command() -> Command {
-    let sides = Arg::new("sides").value_name("PLAN").num_args(1..).required(true).value_hint(ValueHint::FilePath);
-    named("compare")
-        .about("Says of each case of two sides: better, worse, same, or cannot tell")
-        .before_help(interleave::EXAMPLES)
-        .after_help("Exit status: 0 all the same or better, 1 any worse, 2 it could not run, 3 cannot tell.")
-        .arg(sides.help("a plan; two of them are side A and side B"))
+    parts::named("compare")
+        .about("Compares records, or plans that it measures interleaved: better, worse, same, or cannot tell")
+        .before_help(format!("{EXAMPLES}\n{}", interleave::EXAMPLES))
+        .after_help(
+            "Exit status: 0 same or better, 1 worse, 3 cannot tell (--fail-on decides), 2 it could not compare.\n\
+             docs/compare.md says what the verdicts mean, and how many trials and runs they need.",
+        )
+        .arg(Arg::new("sides").value_name("DIR|PLAN").value_hint(ValueHint::AnyPath).required(true).num_args(1..).help(
+            "records' directories: the base, and one or more to compare with it; with --interleave, one or two plans",
+        ))
+        .args(gate::options())
+        .args(outputs())
         .args(interleave::arguments())
+        .mut_args(|arg| {
+            let of_records = ["fail-on", "history", "junit", "all"].contains(&arg.get_id().as_str());
+            if of_records { arg.conflicts_with("interleave") } else { arg }
+        })
+}
+
+/// Options of commands that do nothing but compare.
+pub(super) fn outputs() -> [Arg; 4] {
+    let path = |name: &'static str, value: &'static str| {
+        Arg::new(name).long(name).value_name(value).value_hint(ValueHint::AnyPath).value_parser(value_parser!(PathBuf))
+    };
+    let flag = |name: &'static str| Arg::new(name).long(name).action(clap::ArgAction::SetTrue);
+    [
+        path("history", "DIR").help("a folder of equal runs, which tell the noise between runs (five or more)"),
+        path("junit", "FILE").help("writes the verdicts as JUnit XML"),
+        flag("all").help("prints every case (default: the 40 that matter most)"),
+        parts::json().help("prints one JSON object for each case, and one for the summary"),
+    ]
 }
 
 pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
-    interleave::run(matches, entry)
+    if matches.get_flag("interleave") {
+        return interleave::run(matches, entry);
+    }
+    let directories: Vec<&String> = matches.get_many::<String>("sides").into_iter().flatten().collect();
+    let [base, others @ ..] = directories.as_slice() else { return Ok(2) };
+    if others.is_empty() {
+        return Err(Failure::new("`rankmark compare` needs two records").hint(format!(
+            "rankmark compare {base} OTHER; `rankmark compare --interleave PLAN_A PLAN_B` measures both sides now",
+            base = report::shell(base)
+        )));
+    }
+    let base = Source::record(Path::new(base))?;
+    let others = others.iter().map(|other| Source::record(Path::new(other))).collect::<Result<Vec<_>, _>>()?;
+    sides(matches, &base, &others)
+}
+
+/// Compares each record with the base, and says it as the options ask.
+pub(super) fn sides(matches: &ArgMatches, base: &Source, others: &[Source]) -> Result<u8, Failure> {
+    let gate = Gate::read(matches);
+    let compared: Vec<&Record> = base.records.iter().chain(others.iter().flat_map(|other| &other.records)).collect();
+    let history = match matches.get_one::<PathBuf>("history") {
+        Some(folder) => sources::history(folder, &compared)?,
+        None => Vec::new(),
+    };
+    let settings = Settings { threshold: gate.threshold, history: history.iter().collect() };
+    let records: Vec<&Record> = base.records.iter().collect();
+    let mut sides: Vec<Side> = Vec::new();
+    for other in others {
+        for new in &other.records {
+            let comparison = compare(&records, new, &settings);
+            sides.push(Side { name: other.name.clone(), comparison });
+        }
+    }
+    refuse_nothing(base, &sides)?;
+    if let Some(file) = matches.get_one::<PathBuf>("junit") {
+        write_junit(file, base, &sides)?;
+    }
+    let comparisons: Vec<&Comparison> = sides.iter().map(|side| &side.comparison).collect();
+    let code = gate.code(&comparisons);
+    if matches.get_flag("json") {
+        terminal::print_json(&json::lines(base, &sides))?;
+        return Ok(code);
+    }
+    let limit = if matches.get_flag("all") { usize::MAX } else { text::MOST_ROWS };
+    if matches.try_get_one::<bool>("quiet").ok().flatten() == Some(&true) {
+        return Ok(code);
+    }
+    let said = match sides.as_slice() {
+        [side] => text::of(base, side, limit),
+        sides => several::of(base, sides, limit),
+    };
+    terminal::print(&said)?;
+    Ok(code)
+}
+
+/// One record and what its comparison with the base says.
+pub(super) struct Side<'r> {
+    pub(super) name: String,
+    pub(super) comparison: Comparison<'r>,
+}
+
+/// Records without a case in common are no comparison.
+fn refuse_nothing(base: &Source, sides: &[Side]) -> Result<(), Failure> {
+    let Some(side) = sides.iter().find(|side| !side.comparison.has_something()) else { return Ok(()) };
+    let what = format!("{} and {} have nothing that can be compared", base.shown(), view::one_line(&side.name));
+    let comparison = &side.comparison;
+    Err(match comparison.cases.len() {
+        0 => Failure::new(what)
+            .cause(format!(
+                "no case of the base ({}) measures the same workload in the same world as one of the other ({})",
+                view::number::count(comparison.only_base.len(), "case", "cases"),
+                view::number::count(comparison.only_new.len(), "case", "cases"),
+            ))
+            .hint("cases match by benchmark, workload, ranks and device; `rankmark list fields` shows what each field decides"),
+        both => Failure::new(what)
+            .cause(format!("of {}, none is ok in the base", view::number::count(both, "common case", "common cases")))
+            .hint("`rankmark run --resume DIR` runs what failed again"),
+    })
+}
+
+fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure> {
+    let mut cases = Vec::new();
+    for side in sides {
+        let labels = Labels::of(base.latest(), &side.comparison);
+        let several = if sides.len() > 1 { format!("{}: ", side.name) } else { String::new() };
+        for case in &side.comparison.cases {
+            let why = text::why(case, side.comparison.threshold);
+            let outcome = match case.verdict {
+                Some(Verdict::Worse) => JunitOutcome::Failed(format!("worse: {why}")),
+                Some(Verdict::CannotTell) => JunitOutcome::Skipped(format!("cannot tell: {why}")),
+                None => JunitOutcome::Skipped(why),
+                Some(Verdict::Same | Verdict::Better) => JunitOutcome::Passed,
+            };
+            let seconds = case.values.filter(|_| case.quantity.is_time()).map(|values| values[1]);
+            let (class, name) = (case.base.benchmark.clone(), format!("{several}{}", labels.label(case)));
+            cases.push(JunitCase { class, name, seconds, outcome });
+        }
+    }
+    let text = report::junit("rankmark compare", &cases);
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = file.file_name().ok_or_else(|| Failure::new(format!("{} is no file", file.display())))?;
+    let beside = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());
+    record::file::replace(folder, Path::new(name), &beside, text.as_bytes())
+        .map_err(|error| Failure::new(format!("cannot write {}", file.display())).cause(error))
+}
+
+/// The comparison at the end of a run: its text and its exit code.
+pub(super) fn at_end(base: &Source, new: &Source, gate: &Gate) -> Result<(String, u8), Failure> {
+    let records: Vec<&Record> = base.records.iter().collect();
+    let comparison = compare(&records, new.latest(), &Settings { threshold: gate.threshold, history: Vec::new() });
+    let sides = [Side { name: new.name.clone(), comparison }];
+    refuse_nothing(base, &sides)?;
+    let [side] = &sides;
+    Ok((text::of(base, side, text::MOST_ROWS), gate.code(&[&side.comparison])))
 }

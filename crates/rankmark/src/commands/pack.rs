@@ -58,7 +58,7 @@ fn default_output(directory: &Path) -> PathBuf {
 }
 
 /// The hosts of the record, and this one; whoever packs it.
-fn names(directory: &Path) -> Result<Names, Failure> {
+pub(super) fn names(directory: &Path) -> Result<Names, Failure> {
     let run = record::read_results(directory)?;
     let words = words();
     let mut hosts = vec![run.file.machine.host];

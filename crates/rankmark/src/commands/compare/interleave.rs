@@ -13,6 +13,7 @@ use measure::machine;
 use record::{Interleaved, Plan, of_side};
 use runner::{PairSetup, interleave};
 
+use super::gate::Gate;
 use crate::cli::measured::directory;
 use crate::session::{self, Entry, Request};
 use crate::terminal::PairScreen;
@@ -20,16 +21,12 @@ use crate::{Failure, labels};
 use sides::Sides;
 
 /// The lines to begin with.
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  rankmark compare --interleave a.yaml b.yaml                                           two plans
+pub(super) const EXAMPLES: &str = "  rankmark compare --interleave a.yaml b.yaml                                           two plans
   rankmark compare --interleave plan.yaml --env-a NCCL_ALGO=Ring --env-b NCCL_ALGO=Tree  one plan, two environments
   rankmark compare --interleave plan.yaml --set-b buffers=private                       one field
   rankmark compare --interleave plan.yaml --binary-b ../old/rankmark                    another build of Rankmark
   rankmark compare --interleave plan.yaml                                               equal sides: what this machine can tell";
 
-/// Changes within this are none.
-const THRESHOLD: &str = "3%";
 /// Time that a case may take.
 const SECONDS: &str = "60s";
 
@@ -48,12 +45,6 @@ pub(crate) fn arguments() -> Vec<Arg> {
             "interleave",
             "measures both sides now, in A B B A slices of two living worlds, until each case is decided",
         ),
-        Arg::new("threshold")
-            .long("threshold")
-            .value_name("SHARE")
-            .default_value(THRESHOLD)
-            .value_parser(value_parser!(terms::Ratio))
-            .help("changes within it are none"),
         many("env-a", "NAME=VALUE", "a variable in the environment of A's ranks; repeats"),
         many("env-b", "NAME=VALUE", "a variable in the environment of B's ranks; repeats"),
         many("set-a", "FIELD=VALUE", "sets a field of every case of A; repeats"),
@@ -71,7 +62,6 @@ pub(crate) fn arguments() -> Vec<Arg> {
             .help("most time of a case, both sides and the start of ranks included"),
         time("budget").help("ends the whole comparison after this time, with the pairs made by then"),
         directory("output-dir", "directory of the record (default: results/TIME-EXPERIMENT)").requires("interleave"),
-        flag("json", "prints one JSON object for each case; text goes to standard error"),
         flag("quiet", "prints errors only").conflicts_with("verbose").short('q'),
         flag("verbose", "prints more: caveats in full").short('v'),
     ];
@@ -80,10 +70,6 @@ pub(crate) fn arguments() -> Vec<Arg> {
 }
 
 pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
-    if !matches.get_flag("interleave") {
-        return Err(Failure::new("`rankmark compare` compares plans that it measures itself")
-            .hint("rankmark compare --interleave PLAN_A PLAN_B"));
-    }
     refuse_launcher(entry)?;
     let threshold = threshold(matches)?;
     let (budget, max_seconds) = (session::budget(matches)?, max_seconds(matches)?);
@@ -149,11 +135,12 @@ fn refuse_launcher(entry: Entry<'_>) -> Result<(), Failure> {
 }
 
 fn threshold(matches: &ArgMatches) -> Result<f64, Failure> {
-    let threshold = matches.get_one::<terms::Ratio>("threshold").map_or(0.0, |threshold| threshold.0);
-    if threshold > 0.0 && threshold < 1.0 {
+    let threshold = Gate::read(matches).threshold;
+    if threshold < 1.0 {
         return Ok(threshold);
     }
-    Err(Failure::new("`--threshold` must be above 0% and below 100%").hint("for example --threshold 3%"))
+    Err(Failure::new("`--threshold` of an interleaved comparison must be below 100%")
+        .hint("for example --threshold 3%"))
 }
 
 fn max_seconds(matches: &ArgMatches) -> Result<f64, Failure> {

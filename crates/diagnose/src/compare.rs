@@ -1,0 +1,193 @@
+//! Two records case by case: what became better, worse, stayed the same, or cannot be told.
+//!
+//! The unit is the trial within a run, and the run where equal runs are known. Trials of two runs are never paired: their
+//! rounds were not at the same time. docs/compare.md says what the figures mean; `simulation` is what they answer to.
+
+mod differs;
+mod judge;
+mod law;
+mod matching;
+mod quantity;
+mod runs;
+pub mod simulation;
+
+use record::{CaseLine, Record};
+
+pub use differs::{Difference, Topic, other_machine};
+pub use matching::{Change, Lone, Unmatched};
+pub use quantity::{Quantity, Shown};
+
+use crate::Verdict;
+
+/// The level of the whole family of cases.
+pub const FAMILY_LEVEL: f64 = 0.05;
+
+/// Runs of a baseline or history from which their noise is known.
+pub use stats::FEWEST_RUNS;
+
+/// What is compared, and how strictly.
+#[derive(Clone, Debug)]
+pub struct Settings<'r> {
+    /// Within this share two cases are the same: 0.03 is 3%.
+    pub threshold: f64,
+    /// Other equal runs, which tell the noise between runs. Only those of the machine that ran the base are used.
+    pub history: Vec<&'r Record>,
+}
+
+/// Where the noise of a case between runs is known from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// From so many equal runs.
+    Runs(usize),
+    /// From the trials of both runs alone, and how these drift within a run.
+    Trials,
+    /// Computed, or without any noise.
+    Exact,
+}
+
+/// Why a pair of cases has the verdict that it has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// The interval of the ratio says so.
+    Interval,
+    /// The interval says so, and the change is below the smallest one that could have been shown without history.
+    BelowSmallest,
+    /// The interval lies within the threshold, and without equal runs nobody knows the noise between runs.
+    NoHistory,
+    /// Fewer trials than an interval needs.
+    FewTrials([usize; 2]),
+    /// One figure a run, and too few runs to know its noise.
+    OneFigure,
+    /// Another program measured one of them: a statistic without trials.
+    Imported,
+    /// One was computed, the other measured.
+    OneComputed,
+    /// It was ok in the base, and ended otherwise: as it ended, and why.
+    NotOk(terms::Status, String),
+    /// It was not ok in the base, and is now.
+    NowOk(terms::Status),
+    /// It is ok in neither.
+    NeverOk(terms::Status),
+    /// A value is missing, or no positive number.
+    NoValue,
+}
+
+/// One pair of cases.
+#[derive(Clone, Debug)]
+pub struct Compared<'r> {
+    /// The case in the base; of several runs, in the latest.
+    pub base: &'r CaseLine,
+    /// The case in the new record.
+    pub new: &'r CaseLine,
+    /// What they differ in; empty where it is one case.
+    pub changes: Vec<Change>,
+    /// What is compared.
+    pub quantity: Quantity,
+    /// Its value in the base (of several runs, their geometric mean) and in the new record.
+    pub values: Option<[f64; 2]>,
+    /// `new / base`.
+    pub ratio: Option<f64>,
+    /// The interval of the ratio at `level`.
+    pub interval: Option<[f64; 2]>,
+    /// The corrected level of the interval: 0.005 is 99.5%.
+    pub level: f64,
+    /// Whether the interval needs more trials than there are and rests on an assumption about their distribution.
+    pub extrapolated: bool,
+    /// The smallest change that is found in nine of ten tries: 0.05 is 5%.
+    pub smallest_change: Option<f64>,
+    /// Trials of both.
+    pub trials: [usize; 2],
+    /// Where the noise is known from.
+    pub source: Source,
+    /// The first metric of its benchmark's headline.
+    pub shown: Option<Shown>,
+    /// The verdict; None where neither was ok, or it is ok only now.
+    pub verdict: Option<Verdict>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// How many cases are judged together, and what that takes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Correction {
+    /// Cases that are judged by an interval.
+    pub cases: usize,
+    /// The level of the first step: [`FAMILY_LEVEL`] over the cases.
+    pub level: f64,
+    /// Trials a case that this level needs, where intervals rest on trials; None: more than 10,000.
+    pub trials_needed: Option<usize>,
+    /// The same of trials without correlation.
+    pub trials_needed_uncorrelated: Option<usize>,
+    /// Cases that have fewer.
+    pub short: usize,
+}
+
+/// The comparison of a record with a base.
+#[derive(Clone, Debug)]
+pub struct Comparison<'r> {
+    /// The threshold that it was judged by.
+    pub threshold: f64,
+    /// All pairs, the worst first.
+    pub cases: Vec<Compared<'r>>,
+    /// Cases of the base that the new record does not have.
+    pub only_base: Vec<Unmatched<'r>>,
+    /// Cases of the new record that the base does not have.
+    pub only_new: Vec<Unmatched<'r>>,
+    /// What judging many cases took.
+    pub correction: Correction,
+    /// Whether the record is one of the base: it was compared with itself.
+    pub same_record: bool,
+    /// Whether both were measured on machines of different hardware.
+    pub other_machine: bool,
+    /// Whether the figures of either were computed.
+    pub simulated: bool,
+    /// Runs of the base and of the history that count, and those left out because their machine is another.
+    pub runs: [usize; 2],
+    /// What else differs.
+    pub differences: Vec<Difference>,
+}
+
+impl Comparison<'_> {
+    /// The verdict on all cases: the worst of them, and what cannot be told before what is fine. None where nothing was judged.
+    pub fn verdict(&self) -> Option<Verdict> {
+        let has = |verdict| self.count(verdict) > 0;
+        [Verdict::Worse, Verdict::CannotTell, Verdict::Better, Verdict::Same].into_iter().find(|verdict| has(*verdict))
+    }
+
+    /// Cases of this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.cases.iter().filter(|case| case.verdict == Some(verdict)).count()
+    }
+
+    /// Whether there is any case that both sides have with a value.
+    pub fn has_something(&self) -> bool {
+        self.cases.iter().any(|case| case.verdict.is_some())
+    }
+}
+
+/// Compares a record with a base: one record, or several equal runs of it.
+///
+/// # Panics
+/// Without a base.
+pub fn compare<'r>(base: &[&'r Record], new: &'r Record, settings: &Settings<'r>) -> Comparison<'r> {
+    let base = runs::by_date(base);
+    let latest = *base.last().expect("a comparison has a base");
+    let matching = matching::matching(latest, new);
+    let differences = differs::differences(latest, new, &matching.pairs);
+    let known: Vec<&Record> = settings.history.clone();
+    let (same, others): (Vec<&Record>, Vec<&Record>) =
+        known.into_iter().partition(|record| !other_machine(&record.file, &latest.file));
+    let judged = judge::judge(&base, new, &matching.pairs, &same, settings.threshold);
+    Comparison {
+        threshold: settings.threshold,
+        cases: judged.cases,
+        only_base: matching.only_base,
+        only_new: matching.only_new,
+        correction: judged.correction,
+        same_record: base.iter().any(|record| record.file.started == new.file.started && record.cases == new.cases),
+        other_machine: other_machine(&latest.file, &new.file),
+        simulated: latest.file.simulated || new.file.simulated,
+        runs: [base.len().max(same.len()), others.len()],
+        differences,
+    }
+}

@@ -1,0 +1,141 @@
+//! What differs between two records beside their results: machine, plan, versions, environment.
+
+use std::collections::BTreeMap;
+
+use record::{Case, Record, RunFile};
+use serde_json::{Map, Value};
+
+use super::matching::Pair;
+
+terms::named! {
+    /// What a difference is one of.
+    pub enum Topic("topic") {
+        /// The machine that ran it.
+        Machine = "machine",
+        /// What was asked for.
+        Plan = "plan",
+        /// Versions of what took part.
+        Version = "version",
+        /// Environment variables.
+        Environment = "environment",
+    }
+}
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// What kind.
+    pub topic: Topic,
+    /// What differs (`cpu_model`, `rankmark`, `NCCL_ALGO`).
+    pub name: String,
+    /// In the base; None where that does not have it.
+    pub base: Option<String>,
+    /// In the new record.
+    pub new: Option<String>,
+}
+
+/// Facts of a machine that decide how fast it is: another value is another machine.
+const HARDWARE: [&str; 8] =
+    ["arch", "cpu_model", "cores", "threads", "numa_nodes", "memory_bytes", "hypervisor", "container"];
+/// How redaction begins the name of a host.
+const REDACTED: &str = "host-";
+
+/// Whether two records are of machines that differ in hardware.
+pub fn other_machine(base: &RunFile, new: &RunFile) -> bool {
+    let (base, new) = (facts(&base.machine), facts(&new.machine));
+    HARDWARE.iter().any(|fact| base.get(*fact) != new.get(*fact))
+}
+
+fn facts(of: &impl serde::Serialize) -> Map<String, Value> {
+    match serde_json::to_value(of) {
+        Ok(Value::Object(facts)) => facts,
+        _ => Map::new(),
+    }
+}
+
+/// All differences, the machine's first.
+pub(super) fn differences(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
+    let mut all = machine(&base.file, &new.file);
+    all.extend(plan(base, new, pairs));
+    all.extend(between(Topic::Version, &versions(&base.file), &versions(&new.file)));
+    all.extend(between(Topic::Environment, &base.file.environment, &new.file.environment));
+    all
+}
+
+fn machine(base: &RunFile, new: &RunFile) -> Vec<Difference> {
+    let text = |facts: Map<String, Value>| -> BTreeMap<String, String> {
+        facts.into_iter().map(|(name, value)| (name, plain(&value))).collect()
+    };
+    let of = |file: &RunFile| {
+        let mut facts = text(facts(&file.machine));
+        let hosts: Vec<&str> = file.hosts.iter().map(|machine| machine.host.as_str()).collect();
+        if hosts.len() > 1 {
+            facts.insert("hosts".to_owned(), hosts.len().to_string());
+        }
+        facts
+    };
+    let redacted = [base, new].iter().any(|file| file.machine.host.starts_with(REDACTED));
+    let mut found = between(Topic::Machine, &of(base), &of(new));
+    // A number in the place of a name tells nothing.
+    found.retain(|difference| !(redacted && difference.name == "host"));
+    found
+}
+
+/// The experiment, who started the ranks, and settings in which compared cases differ: each with one example.
+fn plan(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
+    let one = |name: &str, base: Option<String>, new: Option<String>| Difference {
+        topic: Topic::Plan,
+        name: name.to_owned(),
+        base,
+        new,
+    };
+    let mut found = Vec::new();
+    if base.file.experiment != new.file.experiment {
+        found.push(one("experiment", Some(base.file.experiment.clone()), Some(new.file.experiment.clone())));
+    }
+    if base.file.started_by != new.file.started_by {
+        found.push(one("launcher", base.file.started_by.clone(), new.file.started_by.clone()));
+    }
+    let settings = |record: &Record| -> BTreeMap<String, Map<String, Value>> {
+        record.file.plan.cases.iter().map(|case: &Case| (case.id.clone(), case.settings.clone())).collect()
+    };
+    let (of_base, of_new) = (settings(base), settings(new));
+    let mut told: Vec<String> = Vec::new();
+    for pair in pairs {
+        let (Some(a), Some(b)) = (of_base.get(&pair.base.id), of_new.get(&pair.new.id)) else { continue };
+        let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
+        for name in names.filter(|name| a.get(*name) != b.get(*name)) {
+            if !told.contains(name) {
+                told.push(name.clone());
+                found.push(one(name, a.get(name).map(plain), b.get(name).map(plain)));
+            }
+        }
+    }
+    found
+}
+
+fn versions(file: &RunFile) -> BTreeMap<String, String> {
+    let mut all = file.versions.clone();
+    all.insert(file.tool.name.clone(), file.tool.version.clone());
+    let ready = file.backends.iter().filter(|backend| backend.ready);
+    all.extend(ready.filter_map(|backend| Some((backend.name.clone(), backend.version.clone()?))));
+    all
+}
+
+fn between(topic: Topic, base: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Vec<Difference> {
+    let mut names: Vec<&String> = base.keys().chain(new.keys()).collect();
+    names.sort();
+    names.dedup();
+    let differ = names.into_iter().filter(|name| base.get(*name) != new.get(*name));
+    let difference = |name: &String| Difference {
+        topic,
+        name: name.clone(),
+        base: base.get(name).cloned(),
+        new: new.get(name).cloned(),
+    };
+    differ.map(difference).collect()
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}

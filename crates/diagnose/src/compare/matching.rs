@@ -1,0 +1,178 @@
+//! Which cases of two records are compared with each other, by the roles of their fields.
+//!
+//! In three steps, each with what the one before left: equal identities; equal parameters beside those of sampling; the
+//! same workload in the same world, where one case alone is left on each side. The last are two implementations, and what
+//! they differ in is said.
+
+use std::collections::{BTreeMap, HashMap};
+
+use record::{CaseLine, Declared, Record, Roles, workload};
+use serde_json::Value;
+use terms::Role;
+
+/// A parameter in which two compared cases differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The field.
+    pub field: String,
+    /// Its value in the base; None where that has none.
+    pub base: Option<Value>,
+    /// Its value in the new record.
+    pub new: Option<Value>,
+}
+
+/// Two cases that are compared.
+#[derive(Clone, Debug)]
+pub(super) struct Pair<'r> {
+    /// Of the base.
+    pub base: &'r CaseLine,
+    /// Of the new record.
+    pub new: &'r CaseLine,
+    /// What they differ in; empty where it is one case.
+    pub changes: Vec<Change>,
+}
+
+/// Why a case has no partner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lone {
+    /// The other record has nothing with its workload and world.
+    NothingAlike,
+    /// The other record has cases of its workload, and which of them is meant cannot be told: the fields in which they differ.
+    Several(Vec<String>),
+}
+
+/// A case without a partner.
+#[derive(Clone, Debug)]
+pub struct Unmatched<'r> {
+    /// The case.
+    pub line: &'r CaseLine,
+    /// Why.
+    pub why: Lone,
+}
+
+/// The pairs of two records, in the order of the base, and what is left on each side.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Matching<'r> {
+    /// Pairs.
+    pub pairs: Vec<Pair<'r>>,
+    /// Of the base.
+    pub only_base: Vec<Unmatched<'r>>,
+    /// Of the new record.
+    pub only_new: Vec<Unmatched<'r>>,
+}
+
+/// What a field decides where nobody declared it: the workload, so that nothing is compared by mistake.
+fn role(declared: Option<&Declared>, field: &str) -> Role {
+    declared.map_or(Role::Workload, |declared| declared.role(field))
+}
+
+pub(crate) fn declared<'r>(record: &'r Record, line: &CaseLine) -> Option<&'r Declared> {
+    record.file.benchmarks.iter().find(|declared| declared.name == line.benchmark)
+}
+
+/// A benchmark with values of its fields, as a key.
+type Key = (String, String);
+
+fn key<'p>(line: &CaseLine, values: impl IntoIterator<Item = (&'p str, &'p Value)>) -> Key {
+    let sorted: BTreeMap<&str, &Value> = values.into_iter().collect();
+    (line.benchmark.clone(), record::to_json(&sorted).unwrap_or_default())
+}
+
+/// What a case is, without how it was sampled. A field that only a newer version has counts for nothing at its default.
+pub(crate) fn identity(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>) -> Key {
+    let counts = |(name, value): &(&str, &Value)| {
+        let is_new = other.is_some_and(|other| other.field(name).is_none());
+        let default = own.and_then(|own| own.field(name)?.default.as_deref());
+        role(own, name) != Role::Sampling && !(is_new && default == Some(plain(value).as_str()))
+    };
+    key(line, line.parameters.iter().map(|(name, value)| (name.as_str(), value)).filter(counts))
+}
+
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Finds the pairs.
+pub(super) fn matching<'r>(base: &'r Record, new: &'r Record) -> Matching<'r> {
+    let mut partner: Vec<Option<usize>> = vec![None; base.cases.len()];
+    let mut taken = vec![false; new.cases.len()];
+    let ids: HashMap<&str, usize> = new.cases.iter().enumerate().map(|(at, line)| (line.id.as_str(), at)).collect();
+    for (at, line) in base.cases.iter().enumerate() {
+        let found = ids.get(line.id.as_str()).filter(|found| new.cases[**found].benchmark == line.benchmark);
+        if let Some(found) = found {
+            (partner[at], taken[*found]) = (Some(*found), true);
+        }
+    }
+    by_key(&mut partner, &mut taken, base, new, false);
+    by_key(&mut partner, &mut taken, base, new, true);
+    let mut matching = Matching::default();
+    for (line, partner) in base.cases.iter().zip(&partner) {
+        match partner {
+            Some(partner) => matching.pairs.push(pair(line, &new.cases[*partner], base)),
+            None => matching.only_base.push(Unmatched { line, why: lone(line, base, new) }),
+        }
+    }
+    let left = new.cases.iter().zip(taken).filter(|(_, taken)| !taken);
+    matching.only_new = left.map(|(line, _)| Unmatched { line, why: lone(line, new, base) }).collect();
+    matching
+}
+
+/// Cases left over on both sides with equal keys: in their order, or where `alone`, single ones of one workload.
+fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &Record, new: &Record, alone: bool) {
+    let of = |line: &CaseLine, own: &Record, other: &Record| match alone {
+        true => workload_key(line, own),
+        false => identity(line, declared(own, line), declared(other, line)),
+    };
+    let mut open: HashMap<Key, (Vec<usize>, Vec<usize>)> = HashMap::new();
+    for (at, line) in base.cases.iter().enumerate().filter(|(at, _)| partner[*at].is_none()) {
+        open.entry(of(line, base, new)).or_default().0.push(at);
+    }
+    for (at, line) in new.cases.iter().enumerate().filter(|(at, _)| !taken[*at]) {
+        open.entry(of(line, new, base)).or_default().1.push(at);
+    }
+    for (bases, news) in open.into_values().filter(|(bases, news)| !alone || (bases.len(), news.len()) == (1, 1)) {
+        for (base, new) in bases.into_iter().zip(news) {
+            (partner[base], taken[new]) = (Some(new), true);
+        }
+    }
+}
+
+fn workload_key(line: &CaseLine, record: &Record) -> Key {
+    match declared(record, line) {
+        Some(declared) => key(line, workload(&line.parameters, declared)),
+        None => identity(line, None, None),
+    }
+}
+
+fn pair<'r>(base: &'r CaseLine, new: &'r CaseLine, record: &Record) -> Pair<'r> {
+    let declared = declared(record, base);
+    let told = |change: &Change| role(declared, &change.field) != Role::Sampling;
+    Pair { base, new, changes: changes(base, new).into_iter().filter(told).collect() }
+}
+
+fn changes(base: &CaseLine, new: &CaseLine) -> Vec<Change> {
+    let mut names: Vec<&String> = base.parameters.keys().collect();
+    names.extend(new.parameters.keys().filter(|name| !base.parameters.contains_key(*name)));
+    let change = |name: &String| Change {
+        field: name.clone(),
+        base: base.parameters.get(name).cloned(),
+        new: new.parameters.get(name).cloned(),
+    };
+    names.into_iter().map(change).filter(|change| change.base != change.new).collect()
+}
+
+fn lone(line: &CaseLine, own: &Record, other: &Record) -> Lone {
+    let wanted = workload_key(line, own);
+    let alike = other.cases.iter().filter(|candidate| candidate.benchmark == line.benchmark);
+    let mut alike = alike.filter(|candidate| workload_key(candidate, other) == wanted).peekable();
+    if alike.peek().is_none() {
+        return Lone::NothingAlike;
+    }
+    let mut fields: Vec<String> = Vec::new();
+    for change in alike.flat_map(|candidate| changes(line, candidate)) {
+        if !fields.contains(&change.field) {
+            fields.push(change.field);
+        }
+    }
+    Lone::Several(fields)
+}

@@ -1,0 +1,5 @@
+//! Comparisons of records against known truths.
+
+mod matching;
+mod rates;
+mod verdicts;

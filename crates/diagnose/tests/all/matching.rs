@@ -1,0 +1,78 @@
+//! Which cases are compared with each other.
+
+use diagnose::compare::{Comparison, Lone, Settings, compare};
+use record::{CaseLine, Record};
+use serde_json::{Value, json};
+
+/// A record of cases with these parameters, of a benchmark that declares their roles.
+fn record(parameters: &[Value]) -> Record {
+    let mut record = diagnose::compare::simulation::record_of(&vec![vec![1.0; 6]; parameters.len()], 0);
+    let field = |name: &str, role: &str| json!({"name": name, "kind": "text", "doc": "", "role": role});
+    let mut declared = json!({"name": "simulated", "doc": "", "metrics": [], "fields": [
+        field("op", "workload"), field("ranks", "world"), field("backend", "launch"), field("buffers", "implementation"),
+        field("cold_bytes", "sampling"),
+    ]});
+    if parameters.iter().any(|parameters| parameters.get("added").is_some()) {
+        declared["fields"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"name": "added", "kind": "bool", "doc": "", "role": "workload", "default": "false"}));
+    }
+    record.file.benchmarks = vec![serde_json::from_value(declared).unwrap()];
+    for (line, parameters) in record.cases.iter_mut().zip(parameters) {
+        line.parameters = parameters.as_object().unwrap().clone();
+        line.id = format!("{parameters}");
+    }
+    record
+}
+
+fn compared(base: &[Value], new: &[Value], look: impl FnOnce(&Comparison)) {
+    let (base, new) = (record(base), record(new));
+    look(&compare(&[&base], &new, &Settings { threshold: 0.03, history: Vec::new() }));
+}
+
+fn op(line: &CaseLine) -> &str {
+    line.parameters["op"].as_str().unwrap()
+}
+
+#[test]
+fn sampling_and_new_fields_at_their_default_do_not_part_cases() {
+    let base = [json!({"op": "a", "ranks": 2, "backend": "shm"}), json!({"op": "b", "ranks": 2, "backend": "shm"})];
+    let new = [
+        json!({"op": "b", "ranks": 2, "backend": "shm", "cold_bytes": 7}),
+        json!({"op": "a", "ranks": 2, "backend": "shm", "added": false}),
+    ];
+    compared(&base, &new, |comparison| {
+        assert_eq!((comparison.cases.len(), comparison.only_base.len(), comparison.only_new.len()), (2, 0, 0));
+        for case in &comparison.cases {
+            assert_eq!(op(case.base), op(case.new));
+        }
+        let changes: usize =
+            comparison.cases.iter().filter(|case| op(case.base) == "b").map(|case| case.changes.len()).sum();
+        assert_eq!(changes, 0, "how it was sampled is no change of the case");
+    });
+    // Another value of a new field is another case.
+    compared(&base[..1], &[json!({"op": "a", "ranks": 2, "backend": "shm", "added": true})], |comparison| {
+        assert_eq!((comparison.cases.len(), comparison.only_new.len()), (0, 1));
+    });
+}
+
+#[test]
+fn single_implementations_of_one_workload_are_compared_and_several_are_not() {
+    let case = |backend: &str, buffers: &str| json!({"op": "a", "ranks": 2, "backend": backend, "buffers": buffers});
+    compared(&[case("shm", "x")], &[case("mpi", "x")], |comparison| {
+        let [only] = comparison.cases.as_slice() else { panic!("{comparison:?}") };
+        let changes: Vec<&str> = only.changes.iter().map(|change| change.field.as_str()).collect();
+        assert_eq!(changes, ["backend"]);
+    });
+    compared(&[case("shm", "x")], &[case("mpi", "x"), case("mpi", "y")], |comparison| {
+        assert!(comparison.cases.is_empty() && !comparison.has_something());
+        let Lone::Several(fields) = &comparison.only_base[0].why else { panic!("{comparison:?}") };
+        assert_eq!(fields, &["backend", "buffers"]);
+    });
+    let other = json!({"op": "a", "ranks": 4, "backend": "shm"});
+    compared(&[case("shm", "x")], &[other], |comparison| {
+        assert_eq!(comparison.only_base[0].why, Lone::NothingAlike);
+        assert_eq!(comparison.only_new[0].why, Lone::NothingAlike);
+    });
+}

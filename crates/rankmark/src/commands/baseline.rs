@@ -1,0 +1,181 @@
+//! `rankmark baseline save NAME [DIR...] | list | check`: records that later runs are compared with.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use record::pack::Redaction;
+use record::store::RUN_FILE;
+use record::{BASELINES, find_baselines, list_baselines, read_baseline, read_run, save_baseline};
+use terms::Status;
+
+use super::compare::gate::{self, Gate};
+use super::compare::sources::Source;
+use super::compare::{outputs, sides};
+use super::pack::names;
+use crate::cli::parts;
+use crate::session::RESULTS;
+use crate::{Failure, terminal};
+
+pub(crate) fn command() -> Command {
+    let directory = |name: &'static str| {
+        Arg::new(name).value_name("DIR").value_hint(ValueHint::DirPath).value_parser(value_parser!(PathBuf))
+    };
+    let name = || Arg::new("name").value_name("NAME").required(true);
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    parts::named("baseline")
+        .about("Keeps records in .rankmark/baselines, and compares runs with them")
+        .after_help(
+            "A baseline of five or more equal runs knows the noise between runs. Baselines are small and meant to be \
+             committed: names of hosts and users are replaced. docs/compare.md says how to use one in CI.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            parts::named("save")
+                .about("Adds records to a baseline; saving a record again changes nothing")
+                .arg(name().help("the baseline's name"))
+                .arg(directory("record").num_args(0..).help("records' directories (default: the newest in results)"))
+                .arg(flag("replace").help("replaces the runs that the baseline has"))
+                .arg(flag("keep-names").help("keeps names of hosts, users and home folders")),
+        )
+        .subcommand(parts::named("list").about("Lists baselines, each with its number of runs").arg(parts::json()))
+        .subcommand(
+            parts::named("check")
+                .about("Compares a record with a baseline; exit status as that of compare")
+                .arg(name().required(false).help("the baseline (default: the only one)"))
+                .arg(directory("record").help("a record's directory (default: the newest in results)"))
+                .args(gate::options())
+                .args(outputs()),
+        )
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+    match matches.subcommand() {
+        Some(("save", of)) => save(of),
+        Some(("list", of)) => list(of),
+        Some((_, of)) => check(of),
+        None => Ok(2),
+    }
+}
+
+/// The folder of baselines: that of this project, else one in this folder.
+fn folder() -> PathBuf {
+    let here = std::env::current_dir().unwrap_or_default();
+    find_baselines(&here).unwrap_or_else(|| PathBuf::from(BASELINES))
+}
+
+fn save(matches: &ArgMatches) -> Result<u8, Failure> {
+    let name = name_of(matches)?;
+    let given: Vec<PathBuf> = matches.get_many::<PathBuf>("record").into_iter().flatten().cloned().collect();
+    let directories = if given.is_empty() { vec![newest()?] } else { given };
+    let mut read = Vec::new();
+    for directory in directories {
+        let record = read_run(&directory)?;
+        if !record.cases.iter().any(|line| line.status == Status::Ok) {
+            return Err(Failure::new(format!("no case of {} is ok", directory.display()))
+                .hint("a baseline is made of runs that worked; `rankmark run --resume DIR` runs the rest"));
+        }
+        read.push((directory, record));
+    }
+    let folder = folder();
+    if matches.get_flag("replace") {
+        record::clear_baseline(&folder, name)?;
+    }
+    let mut text = String::new();
+    for (directory, record) in &read {
+        let mut redaction = match matches.get_flag("keep-names") {
+            true => None,
+            false => Some(Redaction::new(names(directory)?)),
+        };
+        text += &match save_baseline(&folder, name, record, redaction.as_mut())? {
+            Some(path) => format!("saved     {}\n", path.display()),
+            None => format!("known     {}: it is in the baseline already\n", directory.display()),
+        };
+    }
+    let runs = read_baseline(&folder, name)?.len();
+    let enough = if runs < stats::FEWEST_RUNS {
+        format!("; the noise between runs is known from {} on", stats::FEWEST_RUNS)
+    } else {
+        String::new()
+    };
+    terminal::print(&format!("{text}baseline  {name}: {}{enough}\n", view::number::count(runs, "run", "runs")))
+}
+
+fn list(matches: &ArgMatches) -> Result<u8, Failure> {
+    let found = list_baselines(&folder())?;
+    if matches.get_flag("json") {
+        let lines = found.iter().map(|(name, runs)| format!("{}\n", serde_json::json!({ "name": name, "runs": runs })));
+        return terminal::print_json(&lines.collect::<String>());
+    }
+    if found.is_empty() {
+        terminal::remark("note: there is no baseline; `rankmark baseline save NAME DIR` makes one\n");
+    }
+    let line = |(name, runs): &(String, usize)| format!("{name}  {}\n", view::number::count(*runs, "run", "runs"));
+    terminal::print(&found.iter().map(line).collect::<String>())
+}
+
+fn check(matches: &ArgMatches) -> Result<u8, Failure> {
+    let folder = folder();
+    let name = match matches.get_one::<String>("name") {
+        Some(name) => name.clone(),
+        None => only_one(&folder)?,
+    };
+    let base = Source { records: read_baseline(&folder, &name)?, name: format!("baseline {name}") };
+    let directory = matches.get_one::<PathBuf>("record").cloned().map_or_else(newest, Ok)?;
+    sides(matches, &base, &[Source::record(&directory)?])
+}
+
+fn only_one(folder: &Path) -> Result<String, Failure> {
+    let found = list_baselines(folder)?;
+    match found.as_slice() {
+        [(name, _)] => Ok(name.clone()),
+        [] => Err(Failure::new("there is no baseline").hint("`rankmark baseline save NAME DIR` makes one")),
+        several => {
+            let names: Vec<&str> = several.iter().map(|(name, _)| name.as_str()).collect();
+            Err(Failure::new("there are several baselines")
+                .cause(names.join(", "))
+                .hint("name one: `rankmark baseline check NAME`"))
+        }
+    }
+}
+
+fn name_of(matches: &ArgMatches) -> Result<&str, Failure> {
+    matches.get_one::<String>("name").map(String::as_str).ok_or_else(|| Failure::new("which baseline?"))
+}
+
+/// The newest record in the folder of results.
+fn newest() -> Result<PathBuf, Failure> {
+    let missing = || Failure::new(format!("there is no record in {RESULTS}")).hint("name its directory");
+    let entries = std::fs::read_dir(RESULTS).map_err(|_| missing())?;
+    let records = entries.flatten().map(|entry| entry.path());
+    let mut dated: Vec<(String, PathBuf)> = Vec::new();
+    for path in records.filter(|path| path.join(RUN_FILE).symlink_metadata().is_ok()) {
+        if let Ok(record) = record::read_results(&path) {
+            dated.push((record.file.started, path));
+        }
+    }
+    dated.into_iter().max().map(|(_, path)| path).ok_or_else(missing)
+}
+
+/// The baseline that a run is to be compared with at its end: read before anything is measured.
+pub(crate) struct AtEnd {
+    base: Source,
+    gate: Gate,
+}
+
+/// What `--baseline` asks for.
+///
+/// # Errors
+/// When there is no such baseline.
+pub(crate) fn at_end(matches: &ArgMatches) -> Result<Option<AtEnd>, Failure> {
+    let Some(name) = matches.try_get_one::<String>("baseline").ok().flatten() else { return Ok(None) };
+    let base = Source { records: read_baseline(&folder(), name)?, name: format!("baseline {name}") };
+    Ok(Some(AtEnd { base, gate: Gate::read(matches) }))
+}
+
+impl AtEnd {
+    /// The comparison of a finished run, as text, and the exit code that it gives.
+    pub(crate) fn judge(&self, directory: &Path) -> Result<(String, u8), Failure> {
+        super::compare::at_end(&self.base, &Source::record(directory)?, &self.gate)
+    }
+}

@@ -1,0 +1,139 @@
+//! A comparison for programs: one object a case, then one for each record that was compared.
+
+use diagnose::Verdict;
+use diagnose::compare::{Compared, Comparison, FAMILY_LEVEL, Lone, Reason, Source as Noise, Unmatched};
+use serde_json::{Value, json};
+use terms::Named;
+
+use super::label::Labels;
+use super::sources::Source;
+use super::{Side, text};
+
+pub(super) fn lines(base: &Source, sides: &[Side]) -> String {
+    let mut all = String::new();
+    for side in sides {
+        let labels = Labels::of(base.latest(), &side.comparison);
+        for case in &side.comparison.cases {
+            all += &format!("{}\n", of_case(side, &labels, case));
+        }
+    }
+    for side in sides {
+        all += &format!("{}\n", summary(base, side));
+    }
+    all
+}
+
+/// The word of a verdict; `none` where neither side was ok.
+fn word(verdict: Option<Verdict>) -> &'static str {
+    verdict.map_or("none", Verdict::name)
+}
+
+/// The kind of a reason, in one word.
+fn reason(reason: &Reason) -> &'static str {
+    match reason {
+        Reason::Interval => "interval",
+        Reason::BelowSmallest => "below_smallest_change",
+        Reason::NoHistory => "no_history",
+        Reason::FewTrials(_) => "few_trials",
+        Reason::OneFigure => "one_figure",
+        Reason::Imported => "imported",
+        Reason::OneComputed => "one_computed",
+        Reason::NotOk(..) => "not_ok",
+        Reason::NowOk(_) => "now_ok",
+        Reason::NeverOk(_) => "never_ok",
+        Reason::NoValue => "no_value",
+    }
+}
+
+fn of_case(side: &Side, labels: &Labels, case: &Compared) -> Value {
+    let mut object = json!({
+        "kind": "case",
+        "record": side.name,
+        "case": labels.label(case),
+        "benchmark": case.base.benchmark,
+        "id": { "base": case.base.id, "new": case.new.id },
+        "parameters": case.new.parameters,
+        "quantity": case.quantity.name,
+        "trials": { "base": case.trials[0], "new": case.trials[1] },
+        "verdict": word(case.verdict),
+        "reason": reason(&case.reason),
+        "why": text::why(case, side.comparison.threshold),
+    });
+    let mut add = |name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            object[name] = value;
+        }
+    };
+    add("base", case.values.map(|values| values[0].into()));
+    add("new", case.values.map(|values| values[1].into()));
+    add("ratio", case.ratio.map(Value::from));
+    add("interval", case.interval.map(|ends| json!(ends)));
+    add("confidence", case.interval.map(|_| (1.0 - case.level).into()));
+    add("smallest_change", case.smallest_change.map(Value::from));
+    add("extrapolated", case.interval.map(|_| case.extrapolated.into()));
+    add("noise", case.interval.map(|_| noise(case.source)));
+    let shown = case.shown.as_ref();
+    add(
+        "metric",
+        shown.map(|shown| json!({ "name": shown.name, "unit": shown.unit, "base": shown.base, "new": shown.new })),
+    );
+    let changes =
+        case.changes.iter().map(|change| (change.field.clone(), json!({ "base": change.base, "new": change.new })));
+    let changes: serde_json::Map<String, Value> = changes.collect();
+    add("changes", (!changes.is_empty()).then_some(Value::Object(changes)));
+    object
+}
+
+fn noise(source: Noise) -> Value {
+    match source {
+        Noise::Runs(runs) => json!({ "from": "runs", "runs": runs }),
+        Noise::Trials => json!({ "from": "trials" }),
+        Noise::Exact => json!({ "from": "exact" }),
+    }
+}
+
+fn lone(cases: &[Unmatched]) -> Value {
+    let one = |case: &Unmatched| {
+        let fields = match &case.why {
+            Lone::NothingAlike => Value::Null,
+            Lone::Several(fields) => json!(fields),
+        };
+        json!({ "id": case.line.id, "benchmark": case.line.benchmark, "parameters": case.line.parameters, "candidates_differ_in": fields })
+    };
+    cases.iter().map(one).collect()
+}
+
+fn summary(base: &Source, side: &Side) -> Value {
+    let comparison: &Comparison = &side.comparison;
+    let counts =
+        Verdict::ALL.iter().map(|verdict| (verdict.name().replace(' ', "_"), comparison.count(*verdict).into()));
+    let counts: serde_json::Map<String, Value> = counts.collect();
+    let correction = &comparison.correction;
+    let differences = comparison.differences.iter().map(|difference| {
+        json!({ "topic": difference.topic.name(), "name": difference.name, "base": difference.base, "new": difference.new })
+    });
+    json!({
+        "kind": "summary",
+        "base": base.name,
+        "record": side.name,
+        "verdict": word(comparison.verdict()),
+        "sentence": text::sentence(side, &Labels::of(base.latest(), comparison)),
+        "threshold": comparison.threshold,
+        "cases": counts,
+        "only_base": lone(&comparison.only_base),
+        "only_new": lone(&comparison.only_new),
+        "correction": {
+            "method": "Holm",
+            "level": FAMILY_LEVEL,
+            "cases": correction.cases,
+            "first_step": correction.level,
+            "trials_needed": correction.trials_needed,
+            "cases_with_fewer_trials": correction.short,
+        },
+        "runs": comparison.runs[0],
+        "runs_of_other_machines": comparison.runs[1],
+        "other_machine": comparison.other_machine,
+        "simulated": comparison.simulated,
+        "differences": differences.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,71 @@
+//! Several records against one base: a row for each case, a column for each record.
+
+use std::collections::HashMap;
+
+use diagnose::compare::Compared;
+use view::number::count;
+
+use super::Side;
+use super::label::Labels;
+use super::sources::Source;
+use super::text::{aligned, notes, sentence, value, word};
+use crate::terminal::{self, wrap};
+
+pub(super) fn of(base: &Source, sides: &[Side], limit: usize) -> String {
+    let width = terminal::width();
+    let mut text = format!("{}\n", wrap(&format!("base {}", base.shown()), width));
+    for (number, side) in sides.iter().enumerate() {
+        let labels = Labels::of(base.latest(), &side.comparison);
+        let line = format!("{}  {}: {}", letter(number), view::one_line(&side.name), sentence(side, &labels));
+        text += &format!("{}\n", wrap(&line, width).replace('\n', "\n   "));
+    }
+    text.push('\n');
+    text += &table(base, sides, width, limit);
+    for (number, side) in sides.iter().enumerate() {
+        let labels = Labels::of(base.latest(), &side.comparison);
+        text += &format!("\n\u{1b}[1m{}  {}\u{1b}[0m{}", letter(number), view::one_line(&side.name), "\n");
+        text += notes(&side.comparison, &labels, width).trim_start_matches('\n');
+    }
+    text
+}
+
+/// What a record is called in the table: B, C, ... Z, then by its number.
+fn letter(number: usize) -> String {
+    u8::try_from(number)
+        .ok()
+        .filter(|number| *number < 25)
+        .map_or_else(|| format!("#{}", number + 2), |number| char::from(b'B' + number).to_string())
+}
+
+fn table(base: &Source, sides: &[Side], width: usize, limit: usize) -> String {
+    let of_side: Vec<HashMap<&str, &Compared>> = sides
+        .iter()
+        .map(|side| side.comparison.cases.iter().map(|case| (case.base.id.as_str(), case)).collect())
+        .collect();
+    let mut head = vec!["case".to_owned(), "base".to_owned()];
+    head.extend((0..sides.len()).map(letter));
+    head.push(String::new());
+    let mut cells = vec![head];
+    let labels = Labels::of(base.latest(), &sides[0].comparison);
+    let rows: Vec<&record::CaseLine> = base.latest().cases.iter().collect();
+    let with_any = rows.iter().filter(|line| of_side.iter().any(|cases| cases.contains_key(line.id.as_str())));
+    let total = with_any.clone().count();
+    for line in with_any.take(limit) {
+        let found: Vec<Option<&&Compared>> = of_side.iter().map(|cases| cases.get(line.id.as_str())).collect();
+        let first = found.iter().flatten().find_map(|case| Some(value(case, case.values?[0])));
+        let mut row = vec![labels.line(line), first.unwrap_or_else(|| "-".to_owned())];
+        row.extend(found.iter().map(|case| match case {
+            Some(case) => {
+                let ratio = case.ratio.map_or(String::new(), |ratio| format!("{ratio:.3} "));
+                format!("{ratio}{}", word(case.verdict).0)
+            }
+            None => "-".to_owned(),
+        }));
+        row.push(String::new());
+        cells.push(row);
+    }
+    let more = total.saturating_sub(limit);
+    let rest =
+        if more > 0 { format!("... and {} (--all)\n", count(more, "more case", "more cases")) } else { String::new() };
+    aligned(&cells, &[], width) + &rest
+}

@@ -1,0 +1,74 @@
+//! The records that are compared: read, named, and told from those that only tell the noise.
+
+use std::path::{Path, PathBuf};
+
+use record::store::RUN_FILE;
+use record::{Record, read_run};
+
+use crate::{Failure, terminal};
+
+/// A side of a comparison: a record, or the runs of a baseline.
+pub(in crate::commands) struct Source {
+    /// As the user names it.
+    pub(in crate::commands) name: String,
+    /// One record, or several equal ones.
+    pub(in crate::commands) records: Vec<Record>,
+}
+
+impl Source {
+    /// A record's directory.
+    pub(in crate::commands) fn record(directory: &Path) -> Result<Self, Failure> {
+        let record = read_run(directory)?;
+        warn(directory, &record);
+        Ok(Self { name: directory.display().to_string(), records: vec![record] })
+    }
+
+    /// Its latest record.
+    pub(in crate::commands) fn latest(&self) -> &Record {
+        let latest = self.records.iter().max_by(|a, b| a.file.started.cmp(&b.file.started));
+        latest.expect("a source has a record")
+    }
+
+    /// Its name on one line.
+    pub(in crate::commands) fn shown(&self) -> String {
+        view::one_line(&self.name)
+    }
+}
+
+/// Says what of a record could not be read.
+fn warn(directory: &Path, record: &Record) {
+    let lines = record.damaged.iter().map(|line| line.to_string()).chain(record.notes.iter().cloned());
+    let place = view::one_line(&directory.display().to_string());
+    let text: String =
+        lines.map(|line| format!("warning: {place}: {}; it is left out\n", view::one_line(&line))).collect();
+    terminal::remark(&text);
+}
+
+/// The records in a folder, without those that are compared. One that cannot be read is left out, with a warning.
+pub(super) fn history(folder: &Path, compared: &[&Record]) -> Result<Vec<Record>, Failure> {
+    let is_record = |path: &PathBuf| path.join(RUN_FILE).symlink_metadata().is_ok();
+    let entries = std::fs::read_dir(folder).map_err(|error| {
+        let hint = "`--history DIR` names a folder that holds records";
+        Failure::new(format!("{} cannot be listed", folder.display())).cause(error).hint(hint)
+    })?;
+    let mut directories: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_record).collect();
+    directories.sort();
+    let is_compared = |record: &Record| {
+        let same = |other: &&Record| {
+            (&other.file.started, &other.file.machine.host) == (&record.file.started, &record.file.machine.host)
+        };
+        compared.iter().any(same)
+    };
+    let mut records: Vec<Record> = Vec::new();
+    for directory in directories {
+        match read_run(&directory) {
+            Ok(record) if is_compared(&record) => {}
+            Ok(record) => records.push(record),
+            Err(error) => {
+                let why = view::one_line(&error.error.sentence());
+                terminal::remark(&format!("warning: {why}; it is no part of the history\n"));
+            }
+        }
+    }
+    Ok(records)
+}

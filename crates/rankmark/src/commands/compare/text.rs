@@ -1,0 +1,407 @@
+//! A comparison as a person reads it: one sentence, a table with the worst case first, what it rests on, and what differs.
+
+use diagnose::Verdict;
+use diagnose::compare::{Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, Topic, Unmatched};
+use record::show::Format;
+use terms::{Named, Status};
+use view::number::{bytes, count, percent, seconds, three_digits};
+
+use super::Side;
+use super::label::Labels;
+use super::sources::Source;
+use crate::terminal::{self, wrap};
+
+/// Rows that are printed unless all are asked for.
+pub(super) const MOST_ROWS: usize = 40;
+/// Differences, and cases without a partner, that are listed.
+const MOST_LISTED: usize = 12;
+/// Columns from which the table has room for a metric.
+const ROOMY: usize = 100;
+
+/// The whole text.
+pub(super) fn of(base: &Source, side: &Side, limit: usize) -> String {
+    let labels = Labels::of(base.latest(), &side.comparison);
+    let width = terminal::width();
+    let mut text = format!("{}\n", wrap(&format!("{} -> {}", base.shown(), view::one_line(&side.name)), width));
+    text += &format!("\u{1b}[1m{}\u{1b}[0m\n\n", wrap(&sentence(side, &labels), width));
+    text += &table(&side.comparison, &labels, width, limit);
+    text += &notes(&side.comparison, &labels, width);
+    text
+}
+
+/// The verdict in one sentence.
+pub(super) fn sentence(side: &Side, labels: &Labels) -> String {
+    let comparison = &side.comparison;
+    let of = |verdict| comparison.count(verdict);
+    let judged = comparison.cases.iter().filter(|case| case.verdict.is_some()).count();
+    let cases = count(judged, "case", "cases");
+    let threshold = percent(comparison.threshold);
+    let rest = |verdicts: &[(Verdict, &str)]| -> String {
+        let parts = verdicts.iter().filter(|(verdict, _)| of(*verdict) > 0);
+        parts.map(|(verdict, what)| format!("; {} {what}", of(*verdict))).collect()
+    };
+    let same = format!("the same within {threshold}");
+    let text = match comparison.verdict() {
+        None => "nothing can be compared".to_owned(),
+        Some(Verdict::Worse) => {
+            let failed =
+                comparison.cases.iter().filter(|case| matches!(case.reason, Reason::NotOk(Status::Failed, _))).count();
+            let worst = comparison.cases.iter().find(|case| case.verdict == Some(Verdict::Worse));
+            let worst = worst.map_or(String::new(), |case| match change(case) {
+                Some(change) => format!(", {} by {change}", labels.label(case)),
+                None => format!(": {} failed", labels.label(case)),
+            });
+            let failed = if failed > 0 { format!(" ({failed} newly failed)") } else { String::new() };
+            let others =
+                [(Verdict::Better, "better"), (Verdict::Same, same.as_str()), (Verdict::CannotTell, "cannot be told")];
+            format!("worse: {} of {cases}{failed}{worst}{}", of(Verdict::Worse), rest(&others))
+        }
+        Some(Verdict::CannotTell) => {
+            let others = [(Verdict::Better, "better"), (Verdict::Same, same.as_str())];
+            format!("cannot tell: {} of {cases}{}{}", of(Verdict::CannotTell), rest(&others), shown_change(comparison))
+        }
+        Some(Verdict::Better) => {
+            format!("better: {} of {cases}{}", of(Verdict::Better), rest(&[(Verdict::Same, same.as_str())]))
+        }
+        Some(Verdict::Same) => format!("same: {cases} within {threshold}"),
+    };
+    let newly = comparison.only_base.len();
+    let gone = if newly > 0 {
+        format!("; {} not compared", count(newly, "case of the base is", "cases of the base are"))
+    } else {
+        String::new()
+    };
+    format!("{text}{gone}")
+}
+
+/// `; a change of 4.1% to 9.8% would have shown`.
+fn shown_change(comparison: &Comparison) -> String {
+    let changes = comparison.cases.iter().filter_map(|case| case.smallest_change);
+    let (low, high) = changes.fold((f64::INFINITY, 0.0f64), |(low, high), change| (low.min(change), high.max(change)));
+    match (low.is_finite(), percent(low) == percent(high)) {
+        (false, _) => String::new(),
+        (true, true) => format!("; a change of {} would have shown", percent(low)),
+        (true, false) => format!("; changes of {} to {} would have shown", percent(low), percent(high)),
+    }
+}
+
+/// A change of the value as it is said: `+12%`, `3.4x`.
+fn change(case: &Compared) -> Option<String> {
+    let ratio = case.ratio?;
+    Some(if (0.5..2.0).contains(&ratio) {
+        format!("{}{}", if ratio >= 1.0 { "+" } else { "-" }, percent((ratio - 1.0).abs()))
+    } else {
+        format!("{}x", three_digits(ratio))
+    })
+}
+
+/// Why a case has its verdict, in one sentence.
+pub(super) fn why(case: &Compared, threshold: f64) -> String {
+    let within = percent(threshold);
+    let smallest =
+        case.smallest_change.map_or(String::new(), |change| format!(" (smallest change {})", percent(change)));
+    match &case.reason {
+        Reason::Interval => {
+            let ends =
+                case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
+            let ratio = case.ratio.map_or(String::new(), three);
+            match case.verdict {
+                Some(Verdict::Same) => format!("ratio {ratio}{ends} lies within {within} of 1"),
+                Some(Verdict::CannotTell) => {
+                    format!("ratio {ratio}{ends} includes 1, and more than {within}{smallest}")
+                }
+                _ => format!("ratio {ratio}{ends} excludes 1"),
+            }
+        }
+        Reason::BelowSmallest => format!("the change is below the smallest that two single runs can show{smallest}"),
+        Reason::NoHistory => format!(
+            "the interval lies within {within} of 1, and the noise between runs is unknown ({FEWEST_RUNS} equal runs tell it)"
+        ),
+        Reason::FewTrials([base, new]) => {
+            format!("{base} and {new} trials: an interval needs {}", stats::FEWEST_TRIALS)
+        }
+        Reason::OneFigure => format!("one figure a run: {FEWEST_RUNS} equal runs tell its noise"),
+        Reason::Imported => "another program measured it: one statistic, no trials".to_owned(),
+        Reason::OneComputed => "one is computed and the other measured".to_owned(),
+        Reason::NotOk(status, why) if why.is_empty() => format!("ok in the base, now {}", status.name()),
+        Reason::NotOk(status, why) => format!("ok in the base, now {}: {}", status.name(), view::one_line(why)),
+        Reason::NowOk(status) => format!("{} in the base, now ok", status.name()),
+        Reason::NeverOk(status) => format!("ok in neither, now {}", status.name()),
+        Reason::NoValue => "a time is missing, or not positive".to_owned(),
+    }
+}
+
+fn three(ratio: f64) -> String {
+    if (0.1..10.0).contains(&ratio) { format!("{ratio:.3}") } else { three_digits(ratio) }
+}
+
+/// A value as it is read.
+pub(super) fn value(case: &Compared, value: f64) -> String {
+    match case.quantity.format {
+        Format::Bytes => bytes(value as u64),
+        _ => seconds(value),
+    }
+}
+
+/// The word of a verdict in a table, with its colour.
+pub(super) fn word(verdict: Option<Verdict>) -> (&'static str, &'static str) {
+    match verdict {
+        Some(Verdict::Worse) => ("worse", "\u{1b}[31m"),
+        Some(Verdict::Better) => ("better", "\u{1b}[32m"),
+        Some(Verdict::CannotTell) => ("cannot tell", "\u{1b}[33m"),
+        Some(Verdict::Same) => ("same", ""),
+        None => ("-", ""),
+    }
+}
+
+/// The table: a row for each case.
+fn table(comparison: &Comparison, labels: &Labels, width: usize, limit: usize) -> String {
+    let rows: Vec<&Compared> = comparison.cases.iter().take(limit).collect();
+    let metric = width >= ROOMY && rows.iter().any(|case| case.shown.is_some());
+    let title = rows.iter().find_map(|case| case.shown.as_ref()).map_or(String::new(), |shown| {
+        if rows.iter().flat_map(|case| &case.shown).all(|other| other.name == shown.name) {
+            shown.name.clone()
+        } else {
+            "metric".to_owned()
+        }
+    });
+    let mut head =
+        vec!["case".to_owned(), "base".to_owned(), "new".to_owned(), "new / base".to_owned(), "smallest".to_owned()];
+    if metric {
+        head.push(view::one_line(&title));
+    }
+    head.push("verdict".to_owned());
+    let mut cells = vec![head];
+    for case in &rows {
+        cells.push(row(case, labels, metric));
+    }
+    aligned(&cells, &rows.iter().map(|case| word(case.verdict).1).collect::<Vec<_>>(), width)
+        + &match comparison.cases.len().saturating_sub(rows.len()) {
+            0 => String::new(),
+            more => format!("... and {} (--all)\n", count(more, "more case", "more cases")),
+        }
+}
+
+fn row(case: &Compared, labels: &Labels, metric: bool) -> Vec<String> {
+    let dash = || "-".to_owned();
+    let [base, new] = match case.values {
+        Some(values) => values.map(|number| value(case, number)),
+        None => [case.base.status, case.new.status].map(|status| status.name().to_owned()),
+    };
+    let ratio = case.ratio.map_or_else(dash, |ratio| {
+        let ends = case.interval.map_or(String::new(), |[low, high]| format!(" ({} to {})", three(low), three(high)));
+        format!("{}{ends}{}", three(ratio), if case.extrapolated { "*" } else { "" })
+    });
+    let mut cells = vec![labels.label(case), base, new, ratio, case.smallest_change.map_or_else(dash, percent)];
+    if metric {
+        let shown =
+            |shown: &diagnose::compare::Shown| format!("{} -> {}", three_digits(shown.base), three_digits(shown.new));
+        cells.push(case.shown.as_ref().map_or_else(dash, shown));
+    }
+    cells.push(word(case.verdict).0.to_owned());
+    cells
+}
+
+/// Rows in columns: the first and the last at the left, numbers at the right. The first column is cut where it has no room.
+pub(super) fn aligned(cells: &[Vec<String>], colours: &[&str], width: usize) -> String {
+    const FEWEST: usize = 20;
+    let columns = cells.first().map_or(0, Vec::len);
+    let length = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..columns).map(length).collect();
+    let others: usize = widths[1..].iter().map(|width| width + 2).sum();
+    let first = widths[0].min(width.saturating_sub(others).max(FEWEST));
+    let mut text = String::new();
+    for (at, row) in cells.iter().enumerate() {
+        let name = &row[0];
+        let mut lines: Vec<String> = wrap(name, first).lines().map(str::to_owned).collect();
+        let last = lines.pop().unwrap_or_default();
+        let numbers: String =
+            row[1..columns - 1].iter().zip(&widths[1..]).map(|(cell, width)| format!("  {cell:>width$}")).collect();
+        let colour =
+            at.checked_sub(1).and_then(|at| colours.get(at)).copied().unwrap_or(if at == 0 { "\u{1b}[2m" } else { "" });
+        let verdict =
+            if colour.is_empty() { row[columns - 1].clone() } else { format!("{colour}{}\u{1b}[0m", row[columns - 1]) };
+        lines.iter().for_each(|line| text += &format!("{line}\n"));
+        text += format!("{last:<first$}{numbers}  {verdict}").trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// What the verdicts rest on, what has no partner, and what else differs.
+pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if comparison.other_machine {
+        parts.push("WARNING: the machines differ. A change below may be that of the machine.".to_owned());
+    }
+    if comparison.simulated {
+        let exact = comparison.cases.iter().any(|case| case.interval.is_some() && case.source == Noise::Exact);
+        let noise = if exact { " Times without noise are exact: a difference is a difference." } else { "" };
+        parts.push(format!("SIMULATED: times are computed, not measured.{noise}"));
+    }
+    if comparison.same_record {
+        parts.push("Both are the same record.".to_owned());
+    }
+    parts.extend(reasons(comparison));
+    parts.extend(noise(comparison));
+    parts.extend(correction(comparison));
+    let mut text = String::new();
+    for part in parts {
+        text += &format!("\n{}\n", wrap(&part, width));
+    }
+    text += &unmatched("only in the base", &comparison.only_base, labels, width);
+    text += &unmatched("only in the new record", &comparison.only_new, labels, width);
+    text += &differences(comparison, width);
+    text
+}
+
+/// Why cases cannot be told, or failed: each reason once, with the number of cases.
+fn reasons(comparison: &Comparison) -> Vec<String> {
+    let mut found: Vec<(String, usize)> = Vec::new();
+    for case in &comparison.cases {
+        let text = match &case.reason {
+            Reason::Interval => continue,
+            Reason::BelowSmallest | Reason::NoHistory => continue,
+            Reason::NotOk(..) | Reason::NowOk(_) | Reason::NeverOk(_) => why(case, comparison.threshold),
+            _ => format!("{}: {}", word(case.verdict).0, why(case, comparison.threshold)),
+        };
+        match found.iter_mut().find(|(known, _)| *known == text) {
+            Some((_, count)) => *count += 1,
+            None => found.push((text, 1)),
+        }
+    }
+    let more = found.len().saturating_sub(MOST_LISTED);
+    let mut lines: Vec<String> = found
+        .into_iter()
+        .take(MOST_LISTED)
+        .map(|(text, cases)| format!("{}: {text}", count(cases, "case", "cases")))
+        .collect();
+    if more > 0 {
+        lines.push(format!("... and {}", count(more, "more reason", "more reasons")));
+    }
+    lines
+}
+
+/// Where the noise between runs is known from.
+fn noise(comparison: &Comparison) -> Option<String> {
+    let of = |wanted: fn(&Noise) -> bool| {
+        comparison.cases.iter().filter(|case| case.interval.is_some() && wanted(&case.source)).count()
+    };
+    let (runs, trials) = (of(|source| matches!(source, Noise::Runs(_))), of(|source| *source == Noise::Trials));
+    let fewest = comparison.cases.iter().filter_map(|case| match case.source {
+        Noise::Runs(runs) => Some(runs),
+        _ => None,
+    });
+    let (fewest, most) = fewest.fold((usize::MAX, 0), |(low, high), runs| (low.min(runs), high.max(runs)));
+    let mut text = String::new();
+    if runs > 0 {
+        let several =
+            if fewest == most { format!("{most} equal runs") } else { format!("{fewest} to {most} equal runs") };
+        text = format!("The noise between runs is known from {several}.");
+    }
+    if trials > 0 {
+        let known = match comparison.runs[0] {
+            0 | 1 => "These are two single runs".to_owned(),
+            runs => format!("{runs} equal runs are too few, so these count as two single runs"),
+        };
+        text += &format!(
+            " {known}: the noise between runs is unknown, and {} told apart only by changes above the smallest one. \
+             {FEWEST_RUNS} or more equal runs tell it: `rankmark baseline save NAME DIR...`, or `--history DIR`.",
+            if trials == 1 { "1 case is".to_owned() } else { format!("{trials} cases are") }
+        );
+    }
+    if comparison.runs[1] > 0 {
+        text += &format!(" {} of other machines do not count.", count(comparison.runs[1], "run", "runs"));
+    }
+    (!text.is_empty()).then(|| text.trim().to_owned())
+}
+
+/// How many cases are judged together, and what that takes.
+fn correction(comparison: &Comparison) -> Option<String> {
+    let correction = &comparison.correction;
+    if correction.cases == 0 {
+        return None;
+    }
+    let level = format!("{}%", trimmed(100.0 * (1.0 - correction.level)));
+    let mut text = match correction.cases {
+        1 => "One case is judged, at 95%.".to_owned(),
+        cases => format!(
+            "{cases} cases are judged together. Holm's procedure keeps the chance of any false better or worse at 5%, so \
+             intervals are those of {level}."
+        ),
+    };
+    let by_trials = comparison.cases.iter().any(|case| case.interval.is_some() && case.source == Noise::Trials);
+    if by_trials && let Some(needed) = correction.trials_needed {
+        text += &format!(" That level needs {needed} trials a case");
+        let fewest = correction.trials_needed_uncorrelated.filter(|fewest| *fewest < needed);
+        text += &fewest
+            .map_or(String::new(), |fewest| format!(", as correlated as these are, and {fewest} without correlation"));
+        text += &match correction.short {
+            0 => ".".to_owned(),
+            1 => "; 1 case has fewer, and its interval (*) rests on a distribution.".to_owned(),
+            short => format!("; {short} cases have fewer, and intervals with * rest on a distribution."),
+        };
+    }
+    Some(text)
+}
+
+/// A number without trailing zeros.
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn unmatched(what: &str, cases: &[Unmatched], labels: &Labels, width: usize) -> String {
+    if cases.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{what}: {}\n", count(cases.len(), "case", "cases"));
+    for case in cases.iter().take(MOST_LISTED) {
+        let why = match &case.why {
+            Lone::NothingAlike => "no such workload on the other side".to_owned(),
+            Lone::Several(fields) => format!("the other side has it with another {}", view::number::list(fields)),
+        };
+        text += &format!(
+            "  {}\n",
+            wrap(&format!("{}: {}", labels.line(case.line), view::one_line(&why)), width.saturating_sub(2))
+                .replace('\n', "\n  ")
+        );
+    }
+    if cases.len() > MOST_LISTED {
+        text += &format!("  ... and {} more\n", cases.len() - MOST_LISTED);
+    }
+    text
+}
+
+/// What differs beside results, by topic.
+fn differences(comparison: &Comparison, width: usize) -> String {
+    if comparison.differences.is_empty() {
+        return "\nMachine, plan, versions and environment are equal.\n".to_owned();
+    }
+    let mut text = "\nwhat differs\n".to_owned();
+    for topic in Topic::ALL {
+        let of_topic: Vec<_> = comparison.differences.iter().filter(|difference| difference.topic == *topic).collect();
+        for difference in of_topic.iter().take(MOST_LISTED) {
+            let short = |value: &Option<String>| {
+                let value = value.as_deref().map_or("-".to_owned(), view::one_line);
+                if value.chars().count() > 60 {
+                    format!("{}...", value.chars().take(57).collect::<String>())
+                } else {
+                    value
+                }
+            };
+            let line = format!(
+                "{} {}: {} -> {}",
+                topic.name(),
+                view::one_line(&difference.name),
+                short(&difference.base),
+                short(&difference.new)
+            );
+            text += &format!("  {}\n", wrap(&line, width.saturating_sub(2)).replace('\n', "\n    "));
+        }
+        if of_topic.len() > MOST_LISTED {
+            text += &format!("  ... and {} more\n", of_topic.len() - MOST_LISTED);
+        }
+    }
+    text
+}
