@@ -3,7 +3,7 @@
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
 //! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
 //! is the proof of the intervals on a real machine; `figures` writes docs/performance.md. Both read `cases`. `bounds` holds the largest plans and records to what they may cost.
-//! `dist` makes what is handed out: wheels and tarballs.
+//! `dist` makes what is handed out: wheels and tarballs; `pdf` the program that sets PDFs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
 #![expect(clippy::disallowed_methods, reason = "a tool for the terminal reads its arguments and variables")]
@@ -16,6 +16,7 @@ mod dist;
 mod figures;
 mod install;
 mod ledger;
+mod pdf;
 mod python;
 #[cfg(test)]
 #[path = "../../tests/skip.rs"]
@@ -42,6 +43,8 @@ usage: cargo xtask COMMAND
         --from leaves out earlier ones
   bounds
         what plans and records of the most cases cost on this machine, against what is promised
+  pdf
+        builds rankmark-pdf, which `rankmark report --format pdf` runs, and puts it beside each rankmark that was built here
   dist [--out DIR]
         wheels and tarballs to hand out, for each target into DIR (default: dist); tries those that run on this machine
   figures [--python PATH] [--records DIR]
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         },
         ["tidy"] => passed(tidy::run(&root)),
         ["bounds"] => passed(bounds::run(&root)),
+        ["pdf"] => passed(pdf::run(&root)),
         ["coverage", options @ ..] => match coverage::Options::read(options) {
             Ok(options) => passed(coverage::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),

@@ -98,13 +98,14 @@ fn report() -> Command {
     };
     let format = || {
         let names: Vec<&'static str> = report::FORMATS.iter().map(|format| format.name()).collect();
+        let by_default: Vec<&str> = report::default_formats().iter().map(|format| format.name()).collect();
         Arg::new("format")
             .long("format")
             .value_name("FORMAT")
             .value_delimiter(',')
             .action(ArgAction::Append)
             .value_parser(names)
-            .help("only these formats")
+            .help(format!("only these formats (default: {})", by_default.join(", ")))
     };
     let layout = || {
         let names: Vec<&'static str> = report::LAYOUTS.iter().map(|layout| layout.name()).collect();
@@ -128,12 +129,13 @@ fn report() -> Command {
         .args_conflicts_with_subcommands(true)
         .arg(source())
         .args([format(), layout(), output()])
+        .args(crate::exports::options())
         .subcommand(
-            Command::new("generate").about("The same, with options").arg(source().long("source").short('s')).args([
-                format().short('f'),
-                layout(),
-                output(),
-            ]),
+            Command::new("generate")
+                .about("The same, with options")
+                .arg(source().long("source").short('s'))
+                .args([format().short('f'), layout(), output()])
+                .args(crate::exports::options()),
         )
 }
 

@@ -32,5 +32,5 @@ pub fn write_study_csv(run: &Run, file: &Path) -> Result<(), Error> {
     let content = allreduce_study::all_rows(run)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = Path::new(file.file_name().unwrap_or_default());
-    Out::below(folder).file(name, |to| to.write_all(content.as_bytes()))
+    Out::below(folder, None).file(name, |to| to.write_all(content.as_bytes()))
 }

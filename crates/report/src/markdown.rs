@@ -15,6 +15,7 @@ use crate::expected;
 use crate::facts::{self, Saturation};
 use crate::imported;
 use crate::labels;
+use crate::names::{self, what};
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::peers;
 use crate::placement;
@@ -42,7 +43,7 @@ impl Format for Markdown {
     }
 }
 
-fn page(run: &Run) -> String {
+pub(crate) fn page(run: &Run) -> String {
     let operations = operations(&run.cases, &run.benchmarks);
     let several = operations.len() > sentences::FEW_OPERATIONS;
     let mut page = head(run);
@@ -69,11 +70,11 @@ fn page(run: &Run) -> String {
     page
 }
 
-fn section(title: &str, body: &str) -> String {
+pub(crate) fn section(title: &str, body: &str) -> String {
     if body.trim().is_empty() { String::new() } else { format!("\n## {title}\n\n{}\n", body.trim_end()) }
 }
 
-fn bullets(sentences: &[String]) -> String {
+pub(crate) fn bullets(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("* {}", escaped(sentence))).collect::<Vec<_>>().join("\n")
 }
 
@@ -120,7 +121,7 @@ fn sensors(run: &Run) -> String {
 }
 
 /// `12 cases: 11 ok (wrong 0 in each), 1 failed`.
-fn status(run: &Run) -> String {
+pub(crate) fn status(run: &Run) -> String {
     let of = |status: Status| run.cases.iter().filter(move |case| case.status == status);
     let mut parts = Vec::new();
     for (status, word) in
@@ -153,7 +154,7 @@ fn or_none(text: &str) -> String {
     if text.is_empty() { NONE.to_owned() } else { escaped(text) }
 }
 
-fn summary(operations: &[Operation]) -> String {
+pub(crate) fn summary(operations: &[Operation]) -> String {
     use Align::{Left, Right};
     let mut table = Table::new([
         ("op", Left),
@@ -218,7 +219,7 @@ fn summed(operation: &Operation, configuration: &Configuration) -> Vec<String> {
 const NAMED: usize = 3;
 
 /// Failed, skipped and not run, with reasons, and how to run just these.
-fn without_result(run: &Run) -> String {
+pub(crate) fn without_result(run: &Run) -> String {
     let mut groups: Vec<(Status, String, Vec<&CaseLine>)> = Vec::new();
     let mut places: HashMap<(&str, String), usize> = HashMap::new();
     for case in run.cases.iter().filter(|case| case.status != Status::Ok) {
@@ -255,18 +256,9 @@ fn without_result(run: &Run) -> String {
     text
 }
 
-/// The operation, where the case has one; else its benchmark.
-fn what(case: &CaseLine) -> &str {
-    case.parameters.get("op").and_then(serde_json::Value::as_str).unwrap_or(&case.benchmark)
-}
-
-/// `all_reduce 64 MiB, 4 ranks, shm`.
+/// The case in words, as Markdown.
 fn described(case: &CaseLine) -> String {
-    let size = case.bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
-    let backend = crate::study::backend(case);
-    let backend = if backend.is_empty() { backend } else { format!(", {backend}") };
-    let id = one_line(&case.id);
-    escaped(&format!("{}{size}, {}{backend} (id {id})", what(case), crate::study::ranks(case.ranks)))
+    escaped(&names::described(case))
 }
 
 /// The long form of each caveat that occurs, and how often.

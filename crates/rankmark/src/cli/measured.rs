@@ -119,6 +119,7 @@ fn of_whole_run() -> Vec<Arg> {
         resume.conflicts_with("output-dir"),
     ];
     args.extend(crate::labels::options());
+    args.extend(crate::exports::options());
     args.into_iter().map(|arg| arg.help_heading(RUN)).collect()
 }
 

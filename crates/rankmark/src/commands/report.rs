@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::ArgMatches;
 use record::store::RUN_FILE;
 
+use crate::exports::Exports;
 use crate::session::RESULTS;
+use crate::typesetter::{self, Typesetter};
 use crate::{Failure, terminal};
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
@@ -21,8 +23,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let formats: Vec<&dyn report::Format> = match of.get_many::<String>("format") {
         _ if layout.is_some() => layout.into_iter().collect(),
         Some(names) => names.map(|name| report::format(name)).collect::<Result<_, _>>()?,
-        None => report::FORMATS.to_vec(),
+        None => report::default_formats(),
     };
+    let exports = Exports::read(of)?;
+    if exports.names_a_file() && directories.len() > 1 {
+        let what = format!("{source} holds {} records, and a named file is for one", directories.len());
+        return Err(Failure::new(what).hint("name one record, or use `--format` without a file"));
+    }
+    let typesetter = Typesetter::of_formats(&formats)?;
+    let set = |document: &[u8]| typesetter.as_ref().map_or_else(|| Err(typesetter::missing()), |own| own.set(document));
     let mut text = String::new();
     for directory in &directories {
         let run = report::Run::read(directory, benchmarks::VIEWS)?;
@@ -31,7 +40,8 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
             (None, Some(layout)) => directory.join(layout.name()),
             (None, None) => directory.clone(),
         };
-        let written = report::write_formats(&run, &into, &formats)?;
+        let written = report::write_formats(&run, &into, &formats, Some(&set))?;
+        exports.write(&run)?;
         let damaged: Vec<String> =
             run.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
         terminal::remark(&damaged.concat());

@@ -9,7 +9,12 @@ mod golden;
 mod hostile;
 mod hosts;
 mod large;
+mod machines;
 mod many;
+mod parquet;
 mod peers;
 mod record_on_disk;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+mod tables;
 mod words;
