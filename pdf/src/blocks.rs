@@ -10,15 +10,35 @@ use serde::Serialize;
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Block {
     /// Level 1 is the title.
-    Heading { level: u8, body: Inlines },
-    Paragraph { body: Inlines },
-    List { start: Option<u64>, items: Vec<Vec<Block>> },
+    Heading {
+        level: u8,
+        body: Inlines,
+    },
+    Paragraph {
+        body: Inlines,
+    },
+    List {
+        start: Option<u64>,
+        items: Vec<Vec<Block>>,
+    },
     /// A banner.
-    Quote { body: Vec<Block> },
-    Code { text: String },
-    Table { align: Vec<&'static str>, head: Vec<Inlines>, rows: Vec<Vec<Inlines>> },
-    /// A chart that is there, by its path.
-    Figure { path: String, caption: String },
+    Quote {
+        body: Vec<Block>,
+    },
+    Code {
+        text: String,
+    },
+    Table {
+        align: Vec<&'static str>,
+        head: Vec<Inlines>,
+        rows: Vec<Vec<Inlines>>,
+    },
+    /// A chart that is there, by its path. `alt` is what a screen reader says: the title inside the SVG.
+    Figure {
+        path: String,
+        caption: String,
+        alt: String,
+    },
     Rule,
 }
 
@@ -26,15 +46,29 @@ pub enum Block {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Inline {
-    Text { text: String },
-    Code { text: String },
-    Strong { body: Inlines },
-    Emph { body: Inlines },
-    Link { url: String, body: Inlines },
+    Text {
+        text: String,
+    },
+    Code {
+        text: String,
+    },
+    Strong {
+        body: Inlines,
+    },
+    Emph {
+        body: Inlines,
+    },
+    Link {
+        url: String,
+        body: Inlines,
+    },
     Break,
     /// A picture, by its path. Left in text, it is its caption.
     #[serde(skip)]
-    Picture { path: String, caption: String },
+    Picture {
+        path: String,
+        caption: String,
+    },
 }
 
 pub type Inlines = Vec<Inline>;
@@ -128,7 +162,8 @@ impl Reader<'_> {
         match body.as_slice() {
             [] => None,
             [Inline::Picture { path, caption }] if self.charts.contains_key(path) => {
-                Some(Block::Figure { path: path.clone(), caption: caption.clone() })
+                let alt = described(&self.charts[path]).unwrap_or_else(|| caption.clone());
+                Some(Block::Figure { path: path.clone(), caption: caption.clone(), alt })
             }
             _ => Some(Block::Paragraph { body: without_pictures(body) }),
         }
@@ -212,6 +247,15 @@ impl Reader<'_> {
     }
 }
 
+/// What an SVG says of itself.
+fn described(svg: &str) -> Option<String> {
+    let (_, rest) = svg.split_once("<title>")?;
+    let (title, _) = rest.split_once("</title>")?;
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    let text = entities.iter().fold(title.to_owned(), |text, (entity, plain)| text.replace(entity, plain));
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
 fn is_inline(tag: &Tag) -> bool {
     matches!(tag, Tag::Strong | Tag::Emphasis | Tag::Strikethrough | Tag::Link { .. } | Tag::Image { .. })
 }
@@ -250,7 +294,7 @@ mod tests {
     use super::*;
 
     fn charts() -> BTreeMap<String, String> {
-        [("charts/a.svg".to_owned(), "<svg/>".to_owned())].into()
+        [("charts/a.svg".to_owned(), "<svg><title>a &lt; b &amp;lt;</title></svg>".to_owned())].into()
     }
 
     fn text(text: &str) -> Inline {
@@ -269,7 +313,10 @@ mod tests {
         let Block::List { start: None, items } = &blocks[2] else { panic!("{blocks:?}") };
         assert_eq!(items[0], [paragraph(vec![text("a: "), Inline::Code { text: "x".into() }])]);
         assert!(matches!(&items[1][..], [Block::Paragraph { .. }, Block::List { .. }]));
-        assert_eq!(blocks[3], Block::Figure { path: "charts/a.svg".into(), caption: "t".into() });
+        assert_eq!(
+            blocks[3],
+            Block::Figure { path: "charts/a.svg".into(), caption: "t".into(), alt: "a < b &lt;".into() }
+        );
         let row = vec![vec![text("1")], Vec::new()];
         let head = vec![vec![text("a")], vec![text("b")]];
         assert_eq!(blocks[4], Block::Table { align: vec!["left", "right"], head, rows: vec![row] });
@@ -278,7 +325,8 @@ mod tests {
 
     #[test]
     fn what_is_no_markup_of_a_report_is_text() {
-        let blocks = read("<script>x</script>\n\na <b>c</b> [l](file:///etc/passwd) ![p](/etc/passwd)", &charts()).unwrap();
+        let blocks =
+            read("<script>x</script>\n\na <b>c</b> [l](file:///etc/passwd) ![p](/etc/passwd)", &charts()).unwrap();
         assert_eq!(blocks[0], Block::Code { text: "<script>x</script>".into() });
         let Block::Paragraph { body } = &blocks[1] else { panic!("{blocks:?}") };
         assert!(body.iter().all(|inline| matches!(inline, Inline::Text { .. })), "{body:?}");

@@ -76,10 +76,13 @@ fn told(errors: &[SourceDiagnostic]) -> String {
 fn banners(blocks: &[Block]) -> Vec<String> {
     let head = blocks.iter().take_while(|block| !matches!(block, Block::Heading { level: 2.., .. }));
     let text = |block: &Block| match block {
-        Block::Quote { body } => body.iter().map(|block| match block {
-            Block::Paragraph { body } => blocks::text_of(body),
-            _ => String::new(),
-        }).collect(),
+        Block::Quote { body } => body
+            .iter()
+            .map(|block| match block {
+                Block::Paragraph { body } => blocks::text_of(body),
+                _ => String::new(),
+            })
+            .collect(),
         _ => String::new(),
     };
     head.map(text).filter(|text| !text.is_empty()).collect()

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use crate::{pdf, wheels};
 
 /// The tools, in the versions that this step was written with.
-const TOOLS: [&str; 3] = ["maturin==1.16.0", "ziglang==0.17.1", "cargo-zigbuild==0.23.4"];
+const TOOLS: [&str; 3] = ["maturin==1.16.0", "ziglang==0.17.1", "cargo-zigbuild==0.24.1"];
 
 /// The glibc of the oldest systems that the binaries run on.
 const GLIBC: (u32, u32) = (2, 17);

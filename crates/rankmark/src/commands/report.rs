@@ -42,6 +42,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         };
         let written = report::write_formats(&run, &into, &formats, Some(&set))?;
         exports.write(&run)?;
+        terminal::remark(&typesetter.as_ref().map(Typesetter::take_remarks).unwrap_or_default());
         let damaged: Vec<String> =
             run.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
         terminal::remark(&damaged.concat());
