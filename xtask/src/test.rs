@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{browser, counts, install, python, tidy, wheels};
+use crate::{browser, counts, install, pdf, python, tidy, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -74,6 +74,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
         python::check(root, &target(root), !options.no_install, &mut ledger);
     }
     tests(root, &mut ledger, full, options);
+    if options.packages.is_empty() {
+        pdf::check(root, full, &mut ledger);
+    }
     deny(root, &mut ledger);
     loom(root, &mut ledger, full, options);
     loops(root, &mut ledger, full, options);
@@ -130,6 +133,15 @@ fn deny(root: &Path, ledger: &mut Ledger) {
     match quietly(root, &["fetch"]) {
         Ok(()) => ledger.check("deny", &mut cargo(root, &[&check[..], &["licenses", "bans", "sources"]].concat())),
         Err(why) => ledger.skip("deny", format!("not all crates could be fetched: {why}")),
+    }
+    // The program that sets PDFs has a lock file of its own, and the same rules.
+    match quietly(root, &["fetch", "--manifest-path", pdf::MANIFEST]) {
+        Ok(()) => {
+            let own = ["deny", "--manifest-path", pdf::MANIFEST, "--offline", "check", "--hide-inclusion-graph"];
+            let rules = ["--config", "deny.toml", "licenses", "bans", "sources"];
+            ledger.check("deny of pdf", &mut cargo(root, &[&own[..], &rules].concat()));
+        }
+        Err(why) => ledger.skip("deny of pdf", format!("not all crates could be fetched: {why}")),
     }
     match quietly(root, &["deny", "fetch", "db"]) {
         Ok(()) => ledger.check("advisories", &mut cargo(root, &[&check[..], &["advisories"]].concat())),

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
-use crate::descriptor::output_pipe;
+use crate::descriptor::{memory_of, output_pipe};
 use crate::pidfd::{Exit, Process};
 use crate::poll::{Interest, PollSet};
 use crate::signal::keep_children;
@@ -97,6 +97,27 @@ pub fn run(program: &Path, arguments: &[&OsStr], answer: Option<Answered>, limit
     let process = spawn(command, Tie::killed().without_core_file())?;
     let streams = [Stream::new(out_read), Stream::new(err_read)];
     watch(process, streams, answer, limit)
+}
+
+/// Runs a program that reads `input` and writes its result to its standard output, both without bound. Gives what it wrote
+/// there, and how it ended; `out` of the outcome is empty.
+///
+/// Both are memory: a child that does not read, or writes more than a pipe holds, blocks nobody.
+///
+/// # Errors
+/// When it cannot be started.
+pub fn filter(program: &Path, input: &[u8], limit: Duration) -> io::Result<(Vec<u8>, Outcome)> {
+    keep_children()?;
+    let (from, mut to) = (memory_of(c"input", input)?, memory_of(c"output", &[])?);
+    let ((out_read, _), (err_read, err_write)) = (output_pipe()?, output_pipe()?);
+    let mut command = Command::new(program);
+    command.stdin(from).stdout(to.try_clone()?).stderr(err_write);
+    let process = spawn(command, Tie::killed().without_core_file())?;
+    let outcome = watch(process, [Stream::new(out_read), Stream::new(err_read)], None, limit)?;
+    let mut result = Vec::new();
+    to.rewind()?;
+    to.read_to_end(&mut result)?;
+    Ok((result, outcome))
 }
 
 fn watch(
@@ -200,6 +221,18 @@ mod tests {
         assert_eq!(ended.complaint(), "ended with code 3: err");
         assert_eq!(shell("kill -ABRT $$", None, 10_000).ended, Ended::Signal(libc::SIGABRT));
         assert!(run(Path::new("/nowhere"), &[], None, Duration::from_secs(1)).is_err());
+    }
+
+    #[test]
+    fn what_passes_through_a_filter_has_no_bound() {
+        let input: Vec<u8> = (0..3 * KEPT).map(|at| at as u8).collect();
+        let (same, outcome) = filter(Path::new("/bin/cat"), &input, Duration::from_secs(20)).unwrap();
+        assert!(same == input);
+        assert_eq!((outcome.out.as_str(), outcome.ended), ("", Ended::Code(0)));
+        // One that never reads, and one that fails.
+        let (none, outcome) = filter(Path::new("/bin/false"), &input, Duration::from_secs(20)).unwrap();
+        assert_eq!((none.len(), outcome.ended), (0, Ended::Code(1)));
+        assert!(filter(Path::new("/nowhere"), &[], Duration::from_secs(1)).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Seek, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use rustix::fs::{
@@ -21,6 +21,17 @@ pub fn sealed_memory(name: &CStr, bytes: u64) -> io::Result<File> {
     // Reserved now: a page that cannot be had later would be a SIGBUS in whoever touches it.
     fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
     fcntl_add_seals(&file, SEALS)?;
+    Ok(file)
+}
+
+/// Memory without a name that grows as a file does, with this content, to be read from its beginning. Closed on exec.
+///
+/// # Errors
+/// When the system has no memory for it.
+pub(crate) fn memory_of(name: &CStr, content: &[u8]) -> io::Result<File> {
+    let mut file = File::from(memfd_create(name, MemfdFlags::CLOEXEC)?);
+    file.write_all(content)?;
+    file.rewind()?;
     Ok(file)
 }
 

@@ -125,13 +125,14 @@ fn report() -> Command {
     };
     let format = || {
         let names: Vec<&'static str> = report::FORMATS.iter().map(|format| format.name()).collect();
+        let by_default: Vec<&str> = report::default_formats().iter().map(|format| format.name()).collect();
         Arg::new("format")
             .long("format")
             .value_name("FORMAT")
             .value_delimiter(',')
             .action(ArgAction::Append)
             .value_parser(names)
-            .help("only these formats")
+            .help(format!("only these formats (default: {})", by_default.join(", ")))
     };
     let layout = || {
         let names: Vec<&'static str> = report::LAYOUTS.iter().map(|layout| layout.name()).collect();
@@ -164,13 +165,15 @@ fn report() -> Command {
         .arg(Arg::new("from").long("source").short('s').value_name("DIR").conflicts_with("source").hide(true))
         .args([format().short('f'), layout(), output(), open()])
         .args(one_file())
+        .args(crate::exports::options())
         .after_help(REPORT_EXAMPLES)
         .subcommand(
             Command::new("generate")
                 .about("The same, with options")
                 .arg(source().long("source").short('s'))
                 .args([format().short('f'), layout(), output(), open()])
-                .args(one_file()),
+                .args(one_file())
+                .args(crate::exports::options()),
         )
 }
 

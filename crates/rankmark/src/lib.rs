@@ -8,6 +8,7 @@ mod arguments;
 mod cli;
 mod commands;
 mod dry_run;
+mod exports;
 mod external;
 mod failure;
 mod foreign;
@@ -23,6 +24,7 @@ mod placement;
 mod plans;
 mod session;
 mod terminal;
+mod typesetter;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -17,6 +17,7 @@ use runner::Setup;
 use survey::{NvidiaSmi, Torch};
 use terms::Status;
 
+use crate::exports::Exports;
 use crate::next::Proposal;
 use crate::terminal::{Screen, Verbosity};
 use crate::{Failure, dry_run, placement};
@@ -106,6 +107,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         return dry_run(request, plan);
     }
     let baseline = crate::commands::baseline::at_end(request.matches)?;
+    let exports = Exports::read(request.matches)?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match request.directory("resume") {
         Some(directory) => resume(directory, plan.as_ref())?,
@@ -150,7 +152,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
         process::interrupt::release().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     }
     let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file, run);
-    let code = finish(&directory, &mut screen, &after)?;
+    let code = finish(&directory, &mut screen, &after, &exports)?;
     crate::outputs::after(request.matches, &plan, &directory)?;
     match baseline {
         Some(baseline) => compare_at_end(&baseline, &directory, request, code),
@@ -273,11 +275,13 @@ fn finish(
     directory: &Path,
     screen: &mut Screen,
     after: &dyn Fn(&report::Run) -> Option<Proposal>,
+    exports: &Exports,
 ) -> Result<u8, Failure> {
     let run = report::Run::read(directory, benchmarks::VIEWS)?;
     let written = report::write(&run, directory)?;
     screen.end(&run, &written, after(&run).as_ref());
     screen.notes(run.damaged.iter().map(|line| format!("{line}; it is left out")).collect::<Vec<_>>().iter());
+    exports.write(&run)?;
     let incomplete = run.cases.iter().any(is_incomplete);
     if incomplete {
         let rerun = format!("the run ended between trials: `{}`", run.resume_command());

@@ -91,6 +91,21 @@ pub fn replace_by(
     put().inspect_err(|_| drop(fs::remove_file(&beside)))
 }
 
+/// Adds to the end of a file that the user names, or that the system does for the user; it is made if it is not there.
+/// Links are followed.
+///
+/// # Errors
+/// When it cannot be written, or is no plain file.
+pub fn append(path: &Path, content: &[u8]) -> io::Result<()> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        found => plain(&found?)?,
+    }
+    let mut file = OpenOptions::new().append(true).create(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    plain(&file.metadata()?)?;
+    file.write_all(content)
+}
+
 /// Whether it is there.
 fn refuse_unless_plain(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {

@@ -9,6 +9,11 @@ pub trait Format: Sync {
     fn name(&self) -> &'static str;
     /// One line for help.
     fn doc(&self) -> &'static str;
+    /// Whether a report has it where nobody names formats. False of what another tool reads, and of what needs another
+    /// program.
+    fn by_default(&self) -> bool {
+        true
+    }
     /// Its files.
     ///
     /// # Errors

@@ -23,6 +23,11 @@ pub(crate) fn not_encoded(cause: &impl ToString) -> Error {
         .hint("the SVG of the same chart does not need the encoder; please report this as a fault")
 }
 
+/// A PDF was asked for where nobody can make one.
+pub(crate) fn no_typesetter() -> Error {
+    Error::new("a PDF needs the program `rankmark-pdf`").hint("rankmark report DIR --format pdf")
+}
+
 /// The record could not be read.
 pub(crate) fn unread(error: record::StoreError) -> Error {
     let error = Error::from(error);

@@ -5,13 +5,24 @@ use std::path::{Path, PathBuf};
 use crate::contract::Format;
 use crate::csv::Csv;
 use crate::html::Html;
+use crate::junit::Junit;
 use crate::markdown::Markdown;
+use crate::parquet::Parquet;
+use crate::pdf::Pdf;
 use crate::pictures::{Png, Svg};
-use crate::write::Out;
-use crate::{Error, Run, error};
+use crate::prometheus::Prometheus;
+use crate::summary::Summary;
+use crate::write::{Out, Typesetter, append_to, put_at};
+use crate::{Artifact, Error, Run, error};
 
 /// Every format, in the order of help and of writing; the first file of the first is the one to read first.
-pub static FORMATS: &[&dyn Format] = &[&Html, &Markdown, &Csv, &Svg, &Png];
+pub static FORMATS: &[&dyn Format] =
+    &[&Html, &Markdown, &Csv, &Svg, &Png, &Pdf, &Parquet, &Junit, &Prometheus, &Summary];
+
+/// The formats of a report for which nobody names any.
+pub fn default_formats() -> Vec<&'static dyn Format> {
+    FORMATS.iter().copied().filter(|format| format.by_default()).collect()
+}
 
 /// The format of this name.
 ///
@@ -31,21 +42,59 @@ pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
     })
 }
 
-/// Writes the report in every format below `dir`, which is made if it is not there; returns the files, the one to read
-/// first first. Files of an earlier report are replaced.
+/// Writes the report in the default formats below `dir`, which is made if it is not there; returns the files, the one to
+/// read first first. Files of an earlier report are replaced.
 ///
 /// # Errors
 /// When a file cannot be written or encoded; what was written before stays, and is whole.
 pub fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>, Error> {
-    write_formats(run, dir, FORMATS)
+    write_formats(run, dir, &default_formats(), None)
 }
 
-/// As [`write()`], in some formats.
+/// As [`write()`], in some formats. Those that need it are given the program that sets documents.
+///
+/// # Errors
+/// As [`write()`], and when a document cannot be set.
+pub fn write_formats(
+    run: &Run,
+    dir: &Path,
+    formats: &[&dyn Format],
+    typesetter: Option<&Typesetter<'_>>,
+) -> Result<Vec<PathBuf>, Error> {
+    let mut out = Out::below(dir, typesetter);
+    formats.iter().try_for_each(|format| format.write(run, &mut out))?;
+    Ok(out.into_written())
+}
+
+/// Writes a format that is one file at a path of the user's.
 ///
 /// # Errors
 /// As [`write()`].
-pub fn write_formats(run: &Run, dir: &Path, formats: &[&dyn Format]) -> Result<Vec<PathBuf>, Error> {
-    let mut out = Out::below(dir);
-    formats.iter().try_for_each(|format| format.write(run, &mut out))?;
-    Ok(out.into_written())
+pub fn write_file(
+    run: &Run,
+    format: &dyn Format,
+    path: &Path,
+    typesetter: Option<&Typesetter<'_>>,
+) -> Result<(), Error> {
+    let file = only(format.render(run)?, format)?;
+    // The only format with files other than what it renders: its document is set by another program.
+    if format.name() == Pdf.name() {
+        return put_at(path, &typesetter.ok_or_else(error::no_typesetter)?(&file.content)?);
+    }
+    put_at(path, &file.content)
+}
+
+/// As [`write_file`], behind what the file holds.
+///
+/// # Errors
+/// As [`write()`].
+pub fn append_file(run: &Run, format: &dyn Format, path: &Path) -> Result<(), Error> {
+    only(format.render(run)?, format).and_then(|file| append_to(path, &file.content))
+}
+
+fn only(mut files: Vec<Artifact>, format: &dyn Format) -> Result<Artifact, Error> {
+    match files.pop().filter(|_| files.is_empty()) {
+        Some(file) => Ok(file),
+        None => Err(Error::new(format!("`{}` is not one file", format.name()))),
+    }
 }

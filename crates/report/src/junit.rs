@@ -1,5 +1,62 @@
 //! JUnit XML: the form in which CI systems show tests that passed, failed or were skipped.
 
+use record::{CaseLine, Caveat};
+use terms::Status;
+
+use crate::escape::one_line;
+use crate::{Artifact, Error, Format, Run, names};
+
+/// The cases of a run as a test suite.
+#[derive(Debug)]
+pub(crate) struct Junit;
+
+impl Format for Junit {
+    fn name(&self) -> &'static str {
+        "junit"
+    }
+
+    fn doc(&self) -> &'static str {
+        "junit.xml: each case as a test, for CI systems"
+    }
+
+    fn by_default(&self) -> bool {
+        false
+    }
+
+    fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
+        let cases: Vec<JunitCase> = run.cases.iter().map(of_case).collect();
+        let suite = if run.title.trim().is_empty() { "rankmark" } else { &run.title };
+        Ok(vec![Artifact::new("junit.xml", junit(suite, &cases).into_bytes())])
+    }
+}
+
+fn of_case(case: &CaseLine) -> JunitCase {
+    JunitCase {
+        class: case.benchmark.clone(),
+        name: names::described(case),
+        seconds: case.span_s.filter(|span| span.is_finite() && *span >= 0.0),
+        outcome: outcome(case),
+    }
+}
+
+/// Fails where the case makes the run's exit code 1.
+fn outcome(case: &CaseLine) -> JunitOutcome {
+    let reason = case.reason.as_deref().map(one_line).filter(|reason| !reason.is_empty());
+    let reason = reason.unwrap_or_else(|| "no reason was recorded".to_owned());
+    match case.status {
+        Status::Skipped => JunitOutcome::Skipped(reason),
+        Status::Failed => JunitOutcome::Failed(reason),
+        Status::NotRun => JunitOutcome::Failed(format!("not run: {reason}")),
+        Status::Ok if !case.gates_missed.is_empty() => {
+            JunitOutcome::Failed(format!("gate missed: {}", case.gates_missed.join("; ")))
+        }
+        Status::Ok if case.caveats.contains(&Caveat::Preliminary) => {
+            JunitOutcome::Failed(format!("too few trials: {}", Caveat::Preliminary.explanation()))
+        }
+        Status::Ok => JunitOutcome::Passed,
+    }
+}
+
 /// One case of a suite.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JunitCase {

@@ -6,7 +6,7 @@ mod results_json;
 
 use std::path::Path;
 
-use crate::write::Out;
+use crate::write::put_at;
 use crate::{Error, Format, Run, error};
 
 use allreduce_study::AllreduceStudy;
@@ -50,25 +50,6 @@ pub fn candle_table(run: &Run, width: usize) -> String {
     candle::table(run, width)
 }
 
-/// Writes the one file of a format to a file that the user names.
-///
-/// # Errors
-/// When the format makes several files, or the file cannot be written.
-pub fn write_one(run: &Run, format: &dyn Format, file: &Path) -> Result<(), Error> {
-    let files = format.render(run)?;
-    let [only] = files.as_slice() else {
-        let what = format!("the format `{}` makes {} files, not one", format.name(), files.len());
-        return Err(Error::new(what).hint("`--output-dir DIR` takes all of them"));
-    };
-    write_bytes(file, &only.content)
-}
-
 fn write_at(file: &Path, content: &str) -> Result<(), Error> {
-    write_bytes(file, content.as_bytes())
-}
-
-fn write_bytes(file: &Path, content: &[u8]) -> Result<(), Error> {
-    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = Path::new(file.file_name().unwrap_or_default());
-    Out::below(folder).file(name, |to| to.write_all(content))
+    put_at(file, content.as_bytes())
 }

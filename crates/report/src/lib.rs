@@ -1,4 +1,5 @@
-//! Reports from records: HTML, Markdown, CSV, and charts as SVG and PNG, with words for what the data show.
+//! Reports from records: HTML, Markdown, PDF, tables, files for machines, and charts as SVG and PNG, with words for what the
+//! data show.
 //!
 //! Reads record types only. Never starts anything, never measures, never prints; the same record gives the same bytes.
 
@@ -24,13 +25,19 @@ mod labels;
 mod layouts;
 mod links;
 mod markdown;
+mod names;
 mod origin;
+mod parquet;
+mod pdf;
 mod peers;
 mod pictures;
 mod placement;
+mod prometheus;
 mod results;
+mod rows;
 mod run;
 mod sentences;
+mod summary;
 mod table;
 mod write;
 
@@ -39,11 +46,11 @@ use view::{number, study};
 pub use contract::Format;
 pub use escape::shell;
 pub use expected::sentences as expected;
-pub use format::{FORMATS, format, write, write_formats};
+pub use format::{FORMATS, append_file, default_formats, format, write, write_file, write_formats};
 pub use html::write_together;
 pub use junit::{JunitCase, JunitOutcome, junit};
-pub use layouts::{LAYOUTS, candle_table, layout, write_one, write_results_json, write_study_csv};
+pub use layouts::{LAYOUTS, candle_table, layout, write_results_json, write_study_csv};
 pub use run::{Run, machine_line, profile_lines};
 pub use sentences::sentences;
 pub use terms::Error;
-pub use write::{Artifact, Out};
+pub use write::{Artifact, Out, Typesetter};

@@ -16,6 +16,7 @@ use crate::facts::{self, Saturation};
 use crate::imported;
 use crate::interleaved;
 use crate::labels;
+use crate::names::{self, what};
 use crate::number::{NONE, bytes, count, list, percent, seconds, thousands, three_digits};
 use crate::peers;
 use crate::placement;
@@ -43,7 +44,7 @@ impl Format for Markdown {
     }
 }
 
-fn page(run: &Run) -> String {
+pub(crate) fn page(run: &Run) -> String {
     let operations = operations(&run.cases, &run.benchmarks);
     let several = operations.len() > sentences::FEW_OPERATIONS;
     let mut page = head(run);
@@ -71,11 +72,11 @@ fn page(run: &Run) -> String {
     page
 }
 
-fn section(title: &str, body: &str) -> String {
+pub(crate) fn section(title: &str, body: &str) -> String {
     if body.trim().is_empty() { String::new() } else { format!("\n## {title}\n\n{}\n", body.trim_end()) }
 }
 
-fn bullets(sentences: &[String]) -> String {
+pub(crate) fn bullets(sentences: &[String]) -> String {
     sentences.iter().map(|sentence| format!("* {}", escaped(sentence))).collect::<Vec<_>>().join("\n")
 }
 
@@ -274,18 +275,9 @@ pub(crate) fn without_result(run: &Run) -> String {
     text
 }
 
-/// The operation, where the case has one; else its benchmark.
-fn what(case: &CaseLine) -> &str {
-    case.parameters.get("op").and_then(serde_json::Value::as_str).unwrap_or(&case.benchmark)
-}
-
-/// `all_reduce 64 MiB, 4 ranks, shm`.
+/// The case in words, as Markdown.
 fn described(case: &CaseLine) -> String {
-    let size = case.bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
-    let backend = crate::study::backend(case);
-    let backend = if backend.is_empty() { backend } else { format!(", {backend}") };
-    let id = one_line(&case.id);
-    escaped(&format!("{}{size}, {}{backend} (id {id})", what(case), crate::study::ranks(case.ranks)))
+    escaped(&names::described(case))
 }
 
 /// The long form of each caveat that occurs, and how often.

@@ -20,17 +20,28 @@ impl Artifact {
     }
 }
 
+/// What makes a PDF of a document: the program `rankmark-pdf`, which this crate cannot start.
+pub type Typesetter<'t> = dyn Fn(&[u8]) -> Result<Vec<u8>, Error> + 't;
+
 /// Where files of a report go.
-#[derive(Debug)]
 pub struct Out<'d> {
     dir: &'d Path,
+    typesetter: Option<&'d Typesetter<'d>>,
     written: Vec<PathBuf>,
 }
 
 impl<'d> Out<'d> {
     /// Files go below this directory.
-    pub(crate) const fn below(dir: &'d Path) -> Self {
-        Self { dir, written: Vec::new() }
+    pub(crate) const fn below(dir: &'d Path, typesetter: Option<&'d Typesetter<'d>>) -> Self {
+        Self { dir, typesetter, written: Vec::new() }
+    }
+
+    /// The PDF of a document.
+    ///
+    /// # Errors
+    /// When nobody gave a typesetter, and what that one complains of.
+    pub(crate) fn typeset(&self, document: &[u8]) -> Result<Vec<u8>, Error> {
+        self.typesetter.ok_or_else(error::no_typesetter)?(document)
     }
 
     /// The files that were written, in order.
@@ -59,4 +70,23 @@ impl<'d> Out<'d> {
         self.written.push(whole);
         Ok(())
     }
+}
+
+/// Writes a file that the user names, whole or not at all.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn put_at(path: &Path, content: &[u8]) -> Result<(), Error> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = Path::new(path.file_name().unwrap_or_default());
+    let beside = format!(".{}.{}.part", name.display(), std::process::id());
+    record::file::replace(folder, name, &beside, content).map_err(|error| error::unwritten(path, &error))
+}
+
+/// Adds to the end of a file that the user names.
+///
+/// # Errors
+/// When it cannot be written.
+pub(crate) fn append_to(path: &Path, content: &[u8]) -> Result<(), Error> {
+    record::file::append(path, content).map_err(|error| error::unwritten(path, &error))
 }

@@ -32,10 +32,9 @@ static BELOW: &[(&str, &[&str])] = &[
     ("diagnose", &["stats", "record"]),
     ("import", &["stats", "record"]),
     ("report", &["view"]),
-    ("report-pdf", &["report"]),
     ("predict", &["model", "stats", "record"]),
     // face
-    ("rankmark", &["runner", "launch", "diagnose", "import", "report", "report-pdf"]),
+    ("rankmark", &["runner", "launch", "diagnose", "import", "report"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.
     ("xtask", &["stats"]),
 ];

@@ -121,6 +121,7 @@ fn of_whole_run() -> Vec<Arg> {
     ];
     args.extend(crate::labels::options());
     args.extend(crate::commands::compare::of_baseline());
+    args.extend(crate::exports::options());
     args.into_iter().map(|arg| arg.help_heading(RUN)).collect()
 }
 

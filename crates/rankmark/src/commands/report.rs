@@ -7,7 +7,9 @@ use std::time::Duration;
 use clap::ArgMatches;
 use record::store::RUN_FILE;
 
+use crate::exports::Exports;
 use crate::session::RESULTS;
+use crate::typesetter::{self, Typesetter};
 use crate::{Failure, terminal};
 
 /// The format that `--open` opens, and the ending of its file.
@@ -26,6 +28,10 @@ struct Asked {
     file: Option<PathBuf>,
     open: bool,
     verbose: bool,
+    /// What is handed to other tools.
+    exports: Exports,
+    /// What sets PDFs, where one is asked for.
+    typesetter: Option<Typesetter>,
     /// Whether formats or a layout were named: then nothing else is written.
     named: bool,
 }
@@ -39,13 +45,15 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let formats = match of.get_many::<String>("format") {
         _ if layout.is_some() => layout.into_iter().collect(),
         Some(names) => names.map(|name| report::format(name)).collect::<Result<_, _>>()?,
-        None => report::FORMATS.to_vec(),
+        None => report::default_formats(),
     };
     let asked = Asked {
+        typesetter: Typesetter::of_formats(&formats)?,
         formats,
         layout,
         output: of.get_one::<PathBuf>("output-dir").cloned(),
         file: of.get_one::<PathBuf>("output").cloned(),
+        exports: Exports::read(of)?,
         open: of.get_flag("open"),
         verbose: of.get_flag("verbose"),
         named: layout.is_some() || of.get_many::<String>("format").is_some(),
@@ -60,11 +68,16 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 /// The report of a record, or of each record in a folder.
 fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
     let directories = records(Path::new(source))?;
-    let of_one = asked.output.as_ref().map(|_| "--output-dir").or(asked.file.as_ref().map(|_| "--output"));
+    let exported = asked.exports.names_a_file().then_some("a named file");
+    let of_one =
+        asked.output.as_ref().map(|_| "`--output-dir`").or(asked.file.as_ref().map(|_| "`--output`")).or(exported);
     if let Some(option) = of_one.filter(|_| directories.len() > 1) {
-        let what = format!("{source} holds {} records, and `{option}` is for one", directories.len());
+        let what = format!("{source} holds {} records, and {option} is for one", directories.len());
         return Err(Failure::new(what).hint("name one record"));
     }
+    let set = |document: &[u8]| {
+        asked.typesetter.as_ref().map_or_else(|| Err(typesetter::missing()), |typesetter| typesetter.set(document))
+    };
     let mut text = String::new();
     let mut last = Vec::new();
     for directory in &directories {
@@ -76,7 +89,7 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
             let [format] = asked.formats.as_slice() else {
                 return Err(Failure::new("`--output` is for one format").hint("--format csv --output FILE"));
             };
-            report::write_one(&run, *format, file)?;
+            report::write_file(&run, *format, file, Some(&set))?;
             text += &format!("{}\n", file.display());
             last = vec![file.clone()];
             continue;
@@ -86,7 +99,9 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
             (None, Some(layout)) => directory.join(layout.name()),
             (None, None) => directory.clone(),
         };
-        last = report::write_formats(&run, &into, &asked.formats)?;
+        last = report::write_formats(&run, &into, &asked.formats, Some(&set))?;
+        asked.exports.write(&run)?;
+        terminal::remark(&asked.typesetter.as_ref().map(Typesetter::take_remarks).unwrap_or_default());
         last.iter().for_each(|path| text += &format!("{}\n", path.display()));
     }
     if directories.len() > 1 && !asked.named {
@@ -106,6 +121,7 @@ fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
     let html = report::format(HTML)?.name();
     if asked.layout.is_some()
         || asked.file.is_some()
+        || asked.exports.names_a_file()
         || asked.named && asked.formats.iter().any(|format| format.name() != html)
     {
         let lines: Vec<String> = sources.iter().map(|one| format!("rankmark report {}", report::shell(one))).collect();

@@ -9,6 +9,7 @@ mod directories;
 mod dry_run;
 mod endings;
 mod expected;
+mod exports;
 mod external;
 mod faults;
 mod gates;

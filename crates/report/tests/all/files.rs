@@ -49,7 +49,7 @@ fn formats_have_names_and_words() {
     let error = format("markdwon").err().unwrap();
     assert_eq!(error.what, "unknown report format `markdwon`, did you mean `markdown`?");
     let folder = tempfile::tempdir().unwrap();
-    let written = write_formats(&data::study(), folder.path(), &[format("CSV").unwrap()]).unwrap();
+    let written = write_formats(&data::study(), folder.path(), &[format("CSV").unwrap()], None).unwrap();
     assert_eq!(written, [folder.path().join("cases.csv")]);
 }
 

@@ -4,6 +4,7 @@ use report::{Run, format};
 use serde_json::json;
 
 use crate::data;
+use crate::tables::read_csv;
 
 fn text(name: &str, run: &Run) -> String {
     let files = format(name).unwrap().render(run).unwrap();
@@ -47,25 +48,6 @@ fn csv_has_no_formulas_and_reads_back() {
     }
     assert!(rows[1].iter().any(|cell| cell == data::HOSTILE));
     assert!(rows[1].iter().any(|cell| cell == "'=cmd|' /C calc'!A0"));
-}
-
-/// RFC 4180, independently of the writer.
-fn read_csv(text: &str) -> Vec<Vec<String>> {
-    let (mut rows, mut row, mut cell, mut quoted) = (Vec::new(), Vec::new(), String::new(), false);
-    let mut characters = text.chars().peekable();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' if quoted && characters.peek() == Some(&'"') => cell.push(characters.next().unwrap()),
-            '"' => quoted = !quoted,
-            ',' if !quoted => row.push(std::mem::take(&mut cell)),
-            '\n' if !quoted => {
-                row.push(std::mem::take(&mut cell));
-                rows.push(std::mem::take(&mut row));
-            }
-            other => cell.push(other),
-        }
-    }
-    rows
 }
 
 #[test]

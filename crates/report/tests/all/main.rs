@@ -10,7 +10,12 @@ mod hostile;
 mod hosts;
 mod html;
 mod large;
+mod machines;
 mod many;
+mod parquet;
 mod peers;
 mod record_on_disk;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+mod tables;
 mod words;

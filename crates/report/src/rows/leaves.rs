@@ -1,4 +1,4 @@
-//! Anything that serde can write, as flat names and plain values: `time_s.median`, 1.5e-6. Knows nothing of CSV.
+//! Anything that serde can write, as flat names and plain values: `time_s.median`, 1.5e-6. Knows no file format.
 //!
 //! Rejected: `serde_json::to_value` and a walk over it. The map that it builds for every case takes most of the time of
 //! a large table.

@@ -1,0 +1,100 @@
+//! Files for other programs, from a run and from its record; PDFs, with a stand-in for the program that sets them and,
+//! where it was built, with that program.
+
+use std::os::unix::fs::PermissionsExt;
+
+use crate::place::{Place, Starting};
+use crate::skip;
+
+const SIMULATED: &str = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,64KiB,1MiB --output-dir out";
+
+/// The program with this variable.
+fn with<'a>(mut starting: Starting<'a>, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Starting<'a> {
+    starting.command.env(name, value);
+    starting
+}
+
+#[test]
+fn a_run_writes_the_files_that_its_options_name() {
+    let place = Place::new();
+    place.write("page", "before\n");
+    let line = format!("{SIMULATED} --junit ci/junit.xml --prometheus run.prom --github-summary");
+    with(place.command(&line), "GITHUB_STEP_SUMMARY", place.path("page")).run().exits(0);
+    let junit = place.read("ci/junit.xml");
+    assert!(junit.contains("tests=\"3\" failures=\"0\" errors=\"0\" skipped=\"0\""), "{junit}");
+    let metrics = place.read("run.prom");
+    assert_eq!(metrics.matches("\nrankmark_case_time_seconds{").count(), 3, "{metrics}");
+    assert!(metrics.contains("simulated=\"true\"") && !metrics.contains("simulated=\"false\""), "{metrics}");
+    let page = place.read("page");
+    assert!(page.starts_with("before\n# ") && page.contains("SIMULATED"), "{page}");
+    // The record gives the same files, and those of `--format`.
+    let again = "report out --junit again.xml --prometheus again.prom --format junit,parquet,github-summary";
+    let said = place.run(again).exits(0).out;
+    assert_eq!(said, "out/junit.xml\nout/cases.parquet\nout/summary.md\n");
+    assert_eq!((place.read("again.xml"), place.read("again.prom")), (junit.clone(), metrics));
+    assert_eq!((place.read("out/junit.xml"), format!("before\n{}", place.read("out/summary.md"))), (junit, page));
+}
+
+#[test]
+fn a_gate_that_is_missed_fails_its_test() {
+    let place = Place::new();
+    let line = format!("{SIMULATED} --expect time_s<=1e-12 --junit junit.xml");
+    place.run(&line).exits(1);
+    let junit = place.read("junit.xml");
+    assert!(junit.contains("failures=\"3\"") && junit.contains("message=\"gate missed: "), "{junit}");
+}
+
+#[test]
+fn what_cannot_be_written_is_said_before_or_without_harm() {
+    let place = Place::new();
+    let ended = with(place.command(&format!("{SIMULATED} --github-summary")), "GITHUB_STEP_SUMMARY", "")
+        .run()
+        .refuses(&["GITHUB_STEP_SUMMARY is not set", "hint:"]);
+    assert_eq!(place.names(), [""; 0], "nothing was measured: {}", ended.err);
+    place.write("file", "");
+    let line = format!("{SIMULATED} --junit file/junit.xml");
+    place.run(&line).refuses(&["file/junit.xml could not be written", "the record itself is complete"]);
+    assert!(place.path("out/report.md").is_file());
+    place.run("report . --junit junit.xml").exits(0);
+    place.run(&SIMULATED.replace("--output-dir out", "--output-dir other")).exits(0);
+    place.run("report . --junit junit.xml").refuses(&["holds 2 records"]);
+}
+
+#[test]
+fn a_pdf_comes_from_the_typesetter_on_the_path() {
+    let place = Place::new();
+    place.run(SIMULATED).exits(0);
+    let path = |folder: &str| format!("{}:/usr/bin:/bin", place.path(folder).display());
+    if !beside().is_file() {
+        let command = with(place.command("report out --format pdf"), "PATH", path("bin"));
+        command.run().refuses(&["a PDF needs the program `rankmark-pdf`", "cargo xtask pdf"]);
+        std::fs::create_dir(place.path("bin")).unwrap();
+        let stand_in = |script: &str| {
+            place.write("bin/rankmark-pdf", format!("#!/bin/sh\n{script}\n"));
+            let executable = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(place.path("bin/rankmark-pdf"), executable).unwrap();
+            with(place.command("report out --format pdf"), "PATH", path("bin")).run()
+        };
+        assert_eq!(stand_in("printf %%PDF-; cat; echo 'note: plain' >&2").exits(0).out, "out/report.pdf\n");
+        let pdf = place.read("out/report.pdf");
+        assert!(
+            pdf.starts_with("%PDF-{\"rankmark_document\":1,") && pdf.contains("charts/all_reduce-time.svg"),
+            "{pdf}"
+        );
+        stand_in("echo 'error: the document has version 1' >&2; exit 2")
+            .refuses(&["ended with code 2: error: the document"]);
+        stand_in("cat").refuses(&["wrote something else"]);
+        assert_eq!(place.read("out/report.pdf"), pdf, "the old one stays");
+        return skip::skip("PDF of a record", "rankmark-pdf was not built (hint: cargo xtask pdf)");
+    }
+    assert_eq!(place.run("report out --format pdf").exits(0).out, "out/report.pdf\n");
+    let first = std::fs::read(place.path("out/report.pdf")).unwrap();
+    assert!(first.starts_with(b"%PDF-1.7"));
+    place.run("report out --format pdf").exits(0);
+    assert!(std::fs::read(place.path("out/report.pdf")).unwrap() == first, "the same record gives the same bytes");
+}
+
+/// Where `cargo xtask pdf` puts the program.
+fn beside() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_BIN_EXE_rankmark")).with_file_name("rankmark-pdf")
+}

@@ -1,0 +1,20 @@
+//! A case in words, as lists of cases name it.
+
+use record::CaseLine;
+use serde_json::Value;
+
+use crate::number::bytes;
+use crate::study;
+
+/// The operation, where the case has one; else its benchmark.
+pub(crate) fn what(case: &CaseLine) -> &str {
+    case.parameters.get("op").and_then(Value::as_str).unwrap_or(&case.benchmark)
+}
+
+/// `all_reduce 64 MiB, 4 ranks, shm (id 0123)`. Plain text from the record: whoever shows it escapes it.
+pub(crate) fn described(case: &CaseLine) -> String {
+    let size = case.bytes.map(|size| format!(" {}", bytes(size))).unwrap_or_default();
+    let backend = study::backend(case);
+    let backend = if backend.is_empty() { backend } else { format!(", {backend}") };
+    format!("{}{size}, {}{backend} (id {})", what(case), study::ranks(case.ranks), view::one_line(&case.id))
+}
