@@ -26,7 +26,7 @@ fn default_processes_and_sizes_are_those_of_the_study() {
     let place = Place::new();
     let out = place.run("comm --backend shm --device cpu --num-iters 6 --dry-run --json").exits(0).out;
     let cases = crate::place::json_lines(&out);
-    let ranks: Vec<u64> = cases.iter().map(|case| case["ranks"].as_u64().unwrap()).collect();
+    let ranks: Vec<u64> = cases.iter().map(|case| case["parameters"]["ranks"].as_u64().unwrap()).collect();
     assert_eq!(cases.len(), 12, "2, 4 and 6 processes, 1 MB to 1 GB");
     assert!([2, 4, 6].iter().all(|wanted| ranks.contains(wanted)), "{ranks:?}");
 }
