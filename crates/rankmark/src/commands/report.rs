@@ -71,7 +71,7 @@ fn together(sources: &[&str], named: bool, asked: &Asked) -> Result<u8, Failure>
     if asked.layout.is_some() || named && asked.formats.iter().any(|format| format.name() != html) {
         let lines: Vec<String> = sources.iter().map(|one| format!("rankmark report {}", report::shell(one))).collect();
         let what = "several records make one HTML page; other formats take one record";
-        return Err(Failure::new(what).hint(lines.join("\n       ")));
+        return Err(Failure::new(what).hint(lines.join("\n")));
     }
     let mut runs = Vec::new();
     for source in sources {
