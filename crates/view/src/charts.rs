@@ -7,7 +7,8 @@ use record::{CaseLine, Caveat};
 use serde_json::Value;
 
 use crate::number::bytes;
-use crate::study::{COLOURS, Configuration, Estimate, Measured, Operation, banner, written};
+use crate::study::{Configuration, Estimate, Measured, Operation, banner, written};
+use crate::styles::COLOURS;
 use crate::{Axis, ChartSpec, Matrix, Point, Quantity, Reference, Scale, Series, Stack, number_at, one_line, value_at};
 
 /// A chart and the stem of its files' names.

@@ -13,6 +13,7 @@ mod pivot;
 pub mod roofline;
 mod spec;
 pub mod study;
+mod styles;
 mod table;
 mod text;
 
@@ -23,5 +24,6 @@ pub use next::Next;
 pub use own::{Finding, View, Views};
 pub use pivot::Pivot;
 pub use spec::{Axis, ChartSpec, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Stack};
+pub use styles::COLOURS;
 pub use table::matrix_lines;
 pub use text::{file_stem, one_line};

@@ -11,6 +11,7 @@ use serde_json::Value;
 use terms::Status;
 
 use crate::label::{label_of, plain};
+use crate::styles::Styles;
 use crate::text::file_stem;
 
 /// A value with its 95% interval, where there is one.
@@ -374,53 +375,12 @@ fn varying_in(operation: &Operation) -> BTreeSet<String> {
     varying
 }
 
-/// The number of colours that styles go through: styles that differ by a multiple of it have the same colour.
-pub const COLOURS: usize = 7;
-
-/// The style of each label of a run. One backend: each label has a colour of its own. Several: each backend has one, and
-/// its labels differ by their markers.
-struct Styles {
-    /// In order of first appearance.
-    backends: Vec<String>,
-    labels: HashMap<String, usize>,
-    /// Labels of each colour so far.
-    alike: [usize; COLOURS],
-}
-
-impl Styles {
-    fn new(operations: &[Operation]) -> Self {
-        let mut backends: Vec<String> = Vec::new();
-        for configuration in operations.iter().flat_map(|operation| &operation.configurations) {
-            if !backends.contains(&configuration.backend) {
-                backends.push(configuration.backend.clone());
-            }
-        }
-        Self { backends, labels: HashMap::new(), alike: [0; COLOURS] }
-    }
-
-    fn of(&mut self, label: &str, backend: &str) -> usize {
-        if let Some(known) = self.labels.get(label) {
-            return *known;
-        }
-        let style = match self.backends.iter().position(|other| other == backend) {
-            Some(place) if self.backends.len() > 1 => {
-                let colour = place % COLOURS;
-                let style = colour + COLOURS * self.alike[colour];
-                self.alike[colour] += 1;
-                style
-            }
-            _ => self.labels.len(),
-        };
-        self.labels.insert(label.to_owned(), style);
-        style
-    }
-}
-
 /// Gives labels and styles. A field is part of labels throughout the run when it varies within any operation, so that
 /// the same configuration has the same label, and so the same colour, in every chart.
 fn label(operations: &mut [Operation]) {
     let varying: BTreeSet<String> = operations.iter().flat_map(varying_in).collect();
-    let mut styles = Styles::new(operations);
+    let all = operations.iter().flat_map(|operation| &operation.configurations);
+    let mut styles = Styles::new(all.map(|configuration| configuration.backend.as_str()));
     for operation in operations {
         let everywhere = |name: &str| operation.configurations.iter().all(|c| value_of(&c.others, name).is_some());
         let constant = |c: &Configuration| {

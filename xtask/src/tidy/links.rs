@@ -51,7 +51,8 @@ fn leads_somewhere(tree: &Tree, from: &str, target: &str) -> bool {
         }
     }
     let (wanted, folder) = (parts.join("/"), format!("{}/", parts.join("/")));
-    tree.files.iter().any(|file| file.path == wanted || file.path.starts_with(&folder))
+    let texts = tree.files.iter().map(|file| &file.path);
+    texts.chain(&tree.others).any(|path| *path == wanted || path.starts_with(&folder))
 }
 
 #[cfg(test)]

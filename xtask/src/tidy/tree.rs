@@ -1,5 +1,6 @@
 //! The repository's text files and its crates, read once for all checks.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
@@ -27,6 +28,8 @@ pub(crate) struct Package {
 #[derive(Debug, Default)]
 pub(crate) struct Tree {
     pub(crate) files: Vec<File>,
+    /// Paths of files that are no text: pictures, fonts.
+    pub(crate) others: Vec<String>,
     pub(crate) packages: Vec<Package>,
 }
 
@@ -37,17 +40,19 @@ impl Tree {
     /// When git or cargo cannot tell.
     pub(crate) fn read(root: &Path) -> Result<Self, String> {
         let listed = output(root, "git", &["ls-files", "-z", "--cached", "--others", "--exclude-standard"])?;
-        let mut files = Vec::new();
+        let (mut files, mut others) = (Vec::new(), Vec::new());
         for path in listed.split('\0').filter(|path| !path.is_empty()) {
-            // Deleted but not yet committed, a folder (submodule), or no text: nothing to look at.
-            if let Ok(text) = std::fs::read_to_string(root.join(path)) {
-                files.push(File { path: path.to_owned(), text });
+            match std::fs::read_to_string(root.join(path)) {
+                Ok(text) => files.push(File { path: path.to_owned(), text }),
+                Err(error) if error.kind() == ErrorKind::InvalidData => others.push(path.to_owned()),
+                // Deleted but not yet committed, or a folder (submodule): nothing to look at.
+                Err(_) => {}
             }
         }
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
         let metadata = output(root, &cargo, &["metadata", "--no-deps", "--format-version", "1", "--offline"])?;
         let metadata: Value = serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
-        Ok(Self { files, packages: packages(&metadata)? })
+        Ok(Self { files, others, packages: packages(&metadata)? })
     }
 
     /// The Rust files.
@@ -103,7 +108,7 @@ pub(crate) mod tests {
     /// A tree of these files, for the tests of the checks.
     pub(crate) fn of_files(files: &[(&str, &str)]) -> Tree {
         let file = |&(path, text): &(&str, &str)| File { path: path.to_owned(), text: text.to_owned() };
-        Tree { files: files.iter().map(file).collect(), packages: Vec::new() }
+        Tree { files: files.iter().map(file).collect(), ..Tree::default() }
     }
 
     #[test]

@@ -126,7 +126,7 @@ fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
     {
         let lines: Vec<String> = sources.iter().map(|one| format!("rankmark report {}", report::shell(one))).collect();
         let what = "several records make one HTML page; other formats take one record";
-        return Err(Failure::new(what).hint(lines.join("\n       ")));
+        return Err(Failure::new(what).hint(lines.join("\n")));
     }
     let mut runs = Vec::new();
     for source in sources {

@@ -285,6 +285,22 @@ fn a_report_written_again_is_the_same() {
     }
 }
 
+#[test]
+fn several_records_make_one_page_beside_them() {
+    let place = Place::new();
+    for name in ["a", "b"] {
+        let line = format!("comm all_reduce --backend sim --ranks 2 --bytes 1KiB,4KiB --quick --output-dir {name}");
+        place.run(&line).exits(0);
+    }
+    assert_eq!(place.run("report a b").exits(0).out, "./report.html\n");
+    let page = place.read("report.html");
+    assert!(page.contains("<h1>2 records</h1>") && page.contains("SIMULATED"), "{page}");
+    let ended = place.run("report a b --format csv").exits(2);
+    assert!(ended.err.contains("several records make one HTML page") && ended.err.contains("rankmark report b"));
+    let ended = place.run("report a --format csv --open").exits(2);
+    assert!(ended.err.contains("no HTML page to open"), "{}", ended.err);
+}
+
 /// Help of measuring commands: examples first, then the common options, and little that wraps.
 #[test]
 fn help_begins_with_what_is_common_and_has_a_bound() {

@@ -1,7 +1,8 @@
 //! Colours, markers and text sizes.
 
+use view::COLOURS;
+
 use super::scene::{Item, Paint, Pen};
-use crate::study::COLOURS;
 
 /// Okabe and Ito, "Color Universal Design" (2008): seven colours that stay apart in the three common kinds of colour
 /// blindness. Their yellow is left out (too light on white) and their black is grey here, so that text stands out.
