@@ -160,6 +160,11 @@ fn report() -> Command {
     };
     Command::new("report")
         .about("Writes the report of a record, or of each record in a folder: tables, pictures, text")
+        .after_help(
+            "Examples:\n  \
+             rankmark report results/RUN --format pdf,parquet   a document to print, and a typed table\n  \
+             rankmark report results/RUN --junit junit.xml      each case as a test, for a CI system",
+        )
         .args_conflicts_with_subcommands(true)
         .arg(source().num_args(0..))
         .arg(Arg::new("from").long("source").short('s').value_name("DIR").conflicts_with("source").hide(true))

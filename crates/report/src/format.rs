@@ -31,7 +31,7 @@ pub fn default_formats() -> Vec<&'static dyn Format> {
 pub fn format(name: &str) -> Result<&'static dyn Format, Error> {
     let wanted = terms::normalize(name);
     let names = || FORMATS.iter().map(|format| format.name());
-    FORMATS.iter().copied().find(|format| format.name() == wanted).ok_or_else(|| {
+    FORMATS.iter().copied().find(|format| terms::normalize(format.name()) == wanted).ok_or_else(|| {
         let shown: String = name.chars().take(64).collect();
         error::unknown_format(match terms::nearest(name, names()) {
             Some(near) => format!("unknown report format `{shown}`, did you mean `{near}`?"),

@@ -70,3 +70,28 @@ fn head(run: &Run) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use record::CaseLine;
+    use terms::Status;
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_left_out_and_named() {
+        let case: record::Case = serde_json::from_value(serde_json::json!({
+            "id": "x", "benchmark": "collective", "parameters": {"op": "barrier"}, "settings": {}, "world": {},
+            "caveats": [], "bytes_requested": null, "skip": null
+        }))
+        .unwrap();
+        let cases = vec![CaseLine::unmeasured(&case, Status::Skipped, "no GPU")];
+        let run = Run { title: "nightly".into(), cases, ..Run::default() };
+        let whole = page(&run, ROOM);
+        assert!(whole.contains("## Cases that need attention") && whole.contains("no GPU"), "{whole}");
+        let short = page(&run, head(&run).len() + 10);
+        assert!(short.starts_with("# nightly\n") && short.contains("1 skipped"), "{short}");
+        assert!(short.contains("Too long for this page, and in report.md: Cases that need attention"), "{short}");
+        assert!(!short.contains("no GPU") && short.len() < whole.len(), "{short}");
+    }
+}
