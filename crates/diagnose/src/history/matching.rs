@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
+use super::run::KnownField;
 use super::{Run, RunCase, Series, SeriesPoint};
 
 /// A parameter's value as text.
@@ -58,7 +59,7 @@ impl Fields {
         let mut fields = Self::default();
         for (benchmark, declared) in runs.iter().flat_map(|run| &run.declared) {
             *declarations.entry(benchmark).or_default() += 1;
-            for (name, default, sampling) in declared {
+            for KnownField { name, default, sampling } in declared {
                 let entry = known.entry((benchmark, name)).or_insert((0, default.as_ref()));
                 entry.0 += 1;
                 let key = (benchmark.clone(), name.clone());

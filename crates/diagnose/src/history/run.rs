@@ -40,10 +40,19 @@ pub struct Run {
     pub counts: [usize; 4],
     /// What may differ between runs of one machine, by name: versions, environment, kernel.
     pub facts: BTreeMap<String, String>,
-    /// What its benchmarks declare: benchmark, field, default, whether it is sampling only.
-    pub(super) declared: Vec<(String, Vec<(String, Option<String>, bool)>)>,
+    /// What its benchmarks declare, by the benchmark's name.
+    pub(super) declared: Vec<(String, Vec<KnownField>)>,
     /// Its cases that have a right result.
     pub cases: Vec<RunCase>,
+}
+
+/// What a run declares of a field.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct KnownField {
+    pub(super) name: String,
+    pub(super) default: Option<String>,
+    /// Whether it only says how a case is sampled.
+    pub(super) sampling: bool,
 }
 
 /// A case of a run, with its result.
@@ -108,9 +117,11 @@ impl Run {
     }
 }
 
-fn declared(of: &Declared) -> (String, Vec<(String, Option<String>, bool)>) {
-    let field = |field: &record::DeclaredField| {
-        (field.name.clone(), field.default.clone(), of.role(&field.name) == Role::Sampling)
+fn declared(of: &Declared) -> (String, Vec<KnownField>) {
+    let field = |field: &record::DeclaredField| KnownField {
+        name: field.name.clone(),
+        default: field.default.clone(),
+        sampling: of.role(&field.name) == Role::Sampling,
     };
     (of.name.clone(), of.fields.iter().map(field).collect())
 }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use view::number::seconds;
 
 use super::{IndexCase, IndexMachine, IndexMark};
-use crate::escape::xml;
+use crate::escape::{one_line, xml};
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 132.0;
@@ -98,7 +98,8 @@ pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> String {
     let frame = Frame::of(case, machine.runs.len(), [LEFT, WIDTH - RIGHT, TOP, HEIGHT - BOTTOM]);
     let date = |run: usize| machine.runs.get(run).map_or("", |run| run.date.as_str());
     let described = format!("{}: median time over {} runs", case.label, case.points.len());
-    let mut out = format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{}</title>"#, xml(&described));
+    let mut out =
+        format!(r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img"><title>{}</title>"#, xml(&one_line(&described)));
     for (value, share) in [(frame.high, 0.0), ((frame.low + frame.high) / 2.0, 0.5), (frame.low, 1.0)] {
         let y = TOP + share * (HEIGHT - BOTTOM - TOP);
         let (line, label) = (place(y), place(y + 3.5));
@@ -113,9 +114,14 @@ pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> String {
     let day = |run: usize| date(run).get(..10).unwrap_or_default().to_owned();
     let (first, last) = (day(0), day(machine.runs.len().saturating_sub(1)));
     let below = HEIGHT - 5.0;
-    let _ = write!(out, r#"<text x="{LEFT}" y="{below}">{}</text>"#, xml(&first));
+    let _ = write!(out, r#"<text x="{LEFT}" y="{below}">{}</text>"#, xml(&one_line(&first)));
     if last != first {
-        let _ = write!(out, r#"<text x="{}" y="{below}" text-anchor="end">{}</text>"#, WIDTH - RIGHT, xml(&last));
+        let _ = write!(
+            out,
+            r#"<text x="{}" y="{below}" text-anchor="end">{}</text>"#,
+            WIDTH - RIGHT,
+            xml(&one_line(&last))
+        );
     }
     marks(&mut out, case, &frame);
     line(&mut out, case, &frame);
@@ -127,7 +133,11 @@ pub(super) fn chart(case: &IndexCase, machine: &IndexMachine) -> String {
             let (low, high) = (place(frame.y(low)), place(frame.y(high)));
             let _ = write!(out, r#"<line class="bar" x1="{x}" x2="{x}" y1="{low}" y2="{high}"/>"#);
         }
-        let _ = write!(out, r#"<circle class="dot" cx="{x}" cy="{y}" r="2.6"><title>{}</title></circle>"#, xml(&told));
+        let _ = write!(
+            out,
+            r#"<circle class="dot" cx="{x}" cy="{y}" r="2.6"><title>{}</title></circle>"#,
+            xml(&one_line(&told))
+        );
     }
     out.push_str("</svg>");
     out
