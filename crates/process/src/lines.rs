@@ -19,7 +19,7 @@ const TAKEN_AT_ONCE: usize = 1 << 20;
 pub struct Lines {
     process: Process,
     pipe: File,
-    /// The begin of a line whose end has not come yet.
+    /// The begin of a line that has no end yet.
     rest: Vec<u8>,
 }
 

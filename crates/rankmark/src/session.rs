@@ -98,15 +98,22 @@ pub(crate) struct Record {
     notes: Vec<String>,
 }
 
+/// How a run ended.
+pub(crate) struct Ended {
+    /// The exit code that its cases give.
+    pub(crate) code: u8,
+    /// The record; None where nothing ran.
+    pub(crate) directory: Option<PathBuf>,
+}
+
 /// Runs a plan, or goes on with a record (then `plan` is None, or must be the record's own).
-pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u8, Failure> {
+pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<Ended, Failure> {
     if let Some(plan) = &mut plan {
         benchmarks::complete(plan);
     }
     if request.matches.get_flag("dry-run") {
-        return dry_run(request, plan);
+        return Ok(Ended { code: dry_run(request, plan)?, directory: None });
     }
-    let baseline = crate::commands::baseline::at_end(request.matches)?;
     let exports = Exports::read(request.matches)?;
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match request.directory("resume") {
@@ -154,26 +161,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<u
     let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file, run);
     let code = finish(&directory, &mut screen, &after, &exports)?;
     crate::outputs::after(request.matches, &plan, &directory)?;
-    match baseline {
-        Some(baseline) => compare_at_end(&baseline, &directory, request, code),
-        None => Ok(code),
-    }
-}
-
-/// The comparison that `--baseline` asks for. The run's own failure counts first.
-fn compare_at_end(
-    baseline: &crate::commands::baseline::AtEnd,
-    directory: &Path,
-    request: &Request<'_>,
-    code: u8,
-) -> Result<u8, Failure> {
-    let (text, judged) = baseline.judge(directory)?;
-    match (request.verbosity(), request.matches.get_flag("json")) {
-        (Verbosity::Quiet, _) => {}
-        (_, true) => crate::terminal::remark(&format!("\n{text}")),
-        (_, false) => _ = crate::terminal::print(&format!("\n{text}"))?,
-    }
-    Ok(if code == 0 { judged } else { code })
+    Ok(Ended { code, directory: Some(directory) })
 }
 
 /// Leaves what `--only-ranks` asks for, and what was done before, which cases are compared with. Cases in this process need

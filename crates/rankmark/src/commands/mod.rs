@@ -22,10 +22,10 @@ pub(crate) mod watch;
 
 use clap::ArgMatches;
 use measure::machine;
-use record::About;
+use record::{About, Plan};
 
 use crate::arguments::READ_AS;
-use crate::session::{Entry, Request, measure};
+use crate::session::{self, Ended, Entry, Request};
 use crate::{Failure, cli, external, terminal};
 
 /// Runs a benchmark with the fields that flags gave.
@@ -43,4 +43,18 @@ fn measure_flags(
         terminal::note_first(matches, &note);
     }
     measure(&Request { matches, machine: machine::detect(), entry, into_folder: false }, Some(plan))
+}
+
+/// Runs a plan, and compares the record with the baseline that the options name. The run's own failure counts first.
+fn measure(request: &Request<'_>, plan: Option<Plan>) -> Result<u8, Failure> {
+    let baseline = baseline::at_end(request.matches)?;
+    let Ended { code, directory } = session::measure(request, plan)?;
+    let (Some(baseline), Some(directory)) = (baseline, directory) else { return Ok(code) };
+    let (text, judged) = baseline.judge(&directory)?;
+    match (request.matches.get_flag("quiet"), request.matches.get_flag("json")) {
+        (true, _) => {}
+        (_, true) => terminal::remark(&format!("\n{text}")),
+        (_, false) => drop(terminal::print(&format!("\n{text}"))?),
+    }
+    Ok(if code == 0 { judged } else { code })
 }

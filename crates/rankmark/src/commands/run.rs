@@ -5,9 +5,10 @@ use measure::machine;
 use record::Plan;
 use std::path::Path;
 
+use super::measure;
 use crate::only::Only;
 use crate::plans::Loaded;
-use crate::session::{Entry, Request, measure};
+use crate::session::{Entry, Request};
 use crate::{Failure, cli, foreign, habits, plans};
 
 type Fields = Vec<(String, String)>;
