@@ -226,7 +226,7 @@ fn files_that_users_name_are_written_whole_and_summaries_add_up() {
     let file = folder.path().join("new/metrics.prom");
     let (prometheus, summary) = (format("prometheus").unwrap(), format("github-summary").unwrap());
     for _ in 0..2 {
-        report::write_file(&data::study(), prometheus, &file).unwrap();
+        report::write_file(&data::study(), prometheus, &file, None).unwrap();
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), text("prometheus", &data::study()));
     assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1, "nothing is left over");
@@ -236,5 +236,5 @@ fn files_that_users_name_are_written_whole_and_summaries_add_up() {
     }
     assert_eq!(std::fs::read_to_string(&page).unwrap(), text("github-summary", &data::study()).repeat(2));
     assert!(report::append_file(&data::study(), summary, folder.path()).is_err());
-    assert!(report::write_file(&data::study(), format("svg").unwrap(), &file).is_err(), "several files");
+    assert!(report::write_file(&data::study(), format("svg").unwrap(), &file, None).is_err(), "several files");
 }
