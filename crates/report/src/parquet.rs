@@ -43,22 +43,22 @@ impl Format for Parquet {
 
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
         let mut content = Vec::new();
-        write(run, &mut content, GROUP).map_err(|error| error::unwritten(Path::new(FILE), &error))?;
+        write(run, &mut content).map_err(|error| error::unwritten(Path::new(FILE), &error))?;
         Ok(vec![Artifact::new(FILE, content)])
     }
 
     fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
-        out.file(Path::new(FILE), |to| write(run, to, GROUP))
+        out.file(Path::new(FILE), |to| write(run, to))
     }
 }
 
 /// Goes over the cases twice, first for the columns and their types.
-fn write(run: &Run, to: &mut dyn Write, group: usize) -> io::Result<()> {
+fn write(run: &Run, to: &mut dyn Write) -> io::Result<()> {
     let columns = Columns::<Seen>::of(&run.cases, Seen::note);
     let kinds: Vec<Kind> = columns.noted().iter().map(Seen::kind).collect();
     let mut cells = Cells::default();
     let mut file = File::begin(to, columns.names(), &kinds)?;
-    for cases in run.cases.chunks(group) {
+    for cases in run.cases.chunks(GROUP) {
         let mut held: Vec<Vec<Cell>> = kinds.iter().map(|_| vec![Cell::Null; cases.len()]).collect();
         for (row, case) in cases.iter().enumerate() {
             cells.each(case, &mut |name, value| {
@@ -69,11 +69,4 @@ fn write(run: &Run, to: &mut dyn Write, group: usize) -> io::Result<()> {
         file.group(&held)?;
     }
     file.end()
-}
-
-#[cfg(test)]
-pub(crate) fn in_groups_of(run: &Run, group: usize) -> Vec<u8> {
-    let mut content = Vec::new();
-    write(run, &mut content, group).unwrap();
-    content
 }
