@@ -79,7 +79,6 @@ fn twenty_equal_runs_rarely_raise_a_change_point() {
     for noise in [Noise::Normal, Noise::Spikes, Noise::Correlated(0.3)] {
         for cases in [1, 10] {
             let rate = false_rate(noise, cases, RUNS, 400);
-            println!("{noise:?}, {cases} cases: {:.1}% of histories", 100.0 * rate);
             assert!(rate <= 0.06, "{noise:?}, {cases} cases: {rate}");
         }
     }
@@ -89,7 +88,6 @@ fn twenty_equal_runs_rarely_raise_a_change_point() {
 fn few_and_many_equal_runs_rarely_raise_one_either() {
     for runs in [8, 12, 60] {
         let rate = false_rate(Noise::Normal, 10, runs, 200);
-        println!("{runs} runs: {:.1}%", 100.0 * rate);
         assert!(rate <= 0.085, "{runs} runs: {rate}");
     }
 }
@@ -97,7 +95,6 @@ fn few_and_many_equal_runs_rarely_raise_one_either() {
 #[test]
 fn strong_correlation_raises_more_and_not_many() {
     let rate = false_rate(Noise::Correlated(0.6), 10, RUNS, 200);
-    println!("correlation 0.6: {:.1}%", 100.0 * rate);
     assert!(rate <= 0.25, "{rate}");
 }
 
@@ -124,7 +121,6 @@ fn a_change_of_twice_the_smallest_is_found_within_three_runs() {
                 found_within(&change_points(&history, *seed)[0], before, 1)
             });
             let share = found.count() as f64 / 40.0;
-            println!("{noise:?}, {cases} cases, {before} runs before: {:.0}%", 100.0 * share);
             assert!(share >= least, "{noise:?}, {cases} cases, {before} runs before: {share}");
         }
     }
