@@ -131,7 +131,7 @@ fn together(runs: &[&Run], data: &mut Data) -> String {
     for (index, run) in runs.iter().enumerate() {
         let prefix = format!("r{index}-");
         let _ =
-            write!(out, "<article class=\"record\" id=\"r{index}\">{}</article>\n", record(run, &prefix, "h2", data));
+            writeln!(out, "<article class=\"record\" id=\"r{index}\">{}</article>", record(run, &prefix, "h2", data));
     }
     out
 }
@@ -149,7 +149,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     out += &contents(&operations, &notes, prefix);
     let said = sentences::about(run, &operations);
     if !said.is_empty() {
-        let _ = write!(out, "<section><h2>What the data show</h2>{}</section>\n", bullets(&said));
+        let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", bullets(&said));
     }
     let anchor = if prefix.is_empty() { "cases".to_owned() } else { format!("{prefix}cases") };
     let _ = write!(out, "<div id=\"{anchor}\">");
@@ -166,7 +166,7 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
         let _ = write!(out, "<p class=\"warn\">{}</p>", escape(&why));
     }
     for (title, body) in notes {
-        let _ = write!(out, "<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>\n", file_stem(title));
+        let _ = writeln!(out, "<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>", file_stem(title));
     }
     out
 }
