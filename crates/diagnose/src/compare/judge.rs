@@ -106,7 +106,7 @@ fn unjudged<'r>(pair: &Pair<'r>, record: &Record) -> Compared<'r> {
         smallest_change: None,
         trials,
         source: Source::Trials,
-        shown: headline(declared, pair.base, pair.new),
+        shown: headline(declared, pair.base, pair.new).filter(|_| is_ok(pair.base) && is_ok(pair.new)),
         verdict: None,
         reason: Reason::NoValue,
     }

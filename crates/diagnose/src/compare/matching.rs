@@ -70,6 +70,9 @@ pub(crate) fn declared<'r>(record: &'r Record, line: &CaseLine) -> Option<&'r De
     record.file.benchmarks.iter().find(|declared| declared.name == line.benchmark)
 }
 
+/// Candidates that are looked at to say in what a case without a partner differs: records may hold a million alike.
+const MOST_CANDIDATES: usize = 20;
+
 /// A benchmark with values of its fields, as a key.
 type Key = (String, String);
 
@@ -106,14 +109,16 @@ pub(super) fn matching<'r>(base: &'r Record, new: &'r Record) -> Matching<'r> {
     by_key(&mut partner, &mut taken, base, new, false);
     by_key(&mut partner, &mut taken, base, new, true);
     let mut matching = Matching::default();
+    let mut left = Vec::new();
     for (line, partner) in base.cases.iter().zip(&partner) {
         match partner {
             Some(partner) => matching.pairs.push(pair(line, &new.cases[*partner], base)),
-            None => matching.only_base.push(Unmatched { line, why: lone(line, base, new) }),
+            None => left.push(line),
         }
     }
-    let left = new.cases.iter().zip(taken).filter(|(_, taken)| !taken);
-    matching.only_new = left.map(|(line, _)| Unmatched { line, why: lone(line, new, base) }).collect();
+    matching.only_base = lone(left, base, new);
+    matching.only_new =
+        lone(new.cases.iter().zip(taken).filter(|(_, taken)| !taken).map(|(line, _)| line).collect(), new, base);
     matching
 }
 
@@ -161,18 +166,24 @@ fn changes(base: &CaseLine, new: &CaseLine) -> Vec<Change> {
     names.into_iter().map(change).filter(|change| change.base != change.new).collect()
 }
 
-fn lone(line: &CaseLine, own: &Record, other: &Record) -> Lone {
-    let wanted = workload_key(line, own);
-    let alike = other.cases.iter().filter(|candidate| candidate.benchmark == line.benchmark);
-    let mut alike = alike.filter(|candidate| workload_key(candidate, other) == wanted).peekable();
-    if alike.peek().is_none() {
-        return Lone::NothingAlike;
+/// Cases without a partner, each with the reason.
+fn lone<'r>(lines: Vec<&'r CaseLine>, own: &Record, other: &Record) -> Vec<Unmatched<'r>> {
+    if lines.is_empty() {
+        return Vec::new();
     }
-    let mut fields: Vec<String> = Vec::new();
-    for change in alike.flat_map(|candidate| changes(line, candidate)) {
-        if !fields.contains(&change.field) {
-            fields.push(change.field);
+    let mut alike: HashMap<Key, Vec<&CaseLine>> = HashMap::new();
+    for candidate in &other.cases {
+        alike.entry(workload_key(candidate, other)).or_default().push(candidate);
+    }
+    let why = |line: &CaseLine| {
+        let Some(candidates) = alike.get(&workload_key(line, own)) else { return Lone::NothingAlike };
+        let mut fields: Vec<String> = Vec::new();
+        for change in candidates.iter().take(MOST_CANDIDATES).flat_map(|candidate| changes(line, candidate)) {
+            if !fields.contains(&change.field) {
+                fields.push(change.field);
+            }
         }
-    }
-    Lone::Several(fields)
+        Lone::Several(fields)
+    };
+    lines.into_iter().map(|line| Unmatched { line, why: why(line) }).collect()
 }

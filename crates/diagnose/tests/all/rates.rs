@@ -17,11 +17,11 @@ fn equal_runs_rarely_differ_in_any_case() {
         for (between, known) in [(0.0, Known::Nothing), (0.02, Known::History(8)), (0.02, Known::Baseline(8))] {
             let rates = at(correlation, between, known);
             if rates.any_false > 0.05 || rates.ten_percent_same > 0.0 {
-                missed.push(format!("{correlation}, {known:?} - {rates:?}"));
+                missed.push((correlation, known, rates));
             }
         }
     }
-    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 #[test]
@@ -31,11 +31,11 @@ fn a_planted_change_is_found_and_equal_runs_are_the_same() {
         for known in [Known::History(8), Known::Baseline(8)] {
             let rates = at(correlation, 0.02, known);
             if rates.found < 0.8 || rates.same < 0.8 {
-                missed.push(format!("{correlation}, {known:?} - {rates:?}"));
+                missed.push((correlation, known, rates));
             }
         }
     }
-    assert!(missed.is_empty(), "{}", missed.join("\n"));
+    assert!(missed.is_empty(), "{missed:#?}");
 }
 
 #[test]

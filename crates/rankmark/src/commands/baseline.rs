@@ -26,7 +26,8 @@ pub(crate) fn command() -> Command {
         .about("Keeps records in .rankmark/baselines, and compares runs with them")
         .after_help(
             "A baseline of five or more equal runs knows the noise between runs. Baselines are small and meant to be \
-             committed: names of hosts and users are replaced. docs/compare.md says how to use one in CI.",
+             committed: names of hosts and users are replaced. A measuring command with `--baseline NAME` compares at its \
+             end, and takes --threshold and --fail-on as `check` does. docs/compare.md says how to use one in CI.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)

@@ -33,7 +33,8 @@ pub(crate) fn options() -> [Arg; 2] {
             .value_delimiter(',')
             .action(ArgAction::Append)
             .value_parser(WORDS)
-            .help("what ends with an exit code other than 0 (default: worse,cannot-tell)"),
+            .hide_possible_values(true)
+            .help("what sets the exit code: worse, cannot-tell, better, unmatched, none (default: worse,cannot-tell)"),
     ]
 }
 
@@ -72,12 +73,9 @@ impl Gate {
     }
 }
 
-/// The same options for commands that measure first.
+/// The same options for commands that measure first. Help lists the first alone: it has many options already.
 pub(crate) fn of_baseline() -> Vec<Arg> {
-    let name = Arg::new("baseline").long("baseline").value_name("NAME").help(
-        "compares the run with this baseline at its end, which sets the exit code; `rankmark baseline save NAME DIR`",
-    );
-    std::iter::once(name.value_parser(value_parser!(String)))
-        .chain(options().map(|option| option.requires("baseline")))
-        .collect()
+    let name = Arg::new("baseline").long("baseline").value_name("NAME").value_parser(value_parser!(String));
+    let name = name.help("compares with this baseline at the end: `rankmark baseline --help`");
+    std::iter::once(name).chain(options().map(|option| option.requires("baseline").hide(true))).collect()
 }

@@ -62,6 +62,7 @@ impl<'r> Labels<'r> {
             .into_iter()
             .map(|(name, value)| match name.as_str() {
                 "bytes" => value.as_u64().map_or_else(|| plain(value), view::number::bytes),
+                "ranks" if plain(value) == "1" => "1 rank".to_owned(),
                 "ranks" => format!("{} ranks", plain(value)),
                 _ => label_of(declared, name, &plain(value)),
             })

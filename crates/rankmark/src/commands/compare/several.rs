@@ -8,7 +8,7 @@ use view::number::count;
 use super::Side;
 use super::label::Labels;
 use super::sources::Source;
-use super::text::{aligned, notes, sentence, value, word};
+use super::text::{aligned, notes, sentence, value, warnings, word};
 use crate::terminal::{self, wrap};
 
 pub(super) fn of(base: &Source, sides: &[Side], limit: usize) -> String {
@@ -18,6 +18,7 @@ pub(super) fn of(base: &Source, sides: &[Side], limit: usize) -> String {
         let labels = Labels::of(base.latest(), &side.comparison);
         let line = format!("{}  {}: {}", letter(number), view::one_line(&side.name), sentence(side, &labels));
         text += &format!("{}\n", wrap(&line, width).replace('\n', "\n   "));
+        text += &warnings(&side.comparison, width);
     }
     text.push('\n');
     text += &table(base, sides, width, limit);

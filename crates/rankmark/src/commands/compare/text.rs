@@ -15,15 +15,16 @@ use crate::terminal::{self, wrap};
 pub(super) const MOST_ROWS: usize = 40;
 /// Differences, and cases without a partner, that are listed.
 const MOST_LISTED: usize = 12;
-/// Columns from which the table has room for a metric.
-const ROOMY: usize = 100;
+/// Columns that names of cases need beside a metric.
+const ROOM: usize = 18;
 
 /// The whole text.
 pub(super) fn of(base: &Source, side: &Side, limit: usize) -> String {
     let labels = Labels::of(base.latest(), &side.comparison);
     let width = terminal::width();
     let mut text = format!("{}\n", wrap(&format!("{} -> {}", base.shown(), view::one_line(&side.name)), width));
-    text += &format!("\u{1b}[1m{}\u{1b}[0m\n\n", wrap(&sentence(side, &labels), width));
+    text += &format!("\u{1b}[1m{}\u{1b}[0m\n", wrap(&sentence(side, &labels), width));
+    text += &format!("{}\n", warnings(&side.comparison, width));
     text += &table(&side.comparison, &labels, width, limit);
     text += &notes(&side.comparison, &labels, width);
     text
@@ -35,7 +36,7 @@ pub(super) fn sentence(side: &Side, labels: &Labels) -> String {
     let of = |verdict| comparison.count(verdict);
     let judged = comparison.cases.iter().filter(|case| case.verdict.is_some()).count();
     let cases = count(judged, "case", "cases");
-    let threshold = percent(comparison.threshold);
+    let threshold = share(comparison.threshold);
     let rest = |verdicts: &[(Verdict, &str)]| -> String {
         let parts = verdicts.iter().filter(|(verdict, _)| of(*verdict) > 0);
         parts.map(|(verdict, what)| format!("; {} {what}", of(*verdict))).collect()
@@ -97,7 +98,7 @@ fn change(case: &Compared) -> Option<String> {
 
 /// Why a case has its verdict, in one sentence.
 pub(super) fn why(case: &Compared, threshold: f64) -> String {
-    let within = percent(threshold);
+    let within = share(threshold);
     let smallest =
         case.smallest_change.map_or(String::new(), |change| format!(" (smallest change {})", percent(change)));
     match &case.reason {
@@ -131,6 +132,11 @@ pub(super) fn why(case: &Compared, threshold: f64) -> String {
     }
 }
 
+/// A threshold as it was given: `3%`.
+fn share(threshold: f64) -> String {
+    terms::Ratio(threshold).to_string()
+}
+
 fn three(ratio: f64) -> String {
     if (0.1..10.0).contains(&ratio) { format!("{ratio:.3}") } else { three_digits(ratio) }
 }
@@ -154,32 +160,35 @@ pub(super) fn word(verdict: Option<Verdict>) -> (&'static str, &'static str) {
     }
 }
 
-/// The table: a row for each case.
+/// The table: a row for each case, with a metric where there is room for it.
 fn table(comparison: &Comparison, labels: &Labels, width: usize, limit: usize) -> String {
     let rows: Vec<&Compared> = comparison.cases.iter().take(limit).collect();
-    let metric = width >= ROOMY && rows.iter().any(|case| case.shown.is_some());
-    let title = rows.iter().find_map(|case| case.shown.as_ref()).map_or(String::new(), |shown| {
-        if rows.iter().flat_map(|case| &case.shown).all(|other| other.name == shown.name) {
-            shown.name.clone()
-        } else {
-            "metric".to_owned()
-        }
-    });
-    let mut head =
-        vec!["case".to_owned(), "base".to_owned(), "new".to_owned(), "new / base".to_owned(), "smallest".to_owned()];
+    let whole = cells(&rows, labels, true);
+    let numbers: usize = (1..whole[0].len()).map(|column| longest(&whole, column) + 2).sum();
+    let metric = numbers + ROOM <= width && rows.iter().any(|case| case.shown.is_some());
+    let cells = if metric { whole } else { cells(&rows, labels, false) };
+    let colours: Vec<&str> = rows.iter().map(|case| word(case.verdict).1).collect();
+    let rest = match comparison.cases.len().saturating_sub(rows.len()) {
+        0 => String::new(),
+        more => format!("... and {} (--all)\n", count(more, "more case", "more cases")),
+    };
+    aligned(&cells, &colours, width) + &rest
+}
+
+/// Titles, and the cells of each row.
+fn cells(rows: &[&Compared], labels: &Labels, metric: bool) -> Vec<Vec<String>> {
+    let mut head = ["case", "base", "new", "new / base", "smallest"].map(str::to_owned).to_vec();
     if metric {
-        head.push(view::one_line(&title));
+        let mut names = rows.iter().flat_map(|case| &case.shown).map(|shown| shown.name.as_str());
+        let first = names.next().unwrap_or_default();
+        head.push(view::one_line(if names.all(|name| name == first) { first } else { "metric" }));
     }
     head.push("verdict".to_owned());
-    let mut cells = vec![head];
-    for case in &rows {
-        cells.push(row(case, labels, metric));
-    }
-    aligned(&cells, &rows.iter().map(|case| word(case.verdict).1).collect::<Vec<_>>(), width)
-        + &match comparison.cases.len().saturating_sub(rows.len()) {
-            0 => String::new(),
-            more => format!("... and {} (--all)\n", count(more, "more case", "more cases")),
-        }
+    std::iter::once(head).chain(rows.iter().map(|case| row(case, labels, metric))).collect()
+}
+
+fn longest(cells: &[Vec<String>], column: usize) -> usize {
+    cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
 }
 
 fn row(case: &Compared, labels: &Labels, metric: bool) -> Vec<String> {
@@ -204,10 +213,9 @@ fn row(case: &Compared, labels: &Labels, metric: bool) -> Vec<String> {
 
 /// Rows in columns: the first and the last at the left, numbers at the right. The first column is cut where it has no room.
 pub(super) fn aligned(cells: &[Vec<String>], colours: &[&str], width: usize) -> String {
-    const FEWEST: usize = 20;
+    const FEWEST: usize = 14;
     let columns = cells.first().map_or(0, Vec::len);
-    let length = |column: usize| cells.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..columns).map(length).collect();
+    let widths: Vec<usize> = (0..columns).map(|column| longest(cells, column)).collect();
     let others: usize = widths[1..].iter().map(|width| width + 2).sum();
     let first = widths[0].min(width.saturating_sub(others).max(FEWEST));
     let mut text = String::new();
@@ -228,11 +236,11 @@ pub(super) fn aligned(cells: &[Vec<String>], colours: &[&str], width: usize) -> 
     text
 }
 
-/// What the verdicts rest on, what has no partner, and what else differs.
-pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> String {
+/// What must be known before any figure is read.
+pub(super) fn warnings(comparison: &Comparison, width: usize) -> String {
     let mut parts: Vec<String> = Vec::new();
     if comparison.other_machine {
-        parts.push("WARNING: the machines differ. A change below may be that of the machine.".to_owned());
+        parts.push("WARNING: the machines differ. A change may be that of the machine.".to_owned());
     }
     if comparison.simulated {
         let exact = comparison.cases.iter().any(|case| case.interval.is_some() && case.source == Noise::Exact);
@@ -242,6 +250,12 @@ pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> S
     if comparison.same_record {
         parts.push("Both are the same record.".to_owned());
     }
+    parts.iter().map(|part| format!("{}\n", wrap(part, width))).collect()
+}
+
+/// What the verdicts rest on, what has no partner, and what else differs.
+pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> String {
+    let mut parts: Vec<String> = Vec::new();
     parts.extend(reasons(comparison));
     parts.extend(noise(comparison));
     parts.extend(correction(comparison));
