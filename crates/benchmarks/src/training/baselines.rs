@@ -105,6 +105,7 @@ mod tests {
             cases,
             notes: Vec::new(),
             expected: Vec::new(),
+            read_as: None,
             source_text: String::new(),
         };
         complete(&mut plan, "training");
