@@ -278,7 +278,7 @@ impl Ended {
 fn one_trial(arguments: &str) -> &'static [&'static str] {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let measures = words.iter().any(|word| ["run", "comm", "train", "toy"].contains(word)) && words[0] != "help";
-    let says = ["--trials", "--launches", "--quick", "--resume", "trials=", "--help"];
+    let says = ["--trials", "--num-iters", "--launches", "--quick", "--resume", "trials=", "--help"];
     let given = words.iter().any(|word| says.iter().any(|name| word.starts_with(name)));
     if measures && !given { &["--trials", "1"] } else { &[] }
 }

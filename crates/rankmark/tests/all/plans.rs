@@ -109,7 +109,7 @@ fn errors_of_flags_point_at_the_flag() {
     refused("comm all_reduce --rnaks 2", &["--rnaks", "--ranks"]);
     refused("run nowhere.yaml", &["nowhere.yaml", "No such file"]);
     refused("run .", &["plan . cannot be read: it is a folder, not a plain file"]);
-    refused("report nowhere", &["nowhere holds no record"]);
+    refused("report nowhere", &["there is no record in nowhere"]);
     refused("run --resume nowhere", &["nowhere holds no record"]);
     refused("measure", &["measure"]);
     assert_eq!(place.names(), [""; 0], "nothing is made");

@@ -44,22 +44,24 @@ struct Size {
 /// Writes the cases of all configurations.
 pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText) -> Result<(), Error> {
     let mut written = Written::default();
-    plan.line(0, "cases:");
+    let mut read = Vec::new();
     for configuration in all {
+        read.push((configuration, sizes(source, configuration, plan)?, ways(source, configuration, plan)?));
+    }
+    let batch = source.given("batch").and_then(|batch| batch.parse().ok());
+    let replicas = read.iter().flat_map(|(.., ways)| ways).map(|way| way.replicas).max().unwrap_or(1);
+    let global = batch.unwrap_or(BATCH).saturating_mul(replicas);
+    plan.became("batch", format!("global_batch: {global} in all training cases: strategies divide the same batch"));
+    plan.line(0, "cases:");
+    for (configuration, sizes, ways) in &read {
         plan.line(1, &format!("# {}", shown(&configuration.name)));
-        let sizes = sizes(source, configuration, plan)?;
-        let ways = ways(source, configuration, plan)?;
         let several: BTreeSet<u64> = ways.iter().map(|way| way.ranks).filter(|ranks| *ranks > 1).collect();
         let several: Vec<u64> = several.into_iter().collect();
         of_machine(configuration, &several, plan, &mut written);
         about_hardware(source, configuration, &several, plan, &mut written);
-        let batch = source.given("batch").and_then(|batch| batch.parse().ok());
-        let replicas = ways.iter().map(|way| way.replicas).max().unwrap_or(1);
-        let global = batch.unwrap_or(BATCH).saturating_mul(replicas);
-        plan.became("batch", format!("global_batch: {global} in all training cases: strategies divide the same batch"));
-        for size in &sizes {
-            training(size, &ways, global, plan, &mut written);
-            memory(size, &ways, &configuration.hardware, batch, plan, &mut written);
+        for size in sizes {
+            training(size, ways, global, plan, &mut written);
+            memory(size, ways, &configuration.hardware, batch, plan, &mut written);
         }
     }
     if !written.expected.is_empty() {

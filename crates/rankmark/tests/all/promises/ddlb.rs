@@ -86,12 +86,12 @@ fn one_process_is_enough_for_debugging() {
 
 #[test]
 fn results_are_printed_and_drawn() {
-    let place = with("config.json", "ddlb/readme.json");
-    let text = sample("ddlb/readme.json").replace("\"m\": 65536", "\"m\": [64, 128]");
-    place.write("config.json", text);
-    let line = "run config.json --set n=16 --set k=16 --runtime native --warmup 1 --iters 2 --output-dir out";
+    let place = with("config.json", "ddlb/commented.json");
+    // Times are drawn over n.
+    let line = "run config.json --set m=64 --set n=16,64,256 --set k=16 --set dtype=f32 --runtime native --warmup 1 --iters 2 \
+                --trials 6 --spacing 10ms --output-dir out";
     let out = place.run(line).exits(0).out;
-    assert!(out.contains("sequential") && out.contains("wrong"), "{out}");
+    assert!(out.contains("sequential") && out.contains("pipelined") && out.contains("wrong"), "{out}");
     assert!(std::fs::read_dir(place.path("out/charts")).unwrap().count() > 0);
 }
 

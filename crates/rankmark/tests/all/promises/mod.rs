@@ -70,8 +70,11 @@ fn the_table_of_promises_names_every_test_and_no_other() {
         let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
         assert_eq!(cells.len(), 3, "promise, command, test: {row}");
         // A promise has a test, or says what it waits for.
+        if cells[2].starts_with("waits for ") {
+            continue;
+        }
         let tests: Vec<&str> = cells[2].split('`').skip(1).step_by(2).collect();
-        assert!(!tests.is_empty() || cells[2].starts_with("waits for "), "{row}");
+        assert!(!tests.is_empty(), "{row}");
         named.extend(tests.into_iter().map(str::to_owned));
     }
     let there = tests();
