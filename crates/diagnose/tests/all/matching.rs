@@ -51,6 +51,19 @@ fn sampling_and_new_fields_at_their_default_do_not_part_cases() {
             comparison.cases.iter().filter(|case| op(case.base) == "b").map(|case| case.changes.len()).sum();
         assert_eq!(changes, 0, "how it was sampled is no change of the case");
     });
+    // Of two implementations, the parameters beside those of sampling say which is which.
+    let shm = json!({"op": "a", "ranks": 2, "backend": "shm"});
+    let several = |sampling: u32| {
+        ["mpi", "shm"].map(|backend| json!({"op": "a", "ranks": 2, "backend": backend, "cold_bytes": sampling}))
+    };
+    compared(&several(1), &several(2), |comparison| {
+        assert_eq!((comparison.cases.len(), comparison.only_base.len()), (2, 0));
+        assert!(comparison.cases.iter().all(|case| case.base.parameters["backend"] == case.new.parameters["backend"]));
+    });
+    compared(&several(1), &[shm], |comparison| {
+        assert_eq!((comparison.cases.len(), comparison.only_base.len()), (1, 1));
+        assert_eq!(comparison.cases[0].base.parameters["backend"], "shm");
+    });
     // Another value of a new field is another case.
     compared(&base[..1], &[json!({"op": "a", "ranks": 2, "backend": "shm", "added": true})], |comparison| {
         assert_eq!((comparison.cases.len(), comparison.only_new.len()), (0, 1));
