@@ -30,7 +30,7 @@ fn ours_stands_beside_the_best_peer() {
     assert!(small.contains("mpi, in place, tuned") && small.contains("2.00x"), "{small}");
     assert!(small.contains("1.97x to 2.03x"), "both widths of 1% in quadrature: {small}");
     assert!(row("64 KiB").contains("0.500x"), "slower is said as well: {}", row("64 KiB"));
-    assert!(page.contains("longer in 1 of 2 pairs, shorter in 1"), "{page}");
+    assert!(page.contains("faster in 1 of 2 pairs, slower in 1"), "{page}");
 }
 
 /// What is not equal between both stands beside the ratio, and a peer that is more like ours goes before a faster one.
