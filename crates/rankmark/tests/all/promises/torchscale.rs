@@ -89,3 +89,19 @@ fn a_model_that_it_names_runs_small() {
     let record = records(&place, "out").remove(0);
     assert!(place.cases(&record).iter().all(|case| case["parameters"]["model"] == "gpt2" && case["status"] == "ok"));
 }
+
+#[test]
+fn reports_are_pages_and_documents() {
+    let place = with("scaling_test.yaml", "torchscale/scaling_test.yaml");
+    place.run(&format!("benchmark --config scaling_test.yaml {MLP}")).exits(0);
+    let out = place.run("report generate --source ./results --format html").exits(0).out;
+    let page = place.read(out.trim());
+    assert!(out.trim().ends_with("report.html") && page.starts_with("<!doctype html>"), "{out}");
+    assert!(page.contains("Content-Security-Policy") && page.contains("samples/s"), "no page of its own");
+    // Without the program that sets it, a PDF is refused with the command that builds it; with it, there is one.
+    let pdf = place.run("report generate --source ./results --format pdf");
+    match pdf.status.success() {
+        true => assert!(pdf.out.trim().ends_with("report.pdf"), "{}", pdf.out),
+        false => _ = pdf.refuses(&["cargo xtask pdf"]),
+    }
+}
