@@ -11,6 +11,7 @@ const VERSION: u32 = 1;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Document {
+    #[expect(dead_code, reason = "`Form` reads it; without the field here it would be an unknown member")]
     rankmark_document: u32,
     /// Its title, as plain text.
     pub title: String,
