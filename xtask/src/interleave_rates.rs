@@ -235,7 +235,7 @@ mod tests {
         let told = read(&text("ok")).unwrap();
         assert_eq!((told.len(), told[0].pairs), (4, 2));
         assert!((told[0].half_width - 0.02).abs() < 1e-12);
-        assert!((delay_s(&[told.clone()], 1) - 3e-6).abs() < 1e-12);
+        assert!((delay_s(std::slice::from_ref(&told), 1) - 3e-6).abs() < 1e-12);
         assert!(table("x", &[told]).contains("| all_reduce 64KiB | 0 | 0 | 1 | 0 |"));
         assert!(read(&text("failed")).is_err() && read("").is_err());
         assert!(plan(Some(&[1e-6; 4])).contains("time=1000ns"));
