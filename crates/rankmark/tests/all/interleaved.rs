@@ -88,7 +88,7 @@ fn the_record_has_a_round_for_each_pair_and_the_slices_of_each_trial() {
     let lines = place.cases("out");
     assert_eq!(lines.len(), 4, "both sides of two cases");
     let orders: Vec<String> = serde_json::from_value(interleaved(&place)["orders"].clone()).unwrap();
-    assert_eq!(orders.len(), 8);
+    assert!([6, 8].contains(&orders.len()), "one of the two looks");
     for block in orders.chunks(2) {
         let mut block = block.to_vec();
         block.sort();
@@ -97,9 +97,11 @@ fn the_record_has_a_round_for_each_pair_and_the_slices_of_each_trial() {
     for pair in lines.chunks(2) {
         assert_eq!((&pair[0]["parameters"]["side"], &pair[1]["parameters"]["side"]), (&"A".into(), &"B".into()));
         let [(rounds, a), (of_b, b)] = [trials(&pair[0]), trials(&pair[1])];
-        assert_eq!((&rounds, &of_b), (&(0..8).collect(), &(0..8).collect()));
+        let pairs = rounds.len() as u64;
+        assert_eq!((&rounds, &of_b), (&(0..pairs).collect(), &(0..pairs).collect()));
         let told = interleaved(&place)["cases"].clone();
         let told = told.as_array().unwrap().iter().find(|case| case["ids"][0] == pair[0]["id"]).unwrap().clone();
+        assert_eq!(told["log_ratios"].as_array().unwrap().len() as u64, pairs);
         for (round, log) in told["log_ratios"].as_array().unwrap().iter().enumerate() {
             let own = (b[round] / a[round]).ln();
             assert!((log.as_f64().unwrap() - own).abs() < 0.02, "round {round}: {log} and {own}");
@@ -107,7 +109,8 @@ fn the_record_has_a_round_for_each_pair_and_the_slices_of_each_trial() {
         assert!(pair.iter().all(|line| line["wrong"] == 0 && line["worlds"] == "fresh"), "{pair:?}");
     }
     let samples = json_lines(&place.read("out/samples.jsonl"));
-    assert_eq!(samples.len(), 4 * 8);
+    let trials = lines.iter().map(|line| line["trials"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(samples.len() as u64, trials);
     for trial in &samples {
         let slices: Vec<u64> = serde_json::from_value(trial["slices"].clone()).unwrap();
         let count = trial["ns"][0].as_array().unwrap().len() as u64;
