@@ -11,9 +11,10 @@ pub(crate) fn sparkline(values: &[f64], columns: usize) -> String {
     let parts: Vec<f64> = (0..shown).map(part).collect();
     let low = parts.iter().copied().fold(f64::INFINITY, f64::min);
     let high = parts.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let range = (high - low).max(0.02 * high.abs()).max(f64::MIN_POSITIVE);
+    let range = high - low;
+    let is_noise = range <= 0.02 * high.abs();
     let bar = |value: &f64| {
-        let share = 0.5 + (value - (low + high) / 2.0) / range;
+        let share = if is_noise { 0.5 } else { (value - low) / range };
         BARS[((share * BARS.len() as f64) as usize).min(BARS.len() - 1)]
     };
     parts.iter().map(bar).collect()

@@ -29,8 +29,9 @@ pub enum Liveness {
 pub fn liveness(directory: &Path) -> Liveness {
     let path = directory.join(LOCK_FILE);
     let Ok(found) = std::fs::symlink_metadata(&path) else { return Liveness::Ended };
-    let locks = std::fs::read_to_string("/proc/locks").unwrap_or_default();
-    if locks.lines().any(|line| is_of(line, found.ino())) {
+    // An empty list says that nobody has locked anything; only one that cannot be read says nothing.
+    let locks = std::fs::read_to_string("/proc/locks");
+    if locks.as_ref().is_ok_and(|locks| locks.lines().any(|line| is_of(line, found.ino()))) {
         return Liveness::Live;
     }
     // Only the holder of a lock writes its number.
@@ -38,7 +39,7 @@ pub fn liveness(directory: &Path) -> Liveness {
     let read = open_inside(&path).and_then(|file| file.take(32).read_to_string(&mut text));
     let Some(pid) = text.trim().parse::<u32>().ok().filter(|_| read.is_ok()) else { return Liveness::Unknown };
     // Where the list cannot be read, the process tells.
-    let alive = locks.is_empty() && Path::new("/proc").join(pid.to_string()).exists();
+    let alive = locks.is_err() && Path::new("/proc").join(pid.to_string()).exists();
     if alive { Liveness::Live } else { Liveness::Left }
 }
 

@@ -189,7 +189,10 @@ fn a_summary_is_short_and_says_what_failed() {
     let many = text("github-summary", &crate::many::run(4_000));
     assert!(many.contains("SIMULATED"));
     assert!(many.len() < 1 << 20, "{}", many.len());
-    assert!(!text("github-summary", &data::hostile()).contains('<'));
+    // In code spans Markdown takes everything as it is.
+    let hostile = text("github-summary", &data::hostile());
+    let outside: String = hostile.lines().flat_map(|line| line.split('`').step_by(2)).collect();
+    assert!(!outside.contains('<'), "{outside}");
 }
 
 #[test]
