@@ -69,7 +69,9 @@ fn text_is_extractable_and_marks_are_on_every_page() {
     for words in ["Contents", "Figure 1: time vs bytes", "inchart", "1 MB", "rankmark run x"] {
         assert!(text.contains(words), "`{words}` is missing: {text}");
     }
-    assert!(pages[0].contains(&format!("1 / {}", pages.len())), "{}", pages[0]);
+    // Some versions of pdftotext leave out the spaces around the stroke.
+    let first = pages[0].replace(' ', "");
+    assert!(first.contains(&format!("\n1/{}", pages.len())), "{first}");
 }
 
 /// Text that is code in typst, HTML, LaTeX, a shell or a spreadsheet.
