@@ -91,7 +91,10 @@ mod tests {
         assert!(whole.contains("## Cases that need attention") && whole.contains("no GPU"), "{whole}");
         let short = page(&run, head(&run).len() + 10);
         assert!(short.starts_with("# nightly\n") && short.contains("1 skipped"), "{short}");
-        assert!(short.contains("Too long for this page, and in report.md: What the data show, Cases that need attention"), "{short}");
+        assert!(
+            short.contains("Too long for this page, and in report.md: What the data show, Cases that need attention"),
+            "{short}"
+        );
         assert!(!short.contains("no GPU") && short.len() < whole.len(), "{short}");
     }
 }

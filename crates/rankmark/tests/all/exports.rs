@@ -6,7 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use crate::place::{Place, Starting};
 use crate::skip;
 
-const SIMULATED: &str = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,64KiB,1MiB --iters 20 --warmup 2 --output-dir out";
+const SIMULATED: &str =
+    "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,64KiB,1MiB --iters 20 --warmup 2 --output-dir out";
 
 /// The program with this variable.
 fn with<'a>(mut starting: Starting<'a>, name: &str, value: impl AsRef<std::ffi::OsStr>) -> Starting<'a> {
