@@ -37,7 +37,8 @@ pub(crate) fn look(root: &Path, may_install: bool, ledger: &mut Ledger) {
     let record = pages.join("records/sim");
     let simulate =
         ["run", "--quiet", "--package", "rankmark", "--", "comm", "all_reduce,all_gather", "--backend", "sim"];
-    let sizes = ["--ranks", "2,4", "--bytes", "1KiB..16MiB*4", "--max-seconds", "1s", "--quiet", "--output-dir"];
+    let sizes =
+        ["--ranks", "2,4", "--bytes", "1KiB..16MiB*4", "--iters", "10", "--warmup", "1", "--quiet", "--output-dir"];
     let mut simulate = cargo(root, &[&simulate[..], &sizes].concat());
     ledger.check("browser: a simulated record", simulate.arg(&record).stdout(Stdio::null()));
     let mut write = cargo(root, &["run", "--quiet", "--package", "report", "--example", "pages", "--"]);

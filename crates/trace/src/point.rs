@@ -228,8 +228,9 @@ impl Hook {
         if let Some(asleep) = delay.checked_sub(LATE) {
             std::thread::sleep(asleep);
         }
+        // Not a bare loop: where ranks outnumber cores, it would delay the others, too.
         while self.clock.now_ns() < end {
-            std::hint::spin_loop();
+            std::thread::yield_now();
         }
     }
 

@@ -189,9 +189,9 @@ fn a_summary_is_short_and_says_what_failed() {
     let many = text("github-summary", &crate::many::run(4_000));
     assert!(many.contains("SIMULATED"));
     assert!(many.len() < 1 << 20, "{}", many.len());
-    // In code spans Markdown takes everything as it is.
+    // In code spans Markdown takes everything as it is; two marks begin one, since the text has single ones.
     let hostile = text("github-summary", &data::hostile());
-    let outside: String = hostile.lines().flat_map(|line| line.split('`').step_by(2)).collect();
+    let outside: String = hostile.split("``").step_by(2).collect();
     assert!(!outside.contains('<'), "{outside}");
 }
 
