@@ -15,7 +15,7 @@ pub trait Format: Sync {
     /// Whether a file looks like this format: by what no other format has. Never by the file's name alone.
     fn recognises(&self, source: &Source) -> bool;
 
-    /// Whether what it becomes depends on the torch of the user's Python ([`crate::Here::torch`]).
+    /// Whether what it becomes depends on the torch of the user's Python (`Here::torch`).
     fn uses_torch(&self) -> bool {
         false
     }
