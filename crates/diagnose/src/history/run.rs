@@ -126,7 +126,7 @@ fn declared(of: &Declared) -> (String, Vec<KnownField>) {
     (of.name.clone(), of.fields.iter().map(field).collect())
 }
 
-/// A case with a right result; None of others.
+/// A case with a right result; None for others.
 fn case(line: &CaseLine, settings: Option<&Map<String, Value>>) -> Option<RunCase> {
     let time = line.time_s.as_ref()?;
     let right =
