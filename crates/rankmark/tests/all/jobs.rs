@@ -220,7 +220,7 @@ fn kubernetes_takes_the_job() {
     let pods = pods.as_str();
     let odd = format!("{pods}# \u{e9} 'quotes' \"and\" {{braces}}: \\ \u{1f600}\r\n");
     for (plan, arguments, kinds) in [
-        (pods, "--namespace bench --time 10 --claim kept --secret mine", "ConfigMap\nService\nJob\nJob\n"),
+        (pods, "--namespace bench --time 10 --claim kept --secret mine", "ConfigMap\nJob\nService\nJob\n"),
         (PLAN, "--ranks 1", "ConfigMap\nJob\n"),
         (odd.as_str(), "--ranks 2", "ConfigMap\nService\nJob\n"),
     ] {
