@@ -29,8 +29,8 @@ static BELOW: &[(&str, &[&str])] = &[
     ("runner", &["benchmarks"]),
     ("launch", &["control", "survey"]),
     // meaning
-    ("diagnose", &["stats", "record"]),
-    ("import", &["stats", "record"]),
+    ("diagnose", &["stats", "record", "trace"]),
+    ("import", &["stats", "record", "trace"]),
     ("report", &["view"]),
     ("predict", &["model", "stats", "record"]),
     // face
