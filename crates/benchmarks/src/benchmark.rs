@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use comm::{Abort, Communicator, Options};
-use measure::{Failure, Trial, WrongReport};
+use measure::{Failure, StepTimes, Trial, WrongReport};
 use record::{About, Case, CaseLine, Limit, Plan, TimeSummary};
 use serde_json::{Map, Value};
 use terms::Collective;
@@ -149,6 +149,19 @@ pub trait Prepared {
     /// tells who does. Leaves the buffers' contents undefined: a refill follows.
     fn limit(&mut self, _variant: usize, _round: u32) -> Option<u64> {
         None
+    }
+
+    /// Whether it can record the spans of its steps.
+    fn records(&self) -> bool {
+        false
+    }
+
+    /// Makes steps that are no samples, and records their spans if asked. Collective.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`]; always where it does not record.
+    fn steps(&mut self, _comm: &mut dyn Communicator, _steps: u32, _record: bool) -> Result<StepTimes, Failure> {
+        Err(Failure::new("this benchmark records no steps"))
     }
 
     /// What it noted on this rank since it began, for the benchmark's metrics.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use comm::{Call, Communicator};
 use device::Slice;
 use measure::{
-    AgreedStart, ClockFit, Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Timed,
+    AgreedStart, ClockFit, Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, StepTimes, Timed,
     WrongReport, take,
 };
 use record::Case;
@@ -96,7 +96,7 @@ impl RankWork {
         self.context.hook.begin_case(&injections.map_err(Failure::new)?);
         let work = prepared.work();
         let path = prepared.path(&*self.context.comm);
-        let limits = prepared.limits();
+        let (limits, records) = (prepared.limits(), prepared.records());
         let (max_calls, passes) = (work.max_calls, BTreeMap::new());
         self.current = Some(Current {
             prepared,
@@ -114,7 +114,7 @@ impl RankWork {
         let wrong = if check { self.check()? } else { WrongReport::default() };
         let max_calls = if work.max_calls == u64::MAX { 0 } else { work.max_calls };
         let Work { traffic_bytes, flops, messages, steps, .. } = work;
-        Ok(Ready { traffic_bytes, flops, max_calls, messages, steps, path, wrong, limits })
+        Ok(Ready { traffic_bytes, flops, max_calls, messages, steps, records, path, wrong, limits })
     }
 
     fn sample(&mut self, request: SampleRequest) -> Result<Vec<u64>, Failure> {
@@ -160,6 +160,7 @@ impl RankWork {
             Probe::Limit { variant, rounds } => self.limit(variant, rounds),
             Probe::Arrivals { operations, stagger_ns } => self.arrivals(operations, stagger_ns),
             Probe::Overhead => Ok(self.overhead()),
+            Probe::Steps { steps, record } => self.steps(steps, record).map(|_| Vec::new()),
             Probe::Begin => {
                 self.running()?.refill();
                 Ok(Vec::new())
@@ -211,6 +212,11 @@ impl RankWork {
         }
         let ring = self.context.hook.record_into(None);
         Ok(ring.iter().flat_map(Ring::spans).flat_map(|span| [span.begin_ns as f64, span.end_ns as f64]).collect())
+    }
+
+    fn steps(&mut self, steps: u32, record: bool) -> Result<StepTimes, Failure> {
+        let running = self.running()?;
+        running.current.prepared.steps(&mut *running.context.comm, steps, record)
     }
 
     fn take_clock(&mut self, clocks: &[Option<ClockFit>]) -> Result<Vec<f64>, Failure> {
@@ -278,6 +284,7 @@ impl RankSide for RankWork {
             Command::Prepare { case, check } => self.prepare(case, *check).map(Reply::Ready),
             Command::Sample(request) => self.sample(*request).map(Reply::Samples),
             Command::Check => self.check().map(Reply::Checked),
+            Command::Probe(Probe::Steps { steps, record }) => self.steps(*steps, *record).map(Reply::Steps),
             Command::Probe(probe) => self.probe(*probe).map(Reply::Numbers),
             Command::Clocks(clocks) => self.take_clock(clocks).map(Reply::Numbers),
             Command::Observe => Ok(Reply::Finished(self.observe())),

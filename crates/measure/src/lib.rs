@@ -13,6 +13,7 @@ pub mod machine;
 mod result;
 mod sensors;
 mod settings;
+mod steps;
 mod straggler;
 mod timing;
 mod topology;
@@ -32,6 +33,6 @@ pub use straggler::{Straggler, straggler};
 pub use timing::{AgreedStart, Taken, Timed, take};
 pub use trial::{LimitTime, Trial};
 pub use world::{
-    Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Samples, Starter, Verdict,
-    VerdictKind, World, WorldSpec, WrongReport,
+    Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Samples, Starter, StepTimes,
+    Verdict, VerdictKind, World, WorldSpec, WrongReport,
 };

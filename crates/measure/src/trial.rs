@@ -1,6 +1,7 @@
 //! One visit to a case, and what it gave.
 
 use serde_json::{Map, Value};
+use trace::timeline::Timeline;
 
 use crate::barrier::Exits;
 use crate::canary::Canary;
@@ -47,6 +48,8 @@ pub struct Trial {
     pub arrivals: Vec<Vec<f64>>,
     /// The largest error of the time between two of these on different ranks, in ns; 0 where they have one clock.
     pub arrivals_apart_ns: f64,
+    /// Spans of steps that were recorded beside the samples; None where that was not wanted.
+    pub timeline: Option<Timeline>,
     /// Of a barrier: whether ranks left before the last had entered.
     pub exits: Exits,
     /// How clocks of other hosts ran; empty where ranks have one clock.
@@ -82,6 +85,7 @@ impl Trial {
         if self.arrivals.iter().all(Vec::is_empty) {
             self.arrivals = later.arrivals;
         }
+        self.timeline = self.timeline.or(later.timeline);
         self.arrivals_apart_ns = self.arrivals_apart_ns.max(later.arrivals_apart_ns);
         self.exits = crate::barrier::together([&self.exits, &later.exits].into_iter());
         self.starts_apart_ns = self.starts_apart_ns.into_iter().chain(later.starts_apart_ns).reduce(f64::max);

@@ -8,6 +8,7 @@ use trace::Clock;
 use crate::barrier;
 use crate::canary::{Canary, SystemCounters};
 use crate::case::{CaseRun, Progress, Round, Sampling, messages};
+use crate::steps;
 use crate::trial::{LimitTime, Trial, slowest};
 use crate::{ClockFit, Command, Probe, SampleRequest, Samples, Settings, Verdict, VerdictKind, World, apart_ns};
 
@@ -321,7 +322,8 @@ impl Visit<'_> {
             None => None,
         };
         self.trial.canaries = self.trial.canaries.take().zip(after).map(|((before, _), after)| (before, after));
-        self.beside(Self::look_at_arrivals)
+        self.beside(Self::look_at_arrivals)?;
+        self.look_at_steps()
     }
 
     fn end(&mut self) -> Result<(), Verdict> {
@@ -420,6 +422,25 @@ impl Visit<'_> {
     fn arrivals(&mut self, operations: u32, stagger_ns: u64) -> Result<Vec<Vec<f64>>, Verdict> {
         let recorded = self.world.probe(Probe::Arrivals { operations, stagger_ns }, self.left())?;
         self.on_one_clock(recorded)
+    }
+
+    /// Spans of steps, where they are wanted and ranks can record them.
+    fn look_at_steps(&mut self) -> Result<(), Verdict> {
+        let records = !self.trial.ready.is_empty() && self.trial.ready.iter().all(|ready| ready.records);
+        if !self.settings.traced || !records {
+            return Ok(());
+        }
+        let step_s = self.trial.median().unwrap_or(0.0);
+        let seconds = self.settings.trial_seconds();
+        let batches = steps::batches(step_s, seconds);
+        let mut recorded = steps::Recorded::default();
+        for (steps, record) in batches {
+            recorded.add(self.world.steps(steps, record, self.left())?, record);
+        }
+        self.compare_clocks()?;
+        let fits = self.fits.as_deref();
+        self.trial.timeline = Some(recorded.into_timeline(fits, self.trial.clocks.is_empty()));
+        Ok(())
     }
 
     /// These times by rank 0's clock, with what they may be off. None of them where clocks are not known.

@@ -8,6 +8,7 @@ use record::{Case, WrongElement};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use terms::{Error, FieldError, Mode, Rank};
+use trace::RankSteps;
 
 use crate::{ClockFit, Clocks};
 
@@ -71,6 +72,13 @@ pub enum Probe {
     },
     /// Measurement overhead per sample and per call, in ns: [sample, call].
     Overhead,
+    /// Steps of a case that can record them ([`Ready::records`]). Answered by [`Reply::Steps`].
+    Steps {
+        /// How many.
+        steps: u32,
+        /// Whether their spans are recorded; else only their durations are measured.
+        record: bool,
+    },
     /// Nothing is measured: warm-up is over, and the case begins again with fresh inputs. Sent only where ranks say that
     /// their calls are steps of one series ([`Ready::steps`]). Answered by no numbers.
     Begin,
@@ -87,10 +95,23 @@ pub enum Reply {
     Checked(WrongReport),
     /// To `Probe`, and to `Clocks`.
     Numbers(Vec<f64>),
+    /// To `Probe::Steps`.
+    Steps(StepTimes),
     /// To `Observe` and `Finish`.
     Finished(Observations),
     /// The rank could not do it.
     Failed(Failure),
+}
+
+/// Steps that were made beside the samples.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StepTimes {
+    /// Nanoseconds of each step.
+    pub ns: Vec<u64>,
+    /// What was recorded of them; empty where nothing was.
+    pub recorded: RankSteps,
+    /// Nanoseconds that recording one span takes on this rank; zero where nothing was recorded.
+    pub span_ns: f64,
 }
 
 /// A rank is ready to sample.
@@ -109,6 +130,9 @@ pub struct Ready {
     /// and no call is made beside warm-up and samples.
     #[serde(default)]
     pub steps: bool,
+    /// Whether it can record the spans of its steps.
+    #[serde(default)]
+    pub records: bool,
     /// Names of the variants of the bare memory traffic that limits are measured with, the same on all ranks; none: there is no
     /// limit.
     #[serde(default)]
@@ -287,6 +311,18 @@ pub trait World {
     fn probe(&mut self, probe: Probe, limit: Duration) -> Result<Vec<Vec<f64>>, Verdict> {
         let replies = self.command(&Command::Probe(probe), limit)?;
         collect(replies, |reply| if let Reply::Numbers(numbers) = reply { Some(numbers) } else { None })
+    }
+
+    /// Makes steps beside the samples, and records them if asked.
+    ///
+    /// # Errors
+    /// As [`World::command`].
+    fn steps(&mut self, steps: u32, record: bool, limit: Duration) -> Result<Vec<StepTimes>, Verdict> {
+        let replies = self.command(&Command::Probe(Probe::Steps { steps, record }), limit)?;
+        collect(replies, |reply| match reply {
+            Reply::Steps(times) if times.ns.len() == steps as usize => Some(times),
+            _ => None,
+        })
     }
 
     /// Compares the clocks of the hosts that ranks are on; not while ranks are at a command. None: they have one clock.

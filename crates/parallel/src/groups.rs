@@ -70,6 +70,19 @@ pub(crate) fn sizes(recipe: &Recipe, at: Coordinate) -> Vec<u32> {
     axes(recipe).into_iter().filter(opens).map(|axis| size(axis) as u32).collect()
 }
 
+/// The name of this rank's group along an axis, the same on all its ranks, and how many those are.
+pub(crate) fn named(axis: Axis, mesh: Mesh, at: Coordinate) -> (String, u32) {
+    let color = membership(axis, mesh, at).0.unwrap_or_default();
+    let (name, ranks) = match axis {
+        Axis::Data => (format!("data {color}"), mesh.data),
+        Axis::Tensor => (format!("tensor {color}"), mesh.tensor),
+        Axis::Link(link) => (format!("link {link} of replica {color}"), 2),
+        Axis::Ends => (format!("ends of replica {color}"), 2),
+        Axis::World => ("world".to_owned(), mesh.ranks()),
+    };
+    (name, ranks as u32)
+}
+
 impl Groups {
     /// Splits the world along every axis. Collective. What may run beside the computation gets a thread of its own where
     /// nothing else makes it proceed.

@@ -22,7 +22,7 @@ pub use outline::{Outline, PhaseWork, Traffic, outline};
 pub use product::product_rate;
 pub use recipe::{Balance, Optimizer, Recipe, Schedule};
 pub use source::Source;
-pub use trainer::{Agreement, Error, Piece, StepReport, Trainer};
+pub use trainer::{Agreement, Asleep, Error, Piece, StepReport, Trainer};
 
 #[cfg(test)]
 mod tests;

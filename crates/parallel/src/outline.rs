@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, MemoryPlan, Phase, Program};
+use engine::{Axis, Category, Exchange, ExchangeKind, Instruction, MemoryPlan, Phase, Program, View};
 use terms::{Collective, FieldError};
+use trace::ExchangeNote;
 
 use crate::check::check;
 use crate::groups;
@@ -132,6 +133,37 @@ pub(crate) fn operation(kind: ExchangeKind) -> Collective {
         ExchangeKind::ReduceScatter => Collective::ReduceScatter,
         ExchangeKind::Transfer { .. } => Collective::Broadcast,
     }
+}
+
+/// What a recorder's spans say of each exchange of a step, by ticket.
+pub(crate) fn exchange_notes(program: &Program, recipe: &Recipe, at: Coordinate) -> Vec<ExchangeNote> {
+    let starts = program.instructions.iter().filter_map(|instruction| match instruction {
+        Instruction::Start { exchange, .. } => Some(exchange),
+        _ => None,
+    });
+    let mut in_step: BTreeMap<Axis, u32> = BTreeMap::new();
+    let mut notes: Vec<(Axis, ExchangeNote)> = Vec::new();
+    // Tickets count in the order of their starts.
+    for exchange in starts {
+        let place = in_step.entry(exchange.axis).or_default();
+        let is_transfer = matches!(exchange.kind, ExchangeKind::Transfer { .. });
+        let operation = if is_transfer { Collective::SendRecv } else { operation(exchange.kind) };
+        let bytes = |view: View| view.len as u64 * program.dtype(view).bytes();
+        let (group, ranks) = groups::named(exchange.axis, recipe.mesh, at);
+        let note = ExchangeNote {
+            operation,
+            group,
+            ranks,
+            bytes: bytes(exchange.input).max(bytes(exchange.output)),
+            place: *place,
+            in_step: 0,
+            synchronises: !is_transfer,
+        };
+        *place += 1;
+        notes.push((exchange.axis, note));
+    }
+    let counted = |(axis, note): (Axis, ExchangeNote)| ExchangeNote { in_step: in_step[&axis], ..note };
+    notes.into_iter().map(counted).collect()
 }
 
 fn axis_name(axis: Axis) -> &'static str {

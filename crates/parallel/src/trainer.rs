@@ -1,16 +1,18 @@
 //! Runs the program of one rank, step by step.
 
 mod agreement;
+mod asleep;
 mod inspect;
 mod load;
+mod run;
 mod speed;
-
-use std::time::Instant;
 
 use comm::{Abort, Call, Communicator, Options, Ticket};
 use device::{Region, Slice};
-use engine::{Axis, Context, Instruction, Memory, MemoryPlan, Phase, Scratch, Step, Threads};
+use engine::{Axis, Context, Instruction, Memory, MemoryPlan, Scratch, Step, Threads};
 use terms::{Collective, Direction, Dtype, FieldError, Reduce, Space};
+use trace::timeline::Kind;
+use trace::{ExchangeNote, StepRecorder};
 
 use crate::check::check;
 use crate::groups::Groups;
@@ -21,7 +23,9 @@ use crate::source::Source;
 use crate::strategies::{Built, build};
 
 pub use agreement::Agreement;
+pub use asleep::Asleep;
 pub use inspect::Piece;
+use run::Running;
 
 /// Where loss scaling begins (as PyTorch's GradScaler).
 const FIRST_LOSS_SCALE: f64 = 65536.0;
@@ -84,6 +88,8 @@ struct Joined {
     axis: Axis,
     call: Call,
     ticket: Option<Ticket>,
+    /// When it began, by the recorder's clock.
+    begun_ns: u64,
 }
 
 /// One rank's end of a training run.
@@ -105,6 +111,8 @@ pub struct Trainer {
     spare: Vec<i32>,
     /// Steps done since the parameters were initial.
     steps: u64,
+    recorder: StepRecorder,
+    asleep: Option<Asleep>,
 }
 
 impl Trainer {
@@ -169,6 +177,8 @@ impl Trainer {
             sample,
             spare,
             steps: 0,
+            recorder: StepRecorder::default(),
+            asleep: None,
         };
         trainer.reset();
         Ok(trainer)
@@ -179,17 +189,50 @@ impl Trainer {
         &self.outline
     }
 
+    /// From now on steps are recorded here, by this recorder's clock.
+    pub fn record_with(&mut self, recorder: StepRecorder) {
+        self.recorder = recorder;
+    }
+
+    /// From now on nothing is computed: each pass of a block sleeps. Exchanges stay real.
+    pub fn sleep_instead(&mut self, asleep: Asleep) {
+        self.asleep = Some(asleep);
+    }
+
+    /// What records its steps.
+    pub fn recorder(&mut self) -> &mut StepRecorder {
+        &mut self.recorder
+    }
+
+    /// Spans that a step records, at most.
+    pub fn marks_in_a_step(&self) -> usize {
+        // A phase's stretch and a wait at most for each instruction but operations, an exchange, a block, input and the step.
+        let program = &self.built.program;
+        let others = program.instructions.iter().filter(|instruction| !matches!(instruction, Instruction::Run(_)));
+        3 * others.count() + self.built.marks.len() + 4
+    }
+
+    /// What is known of each exchange of a step, by the number that recorded spans have.
+    pub fn exchange_notes(&self) -> Vec<ExchangeNote> {
+        outline::exchange_notes(&self.built.program, &self.recipe, self.at)
+    }
+
     /// One step. Collective.
     ///
     /// # Errors
     /// What communication or data say; a loss that is not a number, on every rank.
     pub fn step(&mut self, world: &mut dyn Communicator) -> Result<StepReport, Error> {
-        let begun = Instant::now();
+        let begun_ns = self.recorder.begin();
+        self.recorder.enter(Kind::Host);
+        let input_ns = self.recorder.now_ns();
+        self.recorder.enter(Kind::Input);
         self.load()?;
-        let mut report = StepReport { input_s: begun.elapsed().as_secs_f64(), ..StepReport::default() };
+        let loaded_ns = self.recorder.now_ns();
+        self.recorder.mark(Kind::Input, input_ns, loaded_ns);
+        let mut report = StepReport { input_s: seconds(loaded_ns - input_ns), ..StepReport::default() };
         self.steps += 1;
         let scale = self.loss_scale();
-        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
+        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, asleep, .. } = self;
         let context = Context {
             threads: threads.count(),
             scratch,
@@ -197,11 +240,13 @@ impl Trainer {
             loss_scale: scale,
             matmul: recipe.matmul,
         };
-        let run = || run(&built.program.instructions, memory, &context, groups, exchanges, world, &mut report);
-        threads.install(run)?;
+        let (context, here, asleep) = (&context, &mut report, *asleep);
+        let mut running =
+            Running { memory, context, groups, exchanges, world, report: here, recorder, asleep };
+        threads.install(|| running.run(&built.program.instructions, &built.marks))?;
         // SAFETY: the program has ended.
         report.loss = unsafe { memory.read::<f64>(built.loss)[0] };
-        report.total_s = begun.elapsed().as_secs_f64();
+        report.total_s = seconds(recorder.end() - begun_ns);
         if report.loss.is_finite() {
             return Ok(report);
         }
@@ -211,6 +256,7 @@ impl Trainer {
     /// Back to the initial parameters and the first sample.
     pub fn reset(&mut self) {
         self.steps = 0;
+        self.recorder.reset();
         load::fill_initial(&self.built, &self.memory, &self.recipe, self.at);
         self.set_loss_scale(if self.recipe.precision == Dtype::F16 { FIRST_LOSS_SCALE } else { 1.0 });
     }
@@ -278,69 +324,11 @@ fn join(built: &Built, memory: &Memory, groups: &Groups) -> Vec<Option<Joined>> 
             }
             _ => call(op, Reduce::Sum, dtype, &input, &output, 0),
         };
-        joined[*ticket as usize] = Some(Joined { axis: exchange.axis, call, ticket: None });
+        joined[*ticket as usize] = Some(Joined { axis: exchange.axis, call, ticket: None, begun_ns: 0 });
     }
     joined
 }
 
-/// Runs all instructions; adds the time of each phase to the report.
-fn run(
-    instructions: &[Instruction],
-    memory: &Memory,
-    context: &Context<'_>,
-    groups: &mut Groups,
-    exchanges: &mut [Option<Joined>],
-    world: &mut dyn Communicator,
-    report: &mut StepReport,
-) -> Result<(), Error> {
-    let mut phase = Phase::Forward;
-    let mut since = Instant::now();
-    for instruction in instructions {
-        match instruction {
-            Instruction::Run(op) => {
-                // SAFETY: the builder gives operations views as their documentation asks; buffers overlap only where
-                // lifetimes do not; and peers reach what an exchange names only between its start and its end.
-                unsafe { engine::execute(op, memory, context) };
-            }
-            Instruction::Enter(next) => {
-                lap(report, phase, &mut since);
-                phase = *next;
-            }
-            Instruction::Start { ticket, .. } => {
-                lap(report, phase, &mut since);
-                if let Some(joined) = &mut exchanges[*ticket as usize] {
-                    joined.ticket = Some(groups.start(joined.axis, &joined.call, world)?);
-                }
-                report.communication_s += restart(&mut since);
-            }
-            Instruction::Finish { ticket } => {
-                lap(report, phase, &mut since);
-                if let Some(joined) = &mut exchanges[*ticket as usize]
-                    && let Some(mut ticket) = joined.ticket.take()
-                {
-                    groups.finish(joined.axis, &mut ticket, world)?;
-                }
-                report.communication_s += restart(&mut since);
-            }
-        }
-    }
-    lap(report, phase, &mut since);
-    Ok(())
-}
-
-/// Seconds since, and from now on.
-fn restart(since: &mut Instant) -> f64 {
-    let now = Instant::now();
-    let seconds = (now - *since).as_secs_f64();
-    *since = now;
-    seconds
-}
-
-fn lap(report: &mut StepReport, phase: Phase, since: &mut Instant) {
-    let seconds = restart(since);
-    match phase {
-        Phase::Forward => report.forward_s += seconds,
-        Phase::Backward => report.backward_s += seconds,
-        Phase::Optimizer => report.optimizer_s += seconds,
-    }
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
 }

@@ -9,6 +9,7 @@ pub mod interrupt;
 
 mod alarm;
 mod ancestors;
+mod attached;
 mod descriptor;
 mod lines;
 mod output;
@@ -20,6 +21,7 @@ mod signal;
 mod start;
 
 pub use alarm::Alarm;
+pub use attached::attached;
 pub use ancestors::{Ancestor, ancestors, began, parent};
 pub use descriptor::{inherited_memory, keep_on_exec, output_pipe, path_of, sealed_memory, sealed_memory_at};
 pub use lines::Lines;

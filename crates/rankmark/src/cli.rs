@@ -30,6 +30,7 @@ pub(crate) fn command() -> Command {
                 .into_iter()
                 .filter_map(|about| Some(measured::command(about, about.command.as_ref()?))),
         )
+        .subcommand(crate::commands::profile::command())
         .subcommand(report())
         .subcommand(crate::commands::compare::command())
         .subcommand(crate::commands::baseline::command())

@@ -100,6 +100,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
     };
     match matches.subcommand() {
         Some(("run", of)) => commands::run::run(of, entry),
+        Some(("profile", of)) => commands::profile::run(of, entry),
         Some(("report", of)) => commands::report::run(of),
         Some(("compare", of)) => commands::compare::run(of, entry),
         Some(("baseline", of)) => commands::baseline::run(of),

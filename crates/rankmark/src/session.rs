@@ -379,6 +379,11 @@ fn profiles(plan: &Plan) -> Result<Vec<record::Profile>, Failure> {
 }
 
 /// The environment as text; what is no text is no variable that a record may keep.
+/// A variable of the environment.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
 fn variables() -> Vec<(String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

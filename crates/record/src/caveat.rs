@@ -44,6 +44,8 @@ terms::named! {
         Restarted = "restarted",
         /// Slowed down to a given link.
         Paced = "paced",
+        /// Ranks slept instead of computing.
+        ComputeAsleep = "compute_asleep",
         /// Computed by a model; never measured.
         Simulated = "simulated",
         /// Another program measured it.
@@ -89,6 +91,7 @@ impl Caveat {
             Self::ClockResolution => "samples are too short for the clock's resolution",
             Self::Restarted => "ranks died while other cases ran, and were started again",
             Self::Paced => "the backend was slowed down to a given link",
+            Self::ComputeAsleep => "ranks slept for a given time instead of computing: only exchanges and waits are real",
             Self::Simulated => "times were computed by a model and never measured",
             Self::Imported => "another program measured it: its statistic, no samples, and the checks that it made",
             Self::Injected => "a fault was injected on request",

@@ -338,6 +338,10 @@ impl RunState<'_> {
 
     /// Entry and exit of consecutive operations on every rank, as a Chrome trace.
     fn trace(&self, run: &CaseRun) -> Result<(), StoreError> {
+        let name = format!("{}-{}.json.gz", run.case.id, run.trials.len().saturating_sub(1));
+        if let Some(timeline) = run.trials.last().and_then(|trial| trial.timeline.as_ref()) {
+            return self.setup.store.write_trace(&name, |to| trace::write_timeline(to, timeline));
+        }
         let Some(benchmark) = benchmark(&run.case.benchmark) else { return Ok(()) };
         let (operation, bytes) = benchmark.operation(&run.case);
         let span = |(number, times): (usize, &[f64])| trace::Span {
@@ -353,7 +357,6 @@ impl RunState<'_> {
             (Rank(rank as u32), spans)
         });
         let ranks: Vec<_> = ranks.collect();
-        let name = format!("{}-{}.json.gz", run.case.id, run.trials.len() - 1);
         self.setup.store.write_trace(&name, |to| trace::chrome::write(to, &ranks))
     }
 

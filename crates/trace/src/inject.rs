@@ -5,11 +5,20 @@ use std::str::FromStr;
 
 use terms::{Seconds, nearest};
 
+use crate::timeline::Kind;
+
 /// What is injected.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum InjectionKind {
     /// The rank sleeps this long before entering the operation.
     Delay(Seconds),
+    /// The rank sleeps at the beginning of this phase of a training step. `at` and `every` count steps.
+    Slow {
+        /// One of [`PHASES`].
+        phase: Kind,
+        /// How long.
+        by: SlowBy,
+    },
     /// One element of the rank's output is changed after the operation.
     Wrong {
         /// Which element.
@@ -21,6 +30,18 @@ pub enum InjectionKind {
     Stop,
 }
 
+/// How long a phase is delayed.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+pub enum SlowBy {
+    /// So long.
+    Time(Seconds),
+    /// So many percent of what the rank's steps take without the delay. No delay in the first steps, while that is not known.
+    Percent(f64),
+}
+
+/// Phases that can be delayed: `input` waits for data, `host` is time of the step that belongs to no phase.
+const PHASES: [Kind; 5] = [Kind::Input, Kind::Forward, Kind::Backward, Kind::Optimizer, Kind::Host];
+
 /// One `--inject`.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Injection {
@@ -28,7 +49,8 @@ pub struct Injection {
     pub kind: InjectionKind,
     /// The rank that it happens on.
     pub rank: u32,
-    /// The operation (counted from 0 in each case) that it happens in; every operation from `at` on when `every`.
+    /// The operation (counted from 0 in each case) that it happens in; every operation from `at` on when `every`. Of a delayed
+    /// phase: the step.
     pub at: u64,
     /// Whether it repeats: at every `every`-th operation from `at`. Zero: once.
     pub every: u64,
@@ -49,6 +71,13 @@ impl fmt::Display for Injection {
             // In whole nanoseconds, because `Seconds` rounds for reading.
             InjectionKind::Delay(time) => {
                 write!(f, "delay:rank={},time={}ns", self.rank, (time.0 * 1e9).round() as u64)?;
+            }
+            InjectionKind::Slow { phase, by } => {
+                write!(f, "delay:rank={},phase={}", self.rank, phase.name())?;
+                match by {
+                    SlowBy::Time(time) => write!(f, ",time={}ns", (time.0 * 1e9).round() as u64)?,
+                    SlowBy::Percent(percent) => write!(f, ",percent={percent}")?,
+                }
             }
             InjectionKind::Wrong { element } => write!(f, "wrong:rank={},element={element}", self.rank)?,
             InjectionKind::Kill => write!(f, "kill:rank={}", self.rank)?,
@@ -72,7 +101,8 @@ impl FromStr for Injection {
                 hint.unwrap_or_else(|| format!(" (valid values: {})", KINDS.join(", ")))
             ));
         }
-        let (mut rank, mut at, mut every, mut time, mut element) = (0, 0, None, Seconds(1e-3), 0);
+        let (mut rank, mut at, mut every, mut time, mut element) = (0, 0, None, None, 0);
+        let (mut phase, mut percent) = (None, None);
         for pair in rest.split(',').filter(|pair| !pair.trim().is_empty()) {
             let (key, value) = pair.split_once('=').ok_or_else(|| format!("`{pair}` in `{text}` is not key=value"))?;
             let number =
@@ -81,13 +111,15 @@ impl FromStr for Injection {
                 ("rank", _) => rank = u32::try_from(number()?).map_err(|error| error.to_string())?,
                 ("at", _) => at = number()?,
                 ("every", "delay" | "wrong") => every = Some(number()?),
-                ("time", "delay") => time = value.trim().parse().map_err(|error| format!("{error}"))?,
+                ("time", "delay") => time = Some(value.trim().parse().map_err(|error| format!("{error}"))?),
+                ("phase", "delay") => phase = Some(phase_of(value.trim())?),
+                ("percent", "delay") => percent = Some(percent_of(value.trim())?),
                 ("element", "wrong") => element = number()?,
                 (key, kind) => return Err(format!("`{kind}` takes no `{key}` (in `{text}`)")),
             }
         }
         let (kind, repeats) = match kind.as_str() {
-            "delay" => (InjectionKind::Delay(time), 1),
+            "delay" => (delay(phase, time, percent).map_err(|why| format!("{why} (in `{text}`)"))?, 1),
             "wrong" => (InjectionKind::Wrong { element }, 1),
             "kill" => (InjectionKind::Kill, 0),
             _ => (InjectionKind::Stop, 0),
@@ -96,9 +128,34 @@ impl FromStr for Injection {
     }
 }
 
+fn phase_of(name: &str) -> Result<Kind, String> {
+    let names = PHASES.map(Kind::name);
+    let found = PHASES.into_iter().find(|phase| phase.name() == terms::normalize(name));
+    found.ok_or_else(|| format!("there is no phase `{name}` (valid values: {})", names.join(", ")))
+}
+
+fn percent_of(value: &str) -> Result<f64, String> {
+    let percent = value.trim_end_matches('%').parse::<f64>().ok();
+    let within = percent.filter(|percent| *percent > 0.0 && *percent <= 1000.0);
+    within.ok_or_else(|| format!("`{value}` is not a percentage above 0 and at most 1000"))
+}
+
+fn delay(phase: Option<Kind>, time: Option<Seconds>, percent: Option<f64>) -> Result<InjectionKind, &'static str> {
+    match (phase, time, percent) {
+        (_, Some(_), Some(_)) => Err("a delay has a time or a percentage, not both"),
+        (None, _, Some(_)) => Err("`percent` is a share of a training step, so it needs `phase`"),
+        (None, time, None) => Ok(InjectionKind::Delay(time.unwrap_or(DELAY))),
+        (Some(phase), _, Some(percent)) => Ok(InjectionKind::Slow { phase, by: SlowBy::Percent(percent) }),
+        (Some(phase), time, None) => Ok(InjectionKind::Slow { phase, by: SlowBy::Time(time.unwrap_or(DELAY)) }),
+    }
+}
+
+/// A delay of which nothing is said.
+const DELAY: Seconds = Seconds(1e-3);
+
 /// For help texts: every kind and its keys.
 pub const USAGE: &str =
-    "delay:rank=1,time=5ms,at=0,every=1 | wrong:rank=1,element=0,at=0,every=1 | kill:rank=1,at=17 | stop:rank=1,at=17";
+    "delay:rank=1,phase=backward,percent=10 | delay:rank=1,time=5ms,at=0,every=1 | wrong:rank=1,element=0,at=0,every=1 | kill:rank=1,at=17 | stop:rank=1,at=17";
 
 #[cfg(test)]
 mod tests {
@@ -106,7 +163,10 @@ mod tests {
 
     #[test]
     fn injections_read_back() {
-        for text in ["delay:rank=1,time=5ms,at=3,every=2", "wrong:rank=0,element=7", "kill:rank=2,at=17", "stop:rank=1"]
+        for text in [
+            "delay:rank=1,phase=backward,percent=10",
+            "delay:rank=2,phase=input,time=3ms,at=4,every=2",
+            "delay:rank=1,time=5ms,at=3,every=2", "wrong:rank=0,element=7", "kill:rank=2,at=17", "stop:rank=1"]
         {
             let injection: Injection = text.parse().unwrap();
             assert_eq!(injection.to_string().parse::<Injection>().unwrap(), injection, "{text}");

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use terms::{Collective, Named};
 
-use crate::{Clock, Injection, InjectionKind, Ring, Span};
+use crate::timeline::Kind;
+use crate::{Clock, Injection, InjectionKind, Ring, SlowBy, Span};
 
 /// By how much a sleep may last longer than asked for: the kernel's timer slack, and the way back onto a core.
 const LATE: Duration = Duration::from_micros(200);
@@ -173,6 +174,32 @@ impl Hook {
         result
     }
 
+    /// Whether nothing is recorded and nothing injected.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.plain.load(Ordering::Relaxed)
+    }
+
+    /// Waits as injected at the beginning of this phase of step `step`, and gives the nanoseconds that it waited. `usual_ns`:
+    /// what steps take without delays; zero while that is not known.
+    #[cold]
+    pub fn slow(&self, phase: Kind, step: u64, usual_ns: u64) -> u64 {
+        let asked = |injection: &Injection| match injection.kind {
+            InjectionKind::Slow { phase: at, by } if at == phase && injection.hits(step) => match by {
+                SlowBy::Time(time) => time.0 * 1e9,
+                SlowBy::Percent(percent) => usual_ns as f64 * percent / 100.0,
+            },
+            _ => 0.0,
+        };
+        let delay_ns: f64 = self.extras().injections.iter().map(asked).sum();
+        if delay_ns < 1.0 {
+            return 0;
+        }
+        let begun_ns = self.clock.now_ns();
+        self.delay(Duration::from_nanos(delay_ns as u64));
+        self.clock.now_ns() - begun_ns
+    }
+
     /// Operations entered so far in this case.
     pub fn count(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
@@ -234,6 +261,13 @@ impl Hook {
         }
     }
 
+    fn delay(&self, delay: Duration) {
+        match &self.clock {
+            Clock::Fake(_) => self.clock.advance(delay.as_nanos() as u64),
+            Clock::Monotonic => self.wait(delay),
+        }
+    }
+
     #[cold]
     fn before_entering(&self, number: u64) {
         let delay: f64 = {
@@ -242,10 +276,7 @@ impl Hook {
             delays.map(|injection| if let InjectionKind::Delay(time) = injection.kind { time.0 } else { 0.0 }).sum()
         };
         if delay > 0.0 {
-            match &self.clock {
-                Clock::Fake(_) => self.clock.advance((delay * 1e9) as u64),
-                Clock::Monotonic => self.wait(Duration::from_secs_f64(delay)),
-            }
+            self.delay(Duration::from_secs_f64(delay));
         }
         self.extras().entered_ns = self.clock.now_ns();
     }

@@ -19,6 +19,19 @@ pub struct Timeline {
     pub names: Names,
     /// What could not be read, one sentence each.
     pub notes: Vec<String>,
+    /// What recording took, where it was measured.
+    pub recording: Option<Recording>,
+}
+
+/// What recording took.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recording {
+    /// Seconds of steps that were recorded: the slowest rank of each.
+    pub with_s: Vec<f64>,
+    /// Seconds of steps between them that were not.
+    pub without_s: Vec<f64>,
+    /// Nanoseconds that one span takes, if that is known.
+    pub span_ns: Option<f64>,
 }
 
 /// Spans of one rank.

@@ -53,6 +53,16 @@ terms::named! {
 }
 
 terms::named! {
+    /// What ranks do between exchanges.
+    pub(crate) enum Compute("computation") {
+        /// They compute.
+        Native = "native",
+        /// They sleep for a time that is known, so that the truth about slow ranks is known, too.
+        Sleep = "sleep",
+    }
+}
+
+terms::named! {
     /// How micro-batches are given to replicas.
     pub(crate) enum LoadBalance("load balance") {
         /// Equally many.
@@ -204,6 +214,14 @@ record::fields! {
             "type of that file (default: u16, or images)",
         ),
         seed: u64 = SEED,
+        compute: Compute = extra(
+            Kind::Word(Compute::names),
+            Some("native"),
+            "sleep: nothing is computed, each pass of a block takes sleep_time",
+        ),
+        sleep_time: f64 = extra(Kind::Seconds, Some("1ms"), "time of a pass of a block with `compute: sleep`"),
+        sleep_jitter: f64 = extra(Kind::Ratio, Some("0.01"), "standard deviation of these times over steps, relative"),
+        sleep_tail: bool = extra(Kind::Bool, Some("false"), "one step of fifty sleeps longer, with a heavy tail"),
     }
 }
 

@@ -2,16 +2,18 @@
 
 use comm::Communicator;
 use engine::Multiplier;
-use measure::{Failure, WrongReport};
-use parallel::{Agreement, Error, Recipe, StepReport, Trainer};
+use measure::{Failure, StepTimes, WrongReport};
+use parallel::{Agreement, Asleep, Error, Recipe, StepReport, Trainer};
 use record::WrongElement;
 use serde_json::{Map, Value};
 use terms::Dtype;
+use trace::timeline::Kind;
+use trace::{RankSteps, StepRecorder};
 
 use super::exchange::Exchange;
 use super::notes::{Notes, Phases};
 use super::process::{self, Bound, Held};
-use super::resolve::Task;
+use super::resolve::{Sleep, Task};
 use super::{balance, limit};
 use crate::peak;
 use crate::{Prepared, RankContext, Work};
@@ -65,7 +67,8 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     let multiplier = multiplier(&task, &mut exchange, context)?;
     let mut notes = Notes::default();
     let mut peaks = None;
-    if wanted.peak {
+    // What sleeps reaches no peak: there is nothing to compare it with.
+    if wanted.peak && task.sleep.is_none() {
         let first = context.index as usize * task.threads;
         // All ranks at once: cores that share a clock or a cache show it.
         let kind = (task.recipe.precision, multiplier);
@@ -80,7 +83,11 @@ pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext)
     (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());
     process::reset_peak();
     notes.base_bytes = Held::now().map_or(0, Held::resident_once);
-    let trainer = trainer(&task, context)?;
+    let mut trainer = trainer(&task, context)?;
+    trainer.record_with(StepRecorder::new(context.clock.clone(), Some(context.hook.clone())));
+    if let Some(Sleep { pass_s, jitter, heavy_tail }) = task.sleep {
+        trainer.sleep_instead(Asleep { pass_s, jitter, heavy_tail, seed: task.recipe.seed, rank: context.rank });
+    }
     notes.multiplied = trainer.multiplied();
     Ok(Box::new(PreparedTraining {
         trainer,
@@ -158,6 +165,25 @@ fn apart(rank: u32, agreement: &Agreement) -> WrongElement {
     }
 }
 
+/// Nanoseconds that recording a span takes: the median of bursts, with the clock reading that each span needs.
+fn span_ns(recorder: &mut StepRecorder) -> f64 {
+    const SPANS: u32 = 1000;
+    let mut bursts = [0.0; 11];
+    for burst in &mut bursts {
+        recorder.record(SPANS as usize);
+        let begun_ns = recorder.now_ns();
+        let mut since = begun_ns;
+        for _ in 0..SPANS {
+            let now_ns = recorder.now_ns();
+            recorder.mark(Kind::Host, since, now_ns);
+            since = now_ns;
+        }
+        *burst = (recorder.now_ns() - begun_ns) as f64 / f64::from(SPANS);
+        drop(recorder.take());
+    }
+    stats::median(&bursts)
+}
+
 impl Prepared for PreparedTraining {
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
         let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
@@ -208,6 +234,28 @@ impl Prepared for PreparedTraining {
 
     fn path(&self, _comm: &dyn Communicator) -> String {
         String::new()
+    }
+
+    fn records(&self) -> bool {
+        true
+    }
+
+    fn steps(&mut self, comm: &mut dyn Communicator, steps: u32, record: bool) -> Result<StepTimes, Failure> {
+        let mut times = StepTimes { ns: Vec::with_capacity(steps as usize), ..StepTimes::default() };
+        if record {
+            times.span_ns = span_ns(self.trainer.recorder());
+            let room = self.trainer.marks_in_a_step() * steps as usize;
+            self.trainer.recorder().record(room);
+        }
+        for _ in 0..steps {
+            let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
+            times.ns.push((step.total_s * 1e9) as u64);
+        }
+        if record {
+            let (marks, lost) = self.trainer.recorder().take();
+            times.recorded = RankSteps { marks, lost, exchanges: self.trainer.exchange_notes() };
+        }
+        Ok(times)
     }
 
     fn details(&mut self) -> Map<String, Value> {

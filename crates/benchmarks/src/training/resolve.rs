@@ -2,12 +2,12 @@
 
 use model::{Fallback, Input, Model};
 use parallel::{Balance, Mesh, Optimizer, Recipe, Schedule};
-use record::Case;
+use record::{Case, Caveat};
 use serde_json::Value;
 use terms::{Dtype, FieldError, Named};
 
 use super::data::Origin;
-use super::fields::{DIMENSIONS, Fields, LoadBalance, Optimizers, Strategy};
+use super::fields::{Compute, DIMENSIONS, Fields, LoadBalance, Optimizers, Strategy};
 use crate::fields::problem;
 
 /// Samples of a replica's step when nobody says.
@@ -28,6 +28,16 @@ pub(super) struct Task {
     pub(super) backend: String,
     /// Whether most of its micro-batches come from `accumulate`.
     pub(super) accumulates: bool,
+    /// Where nothing is computed.
+    pub(super) sleep: Option<Sleep>,
+}
+
+/// How passes of blocks sleep.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sleep {
+    pub(super) pass_s: f64,
+    pub(super) jitter: f64,
+    pub(super) heavy_tail: bool,
 }
 
 impl Task {
@@ -69,6 +79,11 @@ impl Task {
             origin: Origin::new(&fields, &recipe.model.input),
             backend: fields.backend.unwrap_or_default(),
             accumulates,
+            sleep: (fields.compute == Compute::Sleep).then_some(Sleep {
+                pass_s: fields.sleep_time,
+                jitter: fields.sleep_jitter,
+                heavy_tail: fields.sleep_tail,
+            }),
             recipe,
         })
     }
@@ -92,7 +107,12 @@ pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
     put(case, "mesh", mesh.to_string().into());
     let single = fields.precision == Dtype::F32;
     let concerns = |name: &str| concerns(mesh, fields.optimizer, fields.sharded > 0, name);
-    case.parameters.retain(|name, _| concerns(name) && (single || name != "matmul"));
+    let sleeps = fields.compute == Compute::Sleep;
+    let stays = |name: &str| concerns(name) && (single || name != "matmul") && (sleeps || !name.starts_with("sleep_"));
+    case.parameters.retain(|name, _| stays(name));
+    if sleeps && !case.caveats.contains(&Caveat::ComputeAsleep) {
+        case.caveats.push(Caveat::ComputeAsleep);
+    }
     if mesh.pipeline > 1 {
         fill_schedule(case, &fields)?;
     }

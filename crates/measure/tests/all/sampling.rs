@@ -169,6 +169,7 @@ fn names(world: &Scripted) -> Vec<&'static str> {
         Command::Probe(Probe::Canary) => "canary",
         Command::Probe(Probe::Limit { .. }) => "limit",
         Command::Probe(Probe::Arrivals { .. }) => "arrivals",
+        Command::Probe(Probe::Steps { .. }) => "steps",
         Command::Probe(Probe::Overhead) => "overhead",
         Command::Probe(Probe::Begin) => "begin",
         Command::Clocks(_) => "clocks",

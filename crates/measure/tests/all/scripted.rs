@@ -120,6 +120,7 @@ impl Scripted {
             Command::Check => Reply::Checked(self.wrong[rank].clone()),
             Command::Probe(Probe::Canary) => Reply::Numbers(self.canaries[self.canaries_asked.min(1)].clone()),
             Command::Probe(Probe::Limit { .. }) => Reply::Numbers(self.limits[rank].clone()),
+            Command::Probe(Probe::Steps { .. }) => Reply::Steps(measure::StepTimes::default()),
             Command::Probe(Probe::Arrivals { .. }) => Reply::Numbers(self.arrivals[rank].clone()),
             Command::Probe(Probe::Overhead) => Reply::Numbers(vec![20.0, 1.0]),
             Command::Probe(Probe::Begin) | Command::Clocks(_) => Reply::Numbers(Vec::new()),

@@ -8,7 +8,7 @@ use engine::{Context, Element, Instruction, Memory, Multiplier, Step, View, Wide
 use half::{bf16, f16};
 use terms::Dtype;
 
-use super::{Error, StepReport, Trainer, run};
+use super::{Error, Running, StepReport, Trainer};
 use crate::units::Held;
 
 /// Consecutive numbers of a parameter, as this rank holds them.
@@ -92,12 +92,15 @@ impl Trainer {
             return Ok(None);
         };
         self.load()?;
-        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
+        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, .. } = self;
         let instructions = &built.program.instructions;
         let step = Step { number: *steps + 1, seed: recipe.seed };
         let context = Context { threads: threads.count(), scratch, step, loss_scale: 1.0, matmul: recipe.matmul };
         let mut report = StepReport::default();
-        threads.install(|| run(&instructions[..end], memory, &context, groups, exchanges, world, &mut report))?;
+        let (context, here) = (&context, &mut report);
+        let mut running =
+            Running { memory, context, groups, exchanges, world, report: here, recorder, asleep: None };
+        threads.install(|| running.run(&instructions[..end], &[]))?;
         Ok(logits_of(&instructions[end]).map(|view| read(memory, view)))
     }
 }

@@ -7,7 +7,7 @@ use device::Region;
 use engine::{Context, Instruction, Step};
 use terms::{Collective, Dtype, Reduce};
 
-use super::{Error, StepReport, Trainer, call, run};
+use super::{Error, Running, StepReport, Trainer, call};
 
 impl Trainer {
     /// Seconds that each block of the model takes in a step, forward and backward, without communication: the mean over the
@@ -19,24 +19,26 @@ impl Trainer {
         self.load()?;
         self.steps += 1;
         let loss_scale = self.loss_scale();
-        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, .. } = self;
+        let Self { built, memory, groups, exchanges, threads, scratch, recipe, steps, recorder, .. } = self;
         let step = Step { number: *steps, seed: recipe.seed };
         let context = Context { threads: threads.count(), scratch, step, loss_scale, matmul: recipe.matmul };
         let mut seconds = vec![0.0; recipe.model.blocks.len()];
         let mut report = StepReport::default();
         let mut done = 0;
         let instructions: &[Instruction] = &built.program.instructions;
+        let (context, here) = (&context, &mut report);
+        let mut running = Running { memory, context, groups, exchanges, world, report: here, recorder, asleep: None };
         for mark in &built.marks {
             threads.install(|| {
-                run(&instructions[done..mark.begin], memory, &context, groups, exchanges, world, &mut report)?;
-                let (begun, waited) = (Instant::now(), report.communication_s);
-                run(&instructions[mark.begin..mark.end], memory, &context, groups, exchanges, world, &mut report)?;
-                seconds[mark.block] += begun.elapsed().as_secs_f64() - (report.communication_s - waited);
+                running.run(&instructions[done..mark.begin], &[])?;
+                let (begun, waited) = (Instant::now(), running.report.communication_s);
+                running.run(&instructions[mark.begin..mark.end], &[])?;
+                seconds[mark.block] += begun.elapsed().as_secs_f64() - (running.report.communication_s - waited);
                 Ok::<(), Error>(())
             })?;
             done = mark.end;
         }
-        threads.install(|| run(&instructions[done..], memory, &context, groups, exchanges, world, &mut report))?;
+        threads.install(|| running.run(&instructions[done..], &[]))?;
         // Every stage's ranks hold their own blocks: as many as there are replicas and parts.
         let holders = (recipe.mesh.data * recipe.mesh.tensor) as f64;
         let summed = joined(&seconds, Reduce::Sum, world)?;

@@ -1,0 +1,209 @@
+//! From traces to what they say: reads them, analyses them, keeps the result in the record, and shows it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use diagnose::profile::{Analysis, Pipeline, Scaling, Settings, analyse, differences, waterfall};
+use import::{FlightReport, Traces, join_flight, read_timeline};
+use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase};
+use serde_json::{Value, json};
+use trace::timeline::{Recording, Timeline};
+
+use super::{Wanted, job, show};
+use crate::{Failure, terminal};
+
+/// Where traces are, in a record and in the folder of a job.
+const TRACES: &str = "trace";
+
+/// One case, or one job, and what its traces say.
+pub(super) struct Explanation {
+    /// The case's identity; of a job, `job`.
+    pub(super) case: String,
+    pub(super) title: String,
+    pub(super) ranks: u32,
+    pub(super) timeline: Timeline,
+    pub(super) analysis: Analysis,
+    pub(super) recording: Option<Recording>,
+    /// What the Flight Recorder found, and what ranks that hung wrote down, a sentence each.
+    pub(super) hangs: Vec<String>,
+    pub(super) notes: Vec<String>,
+    /// The runs with more ranks, where the record has them, for the waterfall.
+    pub(super) waterfall: Option<diagnose::profile::Waterfall>,
+}
+
+/// Explains the traces of a record, writes that into the record and its reports, and shows it.
+pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
+    if !directory.join("run.json").is_file() {
+        return job(directory, &directory.join(TRACES), wanted);
+    }
+    let read = record::read_run(directory)?;
+    let traces = directory.join(TRACES);
+    let mut all = Vec::new();
+    for line in &read.cases {
+        let Some(path) = last_trace(&traces, &line.id) else { continue };
+        let traces = read_timeline(std::slice::from_ref(&path))?;
+        all.push(explained(&line.id, title(line), traces, pipeline(line), wanted)?);
+    }
+    if all.is_empty() {
+        let hint = "`rankmark profile --model MODEL --ranks N` makes one that has";
+        return Err(Failure::new(format!("{} holds no traces of training steps", directory.display())).hint(hint));
+    }
+    with_waterfall(&mut all, &read.cases);
+    let written = Explained { version: EXPLAINED_VERSION, cases: all.iter().map(show::kept).collect::<Vec<ExplainedCase>>() };
+    record::write_explained(directory, &written)?;
+    report::write(&report::Run::read(directory, benchmarks::VIEWS)?, directory)?;
+    print(&all, wanted)?;
+    wanted.say(&format!("\nreport  {}\n", directory.join("report.html").display()))?;
+    Ok(0)
+}
+
+/// Explains the traces that ranks of a job wrote.
+pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, Failure> {
+    let found = read_timeline(&[traces.to_owned()]).map_err(|error| {
+        let complaints = job::complaints(traces);
+        let failure = Failure::from(error);
+        if complaints.is_empty() { failure } else { failure.cause(complaints.join("; ")) }
+    })?;
+    let steps = job::steps(traces);
+    let title = job::title(traces);
+    let mut explanation = explained("job", title, found, None, wanted)?;
+    explanation.recording = steps.recording;
+    explanation.notes.extend(steps.notes);
+    explanation.hangs.extend(job::hangs(traces));
+    let kept = Explained { version: EXPLAINED_VERSION, cases: vec![show::kept(&explanation)] };
+    record::write_explained(folder, &kept)?;
+    print(std::slice::from_ref(&explanation), wanted)?;
+    wanted.say(&format!("\ntraces  {}\n", traces.display()))?;
+    Ok(0)
+}
+
+/// Explains traces of other tools.
+pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -> Result<u8, Failure> {
+    let traces = read_timeline(files)?;
+    let title = traces.files.first().map_or_else(String::new, |(path, format)| {
+        let more = if traces.files.len() > 1 { format!(" and {} more", traces.files.len() - 1) } else { String::new() };
+        format!("{}{more} ({format})", path.display())
+    });
+    let explanation = explained("import", title, traces, None, wanted)?;
+    if let Some(folder) = output {
+        let kept = Explained { version: EXPLAINED_VERSION, cases: vec![show::kept(&explanation)] };
+        record::write_explained(folder, &kept)?;
+    }
+    print(std::slice::from_ref(&explanation), wanted)?;
+    Ok(0)
+}
+
+/// What got slower from one trace to the other.
+pub(super) fn compare(before: &Path, after: &Path, wanted: &Wanted) -> Result<u8, Failure> {
+    let [before, after] = [before, after].map(|path| -> Result<Analysis, Failure> {
+        let path = if path.join(TRACES).is_dir() { path.join(TRACES) } else { path.to_owned() };
+        let traces = read_timeline(std::slice::from_ref(&path))?;
+        let what = path.display().to_string();
+        Ok(explained("compare", what, traces, None, wanted)?.analysis)
+    });
+    let (before, after) = (before?, after?);
+    let found = differences(&before, &after);
+    if wanted.json {
+        let line = json!({"kind": "profile_differences", "differences": found});
+        return terminal::print_json(&(line.to_string() + "\n"));
+    }
+    terminal::print(&show::differences(&before, &after, &found))
+}
+
+/// Analyses one set of traces.
+fn explained(
+    case: &str,
+    title: String,
+    mut traces: Traces,
+    pipeline: Option<Pipeline>,
+    wanted: &Wanted,
+) -> Result<Explanation, Failure> {
+    let hangs = traces.flight.as_ref().map(hangs_of).unwrap_or_default();
+    if let (Some(timeline), Some(flight)) = (&mut traces.timeline, &traces.flight) {
+        join_flight(timeline, flight);
+    }
+    let mut timeline = match traces.timeline {
+        Some(timeline) => timeline,
+        // A Flight Recorder's dump alone says who did not arrive, and nothing of time.
+        None if traces.flight.is_some() => Timeline { source: "PyTorch Flight Recorder".to_owned(), ..Timeline::default() },
+        None => {
+            return Err(Failure::new("these files hold single calls, and no times at which they began")
+                .hint("NCCL_INSPECTOR_DUMP_VERBOSE=1 adds the times"));
+        }
+    };
+    let settings = Settings { steps: wanted.steps.clone(), pipeline, ..Settings::default() };
+    let analysis = analyse(&timeline, &settings);
+    let (recording, ranks) = (timeline.recording.take(), timeline.ranks.len() as u32);
+    let notes = traces.notes.into_iter().chain(timeline.notes.iter().cloned()).collect();
+    let case = case.to_owned();
+    Ok(Explanation { case, title, ranks, timeline, analysis, recording, hangs, notes, waterfall: None })
+}
+
+fn hangs_of(flight: &FlightReport) -> Vec<String> {
+    flight.findings.iter().map(ToString::to_string).collect()
+}
+
+/// The trace of a case's last trial.
+fn last_trace(folder: &Path, case: &str) -> Option<PathBuf> {
+    let entries = folder.read_dir().ok()?.flatten().map(|entry| entry.path());
+    let trial = |path: &PathBuf| -> Option<u32> {
+        let name = path.file_name()?.to_str()?.strip_suffix(".json.gz")?;
+        name.strip_prefix(case)?.strip_prefix('-')?.parse().ok()
+    };
+    entries.filter_map(|path| Some((trial(&path)?, path))).max().map(|(_, path)| path)
+}
+
+/// `gpt2-mini, data 2, 2 ranks, shm`.
+fn title(line: &CaseLine) -> String {
+    let word = |name: &str| line.parameters.get(name).and_then(Value::as_str);
+    let plural = if line.ranks == 1 { "rank" } else { "ranks" };
+    let mut parts: Vec<String> = [word("model"), word("strategy")].into_iter().flatten().map(str::to_owned).collect();
+    parts.push(format!("{} {plural}", line.ranks));
+    parts.push(line.backend.clone());
+    parts.join(", ")
+}
+
+fn pipeline(line: &CaseLine) -> Option<Pipeline> {
+    let whole = |name: &str| line.parameters.get(name).and_then(Value::as_u64).and_then(|whole| u32::try_from(whole).ok());
+    let stages = whole("pipeline").filter(|stages| *stages > 1)?;
+    Some(Pipeline { stages, micro_batches: whole("micro_batches")? })
+}
+
+/// Cases that differ in the number of ranks alone make a waterfall, shown with the largest.
+fn with_waterfall(all: &mut [Explanation], lines: &[CaseLine]) {
+    const SPLIT: [&str; 4] = ["ranks", "mesh", "data", "global_batch"];
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (index, explanation) in all.iter().enumerate() {
+        let Some(line) = lines.iter().find(|line| line.id == explanation.case) else { continue };
+        let same = line.parameters.iter().filter(|(name, _)| !SPLIT.contains(&name.as_str()));
+        let key: Vec<String> = same.map(|(name, value)| format!("{name}={value}")).collect();
+        groups.entry(key.join(" ")).or_default().push(index);
+    }
+    for group in groups.into_values().filter(|group| group.len() > 1) {
+        let runs: Vec<(u32, Analysis)> = group.iter().map(|at| (all[*at].ranks, all[*at].analysis.clone())).collect();
+        let batch = |at: &usize| lines.iter().find(|line| line.id == all[*at].case)?.parameters.get("global_batch").cloned();
+        let batches: Vec<Option<Value>> = group.iter().map(batch).collect();
+        // With one global batch for all, more ranks have less to do each.
+        let strong = batches.iter().all(|batch| batch.is_some() && batch == &batches[0]);
+        let made = waterfall(&runs, if strong { Scaling::Strong } else { Scaling::Weak });
+        if let Some(largest) = group.into_iter().max_by_key(|at| all[*at].ranks) {
+            all[largest].waterfall = Some(made);
+        }
+    }
+}
+
+fn print(all: &[Explanation], wanted: &Wanted) -> Result<(), Failure> {
+    if wanted.json {
+        for one in all {
+            let mut line = json!({"kind": "profile", "case": one.case, "title": one.title, "hangs": one.hangs});
+            line["analysis"] = serde_json::to_value(&one.analysis).unwrap_or_default();
+            line["straggler"] = line["analysis"]["straggler"].clone();
+            line["recording"] = show::recording_json(one);
+            terminal::print_json(&(line.to_string() + "\n"))?;
+        }
+    }
+    for one in all {
+        wanted.say(&show::text(one, wanted.target))?;
+    }
+    Ok(())
+}

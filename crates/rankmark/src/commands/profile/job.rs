@@ -1,0 +1,239 @@
+//! Another program's job, traced from inside: Python finds our `sitecustomize` first, which starts the PyTorch profiler in
+//! each rank. With `--tool nsys`, nsys runs around the whole job instead.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use process::child::Ended;
+use terms::Seconds;
+use trace::timeline::Recording;
+
+use super::{Wanted, explain};
+use crate::session::{self, RESULTS};
+use crate::{Failure, terminal};
+
+/// The files that Python is to find, by name.
+const AGENT: [(&str, &str); 3] = [
+    ("sitecustomize.py", include_str!("../../../../../python/rankmark_profile/sitecustomize.py")),
+    ("rankmark_profile_agent.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_agent.py")),
+    ("rankmark_profile_torch.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_torch.py")),
+];
+/// Their folder, and that of what ranks write, inside the result's.
+const AGENT_FOLDER: &str = "agent";
+const TRACES: &str = "trace";
+/// Most bytes of a small file that a rank wrote.
+const LARGEST: u64 = 4 << 20;
+/// A rank without a step for so long writes down where it is.
+const HANG_SECONDS: &str = "15";
+
+/// Runs the job, and explains the traces of its ranks. Gives the job's own exit code if that is not zero.
+pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> Result<u8, Failure> {
+    let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("there is no command after `--`"))?;
+    let folder = match matches.get_one::<PathBuf>("output-dir") {
+        Some(folder) => folder.clone(),
+        None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "profile")?,
+    };
+    let traces = folder.join(TRACES);
+    refuse_old(&traces)?;
+    // Ctrl-C ends the job; what its ranks wrote by then is explained.
+    process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
+    let nsys = matches.get_one::<String>("tool").is_some_and(|tool| tool == "nsys");
+    let ended = match nsys {
+        true => with_nsys(program, arguments, &traces)?,
+        false => with_agent(program, arguments, &folder, matches)?,
+    };
+    let explained = match explain::job(&folder, &traces, wanted) {
+        // The job's own end explains why there is nothing to explain.
+        Err(failure) if ended != 0 => {
+            let how = format!("the job ended with code {ended} before its ranks wrote traces");
+            return Err(Failure::new(how).cause(failure.sentence()));
+        }
+        explained => explained?,
+    };
+    Ok(if ended != 0 { ended } else { explained })
+}
+
+/// Traces of another job must not be taken for this one's.
+fn refuse_old(traces: &Path) -> Result<(), Failure> {
+    let is_empty = traces.read_dir().map_or(true, |mut entries| entries.next().is_none());
+    match is_empty {
+        true => Ok(()),
+        false => {
+            let hint = "name a new folder, or leave --output-dir out";
+            Err(Failure::new(format!("{} holds traces already", traces.display())).hint(hint))
+        }
+    }
+}
+
+fn with_agent(program: &OsStr, arguments: &[OsString], folder: &Path, matches: &ArgMatches) -> Result<u8, Failure> {
+    let failed = |error: std::io::Error| Failure::new(format!("{} cannot be written", folder.display())).cause(error);
+    for (name, text) in AGENT {
+        let path = Path::new(AGENT_FOLDER).join(name);
+        record::file::replace(folder, &path, ".new", text.as_bytes()).map_err(failed)?;
+    }
+    // Ranks only write where there is a folder.
+    record::file::replace(folder, &Path::new(TRACES).join("command.txt"), ".new", shown(program, arguments).as_bytes())
+        .map_err(failed)?;
+    let folder = std::path::absolute(folder).map_err(failed)?;
+    let mut path = folder.join(AGENT_FOLDER).into_os_string();
+    if let Some(own) = session::variable("PYTHONPATH").filter(|own| !own.is_empty()) {
+        path.push(":");
+        path.push(own);
+    }
+    let mut variables = vec![
+        ("PYTHONPATH", path),
+        ("RANKMARK_PROFILE_DIR", folder.join(TRACES).into_os_string()),
+        ("RANKMARK_PROFILE_HANG_SECONDS", HANG_SECONDS.into()),
+    ];
+    if let Some(steps) = matches.get_many::<String>("steps").into_iter().flatten().next() {
+        variables.push(("RANKMARK_PROFILE_STEPS", steps.into()));
+    }
+    if let Some(Seconds(seconds)) = matches.get_one::<Seconds>("duration") {
+        variables.push(("RANKMARK_PROFILE_SECONDS", seconds.to_string().into()));
+    }
+    end_of(program, arguments, &variables)
+}
+
+fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path) -> Result<u8, Failure> {
+    let nsys = process::first_program(&session::search_path(), "nsys").ok_or_else(|| {
+        Failure::new("nsys is not installed")
+            .cause("no program `nsys` is on PATH")
+            .hint("install NVIDIA Nsight Systems, or leave --tool out: the PyTorch profiler traces the job")
+    })?;
+    let failed = |error: std::io::Error| Failure::new(format!("{} cannot be written", traces.display())).cause(error);
+    record::file::replace(traces, Path::new("command.txt"), ".new", shown(program, arguments).as_bytes())
+        .map_err(failed)?;
+    let report = traces.join("job.nsys-rep");
+    let mut words: Vec<OsString> = ["profile", "-s", "none", "--trace-fork-before-exec=true", "-o"].map(Into::into).into();
+    words.extend([report.clone().into_os_string(), program.to_owned()]);
+    words.extend(arguments.iter().cloned());
+    let code = end_of(nsys.as_os_str(), &words, &[])?;
+    let export = ["export", "--type", "sqlite", "-o"].map(Into::into).into_iter();
+    let files = [traces.join("job.sqlite").into_os_string(), report.into_os_string()];
+    end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[])?;
+    Ok(code)
+}
+
+/// Runs a program in the terminal, and gives its exit code: 128 and the signal where one ended it, as shells say it.
+fn end_of(program: &OsStr, arguments: &[OsString], variables: &[(&str, OsString)]) -> Result<u8, Failure> {
+    let ended = process::attached(program, arguments, variables).map_err(|error| {
+        Failure::new(format!("`{}` could not be started", program.display())).cause(error)
+    })?;
+    Ok(match ended {
+        Ended::Code(code) => u8::try_from(code).unwrap_or(1),
+        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
+        Ended::Answered | Ended::Deadline(_) => 1,
+    })
+}
+
+fn shown(program: &OsStr, arguments: &[OsString]) -> String {
+    let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
+    let words: Vec<String> = words.map(|word| report::shell(&word.to_string_lossy()).to_string()).collect();
+    words.join(" ") + "\n"
+}
+
+/// What the files of steps say of all ranks together.
+#[derive(Default)]
+pub(super) struct JobSteps {
+    /// Times of traced and of untraced steps: the slowest rank of each.
+    pub(super) recording: Option<Recording>,
+    pub(super) notes: Vec<String>,
+}
+
+/// A rank's file of steps, as far as it is needed.
+#[derive(serde::Deserialize)]
+struct StepFile {
+    rank: u32,
+    #[serde(default)]
+    untraced_step_s: Vec<f64>,
+    #[serde(default)]
+    traced_step_s: Vec<f64>,
+    #[serde(default)]
+    notes: Vec<String>,
+}
+
+/// Reads the times of steps that ranks wrote. What cannot be read is left out: the traces are what counts.
+pub(super) fn steps(traces: &Path) -> JobSteps {
+    let files: Vec<StepFile> = texts(traces, "steps-", ".json")
+        .filter_map(|(_, text)| serde_json::from_str(&text).ok())
+        .collect();
+    let slowest = |times: fn(&StepFile) -> &Vec<f64>| -> Vec<f64> {
+        let steps = files.iter().map(|file| times(file).len()).min().unwrap_or(0);
+        let longest = |step: usize| files.iter().map(|file| times(file)[step]).fold(0.0, f64::max);
+        (0..steps).map(longest).filter(|seconds| seconds.is_finite()).collect()
+    };
+    let recording = Recording {
+        with_s: slowest(|file| &file.traced_step_s),
+        without_s: slowest(|file| &file.untraced_step_s),
+        span_ns: None,
+    };
+    let notes = files.iter().flat_map(|file| file.notes.iter().map(|note| format!("rank {}: {note}", file.rank)));
+    JobSteps { notes: notes.collect(), recording: (!files.is_empty()).then_some(recording) }
+}
+
+/// What went wrong in the ranks while they were traced: the last line of each.
+pub(super) fn complaints(traces: &Path) -> Vec<String> {
+    let last = |(name, text): (String, String)| Some(format!("{name}: {}", text.lines().rev().find(|line| !line.is_empty())?));
+    texts(traces, "error-", ".txt").filter_map(last).collect()
+}
+
+/// A rank that ended no step for long, as it wrote itself down.
+#[derive(serde::Deserialize)]
+struct HangFile {
+    rank: u32,
+    #[serde(default)]
+    since_last_step_s: f64,
+    /// The step ended after all: it was slow, and no hang.
+    #[serde(default)]
+    step_ended_after_s: Option<f64>,
+    #[serde(default)]
+    stack: Vec<PythonFrame>,
+}
+
+#[derive(serde::Deserialize)]
+struct PythonFrame {
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    filename: String,
+    #[serde(default)]
+    line: u64,
+}
+
+/// Where ranks that hung were, a sentence each.
+pub(super) fn hangs(traces: &Path) -> Vec<String> {
+    let sentence = |(_, text): (String, String)| {
+        let file: HangFile = serde_json::from_str(&text).ok()?;
+        let shown = |frame: &PythonFrame| format!("{} ({}:{})", frame.name, frame.filename, frame.line);
+        let stack: Vec<String> = file.stack.iter().take(4).map(shown).collect();
+        let place = if stack.is_empty() { "its stack is not known".to_owned() } else { stack.join(" < ") };
+        let (rank, seconds) = (file.rank, file.since_last_step_s);
+        Some(match file.step_ended_after_s {
+            Some(whole) => format!("rank {rank} took {whole:.0} s for a step: {place}"),
+            None => format!("rank {rank} ended no step for {seconds:.0} s: {place}"),
+        })
+    };
+    texts(traces, "hang-rank", ".json").filter_map(sentence).collect()
+}
+
+/// The job's command.
+pub(super) fn title(traces: &Path) -> String {
+    let command = texts(traces, "command", ".txt").next().map(|(_, text)| text.trim().to_owned());
+    command.filter(|command| !command.is_empty()).unwrap_or_else(|| traces.display().to_string())
+}
+
+/// Files of this folder whose names begin and end so, by name. They are of programs that anybody may have written.
+fn texts(folder: &Path, begin: &str, end: &str) -> impl Iterator<Item = (String, String)> {
+    use std::io::Read;
+    let names = folder.read_dir().into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(begin) && name.ends_with(end)).collect();
+    names.sort();
+    let folder = folder.to_owned();
+    names.into_iter().filter_map(move |name| {
+        let mut text = String::new();
+        let file = record::file::open_inside(&folder.join(&name)).ok()?;
+        file.take(LARGEST).read_to_string(&mut text).ok()?;
+        Some((name, text))
+    })
+}

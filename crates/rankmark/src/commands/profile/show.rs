@@ -1,0 +1,439 @@
+//! What an analysis looks like: in the terminal, and in the record for the report.
+
+use diagnose::profile::{Analysis, Difference, Finding, RankSteps, Waterfall as Losses};
+use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, Lane, Lanes, Phases, Waterfall};
+use serde_json::{Value, json};
+use terms::{Bytes, Seconds};
+use trace::timeline::Kind;
+
+use super::Target;
+use super::explain::Explanation;
+use crate::terminal;
+
+/// Findings that the terminal shows; the record has all.
+const FINDINGS: usize = 3;
+/// Steps whose spans the report's timeline draws.
+const DRAWN_STEPS: usize = 3;
+/// Spans of a rank that it draws at most.
+const DRAWN_SPANS: usize = 20_000;
+/// Parts of a step, in the order in which bars show them, each with its letter.
+const PARTS: [(&str, char); 6] =
+    [("input", 'i'), ("forward", 'f'), ("backward", 'b'), ("optimizer", 'o'), ("host", 'h'), ("wait", '.')];
+
+/// A sentence about what limits the steps, from what was found.
+pub(super) fn verdict(one: &Explanation) -> String {
+    let analysis = &one.analysis;
+    if let Some(hang) = one.hangs.first() {
+        return hang.clone();
+    }
+    if let Some(slow) = &analysis.straggler {
+        let [low, high] = slow.ci95;
+        let also = match analysis.stragglers.len() {
+            0 | 1 => String::new(),
+            more => format!("; {} more ranks are slow", more - 1),
+        };
+        return format!(
+            "rank {} is slow in {}: it costs {} of a step ({} to {}){also}",
+            slow.rank,
+            slow.phase.name(),
+            percent(slow.share),
+            percent(low),
+            percent(high)
+        );
+    }
+    if let Some(rotating) = &analysis.rotating {
+        return format!("ranks are late in turn: that costs {} of a step", percent(rotating.share));
+    }
+    let ranks = match &analysis.straggler_abstains {
+        Some(why) => why.clone(),
+        None => "no rank is slow".to_owned(),
+    };
+    match analysis.findings.first() {
+        Some(finding) => format!("{ranks}; {}", finding.what),
+        None => format!("{ranks}; nothing else costs more than 0.5% of a step"),
+    }
+}
+
+/// All of it for the terminal.
+pub(super) fn text(one: &Explanation, target: Target) -> String {
+    let analysis = &one.analysis;
+    let mut lines = vec![String::new(), format!("profile  {}", one.title), header(one)];
+    lines.extend(recording(one));
+    lines.push(String::new());
+    lines.extend(bars(analysis));
+    lines.push(String::new());
+    lines.push(wrapped(&sentence(&verdict(one)), 0));
+    for hang in one.hangs.iter().skip(1) {
+        lines.push(wrapped(&sentence(hang), 0));
+    }
+    let findings: Vec<&Finding> = analysis.findings.iter().filter(|finding| belongs(finding, target)).collect();
+    for (number, finding) in findings.iter().take(FINDINGS).enumerate() {
+        lines.push(String::new());
+        lines.push(wrapped(&format!("{}. {}", number + 1, sentence(&finding.what)), 3));
+        lines.push(wrapped(&format!("   evidence: {}; confidence {}", evidence(finding), finding.confidence.word), 3));
+        lines.push(wrapped(&format!("   do: {}", finding.advice), 3));
+    }
+    if findings.len() > FINDINGS {
+        lines.push(format!("{} more findings are in the report", findings.len() - FINDINGS));
+    }
+    if target.shows(Target::SyncStalls) || target.shows(Target::Overlap) {
+        lines.extend(communication(analysis));
+    }
+    if let Some(losses) = &one.waterfall {
+        lines.extend(losses_of(losses));
+    }
+    for note in one.notes.iter().chain(&analysis.notes) {
+        lines.push(wrapped(&format!("note: {note}"), 6));
+    }
+    // Names come from traces, and a trace from anywhere.
+    (lines.join("\n") + "\n").chars().filter(|letter| *letter == '\n' || !letter.is_control()).collect()
+}
+
+fn header(one: &Explanation) -> String {
+    let steps = &one.analysis.steps;
+    let numbers = match (steps.numbers.first(), steps.numbers.last()) {
+        (Some(first), Some(last)) => format!(" (between {first} and {last})"),
+        _ => String::new(),
+    };
+    let time = steps.step.median.map_or(String::new(), |median| format!(", a step takes {}", Seconds(median)));
+    let world = one.analysis.world.filter(|world| *world != one.ranks);
+    let of = world.map_or(String::new(), |world| format!(" of {world}"));
+    format!("{} ranks{of}, {} steps{numbers}{time}; traced by {}", one.ranks, steps.numbers.len(), one.analysis.source)
+}
+
+/// What recording took, from steps with and without it.
+fn recording(one: &Explanation) -> Option<String> {
+    let recording = one.recording.as_ref()?;
+    let span = recording.span_ns.filter(|ns| *ns > 0.0).map_or(String::new(), |ns| format!(", {ns:.0} ns a span"));
+    let lost: u64 = one.timeline.ranks.iter().map(|rank| rank.lost).sum();
+    let lost = if lost > 0 { format!(", {lost} spans lost") } else { String::new() };
+    let (share, ends) = overhead(one)?;
+    let ends = ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", percent(low), percent(high)));
+    Some(format!("recording adds {} to a step{ends}{span}{lost}", percent(share)))
+}
+
+/// The share that recording adds to a step, and its interval: recorded steps against those between them.
+fn overhead(one: &Explanation) -> Option<(f64, Option<[f64; 2]>)> {
+    let recording = one.recording.as_ref()?;
+    if recording.with_s.len() < 3 || recording.without_s.len() < 3 {
+        return None;
+    }
+    let middle = stats::median(&recording.with_s) / stats::median(&recording.without_s) - 1.0;
+    let (with, without) = (stats::median_interval(&recording.with_s), stats::median_interval(&recording.without_s));
+    let ends = with.zip(without).map(|(with, without)| [with.low / without.high - 1.0, with.high / without.low - 1.0]);
+    Some((middle, ends))
+}
+
+pub(super) fn recording_json(one: &Explanation) -> Value {
+    let Some(recording) = &one.recording else { return Value::Null };
+    let (share, ci95) = overhead(one).map_or((None, None), |(share, ends)| (Some(share), ends));
+    json!({"overhead": share, "ci95": ci95, "span_ns": recording.span_ns, "recorded_steps": recording.with_s.len()})
+}
+
+/// Seconds of a rank's step by part, as medians.
+fn parts(rank: &RankSteps) -> [f64; 6] {
+    [&rank.input, &rank.forward, &rank.backward, &rank.optimizer, &rank.other, &rank.wait]
+        .map(|series| series.median.unwrap_or(0.0))
+}
+
+/// A bar for each rank: a letter for each part, as long as its time.
+fn bars(analysis: &Analysis) -> Vec<String> {
+    const MOST: usize = 64;
+    let ranks = &analysis.steps.ranks;
+    if ranks.iter().all(|rank| rank.total.median.is_none()) {
+        return Vec::new();
+    }
+    let width = terminal::width().saturating_sub(20).clamp(20, 80);
+    let longest = ranks.iter().map(|rank| parts(rank).iter().sum::<f64>()).fold(0.0, f64::max).max(1e-12);
+    let mut lines = vec!["rank      step  where its time goes".to_owned()];
+    for rank in ranks.iter().take(MOST) {
+        let seconds = parts(rank);
+        let (mut bar, mut sum) = (String::new(), 0.0);
+        for (seconds, (_, letter)) in seconds.iter().zip(PARTS) {
+            sum += seconds;
+            let end = (sum / longest * width as f64).round() as usize;
+            bar.extend(std::iter::repeat_n(letter, end.saturating_sub(bar.len())));
+        }
+        let step = Seconds(rank.total.median.unwrap_or(0.0)).to_string();
+        lines.push(format!("{:>4}  {step:>8}  {bar}", rank.rank));
+    }
+    if ranks.len() > MOST {
+        lines.push(format!("... {} more ranks", ranks.len() - MOST));
+    }
+    let used = |at: usize| ranks.iter().any(|rank| parts(rank)[at] > 0.0);
+    let key: Vec<String> = (0..PARTS.len()).filter(|at| used(*at)).map(|at| format!("{} {}", PARTS[at].1, PARTS[at].0)).collect();
+    lines.push(format!("                {}", key.join("   ")));
+    lines
+}
+
+fn communication(analysis: &Analysis) -> Vec<String> {
+    let operations = &analysis.collectives.operations;
+    if operations.is_empty() {
+        return Vec::new();
+    }
+    let overlapped = analysis.overlap.overlapped_share.map_or(String::new(), |share| format!(", {} of it overlapped", percent(share)));
+    let comm = analysis.overlap.comm_s.median.unwrap_or(0.0);
+    let exposed = analysis.overlap.exposed_s.median.unwrap_or(0.0);
+    let mut lines = vec![
+        String::new(),
+        format!("communication takes {} of a step{overlapped}; {} delay it", Seconds(comm), Seconds(exposed)),
+        "operation        communicator     calls     bytes      time  transfer      wait".to_owned(),
+    ];
+    let shown = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| Seconds(seconds).to_string());
+    for one in operations.iter().take(8) {
+        let bytes = one.bytes_per_step.map_or("-".to_owned(), |bytes| Bytes(bytes as u64).about().to_string());
+        let series = |series: &Option<diagnose::profile::Series>| shown(series.as_ref().and_then(|series| series.median));
+        lines.push(format!(
+            "{:<16} {:<14} {:>7.0} {bytes:>9} {:>9} {:>9} {:>9}",
+            cut(&one.operation, 16),
+            cut(&one.group, 14),
+            one.calls_per_step,
+            shown(one.time_s.median),
+            series(&one.transfer_s),
+            series(&one.wait_s),
+        ));
+    }
+    if operations.len() > 8 {
+        lines.push(format!("... {} more; per step, means over ranks", operations.len() - 8));
+    } else {
+        lines.push("per step, means over ranks".to_owned());
+    }
+    lines
+}
+
+fn losses_of(losses: &Losses) -> Vec<String> {
+    let Some(base) = losses.base_ranks else { return Vec::new() };
+    let mut lines = vec![String::new(), format!("scaling from {base} ranks, as shares of a step")];
+    for bar in &losses.bars {
+        lines.push(format!("{} ranks: efficiency {}, lost {}", bar.ranks, percent(bar.efficiency), percent(bar.loss)));
+        for term in &bar.terms {
+            lines.push(format!("  {:<28} {:>8}", term.cause.name(), percent(term.share)));
+        }
+        lines.push(format!("  {:<28} {:>8}", "unexplained", percent(bar.unexplained)));
+    }
+    lines
+}
+
+/// What got slower, for the terminal.
+pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Difference]) -> String {
+    let step = |analysis: &Analysis| Seconds(analysis.steps.step.median.unwrap_or(0.0));
+    let mut lines = vec![
+        format!("a step takes {} before and {} after", step(before), step(after)),
+        format!("{:<40} {:>10} {:>10} {:>11}", "per step", "before", "after", "change"),
+    ];
+    for one in found.iter().filter(|one| one.change_s != 0.0) {
+        let sign = if one.change_s > 0.0 { "+" } else { "-" };
+        let sure = if one.certain { "" } else { "  within noise" };
+        lines.push(format!(
+            "{:<40} {:>10} {:>10} {sign}{:>10}{sure}",
+            cut(&one.name, 40),
+            Seconds(one.before_s).to_string(),
+            Seconds(one.after_s).to_string(),
+            Seconds(one.change_s.abs()).to_string(),
+        ));
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The same for the record.
+pub(super) fn kept(one: &Explanation) -> ExplainedCase {
+    let analysis = &one.analysis;
+    ExplainedCase {
+        case: one.case.clone(),
+        title: one.title.clone(),
+        verdict: sentence(&verdict(one)),
+        findings: analysis.findings.iter().map(kept_finding).collect(),
+        notes: one.hangs.iter().skip(1).chain(&one.notes).chain(&analysis.notes).cloned().chain(recording(one)).collect(),
+        tables: vec![steps_table(analysis), operations_table(analysis), sizes_table(analysis), kernels_table(analysis)]
+            .into_iter()
+            .filter(|table| !table.rows.is_empty())
+            .collect(),
+        lanes: lanes(one),
+        phases: phases(analysis),
+        waterfall: one.waterfall.as_ref().and_then(waterfall),
+        blame: blame(one),
+        analysis: without_values(serde_json::to_value(analysis).unwrap_or_default()),
+    }
+}
+
+fn kept_finding(finding: &Finding) -> ExplainedFinding {
+    ExplainedFinding {
+        what: sentence(&finding.what),
+        evidence: evidence(finding),
+        confidence: finding.confidence.word.to_owned(),
+        action: finding.advice.clone(),
+        seconds: finding.saves_s_per_step,
+    }
+}
+
+/// Series without their values: the trace has them.
+fn without_values(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let is_series = map.contains_key("median") && map.contains_key("ci95");
+            let kept = map.into_iter().filter(|(name, _)| !(is_series && name == "values"));
+            Value::Object(kept.map(|(name, value)| (name, without_values(value))).collect())
+        }
+        Value::Array(values) => Value::Array(values.into_iter().map(without_values).collect()),
+        other => other,
+    }
+}
+
+fn table(name: &str, title: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> ExplainedTable {
+    let columns = columns.iter().map(|&column| column.to_owned()).collect();
+    ExplainedTable { name: name.to_owned(), title: title.to_owned(), columns, rows }
+}
+
+fn steps_table(analysis: &Analysis) -> ExplainedTable {
+    let rows = analysis.steps.ranks.iter().map(|rank| {
+        let seconds = parts(rank).into_iter().map(|seconds| json!(seconds));
+        [json!(rank.rank), json!(rank.total.median)].into_iter().chain(seconds).collect()
+    });
+    let columns = ["rank", "step s", "input s", "forward s", "backward s", "optimizer s", "host s", "wait s"];
+    table("steps", "Median seconds of a step by rank and phase", &columns, rows.collect())
+}
+
+fn operations_table(analysis: &Analysis) -> ExplainedTable {
+    let median = |series: &Option<diagnose::profile::Series>| json!(series.as_ref().and_then(|series| series.median));
+    let rows = analysis.collectives.operations.iter().map(|one| {
+        vec![
+            json!(one.operation),
+            json!(one.group),
+            json!(one.calls_per_step),
+            json!(one.bytes_per_step),
+            json!(one.time_s.median),
+            median(&one.transfer_s),
+            median(&one.wait_s),
+        ]
+    });
+    let columns = ["operation", "communicator", "calls", "bytes", "time s", "transfer s", "wait s"];
+    table("communication", "Communication of a step, means over ranks", &columns, rows.collect())
+}
+
+fn sizes_table(analysis: &Analysis) -> ExplainedTable {
+    let sizes = analysis.collectives.communicators.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, size)));
+    let row = |(group, size): (&diagnose::profile::Communicator, &diagnose::profile::MessageSize)| {
+        vec![json!(group.group), json!(group.ranks), json!(size.bytes), json!(size.calls_per_step), json!(size.transfer_s)]
+    };
+    let columns = ["communicator", "ranks", "bytes", "calls", "transfer s"];
+    table("messages", "Messages of a step by size", &columns, sizes.map(row).collect())
+}
+
+fn kernels_table(analysis: &Analysis) -> ExplainedTable {
+    let rows = analysis.kernels.iter().map(|kernel| {
+        vec![json!(kernel.name), json!(kernel.count), json!(kernel.total_s), json!(kernel.share)]
+    });
+    table("kernels", "Kernels with the most time, all ranks", &["kernel", "count", "time s", "share"], rows.collect())
+}
+
+fn phases(analysis: &Analysis) -> Option<Phases> {
+    let ranks: Vec<(String, Vec<f64>)> =
+        analysis.steps.ranks.iter().map(|rank| (format!("rank {}", rank.rank), parts(rank).to_vec())).collect();
+    let kinds = PARTS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    (!ranks.is_empty()).then(|| Phases { title: "Step time by rank and phase".to_owned(), kinds, ranks })
+}
+
+/// The last steps that all ranks have, drawn span by span.
+fn lanes(one: &Explanation) -> Option<Lanes> {
+    const KINDS: [Kind; 8] = [
+        Kind::Input,
+        Kind::Forward,
+        Kind::Backward,
+        Kind::Optimizer,
+        Kind::Wait,
+        Kind::Kernel,
+        Kind::Copy,
+        Kind::Collective,
+    ];
+    let numbers = &one.analysis.steps.numbers;
+    let from = *numbers.get(numbers.len().checked_sub(1)?.saturating_sub(DRAWN_STEPS - 1))?;
+    let is_drawn = |span: &&trace::timeline::Span| span.kind == Kind::Step && span.number >= from && numbers.contains(&span.number);
+    let steps: Vec<_> = one.timeline.ranks.iter().map(|rank| rank.spans.iter().filter(is_drawn).collect::<Vec<_>>()).collect();
+    let begin = steps.iter().flatten().map(|span| span.begin_ns).min()?;
+    let end = steps.iter().flatten().map(|span| span.end_ns).max()?;
+    let lane = |rank: &trace::timeline::RankTimeline| {
+        let within = rank.spans.iter().filter(|span| span.end_ns > begin && span.begin_ns < end);
+        let drawn = within.filter_map(|span| {
+            let kind = KINDS.iter().position(|kind| *kind == span.kind)?;
+            // Our collectives lie beside the waits that they cause, and would hide them.
+            if span.kind == Kind::Collective && one.analysis.idle.is_none() {
+                return None;
+            }
+            let seconds = |ns: i64| (ns.clamp(begin, end) - begin) as f64 / 1e9;
+            Some((seconds(span.begin_ns), seconds(span.end_ns), kind))
+        });
+        Lane { label: format!("rank {}", rank.rank), spans: drawn.take(DRAWN_SPANS).collect() }
+    };
+    let kinds = KINDS.iter().map(|kind| kind.name().to_owned()).collect();
+    let lanes = one.timeline.ranks.iter().map(lane).collect();
+    let title = format!("The last {} steps of all ranks", numbers.len().min(DRAWN_STEPS));
+    Some(Lanes { title, kinds, lanes })
+}
+
+fn waterfall(losses: &Losses) -> Option<Waterfall> {
+    let (base, bar) = (losses.base_ranks?, losses.bars.last()?);
+    let terms = bar.terms.iter().map(|term| (term.cause.name().to_owned(), -term.share));
+    let terms = terms.chain([("unexplained".to_owned(), -bar.unexplained)]).collect();
+    Some(Waterfall {
+        title: format!("Efficiency from {base} to {} ranks", bar.ranks),
+        from: (format!("{base} ranks"), 1.0),
+        terms,
+        to: (format!("{} ranks", bar.ranks), bar.efficiency),
+    })
+}
+
+/// Who waits for whom: each rank's waits go to the rank that arrived last.
+fn blame(one: &Explanation) -> Option<Blame> {
+    let seconds = diagnose::profile::blame(&one.timeline, &one.analysis)?;
+    let ranks = one.analysis.steps.ranks.iter().map(|rank| format!("rank {}", rank.rank)).collect();
+    Some(Blame { title: "Seconds of a step that ranks (rows) wait for others (columns)".to_owned(), ranks, seconds })
+}
+
+fn belongs(finding: &Finding, target: Target) -> bool {
+    use diagnose::profile::FindingKind as Kind;
+    let part = match finding.kind {
+        Kind::Straggler | Kind::RotatingDelays | Kind::PipelineBubble => Target::SyncStalls,
+        Kind::InputBound => Target::Input,
+        Kind::ExposedCommunication | Kind::SmallMessages | Kind::HostBoundDevice => Target::Overlap,
+    };
+    target.shows(part)
+}
+
+fn evidence(finding: &Finding) -> String {
+    let found = &finding.evidence;
+    let mut parts = vec![format!("{} a step, {}", Seconds(finding.saves_s_per_step), percent(finding.share))];
+    parts.extend(found.rank.map(|rank| format!("rank {rank}")));
+    if !found.span.is_empty() {
+        parts.push(found.span.clone());
+    }
+    parts.extend(found.step.map(|step| format!("largest in step {step}")));
+    parts.join(", ")
+}
+
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent.abs() {
+        size if size >= 10.0 => format!("{percent:.0}%"),
+        size if size >= 1.0 => format!("{percent:.1}%"),
+        _ => format!("{percent:.2}%"),
+    }
+}
+
+/// With a capital letter and a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().collect());
+    let rest = letters.as_str();
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{rest}{stop}")
+}
+
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room { text.to_owned() } else { text.chars().take(room - 1).chain(['~']).collect() }
+}
+
+/// Lines no wider than the terminal; those after the first are indented.
+fn wrapped(text: &str, indent: usize) -> String {
+    let width = terminal::width().min(100).saturating_sub(indent);
+    terminal::wrap(text, width).replace('\n', &format!("\n{}", " ".repeat(indent)))
+}
