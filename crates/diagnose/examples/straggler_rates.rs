@@ -10,11 +10,12 @@ const STEPS: usize = 200;
 /// Parts of a step.
 const DELAYS: [f64; 7] = [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5];
 const JITTERS: [f64; 3] = [0.01, 0.05, 0.15];
-const LAWS: [(&str, Law); 4] = [
+const LAWS: [(&str, Law); 5] = [
     ("normal", Law::Normal),
     ("correlated (0.6)", Law::Correlated(0.6)),
     ("heavy-tailed (t, 2)", Law::HeavyTailed),
     ("spikes", Law::Spikes),
+    ("correlated (0.9)", Law::Correlated(0.9)),
 ];
 
 fn main() {

@@ -9,6 +9,8 @@ use super::steps::RankSteps;
 
 /// The level of all differences together; each is tested at its share (Bonferroni).
 const FAMILY_LEVEL: f64 = 0.05;
+/// Time stamps are whole nanoseconds: less is rounding.
+const RESOLUTION_S: f64 = 1e-9;
 
 /// What a difference is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -77,7 +79,7 @@ fn difference(part: Part, name: String, old: &Series, new: &Series, level: f64) 
         after_s,
         change_s: after_s - before_s,
         ci95: interval(middles, [ci95(old), ci95(new)]),
-        certain: corrected.is_some_and(|[low, high]| low > 0.0 || high < 0.0),
+        certain: corrected.is_some_and(|[low, high]| low > RESOLUTION_S || high < -RESOLUTION_S),
     }
 }
 

@@ -62,16 +62,15 @@ pub(super) fn steps(prepared: &Prepared) -> Steps {
 }
 
 fn of_rank(lanes: &Lanes) -> RankSteps {
-    let total: Vec<f64> = lanes.windows.iter().map(|[begin, end]| (end - begin) as f64 * 1e-9).collect();
+    let total = lanes.windows.iter().map(|[begin, end]| (end - begin) as f64 * 1e-9).collect();
     let parts = [&lanes.input, &lanes.forward, &lanes.backward, &lanes.optimizer, &lanes.waits];
     let [input, forward, backward, optimizer, wait] = parts.map(|part| lanes.per_step(part));
-    let rest = |place: usize| {
-        let named = input[place] + forward[place] + backward[place] + optimizer[place] + wait[place];
-        // Below a nanosecond it is rounding.
-        let rest = total[place] - named;
-        if rest < 1e-9 { 0.0 } else { rest }
+    // In whole nanoseconds: equal steps have an equal rest.
+    let rest = |[begin, end]: &[i64; 2]| {
+        let named: i64 = parts.iter().map(|part| part.within(*begin, *end)).sum();
+        (end - begin - named) as f64 * 1e-9
     };
-    let other = (0..total.len()).map(rest).collect();
+    let other = lanes.windows.iter().map(rest).collect();
     RankSteps {
         rank: lanes.timeline.rank,
         host: lanes.timeline.host.clone(),
