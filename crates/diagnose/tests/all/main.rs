@@ -1,5 +1,6 @@
-//! Comparisons of records against known truths.
+//! Comparisons of records, and analyses of timelines, against known truths.
 
 mod matching;
+mod profile;
 mod rates;
 mod verdicts;

@@ -1,0 +1,315 @@
+//! What an analysis advises, ordered by the seconds per step that it would save.
+
+use serde::Serialize;
+
+use super::Analysis;
+use super::collectives::Communicator;
+use super::lanes::Prepared;
+use super::series::{Series, confidence_above};
+use super::straggler::{Phase, Straggler};
+
+/// Messages up to this are small: their time is mostly the cost of a call.
+const SMALL_MESSAGE: u64 = 64 * 1024;
+/// Fewer small messages per step are not worth merging.
+const MANY_MESSAGES: f64 = 8.0;
+
+/// What is advised about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FindingKind {
+    /// One rank makes the others wait.
+    Straggler,
+    /// Ranks are late in turn.
+    RotatingDelays,
+    /// Steps wait for data.
+    InputBound,
+    /// Computation does not hide communication.
+    ExposedCommunication,
+    /// The device waits for launches.
+    HostBoundDevice,
+    /// Pipeline stages wait for each other.
+    PipelineBubble,
+    /// Many small messages pay the cost of a call.
+    SmallMessages,
+}
+
+/// Where to look in the trace.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Evidence {
+    /// Which rank, if one.
+    pub rank: Option<u32>,
+    /// The step in which it is largest.
+    pub step: Option<u32>,
+    /// What to look at: a phase, an operation, a queue.
+    pub span: String,
+    /// Beginning of that step on that rank, in seconds of the trace's clock.
+    pub begin_s: Option<f64>,
+    /// Its end.
+    pub end_s: Option<f64>,
+}
+
+/// How sure it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Confidence {
+    /// `high` from 0.95, `medium` from 0.8, else `low`.
+    pub word: &'static str,
+    /// The highest of 0.99, 0.95, 0.9 and 0.8 at which the cost is above the minimum share; 0.5 where only the estimate is. For
+    /// a straggler one minus the level over all ranks, and 0.5 if the waits in collectives point to other ranks.
+    pub value: f64,
+}
+
+impl Confidence {
+    fn new(value: f64) -> Self {
+        let word = if value >= 0.95 {
+            "high"
+        } else if value >= 0.8 {
+            "medium"
+        } else {
+            "low"
+        };
+        Self { word, value }
+    }
+}
+
+/// One piece of advice.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Finding {
+    /// What about.
+    pub kind: FindingKind,
+    /// What was found, in a sentence.
+    pub what: String,
+    /// What a step would save at most.
+    pub saves_s_per_step: f64,
+    /// The same as a share of the mean step.
+    pub share: f64,
+    /// Where it shows.
+    pub evidence: Evidence,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// What to do: the option, the variable or the place in the code.
+    pub advice: String,
+}
+
+/// What findings are made from besides the analysis itself.
+pub(super) struct Sources<'a> {
+    pub(super) prepared: &'a Prepared<'a>,
+    pub(super) analysis: &'a Analysis,
+    /// Exposed transfer of each step, mean over ranks.
+    pub(super) transfer: &'a Series,
+    pub(super) minimum_share: f64,
+}
+
+/// All findings above the minimum share, the one that saves most first.
+pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
+    if sources.analysis.steps.numbers.is_empty() {
+        return Vec::new();
+    }
+    let mut found: Vec<Finding> = sources.analysis.stragglers.iter().map(|one| sources.straggler(one)).collect();
+    found.extend(sources.rotating());
+    found.extend(sources.input());
+    found.extend(sources.exposed());
+    found.extend(sources.host_bound());
+    found.extend(sources.bubble());
+    found.extend(sources.analysis.collectives.communicators.iter().filter_map(|of| sources.small_messages(of)));
+    found.sort_by(|a, b| b.saves_s_per_step.total_cmp(&a.saves_s_per_step));
+    found
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}%", 100.0 * share)
+}
+
+/// The place of the largest value.
+fn largest(values: &[f64]) -> Option<usize> {
+    (0..values.len()).max_by(|a, b| values[*a].total_cmp(&values[*b]))
+}
+
+impl Sources<'_> {
+    fn step_s(&self) -> f64 {
+        self.analysis.parts.step_s.max(f64::MIN_POSITIVE)
+    }
+
+    fn evidence(&self, rank: Option<u32>, place: Option<usize>, span: &str) -> Evidence {
+        let lanes = rank.and_then(|rank| self.prepared.ranks.iter().find(|lanes| lanes.timeline.rank == rank));
+        let window = lanes.zip(place).and_then(|(lanes, place)| lanes.windows.get(place));
+        Evidence {
+            rank,
+            step: place.and_then(|place| self.prepared.numbers.get(place).copied()),
+            span: span.to_owned(),
+            begin_s: window.map(|[begin, _]| *begin as f64 * 1e-9),
+            end_s: window.map(|[_, end]| *end as f64 * 1e-9),
+        }
+    }
+
+    /// A finding on a quantity of each step, if its median is above the minimum share.
+    fn measured(&self, kind: FindingKind, cost: &[f64], saves: f64, evidence: Evidence) -> Option<Finding> {
+        let value = confidence_above(cost, self.minimum_share * self.analysis.steps.step.median?)?;
+        let confidence = Confidence::new(value);
+        let share = saves / self.step_s();
+        let (what, advice) = (String::new(), String::new());
+        Some(Finding { kind, what, saves_s_per_step: saves, share, evidence, confidence, advice })
+    }
+
+    fn straggler(&self, straggler: &Straggler) -> Finding {
+        let Straggler { rank, phase, share, lost_s_per_step, .. } = straggler;
+        let place = self.prepared.numbers.iter().position(|number| *number == straggler.worst_step);
+        let equal = 1.0 / self.prepared.ranks.len() as f64;
+        // Of several, only the slowest is the last to arrive.
+        let first = self.analysis.straggler.as_ref() == Some(straggler);
+        let blamed_elsewhere = first && straggler.blame.is_some_and(|blame| blame < equal);
+        let value = if blamed_elsewhere { 0.5 } else { straggler.confidence };
+        let when = if straggler.persistent { "in most steps" } else { "in some steps" };
+        let host = straggler.host.as_ref().map_or(String::new(), |host| format!(" on host {host}"));
+        Finding {
+            kind: FindingKind::Straggler,
+            what: format!(
+                "Rank {rank}{host} is slower than the others {when}. It loses {} of a step in {}.",
+                percent(*share),
+                phase.name()
+            ),
+            saves_s_per_step: *lost_s_per_step,
+            share: *share,
+            evidence: self.evidence(Some(*rank), place, phase.name()),
+            confidence: Confidence::new(value),
+            advice: advice_for(*phase, *rank),
+        }
+    }
+
+    fn rotating(&self) -> Option<Finding> {
+        let rotating = self.analysis.rotating.as_ref()?;
+        Some(Finding {
+            kind: FindingKind::RotatingDelays,
+            what: format!(
+                "Different ranks are late in different steps, {} times on {} ranks. That costs {} of the time.",
+                rotating.events,
+                rotating.ranks.len(),
+                percent(rotating.share)
+            ),
+            saves_s_per_step: rotating.lost_s_per_step,
+            share: rotating.share,
+            evidence: self.evidence(None, None, "step"),
+            confidence: Confidence::new(0.5),
+            advice: "Look for what interrupts single steps: garbage collection (`gc.disable()` and `gc.collect()` every few \
+                     hundred steps), checkpoints, logging, other jobs on the host, inputs of very different length."
+                .to_owned(),
+        })
+    }
+
+    fn input(&self) -> Option<Finding> {
+        let ranks = &self.analysis.steps.ranks;
+        let cost = Series::mean_of(ranks.iter().map(|rank| &rank.input));
+        let most = ranks.iter().max_by(|a, b| a.input.mean().total_cmp(&b.input.mean()))?;
+        let evidence = self.evidence(Some(most.rank), largest(&most.input.values), "input");
+        let finding = self.measured(FindingKind::InputBound, &cost.values, cost.mean(), evidence)?;
+        Some(Finding {
+            what: format!("Steps wait for data for {} of their time.", percent(finding.share)),
+            advice: "Load ahead: `DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True, \
+                     pin_memory=True)`; decode and augment in the workers; store inputs ready to use."
+                .to_owned(),
+            ..finding
+        })
+    }
+
+    fn exposed(&self) -> Option<Finding> {
+        let cost = self.transfer;
+        let most =
+            self.analysis.overlap.ranks.iter().max_by(|a, b| a.exposed_s.mean().total_cmp(&b.exposed_s.mean()))?;
+        let operation = self.analysis.collectives.operations.first().map_or("communication", |of| &of.operation);
+        let evidence = self.evidence(Some(most.rank), largest(&cost.values), operation);
+        let finding = self.measured(FindingKind::ExposedCommunication, &cost.values, cost.mean(), evidence)?;
+        let overlapped =
+            self.analysis.overlap.overlapped_share.map_or(String::new(), |share| {
+                format!(" Computation overlaps {} of all communication.", percent(share))
+            });
+        Some(Finding {
+            what: format!("Moving bytes that nothing overlaps takes {} of a step.{overlapped}", percent(finding.share)),
+            advice: "Start communication earlier and send less: smaller `bucket_cap_mb` in DistributedDataParallel, \
+                     prefetch in FSDP (`set_modules_to_backward_prefetch`), bf16 gradients, more gradient accumulation \
+                     (`no_sync()`)."
+                .to_owned(),
+            ..finding
+        })
+    }
+
+    fn host_bound(&self) -> Option<Finding> {
+        let idle = self.analysis.idle.as_ref()?;
+        let cost = &idle.host_bound_s;
+        let evidence = self.evidence(idle.ranks.first().copied(), largest(&cost.values), "device queue");
+        let finding = self.measured(FindingKind::HostBoundDevice, &cost.values, cost.mean(), evidence)?;
+        Some(Finding {
+            what: format!(
+                "The device has nothing to run for {} of a step, because the host launches too slowly.",
+                percent(finding.share)
+            ),
+            advice:
+                "Launch less and earlier: `torch.compile(mode=\"reduce-overhead\")` or CUDA graphs, a fused optimizer \
+                     (`fused=True`), no `.item()` or `.cpu()` inside the step."
+                    .to_owned(),
+            ..finding
+        })
+    }
+
+    fn bubble(&self) -> Option<Finding> {
+        let bubble = self.analysis.bubble.as_ref()?;
+        let cost = &bubble.measured_s;
+        let evidence = self.evidence(None, largest(&cost.values), "send and recv");
+        let finding = self.measured(FindingKind::PipelineBubble, &cost.values, cost.mean(), evidence)?;
+        let theory = bubble
+            .theory_share
+            .map_or(String::new(), |share| format!(" The schedule predicts {} of a step.", percent(share)));
+        Some(Finding {
+            what: format!("Pipeline stages wait in send and recv for {} of a step.{theory}", percent(finding.share)),
+            advice:
+                "Use more micro-batches per step, an interleaved schedule, or fewer stages; balance the layers of the \
+                     stages."
+                    .to_owned(),
+            ..finding
+        })
+    }
+
+    /// Merging k messages saves at most `(k - 1)` times the shortest: the cost of a call.
+    fn small_messages(&self, of: &Communicator) -> Option<Finding> {
+        let small = || of.sizes.iter().filter(|size| size.bytes.is_some_and(|bytes| bytes <= SMALL_MESSAGE));
+        let calls: f64 = small().map(|size| size.calls_per_step).sum();
+        let least = small().map(|size| size.least_s).fold(f64::INFINITY, f64::min);
+        if calls < MANY_MESSAGES {
+            return None;
+        }
+        let saves = (calls - 1.0) * least;
+        let evidence = self.evidence(None, None, &of.group);
+        let share = saves / self.step_s();
+        (share > self.minimum_share).then(|| Finding {
+            kind: FindingKind::SmallMessages,
+            what: format!(
+                "Communicator {} has {calls:.0} collectives of at most 64 KiB per step. One larger one would save up to {} \
+                 of a step.",
+                of.group,
+                percent(share)
+            ),
+            saves_s_per_step: saves,
+            share,
+            evidence,
+            confidence: Confidence::new(0.5),
+            advice: "Merge them: larger `bucket_cap_mb`, one flat buffer, or `torch.distributed._coalescing_manager`."
+                .to_owned(),
+        })
+    }
+}
+
+fn advice_for(phase: Phase, rank: u32) -> String {
+    let what = match phase {
+        Phase::Input => {
+            "compare its data shard and storage with the other ranks': file sizes, local cache, loader workers"
+        }
+        Phase::Forward | Phase::Backward => {
+            "compare its cores, clock and other tenants with the other ranks' (`lscpu`, `nvidia-smi -q -d CLOCK,PERFORMANCE`), and \
+             the length of its inputs"
+        }
+        Phase::Optimizer => "compare the number of parameters that it updates, and its memory bandwidth",
+        Phase::Host => "look for work that only it does: logging, checkpoints, evaluation, a busy core",
+        Phase::Device => {
+            "compare its device's clock and temperature (`nvidia-smi -q -d CLOCK,TEMPERATURE`), and its kernels"
+        }
+    };
+    format!("On rank {rank}, {what}.")
+}

@@ -1,0 +1,190 @@
+//! Which rank is late more than chance allows, from the ranks' own work in each step: the test behind the verdict.
+//!
+//! The unit is the step. Lateness of a rank in a step is its own work minus the median of the other ranks' work. Two
+//! questions are asked of each rank, each at half of the family's level divided by the ranks (Bonferroni):
+//!
+//! 1. *Persistent*: is its median lateness above the minimum share of a step? If ranks are exchangeable within a step, a
+//!    rank is above the median of the others in half of the steps, however skewed or heavy-tailed the work is. So the sign
+//!    interval of the median, widened for correlation between steps, answers this without a law of the noise.
+//! 2. *Intermittent*: does it, as the slowest rank, cost more than the others do? Its cost in a step is its work minus that
+//!    of the next slowest rank, or 0. The contrast is its cost minus the mean cost of the others, with mean 0 if ranks are
+//!    exchangeable. Batch means with Student's t bound its mean. The cost is skewed to the right, which makes the lower
+//!    bound careful.
+//!
+//! Circular shifts of each rank's series, as a null, leave every rank's mean as it is: they see whether ranks are late
+//! together, and not whether one is late always. Hence exchangeability of ranks, and a bound that must exceed the minimum
+//! share. A rank that is slower by less than the minimum share is not named, however certain the difference.
+
+use super::series::{mean, mean_bounds, median_bounds};
+
+/// A robust deviation below the median, as a quantile of a normal law: 16% lie further below than one deviation.
+const ONE_DEVIATION_BELOW: f64 = 0.158_655;
+/// A rank is out of line in a step when it is later than so many deviations. A normal law exceeds that in one step in a
+/// billion.
+const OUT_OF_LINE: f64 = 6.0;
+/// Fewer such steps are single events.
+const FEWEST_EVENTS: usize = 3;
+
+/// A rank that is late.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Late {
+    /// Its place among the ranks.
+    pub(super) rank: usize,
+    pub(super) persistent: bool,
+    pub(super) lost_s: f64,
+    /// The 95% interval of the loss.
+    pub(super) ci95: [f64; 2],
+    /// The highest level of confidence at which the loss is above the minimum share, corrected for the ranks.
+    pub(super) confidence: f64,
+}
+
+/// Lateness that moves from rank to rank.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Moving {
+    /// Places of the ranks with such steps.
+    pub(super) ranks: Vec<usize>,
+    pub(super) events: usize,
+    pub(super) lost_s: f64,
+}
+
+/// What the ranks' work shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Judged {
+    /// Late ranks, the most costly first.
+    pub(super) late: Vec<Late>,
+    pub(super) moving: Option<Moving>,
+    /// Whether the steps are enough for the persistent question at this level.
+    pub(super) enough: bool,
+}
+
+/// What is asked: the minimum loss in seconds a step, and the level of the whole family of ranks.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) minimum_s: f64,
+    pub(super) level: f64,
+}
+
+/// Own value minus the median of the other ranks' values, for each rank and step. Needs two ranks.
+pub(super) fn against_others(values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let steps = values.first().map_or(0, Vec::len);
+    let mut found = vec![vec![0.0; steps]; values.len()];
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    for step in 0..steps {
+        order.sort_unstable_by(|a, b| values[*a][step].total_cmp(&values[*b][step]));
+        for (place, rank) in order.iter().enumerate() {
+            let other = |at: usize| values[order[if at < place { at } else { at + 1 }]][step];
+            let count = order.len() - 1;
+            let median = 0.5 * (other((count - 1) / 2) + other(count / 2));
+            found[*rank][step] = values[*rank][step] - median;
+        }
+    }
+    found
+}
+
+/// What each rank costs in each step: its work minus that of the next slowest, if it is the slowest.
+pub(super) fn costs(works: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let steps = works.first().map_or(0, Vec::len);
+    let mut found = vec![vec![0.0; steps]; works.len()];
+    for step in 0..steps {
+        let (mut slowest, mut next) = (0, f64::NEG_INFINITY);
+        for rank in 1..works.len() {
+            if works[rank][step] > works[slowest][step] {
+                (slowest, next) = (rank, works[slowest][step]);
+            } else {
+                next = next.max(works[rank][step]);
+            }
+        }
+        found[slowest][step] = works[slowest][step] - next;
+    }
+    found
+}
+
+/// Judges the own work of each rank in each step. Needs two ranks.
+pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
+    let lateness = against_others(works);
+    // Two questions a rank; a two-sided interval has twice the error of the one-sided question.
+    let level = 2.0 * question.level / (2.0 * works.len() as f64);
+    let mut judged = Judged::default();
+    for (rank, late) in lateness.iter().enumerate() {
+        let bounds = median_bounds(late, level);
+        judged.enough |= bounds.is_some();
+        if !bounds.is_some_and(|[low, _]| low > question.minimum_s) {
+            continue;
+        }
+        let interval = stats::median_interval(late).map(|interval| [interval.low, interval.high]);
+        if let Some(ci95) = interval.filter(|[low, _]| *low > question.minimum_s) {
+            let confidence = 1.0 - question.level;
+            judged.late.push(Late { rank, persistent: true, lost_s: stats::median(late), ci95, confidence });
+        }
+    }
+    let persistent: Vec<usize> = judged.late.iter().map(|late| late.rank).collect();
+    judged.late.extend(intermittent(works, &persistent, level, question));
+    judged.late.sort_by(|a, b| b.lost_s.total_cmp(&a.lost_s));
+    if judged.late.is_empty() {
+        judged.moving = moving(works, &lateness, question);
+    }
+    judged
+}
+
+/// Ranks that cost more than the others without being late in most steps.
+fn intermittent(works: &[Vec<f64>], known: &[usize], level: f64, question: Question) -> Vec<Late> {
+    let costs = costs(works);
+    let others = (works.len() - 1) as f64;
+    let steps = costs.first().map_or(0, Vec::len);
+    let sums: Vec<f64> = (0..steps).map(|step| costs.iter().map(|cost| cost[step]).sum()).collect();
+    let of_rank = |rank: usize| {
+        let contrast = |(own, sum): (&f64, &f64)| own - (sum - own) / others;
+        let contrasts: Vec<f64> = costs[rank].iter().zip(&sums).map(contrast).collect();
+        mean_bounds(&contrasts, level).filter(|[low, _]| *low > question.minimum_s)?;
+        let ci95 = mean_bounds(&contrasts, 0.05)?;
+        let confidence = 1.0 - question.level;
+        Some(Late { rank, persistent: false, lost_s: mean(&contrasts), ci95, confidence })
+    };
+    (0..works.len()).filter(|rank| !known.contains(rank)).filter_map(of_rank).collect()
+}
+
+/// Steps in which a rank is out of line, on several ranks, that together cost more than the minimum.
+fn moving(works: &[Vec<f64>], lateness: &[Vec<f64>], question: Question) -> Option<Moving> {
+    let costs = costs(works);
+    let steps = works.first().map_or(0, Vec::len);
+    let (mut ranks, mut events, mut lost) = (Vec::new(), 0, 0.0);
+    for (rank, late) in lateness.iter().enumerate() {
+        let sorted = stats::sorted(late);
+        let middle = stats::quantile(&sorted, 0.5);
+        let deviation = middle - stats::quantile(&sorted, ONE_DEVIATION_BELOW);
+        let limit = middle + (OUT_OF_LINE * deviation).max(question.minimum_s);
+        let out: Vec<f64> = (0..steps).filter(|step| late[*step] > limit).map(|step| costs[rank][step]).collect();
+        if !out.is_empty() {
+            ranks.push(rank);
+            events += out.len();
+            lost += out.iter().sum::<f64>();
+        }
+    }
+    let lost_s = lost / steps.max(1) as f64;
+    (ranks.len() > 1 && events >= FEWEST_EVENTS && lost_s > question.minimum_s).then_some(Moving {
+        ranks,
+        events,
+        lost_s,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_others_median_leaves_the_rank_itself_out() {
+        let values = [vec![1.0, 5.0], vec![2.0, 5.0], vec![9.0, 1.0], vec![4.0, 5.0]];
+        let found = against_others(&values);
+        assert_eq!(found, [vec![-3.0, 0.0], vec![-2.0, 0.0], vec![7.0, -4.0], vec![2.0, 0.0]]);
+        assert_eq!(against_others(&values[..2]), [vec![-1.0, 0.0], vec![1.0, 0.0]]);
+    }
+
+    #[test]
+    fn only_the_slowest_rank_costs() {
+        let works = [vec![1.0, 5.0], vec![2.0, 3.0], vec![9.0, 1.0]];
+        assert_eq!(costs(&works), [vec![0.0, 2.0], vec![0.0, 0.0], vec![7.0, 0.0]]);
+        // A tie costs nothing.
+        assert_eq!(costs(&[vec![3.0], vec![3.0]]), [[0.0], [0.0]]);
+    }
+}

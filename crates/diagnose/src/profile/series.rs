@@ -1,0 +1,123 @@
+//! A quantity of each step, with its median and the interval of it.
+
+use serde::Serialize;
+
+/// One value a step, in seconds unless its owner says otherwise.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Series {
+    /// The median; None without steps.
+    pub median: Option<f64>,
+    /// The 95% interval of the median of a correlated series (`stats::median_interval`); None where the steps cannot bound it.
+    pub ci95: Option<[f64; 2]>,
+    /// The values, in the order of the steps.
+    pub values: Vec<f64>,
+}
+
+impl Series {
+    /// The series of these values.
+    pub fn new(values: Vec<f64>) -> Self {
+        let median = (!values.is_empty()).then(|| stats::median(&values));
+        let ci95 = stats::median_interval(&values).map(|interval| [interval.low, interval.high]);
+        Self { median, ci95, values }
+    }
+
+    /// The arithmetic mean; 0 without steps. Means add up, medians do not.
+    pub fn mean(&self) -> f64 {
+        mean(&self.values)
+    }
+
+    /// The mean of several series, step by step.
+    pub(super) fn mean_of<'s>(series: impl Iterator<Item = &'s Series> + Clone) -> Self {
+        let count = series.clone().count().max(1) as f64;
+        let mut sums: Vec<f64> = Vec::new();
+        for one in series {
+            sums.resize(sums.len().max(one.values.len()), 0.0);
+            sums.iter_mut().zip(&one.values).for_each(|(sum, value)| *sum += value / count);
+        }
+        Self::new(sums)
+    }
+}
+
+/// The arithmetic mean; 0 without values.
+pub(super) fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+/// The two-sided interval of the median of a correlated series, at any level (0.05 is 95%): order statistics at ranks
+/// `(n+1)/2 +- t sqrt(n F) / 2`, with F and its degrees of freedom of `stats::dependence`. That is the formula of
+/// `stats::median_interval`. Negative correlation is not credited. None where the ranks leave the series.
+pub(super) fn median_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
+    let n = values.len() as f64;
+    if values.len() < 4 {
+        return None;
+    }
+    let law = stats::dependence(values);
+    // Half a standard error of the logarithm of F above its estimate, as `stats::median_interval` does.
+    let inflation = (law.inflation * (0.5 * (2.0 / law.degrees).sqrt()).exp()).max(1.0);
+    let reach = 0.5 * (n * inflation).sqrt() * stats::student_two_sided(level, law.degrees);
+    let low = 0.5 * (n + 1.0) - reach;
+    if low < 1.0 {
+        return None;
+    }
+    let sorted = stats::sorted(values);
+    let place = (low - 1.0) / (n - 1.0);
+    Some([stats::quantile(&sorted, place), stats::quantile(&sorted, 1.0 - place)])
+}
+
+/// Batches of a series for the interval of its mean: enough for a t quantile, long enough to outlast correlation.
+const MOST_BATCHES: usize = 16;
+/// Shorter batches are as correlated as single steps.
+const SHORTEST_BATCH: usize = 8;
+/// Fewer batches know no variance.
+const FEWEST_BATCHES: usize = 5;
+
+/// The two-sided interval of the mean of a correlated series at a level, by batch means with Student's t (Law and Kelton,
+/// Simulation Modeling and Analysis, section 9.5.3). The first steps are left out where batches do not divide. None below
+/// 40 steps.
+pub(super) fn mean_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
+    let batches = (values.len() / SHORTEST_BATCH).min(MOST_BATCHES);
+    if batches < FEWEST_BATCHES {
+        return None;
+    }
+    let size = values.len() / batches;
+    let means: Vec<f64> = values[values.len() - size * batches..].chunks_exact(size).map(mean).collect();
+    let error = stats::standard_deviation(&means)? / (batches as f64).sqrt();
+    let reach = stats::student_two_sided(level, (batches - 1) as f64) * error;
+    let middle = mean(&means);
+    Some([middle - reach, middle + reach])
+}
+
+/// The highest of these levels of confidence at which the median is above a limit: one-sided, so a two-sided interval of
+/// twice the error. 0.5 where the median is above it and no interval shows more; None where it is not above.
+pub(super) fn confidence_above(values: &[f64], limit: f64) -> Option<f64> {
+    if values.is_empty() || stats::median(values) <= limit {
+        return None;
+    }
+    let shows = |level: &f64| median_bounds(values, 2.0 * (1.0 - level)).is_some_and(|[low, _]| low > limit);
+    Some([0.99, 0.95, 0.9, 0.8].into_iter().find(shows).unwrap_or(0.5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_95_percent_it_is_nearly_the_interval_of_stats() {
+        let values: Vec<f64> = (0..200).map(|i| f64::from((i * 37) % 101)).collect();
+        let (own, theirs) = (median_bounds(&values, 0.05).unwrap(), stats::median_interval(&values).unwrap());
+        assert!((own[0] - theirs.low).abs() < 4.0 && (own[1] - theirs.high).abs() < 4.0, "{own:?} {theirs:?}");
+        let strict = median_bounds(&values, 0.0025).unwrap();
+        assert!(strict[0] < own[0] && strict[1] > own[1]);
+    }
+
+    #[test]
+    fn few_steps_bound_nothing() {
+        assert_eq!(median_bounds(&[1.0; 10], 0.0025), None);
+        assert_eq!(mean_bounds(&[1.0; 39], 0.05), None);
+        assert_eq!(mean_bounds(&[1.0; 40], 0.05), Some([1.0, 1.0]));
+        assert_eq!(Series::new(Vec::new()), Series::default());
+        assert_eq!(confidence_above(&[2.0; 3], 1.0), Some(0.5));
+        assert_eq!(confidence_above(&[2.0; 300], 1.0), Some(0.99));
+        assert_eq!(confidence_above(&[1.0; 300], 1.0), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Where the time of each step goes, rank by rank.
+
+use serde::Serialize;
+
+use super::lanes::{Lanes, Prepared};
+use super::series::Series;
+
+/// The steps that all ranks have.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Steps {
+    /// Their numbers in the job, ascending. Every series has one value for each of them.
+    pub numbers: Vec<u32>,
+    /// The step that was left out as warm-up: the first, where there are at least four.
+    pub warm_up: Option<u32>,
+    /// Step time: the largest over ranks of each step.
+    pub step: Series,
+    /// Rank by rank.
+    pub ranks: Vec<RankSteps>,
+}
+
+/// The steps of one rank. `input + forward + backward + optimizer + wait + other = total` in every step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RankSteps {
+    /// Which rank.
+    pub rank: u32,
+    /// Where it ran.
+    pub host: Option<String>,
+    /// From beginning to end.
+    pub total: Series,
+    /// Waiting for data.
+    pub input: Series,
+    /// Forward pass, without waits.
+    pub forward: Series,
+    /// Backward pass, without waits.
+    pub backward: Series,
+    /// Optimizer, without waits.
+    pub optimizer: Series,
+    /// The step's thread is blocked on communication.
+    pub wait: Series,
+    /// The rest of the step: launches, Python, descheduling.
+    pub other: Series,
+    /// Time lost to communication: equal to `wait` on a rank without kernels; with kernels, communication that no kernel
+    /// overlaps.
+    pub blocked: Series,
+    /// Time with a kernel on the device; None without kernels.
+    pub device: Option<Series>,
+}
+
+impl RankSteps {
+    /// Own work of each step: `total - blocked`. Works without aligned clocks.
+    pub fn work(&self) -> Vec<f64> {
+        self.total.values.iter().zip(&self.blocked.values).map(|(total, blocked)| total - blocked).collect()
+    }
+}
+
+/// Measures all steps.
+pub(super) fn steps(prepared: &Prepared) -> Steps {
+    let ranks: Vec<RankSteps> = prepared.ranks.iter().map(of_rank).collect();
+    let longest = |place: usize| ranks.iter().map(|rank| rank.total.values[place]).fold(0.0, f64::max);
+    let step = Series::new((0..prepared.numbers.len()).map(longest).collect());
+    Steps { numbers: prepared.numbers.clone(), warm_up: prepared.warm_up, step, ranks }
+}
+
+fn of_rank(lanes: &Lanes) -> RankSteps {
+    let total = lanes.windows.iter().map(|[begin, end]| (end - begin) as f64 * 1e-9).collect();
+    let parts = [&lanes.input, &lanes.forward, &lanes.backward, &lanes.optimizer, &lanes.waits];
+    let [input, forward, backward, optimizer, wait] = parts.map(|part| lanes.per_step(part));
+    // In whole nanoseconds: equal steps have an equal rest.
+    let rest = |[begin, end]: &[i64; 2]| {
+        let named: i64 = parts.iter().map(|part| part.within(*begin, *end)).sum();
+        (end - begin - named) as f64 * 1e-9
+    };
+    let other = lanes.windows.iter().map(rest).collect();
+    RankSteps {
+        rank: lanes.timeline.rank,
+        host: lanes.timeline.host.clone(),
+        other: Series::new(other),
+        total: Series::new(total),
+        input: Series::new(input),
+        forward: Series::new(forward),
+        backward: Series::new(backward),
+        optimizer: Series::new(optimizer),
+        wait: Series::new(wait),
+        blocked: Series::new(lanes.per_step(&lanes.blocked)),
+        device: lanes.has_device().then(|| Series::new(lanes.per_step(&lanes.kernels))),
+    }
+}

@@ -1,0 +1,192 @@
+//! The verdict on slow ranks: which one, in which phase, and what it costs. `lateness` is the test.
+
+use serde::Serialize;
+
+use super::instances::Instances;
+use super::lanes::Prepared;
+use super::lateness::{Judged, Late, Question, against_others, costs, judge};
+use super::series::mean;
+use super::steps::{RankSteps, Steps};
+use super::{MINIMUM_STEPS, Settings};
+
+/// A part of a step in which a rank can lose time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Waiting for data.
+    Input,
+    /// Forward pass.
+    Forward,
+    /// Backward pass.
+    Backward,
+    /// Optimizer.
+    Optimizer,
+    /// The rest of the step's thread.
+    Host,
+    /// Kernels of the device.
+    Device,
+}
+
+impl Phase {
+    /// Its name in sentences.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Input => "input",
+            Self::Forward => "forward",
+            Self::Backward => "backward",
+            Self::Optimizer => "optimizer",
+            Self::Host => "host",
+            Self::Device => "device",
+        }
+    }
+}
+
+/// A rank that makes the others wait.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Straggler {
+    /// Which rank.
+    pub rank: u32,
+    /// Where it ran.
+    pub host: Option<String>,
+    /// The phase with the largest excess over the median of the other ranks.
+    pub phase: Phase,
+    /// `lost_s_per_step` over the median step time.
+    pub share: f64,
+    /// The 95% interval of the share.
+    pub ci95: [f64; 2],
+    /// Persistent: the median over steps of its work minus the median of the others' work. Else: the mean over steps of its
+    /// cost as the slowest rank, minus the mean cost of the others.
+    pub lost_s_per_step: f64,
+    /// Late in most steps; false: late in some, and more than the others.
+    pub persistent: bool,
+    /// The share of all waits in collectives that this rank caused as the last to arrive; None where nothing tells it.
+    pub blame: Option<f64>,
+    /// The step in which it lost the most.
+    pub worst_step: u32,
+    /// One minus the level of the test over all ranks.
+    pub confidence: f64,
+}
+
+/// Ranks are late in turn, and none stands out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rotating {
+    /// The ranks that were out of line in some step.
+    pub ranks: Vec<u32>,
+    /// Steps in which a rank was later than six deviations.
+    pub events: usize,
+    /// `lost_s_per_step` over the median step time.
+    pub share: f64,
+    /// What these steps cost: work of the slowest minus that of the next, summed and divided by all steps.
+    pub lost_s_per_step: f64,
+}
+
+/// What is said about slow ranks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Verdict {
+    pub(super) stragglers: Vec<Straggler>,
+    pub(super) rotating: Option<Rotating>,
+    pub(super) abstains: Option<String>,
+}
+
+/// Judges the ranks, or says why it does not.
+pub(super) fn verdict(prepared: &Prepared, steps: &Steps, instances: &Instances, settings: &Settings) -> Verdict {
+    let abstain = |reason: String| Verdict { abstains: Some(reason), ..Verdict::default() };
+    let count = steps.numbers.len();
+    if steps.ranks.len() < 2 {
+        return abstain(format!("a slow rank needs two ranks to compare, and there is {}", steps.ranks.len()));
+    }
+    if count < MINIMUM_STEPS {
+        return abstain(format!("{count} steps are too few to name a slow rank: at least {MINIMUM_STEPS} are needed"));
+    }
+    if prepared.ranks.iter().any(|lanes| !lanes.shows_waits()) {
+        return abstain(
+            "the trace does not show when steps wait for communication, so own work is not known".to_owned(),
+        );
+    }
+    let Some(step_s) = steps.step.median.filter(|step| *step > 0.0) else {
+        return abstain("steps have no duration".to_owned());
+    };
+    let works: Vec<Vec<f64>> = steps.ranks.iter().map(RankSteps::work).collect();
+    let question = Question { minimum_s: settings.minimum_share * step_s, level: settings.level };
+    let judged = judge(&works, question);
+    if judged.late.is_empty() && !judged.enough {
+        return abstain(format!(
+            "{count} steps are too few, or too correlated, to name a slow rank at a level of {}",
+            settings.level
+        ));
+    }
+    told(&judged, &works, steps, instances, step_s)
+}
+
+fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, instances: &Instances, step_s: f64) -> Verdict {
+    let blames = blames(instances, steps.ranks.len());
+    let costs = costs(works);
+    let straggler = |late: &Late| {
+        let own = &steps.ranks[late.rank];
+        let lost = &costs[late.rank];
+        let worst = (0..lost.len()).max_by(|a, b| lost[*a].total_cmp(&lost[*b])).unwrap_or(0);
+        Straggler {
+            rank: own.rank,
+            host: own.host.clone(),
+            phase: phase_of(late, steps, lost),
+            share: late.lost_s / step_s,
+            ci95: late.ci95.map(|bound| bound / step_s),
+            lost_s_per_step: late.lost_s,
+            persistent: late.persistent,
+            blame: blames.as_ref().map(|blames| blames[late.rank]),
+            worst_step: steps.numbers[worst],
+            confidence: late.confidence,
+        }
+    };
+    let rotating = judged.moving.as_ref().map(|moving| Rotating {
+        ranks: moving.ranks.iter().map(|rank| steps.ranks[*rank].rank).collect(),
+        events: moving.events,
+        share: moving.lost_s / step_s,
+        lost_s_per_step: moving.lost_s,
+    });
+    Verdict { stragglers: judged.late.iter().map(straggler).collect(), rotating, abstains: None }
+}
+
+/// The phase with the largest excess over the other ranks' medians: the median over steps of a persistent straggler; the
+/// mean over the steps in which it cost time of another. The device comes first if it explains half of the loss, because
+/// the step's thread waits for it in any phase.
+fn phase_of(late: &Late, steps: &Steps, costs: &[f64]) -> Phase {
+    let excess = |of: &dyn Fn(&RankSteps) -> Vec<f64>| {
+        let values: Vec<Vec<f64>> = steps.ranks.iter().map(of).collect();
+        let own = against_others(&values).swap_remove(late.rank);
+        if late.persistent {
+            return stats::median(&own);
+        }
+        let weighted = own.iter().zip(costs).filter(|(_, cost)| **cost > 0.0).map(|(own, _)| *own);
+        mean(&weighted.collect::<Vec<f64>>())
+    };
+    if steps.ranks.iter().all(|rank| rank.device.is_some()) {
+        let device = excess(&|rank| rank.device.as_ref().map_or(Vec::new(), |device| device.values.clone()));
+        if device >= 0.5 * late.lost_s {
+            return Phase::Device;
+        }
+    }
+    let phases: [(Phase, f64); 5] = [
+        (Phase::Input, excess(&|rank| rank.input.values.clone())),
+        (Phase::Forward, excess(&|rank| rank.forward.values.clone())),
+        (Phase::Backward, excess(&|rank| rank.backward.values.clone())),
+        (Phase::Optimizer, excess(&|rank| rank.optimizer.values.clone())),
+        (Phase::Host, excess(&|rank| rank.other.values.clone())),
+    ];
+    let largest = phases.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    largest.map_or(Phase::Host, |(phase, _)| phase)
+}
+
+/// The share of all waits that each rank caused: in each collective that synchronises, the waits of the others are charged
+/// to the last to arrive. None without waits.
+fn blames(instances: &Instances, ranks: usize) -> Option<Vec<f64>> {
+    let mut charged = vec![0.0; ranks];
+    let clocks = &instances.clocks;
+    for instance in instances.all.iter().filter(|instance| instance.tells_waits()) {
+        if let Some(last) = instance.last(clocks.aligned && clocks.orders_arrivals) {
+            charged[last.rank] += instance.mean_wait() * instance.members.len() as f64;
+        }
+    }
+    let sum: f64 = charged.iter().sum();
+    (sum > 0.0).then(|| charged.into_iter().map(|waits| waits / sum).collect())
+}

@@ -1,0 +1,60 @@
+//! False alarms are rare and planted delays are found: quick versions of `examples/straggler_rates`, which has the tables.
+
+use diagnose::profile::simulation::{Fault, Law, Rates, Scenario, Target, simulate};
+use diagnose::profile::{Phase, Settings};
+
+const STEPS: usize = 200;
+
+fn rates(scenario: &Scenario, runs: usize) -> Rates {
+    simulate(scenario, &Settings::default(), runs, 17)
+}
+
+#[test]
+fn equal_ranks_are_rarely_accused() {
+    let (mut runs, mut named, mut missed) = (0, 0, Vec::new());
+    for (ranks, jitter, law) in [
+        (2, 0.01, Law::Correlated(0.6)),
+        (2, 0.15, Law::Correlated(0.6)),
+        (4, 0.15, Law::Correlated(0.6)),
+        (4, 0.05, Law::HeavyTailed),
+        (4, 0.15, Law::Spikes),
+        (8, 0.15, Law::Correlated(0.6)),
+        (8, 0.15, Law::Normal),
+    ] {
+        let found = rates(&Scenario { law, ..Scenario::equal(ranks, STEPS, jitter) }, 60);
+        (runs, named) = (runs + found.runs, named + found.named);
+        // Of 60, a rate of 1% exceeds 4 in fewer than one of a thousand.
+        if found.named > 4 {
+            missed.push((ranks, jitter, law, found));
+        }
+    }
+    // Of 420, a rate of 1% exceeds 11 in one of five hundred.
+    assert!(runs >= 300 && named <= 11 && missed.is_empty(), "{named} of {runs}: {missed:?}");
+}
+
+#[test]
+fn a_constant_difference_below_the_minimum_accuses_nobody() {
+    for jitter in [0.002, 0.05] {
+        let found = rates(&Scenario { spread: 0.004, ..Scenario::equal(4, STEPS, jitter) }, 60);
+        assert!(found.named <= 3, "{jitter}: {found:?}");
+    }
+}
+
+#[test]
+fn a_delay_of_two_percent_is_found_with_its_phase() {
+    let (mut runs, mut found, mut phase) = (0, 0, 0);
+    for (law, phase_of) in [
+        (Law::Normal, Phase::Input),
+        (Law::Normal, Phase::Forward),
+        (Law::Correlated(0.6), Phase::Backward),
+        (Law::HeavyTailed, Phase::Optimizer),
+        (Law::Spikes, Phase::Host),
+    ] {
+        let faults = vec![Fault { target: Target::Rank(1), phase: phase_of, delay: 0.02, every: 1 }];
+        let told = rates(&Scenario { law, faults, ..Scenario::equal(4, STEPS, 0.01) }, 60);
+        assert!(told.found >= 54 && told.accused <= 2, "{law:?}: {told:?}");
+        (runs, found, phase) = (runs + told.runs, found + told.found, phase + told.phase);
+    }
+    assert!(runs >= 300 && found as f64 >= 0.95 * f64::from(runs as u32), "{found} of {runs}");
+    assert!(phase as f64 >= 0.9 * found as f64, "{phase} of {found}");
+}
