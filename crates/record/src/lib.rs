@@ -11,6 +11,7 @@ mod case;
 mod caveat;
 mod environment;
 mod expected;
+mod explained;
 mod field;
 pub mod file;
 mod interleaved;
@@ -36,6 +37,10 @@ pub use case::Case;
 pub use caveat::Caveat;
 pub use environment::{command_line, environment, is_of_its_job, smells_like_secret};
 pub use expected::{Basis, Expected};
+pub use explained::{
+    Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable, Lane, Lanes,
+    Phases, Waterfall, read_explained, write_explained,
+};
 pub use field::{About, Better, Command, Metric, SYNONYMS, Shape, Sweep, read_value};
 pub use interleaved::{ComparedCase, Interleaved, Side, declare_sides, of_side};
 pub use json::to_json;

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use flate2::{Compression, GzBuilder};
 
+use crate::explained::EXPLAINED_FILE;
 use crate::file::{Folder, open_inside};
 use crate::store::{CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER, read_run_file, reseal};
 
@@ -19,7 +20,9 @@ pub use redact::{Names, Redaction, Replaced};
 /// The folder of a report's pictures.
 const CHARTS_FOLDER: &str = "charts";
 /// Files of a record and of its report; of those that end in a point, any kind.
-const OWN: [&str; 5] = [RUN_FILE, CASES_FILE, SAMPLES_FILE, "report.", "cases."];
+const OWN: [&str; 6] = [RUN_FILE, CASES_FILE, SAMPLES_FILE, EXPLAINED_FILE, "report.", "cases."];
+/// How a report's tables of [`EXPLAINED_FILE`] begin and end.
+const EXPLAINED_TABLES: [&str; 2] = ["profile-", ".csv"];
 /// Kinds of files in which names can be found and replaced.
 const TEXTS: [&str; 8] = ["json", "jsonl", "md", "csv", "svg", "html", "txt", "yaml"];
 /// Most bytes of a file in which names are replaced, unpacked: it is held in memory.
@@ -175,7 +178,9 @@ fn members(directory: &Path, left_out: &mut Vec<(String, &'static str)>) -> io::
         if name == LOCK_FILE {
             continue;
         }
-        let is_own = OWN.iter().any(|own| name == *own || own.ends_with('.') && name.starts_with(own));
+        let [begin, end] = EXPLAINED_TABLES;
+        let is_table = name.starts_with(begin) && name.ends_with(end);
+        let is_own = is_table || OWN.iter().any(|own| name == *own || own.ends_with('.') && name.starts_with(own));
         if found.is_symlink() {
             left_out.push((name, "a symbolic link"));
         } else if found.is_file() && is_own {

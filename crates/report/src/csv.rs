@@ -3,6 +3,8 @@
 //! Quoting is RFC 4180's; lines end in LF, as every reader accepts and line tools prefer. Nested values get dotted names
 //! (`time_s.median`), lists are joined by spaces. Parameters are columns of their own; one that the case line
 //! repeats on top (`ranks`) is not repeated here.
+//!
+//! Where traces were explained, each table of theirs is a file beside it: `profile-CASE-NAME.csv`.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -12,7 +14,7 @@ use serde_json::Value;
 use crate::escape;
 use crate::rows::{Cells, Columns};
 use crate::write::Out;
-use crate::{Artifact, Error, Format, Run, error, rows};
+use crate::{Artifact, Error, Format, Run, error, explained, rows};
 
 const FILE: &str = "cases.csv";
 
@@ -35,9 +37,12 @@ impl Format for Csv {
         Ok(vec![Artifact::new(FILE, content)])
     }
 
-    /// Row by row: the text of a large run takes a fifth of the memory that its cases take.
+    /// Row by row: the text of a large run takes a fifth of the memory that its cases take. Tables of traces have files of
+    /// their own, so that [`Format::render`] is the one file that `-o` names.
     fn write(&self, run: &Run, out: &mut Out<'_>) -> Result<(), Error> {
-        out.file(Path::new(FILE), |to| write(run, to))
+        out.file(Path::new(FILE), |to| write(run, to))?;
+        let tables = explained::tables_of(run);
+        tables.iter().try_for_each(|table| out.put(&Artifact::new(&table.file, table.csv().into_bytes())))
     }
 }
 

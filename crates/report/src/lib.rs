@@ -14,6 +14,7 @@ mod drift;
 mod error;
 mod escape;
 mod expected;
+mod explained;
 mod facts;
 mod format;
 mod html;

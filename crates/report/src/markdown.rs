@@ -12,6 +12,7 @@ use crate::damage;
 use crate::drift;
 use crate::escape::{code, markdown as escaped, one_line, shell};
 use crate::expected;
+use crate::explained;
 use crate::facts::{self, Saturation};
 use crate::imported;
 use crate::interleaved;
@@ -50,6 +51,7 @@ pub(crate) fn page(run: &Run) -> String {
     let mut page = head(run);
     page += &section("Comparison", &interleaved::text(run));
     page += &section("What the data show", &bullets(&sentences::about(run, &operations)));
+    page += &section(explained::TITLE, &explained::markdown(run, pictures));
     for operation in &operations {
         let words = if several { bullets(&sentences::of_operation(run, operation)) } else { String::new() };
         let pictures =

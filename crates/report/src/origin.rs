@@ -10,7 +10,15 @@ use crate::study::{Operation, backend};
 /// What stands below the charts of an operation.
 pub(crate) fn lines(run: &Run, operation: &Operation) -> Vec<String> {
     let all = operation.configurations.iter().flat_map(|configuration| &configuration.cases).copied();
-    let cases: Vec<&CaseLine> = all.filter(|case| case.time_s.is_some()).collect();
+    of_cases(run, &all.filter(|case| case.time_s.is_some()).collect::<Vec<_>>())
+}
+
+/// What stands below the charts of one case; without its line, machine and time.
+pub(crate) fn of_case(run: &Run, case: Option<&CaseLine>) -> Vec<String> {
+    of_cases(run, &case.into_iter().collect::<Vec<_>>())
+}
+
+fn of_cases(run: &Run, cases: &[&CaseLine]) -> Vec<String> {
     // Many cases, few kinds: what follows from the kind is made into text once.
     let kinds: HashMap<_, &CaseLine> = cases.iter().map(|case| (kind(run, case), *case)).collect();
     let names = |of: &dyn Fn(&CaseLine) -> String| kinds.values().map(|case| of(case)).collect::<BTreeSet<String>>();
@@ -18,7 +26,7 @@ pub(crate) fn lines(run: &Run, operation: &Operation) -> Vec<String> {
     let launchers = join(&names(&|case| launcher(run, case)));
     let mut parts = vec![run.machine.clone(), run.started.clone()];
     parts.extend(software.iter().map(|software| labelled("backend", software)));
-    parts.extend([labelled("launcher", &launchers), trials_of(&cases)]);
+    parts.extend([labelled("launcher", &launchers), trials_of(cases)]);
     parts.into_iter().filter(|part| !part.is_empty()).collect()
 }
 

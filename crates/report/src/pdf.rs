@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::chart::Draw as _;
 use crate::study::operations;
 use crate::write::Out;
-use crate::{Artifact, Error, Format, Run, charts, markdown};
+use crate::{Artifact, Error, Format, Run, charts, explained, markdown};
 
 /// The PDF report.
 #[derive(Debug)]
@@ -61,6 +61,7 @@ impl Format for Pdf {
 fn document(run: &Run) -> Vec<u8> {
     let operations = operations(&run.cases, &run.benchmarks);
     let charts = operations.iter().flat_map(|operation| charts::of_operation(run, operation));
+    let charts = explained::charts_of(run).into_iter().chain(charts);
     let charts = charts.map(|chart| (format!("charts/{}.svg", chart.stem), chart.spec.svg())).collect();
     let (title, program, started) = (run.title.trim(), &run.program, &run.started);
     let title = if title.is_empty() { "Report" } else { title };

@@ -9,7 +9,7 @@ use view::NamedChart;
 use crate::chart::Draw as _;
 use crate::study::operations;
 use crate::write::Out;
-use crate::{Artifact, Error, Format, Run, charts};
+use crate::{Artifact, Error, Format, Run, charts, explained};
 
 /// Charts as vector graphics.
 #[derive(Debug)]
@@ -81,6 +81,9 @@ fn all(run: &Run, draw: Encode) -> Result<Vec<Artifact>, Error> {
 /// One file a chart, in the order of the charts.
 fn each(run: &Run, draw: Encode, mut put: impl FnMut(Artifact) -> Result<(), Error>) -> Result<(), Error> {
     let operations = operations(&run.cases, &run.benchmarks);
+    for charts in explained::charts_of(run).chunks(AT_ONCE) {
+        drawn(charts, draw).into_iter().try_for_each(|file| put(file?))?;
+    }
     for operation in &operations {
         for charts in charts::of_operation(run, operation).chunks(AT_ONCE) {
             drawn(charts, draw).into_iter().try_for_each(|file| put(file?))?;

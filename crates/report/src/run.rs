@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use record::store::SAMPLES_FILE;
 use record::{
-    BackendState, CaseLine, CaseSamples, DamagedLine, Declared, Expected, Labels, Machine, Overhead, Placement,
+    BackendState, CaseLine, CaseSamples, DamagedLine, Declared, EXPLAINED_FILE, Expected, Explained, Labels, Machine,
+    Overhead, Placement,
 };
 use terms::Bytes;
 use view::Views;
@@ -71,6 +72,8 @@ pub struct Run {
     /// Seconds of one call in each sample, in order of time (each the maximum over ranks), by case id; of long cases
     /// only, since nothing else of a report needs samples.
     pub samples: BTreeMap<String, Vec<f64>>,
+    /// What traces of its cases showed, where the record says so.
+    pub explained: Option<Explained>,
 }
 
 impl Run {
@@ -80,6 +83,11 @@ impl Run {
     /// When there is no record, or it cannot be read.
     pub fn read(directory: &Path, views: Views) -> Result<Self, Error> {
         let mut run = Self { views, ..Self::from_record(record::read_results(directory).map_err(unread)?, directory) };
+        match record::read_explained(directory) {
+            Ok(explained) => run.explained = explained,
+            // It adds to the results and is none of them: a report does without it.
+            Err(error) => run.notes.push(format!("{EXPLAINED_FILE} is left out: {}", why(error.into()))),
+        }
         let long: Vec<String> =
             run.cases.iter().filter(|case| drift::is_long(case)).map(|case| case.id.clone()).collect();
         // Not `exists`, which says no of a link that leads nowhere.
@@ -144,8 +152,14 @@ impl Run {
             benchmarks: file.benchmarks,
             views: Views::NONE,
             samples: BTreeMap::new(),
+            explained: None,
         }
     }
+}
+
+/// The cause of an error, without its path; else what it says.
+fn why(error: Error) -> String {
+    error.cause.unwrap_or(error.what)
 }
 
 impl Run {

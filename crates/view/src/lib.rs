@@ -23,7 +23,10 @@ pub use label::{label_of, plain};
 pub use next::Next;
 pub use own::{Finding, View, Views};
 pub use pivot::Pivot;
-pub use spec::{Axis, ChartSpec, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Stack};
+pub use spec::{
+    Axis, ChartSpec, Lane, Lanes, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Span, SpanKind, Stack, Term,
+    Waterfall,
+};
 pub use styles::COLOURS;
 pub use table::matrix_lines;
 pub use text::{file_stem, one_line};

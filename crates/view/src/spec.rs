@@ -29,6 +29,72 @@ pub struct ChartSpec {
     pub scattered: bool,
     /// Cells coloured by their value; the axes then only have titles.
     pub matrix: Option<Matrix>,
+    /// Spans of time in rows. The axis across is the time, and the title of the other one says what a row is.
+    pub lanes: Option<Lanes>,
+    /// Terms that lead from one value to another. The axis across has their values.
+    pub waterfall: Option<Waterfall>,
+    /// What the values across mean where they are words: the value `n` of an axis of steps is the entry `n`. Empty: numbers.
+    pub names: Vec<String>,
+}
+
+/// Spans of time, one row a rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lanes {
+    /// What spans may be.
+    pub kinds: Vec<SpanKind>,
+    /// The rows, the first on top.
+    pub rows: Vec<Lane>,
+}
+
+/// What spans may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpanKind {
+    /// Its label.
+    pub label: String,
+    /// Which colour.
+    pub style: usize,
+    /// Whether it is time in which nothing is done: drawn hatched and without a colour.
+    pub stall: bool,
+}
+
+/// One row.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lane {
+    /// What stands before it.
+    pub label: String,
+    /// Its spans.
+    pub spans: Vec<Span>,
+}
+
+/// A span of time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Span {
+    /// When it begins, in seconds.
+    pub begin: f64,
+    /// When it ends.
+    pub end: f64,
+    /// Its place in the list of kinds.
+    pub kind: usize,
+}
+
+/// How one value becomes another: a bar from zero, terms that each begin where the one before ends, a bar from zero.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Waterfall {
+    /// The value at the beginning.
+    pub from: Term,
+    /// What is added to it, or taken away.
+    pub terms: Vec<Term>,
+    /// The value at the end.
+    pub to: Term,
+}
+
+/// A value of a waterfall with its label.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Term {
+    /// Its label.
+    pub label: String,
+    /// Its value.
+    pub value: f64,
 }
 
 /// Rows of numbers, drawn as coloured cells.
@@ -91,6 +157,8 @@ pub enum Quantity {
     Count,
     /// Any number, with three significant digits.
     Number,
+    /// A share of a whole, shown as per cent.
+    Share,
 }
 
 /// How the values of an axis are spread.

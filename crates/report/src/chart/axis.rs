@@ -54,7 +54,7 @@ fn total_width(ticks: &[Tick]) -> f64 {
     ticks.iter().map(|tick| width(tick) + GAP).sum()
 }
 
-/// Grid, axis line and labels.
+/// Grid, axis line and labels of both axes.
 pub(crate) fn draw(items: &mut Vec<Item>, plot: &Box2, x: &Mapped, y: &Mapped) {
     let pen = |rgb| Pen { paint: Paint::solid(rgb), width: 1.0, dash: None };
     let (rows, _) = rows(y);
@@ -67,6 +67,12 @@ pub(crate) fn draw(items: &mut Vec<Item>, plot: &Box2, x: &Mapped, y: &Mapped) {
         let place = [plot.left - 8.0, at + 0.36 * TICK_SIZE];
         items.push(Item::Text(text(tick.label, place, Anchor::End, TICK_SIZE, INK)));
     }
+    across(items, plot, x);
+}
+
+/// Grid, axis line and labels of the horizontal axis.
+pub(crate) fn across(items: &mut Vec<Item>, plot: &Box2, x: &Mapped) {
+    let pen = |rgb| Pen { paint: Paint::solid(rgb), width: 1.0, dash: None };
     for tick in columns(x) {
         let Some(at) = x.place(tick.value) else { continue };
         items.push(Item::Line { points: vec![[at, plot.top], [at, plot.bottom + 5.0]], pen: pen(GRID) });

@@ -4,11 +4,13 @@ use super::axis::{self, text};
 use super::bounds::bounded;
 use super::font::{self, Weight};
 use super::labels::spread;
+use super::lanes;
 use super::matrix;
 use super::scale::{Extent, Mapped};
 use super::scene::{Anchor, Box2, Item, Paint, Pen, Scene, Text};
 use super::stack;
 use super::style::{self, FRAME, INK, QUIET, WARNING, WARNING_INK};
+use super::waterfall;
 use super::{ChartSpec, Point, Scale, Series};
 
 const MARGIN: f64 = 20.0;
@@ -42,6 +44,9 @@ impl Page {
     /// One of two that stand side by side on a page.
     pub(crate) const HALF: Self = Self { width: 600.0, height: 270.0, beside: 120.0, lines: 14, whole: false };
 
+    /// One that is as wide as a page.
+    pub(crate) const WIDE: Self = Self { width: 1190.0, ..Self::HALF };
+
     /// Series, and limits, that are drawn.
     pub(crate) const fn lines(self) -> usize {
         self.lines
@@ -64,6 +69,8 @@ enum Sample {
     Dashes([u8; 3]),
     /// A part of a bar.
     Square(usize),
+    /// A stall.
+    Hatched,
     Stroke(Pen),
 }
 
@@ -75,6 +82,12 @@ pub(crate) fn draw(spec: &ChartSpec, page: &Page) -> Scene {
     let top = header(&mut items, spec, page);
     if let Some(matrix) = &spec.matrix {
         return cells(items, spec, matrix, top, page);
+    }
+    if let Some(all) = &spec.lanes {
+        return timeline(items, spec, all, top, page);
+    }
+    if spec.waterfall.is_some() {
+        return terms(items, spec, top, page);
     }
     let names = names(spec, page);
     let widest = names.iter().map(|name| font::width(name, TEXT_SIZE, Weight::Regular)).fold(0.0, f64::max);
@@ -119,6 +132,45 @@ fn cells(mut items: Vec<Item>, spec: &ChartSpec, matrix: &super::Matrix, top: f6
     Scene { width: page.width, height: bottom + 12.0, description, items }
 }
 
+/// The rest of a picture of a timeline. What its colours mean stands above it.
+fn timeline(mut items: Vec<Item>, spec: &ChartSpec, all: &super::Lanes, top: f64, page: &Page) -> Scene {
+    let right = page.width - MARGIN - 24.0;
+    let (drawn, left_out) = lanes::of_picture(all, right as usize);
+    let fit = |label: &str| font::fit(&crate::escape::one_line(label), TEXT_SIZE, Weight::Regular, right / 2.0);
+    let key = drawn.kinds.iter().map(|kind| {
+        let (rgb, sample) = match kind.stall {
+            true => (QUIET, Sample::Hatched),
+            false => (style::text_colour(kind.style), Sample::Square(kind.style)),
+        };
+        EndLabel { content: fit(&kind.label), rgb, sample, end: None }
+    });
+    let key: Vec<EndLabel> = key.collect();
+    let widest = key.iter().map(|label| font::width(&label.content, TEXT_SIZE, Weight::Regular)).fold(0.0, f64::max);
+    let top = below_the_plot(&mut items, &key, top - 10.0, widest, page.width) + 4.0;
+    let plot = lanes::draw(&mut items, &drawn, &spec.x, [MARGIN, top, right]);
+    let note = [Some(spec.note.clone()), left_out].into_iter().flatten().filter(|text| !text.is_empty());
+    let kinds: Vec<&str> = spec.lanes.iter().flat_map(|all| &all.kinds).map(|kind| kind.label.as_str()).collect();
+    let told = format!("{}; {}", crate::number::count(drawn.rows.len(), "rank", "ranks"), kinds.join("; "));
+    ended(items, spec, note.collect::<Vec<_>>().join(" "), &plot, &told, page)
+}
+
+/// The rest of a picture of a waterfall.
+fn terms(mut items: Vec<Item>, spec: &ChartSpec, top: f64, page: &Page) -> Scene {
+    let bars = super::waterfall_bars(spec);
+    let plot = waterfall::draw(&mut items, &bars, &spec.x, [MARGIN, top, page.width - MARGIN]);
+    let told: Vec<String> = bars.iter().map(|bar| format!("{} {}", bar.label, bar.value)).collect();
+    ended(items, spec, spec.note.clone(), &plot, &told.join("; "), page)
+}
+
+/// The scene of a picture that has its own plot, with what stands below it.
+fn ended(mut items: Vec<Item>, spec: &ChartSpec, note: String, plot: &Box2, told: &str, page: &Page) -> Scene {
+    let below = ChartSpec { note, origin: spec.origin.clone(), x: spec.x.clone(), ..ChartSpec::default() };
+    let bottom = footer(&mut items, &below, plot, page);
+    let warning = spec.banner.as_deref().map(|banner| format!(" ({banner})")).unwrap_or_default();
+    let description = format!("{}{warning}: {}; {told}", spec.title, spec.subtitle);
+    Scene { width: page.width, height: bottom + 12.0, description, items }
+}
+
 /// Banner, title and subtitle; returns where they end.
 fn titles(items: &mut Vec<Item>, spec: &ChartSpec, room: f64) -> f64 {
     let mut y = 0.0;
@@ -147,6 +199,9 @@ fn titles(items: &mut Vec<Item>, spec: &ChartSpec, room: f64) -> f64 {
 fn header(items: &mut Vec<Item>, spec: &ChartSpec, page: &Page) -> f64 {
     let room = page.width - 2.0 * MARGIN;
     let mut y = if page.whole { titles(items, spec, room) } else { -14.0 };
+    if spec.y.title.is_empty() {
+        return y + 26.0;
+    }
     y += 30.0;
     let title = font::fit(&spec.y.title, TEXT_SIZE, Weight::Regular, room);
     items.push(Item::Text(Text { weight: Weight::Bold, ..text(title, [MARGIN, y], Anchor::Start, TEXT_SIZE, INK) }));
@@ -174,7 +229,8 @@ fn frame(spec: &ChartSpec, [top, bottom]: [f64; 2], right: f64) -> (Box2, Mapped
     let y = Mapped::new(&spec.y, &up, [bottom, top]);
     let (_, widest) = axis::rows(&y);
     let left = MARGIN + widest + 8.0;
-    let x = Mapped::new(&spec.x, &across, [left, right]);
+    let mut x = Mapped::new(&spec.x, &across, [left, right]);
+    x.names.clone_from(&spec.names);
     (Box2 { left, top, right, bottom }, x, y)
 }
 
@@ -315,7 +371,7 @@ fn end_labels(spec: &ChartSpec, names: &[String], x: &Mapped, y: &Mapped) -> Vec
 
 /// One label: a sample of the line, then its name.
 fn label(items: &mut Vec<Item>, label: &EndLabel, left: f64, middle: f64) {
-    items.push(match label.sample {
+    let sample = match label.sample {
         Sample::Marker(style) => style::marker(style, [left + 6.0, middle]),
         Sample::Oversubscribed => style::oversubscribed_sample([left + 6.0, middle]),
         Sample::Dashes(rgb) => Item::Line {
@@ -327,8 +383,15 @@ fn label(items: &mut Vec<Item>, label: &EndLabel, left: f64, middle: f64) {
             let points = vec![[left, top], [right, top], [right, bottom], [left, bottom]];
             Item::Polygon { points, fill: Some(Paint::solid(style::colour(style))), pen: None }
         }
+        Sample::Hatched => {
+            let of = Box2 { left, top: middle - 5.5, right: left + 13.0, bottom: middle + 5.5 };
+            let [rim, strokes] = lanes::stalls(&[of]);
+            items.push(rim);
+            strokes
+        }
         Sample::Stroke(pen) => Item::Line { points: vec![[left, middle], [left + 13.0, middle]], pen },
-    });
+    };
+    items.push(sample);
     let at = [left + SAMPLE, middle + 0.36 * TEXT_SIZE];
     items.push(Item::Text(text(label.content.clone(), at, Anchor::Start, TEXT_SIZE, label.rgb)));
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::scene::{Item, Scene};
 use super::style;
-use super::svg::{number, paint, stroke, written};
+use super::svg::{self, number, paint, stroke, written};
 use crate::escape::{one_line, xml};
 
 /// Writes the element.
@@ -51,6 +51,9 @@ fn shape(item: &Item) -> Option<(String, String)> {
             let (begin, r, across) = (number(x - radius), number(*radius), number(2.0 * radius));
             let path = format!("M{begin} {}a{r} {r} 0 1 0 {across} 0a{r} {r} 0 1 0 -{across} 0z", number(*y));
             Some((format!("{}{}", paint("fill", Some(*fill)), stroke(*pen)), path))
+        }
+        Item::Shapes { outlines: all, closed, fill, pen } => {
+            Some((format!("{}{}", paint("fill", *fill), stroke(*pen)), svg::outlines(all, *closed)))
         }
         Item::Text(_) => None,
     }

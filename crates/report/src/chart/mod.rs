@@ -9,6 +9,7 @@ mod draw;
 mod font;
 mod inline;
 mod labels;
+mod lanes;
 mod matrix;
 mod png;
 mod scale;
@@ -16,14 +17,19 @@ mod scene;
 mod stack;
 mod style;
 mod svg;
+mod waterfall;
 
 use std::borrow::Cow;
 
 pub(crate) use inline::rules;
 pub use scene::{Box2, Scene};
-pub use view::{Axis, ChartSpec, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Stack};
+pub use view::{
+    Axis, ChartSpec, Lane, Lanes, Mark, Matrix, Point, Quantity, Reference, Scale, Series, Span, SpanKind, Stack, Term,
+    Waterfall,
+};
 
 use crate::Error;
+use waterfall::Bar;
 
 /// A chart as a picture.
 pub trait Draw {
@@ -56,12 +62,26 @@ impl Draw for ChartSpec {
 
 /// The plot of a chart as an SVG element for a page that says its title and note itself, and that has rules for its colours.
 pub(crate) fn inline(spec: &ChartSpec) -> String {
-    inline::write(&draw::draw(spec, &draw::Page::HALF))
+    inline::write(&draw::draw(spec, if spec.lanes.is_some() { &draw::Page::WIDE } else { &draw::Page::HALF }))
 }
 
 /// The chart as far as a page's script draws it, and what is left out of it.
 pub(crate) fn bounded(spec: &ChartSpec) -> (Cow<'_, ChartSpec>, Option<String>) {
+    if let Some(lanes) = &spec.lanes {
+        let (lanes, left_out) = lanes::of_page(lanes);
+        return (Cow::Owned(ChartSpec { lanes: Some(lanes), ..spec.clone() }), left_out);
+    }
     bounds::bounded(spec, draw::Page::WHOLE.lines())
+}
+
+/// When the first span of a timeline begins and the last one ends.
+pub(crate) fn time_range(lanes: &Lanes) -> [f64; 2] {
+    lanes::range(lanes)
+}
+
+/// The rows of a waterfall.
+pub(crate) fn waterfall_bars(spec: &ChartSpec) -> Vec<Bar> {
+    spec.waterfall.as_ref().map(|of| waterfall::bars(of, spec.x.quantity)).unwrap_or_default()
 }
 
 /// What the colours of a matrix mean.

@@ -54,6 +54,10 @@ impl Canvas {
                 path.add_circle(self.at(*center), (radius * self.scale) as f32);
                 self.shape(&path, Some(*fill), *pen);
             }
+            Item::Shapes { outlines, closed, fill, pen } => {
+                let path: Vec<Command> = outlines.iter().flat_map(|points| self.path(points, *closed)).collect();
+                self.shape(&path, *fill, *pen);
+            }
             Item::Text(text) => {
                 let at = [text.left(), text.at[1]];
                 let path = font::outline(&text.content, at, text.size, text.weight, self.scale);

@@ -26,6 +26,8 @@ pub(crate) struct Mapped {
     /// In the scale's own measure: logarithms, indices of steps, or values.
     domain: [f64; 2],
     steps: Vec<f64>,
+    /// What steps are called: the value `n` has the entry `n`. Empty: they are numbers.
+    pub(crate) names: Vec<String>,
     pub(crate) range: [f64; 2],
 }
 
@@ -46,7 +48,19 @@ impl Mapped {
             Scale::Linear => padded(widened(bounds, &intervals)),
             Scale::Steps => [-0.6, steps.len() as f64 - 0.4],
         };
-        Self { axis: axis.clone(), domain, steps, range }
+        Self { axis: axis.clone(), domain, steps, names: Vec::new(), range }
+    }
+
+    /// A linear axis that shows these bounds and no more.
+    pub(crate) fn exact(axis: &Axis, domain: [f64; 2], range: [f64; 2]) -> Self {
+        let axis = Axis { scale: Scale::Linear, ..axis.clone() };
+        Self { axis, domain, steps: Vec::new(), names: Vec::new(), range }
+    }
+
+    /// What a step is called.
+    fn named(&self, step: f64) -> String {
+        let name = self.names.get(step as usize).map(|name| crate::escape::one_line(name));
+        name.unwrap_or_else(|| label(self.axis.quantity, step))
     }
 
     fn measure(&self, value: f64) -> Option<f64> {
@@ -83,7 +97,9 @@ impl Mapped {
         let [low, high] = self.domain;
         let label = |value: f64| Tick { value, label: label(self.axis.quantity, value) };
         match (self.axis.scale, self.axis.quantity) {
-            (Scale::Steps, _) => self.steps.iter().copied().map(label).collect(),
+            (Scale::Steps, _) => {
+                self.steps.iter().map(|step| Tick { value: *step, label: self.named(*step) }).collect()
+            }
             (Scale::Log, Quantity::Bytes) => powers_of_two(low, high, most).into_iter().map(label).collect(),
             (Scale::Log, _) => log_ticks(low, high, most).into_iter().map(label).collect(),
             (Scale::FromZero | Scale::Linear, quantity) => linear_ticks(low, high, most, quantity),
@@ -167,14 +183,23 @@ fn byte_ticks(low: f64, high: f64, most: usize) -> Vec<Tick> {
 
 /// A linear tick's text: as many decimals as its step needs, all ticks in one unit.
 fn stepped(quantity: Quantity, value: f64, step: f64, largest: f64) -> String {
-    let (factor, unit) = if quantity == Quantity::Seconds { number::time_unit(largest) } else { (1.0, "") };
+    let (factor, unit) = match quantity {
+        Quantity::Seconds => number::time_unit(largest),
+        Quantity::Share => (100.0, "%"),
+        _ => (1.0, ""),
+    };
     let decimals = (-(step * factor).log10().floor()).max(0.0) as usize;
     let text = match decimals {
         0 => number::thousands((value * factor).round() as i64),
         _ => format!("{:.decimals$}", value * factor),
     };
     let text = if text.trim_start_matches('-').chars().all(|c| matches!(c, '0' | '.')) { "0".to_owned() } else { text };
-    if unit.is_empty() || text == "0" { text } else { format!("{text} {unit}") }
+    match unit {
+        "" => text,
+        _ if text == "0" => text,
+        "%" => format!("{text}%"),
+        unit => format!("{text} {unit}"),
+    }
 }
 
 pub(crate) fn label(quantity: Quantity, value: f64) -> String {
@@ -184,6 +209,7 @@ pub(crate) fn label(quantity: Quantity, value: f64) -> String {
         Quantity::Bandwidth => number::round(value),
         Quantity::Number => number::round(value),
         Quantity::Count => number::thousands(value as i64),
+        Quantity::Share => number::percent(value),
     }
 }
 

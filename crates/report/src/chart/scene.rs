@@ -97,9 +97,28 @@ impl Box2 {
 /// One thing in a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Item {
-    Polygon { points: Vec<[f64; 2]>, fill: Option<Paint>, pen: Option<Pen> },
-    Line { points: Vec<[f64; 2]>, pen: Pen },
-    Circle { center: [f64; 2], radius: f64, fill: Paint, pen: Option<Pen> },
+    Polygon {
+        points: Vec<[f64; 2]>,
+        fill: Option<Paint>,
+        pen: Option<Pen>,
+    },
+    Line {
+        points: Vec<[f64; 2]>,
+        pen: Pen,
+    },
+    Circle {
+        center: [f64; 2],
+        radius: f64,
+        fill: Paint,
+        pen: Option<Pen>,
+    },
+    /// Many polygons, or many lines, that look alike.
+    Shapes {
+        outlines: Vec<Vec<[f64; 2]>>,
+        closed: bool,
+        fill: Option<Paint>,
+        pen: Option<Pen>,
+    },
     Text(Text),
 }
 

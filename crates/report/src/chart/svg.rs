@@ -36,6 +36,10 @@ pub(crate) fn write(scene: &Scene) -> String {
                 paint("fill", Some(*fill)),
                 stroke(*pen)
             ),
+            Item::Shapes { outlines: all, closed, fill, pen } => {
+                let path = outlines(all, *closed);
+                writeln!(out, r#"<path d="{path}"{}{}/>"#, paint("fill", *fill), stroke(*pen))
+            }
             Item::Text(text) => writeln!(out, "{}", written(text)),
         };
     }
@@ -65,6 +69,30 @@ pub(super) fn written(text: &Text) -> String {
 
 fn list(points: &[[f64; 2]]) -> String {
     points.iter().map(|[x, y]| format!("{},{}", number(*x), number(*y))).collect::<Vec<_>>().join(" ")
+}
+
+/// Outlines as the data of a path. A tenth of a unit is less than any screen shows, and upright and level lines need one
+/// number: a timeline has thousands of rectangles.
+pub(super) fn outlines(outlines: &[Vec<[f64; 2]>], closed: bool) -> String {
+    let tenth = |value: f64| number((value * 10.0).round() / 10.0);
+    let mut path = String::new();
+    for outline in outlines {
+        let mut before: Option<[String; 2]> = None;
+        for [x, y] in outline {
+            let at = [tenth(*x), tenth(*y)];
+            match &before {
+                None => path += &format!("M{} {}", at[0], at[1]),
+                Some([_, y]) if *y == at[1] => path += &format!("H{}", at[0]),
+                Some([x, _]) if *x == at[0] => path += &format!("V{}", at[1]),
+                Some(_) => path += &format!("L{} {}", at[0], at[1]),
+            }
+            before = Some(at);
+        }
+        if closed {
+            path.push('z');
+        }
+    }
+    path
 }
 
 pub(super) fn paint(attribute: &str, paint: Option<Paint>) -> String {

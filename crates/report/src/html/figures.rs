@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use view::{NamedChart, Quantity, Scale};
+use view::{Lane, Lanes, NamedChart, Quantity, Scale, Span, SpanKind};
 
 use super::json;
 use crate::chart::{self, ChartSpec};
@@ -12,6 +12,8 @@ use crate::escape::{one_line, xml};
 const DIGITS: usize = 4;
 /// Of what stands across: sizes are exact.
 const EXACT: usize = 15;
+/// Of the time of a span: a nanosecond of a second.
+const TIMES: usize = 9;
 
 fn escape(text: &str) -> String {
     xml(&one_line(text))
@@ -29,7 +31,8 @@ pub(super) fn figures(charts: &[NamedChart], prefix: &str, data: &mut Vec<String
 fn figure(chart: &NamedChart, prefix: &str, data: &mut Vec<String>) -> String {
     let (spec, left_out) = chart::bounded(&chart.spec);
     let id = format!("{prefix}{}", chart.stem);
-    let mut out = format!("<figure id=\"{id}\" data-chart=\"{}\"><figcaption>", data.len());
+    let class = if spec.lanes.is_some() { " class=\"whole\"" } else { "" };
+    let mut out = format!("<figure id=\"{id}\"{class} data-chart=\"{}\"><figcaption>", data.len());
     let _ = write!(out, "<h4>{}</h4>", escape(&spec.title));
     if !spec.subtitle.is_empty() {
         let _ = write!(out, "<p>{}</p>", escape(&spec.subtitle));
@@ -74,6 +77,11 @@ fn values(spec: &ChartSpec) -> String {
     members.push(("b", json::array(stacks)));
     members.push(("m", json::array(marks)));
     members.push(("d", u8::from(spec.scattered).to_string()));
+    if !spec.names.is_empty() {
+        members.push(("n", json::array(spec.names.iter().map(|name| json::line(name)))));
+    }
+    members.extend(spec.lanes.as_ref().map(|of| ("l", lanes(of))));
+    members.extend(spec.waterfall.as_ref().map(|_| ("w", terms(spec))));
     if let Some(matrix) = &spec.matrix {
         let texts = |texts: &[String]| json::array(texts.iter().map(|text| json::line(text)));
         let row = |row: &Vec<f64>| json::array(row.iter().map(|value| json::number(*value, DIGITS)));
@@ -82,6 +90,30 @@ fn values(spec: &ChartSpec) -> String {
         members.push(("c", json::array(parts.into_iter().chain([unit]))));
     }
     json::object(&members)
+}
+
+/// Label, colour and whether it is a stall of each kind; label and spans of each row, three numbers a span; the ends of
+/// the axis.
+fn lanes(lanes: &Lanes) -> String {
+    let kind = |kind: &SpanKind| {
+        json::array([json::line(&kind.label), kind.style.to_string(), u8::from(kind.stall).to_string()])
+    };
+    let span = |span: &Span| [json::number(span.begin, TIMES), json::number(span.end, TIMES), span.kind.to_string()];
+    let row = |row: &Lane| json::array([json::line(&row.label), json::array(row.spans.iter().flat_map(span))]);
+    let ends = chart::time_range(lanes).map(|end| json::number(end, EXACT));
+    let parts = [json::array(lanes.kinds.iter().map(kind)), json::array(lanes.rows.iter().map(row)), json::array(ends)];
+    json::array(parts)
+}
+
+/// Label, colour, begin, end and value of each row, the value as the picture has it.
+fn terms(spec: &ChartSpec) -> String {
+    let bars = chart::waterfall_bars(spec).into_iter().map(|bar| {
+        let ends = [bar.begin, bar.end].map(|end| json::number(end, EXACT));
+        json::array(
+            [json::line(&bar.label), bar.style.to_string()].into_iter().chain(ends).chain([json::line(&bar.value)]),
+        )
+    });
+    json::array(bars)
 }
 
 /// `[x, y]`, then the ends of its interval where it has one, then whether ranks outnumber cores.
@@ -102,6 +134,7 @@ const fn quantity(quantity: Quantity) -> &'static str {
         Quantity::Seconds => "seconds",
         Quantity::Bandwidth | Quantity::Number => "number",
         Quantity::Count => "count",
+        Quantity::Share => "share",
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod cases;
 mod csp;
+mod explained;
 mod figures;
 mod findings;
 mod head;
@@ -23,7 +24,7 @@ use std::path::{Path, PathBuf};
 use crate::escape::{file_stem, one_line, xml as escape};
 use crate::study::{Operation, operations};
 use crate::write::Out;
-use crate::{Artifact, Error, Format, Run, chart, charts, drift, peers, results, sentences};
+use crate::{Artifact, Error, Format, Run, chart, charts, drift, explained as traces, peers, results, sentences};
 
 const FILE: &str = "report.html";
 /// A record of more cases has no table without the script: `cases.csv` has them.
@@ -37,6 +38,8 @@ const SCRIPT: &str = concat!(
     include_str!("page/axis.js"),
     include_str!("page/chart.js"),
     include_str!("page/matrix.js"),
+    include_str!("page/lanes.js"),
+    include_str!("page/waterfall.js"),
     include_str!("page/table.js"),
     include_str!("page/start.js"),
 );
@@ -75,6 +78,8 @@ pub fn write_together(runs: &[Run], dir: &Path) -> Result<Vec<PathBuf>, Error> {
 struct Data {
     charts: Vec<String>,
     sections: Vec<String>,
+    /// Tables of what traces showed.
+    tables: Vec<String>,
 }
 
 fn page(runs: &[&Run]) -> String {
@@ -88,7 +93,11 @@ fn page(runs: &[&Run]) -> String {
     let title = if titles.is_empty() { "Report".to_owned() } else { titles.join(", ") };
     let policy = csp::policy(&style, &[SCRIPT]);
     let [status, caveats] = cases::vocabulary();
-    let values = [("charts", json::array(&data.charts)), ("sections", json::array(&data.sections)), status, caveats];
+    let mut values =
+        vec![("charts", json::array(&data.charts)), ("sections", json::array(&data.sections)), status, caveats];
+    if !data.tables.is_empty() {
+        values.push(("tables", json::array(&data.tables)));
+    }
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
@@ -146,11 +155,14 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     let head = head::head(run, &operations, heading);
     let mut out = if heading == "h1" { format!("<div class=\"top\"><div></div>{THEME}</div>{head}") } else { head };
     let notes = notes::sections(run, &operations);
-    out += &contents(&operations, &notes, prefix);
+    let limits = explained::section(run, prefix, data);
+    let limits = (!limits.is_empty()).then_some((traces::TITLE, limits));
+    out += &contents(&operations, limits.iter().chain(&notes), prefix);
     let said = sentences::about(run, &operations);
     if !said.is_empty() {
         let _ = writeln!(out, "<section><h2>What the data show</h2>{}</section>", bullets(&said));
     }
+    out += &limits.iter().map(|part| titled(part, prefix)).collect::<String>();
     let anchor = if prefix.is_empty() { "cases".to_owned() } else { format!("{prefix}cases") };
     let _ = write!(out, "<div id=\"{anchor}\">");
     let mut room = ROWS;
@@ -165,17 +177,23 @@ fn record(run: &Run, prefix: &str, heading: &str, data: &mut Data) -> String {
     if let Some(why) = unread {
         let _ = write!(out, "<p class=\"warn\">{}</p>", escape(&why));
     }
-    for (title, body) in notes {
-        let _ = writeln!(out, "<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>", file_stem(title));
-    }
-    out
+    out + &notes.iter().map(|part| titled(part, prefix)).collect::<String>()
+}
+
+/// A section with its title.
+fn titled((title, body): &(&str, String), prefix: &str) -> String {
+    format!("<section id=\"{prefix}{}\"><h2>{title}</h2>{body}</section>\n", file_stem(title))
 }
 
 /// Links to the sections.
-fn contents(operations: &[Operation], notes: &[(&str, String)], prefix: &str) -> String {
+fn contents<'s>(
+    operations: &[Operation],
+    notes: impl Iterator<Item = &'s (&'static str, String)>,
+    prefix: &str,
+) -> String {
     let entry = |id: &str, name: &str| format!("<li><a href=\"#{prefix}{}\">{}</a></li>", escape(id), escape(name));
     let parts = operations.iter().map(|operation| entry(&section_id(operation), &one_line(&operation.name)));
-    let notes = notes.iter().map(|(title, _)| entry(&file_stem(title), title));
+    let notes = notes.map(|(title, _)| entry(&file_stem(title), title));
     let entries: String = parts.chain(notes).collect();
     format!("<nav aria-label=\"sections\"><ul>{entries}</ul></nav>\n")
 }

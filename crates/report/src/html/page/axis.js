@@ -66,8 +66,10 @@ class Scale {
     return ticks;
   }
   label(value) {
+    if (this.names) return this.names[value];
     if (this.kind === "bytes") return bytes(Math.round(value));
     if (value === 0) return "0";
+    if (this.kind === "share") return percent(value);
     const round = (text) => (text.includes(".") && !text.includes("e") ? text.replace(/\.?0+$/, "") : text);
     if (this.kind !== "seconds") return round(threeDigits(value));
     const largest = this.spread === "log" ? value : Math.max(...this.domain.map(Math.abs));

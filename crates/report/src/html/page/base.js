@@ -87,7 +87,33 @@ function shown(value, format) {
 }
 // A value of a chart's axis.
 function quantity(value, kind) {
-  return kind === "bytes" ? bytes(Math.round(value)) : kind === "seconds" ? seconds(value) : kind === "count" ? thousands(Math.round(value)) : threeDigits(value);
+  return kind === "bytes" ? bytes(Math.round(value)) : kind === "share" ? percent(value) : kind === "seconds" ? seconds(value) : kind === "count" ? thousands(Math.round(value)) : threeDigits(value);
+}
+// Cells as a line of CSV, as the report's files have them: a text that a spreadsheet would run gets an apostrophe.
+function csvLine(cells) {
+  const field = (value) => {
+    let text = value === null || value === undefined ? "" : String(Array.isArray(value) ? value[0] : value);
+    if (/^[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) text = "'" + text;
+    return /[",\n\r]|^ | $/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+  };
+  return cells.map(field).join(",") + "\n";
+}
+// Copies a text, and says on the button for a while what became of it.
+async function copyBy(button, text, done) {
+  const name = (button.dataset.name ||= button.textContent);
+  let copied = true;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    const area = make("textarea", { class: "unseen" });
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    copied = document.execCommand("copy");
+    area.remove();
+  }
+  button.textContent = copied ? done : "The browser does not allow it";
+  setTimeout(() => (button.textContent = name), 2000);
 }
 // Times that the report packed into two letters each.
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -17,6 +17,8 @@ class Chart {
   }
   get stacked() { return this.spec.b.length > 0; }
   get matrix() { return this.spec.c; }
+  // Rows along one axis: only that axis zooms.
+  get rows() { return this.spec.l || this.spec.w; }
 
   controls() {
     const positive = this.spec.s.every(([, , points]) => points.every(([, y]) => y > 0));
@@ -51,6 +53,7 @@ class Chart {
       ...this.spec.r.map(([label, style], index) => ["r" + index, label, style, "limit"]),
       ...this.spec.b.map(([label, style], index) => ["b" + index, label, style, "part"]),
       ...this.spec.m.map(([label, limit], index) => ["m" + index, label, limit ? -2 : -1, "mark"]),
+      ...(this.spec.l ? this.spec.l[0] : []).map(([label, style, stall], index) => ["k" + index, label, stall ? -3 : style, "part"]),
     ];
     if (entries.length < 2) return;
     const list = make("div", { class: "legend", role: "group", "aria-label": "what is drawn" });
@@ -73,6 +76,8 @@ class Chart {
     this.svg = draw("svg", { tabindex: 0, role: "img", "aria-label": this.description + ". Arrow keys read values." });
     this.resetButton.hidden = !this.zoom;
     if (this.matrix) this.drawMatrix();
+    else if (this.spec.l) this.drawLanes();
+    else if (this.spec.w) this.drawWaterfall();
     else this.drawPlot();
     this.marks = draw("g", { class: "cursor" });
     this.svg.append(this.marks);
@@ -102,6 +107,7 @@ class Chart {
     const ys = [...all, ...lines].map(([, y]) => y).concat(tops.flat().flatMap(([, low, high]) => [low, high]));
     const spread = this.scaleButton ? (this.log ? "log" : spec.y[2] === "log" ? "zero" : spec.y[2]) : spec.y[2];
     const x = (this.x = new Scale(spec.x, xs, [], this.zoom && this.zoom.x));
+    x.names = spec.n;
     const y = (this.y = new Scale([spec.y[0], spec.y[1], spread], ys, all.flatMap((p) => p.slice(2, 4)), this.zoom && this.zoom.y));
     const names = [...series, ...limits, ...parts.slice().reverse()];
     const widest = Math.max(0, ...names.map(([label]) => label.length)) * LETTER + 14;
@@ -122,18 +128,24 @@ class Chart {
     this.hits(series, dodge, parts, tops, marks);
   }
   axes(rows) {
-    const { left, right, top, bottom } = this.box, grid = [];
+    const { left, right, top, bottom } = this.box, lines = [];
     this.text(left - 4, 11, this.y.title, { class: "title" });
     for (const tick of rows) {
       const at = round(this.y.place(tick));
       if (at < top - 1 || at > bottom + 1) continue;
-      if (bottom - at > 4) grid.push(`M${left} ${at}H${right}`);
+      if (bottom - at > 4) lines.push(`M${left} ${at}H${right}`);
       this.text(left - 7, at + 4, this.y.label(tick), { class: "tick end" });
     }
-    for (const tick of spaced(this.x)) {
+    this.svg.append(draw("path", { class: "grid", d: lines.join("") }));
+    this.across(spaced(this.x).map((tick) => [tick, this.x.label(tick)]), bottom);
+  }
+  // The horizontal axis, with ticks and their labels.
+  across(ticks, bottom) {
+    const { left, right, top } = this.box, grid = [];
+    for (const [tick, label] of ticks) {
       const at = round(this.x.place(tick));
       grid.push(`M${at} ${top}V${bottom + 4}`);
-      this.text(at, bottom + 17, this.x.label(tick), { class: "tick middle" });
+      this.text(at, bottom + 17, label, { class: "tick middle" });
     }
     this.svg.append(draw("path", { class: "grid", d: grid.join("") }), draw("path", { class: "base", d: `M${left} ${bottom}H${right}` }));
     this.text((left + right) / 2, bottom + 37, this.x.title, { class: "title middle" });
@@ -219,7 +231,7 @@ class Chart {
       group.places.push(place);
       group.rows.push(row);
     };
-    const x = (value) => `${this.spec.x[0]} ${quantity(value, this.spec.x[1])}`.trim();
+    const x = (value) => (this.spec.n ? this.spec.n[value] : `${this.spec.x[0]} ${quantity(value, this.spec.x[1])}`.trim());
     const within = ([a, b]) => a >= this.box.left - 2 && a <= this.box.right + 2 && b >= this.box.top - 6 && b <= this.box.bottom + 2;
     series.forEach(([label, style, points], index) => {
       for (const [a, b, point] of this.placed(points, dodge(index)).filter(within)) {
@@ -265,6 +277,8 @@ class Chart {
   nearest([x, y]) {
     const inside = x >= this.box.left - 12 && x <= this.box.right + 12 && y <= this.box.bottom + 12;
     if (!inside) return -1;
+    if (this.spec.l) return this.spanAt([x, y]);
+    if (this.spec.w) return Math.max(0, Math.min(this.groups.length - 1, Math.floor((y - this.box.top) / 30)));
     let best = -1, least = this.spec.d || this.matrix ? 40 : Infinity;
     this.groups.forEach((group, index) => {
       const [a, b] = group.places[0];
@@ -280,9 +294,10 @@ class Chart {
     this.tip.hidden = !group;
     if (!group) return;
     const [at] = group.places[0];
-    if (!this.spec.d && !this.matrix) this.marks.append(draw("path", { class: "rule", d: `M${round(at)} ${this.box.top}V${this.box.bottom}` }));
-    group.places.forEach(([a, b]) => this.marks.append(draw("circle", { cx: round(a), cy: round(b), r: 6 })));
-    const rows = group.rows.slice(0, 12).map(([label, style, value]) => make("div", {}, sample(style, "tip"), make("span", {}, label), make("b", {}, value)));
+    if (!this.spec.d && !this.matrix && !this.rows) this.marks.append(draw("path", { class: "rule", d: `M${round(at)} ${this.box.top}V${this.box.bottom}` }));
+    if (group.box) this.marks.append(draw("rect", { class: "held", ...group.box }));
+    else group.places.forEach(([a, b]) => this.marks.append(draw("circle", { cx: round(a), cy: round(b), r: 6 })));
+    const rows = group.rows.slice(0, 12).map(([label, style, value]) => make("div", {}, style === null ? null : sample(style, "tip"), make("span", {}, label), make("b", {}, value)));
     const more = group.rows.length > 12 ? [make("div", {}, `and ${group.rows.length - 12} more`)] : [];
     this.tip.replaceChildren(make("strong", {}, group.head), ...rows, ...more);
     const shownAt = (at / this.width) * this.plot.clientWidth;
@@ -293,7 +308,7 @@ class Chart {
   select(to) {
     this.drag.to = to;
     this.show(-1);
-    const [[a, b], [c, d]] = [this.drag.from, to], { top, bottom } = this.box, flat = Math.abs(d - b) < 12;
+    const [[a, b], [c, d]] = [this.drag.from, to], { top, bottom } = this.box, flat = this.rows || Math.abs(d - b) < 12;
     const box = { x: Math.min(a, c), y: flat ? top : Math.min(b, d), width: Math.abs(c - a), height: flat ? bottom - top : Math.abs(d - b) };
     this.marks.replaceChildren(draw("rect", { class: "selection", ...box }));
   }
@@ -304,7 +319,7 @@ class Chart {
     this.marks.replaceChildren();
     if (Math.abs(c - a) < 8 || !this.x) return;
     const ends = (scale, from, to) => [scale.at(from), scale.at(to)].sort((p, q) => p - q);
-    const y = Math.abs(d - b) < 12 ? (this.zoom ? this.zoom.y : null) : ends(this.y, b, d);
+    const y = this.rows || Math.abs(d - b) < 12 ? (this.zoom ? this.zoom.y : null) : ends(this.y, b, d);
     this.zoom = { x: ends(this.x, a, c), y };
     this.redraw();
   }
@@ -358,7 +373,8 @@ function markerClass(style, over) {
 // The sign of a series beside its name: also without colour it is told by its shape.
 function sample(style, kind) {
   const svg = draw("svg", { class: "sample", viewBox: "0 0 16 12", width: 16, height: 12, "aria-hidden": "true" });
-  if (style < 0) svg.append(draw("path", { class: style === -2 ? "mark over" : kind === "mark" || kind === "tip" ? "mark" : "limit", d: "M1 6H15" }));
+  if (style === -3) svg.append(draw("path", { class: "stall", fill: "none", d: "M1.5 1.5H14.5V10.5H1.5zM3 10.5L12 1.5M8 10.5L14.5 4M1.5 7L7 1.5" }));
+  else if (style < 0) svg.append(draw("path", { class: style === -2 ? "mark over" : kind === "mark" || kind === "tip" ? "mark" : "limit", d: "M1 6H15" }));
   else if (kind === "limit") svg.append(draw("path", { class: "limit c" + (style % 7), d: "M1 6H15" }));
   else if (kind === "part") svg.append(draw("path", { class: "part c" + (style % 7), d: "M2 1H14V11H2z" }));
   else svg.append(draw("path", { class: markerClass(style, false), d: marker(style, 8, 6) }));

@@ -14,6 +14,12 @@ const DATA = JSON.parse(document.getElementById("data").textContent);
   say();
 
   document.querySelectorAll("[data-section]").forEach((place) => new CaseTable(place, DATA.sections[place.dataset.section], DATA));
+  document.querySelectorAll("[data-table]").forEach((place) => {
+    const rows = DATA.tables[place.dataset.table], name = place.querySelector("h4").textContent;
+    const copied = `Copied ${thousands(rows.length - 1)} ${rows.length === 2 ? "row" : "rows"}`;
+    const button = make("button", { type: "button", class: "copy", "aria-label": `Copy as CSV: ${name}`, onclick: () => copyBy(button, rows.map(csvLine).join(""), copied) }, "Copy as CSV");
+    place.append(button);
+  });
   const figures = [...document.querySelectorAll("[data-chart]")];
   const begin = (figure) => {
     if (!figure.chart) figure.chart = new Chart(figure, DATA.charts[figure.dataset.chart]);

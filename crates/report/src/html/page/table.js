@@ -131,32 +131,13 @@ class CaseTable {
     cell.append(facts);
     return make("tr", { class: "detail" }, cell);
   }
-  // As cases.csv writes it: a text that a spreadsheet would run gets an apostrophe.
+  // As cases.csv writes it.
   csv() {
-    const field = (value) => {
-      let text = value === null || value === undefined ? "" : String(Array.isArray(value) ? value[0] : value);
-      if (/^[=+\-@\t\r]/.test(text) && !/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(text)) text = "'" + text;
-      return /[",\n\r]|^ | $/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
-    };
-    const lines = [["id", ...this.columns.map((column) => column.name + (column.title === "±95%" ? ".relative_half_width" : ""))]];
-    this.filtered.forEach((row) => lines.push([row[ID], ...this.columns.map((column) => column.value(row))]));
-    return lines.map((line) => line.map(field).join(",")).join("\n") + "\n";
+    const head = ["id", ...this.columns.map((column) => column.name + (column.title === "±95%" ? ".relative_half_width" : ""))];
+    return [head, ...this.filtered.map((row) => [row[ID], ...this.columns.map((column) => column.value(row))])].map(csvLine).join("");
   }
-  async copy() {
-    let copied = true;
-    const text = this.csv();
-    try {
-      await navigator.clipboard.writeText(text);
-    } catch {
-      const area = make("textarea", { class: "unseen" });
-      area.value = text;
-      document.body.append(area);
-      area.select();
-      copied = document.execCommand("copy");
-      area.remove();
-    }
-    this.copyButton.textContent = copied ? `Copied ${thousands(this.filtered.length)} cases` : "The browser does not allow it";
-    setTimeout(() => (this.copyButton.textContent = "Copy as CSV"), 2000);
+  copy() {
+    return copyBy(this.copyButton, this.csv(), `Copied ${thousands(this.filtered.length)} cases`);
   }
 }
 

@@ -1,0 +1,113 @@
+//! Tables of a case's traces: as Markdown for reading, as CSV and as values for a page's script with exact numbers.
+
+use record::ExplainedTable;
+use serde_json::Value;
+
+use crate::escape::{self, markdown as escaped, one_line};
+use crate::number::{NONE, bytes, count, percent, seconds, three_digits};
+use crate::table::{Align, Table};
+
+/// Rows that are shown; the file of the table has all.
+const ROWS: usize = 50;
+/// Columns that are shown.
+const COLUMNS: usize = 64;
+
+/// A table with the name of its file.
+pub(crate) struct Named<'r> {
+    /// `profile-CASE-NAME.csv`.
+    pub(crate) file: String,
+    table: &'r ExplainedTable,
+}
+
+impl<'r> Named<'r> {
+    pub(super) fn new(case: &str, name: &str, table: &'r ExplainedTable) -> Self {
+        Self { file: format!("profile-{case}-{name}.csv"), table }
+    }
+
+    /// What it shows.
+    pub(crate) fn title(&self) -> String {
+        let title = one_line(&self.table.title);
+        if title.is_empty() { one_line(&self.table.name) } else { title }
+    }
+
+    /// A cell for each column: a row that is too short ends in empty ones.
+    fn cells(&self, row: &'r [Value]) -> impl Iterator<Item = &'r Value> {
+        row.iter().chain(std::iter::repeat(&Value::Null)).take(self.table.columns.len())
+    }
+
+    /// The first rows as Markdown.
+    pub(crate) fn markdown(&self) -> String {
+        let is_number = |at: usize| {
+            let mut cells = self.table.rows.iter().filter_map(|row| row.get(at)).filter(|cell| !cell.is_null());
+            cells.all(Value::is_number)
+        };
+        let align = |at: usize| if is_number(at) { Align::Right } else { Align::Left };
+        let heads = &self.table.columns[..self.table.columns.len().min(COLUMNS)];
+        let mut table = Table::new(heads.iter().enumerate().map(|(at, head)| (escaped(head), align(at))));
+        for row in self.table.rows.iter().take(ROWS) {
+            table.row(self.cells(row).zip(heads).map(|(cell, head)| shown(cell, head)).collect());
+        }
+        table.markdown()
+    }
+
+    /// Which rows and columns are not shown, as Markdown.
+    pub(crate) fn more(&self) -> Option<String> {
+        let (rows, columns) = (self.table.rows.len(), self.table.columns.len());
+        let rows = (rows > ROWS).then(|| format!("the first {ROWS} of {}", count(rows, "row", "rows")));
+        let columns =
+            (columns > COLUMNS).then(|| format!("the first {COLUMNS} of {}", count(columns, "column", "columns")));
+        let parts: Vec<String> = rows.into_iter().chain(columns).collect();
+        (!parts.is_empty()).then(|| format!("Shown: {}. `{}` has all.", parts.join(", "), self.file))
+    }
+
+    /// All of it as CSV.
+    pub(crate) fn csv(&self) -> String {
+        let line = |cells: Vec<String>| cells.join(",") + "\n";
+        let mut text = line(self.table.columns.iter().map(|head| escape::csv(head)).collect());
+        for row in &self.table.rows {
+            text += &line(self.cells(row).map(cell).collect());
+        }
+        text
+    }
+
+    /// Its rows, head first, each cell as the CSV has it.
+    pub(crate) fn values(&self) -> Vec<Vec<String>> {
+        let head = self.table.columns.clone();
+        let rows = self.table.rows.iter().map(|row| self.cells(row).map(text).collect());
+        std::iter::once(head).chain(rows).collect()
+    }
+}
+
+/// A cell of a CSV file.
+fn cell(value: &Value) -> String {
+    match value {
+        // Numbers and switches have nothing to escape.
+        Value::Number(_) | Value::Bool(_) => value.to_string(),
+        other => escape::csv(&text(other)),
+    }
+}
+
+/// The exact value as text.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// A cell for reading, as Markdown. The last word of a column's head says what its numbers are.
+fn shown(value: &Value, head: &str) -> String {
+    let last = head.rsplit(|c: char| !c.is_alphanumeric()).find(|word| !word.is_empty()).unwrap_or_default();
+    match (value, value.as_f64()) {
+        (Value::Null, _) => NONE.to_owned(),
+        (Value::Number(number), Some(value)) => match last {
+            "s" | "seconds" => seconds(value),
+            "share" | "efficiency" => percent(value),
+            "bytes" if value >= 0.0 => bytes(value as u64),
+            _ if number.is_f64() => three_digits(value),
+            _ => number.to_string(),
+        },
+        (other, _) => escaped(&text(other)),
+    }
+}
