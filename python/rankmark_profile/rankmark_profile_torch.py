@@ -1,0 +1,162 @@
+"""What the agent takes from PyTorch: where steps end, where profilers start, and what the Flight Recorder holds.
+
+It reads no variables, and writes only error-<pid>.txt. Names that begin with an underscore are private to PyTorch, so
+code here expects that a version lacks them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pickle
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch
+import torch.profiler
+from torch.autograd import profiler as low_profiler
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
+
+if TYPE_CHECKING:
+    from rankmark_profile_agent import Agent
+
+
+def report(folder: str) -> None:
+    """Appends the exception that is being handled to the error file."""
+    try:
+        with open(os.path.join(folder, f"error-{os.getpid()}.txt"), "a", encoding="utf-8") as file:
+            traceback.print_exc(file=file)
+    except Exception:
+        pass
+
+
+def is_profiling() -> bool:
+    """Whether a profiler records."""
+    return bool(getattr(low_profiler, "_is_profiler_enabled", True))
+
+
+def group_timeout_s() -> float | None:
+    """The shortest timeout of the default group; None where this PyTorch does not say."""
+    try:
+        group = torch.distributed.distributed_c10d._get_default_group()
+        backends = [group._get_backend(device) for device in group._device_types]
+        return min(float(backend.options._timeout.total_seconds()) for backend in backends)
+    except Exception:
+        return None
+
+
+def flight_dumps(kind: str, backend: str | None) -> Iterator[bytes]:
+    """Dumps of the recorders. In new versions each backend has its own; before, NCCL's had another name."""
+    c10d = torch._C._distributed_c10d
+    backends = ["gloo"] if backend == "gloo" else ["nccl", "gloo"]
+    calls: list[tuple[str, dict[str, str]]] = [(f"_dump_fr_trace{kind}", {"backend": name}) for name in backends]
+    calls += [(f"_dump_nccl_trace{kind}", {}), (f"_dump_fr_trace{kind}", {})]
+    for name, arguments in calls:
+        try:
+            dump = getattr(c10d, name)(**arguments)
+        except Exception:
+            # This version or build does not have it.
+            continue
+        yield dump.encode() if isinstance(dump, str) else bytes(dump)
+
+
+def first_with_entries(dumps: Iterator[bytes], read: Callable[[bytes], Any]) -> tuple[bytes, Any] | None:
+    """The first dump that holds a collective, else the first."""
+    first = None
+    for dump in dumps:
+        content = read(dump)
+        if content.get("entries"):
+            return dump, content
+        first = first or (dump, content)
+    return first
+
+
+def flight_pickle(backend: str | None) -> bytes | None:
+    # A pickle that this process wrote: safe to read.
+    found = first_with_entries(flight_dumps("", backend), pickle.loads)
+    return found and found[0]
+
+
+def flight_json(backend: str | None) -> Any:
+    found = first_with_entries(flight_dumps("_json", backend), json.loads)
+    return found and found[1]
+
+
+def install(agent: Agent) -> None:
+    """Puts the agent where steps end and where profilers start."""
+    watch_optimizers(agent)
+    # All profilers come down to these.
+    for name, method in [("profile", "_prepare_trace"), ("emit_nvtx", "__enter__"), ("emit_itt", "__enter__")]:
+        owner = getattr(low_profiler, name, None)
+        around(agent, owner, method, before=agent.they_prepare)
+        around(agent, owner, "__exit__", after=agent.they_stopped)
+    around(agent, low_profiler.profile, "export_chrome_trace", after=agent.they_exported)
+    around(agent, torch.profiler.profile, "step", before=agent.they_step, after=agent.they_stepped)
+
+
+def guarded(agent: Agent, function: Callable[..., None], *arguments: Any) -> None:
+    """Calls a function of this agent. Its failure must not reach the job."""
+    if agent.is_broken or os.getpid() != agent.pid:
+        return
+    try:
+        function(*arguments)
+    except Exception:
+        report(agent.folder)
+        agent.give_up()
+
+
+def watch_optimizers(agent: Agent) -> None:
+    """Tells the agent when an optimizer has stepped."""
+    is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+    wrap = getattr(Optimizer, "profile_hook_step", None)
+
+    def profile_hook_step(function: Callable[..., Any]) -> Callable[..., Any]:
+        # PyTorch calls its step hooks inside of the optimizer's span. A profiler that stops there loses that span.
+        inner = wrap(function) if wrap else function
+
+        @functools.wraps(inner)
+        def step(*args: Any, **kwargs: Any) -> Any:
+            result = inner(*args, **kwargs)
+            if not is_compiling():
+                guarded(agent, agent.optimizer_stepped, args[0])
+            return result
+
+        step.is_rankmark = True  # type: ignore[attr-defined]
+        return step
+
+    def stepped(optimizer: Any, *_: Any) -> None:
+        # For classes that had an instance before this agent came.
+        if not is_compiling() and not hasattr(type(optimizer).step, "is_rankmark"):
+            guarded(agent, agent.optimizer_stepped, optimizer)
+
+    if wrap:
+        Optimizer.profile_hook_step = staticmethod(profile_hook_step)
+    register_optimizer_step_post_hook(stepped)
+
+
+def around(
+    agent: Agent,
+    owner: Any,
+    name: str,
+    before: Callable[[], None] | None = None,
+    after: Callable[[tuple[Any, ...], Mapping[str, Any]], None] | None = None,
+) -> None:
+    """Calls functions of the agent around a method of the script's own profilers."""
+    original = getattr(owner, name, None)
+    if original is None:
+        return
+
+    @functools.wraps(original)
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if agent.is_ours:
+            return original(self, *args, **kwargs)
+        if before:
+            guarded(agent, before)
+        result = original(self, *args, **kwargs)
+        if after:
+            guarded(agent, after, args, kwargs)
+        return result
+
+    setattr(owner, name, method)

@@ -1,0 +1,398 @@
+"""Profiling of jobs that know nothing of it, as `rankmark profile` does it. Most tests need torch."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import importlib.util
+import json
+import os
+import pickle
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+PYTHON = Path(__file__).resolve().parents[1]
+AGENT = PYTHON / "rankmark_profile"
+TRAIN = PYTHON.parent / "examples/train.py"
+HERE = importlib.util.find_spec("torch") is not None
+LIMIT_S = 100
+
+# Cases that need one import of torch only: a process that has it forks for each rank. Arguments: a JSON file of ranks.
+RANKS = """
+import json, os, sys
+import torch
+# The first optimizer would import it in each rank, for seconds.
+import torch._dynamo
+import torch.distributed as dist
+import torch.profiler
+
+def train(steps, after_step=lambda step: None):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    # Another optimizer makes no steps of its own.
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+    other = torch.optim.Adam(torch.nn.Linear(2, 2).parameters())
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss = model(torch.ones(2, 4)).square().mean()
+        loss.backward()
+        optimizer.step()
+        other.step()
+        scheduler.step()
+        after_step(step)
+    print("trained")
+
+# As in a process that sitecustomize finds to have RANK.
+activate = dist.init_process_group.__globals__["activate"]
+children = []
+for rank in json.load(open(sys.argv[1])):
+    child = os.fork()
+    if child == 0:
+        for number, name in [(1, "out"), (2, "err")]:
+            file = os.open(os.path.join(rank["folder"], name + rank["name"]), os.O_WRONLY | os.O_CREAT)
+            os.dup2(file, number)
+        os.environ.update(rank["variables"])
+        os.chdir(rank["folder"])
+        if "RANK" in rank["variables"]:
+            activate()
+        exec(rank["script"])
+        sys.exit()
+    children.append(child)
+sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
+"""
+
+# Two ranks of a script, without a launcher. Arguments: those of the script.
+PLAIN = """
+import os, runpy, sys
+import torch._dynamo
+sys.argv = sys.argv[1:]
+children = []
+for rank in "01":
+    child = os.fork()
+    if child == 0:
+        os.environ.update(RANK=rank, LOCAL_RANK=rank)
+        runpy.run_path(sys.argv[0], run_name="__main__")
+        sys.exit()
+    children.append(child)
+sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
+"""
+
+# The script's profiler, with a schedule and an export of its own.
+SCHEDULED = """
+schedule = torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=1)
+def export(profiler):
+    profiler.export_chrome_trace("theirs.json.gz")
+with torch.profiler.profile(schedule=schedule, on_trace_ready=export) as profiler:
+    train(20, lambda step: profiler.step())
+"""
+
+# A process that becomes a rank without RANK, as those of torch.multiprocessing do. It ends within the window.
+SHORT = """
+dist.init_process_group("gloo", init_method="file://" + os.path.abspath("store"), rank=0, world_size=1)
+train(14, lambda step: dist.all_reduce(torch.ones(8)))
+"""
+
+# The script's profiler starts within the window.
+LATE = """
+profiler = torch.profiler.profile()
+def after_step(step):
+    if step == 14:
+        profiler.start()
+    if step == 16:
+        profiler.stop()
+        print(len(profiler.events()) > 0)
+train(20, after_step)
+"""
+
+# PyTorch's profiler fails.
+FAILING = """
+def start(self):
+    raise RuntimeError("planted")
+torch.profiler.profile.start = start
+train(20)
+"""
+
+# Rank 1 stops for a while.
+HANG = """
+import time
+def stuck():
+    time.sleep(2.5)
+def after_step(step):
+    if step == 8 and dist.get_rank() == 1:
+        stuck()
+    dist.all_reduce(torch.ones(8))
+init = "file://" + os.path.abspath("store")
+dist.init_process_group("gloo", init_method=init, rank=int(os.environ["RANK"]), world_size=2)
+train(12, after_step)
+dist.destroy_process_group()
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def environment(results: Path | None, paths: Sequence[Path] = (), **variables: str) -> dict[str, str]:
+    """What `rankmark profile` gives to the job; without results, what the job has without it."""
+    given = {name: value for name, value in os.environ.items() if not name.startswith("RANKMARK_PROFILE_")}
+    theirs = [str(path) for path in paths] + [path for path in [given.pop("PYTHONPATH", "")] if path]
+    if results is not None:
+        theirs.insert(0, str(AGENT))
+        variables["RANKMARK_PROFILE_DIR"] = str(results)
+    if theirs:
+        given["PYTHONPATH"] = os.pathsep.join(theirs)
+    return {**given, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", **variables}
+
+
+class Job:
+    """A process that runs, and what it said in the end."""
+
+    def __init__(self, arguments: list[str], variables: dict[str, str]) -> None:
+        command = [sys.executable, *arguments]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(
+            command, env=variables, stdout=pipe, stderr=pipe, text=True, start_new_session=True
+        )
+
+    def wait(self) -> tuple[int, str, str]:
+        try:
+            out, err = self.process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.end()
+            raise
+        return self.process.returncode, out, err
+
+    def end(self) -> None:
+        """Ends what is left of it, with the ranks that it started."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
+
+
+def read(path: Path) -> Any:
+    return json.loads(gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes())
+
+
+def steps(trace: Path) -> list[int]:
+    """The numbers of the steps on the CPU."""
+    spans = [event for event in read(trace)["traceEvents"] if event.get("cat") == "user_annotation"]
+    return [int(event["name"].split("#")[1]) for event in spans if event["name"].startswith("ProfilerStep#")]
+
+
+class Folders(unittest.TestCase):
+    """A folder for results, and one for the job."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.results, self.work = Path(folder.name, "results"), Path(folder.name, "work")
+        self.results.mkdir()
+        self.work.mkdir()
+
+    def job(self, arguments: list[str], variables: dict[str, str]) -> Job:
+        job = Job(arguments, variables)
+        self.addCleanup(job.end)
+        return job
+
+    def files(self) -> set[str]:
+        return {path.name for path in self.results.iterdir()}
+
+
+class WithoutTorch(Folders):
+    def test_a_script_without_torch_is_left_alone(self) -> None:
+        script = "import sys; print(sys.argv, [name for name in sys.modules if 'torch' in name or 'rankmark' in name])"
+        plain = self.job(["-c", script, "a"], environment(None, RANK="0")).wait()
+        ours = self.job(["-c", script, "a"], environment(self.results, RANK="0")).wait()
+        self.assertEqual(ours, plain)
+        self.assertEqual(self.files(), set())
+
+    def test_the_path_of_modules_is_the_job_s(self) -> None:
+        script = "import sys; print(sys.path)"
+        plain = self.job(["-c", script], environment(None, (self.work,))).wait()
+        self.assertEqual(self.job(["-c", script], environment(self.results, (self.work,))).wait(), plain)
+
+    def test_the_next_sitecustomize_is_loaded(self) -> None:
+        (self.work / "sitecustomize.py").write_text("import sys\nsys.theirs = __file__\n")
+        script = "import sys, sitecustomize; print(sys.theirs, sitecustomize.__file__)"
+        plain = self.job(["-c", script], environment(None, (self.work,))).wait()
+        self.assertEqual(plain[0], 0, plain)
+        self.assertEqual(self.job(["-c", script], environment(self.results, (self.work,))).wait(), plain)
+
+    def test_an_error_of_the_next_sitecustomize_is_shown_as_without_us(self) -> None:
+        (self.work / "sitecustomize.py").write_text("raise ValueError('theirs')\n")
+        plain = self.job(["-c", "print(1)"], environment(None, (self.work,))).wait()
+        self.assertIn("theirs", plain[2])
+        self.assertEqual(self.job(["-c", "print(1)"], environment(self.results, (self.work,))).wait(), plain)
+        self.assertEqual(self.files(), set())
+
+
+@unittest.skipUnless(HERE, "there is no torch")
+class Training(Folders):
+    def test_both_ranks_are_traced_and_train_as_without_us(self) -> None:
+        (self.work / "sitecustomize.py").write_text(
+            "import os\nopen(os.path.join(os.path.dirname(__file__), f'loaded-{os.getpid()}'), 'w').close()\n"
+        )
+        train = [str(TRAIN), "--steps", "40", "--width", "32", "--layers", "1"]
+        launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *train]
+        ours = self.job(launch, environment(self.results, (self.work,), RANKMARK_PROFILE_STEPS="10:20")).wait()
+        self.assertEqual(ours[0], 0, ours[2])
+
+        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+        plain = self.job(["-c", PLAIN, *train], environment(None, (), **place)).wait()
+        self.assertEqual(plain[0], 0, plain[2])
+        self.assertEqual(len(re.findall("loss", plain[1])), 4, plain)
+        self.assertEqual(ours[1], plain[1])
+        # The launcher and two ranks.
+        self.assertGreaterEqual(len(list(self.work.glob("loaded-*"))), 3)
+
+        kinds = ["trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json"]
+        self.assertEqual(self.files(), {kind.format(rank) for kind in kinds for rank in range(2)})
+        for rank in range(2):
+            self.check_trace(self.results / f"trace-rank{rank}.json.gz", rank)
+            entries = pickle.loads((self.results / f"flight-rank{rank}.pickle").read_bytes())["entries"]
+            self.assertGreaterEqual(len(entries), 20)
+            self.assertTrue(all("collective_seq_id" in entry for entry in entries))
+            times = read(self.results / f"steps-{rank}.json")
+            found = [times[name] for name in ["rank", "world", "step_found_by", "trace", "notes", "backend"]]
+            self.assertEqual(found, [rank, 2, "optimizer", "agent", [], "gloo"])
+            # Step 0 has no start, and in step 20 other ranks may still write their traces.
+            self.assertEqual([len(times["traced_step_s"]), len(times["untraced_step_s"])], [10, 40 - 10 - 2])
+            self.assertTrue(all(0 < time < LIMIT_S for time in times["traced_step_s"] + times["untraced_step_s"]))
+
+    def check_trace(self, path: Path, rank: int) -> None:
+        trace = read(path)
+        self.assertEqual(trace["distributedInfo"]["rank"], rank)
+        self.assertEqual(steps(path), list(range(10, 20)))
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        reduced = [event for event in spans if event["name"] == "gloo:all_reduce"]
+        self.assertGreaterEqual(len(reduced), 10)
+        self.assertTrue(all(event["args"].get("Input Dims") for event in reduced))
+        # The optimizer is within its step, also in the last one.
+        spans.sort(key=lambda event: float(event["ts"]))
+        of_steps = [event for event in spans if event["name"].startswith("ProfilerStep#")]
+        optimizers = [event for event in spans if event["name"].startswith("Optimizer.step#")]
+        self.assertEqual(len(optimizers), 10)
+        for step, optimizer in zip(of_steps, optimizers):
+            self.assertLessEqual(step["ts"], optimizer["ts"])
+            self.assertLessEqual(optimizer["ts"] + optimizer["dur"], step["ts"] + step["dur"] + 0.002)
+
+
+@unittest.skipUnless(HERE, "there is no torch")
+class Scripts(Folders):
+    """Ranks that torch is imported for once, all at the same time."""
+
+    FOLDERS: Path
+    ERRORS: str
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.FOLDERS = Path(folder.name)
+        window = {"RANKMARK_PROFILE_STEPS": "10:20"}
+        alone = {**window, "RANK": "0"}
+        hang = {"RANKMARK_PROFILE_STEPS": "100:110", "RANKMARK_PROFILE_HANG_SECONDS": "1", "WORLD_SIZE": "2"}
+        ranks = [
+            cls.rank("scheduled", SCHEDULED, {**alone, "RANKMARK_PROFILE_STEPS": "5:10"}),
+            cls.rank("short", SHORT, window),
+            cls.rank("late", LATE, alone),
+            cls.rank("failing", FAILING, alone),
+            cls.rank("wrong", "train(3)", {**alone, "RANKMARK_PROFILE_STEPS": "ten"}),
+            cls.rank("hang", HANG, {**hang, "RANK": "0"}),
+            cls.rank("hang", HANG, {**hang, "RANK": "1"}),
+        ]
+        (cls.FOLDERS / "ranks.json").write_text(json.dumps(ranks))
+        job = Job(["-c", RANKS, str(cls.FOLDERS / "ranks.json")], environment(cls.FOLDERS))
+        cls.addClassCleanup(job.end)
+        code, _, err = job.wait()
+        cls.ERRORS = f"{code}: {err}"
+
+    @classmethod
+    def rank(cls, name: str, script: str, variables: dict[str, str]) -> dict[str, Any]:
+        folder = cls.FOLDERS / name
+        (folder / "results").mkdir(parents=True, exist_ok=True)
+        variables = {**variables, "RANKMARK_PROFILE_DIR": str(folder / "results")}
+        return {
+            "name": variables.get("RANK", "0"),
+            "folder": str(folder),
+            "script": script,
+            "variables": variables,
+        }
+
+    def ran(self, name: str) -> str:
+        """What rank 0 of a case printed; its results are those of this test."""
+        folder = self.FOLDERS / name
+        self.results = folder / "results"
+        err = (folder / "err0").read_text()
+        self.assertNotIn("Traceback", err, self.ERRORS)
+        return (folder / "out0").read_text()
+
+    def test_the_process_that_forks_wrote_nothing(self) -> None:
+        self.assertEqual(self.ERRORS, "0: ")
+        self.assertEqual([path.name for path in self.FOLDERS.iterdir() if path.is_file()], ["ranks.json"])
+
+    def test_the_script_s_own_profiler_goes_first(self) -> None:
+        self.assertEqual(self.ran("scheduled"), "trained\n")
+        self.assertEqual(self.files(), {"trace-rank0.json.gz", "flight-rank0.pickle", "steps-0.json"})
+        theirs = self.FOLDERS / "scheduled/theirs.json.gz"
+        self.assertEqual(steps(theirs), [2, 3, 4])
+        self.assertEqual(read(self.results / "trace-rank0.json.gz"), read(theirs))
+        times = read(self.results / "steps-0.json")
+        self.assertEqual([times["step_found_by"], times["trace"]], ["profiler", "script"])
+        self.assertEqual([len(times["traced_step_s"]), len(times["untraced_step_s"])], [3, 16])
+
+    def test_a_job_that_ends_within_the_window_is_traced_so_far(self) -> None:
+        self.assertEqual(self.ran("short"), "trained\n")
+        trace = self.results / "trace-rank0.json.gz"
+        self.assertEqual(steps(trace), [10, 11, 12, 13])
+        unfinished = [event for event in read(trace)["traceEvents"] if event["name"] == "unfinished step"]
+        self.assertEqual(len(unfinished), 1)
+        times = read(self.results / "steps-0.json")
+        self.assertEqual([times["world"], len(times["traced_step_s"])], [1, 4])
+        self.assertEqual(times["notes"], ["the job ended before the window did"])
+
+    def test_the_window_ends_where_the_script_s_profiler_starts(self) -> None:
+        self.assertEqual(self.ran("late"), "True\ntrained\n")
+        self.assertEqual(steps(self.results / "trace-rank0.json.gz"), [10, 11, 12, 13, 14])
+        self.assertIn("the script started its own profiler", read(self.results / "steps-0.json")["notes"][0])
+
+    def test_a_failure_of_ours_does_not_reach_the_job(self) -> None:
+        self.assertEqual(self.ran("failing"), "trained\n")
+        [error] = [path for path in self.results.iterdir() if path.name.startswith("error-")]
+        self.assertIn("planted", error.read_text())
+        self.assertIn("the agent failed", read(self.results / "steps-0.json")["notes"][0])
+
+    def test_a_wrong_variable_does_not_reach_the_job(self) -> None:
+        self.assertEqual(self.ran("wrong"), "trained\n")
+        [error] = self.results.iterdir()
+        self.assertIn("valid values", error.read_text())
+
+    def test_a_hang_is_written_down(self) -> None:
+        self.assertEqual(self.ran("hang"), "trained\n")
+        waits, stuck = (read(self.results / f"hang-rank{rank}.json") for rank in range(2))
+        self.assertEqual([frame["name"] for frame in stuck["stack"]][:3], ["stuck", "after_step", "train"])
+        self.assertIn("all_reduce", [frame["name"] for frame in waits["stack"]])
+        # Rank 0 has entered one collective more.
+        entered = [len(dump["flight_recorder"]["entries"]) for dump in [waits, stuck]]
+        self.assertEqual(entered, [9, 8])
+        for rank, dump in enumerate([waits, stuck]):
+            self.assertGreater(dump["since_last_step_s"], 1)
+            self.assertGreater(dump["step_ended_after_s"], 2)
+            self.assertEqual([dump["rank"], dump["world"]], [rank, 2])
+            flight = pickle.loads((self.results / f"hang-flight-rank{rank}.pickle").read_bytes())
+            self.assertEqual(len(flight["entries"]), entered[rank])
+            notes = read(self.results / f"steps-{rank}.json")["notes"]
+            self.assertEqual(len(notes), 1)
+            self.assertIn("the job ended after 12 steps", notes[0])
