@@ -105,7 +105,7 @@ fn rates(root: &Path, options: &Options, folder: &Path) -> Result<String, String
 }
 
 /// The program, as a release builds it.
-fn built(root: &Path) -> Result<PathBuf, String> {
+pub(crate) fn built(root: &Path) -> Result<PathBuf, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command.current_dir(root).args(["build", "--quiet", "--release", "--locked", "-p", "rankmark"]);

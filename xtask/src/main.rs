@@ -16,6 +16,7 @@ mod cases;
 mod compare_rates;
 mod counts;
 mod coverage;
+mod diagnosis_rates;
 mod dist;
 mod figures;
 mod install;
@@ -50,6 +51,8 @@ usage: cargo xtask COMMAND
         how often `compare --interleave` is wrong with equal sides, and finds its own smallest change (docs/interleave.md)
   browser [--no-install]
         HTML reports in Chromium: charts, tables, zoom, print, dark, without JavaScript, and axe-core; leaves pictures
+  diagnosis-rates [--runs N] [--minutes N] [--records DIR]
+        how often `rankmark profile` names the right slow rank, and how often one where none is (docs/diagnosis.md)
   compare-rates [--pairs N] [--minutes N] [--records DIR]
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/compare.md)
   bounds
@@ -87,6 +90,10 @@ fn main() -> ExitCode {
         },
         ["compare-rates", options @ ..] => match compare_rates::Options::read(options) {
             Ok(options) => passed(compare_rates::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["diagnosis-rates", options @ ..] => match diagnosis_rates::Options::read(options) {
+            Ok(options) => passed(diagnosis_rates::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),
         },
         ["dist", options @ ..] => match dist::Options::read(options) {

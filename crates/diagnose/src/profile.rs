@@ -3,6 +3,7 @@
 //! Every part abstains, with a reason, where the timeline cannot carry the claim. Times are in seconds. docs/diagnosis.md says
 //! how often verdicts are right; `simulation` is what they answer to.
 
+mod blame;
 mod bubble;
 mod collectives;
 mod critical_path;
@@ -92,6 +93,9 @@ pub struct Analysis {
     pub rotating: Option<Rotating>,
     /// Why there is no verdict on slow ranks.
     pub straggler_abstains: Option<String>,
+    /// Seconds per step that each rank (rows, as in `steps.ranks`) waits for each other (columns); None where no collective
+    /// tells it.
+    pub blame: Option<Vec<Vec<f64>>>,
     /// The critical path; None where `critical_path_abstains` says why.
     pub critical_path: Option<CriticalPath>,
     /// Why there is no critical path.
@@ -130,6 +134,7 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         world: timeline.world,
         collectives: collectives::collectives(&instances, &timeline.names, count),
         overlap: overlap::overlap(&prepared),
+        blame: blame::blame(&instances, timeline.ranks.len(), count),
         straggler: verdict.stragglers.first().cloned(),
         stragglers: verdict.stragglers,
         rotating: verdict.rotating,

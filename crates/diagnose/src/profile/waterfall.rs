@@ -33,6 +33,20 @@ pub enum Cause {
     Host,
 }
 
+impl Cause {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ExposedTransfer => "exposed transfer",
+            Self::ArrivalWait => "waiting for late ranks",
+            Self::ComputeSlowdown => "slower computation",
+            Self::Bubble => "pipeline bubble",
+            Self::Input => "input",
+            Self::Host => "host",
+        }
+    }
+}
+
 /// The loss of scaling of several runs against the one with the fewest ranks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waterfall {

@@ -34,6 +34,7 @@ mod packing;
 mod place;
 mod plans;
 mod processes;
+mod profile;
 mod progress;
 mod promises;
 mod pytorch;

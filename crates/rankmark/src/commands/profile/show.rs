@@ -384,7 +384,7 @@ fn waterfall(losses: &Losses) -> Option<Waterfall> {
 
 /// Who waits for whom: each rank's waits go to the rank that arrived last.
 fn blame(one: &Explanation) -> Option<Blame> {
-    let seconds = diagnose::profile::blame(&one.timeline, &one.analysis)?;
+    let seconds = one.analysis.blame.clone()?;
     let ranks = one.analysis.steps.ranks.iter().map(|rank| format!("rank {}", rank.rank)).collect();
     Some(Blame { title: "Seconds of a step that ranks (rows) wait for others (columns)".to_owned(), ranks, seconds })
 }

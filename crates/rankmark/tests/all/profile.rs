@@ -1,0 +1,109 @@
+//! `rankmark profile`: slow ranks that were planted, traces that can be opened, and jobs of other programs.
+
+use std::io::Read;
+
+use serde_json::Value;
+
+use crate::place::Place;
+use crate::{pytorch, skip};
+
+/// Ranks sleep instead of computing, so that other work on the machine says little.
+const ASLEEP: &str = "profile --model gpt2-mini --ranks 2 --compute sleep --sleep-time 1ms --duration 4s --output-dir record";
+
+fn profiles(out: &str) -> Vec<Value> {
+    let lines = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["kind"] == "profile").collect()
+}
+
+#[test]
+fn a_slow_rank_its_phase_and_its_share_are_named() {
+    let place = Place::new();
+    let ran = place.run(&format!("{ASLEEP} --json --inject delay:rank=1,phase=backward,percent=20")).exits(0);
+    let told = profiles(&ran.out);
+    let slow = &told[0]["straggler"];
+    assert_eq!((&slow["rank"], &slow["phase"]), (&Value::from(1), &Value::from("backward")), "{slow}");
+    // The step takes 120% of what it takes without the delay.
+    let truth = 0.2 / 1.2;
+    let share = slow["share"].as_f64().unwrap();
+    assert!((share / truth - 1.0).abs() < 0.2, "{share} of {truth}");
+    assert!(told[0]["recording"]["recorded_steps"].as_u64().unwrap() >= 40, "{}", told[0]["recording"]);
+    // The record keeps it, its report shows it, and it is explained again without a run.
+    let again = place.run("profile record --json").exits(0);
+    assert_eq!(profiles(&again.out)[0]["straggler"], *slow);
+    let text = place.run("profile record").exits(0).out;
+    assert!(text.contains("Rank 1 is slow in backward: it costs "), "{text}");
+    assert!(text.contains("recording adds ") && text.contains("ns a span"), "{text}");
+    let report = std::fs::read_to_string(place.path("record/report.html")).unwrap();
+    assert!(report.contains("Rank 1 is slow in backward") && report.contains("COMPUTE ASLEEP"));
+    let same = place.run("profile --compare record record").exits(0).out;
+    assert!(same.starts_with("a step takes ") && !same.contains('+'), "{same}");
+}
+
+#[test]
+fn without_a_delay_nobody_is_named_and_the_trace_is_one_that_viewers_open() {
+    let place = Place::new();
+    let ran = place.run(&format!("{ASLEEP} --json")).exits(0);
+    let told = profiles(&ran.out);
+    assert_eq!(told[0]["straggler"], Value::Null, "{}", told[0]["straggler"]);
+    let case = place.cases("record")[0]["id"].as_str().unwrap().to_owned();
+    let file = std::fs::File::open(place.path(&format!("record/trace/{case}-0.json.gz"))).unwrap();
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(file).read_to_string(&mut text).unwrap();
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let of = |category: &str| events.iter().filter(|event| event["cat"] == category).count();
+    let steps = of("step");
+    assert!(steps >= 80 && of("input") == steps && of("block") > steps && of("collective") >= steps, "{steps} steps");
+    for event in events.iter().filter(|event| event["ph"] == "X") {
+        let number = |key: &str| event[key].as_f64().unwrap();
+        assert!(number("ts") >= 0.0 && number("dur") >= 0.0 && number("pid") < 2.0, "{event}");
+    }
+    // Inside a step, phases and waits follow each other: they never overlap on the step's thread.
+    let mut thread: Vec<(f64, f64)> = events
+        .iter()
+        .filter(|event| event["pid"] == 0 && event["tid"] == 0)
+        .filter(|event| ["input", "forward", "backward", "optimizer", "wait"].contains(&event["cat"].as_str().unwrap_or_default()))
+        .map(|event| (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap()))
+        .collect();
+    thread.sort_by(|a, b| a.0.total_cmp(&b.0));
+    assert!(thread.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0 + 0.002), "spans of one thread overlap");
+}
+
+#[test]
+fn what_cannot_be_profiled_is_refused_with_what_to_do() {
+    let place = Place::new();
+    let refused = |arguments: &str| place.run(arguments).exits(2).err;
+    assert!(refused("profile --steps 20:10").contains("FIRST:LAST"));
+    assert!(refused("profile --inject delay:rank=1,percent=10").contains("needs `phase`"));
+    assert!(refused("profile --inject delay:rank=1,phase=lunch").contains("valid values: input, forward"));
+    assert!(refused("profile --import missing.json").contains("missing.json"));
+    assert!(refused("profile --tool nsys").contains("-- COMMAND"));
+    place.write("notes.txt", "no trace");
+    assert!(refused("profile --import notes.txt").contains("formats of traces"));
+    place.run("comm all_reduce --backend sim --ranks 2 --bytes 1KiB --iters 4 --quiet --output-dir bare").exits(0);
+    assert!(refused("profile bare").contains("holds no traces"));
+    // A job that is no Python leaves no traces, and its own end counts.
+    let failed = place.run("profile -- /bin/sh -c").exits(2).err;
+    assert!(failed.contains("the job ended with code 2"), "{failed}");
+    assert!(refused("profile -- /bin/true").contains("trace"), "a job without traces");
+}
+
+#[test]
+fn a_job_of_pytorch_is_explained_and_its_slow_rank_named() {
+    let Some(python) = pytorch::torch("a job of PyTorch is profiled") else { return };
+    if !skip::heavy("a job of PyTorch is profiled") {
+        return;
+    }
+    let place = Place::new();
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/train.py");
+    let job = format!("{python} -m torch.distributed.run --nproc-per-node 2 {example} --steps 60");
+    let slow = format!("profile --json --steps 10:50 --output-dir slow -- {job} --slow-rank 1 --slow-ms 30");
+    let told = profiles(&place.run(&slow).exits(0).out);
+    let slow = &told[0]["straggler"];
+    assert_eq!((&slow["rank"], &slow["phase"]), (&Value::from(1), &Value::from("backward")), "{}", told[0]);
+    assert_eq!(told[0]["analysis"]["steps"]["ranks"].as_array().unwrap().len(), 2);
+    // The Flight Recorder's dump names communicator and place of gloo's collectives.
+    assert!(told[0]["analysis"]["collectives"]["matched"].as_u64().unwrap() > 0, "{}", told[0]["analysis"]["collectives"]);
+    let text = place.run("profile slow").exits(0).out;
+    assert!(text.contains("Rank 1 is slow in backward"), "{text}");
+}
