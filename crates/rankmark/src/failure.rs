@@ -41,6 +41,12 @@ impl Failure {
         self
     }
 
+    /// Its errors as the cause of another, in one line.
+    pub(crate) fn on_one_line(&self) -> String {
+        let errors: Vec<String> = self.errors.errors.iter().map(|placed| placed.error.on_one_line()).collect();
+        errors.join("; ")
+    }
+
     /// The same, with another exit code.
     pub(crate) fn with_code(self, code: u8) -> Self {
         Self { code, ..self }

@@ -71,7 +71,7 @@ pub(crate) fn measured(command: &str) -> Option<(&'static About, record::Command
 }
 
 /// All options of a measuring command: fields and those of every run, the common ones first.
-pub(super) fn with_options(command: Command, abouts: &[&'static About], sweep: Option<record::Sweep>) -> Command {
+pub(crate) fn with_options(command: Command, abouts: &[&'static About], sweep: Option<record::Sweep>) -> Command {
     let mut fields: Vec<&'static Field> = Vec::new();
     for field in abouts.iter().flat_map(|about| about.all_fields()) {
         let is_argument = command.get_positionals().any(|argument| argument.get_id() == field.name);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use diagnose::profile::{Analysis, Pipeline, Scaling, Settings, analyse, differences, waterfall};
-use import::{FlightReport, Traces, join_flight, read_timeline};
+use import::traces::{FlightReport, Finding, Frame, Problem, Traces, join_flight, read_timeline};
 use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase};
 use serde_json::{Value, json};
 use trace::timeline::{Recording, Timeline};
@@ -59,7 +59,9 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
 
 /// Explains the traces that ranks of a job wrote.
 pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, Failure> {
-    let found = read_timeline(&[traces.to_owned()]).map_err(|error| {
+    // Dumps of a hang are of another time than the traces, and read apart.
+    let (of_hang, files): (Vec<PathBuf>, Vec<PathBuf>) = job::files(traces).into_iter().partition(|path| job::is_of_hang(path));
+    let found = read_timeline(&files).map_err(|error| {
         let complaints = job::complaints(traces);
         let failure = Failure::from(error);
         if complaints.is_empty() { failure } else { failure.cause(complaints.join("; ")) }
@@ -70,6 +72,10 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
     explanation.recording = steps.recording;
     explanation.notes.extend(steps.notes);
     explanation.hangs.extend(job::hangs(traces));
+    if !of_hang.is_empty() {
+        let dumps = read_timeline(&of_hang)?;
+        explanation.hangs.extend(dumps.flight.as_ref().map(hangs_of).unwrap_or_default());
+    }
     let kept = Explained { version: EXPLAINED_VERSION, cases: vec![show::kept(&explanation)] };
     record::write_explained(folder, &kept)?;
     print(std::slice::from_ref(&explanation), wanted)?;
@@ -118,7 +124,11 @@ fn explained(
     pipeline: Option<Pipeline>,
     wanted: &Wanted,
 ) -> Result<Explanation, Failure> {
-    let hangs = traces.flight.as_ref().map(hangs_of).unwrap_or_default();
+    // Beside spans, a dump is of a job that went on: ranks are at times one call ahead of each other.
+    let hangs = match traces.timeline {
+        Some(_) => Vec::new(),
+        None => traces.flight.as_ref().map(hangs_of).unwrap_or_default(),
+    };
     if let (Some(timeline), Some(flight)) = (&mut traces.timeline, &traces.flight) {
         join_flight(timeline, flight);
     }
@@ -139,8 +149,31 @@ fn explained(
     Ok(Explanation { case, title, ranks, timeline, analysis, recording, hangs, notes, waterfall: None })
 }
 
+/// What the Flight Recorder says went wrong, a sentence each.
 fn hangs_of(flight: &FlightReport) -> Vec<String> {
-    flight.findings.iter().map(ToString::to_string).collect()
+    let frames = |frames: &[Frame]| {
+        let shown = |frame: &Frame| format!("{} ({}:{})", frame.name, frame.file, frame.line);
+        let shown: Vec<String> = frames.iter().take(3).map(shown).collect();
+        if shown.is_empty() { String::new() } else { format!(": {}", shown.join(" < ")) }
+    };
+    let ranks = |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let sentence = |finding: &Finding| {
+        let what = format!("{} #{} of {}", finding.operation, finding.sequence, finding.group);
+        let missing: Vec<u32> = finding.missing.iter().map(|missing| missing.rank).collect();
+        match finding.problem {
+            Problem::NotReached => format!(
+                "rank {} did not reach {what}; ranks {} wait in it{}",
+                ranks(&missing),
+                ranks(&finding.arrived),
+                frames(&finding.frames)
+            ),
+            Problem::Mismatch => {
+                format!("rank {} called something else than {what}{}", ranks(&missing), frames(&finding.frames))
+            }
+            Problem::NotFinished => format!("rank {} did not end {what}{}", ranks(&missing), frames(&finding.frames)),
+        }
+    };
+    flight.findings.iter().map(sentence).collect()
 }
 
 /// The trace of a case's last trial.

@@ -11,7 +11,7 @@ use trace::timeline::Recording;
 
 use super::{Wanted, explain};
 use crate::session::{self, RESULTS};
-use crate::{Failure, terminal};
+use crate::Failure;
 
 /// The files that Python is to find, by name.
 const AGENT: [(&str, &str); 3] = [
@@ -47,7 +47,7 @@ pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> 
         // The job's own end explains why there is nothing to explain.
         Err(failure) if ended != 0 => {
             let how = format!("the job ended with code {ended} before its ranks wrote traces");
-            return Err(Failure::new(how).cause(failure.sentence()));
+            return Err(Failure::new(how).cause(failure.on_one_line()));
         }
         explained => explained?,
     };
@@ -176,6 +176,25 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
 pub(super) fn complaints(traces: &Path) -> Vec<String> {
     let last = |(name, text): (String, String)| Some(format!("{name}: {}", text.lines().rev().find(|line| !line.is_empty())?));
     texts(traces, "error-", ".txt").filter_map(last).collect()
+}
+
+/// The traces and dumps of a folder; other files tell of the job.
+pub(super) fn files(traces: &Path) -> Vec<PathBuf> {
+    const KINDS: [&str; 6] = [".json.gz", ".json", ".pickle", ".sqlite", ".log", ".gz"];
+    const OURS: [&str; 3] = ["steps-", "hang-rank", "error-"];
+    let entries = traces.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let is_trace = |path: &PathBuf| {
+        let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
+        KINDS.iter().any(|kind| name.ends_with(kind)) && !OURS.iter().any(|ours| name.starts_with(ours))
+    };
+    let mut files: Vec<PathBuf> = entries.filter(is_trace).collect();
+    files.sort();
+    files
+}
+
+/// Whether a dump was made while its rank hung.
+pub(super) fn is_of_hang(path: &Path) -> bool {
+    path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("hang-"))
 }
 
 /// A rank that ended no step for long, as it wrote itself down.
