@@ -1,6 +1,7 @@
-//! Files of other tools: their configurations become plans, their results become records. Starts nothing, prints nothing.
+//! Files of other tools: their configurations become plans, their results become records, their traces become timelines. Starts
+//! nothing, prints nothing.
 //!
-//! A file format is one module of [`formats`](FORMATS) and one line in [`FORMATS`].
+//! A file format is one module of [`formats`](FORMATS) and one line in [`FORMATS`]; a format of traces, of [`traces`].
 
 #![forbid(unsafe_code)]
 
@@ -14,6 +15,7 @@ mod plan_text;
 mod record_of;
 mod results;
 mod source;
+pub mod traces;
 mod tree;
 
 pub use content::{Content, ForeignPlan};

@@ -10,6 +10,9 @@ mod json;
 mod nccl_tests;
 mod osu;
 mod plans;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
+mod traces;
 
 use std::path::PathBuf;
 

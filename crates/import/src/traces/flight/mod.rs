@@ -1,0 +1,176 @@
+//! Dumps of PyTorch's Flight Recorder: the last calls of each rank, and which rank did not arrive.
+
+mod findings;
+mod join;
+mod pickle;
+mod read;
+mod tree;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use terms::Error;
+
+use super::input::Input;
+use super::join::rank_of_name;
+use super::{Part, TraceFormat};
+
+pub use findings::{Finding, Missing, Problem};
+pub use join::join_flight;
+
+/// The largest dump that is read. One of 2000 entries has 2 MB.
+const LARGEST: u64 = 64 << 20;
+
+/// Dumps as a pickle: files that PyTorch writes, and `_dump_fr_trace()`.
+pub(super) const PICKLE: TraceFormat = TraceFormat {
+    name: "pytorch_flight_recorder",
+    doc: "PyTorch: a dump of the Flight Recorder, as a pickle",
+    recognises: |input| input.head().starts_with(b"\x80") && input.head().get(1).is_some_and(|version| *version <= 5),
+    read: |input| dump(input, pickle::read(&input.bytes(LARGEST)?)),
+};
+
+/// Dumps as JSON: `_dump_fr_trace_json()` and the debug server.
+pub(super) const JSON: TraceFormat = TraceFormat {
+    name: "pytorch_flight_recorder_json",
+    doc: "PyTorch: a dump of the Flight Recorder, as JSON",
+    recognises: |input| {
+        let keys = ["\"pg_status\"", "\"collective_seq_id\"", "\"nccl_comm_state\""];
+        input.first() == Some(b'{') && keys.iter().any(|key| input.head_holds(key))
+    },
+    read: |input| {
+        let bytes = input.bytes(LARGEST)?;
+        let json = serde_json::from_slice(&bytes);
+        let tree = json.map_err(|error| Error::new("this is no JSON").cause(error.to_string()));
+        dump(input, tree.and_then(tree::Tree::of_json))
+    },
+};
+
+fn dump(input: &Input, tree: Result<tree::Tree, Error>) -> Result<Part, Error> {
+    let dump = tree.and_then(|tree| read::dump(&tree));
+    let named = |error: Error| Error { what: format!("{}: {}", input.name(), error.what), ..error };
+    Ok(Part::Flight(Box::new(dump.map_err(named)?)))
+}
+
+/// What the Flight Recorders of all ranks say together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlightReport {
+    /// By rank.
+    pub ranks: Vec<FlightRank>,
+    /// What is wrong, the communicator with the lowest call first.
+    pub findings: Vec<Finding>,
+    /// What could not be read, one sentence each.
+    pub notes: Vec<String>,
+}
+
+/// The ring of one rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlightRank {
+    /// Which rank, by the name of its file: a dump does not say.
+    pub rank: u32,
+    /// Version of the dump: `2.10`.
+    pub version: String,
+    /// By the time at which they were enqueued.
+    pub entries: Vec<FlightEntry>,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlightEntry {
+    /// Its number in the ring.
+    pub record: u64,
+    /// The communicator: name and description.
+    pub group: String,
+    /// The number of the collective in its communicator; of a transfer between two ranks, the number of the last collective.
+    pub sequence: u64,
+    /// Whether it is a transfer between two ranks.
+    pub is_p2p: bool,
+    /// `all_reduce`, ..., or PyTorch's own word.
+    pub operation: String,
+    /// Dimensions of each input.
+    pub input_sizes: Vec<Vec<u64>>,
+    /// Dimensions of each output.
+    pub output_sizes: Vec<Vec<u64>>,
+    /// Element type of each input.
+    pub input_dtypes: Vec<String>,
+    /// `scheduled`, `started` or `completed`. With gloo it stays `scheduled`: see `is_finished`.
+    pub state: String,
+    /// Whether the call has ended.
+    pub is_finished: bool,
+    /// When it was enqueued, in Unix nanoseconds.
+    pub created_ns: i64,
+    /// How long it took, where timing was switched on.
+    pub duration_ms: Option<f64>,
+    /// Where it was called from, innermost first.
+    pub frames: Vec<Frame>,
+}
+
+impl FlightEntry {
+    /// Bytes of all inputs, where dimensions and element types are known.
+    pub fn input_bytes(&self) -> Option<u64> {
+        if self.input_sizes.is_empty() || self.input_sizes.len() != self.input_dtypes.len() {
+            return None;
+        }
+        let mut total = 0_u64;
+        for (sizes, dtype) in self.input_sizes.iter().zip(&self.input_dtypes) {
+            let elements = sizes.iter().try_fold(1_u64, |product, size| product.checked_mul(*size))?;
+            total = total.checked_add(elements.checked_mul(super::words::element_bytes(dtype)?)?)?;
+        }
+        Some(total)
+    }
+}
+
+/// One line of a call stack.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// The function.
+    pub name: Arc<str>,
+    /// Its file.
+    pub file: Arc<str>,
+    /// The line in it.
+    pub line: u32,
+}
+
+/// What one file holds.
+pub(super) struct Dump {
+    rank: FlightRank,
+    /// Communicators and their ranks, where the dump names them.
+    groups: Vec<(String, Vec<u32>)>,
+    notes: Vec<String>,
+}
+
+/// The dumps of all ranks as one report.
+pub(super) fn report(dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Error> {
+    let mut report = FlightReport::default();
+    let (mut groups, mut files): (Vec<(String, Vec<u32>)>, Vec<(u32, PathBuf)>) = (Vec::new(), Vec::new());
+    for (path, mut dump) in dumps {
+        dump.rank.rank = rank_of_name(&path).ok_or_else(|| {
+            Error::new(format!("{}: the rank of this dump is not known", path.display()))
+                .cause("a dump does not hold its rank")
+                .hint("put the rank into the file's name: `fr_rank0`")
+        })?;
+        let rank = dump.rank.rank;
+        if let Some((_, other)) = files.iter().find(|(known, _)| *known == rank) {
+            // The JSON of a dump lacks frames, so a pickle beside it says the same and more.
+            let kept = report.ranks.iter_mut().find(|known| known.rank == rank);
+            let more = |ring: &FlightRank| ring.entries.iter().map(|entry| entry.frames.len()).sum::<usize>();
+            let is_better = kept.as_ref().is_some_and(|kept| more(&dump.rank) > more(kept));
+            let (used, left) = if is_better { (&path, other) } else { (other, &path) };
+            report.notes.push(format!("{} is left out: {} is of rank {rank}, too", left.display(), used.display()));
+            if let (Some(kept), true) = (kept, is_better) {
+                *kept = dump.rank;
+            }
+            continue;
+        }
+        let name = path.display().to_string();
+        report.notes.extend(dump.notes.into_iter().map(|note| format!("{name}: {note}")));
+        groups.extend(dump.groups);
+        files.push((rank, path));
+        report.ranks.push(dump.rank);
+    }
+    report.ranks.sort_by_key(|rank| rank.rank);
+    report.findings = findings::find(&report.ranks, &groups);
+    Ok(report)
+}

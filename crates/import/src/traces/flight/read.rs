@@ -1,0 +1,130 @@
+//! From the values of a dump to entries.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use terms::Error;
+
+use super::tree::{Node, Tree};
+use super::{Dump, FlightEntry, FlightRank, Frame};
+use crate::traces::words;
+
+/// Entries of a ring that are kept.
+const MOST_ENTRIES: usize = 1 << 16;
+
+/// Frames of an entry that are kept, innermost first.
+const MOST_FRAMES: usize = 64;
+
+/// Dimensions that are kept of all inputs or all outputs of an entry.
+const MOST_SIZES: usize = 1024;
+
+/// Reads a dump.
+pub(super) fn dump(tree: &Tree) -> Result<Dump, Error> {
+    let top = tree.top();
+    if !top.is_object() {
+        return Err(Error::new("this is no dump of the Flight Recorder").cause("it is no dictionary"));
+    }
+    let version = top.get("version").and_then(Node::text).unwrap_or("none");
+    if version.split('.').next() != Some("2") {
+        return Err(Error::new(format!("version {version} of the Flight Recorder's dumps is not known"))
+            .hint("valid values: 2.0 and later below 3"));
+    }
+    let mut dump = Dump {
+        rank: FlightRank { rank: 0, version: version.to_owned(), entries: Vec::new() },
+        groups: groups(top),
+        notes: Vec::new(),
+    };
+    // JSON has no list where the ring is empty.
+    let entries = top.get("entries").map_or(0, |entries| entries.items().len());
+    if entries > MOST_ENTRIES {
+        dump.notes.push(format!("{} entries are left out: the last {MOST_ENTRIES} are read", entries - MOST_ENTRIES));
+    }
+    let mut texts = Texts::default();
+    let (mut odd, mut deep) = (0, 0);
+    for node in top.get("entries").into_iter().flat_map(Node::items).skip(entries.saturating_sub(MOST_ENTRIES)) {
+        match entry(node, &mut texts) {
+            Some(entry) => dump.rank.entries.push(entry),
+            None => odd += 1,
+        }
+        deep += usize::from(node.get("frames").is_some_and(|frames| frames.items().len() > MOST_FRAMES));
+    }
+    if odd > 0 {
+        dump.notes.push(format!("{odd} entries are left out: they have no communicator, number, operation or time"));
+    }
+    if deep > 0 {
+        dump.notes.push(format!("{deep} entries have more than {MOST_FRAMES} frames: the innermost are kept"));
+    }
+    dump.rank.entries.sort_by_key(|entry| (entry.created_ns, entry.record));
+    Ok(dump)
+}
+
+/// Texts of frames, each once: all entries of a loop share them.
+#[derive(Default)]
+struct Texts(HashMap<String, Arc<str>>);
+
+impl Texts {
+    fn one(&mut self, node: Option<Node<'_>>) -> Arc<str> {
+        let text = node.and_then(Node::text).unwrap_or("?");
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.0.insert(text.to_owned(), Arc::clone(&new));
+        new
+    }
+}
+
+fn entry(node: Node<'_>, texts: &mut Texts) -> Option<FlightEntry> {
+    let unsigned = |key: &str| node.get(key)?.whole()?.try_into().ok();
+    let text = |key: &str| node.get(key).and_then(Node::text);
+    let mut group = node.get("process_group")?.items().filter_map(Node::text);
+    let frames = node.get("frames").into_iter().flat_map(Node::items).take(MOST_FRAMES);
+    let frames = frames.map(|frame| Frame {
+        name: texts.one(frame.get("name")),
+        file: texts.one(frame.get("filename")),
+        line: frame.get("line").and_then(Node::whole).and_then(|line| line.try_into().ok()).unwrap_or(0),
+    });
+    let state = text("state").unwrap_or("unknown");
+    let is_retired = node.get("retired").and_then(Node::truth).unwrap_or(false);
+    let dtypes = node.get("input_dtypes").into_iter().flat_map(Node::items).take(MOST_SIZES);
+    Some(FlightEntry {
+        record: unsigned("record_id").unwrap_or(0),
+        group: words::group(group.next()?, group.next().unwrap_or_default()),
+        sequence: unsigned("collective_seq_id")?,
+        is_p2p: node.get("is_p2p").and_then(Node::truth).unwrap_or(false),
+        operation: words::operation(text("profiling_name")?).into_owned(),
+        frames: frames.collect(),
+        input_sizes: sizes(node.get("input_sizes")),
+        output_sizes: sizes(node.get("output_sizes")),
+        input_dtypes: dtypes.filter_map(Node::text).map(str::to_owned).collect(),
+        is_finished: is_retired || state == "completed",
+        state: state.to_owned(),
+        created_ns: node.get("time_created_ns")?.whole().filter(|created| *created > 0)?,
+        duration_ms: node.get("duration_ms").and_then(Node::real).filter(|duration| duration.is_finite()),
+    })
+}
+
+fn sizes(node: Option<Node<'_>>) -> Vec<Vec<u64>> {
+    let mut left = MOST_SIZES;
+    let tensors = node.into_iter().flat_map(Node::items).take(MOST_SIZES);
+    let tensor = |tensor: Node<'_>| {
+        let sizes: Vec<u64> = tensor.items().take(left).filter_map(|size| size.whole()?.try_into().ok()).collect();
+        left -= sizes.len();
+        sizes
+    };
+    tensors.map(tensor).collect()
+}
+
+/// Communicators that `pg_config` names with their ranks. gloo has one entry without a name, which says nothing.
+fn groups(top: Node<'_>) -> Vec<(String, Vec<u32>)> {
+    let mut groups = Vec::new();
+    for group in top.get("pg_config").into_iter().flat_map(Node::values).take(MOST_ENTRIES) {
+        let text = |key: &str| group.get(key).and_then(Node::text).unwrap_or_default();
+        let ranks = text("ranks").split(['[', ']', ',', ' ']).filter_map(|rank| rank.parse().ok());
+        let ranks: Vec<u32> = ranks.take(MOST_ENTRIES).collect();
+        if !text("name").is_empty() && !ranks.is_empty() {
+            groups.push((words::group(text("name"), text("desc")), ranks));
+        }
+    }
+    groups
+}

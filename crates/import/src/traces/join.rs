@@ -1,0 +1,219 @@
+//! Timelines of several files as one: which file is which rank, and whether their clocks can be compared.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use terms::Error;
+use trace::timeline::{Kind, NameId, Names, RankTimeline, Timeline};
+
+use super::Spans;
+
+/// One timeline of all ranks. None without a part.
+pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timeline>, Error> {
+    let Some((first, part)) = parts.first() else { return Ok(None) };
+    let source = part.timeline.source.clone();
+    if let Some((other, part)) = parts.iter().find(|(_, part)| part.timeline.source != source) {
+        return Err(Error::new("traces of different tools cannot be joined")
+            .cause(format!("{} is of {source}, {} is of {}", first.display(), other.display(), part.timeline.source))
+            .hint("name the files of one tool"));
+    }
+    let mut joined = Timeline { source, ..Timeline::default() };
+    number(&mut parts, &mut joined.notes);
+    one_file_a_rank(&parts)?;
+    joined.world = world(&parts, &mut joined.notes);
+    joined.clock_error_ns = clock_error(&parts);
+    let one = parts.len() == 1;
+    for (path, part) in parts {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let notes = part.timeline.notes.into_iter();
+        joined.notes.extend(notes.map(|note| if one { note } else { format!("{name}: {note}") }));
+        if joined.ranks.is_empty() {
+            (joined.ranks, joined.names) = (part.timeline.ranks, part.timeline.names);
+        } else {
+            add(&mut joined, part.timeline.ranks, &part.timeline.names);
+        }
+    }
+    joined.ranks.sort_by_key(|rank| rank.rank);
+    compare(&joined.ranks, &mut joined.notes);
+    Ok(Some(joined))
+}
+
+/// Gives ranks to parts that do not name theirs: by the name of the file, else by order.
+fn number(parts: &mut [(PathBuf, Spans)], notes: &mut Vec<String>) {
+    let mut unnamed = Vec::new();
+    for (at, (path, part)) in parts.iter_mut().enumerate().filter(|(_, (_, part))| !part.is_numbered) {
+        part.rank = part.rank.or_else(|| rank_of_name(path));
+        if part.rank.is_none() {
+            unnamed.push(at);
+        }
+    }
+    let numbered = parts.iter().filter(|(_, part)| part.is_numbered).flat_map(|(_, part)| &part.timeline.ranks);
+    let mut taken: BTreeSet<u32> = numbered.map(|rank| rank.rank).collect();
+    taken.extend(parts.iter().filter_map(|(_, part)| part.rank));
+    for at in unnamed {
+        let free = (0..).find(|rank| !taken.contains(rank)).unwrap_or(u32::MAX);
+        taken.insert(free);
+        notes.push(format!(
+            "{} names no rank: it is read as rank {free}, by the order of the files (hint: put `rank{free}` into its name)",
+            parts[at].0.display()
+        ));
+        parts[at].1.rank = Some(free);
+    }
+    for (_, part) in parts.iter_mut().filter(|(_, part)| !part.is_numbered) {
+        for rank in &mut part.timeline.ranks {
+            rank.rank = part.rank.unwrap_or(rank.rank);
+        }
+    }
+}
+
+fn one_file_a_rank(parts: &[(PathBuf, Spans)]) -> Result<(), Error> {
+    let mut all: Vec<(u32, &Path)> = Vec::new();
+    for (path, part) in parts {
+        all.extend(part.timeline.ranks.iter().map(|rank| (rank.rank, path.as_path())));
+    }
+    all.sort();
+    let twice = all.windows(2).find(|pair| pair[0].0 == pair[1].0);
+    match twice {
+        None => Ok(()),
+        Some(pair) => Err(Error::new(format!("two files are of rank {}", pair[0].0))
+            .cause(format!("{} and {}", pair[0].1.display(), pair[1].1.display()))
+            .hint("name one file for each rank, of one recording")),
+    }
+}
+
+/// Ranks of the job, as most files say.
+fn world(parts: &[(PathBuf, Spans)], notes: &mut Vec<String>) -> Option<u32> {
+    let said: BTreeSet<u32> = parts.iter().filter_map(|(_, part)| part.timeline.world).collect();
+    if said.len() > 1 {
+        let said: Vec<String> = said.iter().map(u32::to_string).collect();
+        notes.push(format!("the files disagree on the number of ranks: {}", said.join(", ")));
+    }
+    said.last().copied()
+}
+
+/// Times of several files can be compared where all files are of one host.
+fn clock_error(parts: &[(PathBuf, Spans)]) -> Option<u64> {
+    if let [(_, only)] = parts {
+        return only.timeline.clock_error_ns;
+    }
+    let ranks = || parts.iter().flat_map(|(_, part)| &part.timeline.ranks);
+    let host = ranks().next()?.host.as_ref()?;
+    let is_one = parts.iter().all(|(_, part)| part.is_calendar) && ranks().all(|rank| rank.host.as_ref() == Some(host));
+    is_one.then_some(0)
+}
+
+/// Adds ranks whose names are in another table.
+fn add(joined: &mut Timeline, ranks: Vec<RankTimeline>, names: &Names) {
+    let mut known: Vec<Option<NameId>> = Vec::new();
+    let mut renamed = |id: NameId, table: &mut Names| {
+        let at = id.0 as usize;
+        if known.len() <= at {
+            known.resize(at + 1, None);
+        }
+        *known[at].get_or_insert_with(|| table.intern(names.get(id)))
+    };
+    for mut rank in ranks {
+        for span in &mut rank.spans {
+            span.name = renamed(span.name, &mut joined.names);
+        }
+        for call in &mut rank.collectives {
+            call.operation = renamed(call.operation, &mut joined.names);
+            call.group = renamed(call.group, &mut joined.names);
+        }
+        joined.ranks.push(rank);
+    }
+}
+
+/// Says where ranks do not fit together.
+fn compare(ranks: &[RankTimeline], notes: &mut Vec<String>) {
+    let steps = |rank: &RankTimeline| -> Vec<u32> {
+        let mut steps: Vec<u32> =
+            rank.spans.iter().filter(|span| span.kind == Kind::Step).map(|span| span.number).collect();
+        steps.sort_unstable();
+        steps
+    };
+    let Some((first, others)) = ranks.split_first() else { return };
+    let expected = steps(first);
+    let different: Vec<(u32, Vec<u32>)> =
+        others.iter().map(|rank| (rank.rank, steps(rank))).filter(|(_, found)| *found != expected).collect();
+    if let Some((rank, found)) = different.first() {
+        notes.push(format!(
+            "ranks have different steps: rank {} has {}, rank {rank} has {}{}",
+            first.rank,
+            listed(&expected),
+            listed(found),
+            more(different.len())
+        ));
+    }
+    let range =
+        |rank: &RankTimeline| Some((rank.spans.first()?.begin_ns, rank.spans.iter().map(|span| span.end_ns).max()?));
+    let Some((begin, end)) = range(first) else { return };
+    let is_apart = |rank: &&RankTimeline| range(rank).is_some_and(|(from, to)| to < begin || end < from);
+    let apart: Vec<u32> = others.iter().filter(is_apart).map(|rank| rank.rank).collect();
+    if let Some(rank) = apart.first() {
+        notes.push(format!(
+            "ranks {} and {rank} have no time in common{}: their clocks differ, or the files are of different recordings",
+            first.rank,
+            more(apart.len())
+        ));
+    }
+}
+
+fn more(ranks: usize) -> String {
+    if ranks > 1 { format!(", and so {} more ranks", ranks - 1) } else { String::new() }
+}
+
+fn listed(steps: &[u32]) -> String {
+    match steps {
+        [] => "none".to_owned(),
+        [one] => format!("step {one}"),
+        [first, .., last] => format!("{} steps from {first} to {last}", steps.len()),
+    }
+}
+
+/// The rank in a file's name: `rank0.json`, `x_rank_12.pt.trace.json.gz`, `trace_3.json`, `comm_lib_trace_rank_0`.
+pub(super) fn rank_of_name(path: &Path) -> Option<u32> {
+    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    let after = name.rmatch_indices("rank").find_map(|(at, word)| {
+        let rest = name[at + word.len()..].trim_start_matches(['_', '-', '.', '=', ' ']);
+        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse().ok()
+    });
+    // These names end with the number of a process.
+    if after.is_some() || name.contains(".pt.trace.json") || name.contains("activities") {
+        return after;
+    }
+    let stem = name.split('.').next()?;
+    let digits = stem.len() - stem.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
+    let (front, digits) = stem.split_at(stem.len() - digits);
+    let is_apart = front.is_empty() || front.ends_with(['_', '-']) || front == "r" || front.ends_with("_r");
+    if digits.len() > 6 || !is_apart {
+        return None;
+    }
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_read_from_names() {
+        let cases = [
+            ("a/rank0.json", Some(0)),
+            ("x_rank_12.pt.trace.json.gz", Some(12)),
+            ("comm_lib_trace_rank_7", Some(7)),
+            ("trace_3.json.gz", Some(3)),
+            ("r5.sqlite", Some(5)),
+            ("node-4_4711.1700000000000.pt.trace.json", None),
+            ("libkineto_activities_4711.json", None),
+            ("model7b.json", None),
+            ("trace_20240510123456.json", None),
+            ("fr__dump_fr_trace_sched_rank1", Some(1)),
+            ("trace.json", None),
+        ];
+        for (name, wanted) in cases {
+            assert_eq!(rank_of_name(Path::new(name)), wanted, "{name}");
+        }
+    }
+}

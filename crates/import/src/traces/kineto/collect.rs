@@ -1,0 +1,294 @@
+//! What is kept of the events of a trace while it is read. Most events are small operations of the CPU and leave little.
+
+use std::collections::HashMap;
+
+use trace::timeline::{CollectiveCall, Kind, NO_CALL, NameId, Names, Span};
+
+use super::calls;
+use crate::traces::events::Event;
+
+/// Spans of a device that are kept: 240 MB.
+const MOST_SPANS: usize = 6_000_000;
+
+/// Names that are kept. A real trace has some thousand.
+const MOST_NAMES: u32 = 1 << 18;
+
+/// Threads and streams that are told apart. A real trace has some hundred.
+const MOST_THREADS: u32 = 1 << 16;
+
+/// A stretch of time of one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) begin: i64,
+    pub(super) end: i64,
+    pub(super) thread: u32,
+    /// Of a step: its number.
+    pub(super) number: u32,
+    pub(super) name: NameId,
+}
+
+/// A stretch in which a thread runs operations.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Busy {
+    pub(super) begin: i64,
+    pub(super) end: i64,
+    /// DDP copies reduced gradients back, between waits.
+    pub(super) ends_ddp: bool,
+}
+
+/// Everything that is kept.
+#[derive(Default)]
+pub(super) struct Collected {
+    pub(super) names: Names,
+    distinct: u32,
+    threads: HashMap<Vec<u8>, u32>,
+    key: Vec<u8>,
+    /// `ProfilerStep#N`.
+    pub(super) steps: Vec<Mark>,
+    /// `Optimizer.step#` and `Optimizer.zero_grad#`.
+    pub(super) optimizer: Vec<Mark>,
+    pub(super) inputs: Vec<Mark>,
+    /// Forward passes of whole models.
+    pub(super) forwards: Vec<Mark>,
+    /// Forward parts of FSDP, which nest.
+    pub(super) parts: Vec<Mark>,
+    pub(super) autograd: Vec<Mark>,
+    /// By thread.
+    pub(super) busy: Vec<Vec<Busy>>,
+    /// Kernels, copies and collectives; `queue` is the thread here.
+    pub(super) spans: Vec<Span>,
+    pub(super) calls: Vec<CollectiveCall>,
+    pub(super) lost: u64,
+    /// Calls of NCCL on the CPU, which end before the transfer begins.
+    enqueued: u64,
+    device_calls: u64,
+    known: u64,
+    negative: u64,
+    timeless: u64,
+}
+
+/// What an event's category says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Operation,
+    Annotation,
+    Kernel,
+    Copy,
+    Other,
+}
+
+fn class(category: &[u8]) -> Option<Class> {
+    let is = |word: &str| category.eq_ignore_ascii_case(word.as_bytes());
+    Some(if is("cpu_op") || is("operator") {
+        Class::Operation
+    } else if is("user_annotation") {
+        Class::Annotation
+    } else if is("kernel") {
+        Class::Kernel
+    } else if ["gpu_memcpy", "gpu_memset", "memcpy", "memset"].into_iter().any(is) {
+        Class::Copy
+    } else if ["gpu_user_annotation", "cuda_runtime", "cuda_driver", "runtime"].into_iter().any(is) {
+        Class::Other
+    } else {
+        return None;
+    })
+}
+
+impl Collected {
+    /// Whether no event was one of PyTorch's profiler.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known == 0
+    }
+
+    /// Takes an event.
+    pub(super) fn event(&mut self, event: &Event) {
+        let Some(class) = class(&event.category).filter(|_| event.phase == b'X') else { return };
+        self.known += 1;
+        if class == Class::Other {
+            return;
+        }
+        let times = event.begin_ns.zip(event.duration_ns);
+        let Some((begin, end)) = times.and_then(|(begin, duration)| Some((begin, begin.checked_add(duration)?))) else {
+            self.timeless += 1;
+            return;
+        };
+        if end < begin {
+            self.negative += 1;
+            return;
+        }
+        match class {
+            Class::Kernel if event.name.starts_with(b"nccl") => {
+                self.device_calls += 1;
+                let call = calls::nccl(event, &mut self.names);
+                self.call(event, begin, end, call);
+            }
+            Class::Kernel => self.device(event, Kind::Kernel, begin, end),
+            Class::Copy => self.device(event, Kind::Copy, begin, end),
+            _ => self.host(event, class == Class::Annotation, begin, end),
+        }
+    }
+
+    /// Sorts what a thread of the host does.
+    fn host(&mut self, event: &Event, is_annotation: bool, begin: i64, end: i64) {
+        let name = event.name.as_slice();
+        if name.starts_with(b"gloo:") {
+            let call = calls::gloo(event, &mut self.names);
+            return self.call(event, begin, end, call);
+        }
+        if name.starts_with(b"nccl:") {
+            self.enqueued += 1;
+            return;
+        }
+        let step = name.strip_prefix(b"ProfilerStep#");
+        let is_phase = [
+            &b"Optimizer."[..],
+            b"enumerate(DataLoader)#",
+            b"DistributedDataParallel.forward",
+            b"FSDP::",
+            b"FullyShardedDataParallel.",
+        ]
+        .iter()
+        .any(|known| name.starts_with(known));
+        // Other annotations are the user's and may enclose anything.
+        if is_annotation && step.is_none() && !is_phase {
+            return;
+        }
+        let thread = self.thread(event);
+        let is_autograd = name.starts_with(b"autograd::engine::evaluate_function");
+        let number = step.and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
+        if step.is_none() {
+            self.operation(thread, begin, end, name.starts_with(b"torch.distributed.ddp.reducer::copy_bucket_to_grad"));
+            if !is_phase && !is_autograd {
+                return;
+            }
+        }
+        // Names of autograd's functions are many, and the phase has its own.
+        let label = if is_autograd { NameId(0) } else { self.name(event) };
+        let mark = Mark { begin, end, thread, number: number.unwrap_or(0), name: label };
+        let list = match name {
+            _ if is_autograd => &mut self.autograd,
+            _ if step.is_some() => &mut self.steps,
+            _ if name.starts_with(b"Optimizer.") => &mut self.optimizer,
+            _ if name.starts_with(b"enumerate(DataLoader)#") && ends_input(name) => &mut self.inputs,
+            _ if name.starts_with(b"DistributedDataParallel.forward") => &mut self.forwards,
+            _ if is_forward_part(name) => &mut self.parts,
+            _ => return,
+        };
+        match list.last_mut() {
+            // Functions of autograd inside others need no mark of their own.
+            Some(last) if is_autograd && last.thread == thread && last.begin <= begin && end <= last.end => {}
+            _ => list.push(mark),
+        }
+    }
+
+    /// Notes that a thread is busy. An operation inside the last one leaves nothing: parents come first.
+    fn operation(&mut self, thread: u32, begin: i64, end: i64, ends_ddp: bool) {
+        let at = thread as usize;
+        if self.busy.len() <= at {
+            self.busy.resize_with(at + 1, Vec::new);
+        }
+        let busy = &mut self.busy[at];
+        match busy.last_mut() {
+            Some(last) if last.begin <= begin && end <= last.end => {}
+            Some(last) if begin <= last.begin && last.end <= end => *last = Busy { begin, end, ends_ddp },
+            _ => busy.push(Busy { begin, end, ends_ddp }),
+        }
+    }
+
+    fn device(&mut self, event: &Event, kind: Kind, begin: i64, end: i64) {
+        if self.spans.len() >= MOST_SPANS {
+            self.lost += 1;
+            return;
+        }
+        let (queue, name) = (self.thread(event), self.name(event));
+        let span = Span { begin_ns: begin, end_ns: end, kind, queue, name, number: 0, collective: NO_CALL };
+        self.spans.push(span);
+    }
+
+    fn call(&mut self, event: &Event, begin: i64, end: i64, call: CollectiveCall) {
+        if self.spans.len() >= MOST_SPANS {
+            self.lost += 1;
+            return;
+        }
+        let (queue, collective) = (self.thread(event), self.calls.len() as u32);
+        let (kind, name) = (Kind::Collective, call.operation);
+        self.calls.push(call);
+        self.spans.push(Span { begin_ns: begin, end_ns: end, kind, queue, name, number: 0, collective });
+    }
+
+    fn name(&mut self, event: &Event) -> NameId {
+        let name = event.name();
+        if let Some(id) = self.names.find(&name) {
+            return id;
+        }
+        if self.distinct >= MOST_NAMES {
+            return self.names.intern("(other)");
+        }
+        self.distinct += 1;
+        self.names.intern(&name)
+    }
+
+    /// The number of an event's thread or stream.
+    fn thread(&mut self, event: &Event) -> u32 {
+        self.key.clear();
+        self.key.extend_from_slice(&event.process);
+        self.key.push(0);
+        self.key.extend_from_slice(&event.thread);
+        if let Some(thread) = self.threads.get(&self.key) {
+            return *thread;
+        }
+        let next = self.threads.len() as u32;
+        if next >= MOST_THREADS {
+            return MOST_THREADS;
+        }
+        self.threads.insert(self.key.clone(), next);
+        next
+    }
+
+    /// Gives a communicator to calls that name none, where the job has only this one.
+    pub(super) fn name_group(&mut self, name: &str, ranks: Option<u32>) {
+        let unknown = self.names.find(crate::traces::words::UNKNOWN_GROUP);
+        let group = self.names.intern(name);
+        for call in self.calls.iter_mut().filter(|call| Some(call.group) == unknown) {
+            call.group = group;
+            call.ranks = call.ranks.or(ranks);
+        }
+    }
+
+    /// Says what was odd.
+    pub(super) fn complain(&self, notes: &mut Vec<String>) {
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                notes.push(format!("{count} {what}"));
+            }
+        };
+        say(self.negative, "events are left out: they end before they begin");
+        say(self.timeless, "events are left out: they have no time or no duration");
+        say(self.lost, "spans are left out: there is room for 6000000");
+        if self.device_calls == 0 {
+            let what = "calls of NCCL are left out: the trace has no kernels, and a call on the CPU only enqueues \
+                        (hint: profile with ProfilerActivity.CUDA)";
+            say(self.enqueued, what);
+        }
+        if self.distinct >= MOST_NAMES {
+            notes.push(format!("names after the first {MOST_NAMES} are shown as `(other)`"));
+        }
+        if self.threads.len() as u32 >= MOST_THREADS {
+            notes.push(format!("threads after the first {MOST_THREADS} are shown as one"));
+        }
+    }
+}
+
+fn ends_input(name: &[u8]) -> bool {
+    name.ends_with(b".__next__")
+}
+
+/// Parts of FSDP's forward pass: FSDP2 marks its hooks, FSDP1 the whole pass of each module.
+fn is_forward_part(name: &[u8]) -> bool {
+    match name.strip_prefix(b"FSDP::") {
+        Some(part) => {
+            [&b"pre_forward"[..], b"post_forward", b"root_pre_forward"].iter().any(|known| part.starts_with(known))
+        }
+        None => name.starts_with(b"FullyShardedDataParallel.forward"),
+    }
+}

@@ -1,0 +1,153 @@
+//! Traces of PyTorch's profiler (Kineto JSON), of 2021 and later, read as a stream.
+
+mod calls;
+mod collect;
+mod phases;
+
+#[cfg(test)]
+mod tests;
+
+use serde_json::Value;
+use terms::Error;
+use trace::timeline::{RankTimeline, Timeline};
+
+use self::collect::Collected;
+use super::events::{Header, scan};
+use super::input::Input;
+use super::{Part, Spans, TraceFormat};
+
+/// The format of PyTorch's profiler.
+pub(super) const KINETO: TraceFormat = TraceFormat {
+    name: "pytorch_profiler",
+    doc: "PyTorch: the file that export_chrome_trace or tensorboard_trace_handler writes",
+    recognises,
+    read,
+};
+
+/// Keys that tell a trace of PyTorch's profiler apart in its first bytes.
+const KEYS: &[&str] = &["\"traceEvents\"", "\"schemaVersion\"", "\"baseTimeNanoseconds\"", "\"deviceProperties\""];
+
+/// Times later than this many nanoseconds after 1970 (in 2001) are times of a calendar.
+const CALENDAR_NS: i64 = 1_000_000_000_000_000_000;
+
+fn recognises(input: &Input) -> bool {
+    input.first() == Some(b'{') && KEYS.iter().any(|key| input.head_holds(key))
+}
+
+fn read(input: &Input) -> Result<Part, Error> {
+    let (mut header, mut collected) = (Header::default(), Collected::default());
+    let stop = scan(input.reader()?, &mut header, Some(&mut |event| collected.event(event)));
+    let mut notes = Vec::new();
+    if let Err(stop) = stop {
+        if collected.is_empty() {
+            return Err(Error::new(format!("{} holds no event that is whole", input.name())).cause(stop.to_string()));
+        }
+        notes.push(format!("{stop}; what stands before is used"));
+    }
+    if collected.is_empty() {
+        return Err(Error::new(format!("{} holds no event of PyTorch's profiler", input.name()))
+            .hint("traces of other programs cannot be read"));
+    }
+    timeline(input, &header, collected, notes).map(|spans| Part::Spans(Box::new(spans)))
+}
+
+/// What `distributedInfo` says.
+#[derive(Default)]
+struct Job {
+    rank: Option<u32>,
+    world: Option<u32>,
+    /// Name and ranks of the communicator, where there is only one.
+    only_group: Option<(String, Option<u32>)>,
+}
+
+impl Job {
+    fn of(header: &Header, notes: &mut Vec<String>) -> Self {
+        let Some(info) = header.value("distributedInfo") else {
+            if header.has("distributedInfo") {
+                notes.push("`distributedInfo` is damaged or larger than 8 MiB".to_owned());
+            }
+            return Self::default();
+        };
+        let groups = info.get("pg_config").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let only_group = match groups {
+            [group] => {
+                let text = |key: &str| group.get(key).and_then(Value::as_str).unwrap_or_default();
+                let name = super::words::group(text("pg_name"), text("pg_desc"));
+                Some((name, group.get("pg_size").and_then(whole)))
+            }
+            _ => None,
+        };
+        Self { rank: info.get("rank").and_then(whole), world: info.get("world_size").and_then(whole), only_group }
+    }
+}
+
+/// A number that may be written as a text.
+fn whole(value: &Value) -> Option<u32> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        value => value.as_u64()?.try_into().ok(),
+    }
+}
+
+fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes: Vec<String>) -> Result<Spans, Error> {
+    let job = Job::of(header, &mut notes);
+    if let Some(error) = header.text("ERROR") {
+        notes.push(format!("the profiler says: {error}"));
+    }
+    let base = match header.text("baseTimeNanoseconds") {
+        None => 0,
+        Some(text) => text.trim().parse::<i64>().map_err(|_| {
+            Error::new(format!("{}: `baseTimeNanoseconds` is {text}", input.name())).cause("expected a whole number")
+        })?,
+    };
+    collected.complain(&mut notes);
+    if let Some((name, ranks)) = &job.only_group {
+        collected.name_group(name, *ranks);
+    }
+    let mut rank = RankTimeline { rank: job.rank.unwrap_or(0), host: host(header, input), ..RankTimeline::default() };
+    rank.lost = collected.lost;
+    phases::build(&mut collected, &mut rank, &mut notes);
+    let out_of_range = shift(&mut rank, base);
+    if out_of_range > 0 {
+        notes.push(format!("{out_of_range} spans are left out: their times are out of range"));
+    }
+    rank.sort();
+    let is_calendar = rank.spans.first().is_none_or(|span| span.begin_ns >= CALENDAR_NS);
+    if !is_calendar {
+        notes.push("the times have no calendar: they cannot be compared with those of other ranks".to_owned());
+    }
+    let timeline = Timeline {
+        source: "PyTorch profiler".to_owned(),
+        ranks: vec![rank],
+        world: job.world,
+        clock_error_ns: None,
+        names: std::mem::take(&mut collected.names),
+        notes,
+    };
+    Ok(Spans { timeline, rank: job.rank, is_numbered: false, is_calendar })
+}
+
+/// Adds the base time to every time. Returns how many spans were dropped because the sum is no time.
+fn shift(rank: &mut RankTimeline, base: i64) -> usize {
+    let before = rank.spans.len();
+    rank.spans.retain_mut(|span| match (span.begin_ns.checked_add(base), span.end_ns.checked_add(base)) {
+        (Some(begin), Some(end)) => {
+            (span.begin_ns, span.end_ns) = (begin, end);
+            true
+        }
+        _ => false,
+    });
+    before - rank.spans.len()
+}
+
+/// The host: in the header, or in the name that PyTorch's TensorBoard handler gives, `HOST_PID.NS.pt.trace.json`.
+fn host(header: &Header, input: &Input) -> Option<String> {
+    if let Some(host) = header.text("host_name").filter(|host| !host.is_empty()) {
+        return Some(host.into_owned());
+    }
+    let name = input.path().file_name()?.to_str()?;
+    let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".pt.trace.json")?;
+    let (host, numbers) = stem.rsplit_once('_')?;
+    let is_numbers = !numbers.is_empty() && numbers.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    (is_numbers && !host.is_empty()).then(|| host.to_owned())
+}

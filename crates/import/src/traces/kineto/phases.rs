@@ -1,0 +1,243 @@
+//! From marks to steps, phases and waits.
+
+use std::collections::HashMap;
+
+use trace::timeline::{Kind, NO_CALL, NameId, RankTimeline, Span};
+
+use super::collect::{Busy, Collected, Mark};
+
+/// Fills a rank with what was collected. Times stay those of the file.
+pub(super) fn build(collected: &mut Collected, rank: &mut RankTimeline, notes: &mut Vec<String>) {
+    for list in [
+        &mut collected.steps,
+        &mut collected.optimizer,
+        &mut collected.inputs,
+        &mut collected.forwards,
+        &mut collected.parts,
+        &mut collected.autograd,
+    ] {
+        list.sort_by_key(|mark| (mark.begin, std::cmp::Reverse(mark.end)));
+    }
+    let main = main_thread(collected);
+    let mut busy = std::mem::take(&mut collected.busy);
+    let mut busy = busy.get_mut(main as usize).map(std::mem::take).unwrap_or_default();
+    busy.sort_by_key(|busy| (busy.begin, std::cmp::Reverse(busy.end)));
+    let steps = steps(collected, &busy, notes);
+    let phases = Phases::of(collected, &steps);
+    let waits = waits(collected, &phases.backward, &busy, &steps);
+    put(collected, rank, &steps, &phases, main);
+    let name = collected.names.intern("wait");
+    for (begin_ns, end_ns, collective) in waits {
+        rank.spans.push(Span { begin_ns, end_ns, kind: Kind::Wait, queue: 0, name, number: 0, collective });
+    }
+    rank.collectives = std::mem::take(&mut collected.calls);
+}
+
+/// The thread that runs the step: that of the step's marks, or of the nearest thing to them.
+fn main_thread(collected: &Collected) -> u32 {
+    let lists = [&collected.steps, &collected.optimizer, &collected.forwards, &collected.inputs, &collected.parts];
+    let found = lists.into_iter().find_map(|list| most_common(list));
+    found.unwrap_or_else(|| {
+        let busiest = (0..).zip(&collected.busy).max_by_key(|(_, busy)| busy.len());
+        busiest.map_or(0, |(thread, _)| thread)
+    })
+}
+
+fn most_common(marks: &[Mark]) -> Option<u32> {
+    let mut counts: HashMap<u32, usize> = HashMap::new();
+    for mark in marks {
+        *counts.entry(mark.thread).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(thread, count)| (*count, std::cmp::Reverse(*thread))).map(|(thread, _)| thread)
+}
+
+/// The steps, in order.
+fn steps(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> Vec<Mark> {
+    let mut steps = std::mem::take(&mut collected.steps);
+    if steps.is_empty() {
+        return steps_by_optimizer(collected, busy, notes);
+    }
+    let before = steps.len();
+    let mut seen = std::collections::HashSet::new();
+    steps.retain(|step| seen.insert(step.number));
+    if steps.len() < before {
+        notes.push(format!("{} marks of steps are left out: their numbers occur twice", before - steps.len()));
+    }
+    let back = steps.windows(2).filter(|pair| pair[1].number < pair[0].number).count();
+    if back > 0 {
+        notes.push(format!("the clock jumped, or steps ran out of order: {back} steps begin after a later step"));
+    }
+    let overlap = steps.windows(2).filter(|pair| pair[1].begin < pair[0].end).count();
+    if overlap > 0 {
+        notes.push(format!("{overlap} steps begin before the step before them ends"));
+    }
+    steps
+}
+
+/// Steps of a program that does not call `profiler.step()`: each ends with its optimizer.
+fn steps_by_optimizer(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> Vec<Mark> {
+    let names = &collected.names;
+    let is_step = |mark: &&Mark| names.get(mark.name).starts_with("Optimizer.step#");
+    let Some(first) = collected.optimizer.iter().find(is_step).copied() else {
+        notes.push("no step is marked (hint: call `profiler.step()` after each step)".to_owned());
+        return Vec::new();
+    };
+    // Where a step runs several optimizers, the first of them counts.
+    let ends: Vec<Mark> = collected.optimizer.iter().filter(|mark| mark.name == first.name).copied().collect();
+    let name = collected.names.intern("step");
+    let mut begin = busy.first().map_or(first.begin, |busy| busy.begin.min(first.begin));
+    let mut steps = Vec::with_capacity(ends.len());
+    for (number, end) in (0..).zip(ends) {
+        let end_ns = end.end.max(begin);
+        steps.push(Mark { begin, end: end_ns, thread: end.thread, number, name });
+        begin = end_ns;
+    }
+    notes.push(
+        "steps are counted from 0 and end with the optimizer: the program does not call `profiler.step()`".into(),
+    );
+    steps
+}
+
+/// Phases of all steps, in order.
+struct Phases {
+    forward: Vec<(i64, i64)>,
+    backward: Vec<(i64, i64)>,
+}
+
+impl Phases {
+    fn of(collected: &Collected, steps: &[Mark]) -> Self {
+        let inside = merged(&collected.autograd);
+        let outside = |mark: &&Mark| !is_inside(&inside, mark.begin);
+        let begins = |marks: &[Mark]| -> Vec<i64> { marks.iter().filter(outside).map(|mark| mark.begin).collect() };
+        let mut borders = begins(&collected.optimizer);
+        borders.extend(steps.iter().map(|step| step.begin));
+        let mut forward = merged(&collected.forwards);
+        if forward.is_empty() {
+            // The first mark of FSDP in a pass to the last; a pass that backward runs again belongs to backward.
+            let parts: Vec<Mark> = collected.parts.iter().filter(outside).copied().collect();
+            let mut between = borders.clone();
+            between.extend(inside.iter().map(|(begin, _)| *begin));
+            forward = runs(&parts, between);
+        }
+        borders.extend(forward.iter().map(|(begin, _)| *begin));
+        Self { backward: runs(&collected.autograd, borders), forward }
+    }
+}
+
+/// Stretches without overlap that cover sorted marks.
+fn merged(marks: &[Mark]) -> Vec<(i64, i64)> {
+    let mut merged: Vec<(i64, i64)> = Vec::new();
+    for mark in marks {
+        match merged.last_mut() {
+            Some((_, end)) if mark.begin < *end => *end = mark.end.max(*end),
+            _ => merged.push((mark.begin, mark.end)),
+        }
+    }
+    merged
+}
+
+fn is_inside(stretches: &[(i64, i64)], time: i64) -> bool {
+    let before = stretches.partition_point(|(begin, _)| *begin <= time);
+    before > 0 && time < stretches[before - 1].1
+}
+
+/// From the first to the last of sorted marks that no border stands between.
+fn runs(marks: &[Mark], mut borders: Vec<i64>) -> Vec<(i64, i64)> {
+    borders.sort_unstable();
+    let mut runs: Vec<(i64, i64)> = Vec::new();
+    let mut last = usize::MAX;
+    for mark in marks {
+        let border = borders.partition_point(|border| *border <= mark.begin);
+        match runs.last_mut() {
+            Some((_, end)) if border == last => *end = mark.end.max(*end),
+            _ => runs.push((mark.begin, mark.end)),
+        }
+        last = border;
+    }
+    runs
+}
+
+/// Where the step's thread has nothing to run after a backward pass while a transfer of gloo is under way. Gives begin, end,
+/// and the call that ends last.
+fn waits(collected: &Collected, backward: &[(i64, i64)], busy: &[Busy], steps: &[Mark]) -> Vec<(i64, i64, u32)> {
+    let transfers = Transfers::of(collected);
+    let mut waits = Vec::new();
+    for (_, end) in backward {
+        let mut from = *end;
+        let limit = step_of(steps, from).map_or(i64::MAX, |step| step.end);
+        for next in &busy[busy.partition_point(|busy| busy.begin < from)..] {
+            let to = next.begin.min(limit);
+            if let Some(call) = transfers.within(from, to).filter(|_| to > from) {
+                waits.push((from, to, call));
+            }
+            if !next.ends_ddp || next.begin >= limit {
+                break;
+            }
+            from = next.end.max(from);
+        }
+    }
+    waits.dedup();
+    waits
+}
+
+/// The last step that begins at or before a time.
+fn step_of(steps: &[Mark], time: i64) -> Option<&Mark> {
+    steps.partition_point(|step| step.begin <= time).checked_sub(1).map(|at| &steps[at])
+}
+
+/// Transfers of gloo by beginning, each with the one up to it that ends last.
+struct Transfers(Vec<(i64, i64, u32)>);
+
+impl Transfers {
+    fn of(collected: &Collected) -> Self {
+        let calls = collected.spans.iter().filter(|span| span.collective != NO_CALL);
+        let mut all: Vec<(i64, i64, u32)> = calls.map(|span| (span.begin_ns, span.end_ns, span.collective)).collect();
+        all.sort_unstable();
+        for at in 1..all.len() {
+            if all[at - 1].1 > all[at].1 {
+                (all[at].1, all[at].2) = (all[at - 1].1, all[at - 1].2);
+            }
+        }
+        Self(all)
+    }
+
+    /// The transfer under way in a stretch that ends last.
+    fn within(&self, from: i64, to: i64) -> Option<u32> {
+        let at = self.0.partition_point(|(begin, ..)| *begin < to).checked_sub(1)?;
+        (self.0[at].1 > from).then_some(self.0[at].2)
+    }
+}
+
+/// Puts steps and phases before the spans of devices, and numbers queues from the step's thread.
+fn put(collected: &mut Collected, rank: &mut RankTimeline, steps: &[Mark], phases: &Phases, main: u32) {
+    rank.spans = std::mem::take(&mut collected.spans);
+    let mut queues: HashMap<u32, u32> = HashMap::from([(main, 0)]);
+    for span in &mut rank.spans {
+        let next = queues.len() as u32;
+        span.queue = *queues.entry(span.queue).or_insert(next);
+    }
+    for step in steps {
+        rank.push(Kind::Step, step.name, step.number, step.begin, step.end);
+    }
+    let (forward, backward) = (collected.names.intern("forward"), collected.names.intern("backward"));
+    numbered(rank, Kind::Forward, phases.forward.iter().map(|(begin, end)| (*begin, *end, forward)), steps);
+    numbered(rank, Kind::Backward, phases.backward.iter().map(|(begin, end)| (*begin, *end, backward)), steps);
+    let marks = |marks: &[Mark]| -> Vec<(i64, i64, NameId)> {
+        marks.iter().map(|mark| (mark.begin, mark.end, mark.name)).collect()
+    };
+    numbered(rank, Kind::Input, marks(&collected.inputs).into_iter(), steps);
+    for mark in &collected.optimizer {
+        rank.push(Kind::Optimizer, mark.name, 0, mark.begin, mark.end);
+    }
+}
+
+/// Adds phases that are numbered within their step.
+fn numbered(rank: &mut RankTimeline, kind: Kind, phases: impl Iterator<Item = (i64, i64, NameId)>, steps: &[Mark]) {
+    let (mut last, mut number) = (None, 0);
+    for (begin, end, name) in phases {
+        let step = step_of(steps, begin).map(|step| step.number);
+        number = if step.is_some() && step == last { number + 1 } else { 0 };
+        last = step;
+        rank.push(kind, name, number, begin, end);
+    }
+}

@@ -1,0 +1,33 @@
+//! Exports of Nsight Systems as SQLite: recognised always, read where this program was built with the feature `nsys`.
+
+use terms::Error;
+
+use super::input::Input;
+use super::{Part, TraceFormat};
+
+#[cfg(feature = "nsys")]
+mod nsys;
+
+/// The format of Nsight Systems.
+pub(super) const NSYS: TraceFormat = TraceFormat {
+    name: "nsys_sqlite",
+    doc: "Nsight Systems: the file that nsys export --type sqlite writes",
+    recognises: |input| input.head().starts_with(b"SQLite format 3\0"),
+    read,
+};
+
+#[cfg(feature = "nsys")]
+fn read(input: &Input) -> Result<Part, Error> {
+    if input.is_gzip() {
+        return Err(Error::new(format!("{} is a packed SQLite file", input.name())).hint("unpack it with gunzip"));
+    }
+    let named = |error: Error| Error { what: format!("{}: {}", input.name(), error.what), ..error };
+    nsys::read(input.path()).map(|spans| Part::Spans(Box::new(spans))).map_err(named)
+}
+
+#[cfg(not(feature = "nsys"))]
+fn read(input: &Input) -> Result<Part, Error> {
+    Err(Error::new(format!("{} cannot be read", input.name()))
+        .cause("this program was built without the reader of SQLite files")
+        .hint("build it with the feature `nsys` of the crate `import`"))
+}

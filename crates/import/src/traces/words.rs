@@ -1,0 +1,147 @@
+//! Words of PyTorch, NCCL and gloo for operations, element types and communicators, as ours.
+
+use std::borrow::Cow;
+
+use trace::timeline::{CollectiveCall, Names, synchronises};
+
+/// The communicator of calls in a trace that does not name it.
+pub const UNKNOWN_GROUP: &str = "unknown";
+
+/// The operation that a tool's word names: `nccl:_all_gather_base`, `AllGather` and `allgather` are all `all_gather`. A word
+/// that names none of ours stays as it is.
+pub(super) fn operation(word: &str) -> Cow<'_, str> {
+    let word = word.split_once(':').map_or(word, |(_, word)| word);
+    // PyTorch writes the peers behind a transfer: `send 0->1`.
+    let bare = word.split_whitespace().next().unwrap_or(word);
+    let letters: String =
+        bare.chars().filter(|letter| *letter != '_').map(|letter| letter.to_ascii_lowercase()).collect();
+    let mut stem = letters.as_str();
+    for suffix in ["coalesced", "sparse", "base", "intotensor", "tensor", "single"] {
+        stem = stem.strip_suffix(suffix).unwrap_or(stem);
+    }
+    let ours = match stem {
+        "allreduce" => "all_reduce",
+        "allgather" => "all_gather",
+        "reducescatter" => "reduce_scatter",
+        "broadcast" => "broadcast",
+        "reduce" => "reduce",
+        "alltoall" => "all_to_all",
+        "alltoallv" => "all_to_allv",
+        "gather" => "gather",
+        "scatter" => "scatter",
+        "sendrecv" => "send_recv",
+        "send" => "send",
+        "recv" => "recv",
+        "barrier" => "barrier",
+        _ => return Cow::Borrowed(word),
+    };
+    Cow::Borrowed(ours)
+}
+
+/// The operation in the name of a kernel: `ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)`.
+pub(super) fn operation_of_kernel(name: &str) -> String {
+    let word = name.split_once("Kernel_").map_or("", |(_, rest)| rest);
+    let word: String = word.chars().take_while(|letter| letter.is_ascii_alphabetic()).collect();
+    match operation(&word) {
+        // A generic kernel runs any operation.
+        operation if word.is_empty() || operation == "Generic" => "unknown".to_owned(),
+        operation => operation.into_owned(),
+    }
+}
+
+/// Bytes of one element of a type, by the words of PyTorch's C++ and Python.
+pub(super) fn element_bytes(dtype: &str) -> Option<u64> {
+    let word = dtype.trim().trim_start_matches("torch.").trim_start_matches("c10::").to_ascii_lowercase();
+    Some(match word.as_str() {
+        "float" | "float32" | "int" | "int32" | "uint32" => 4,
+        "double" | "float64" | "long" | "long int" | "int64" | "uint64" => 8,
+        "half" | "float16" | "bfloat16" | "short" | "int16" | "uint16" => 2,
+        "char" | "signed char" | "unsigned char" | "byte" | "int8" | "uint8" | "bool" => 1,
+        _ if word.starts_with("float8") => 1,
+        _ => return None,
+    })
+}
+
+/// The name of a communicator, from PyTorch's name and description of a process group. The same in every format.
+pub(super) fn group(name: &str, description: &str) -> String {
+    match (name.trim(), description.trim()) {
+        ("", "" | "undefined") => UNKNOWN_GROUP.to_owned(),
+        (name, "" | "undefined") => name.to_owned(),
+        ("", description) => description.to_owned(),
+        (name, description) => format!("{name} ({description})"),
+    }
+}
+
+/// A call of which only operation and communicator are known.
+pub(super) fn call(names: &mut Names, operation: &str, group: &str) -> CollectiveCall {
+    CollectiveCall {
+        operation: names.intern(operation),
+        group: names.intern(group),
+        sequence: None,
+        ranks: None,
+        bytes: None,
+        synchronises: synchronises(operation),
+        first_byte_ns: None,
+    }
+}
+
+/// Bytes of an operation (S) from the elements of its input: what all ranks' blocks hold where S counts them together. None
+/// where that needs a number of ranks that is not known.
+pub(super) fn bytes_of_input(operation: &str, input_bytes: u64, ranks: Option<u32>) -> Option<u64> {
+    match operation {
+        "all_gather" | "gather" => input_bytes.checked_mul(u64::from(ranks?)),
+        "scatter" | "barrier" => None,
+        _ => Some(input_bytes),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_tools_become_operations() {
+        let cases = [
+            ("gloo:all_reduce", "all_reduce"),
+            ("nccl:_all_gather_base", "all_gather"),
+            ("nccl:_reduce_scatter_base", "reduce_scatter"),
+            ("allreduce", "all_reduce"),
+            ("allreduce_coalesced", "all_reduce"),
+            ("allgather_into_tensor_coalesced", "all_gather"),
+            ("reduce_scatter_tensor_coalesced", "reduce_scatter"),
+            ("AllToAll", "all_to_all"),
+            ("all_to_allv", "all_to_allv"),
+            ("ReduceScatter", "reduce_scatter"),
+            ("Broadcast", "broadcast"),
+            ("SendRecv", "send_recv"),
+            ("nccl:send 0->1", "send"),
+            ("nccl:coalesced", "coalesced"),
+            ("gloo:brand_new", "brand_new"),
+        ];
+        for (word, wanted) in cases {
+            assert_eq!(operation(word), wanted, "{word}");
+        }
+    }
+
+    #[test]
+    fn communicators_have_one_name() {
+        assert_eq!(group("0", "default_pg"), "0 (default_pg)");
+        assert_eq!((group("7", "undefined"), group("", "")), ("7".to_owned(), UNKNOWN_GROUP.to_owned()));
+    }
+
+    #[test]
+    fn bytes_count_all_blocks_where_the_operation_does() {
+        assert_eq!(bytes_of_input("all_reduce", 8, None), Some(8));
+        assert_eq!(bytes_of_input("all_gather", 8, Some(4)), Some(32));
+        assert_eq!(bytes_of_input("all_gather", 8, None), None);
+        assert_eq!(element_bytes("c10::BFloat16").zip(element_bytes("Float")), Some((2, 4)));
+        assert_eq!(element_bytes("complex"), None);
+    }
+
+    #[test]
+    fn kernels_name_their_operation() {
+        assert_eq!(operation_of_kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"), "all_reduce");
+        assert_eq!(operation_of_kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)"), "reduce_scatter");
+        assert_eq!(operation_of_kernel("ncclDevKernel_Generic_4(x)"), "unknown");
+    }
+}
