@@ -1,5 +1,5 @@
 //! Prints the tables of docs/diagnosis.md: `cargo run --release -p diagnose --example straggler_rates [RUNS] [HEALTHY_RUNS]`
-//! (200 and 1,000 timelines a cell). Equal arguments print equal tables.
+//! (200 and 600 timelines a cell). Equal arguments print equal tables.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
 use diagnose::profile::simulation::{Fault, Law, Rates, Scenario, Target, simulate};
@@ -21,7 +21,7 @@ const LAWS: [(&str, Law); 5] = [
 fn main() {
     let number =
         |place: usize, usual: usize| std::env::args().nth(place).and_then(|text| text.parse().ok()).unwrap_or(usual);
-    healthy(number(2, 1_000));
+    healthy(number(2, 600));
     delayed(number(1, 200));
     steps(number(1, 200));
 }
