@@ -1,5 +1,5 @@
 //! Prints the tables of docs/diagnosis.md: `cargo run --release -p diagnose --example straggler_rates [RUNS] [HEALTHY_RUNS]`
-//! (200 and 600 runs a row). Equal arguments print equal tables.
+//! (200 and 600 timelines a cell). Equal arguments print equal tables.
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "an example reads its arguments and prints")]
 
 use diagnose::profile::simulation::{Fault, Law, Rates, Scenario, Target, simulate};
@@ -54,40 +54,43 @@ fn of(hits: usize, runs: usize) -> String {
     if runs == 0 { "-".to_owned() } else { percent(hits as f64 / runs as f64) }
 }
 
+/// `0.2% (0.8%)`: a rate and its bound.
+fn bounded(hits: usize, runs: usize) -> String {
+    format!("{} ({})", of(hits, runs), percent(bound(hits, runs)))
+}
+
 fn healthy(runs: usize) {
-    println!("Equal ranks, {STEPS} steps, {runs} timelines a row\n");
-    println!("| ranks | jitter | law | any rank named | at most (95%) | called rotating |");
-    println!("|---|---|---|---|---|---|");
+    println!("Equal ranks, {STEPS} steps, {runs} timelines a cell: any rank is named (at most, 95%)\n");
+    println!("| ranks | jitter | {} |", LAWS.map(|(name, _)| name).join(" | "));
+    println!("|---|---|---|---|---|---|---|");
     let (mut all, mut named) = (0, 0);
     for ranks in [2, 4, 8] {
         for jitter in JITTERS {
-            for (name, law) in LAWS {
+            let cells = LAWS.map(|(_, law)| {
                 let scenario = Scenario { law, ..Scenario::equal(ranks, STEPS, jitter) };
                 let rates = simulate(&scenario, &Settings::default(), runs, 1);
                 all += runs;
                 named += rates.named;
-                let (told, most) = (of(rates.named, runs), percent(bound(rates.named, runs)));
-                println!("| {ranks} | {} | {name} | {told} | {most} | {} |", percent(jitter), of(rates.rotating, runs));
-            }
+                bounded(rates.named, runs)
+            });
+            println!("| {ranks} | {} | {} |", percent(jitter), cells.join(" | "));
         }
     }
-    let most = percent(bound(named, all));
-    println!("\nAll rows: {named} of {all} timelines name a rank, a rate of at most {most} (95%).\n");
+    println!("\nAll cells: {named} of {all} timelines, {}.\n", bounded(named, all));
     spread(runs);
 }
 
 /// Equal ranks but for a constant difference in speed below the minimum share.
 fn spread(runs: usize) {
-    let scenario = |jitter| Scenario { spread: 0.004, ..Scenario::equal(4, STEPS, jitter) };
+    println!("Four ranks, the slowest always slower by 0.4% of a step: any rank is named (at most, 95%)\n");
+    println!("| jitter | named |");
+    println!("|---|---|");
     for jitter in JITTERS {
-        let rates = simulate(&scenario(jitter), &Settings::default(), runs, 2);
-        let most = percent(bound(rates.named, runs));
-        println!(
-            "The slowest of four ranks always 0.4% slower, jitter {}: a rank is named in {} (at most {most}).\n",
-            percent(jitter),
-            of(rates.named, runs)
-        );
+        let scenario = Scenario { spread: 0.004, ..Scenario::equal(4, STEPS, jitter) };
+        let rates = simulate(&scenario, &Settings::default(), runs, 2);
+        println!("| {} | {} |", percent(jitter), bounded(rates.named, runs));
     }
+    println!();
 }
 
 fn fault(target: Target, phase: Phase, delay: f64, every: usize) -> Fault {
@@ -107,47 +110,39 @@ const PATTERNS: [Pattern; 4] = [
 ];
 
 fn delayed(runs: usize) {
-    println!("Planted delays, 4 ranks, {STEPS} steps, {runs} timelines a row\n");
     println!(
-        "| planted | law | jitter | delay | slow rank named | all of them | right phase | other rank named | called rotating |"
+        "Planted delays, 4 ranks, {STEPS} steps, {runs} timelines a cell: the slow rank is named (rotating: called rotating)\n"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
-    let mut smallest: Vec<String> = Vec::new();
+    println!(
+        "| planted | law | jitter | {} | found in 95% from | right phase | other rank named |",
+        DELAYS.map(percent).join(" | ")
+    );
+    println!("|---|---|---|{}---|---|---|", "---|".repeat(DELAYS.len()));
     for (name, faults) in PATTERNS {
         for (law_name, law) in [LAWS[0], LAWS[2]] {
             for jitter in JITTERS {
-                let mut least: Option<f64> = None;
-                for delay in DELAYS {
+                let rates = DELAYS.map(|delay| {
                     let scenario = Scenario { law, faults: faults(delay), ..Scenario::equal(4, STEPS, jitter) };
-                    let rates = simulate(&scenario, &Settings::default(), runs, 3);
-                    let hits = if name == "rotating" { rates.rotating } else { rates.found };
-                    let enough = hits as f64 >= 0.95 * runs as f64;
-                    least = if enough { least.or(Some(delay)) } else { None };
-                    row([name, law_name], jitter, delay, &rates);
-                }
-                let least = least.map_or("more than 50%".to_owned(), percent);
-                smallest.push(format!("| {name} | {law_name} | {} | {least} |", percent(jitter)));
+                    simulate(&scenario, &Settings::default(), runs, 3)
+                });
+                println!("| {name} | {law_name} | {} | {} |", percent(jitter), row(name, &rates));
             }
         }
     }
-    println!("\nThe smallest of these delays that is found in at least 95% (rotating: called rotating)\n");
-    println!("| planted | law | jitter | smallest delay |");
-    println!("|---|---|---|---|");
-    println!("{}\n", smallest.join("\n"));
+    println!();
 }
 
-fn row([name, law]: [&str; 2], jitter: f64, delay: f64, rates: &Rates) {
-    let runs = rates.runs;
-    println!(
-        "| {name} | {law} | {} | {} | {} | {} | {} | {} | {} |",
-        percent(jitter),
-        percent(delay),
-        of(rates.found, runs),
-        of(rates.all_found, runs),
-        of(rates.phase, rates.found),
-        of(rates.accused, runs),
-        of(rates.rotating, runs)
-    );
+/// Rates by delay, the smallest delay from which on all are found in 95%, and what goes wrong over all delays.
+fn row(name: &str, rates: &[Rates; 7]) -> String {
+    let hits = |rates: &Rates| if name == "rotating" { rates.rotating } else { rates.found };
+    let found = rates.map(|rates| of(hits(&rates), rates.runs)).join(" | ");
+    let enough = |rates: &Rates| hits(rates) as f64 >= 0.95 * rates.runs as f64;
+    let missed = rates.iter().rposition(|rates| !enough(rates)).map_or(0, |place| place + 1);
+    let least = DELAYS.get(missed).map_or("more than 50%".to_owned(), |delay| percent(*delay));
+    let sum = |part: fn(&Rates) -> usize| rates.iter().map(part).sum::<usize>();
+    let phase = of(sum(|rates| rates.phase), sum(|rates| rates.found));
+    let accused = of(sum(|rates| rates.accused), sum(|rates| rates.runs));
+    format!("{found} | {least} | {phase} | {accused}")
 }
 
 /// How many steps a delay of 5% at a jitter of 5% needs.

@@ -151,8 +151,11 @@ pub(super) fn collectives(instances: &Instances, names: &Names, steps: usize) ->
     }
 }
 
+/// Transfer times of collectives by their size.
+type Sizes = BTreeMap<Option<u64>, Vec<f64>>;
+
 fn communicators(instances: &Instances, names: &Names, steps: f64) -> Vec<Communicator> {
-    let mut found: BTreeMap<&str, (u32, BTreeMap<Option<u64>, Vec<f64>>)> = BTreeMap::new();
+    let mut found: BTreeMap<&str, (u32, Sizes)> = BTreeMap::new();
     for instance in &instances.all {
         let (ranks, sizes) = found.entry(names.get(instance.group)).or_default();
         *ranks = (*ranks).max(instance.size.unwrap_or(0)).max(instance.members.len() as u32);
@@ -165,7 +168,7 @@ fn communicators(instances: &Instances, names: &Names, steps: f64) -> Vec<Commun
         per_step_s: times.iter().sum::<f64>() / steps,
         least_s: times.iter().copied().fold(f64::INFINITY, f64::min),
     };
-    let of_one = |(group, (ranks, sizes)): (&str, (u32, BTreeMap<_, _>))| Communicator {
+    let of_one = |(group, (ranks, sizes)): (&str, (u32, Sizes))| Communicator {
         group: group.to_owned(),
         ranks,
         sizes: sizes.into_iter().map(size).collect(),

@@ -100,10 +100,11 @@ fn interval([old, new]: [f64; 2], [old_bounds, new_bounds]: [Option<[f64; 2]>; 2
 }
 
 type Quantity = (Part, String, Series);
+type PhaseOf = (&'static str, fn(&RankSteps) -> &Series);
 
 fn quantities(analysis: &Analysis) -> Vec<Quantity> {
     let mut found = vec![(Part::Step, "step".to_owned(), analysis.steps.step.clone())];
-    let phases: [(&str, fn(&RankSteps) -> &Series); 6] = [
+    let phases: [PhaseOf; 6] = [
         ("input", |rank| &rank.input),
         ("forward", |rank| &rank.forward),
         ("backward", |rank| &rank.backward),

@@ -43,9 +43,14 @@ pub(super) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
 }
 
+/// A series worth fewer independent steps has no interval at a strict level: its correlation is not known well enough.
+/// Without this limit, equal ranks with a correlation of 0.9 over 200 steps were named in 5% of simulated timelines.
+const FEWEST_INDEPENDENT: f64 = 20.0;
+
 /// The two-sided interval of the median of a correlated series, at any level (0.05 is 95%): order statistics at ranks
 /// `(n+1)/2 +- t sqrt(n F) / 2`, with F and its degrees of freedom of `stats::dependence`. That is the formula of
-/// `stats::median_interval`. Negative correlation is not credited. None where the ranks leave the series.
+/// `stats::median_interval`. Negative correlation is not credited. None where the ranks leave the series,
+/// or where it is worth fewer than 20 independent steps.
 pub(super) fn median_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
     let n = values.len() as f64;
     if values.len() < 4 {
@@ -54,6 +59,9 @@ pub(super) fn median_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
     let law = stats::dependence(values);
     // Half a standard error of the logarithm of F above its estimate, as `stats::median_interval` does.
     let inflation = (law.inflation * (0.5 * (2.0 / law.degrees).sqrt()).exp()).max(1.0);
+    if n / law.inflation < FEWEST_INDEPENDENT {
+        return None;
+    }
     let reach = 0.5 * (n * inflation).sqrt() * stats::student_two_sided(level, law.degrees);
     let low = 0.5 * (n + 1.0) - reach;
     if low < 1.0 {
@@ -72,8 +80,10 @@ const SHORTEST_BATCH: usize = 8;
 const FEWEST_BATCHES: usize = 5;
 
 /// The two-sided interval of the mean of a correlated series at a level, by batch means with Student's t (Law and Kelton,
-/// Simulation Modeling and Analysis, section 9.5.3). The first steps are left out where batches do not divide. None below
-/// 40 steps.
+/// Simulation Modeling and Analysis, section 9.5.3). The variance grows by what correlation between batches of m steps hides:
+/// that of an autoregression, `F(inf) / F(m)`, with `F(m) = (1+q)/(1-q) - 2q (1-q^m) / (m (1-q)^2)` and q the rank correlation
+/// of consecutive steps. The first steps are left out where batches do not divide. None below 40 steps, or where they are
+/// worth fewer than 20 independent ones.
 pub(super) fn mean_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
     let batches = (values.len() / SHORTEST_BATCH).min(MOST_BATCHES);
     if batches < FEWEST_BATCHES {
@@ -81,10 +91,21 @@ pub(super) fn mean_bounds(values: &[f64], level: f64) -> Option<[f64; 2]> {
     }
     let size = values.len() / batches;
     let means: Vec<f64> = values[values.len() - size * batches..].chunks_exact(size).map(mean).collect();
-    let error = stats::standard_deviation(&means)? / (batches as f64).sqrt();
+    let law = stats::dependence(values);
+    if values.len() as f64 / law.inflation < FEWEST_INDEPENDENT {
+        return None;
+    }
+    let error = stats::standard_deviation(&means)? * (hidden(law.lag1, size) / batches as f64).sqrt();
     let reach = stats::student_two_sided(level, (batches - 1) as f64) * error;
     let middle = mean(&means);
     Some([middle - reach, middle + reach])
+}
+
+/// How much larger the variance of a mean is than batches of this size show: `F(inf) / F(m)`.
+fn hidden(lag1: f64, size: usize) -> f64 {
+    let (q, m) = (lag1.clamp(0.0, 0.99), size as f64);
+    let whole = (1.0 + q) / (1.0 - q);
+    whole / (whole - 2.0 * q * (1.0 - q.powf(m)) / (m * (1.0 - q).powi(2)))
 }
 
 /// The highest of these levels of confidence at which the median is above a limit: one-sided, so a two-sided interval of

@@ -5,7 +5,7 @@
 //! rank has noise of its own.
 
 use stats::samples::{Marginal, Series, Situation};
-use trace::timeline::{CollectiveCall, Kind, RankTimeline, Timeline};
+use trace::timeline::{CollectiveCall, Kind, NameId, RankTimeline, Timeline};
 
 use super::{Analysis, Phase, Settings, analyse};
 
@@ -101,32 +101,20 @@ impl Scenario {
         let mut ranks: Vec<RankTimeline> =
             (0..self.ranks).map(|rank| RankTimeline { rank: rank as u32, ..RankTimeline::default() }).collect();
         let mut now = vec![0i64; self.ranks];
-        let transfer = (TRANSFER * STEP_NS) as i64;
+        let call = CollectiveCall {
+            operation,
+            group,
+            sequence: None,
+            ranks: Some(self.ranks as u32),
+            bytes: Some(1 << 26),
+            synchronises: true,
+            first_byte_ns: None,
+        };
         for step in 0..=self.steps {
             let began = now.clone();
-            for phase in 0..PHASES.len() {
-                if phase == COMMUNICATION_BEFORE {
-                    let end = now.iter().max().unwrap_or(&0) + transfer;
-                    for (rank, time) in ranks.iter_mut().zip(&mut now) {
-                        let call = CollectiveCall {
-                            operation,
-                            group,
-                            sequence: Some(step as u64),
-                            ranks: Some(self.ranks as u32),
-                            bytes: Some(1 << 26),
-                            synchronises: true,
-                            first_byte_ns: None,
-                        };
-                        rank.push_call(0, *time, end, call);
-                        *time = end;
-                    }
-                }
-                for (place, time) in now.iter_mut().enumerate() {
-                    let end = *time + durations[place][step][phase];
-                    ranks[place].push(PHASES[phase].1, phases[phase], 0, *time, end);
-                    *time = end;
-                }
-            }
+            let lengths: Vec<[i64; 5]> = durations.iter().map(|of_rank| of_rank[step]).collect();
+            let call = CollectiveCall { sequence: Some(step as u64), ..call };
+            add_step(&mut ranks, &mut now, &lengths, (call, phases));
             for (place, rank) in ranks.iter_mut().enumerate() {
                 rank.push(Kind::Step, step_name, step as u32, began[place], now[place]);
             }
@@ -193,6 +181,29 @@ impl Scenario {
 fn scattered(step: u64) -> u64 {
     let mixed = step.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 33
+}
+
+/// Adds a step to each rank, from its time on.
+fn add_step(
+    ranks: &mut [RankTimeline],
+    now: &mut [i64],
+    lengths: &[[i64; 5]],
+    (call, names): (CollectiveCall, [NameId; 5]),
+) {
+    for (phase, (_, kind, _)) in PHASES.into_iter().enumerate() {
+        if phase == COMMUNICATION_BEFORE {
+            let end = now.iter().max().unwrap_or(&0) + (TRANSFER * STEP_NS) as i64;
+            for (rank, time) in ranks.iter_mut().zip(now.iter_mut()) {
+                rank.push_call(0, *time, end, call);
+                *time = end;
+            }
+        }
+        for ((rank, time), lengths) in ranks.iter_mut().zip(now.iter_mut()).zip(lengths) {
+            let end = *time + lengths[phase];
+            rank.push(kind, names[phase], 0, *time, end);
+            *time = end;
+        }
+    }
 }
 
 fn shift(rank: &mut RankTimeline, by: i64) {

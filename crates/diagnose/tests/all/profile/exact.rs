@@ -202,6 +202,27 @@ fn idle_time_of_a_device_has_its_causes() {
 }
 
 #[test]
+fn a_slow_device_is_named() {
+    let with = |end: i64| {
+        one_rank(&[
+            (Kind::Forward, 0, 0, 10, "forward"),
+            (Kind::Host, 0, 10, 95, "synchronize"),
+            (Kind::Kernel, 7, 20, end, "gemm"),
+            (Kind::Collective, 9, end, 90, "all_reduce"),
+        ])
+    };
+    let (mut timeline, mut slow) = (with(60), with(80));
+    slow.ranks[0].rank = 1;
+    timeline.ranks.append(&mut slow.ranks);
+    let analysis = analyse(&timeline, &Settings::default());
+    let straggler = analysis.straggler.unwrap();
+    assert_eq!((straggler.rank, straggler.phase), (1, Phase::Device));
+    close(straggler.lost_s_per_step, 20e-6);
+    close(straggler.blame.unwrap(), 1.0);
+    close(analysis.collectives.operations[0].wait_s.as_ref().unwrap().median.unwrap(), 10e-6);
+}
+
+#[test]
 fn a_bubble_is_compared_with_its_schedule_and_small_messages_are_counted() {
     let mut spans = vec![(Kind::Forward, 0, 0, 60, "forward"), (Kind::Collective, 0, 60, 80, "recv")];
     spans.extend((0..10).map(|call| (Kind::Collective, 0, 80 + call, 81 + call, "broadcast")));
