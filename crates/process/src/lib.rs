@@ -6,7 +6,9 @@
 
 pub mod child;
 pub mod interrupt;
+pub mod stack;
 
+mod activity;
 mod alarm;
 mod ancestors;
 mod descriptor;
@@ -19,6 +21,7 @@ mod program;
 mod signal;
 mod start;
 
+pub use activity::Activity;
 pub use alarm::Alarm;
 pub use ancestors::{Ancestor, ancestors, began, parent};
 pub use descriptor::{inherited_memory, keep_on_exec, output_pipe, path_of, sealed_memory, sealed_memory_at};
