@@ -21,6 +21,7 @@ use crate::launcher::Launcher;
 use crate::opening::Opening;
 use crate::pytorch;
 use crate::rank::{Seat, launched_argument};
+use crate::stall::OnStall;
 use crate::starter::{Wishes, backend, check_descriptors};
 use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
@@ -33,18 +34,27 @@ pub struct HostStarter {
     limit: Duration,
     /// What ranks are, where they are not this program.
     program: Option<PathBuf>,
+    on_stall: Option<OnStall>,
 }
 
 impl HostStarter {
     /// Looks for launchers beside their libraries and in these folders (the path). Ranks have a minute to come up.
     pub fn new(search: Vec<PathBuf>) -> Self {
-        Self { local: LocalStarter::new(), search, limit: Duration::from_secs(60), program: None }
+        Self { local: LocalStarter::new(), search, limit: Duration::from_secs(60), program: None, on_stall: None }
     }
 
     /// Gives ranks this long to come up.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         (self.local, self.limit) = (self.local.limit(limit), limit);
+        self
+    }
+
+    /// Tells of commands that stall.
+    #[must_use]
+    pub fn on_stall(mut self, on_stall: OnStall) -> Self {
+        self.local = self.local.on_stall(on_stall.clone());
+        self.on_stall = Some(on_stall);
         self
     }
 
@@ -101,6 +111,7 @@ impl HostStarter {
             )
         })?;
         let Opening { mut world, invitation, status, .. } = Opening::new(spec, wishes.bound, self.limit)?;
+        world.tell_stalls(self.on_stall.clone());
         // A link would be the launcher's own program there.
         let program = match &self.program {
             Some(program) => program.clone(),

@@ -15,6 +15,7 @@ mod opening;
 mod pytorch;
 mod rank;
 mod remote;
+mod stall;
 mod starter;
 mod status;
 mod verdict;
@@ -25,6 +26,7 @@ pub use control::PROTOCOL;
 pub use departure::Departure;
 pub use host::HostStarter;
 pub use rank::{Guardian, RankContext, is_rank, rank_main};
+pub use stall::{OnStall, Stall};
 pub use starter::{LocalStarter, MAX_RANKS};
 pub use world::ProcessWorld;
 

@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use control::{Connection, FromRank, Hex, Lost, ToRank};
 use measure::{Failure, Reply};
-use process::{Exit, Interest, Output, PollSet, Process};
+use process::{Activity, Exit, Interest, Output, PollSet, Process};
 use trace::StatusSlot;
 
+use crate::stall::Seen;
 use crate::verdict::{Outcome, RankState};
 
 /// A rank without a heartbeat for this long has stopped, or is starved: twenty beats.
@@ -118,6 +119,16 @@ impl Member {
     /// Its process number; zero while it is not known.
     pub(crate) fn pid(&self) -> u32 {
         self.process.as_ref().map_or(self.told.pid, Process::pid)
+    }
+
+    /// What it shows of its work.
+    pub(crate) fn seen(&self, slot: &StatusSlot) -> Seen {
+        Seen { operation: slot.state(), exchanging: self.exchange.is_some(), answered: self.answer.is_some() }
+    }
+
+    /// What its process has done so far, where it is on this host.
+    pub(crate) fn activity(&self) -> Option<Activity> {
+        Activity::of(self.process.as_ref()?.pid())
     }
 
     /// It is on another host, and its process there is stopped or is not.

@@ -21,6 +21,7 @@ use crate::member::Member;
 use crate::opening::Opening;
 use crate::pytorch;
 use crate::rank::argument;
+use crate::stall::OnStall;
 use crate::verdict::not_started;
 use crate::world::ProcessWorld;
 
@@ -38,6 +39,7 @@ const DESCRIPTORS: u64 = 3;
 pub struct LocalStarter {
     program: PathBuf,
     limit: Duration,
+    on_stall: Option<OnStall>,
 }
 
 impl Default for LocalStarter {
@@ -50,7 +52,13 @@ impl LocalStarter {
     /// Ranks are this very program (also when its file was replaced since it started), which must call
     /// [`crate::rank_main`]. They have a minute to come up.
     pub fn new() -> Self {
-        Self { program: PathBuf::from(ITSELF), limit: Duration::from_secs(60) }
+        Self { program: PathBuf::from(ITSELF), limit: Duration::from_secs(60), on_stall: None }
+    }
+
+    /// Tells of commands that stall.
+    #[must_use]
+    pub fn on_stall(self, on_stall: OnStall) -> Self {
+        Self { on_stall: Some(on_stall), ..self }
     }
 
     /// Gives ranks this long to come up.
@@ -81,6 +89,7 @@ impl LocalStarter {
     fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
         // From here on an early return drops the world, which kills the ranks that it has.
         let Opening { mut world, invitation, status, cores, .. } = Opening::new(spec, wishes.bound, self.limit)?;
+        world.tell_stalls(self.on_stall.clone());
         for rank in 0..spec.ranks {
             let core = if wishes.bound { core_of(rank, &cores) } else { None };
             let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());
@@ -200,7 +209,7 @@ mod tests {
     /// What the system says of a rank's process: whether it leads a session, and whether a group.
     fn leads(sessions: bool) -> (bool, bool) {
         let null = File::open("/dev/null").unwrap();
-        let starter = LocalStarter { program: PathBuf::from("/bin/sh"), limit: Duration::from_secs(1) };
+        let starter = LocalStarter { program: PathBuf::from("/bin/sh"), limit: Duration::from_secs(1), on_stall: None };
         let script = std::env::temp_dir().join(format!("rankmark-leads-{}-{sessions}", std::process::id()));
         std::fs::write(&script, "exec sleep 10").unwrap();
         let wishes = Wishes { bound: false, sessions, environment: Vec::new() };

@@ -166,7 +166,7 @@ fn refusal(phase: Phase, states: &[RankState]) -> Verdict {
 
 /// Without evidence: ranks that have fallen silent; else those that the others, being inside an operation, wait for;
 /// else all that have not answered.
-fn suspects(states: &[RankState]) -> (Vec<&RankState>, Vec<&RankState>) {
+pub(crate) fn suspects(states: &[RankState]) -> (Vec<&RankState>, Vec<&RankState>) {
     let pending = |state: &RankState| matches!(state.outcome, Outcome::Pending { .. });
     let silent = |state: &RankState| matches!(state.outcome, Outcome::Pending { silent: Some(_), .. });
     let free = |state: &RankState| pending(state) && !waits(state);
@@ -181,7 +181,7 @@ fn suspects(states: &[RankState]) -> (Vec<&RankState>, Vec<&RankState>) {
 }
 
 /// Whether a rank waits for others, as far as can be seen.
-fn waits(state: &RankState) -> bool {
+pub(crate) fn waits(state: &RankState) -> bool {
     let inside = state.operation.is_some_and(|operation| operation.inside);
     inside || matches!(state.outcome, Outcome::Pending { exchanging: true, .. })
 }
@@ -225,13 +225,13 @@ fn hung(limit: Seconds, phase: Phase, bytes: Option<Bytes>, culprits: &[&RankSta
     format!("{what} within {limit}: {}{pids}", who.join("; "))
 }
 
-fn identity(state: &RankState) -> String {
+pub(crate) fn identity(state: &RankState) -> String {
     let host = state.host.as_ref().map_or_else(|| "this host".to_owned(), |host| format!("on {host}"));
     format!("rank {} (pid {}, {host})", state.rank, state.pid)
 }
 
 /// Where in its work a rank is.
-fn place(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
+pub(crate) fn place(state: &RankState, phase: Phase, bytes: Option<Bytes>) -> String {
     if matches!(state.outcome, Outcome::Pending { exchanging: true, .. }) {
         return "in an exchange with the other ranks".to_owned();
     }
@@ -283,7 +283,7 @@ fn waits_or_works(state: &RankState) -> bool {
 }
 
 /// One clause for all ranks in the same state, in order of their first rank.
-fn grouped(states: &[&RankState], say: impl Fn(&RankState) -> String) -> Vec<String> {
+pub(crate) fn grouped(states: &[&RankState], say: impl Fn(&RankState) -> String) -> Vec<String> {
     let mut groups: Vec<(String, Vec<u32>)> = Vec::new();
     for state in states {
         let text = say(state);

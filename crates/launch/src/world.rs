@@ -8,11 +8,12 @@ use std::time::{Duration, Instant};
 use control::{FromRank, Rendezvous, ToRank, write};
 use measure::{Clocks, Command, Reply, Verdict, VerdictKind, World};
 use process::{Interest, PollSet, host_name, interrupt};
-use terms::{Bytes, Seconds};
+use terms::{Bytes, Rank, Seconds};
 
 use crate::launcher::Launcher;
 use crate::member::{Answer, Ends, Member};
 use crate::remote::Remote;
+use crate::stall::{OnStall, StallWatch, standing, tell};
 use crate::status::StatusPage;
 use crate::verdict::{Occasion, Phase, RankState, verdict};
 use crate::watch::{Wait, Watch};
@@ -40,6 +41,8 @@ pub struct ProcessWorld {
     invited_by: Vec<File>,
     /// Its ranks on other hosts.
     remote: Option<Remote>,
+    /// Who is told of commands that stall.
+    on_stall: Option<OnStall>,
     farewell: Duration,
     page: StatusPage,
     /// Open while the world starts.
@@ -62,6 +65,7 @@ impl ProcessWorld {
             launcher: None,
             invited_by: Vec::new(),
             remote: None,
+            on_stall: None,
             farewell: FAREWELL,
             page,
             rendezvous: Some(rendezvous),
@@ -73,6 +77,11 @@ impl ProcessWorld {
             polls: PollSet::default(),
             inbox: Vec::new(),
         }
+    }
+
+    /// Commands that stall are told to whoever wants to know.
+    pub(crate) fn tell_stalls(&mut self, on_stall: Option<OnStall>) {
+        self.on_stall = on_stall;
     }
 
     /// A rank's process was started.
@@ -131,8 +140,13 @@ impl ProcessWorld {
     /// Sleeps until every rank has answered that it could, or ends in a verdict.
     fn await_answers(&mut self, limit: Duration) -> Result<(), Verdict> {
         let mut watch = Watch::new(Instant::now(), limit);
+        // Not while they start: each then has much to do that no page shows.
+        let on_stall = self.on_stall.clone().filter(|_| self.phase != Phase::Start);
+        let mut stalls = on_stall.map(|on| (StallWatch::new(Instant::now(), &on), on));
         loop {
-            if let Err(error) = self.pump(watch.next_look()) {
+            let stall_look = stalls.as_ref().and_then(|(stall, _)| stall.next_look());
+            let until = stall_look.map_or(watch.next_look(), |look| look.min(watch.next_look()));
+            if let Err(error) = self.pump(until) {
                 return Err(self.end_for(format!("waiting for ranks: {error}")));
             }
             self.complete_exchange();
@@ -148,10 +162,18 @@ impl ProcessWorld {
             let now = Instant::now();
             match watch.look(&mut self.members, &self.page, now) {
                 Wait::Over => return self.refused_by_any(now),
-                Wait::GoesOn => {}
+                Wait::GoesOn => self.look_for_stall(&mut stalls, now, limit),
                 Wait::Evidence => return Err(self.end(Occasion::Evidence)),
                 Wait::TimeOver => return Err(self.end(Occasion::Deadline(Seconds(limit.as_secs_f64())))),
             }
+        }
+    }
+
+    fn look_for_stall(&self, stalls: &mut Option<(StallWatch, OnStall)>, now: Instant, limit: Duration) {
+        let Some((watch, on)) = stalls else { return };
+        let seen = || self.members.iter().zip(0..).map(|(member, rank)| member.seen(self.page.slot(rank))).collect();
+        if let Some(doing) = watch.look(now, seen, |rank| self.members.get(rank)?.activity()) {
+            tell(on, watch, (self.phase, self.bytes), &self.states(now), &doing, limit);
         }
     }
 
@@ -256,8 +278,13 @@ impl ProcessWorld {
         // Before the verdict, since a launcher may know more; and before anything is killed by us.
         let any_ended = self.members.iter().any(Member::has_ended);
         let words = if any_ended { self.hear_launcher() } else { None };
-        let mut verdict = verdict(self.phase, occasion, self.bytes, &self.states(Instant::now()));
+        let states = self.states(Instant::now());
+        let mut verdict = verdict(self.phase, occasion, self.bytes, &states);
         verdict.error.what.extend(words.map(|words| format!("; {words}")));
+        if verdict.kind == VerdictKind::Hung {
+            let hung = states.iter().filter(|state| verdict.ranks.contains(&Rank(state.rank)));
+            verdict.error.what.extend(standing(hung).into_iter().map(|stack| format!("; {stack}")));
+        }
         self.end_with(verdict)
     }
 

@@ -6,7 +6,9 @@
 
 pub mod child;
 pub mod interrupt;
+pub mod stack;
 
+mod activity;
 mod alarm;
 mod ancestors;
 mod attached;
@@ -20,6 +22,7 @@ mod program;
 mod signal;
 mod start;
 
+pub use activity::Activity;
 pub use alarm::Alarm;
 pub use attached::attached;
 pub use ancestors::{Ancestor, ancestors, began, parent};

@@ -392,7 +392,12 @@ fn variables() -> Vec<(String, String)> {
 
 /// Who starts worlds: launchers are looked for on the path, too.
 pub(crate) fn starter() -> launch::HostStarter {
-    launch::HostStarter::new(search_path())
+    launch::HostStarter::new(search_path()).on_stall(on_stall())
+}
+
+/// Commands of ranks that stall are told on standard error.
+pub(crate) fn on_stall() -> launch::OnStall {
+    launch::OnStall::new(search_path(), crate::terminal::stalled)
 }
 
 /// The folders of the path.

@@ -26,7 +26,7 @@ static RULES: &[Rule] = &[
             ("device", "maps memory"),
             ("engine", "vector instructions; views of one memory that overlap by plan"),
             ("parallel", "loads and reads what a trainer's program works on, between steps"),
-            ("process", "handles signals, binds, polls, runs steps between fork and exec"),
+            ("process", "handles signals, binds, polls, runs steps between fork and exec, traces processes"),
             ("benchmarks", "fills, checks and streams over buffers that ranks share; maps data, bounds its own memory"),
             ("survey", "calls functions of libraries that it opens, in a child"),
             ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal"),

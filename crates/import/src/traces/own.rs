@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use terms::Error;
-use trace::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, Span, Timeline, synchronises};
+use trace::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, Recording, Span, Timeline, synchronises};
 
 use super::events::{Event, Header, nanoseconds, scan};
 use super::input::Input;
@@ -55,16 +55,28 @@ fn read(input: &Input) -> Result<Part, Error> {
     read.finish(origin, &other)
         .map(|(ranks, names)| {
             let timeline = Timeline {
-                source: "Rankmark".to_owned(),
+                source: other.get("source").and_then(Value::as_str).unwrap_or("rankmark").to_owned(),
                 ranks,
                 world: whole("world").and_then(|world| world.try_into().ok()),
                 clock_error_ns: whole("clock_error_ns").and_then(|error| error.try_into().ok()),
                 names,
                 notes,
+                recording: recording(&other),
             };
             Part::Spans(Box::new(Spans { timeline, rank: None, is_numbered: true, is_calendar: false }))
         })
         .ok_or_else(|| Error::new(format!("{}: a time is out of range", input.name())))
+}
+
+/// What recording took, as the writer measured it.
+fn recording(other: &Value) -> Option<Recording> {
+    let recording = other.get("recording")?;
+    let seconds = |key: &str| -> Vec<f64> {
+        let values = recording.get(key).and_then(Value::as_array).into_iter().flatten();
+        values.filter_map(Value::as_f64).filter(|seconds| *seconds >= 0.0).collect()
+    };
+    let span_ns = recording.get("span_ns").and_then(Value::as_f64);
+    Some(Recording { with_s: seconds("with_s"), without_s: seconds("without_s"), span_ns })
 }
 
 #[derive(Default)]

@@ -19,6 +19,7 @@ use crate::opening::Opening;
 use crate::pytorch;
 use crate::rank::launched_argument;
 use crate::remote::{Agent, Agents, locked};
+use crate::stall::OnStall;
 use crate::starter::{Wishes, backend, check_descriptors};
 use crate::verdict::{lacking, not_started};
 use crate::world::ProcessWorld;
@@ -42,6 +43,7 @@ pub struct Coordinator {
     search: Vec<PathBuf>,
     /// An MPI world was started: what the launcher keeps for its processes can be used once.
     initialised: Cell<bool>,
+    on_stall: Option<OnStall>,
 }
 
 impl Coordinator {
@@ -72,7 +74,22 @@ impl Coordinator {
         let _ = CoreMask::new(&hosts[0].numbers()).bind_this_thread();
         let kept = allowed_cores().map_err(failed("reading the allowed cores"))?;
         hosts[0].cores.retain(|core| kept.contains(&core.number));
-        Ok(Self { external, secret, address: address.ip(), agents, hosts, search, initialised: Cell::new(false) })
+        Ok(Self {
+            external,
+            secret,
+            address: address.ip(),
+            agents,
+            hosts,
+            search,
+            initialised: Cell::new(false),
+            on_stall: None,
+        })
+    }
+
+    /// Tells of commands that stall.
+    #[must_use]
+    pub fn on_stall(self, on_stall: OnStall) -> Self {
+        Self { on_stall: Some(on_stall), ..self }
     }
 
     /// The hosts with ranks; this one, which has rank 0, first.
@@ -234,6 +251,7 @@ impl Coordinator {
         }
         let abroad = (0..ranks).map(|rank| layout.get(rank as usize).is_some_and(|host| *host > 0));
         let remote = crate::remote::Remote::new(self.agents.clone(), world, abroad);
+        processes.tell_stalls(self.on_stall.clone());
         processes.start_elsewhere(ranks, vec![invitation, status], Some(remote));
         Ok(processes)
     }

@@ -11,6 +11,7 @@ mod pytorch;
 mod side;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
+mod stalls;
 mod talk;
 
 use std::ffi::OsString;
@@ -38,7 +39,7 @@ fn main() -> ExitCode {
     }
     let mut trials: Vec<Trial> = Vec::new();
     for (name, test) in
-        [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS, mpi::TESTS, pytorch::TESTS].concat()
+        [talk::TESTS, faults::TESTS, endings::TESTS, attacks::TESTS, mpi::TESTS, pytorch::TESTS, stalls::TESTS].concat()
     {
         let test: fn() = test;
         trials.push(Trial::test(name, move || {

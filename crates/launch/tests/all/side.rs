@@ -108,6 +108,16 @@ impl Side {
                 Ok(String::new())
             }
             "fail_in_collective" | "panic" | "exit" | "hang" => self.go_wrong(&case.benchmark, chosen),
+            "compute" if chosen => {
+                Self::compute(Duration::from_millis(case.whole("milliseconds").unwrap_or(0)));
+                Ok(String::new())
+            }
+            "compute_while_peers_wait" => self.compute_while_peers_wait(chosen),
+            "sleep_while_peers_exchange" if chosen => {
+                std::thread::sleep(Duration::from_secs(600));
+                Ok(String::new())
+            }
+            "sleep_while_peers_exchange" => self.gather(1),
             "spin" => loop {
                 self.collective();
             },
@@ -120,6 +130,24 @@ impl Side {
             }
             _ => Ok(String::new()),
         }
+    }
+
+    /// Works for so long, and tells nobody of it.
+    #[inline(never)]
+    fn compute(time: Duration) {
+        let end = std::time::Instant::now() + time;
+        while std::time::Instant::now() < end {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// One collective, and another that the chosen rank has no time for.
+    fn compute_while_peers_wait(&mut self, chosen: bool) -> ! {
+        self.collective();
+        if chosen {
+            Self::compute(Duration::from_secs(600));
+        }
+        self.stuck()
     }
 
     /// Two collectives that work, and a third in which the chosen rank does not.

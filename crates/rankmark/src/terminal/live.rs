@@ -1,6 +1,7 @@
 //! The table of a run while it improves: rows in the plan's order, drawn again in place on a terminal.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use record::{CaseLine, Declared, Plan};
@@ -65,6 +66,14 @@ impl Rows {
     }
 }
 
+/// Something else was written to the terminal since rows were drawn.
+static WRITTEN_BELOW: AtomicBool = AtomicBool::new(false);
+
+/// Leaves the rows that were drawn as they stand: something is written below them, and the next ones follow that.
+pub(super) fn begin_below() {
+    WRITTEN_BELOW.store(true, Ordering::Relaxed);
+}
+
 /// What stands on the terminal and is to be drawn again.
 #[derive(Default)]
 pub(super) struct Live {
@@ -80,6 +89,9 @@ impl Live {
 
     /// What takes away the lines that were drawn.
     pub(super) fn clear(&mut self) -> String {
+        if WRITTEN_BELOW.swap(false, Ordering::Relaxed) {
+            self.drawn = 0;
+        }
         match std::mem::take(&mut self.drawn) {
             0 => String::new(),
             1 => "\r\u{1b}[J".to_owned(),

@@ -43,6 +43,13 @@ pub(crate) fn remark(text: &str) {
     let _ = anstream::stderr().lock().write_all(text.as_bytes());
 }
 
+/// Says that ranks have stalled, where they stand, and what becomes of the run.
+pub(crate) fn stalled(stall: &launch::Stall) {
+    live::begin_below();
+    // One write: a table on the same terminal is drawn between two of them at most.
+    remark(&format!("\n\u{1b}[1;33mstall:\u{1b}[0m {stall}\n"));
+}
+
 /// What a rank says when it leaves otherwise than asked.
 pub(crate) fn last_words(departure: &launch::Departure) {
     let _ = writeln!(io::stderr(), "{departure}");

@@ -134,3 +134,23 @@ fn a_case_past_its_deadline_names_who_is_late() {
         assert!(said.contains(op) && said.contains("#3"), "{said}");
     }
 }
+
+#[test]
+fn a_rank_that_hangs_alive_is_named_with_its_stack_within_15_s() {
+    let place = Place::new();
+    let fault = "--inject delay:rank=1,time=60s,at=5,every=0 --timeout 14s --max-seconds 0.02s";
+    let live = place.start(&format!("comm all_reduce --ranks 2 --bytes 1KiB {fault} --limits false --output-dir out"));
+    live.await_ranks(2);
+    live.await_error("the run goes on; this command ends", Duration::from_secs(15));
+    let ended = live.wait_for(Duration::from_secs(60)).exits(1);
+    let (_, notice) =
+        ended.err.split_once("stall: no progress for 10 s in `").unwrap_or_else(|| panic!("{}", ended.err));
+    assert!(notice.contains("rank 0 waits in all_reduce #5, 1KiB; rank 1 (pid "), "{notice}");
+    assert!(notice.contains("is after all_reduce #4, 1KiB, before #5, using no processor time\n"), "{notice}");
+    assert!(notice.contains("clock_nanosleep (libc") && notice.contains("trace::point::Hook"), "{notice}");
+    assert_eq!(ended.err.matches("stall: ").count(), 1, "once a command: {}", ended.err);
+    let why = reason(&place.cases("out")[0]).to_owned();
+    assert!(why.contains("rank 1") && why.contains("; stack of rank 1: ") && why.contains("nanosleep <- "), "{why}");
+    let report = place.read("out/report.md");
+    assert!(report.contains("stack of rank 1: "), "{report}");
+}

@@ -202,6 +202,12 @@ impl Live<'_> {
         assert!(processes::wait_until(LIMIT, || lines() >= count), "{count} lines never came; {}", self.said());
     }
 
+    /// Waits until its standard error has these words.
+    pub(crate) fn await_error(&self, words: &str, limit: Duration) {
+        let is_there = || fs::read_to_string(&self.outputs[1]).is_ok_and(|text| text.contains(words));
+        assert!(processes::wait_until(limit, is_there), "`{words}` never came; {}", self.said());
+    }
+
     pub(crate) fn signal(&self, signal: i32) {
         // Not reaped before `wait`, so its number is its own.
         Aim::at(self.pid()).unwrap().send(signal).unwrap();

@@ -123,6 +123,7 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
         clock_error_ns: None,
         names: std::mem::take(&mut collected.names),
         notes,
+        recording: None,
     };
     Ok(Spans { timeline, rank: job.rank, is_numbered: false, is_calendar })
 }

@@ -1,0 +1,192 @@
+//! When a command stalls: no rank moves, while ranks wait for others or none of them works. Decides *when* to tell; `notice`
+//! says what is told. A stall ends nothing: the command's deadline does.
+
+mod notice;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use process::Activity;
+use trace::OperationState;
+
+pub(crate) use notice::{standing, tell};
+
+/// Without movement for so long, a command has stalled.
+const STILL: Duration = Duration::from_secs(10);
+
+/// Between two looks, at most.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Less processor time than this, and than one part in a hundred, is that of heartbeats.
+const BEATING: Duration = Duration::from_millis(20);
+
+/// Fewer bytes than this are no transfer.
+const TRANSFER: u64 = 64 << 10;
+
+/// What is known of a command that stalls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// Which ranks wait in which operation, and which are not there.
+    pub sentence: String,
+    /// The stacks of those that are not there, and what becomes of the run; a line each.
+    pub details: Vec<String>,
+}
+
+impl fmt::Display for Stall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)?;
+        self.details.iter().try_for_each(|line| write!(f, "\n  {line}"))
+    }
+}
+
+/// Who is told of commands that stall: at most once a command.
+#[derive(Clone)]
+pub struct OnStall {
+    tell: Arc<dyn Fn(&Stall) + Send + Sync>,
+    after: Duration,
+    search: Vec<PathBuf>,
+}
+
+impl OnStall {
+    /// Tells so. Programs that show Python's stack are looked for in these folders (the path).
+    pub fn new(search: Vec<PathBuf>, tell: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
+        Self { tell: Arc::new(tell), after: STILL, search }
+    }
+
+    /// After so long without movement, instead of 10 s.
+    #[must_use]
+    pub fn after(self, after: Duration) -> Self {
+        Self { after, ..self }
+    }
+}
+
+impl fmt::Debug for OnStall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OnStall").field("after", &self.after).finish_non_exhaustive()
+    }
+}
+
+/// What one rank shows: a change of it is movement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) operation: Option<OperationState>,
+    /// It waits in an exchange through the coordinator.
+    pub(crate) exchanging: bool,
+    pub(crate) answered: bool,
+}
+
+impl Seen {
+    /// Whether it waits for others, as far as can be seen.
+    fn waits(&self) -> bool {
+        !self.answered && (self.exchanging || self.operation.is_some_and(|operation| operation.inside))
+    }
+
+    /// Whether it has something to do by itself.
+    fn is_free(&self) -> bool {
+        !self.answered && !self.waits()
+    }
+}
+
+/// What a rank does beside what it shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doing {
+    /// It uses the processor.
+    Computes,
+    /// It reads or writes data.
+    Transfers,
+    /// Neither.
+    Nothing,
+    /// It is on another host.
+    Unknown,
+}
+
+impl Doing {
+    /// Between two readings, this long apart.
+    fn between(before: Option<Activity>, after: Option<Activity>, time: Duration) -> Self {
+        let (Some(before), Some(after)) = (before, after) else { return Self::Unknown };
+        if after.computed.saturating_sub(before.computed) >= BEATING.max(time / 100) {
+            Self::Computes
+        } else if after.moved.saturating_sub(before.moved) >= TRANSFER {
+            Self::Transfers
+        } else {
+            Self::Nothing
+        }
+    }
+}
+
+/// The watch over one command.
+pub(crate) struct StallWatch {
+    after: Duration,
+    next_look: Instant,
+    looked: Instant,
+    /// For how long nothing has moved. Of the time between two looks no more counts than there should be: where this process
+    /// was stopped, the ranks may have been, too.
+    still: Duration,
+    before: Vec<Seen>,
+    /// What ranks had done at this time.
+    activity: Option<(Instant, Vec<Option<Activity>>)>,
+    told: bool,
+}
+
+impl StallWatch {
+    /// From now on.
+    pub(crate) fn new(now: Instant, on: &OnStall) -> Self {
+        let (after, next_look) = (on.after, now + LOOK.min(on.after / 8));
+        let (still, before) = (Duration::ZERO, Vec::new());
+        Self { after, next_look, looked: now, still, before, activity: None, told: false }
+    }
+
+    /// When to look again; None: never.
+    pub(crate) fn next_look(&self) -> Option<Instant> {
+        (!self.told).then_some(self.next_look)
+    }
+
+    /// Looks at what the ranks show; `activity` reads what a rank has done. What each does, when the command has just been
+    /// found to have stalled: once.
+    pub(crate) fn look(
+        &mut self,
+        now: Instant,
+        seen: impl FnOnce() -> Vec<Seen>,
+        activity: impl Fn(usize) -> Option<Activity>,
+    ) -> Option<Vec<Doing>> {
+        if self.told || now < self.next_look {
+            return None;
+        }
+        let period = LOOK.min(self.after / 8);
+        let passed = now.saturating_duration_since(self.looked).min(2 * period);
+        (self.looked, self.next_look) = (now, now + period);
+        let seen = seen();
+        if seen != self.before {
+            (self.still, self.before, self.activity) = (Duration::ZERO, seen, None);
+            return None;
+        }
+        self.still += passed;
+        if self.still < self.after / 2 {
+            return None;
+        }
+        let read = || (0..seen.len()).map(|rank| if seen[rank].answered { None } else { activity(rank) }).collect();
+        let (since, before) = self.activity.get_or_insert_with(|| (now, read()));
+        let time = now.saturating_duration_since(*since);
+        if self.still < self.after || time < self.after / 4 {
+            return None;
+        }
+        let activity: Vec<Option<Activity>> = read();
+        let doing = |(before, after): (&Option<Activity>, &Option<Activity>)| Doing::between(*before, *after, time);
+        let doing: Vec<Doing> = before.iter().zip(&activity).map(doing).collect();
+        self.told = is_stall(&seen, &doing);
+        self.activity = Some((now, activity));
+        self.told.then_some(doing)
+    }
+}
+
+/// Whether ranks that do not move have stalled: where some wait for others, they have; where none waits, those that have not
+/// answered may have much to compute.
+fn is_stall(seen: &[Seen], doing: &[Doing]) -> bool {
+    let mut free = seen.iter().zip(doing).filter(|(seen, _)| seen.is_free()).map(|(_, doing)| *doing);
+    seen.iter().any(Seen::waits) || free.all(|doing| doing == Doing::Nothing)
+}
+
+#[cfg(test)]
+mod tests;
