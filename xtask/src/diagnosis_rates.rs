@@ -46,7 +46,9 @@ impl Options {
                 "--minutes" => options.minutes = number(value()?).ok_or("--minutes takes a number from 1 on")? as u64,
                 "--records" => options.folder = Some(PathBuf::from(value()?)),
                 other => {
-                    return Err(format!("unknown option `{other}`; valid options: --runs N, --minutes N, --records DIR"));
+                    return Err(format!(
+                        "unknown option `{other}`; valid options: --runs N, --minutes N, --records DIR"
+                    ));
                 }
             }
         }
@@ -172,7 +174,8 @@ fn bound(k: usize, n: usize) -> f64 {
 }
 
 fn tables(told: &[Told]) -> String {
-    let mut text = "| jitter | runs without a delay | a rank was named | rate is at most (95%) |\n|---|---|---|---|\n".to_owned();
+    let mut text =
+        "| jitter | runs without a delay | a rank was named | rate is at most (95%) |\n|---|---|---|---|\n".to_owned();
     let without: Vec<&Told> = told.iter().filter(|one| one.planted.delay.is_none()).collect();
     let mut row = |name: &str, runs: &[&Told]| {
         let alarms = runs.iter().filter(|one| one.rank.is_some()).count();
@@ -210,8 +213,10 @@ mod tests {
     fn every_jitter_delay_and_phase_meets_and_half_of_the_runs_have_no_delay() {
         let all: Vec<Planted> = planned(140).collect();
         assert_eq!(all.iter().filter(|one| one.delay.is_none()).count(), 140);
-        let mut seen: Vec<(usize, usize, u64)> =
-            all.iter().filter_map(|one| one.delay.map(|(_, phase, percent)| (one.jitter, phase, (percent * 10.0) as u64))).collect();
+        let mut seen: Vec<(usize, usize, u64)> = all
+            .iter()
+            .filter_map(|one| one.delay.map(|(_, phase, percent)| (one.jitter, phase, (percent * 10.0) as u64)))
+            .collect();
         seen.sort_unstable();
         seen.dedup();
         assert_eq!(seen.len(), JITTER.len() * PHASES.len() * PERCENT.len());

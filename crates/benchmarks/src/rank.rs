@@ -9,8 +9,8 @@ use std::sync::Arc;
 use comm::{Call, Communicator};
 use device::Slice;
 use measure::{
-    AgreedStart, ClockFit, Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, StepTimes, Timed,
-    WrongReport, take,
+    AgreedStart, ClockFit, Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, StepTimes,
+    Timed, WrongReport, take,
 };
 use record::Case;
 use terms::{Collective, Direction, Dtype, Reduce, Space};

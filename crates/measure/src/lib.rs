@@ -33,6 +33,6 @@ pub use straggler::{Straggler, straggler};
 pub use timing::{AgreedStart, Taken, Timed, take};
 pub use trial::{LimitTime, Trial};
 pub use world::{
-    Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Samples, Starter, StepTimes,
-    Verdict, VerdictKind, World, WorldSpec, WrongReport,
+    Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, Samples, Starter, StepTimes, Verdict,
+    VerdictKind, World, WorldSpec, WrongReport,
 };

@@ -241,8 +241,7 @@ impl Trainer {
             matmul: recipe.matmul,
         };
         let (context, here, asleep) = (&context, &mut report, *asleep);
-        let mut running =
-            Running { memory, context, groups, exchanges, world, report: here, recorder, asleep };
+        let mut running = Running { memory, context, groups, exchanges, world, report: here, recorder, asleep };
         threads.install(|| running.run(&built.program.instructions, &built.marks))?;
         // SAFETY: the program has ended.
         report.loss = unsafe { memory.read::<f64>(built.loss)[0] };

@@ -24,8 +24,8 @@ mod start;
 
 pub use activity::Activity;
 pub use alarm::Alarm;
-pub use attached::attached;
 pub use ancestors::{Ancestor, ancestors, began, parent};
+pub use attached::attached;
 pub use descriptor::{inherited_memory, keep_on_exec, output_pipe, path_of, sealed_memory, sealed_memory_at};
 pub use lines::Lines;
 pub use output::Output;

@@ -91,7 +91,9 @@ impl Caveat {
             Self::ClockResolution => "samples are too short for the clock's resolution",
             Self::Restarted => "ranks died while other cases ran, and were started again",
             Self::Paced => "the backend was slowed down to a given link",
-            Self::ComputeAsleep => "ranks slept for a given time instead of computing: only exchanges and waits are real",
+            Self::ComputeAsleep => {
+                "ranks slept for a given time instead of computing: only exchanges and waits are real"
+            }
             Self::Simulated => "times were computed by a model and never measured",
             Self::Imported => "another program measured it: its statistic, no samples, and the checks that it made",
             Self::Injected => "a fault was injected on request",

@@ -118,7 +118,8 @@ impl<W: Write> Events<'_, W> {
         queues.sort_unstable();
         queues.dedup();
         for queue in queues {
-            let is_communication = rank.spans.iter().filter(|span| span.queue == queue).all(|span| span.kind == Kind::Collective);
+            let is_communication =
+                rank.spans.iter().filter(|span| span.queue == queue).all(|span| span.kind == Kind::Collective);
             let title = match queue {
                 0 => "step".to_owned(),
                 _ if is_communication => "communication".to_owned(),
@@ -166,7 +167,8 @@ mod tests {
     use crate::timeline::{CollectiveCall, Recording};
 
     fn timeline() -> Timeline {
-        let mut timeline = Timeline { source: "rankmark".to_owned(), world: Some(2), clock_error_ns: Some(0), ..Timeline::default() };
+        let mut timeline =
+            Timeline { source: "rankmark".to_owned(), world: Some(2), clock_error_ns: Some(0), ..Timeline::default() };
         let (step, operation, group) =
             (timeline.names.intern("step"), timeline.names.intern("all_reduce"), timeline.names.intern("data 0"));
         let mut rank = RankTimeline { rank: 1, host: Some("node-b".to_owned()), lost: 3, ..RankTimeline::default() };
@@ -198,12 +200,19 @@ mod tests {
     fn every_event_has_what_viewers_need() {
         let read = json_of(&timeline());
         let events = read["traceEvents"].as_array().unwrap();
-        let named: Vec<&str> = events.iter().filter(|event| event["ph"] == "M").map(|event| event["name"].as_str().unwrap()).collect();
+        let named: Vec<&str> =
+            events.iter().filter(|event| event["ph"] == "M").map(|event| event["name"].as_str().unwrap()).collect();
         assert_eq!(named, ["process_name", "process_sort_index", "thread_name", "thread_name"]);
         assert_eq!(events[0]["args"]["name"], "rank 1 on node-b");
         let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
-        assert_eq!(spans[0], &json!({"name": "step", "cat": "step", "ph": "X", "pid": 1, "tid": 0, "ts": 0.0, "dur": 2.5, "args": {"number": 4}}));
-        assert_eq!(spans[1]["args"], json!({"number": 0, "group": "data 0", "sequence": 8, "ranks": 2, "bytes": 64, "synchronises": true, "first_byte_us": 1.2}));
+        assert_eq!(
+            spans[0],
+            &json!({"name": "step", "cat": "step", "ph": "X", "pid": 1, "tid": 0, "ts": 0.0, "dur": 2.5, "args": {"number": 4}})
+        );
+        assert_eq!(
+            spans[1]["args"],
+            json!({"number": 0, "group": "data 0", "sequence": 8, "ranks": 2, "bytes": 64, "synchronises": true, "first_byte_us": 1.2})
+        );
         assert_eq!((&spans[1]["ts"], &spans[1]["tid"]), (&json!(1.0), &json!(1)));
         assert_eq!(read["otherData"]["origin_ns"], 5_000_000_000_u64);
         assert_eq!(read["otherData"]["recording"]["with_s"], json!([2.0]));

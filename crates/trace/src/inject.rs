@@ -154,8 +154,7 @@ fn delay(phase: Option<Kind>, time: Option<Seconds>, percent: Option<f64>) -> Re
 const DELAY: Seconds = Seconds(1e-3);
 
 /// For help texts: every kind and its keys.
-pub const USAGE: &str =
-    "delay:rank=1,phase=backward,percent=10 | delay:rank=1,time=5ms,at=0,every=1 | wrong:rank=1,element=0,at=0,every=1 | kill:rank=1,at=17 | stop:rank=1,at=17";
+pub const USAGE: &str = "delay:rank=1,phase=backward,percent=10 | delay:rank=1,time=5ms,at=0,every=1 | wrong:rank=1,element=0,at=0,every=1 | kill:rank=1,at=17 | stop:rank=1,at=17";
 
 #[cfg(test)]
 mod tests {
@@ -166,8 +165,11 @@ mod tests {
         for text in [
             "delay:rank=1,phase=backward,percent=10",
             "delay:rank=2,phase=input,time=3ms,at=4,every=2",
-            "delay:rank=1,time=5ms,at=3,every=2", "wrong:rank=0,element=7", "kill:rank=2,at=17", "stop:rank=1"]
-        {
+            "delay:rank=1,time=5ms,at=3,every=2",
+            "wrong:rank=0,element=7",
+            "kill:rank=2,at=17",
+            "stop:rank=1",
+        ] {
             let injection: Injection = text.parse().unwrap();
             assert_eq!(injection.to_string().parse::<Injection>().unwrap(), injection, "{text}");
         }

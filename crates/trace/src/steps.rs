@@ -299,7 +299,8 @@ mod tests {
             step(&mut recorder, &clock);
         }
         let (marks, lost) = recorder.take();
-        let of = |kind: Kind| marks.iter().filter(move |mark| mark.kind == kind).map(|mark| mark.end_ns - mark.begin_ns);
+        let of =
+            |kind: Kind| marks.iter().filter(move |mark| mark.kind == kind).map(|mark| mark.end_ns - mark.begin_ns);
         assert_eq!(of(Kind::Forward).collect::<Vec<_>>(), [1_000_000, 2_000_000, 1_000_000]);
         assert_eq!(of(Kind::Backward).collect::<Vec<_>>(), [1_000_000; 3]);
         assert_eq!(of(Kind::Step).collect::<Vec<_>>(), [2_000_000, 3_000_000, 2_000_000]);

@@ -107,7 +107,12 @@ fn probes() -> Vec<Probe> {
     let all = vec![Probe::Canary, limit, arrivals, Probe::Overhead, Probe::Begin];
     for probe in &all {
         match probe {
-            Probe::Canary | Probe::Limit { .. } | Probe::Arrivals { .. } | Probe::Overhead | Probe::Begin | Probe::Steps { .. } => {}
+            Probe::Canary
+            | Probe::Limit { .. }
+            | Probe::Arrivals { .. }
+            | Probe::Overhead
+            | Probe::Begin
+            | Probe::Steps { .. } => {}
         }
     }
     all

@@ -98,8 +98,7 @@ impl Trainer {
         let context = Context { threads: threads.count(), scratch, step, loss_scale: 1.0, matmul: recipe.matmul };
         let mut report = StepReport::default();
         let (context, here) = (&context, &mut report);
-        let mut running =
-            Running { memory, context, groups, exchanges, world, report: here, recorder, asleep: None };
+        let mut running = Running { memory, context, groups, exchanges, world, report: here, recorder, asleep: None };
         threads.install(|| running.run(&instructions[..end], &[]))?;
         Ok(logits_of(&instructions[end]).map(|view| read(memory, view)))
     }

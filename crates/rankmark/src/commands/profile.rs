@@ -73,12 +73,16 @@ pub(crate) fn command() -> Command {
         )
         .args(options().map(own));
     measured::with_options(command, &[about], None).mut_arg("steps", |arg| {
-        arg.value_name("FIRST:LAST").help("only these steps of the job, the last one not included: 10:20").help_heading("Profile")
+        arg.value_name("FIRST:LAST")
+            .help("only these steps of the job, the last one not included: 10:20")
+            .help_heading("Profile")
     })
 }
 
 fn options() -> [Arg; 7] {
-    let file = |name: &'static str| Arg::new(name).long(name).value_hint(ValueHint::AnyPath).value_parser(value_parser!(PathBuf));
+    let file = |name: &'static str| {
+        Arg::new(name).long(name).value_hint(ValueHint::AnyPath).value_parser(value_parser!(PathBuf))
+    };
     [
         Arg::new("plan")
             .long("plan")
@@ -172,10 +176,13 @@ impl Wanted {
 }
 
 fn range_of(text: &str) -> Result<std::ops::Range<u32>, Failure> {
-    let numbers = text.split_once(':').and_then(|(from, to)| Some((from.trim().parse().ok()?, to.trim().parse().ok()?)));
+    let numbers =
+        text.split_once(':').and_then(|(from, to)| Some((from.trim().parse().ok()?, to.trim().parse().ok()?)));
     match numbers {
         Some((from, to)) if from < to => Ok(from..to),
-        _ => Err(Failure::new(format!("`--steps {text}` is no range of steps")).hint("FIRST:LAST, as in --steps 10:20")),
+        _ => {
+            Err(Failure::new(format!("`--steps {text}` is no range of steps")).hint("FIRST:LAST, as in --steps 10:20"))
+        }
     }
 }
 

@@ -8,7 +8,8 @@ use crate::place::Place;
 use crate::{pytorch, skip};
 
 /// Ranks sleep instead of computing, so that other work on the machine says little.
-const ASLEEP: &str = "profile --model gpt2-mini --ranks 2 --compute sleep --sleep-time 1ms --duration 4s --output-dir record";
+const ASLEEP: &str =
+    "profile --model gpt2-mini --ranks 2 --compute sleep --sleep-time 1ms --duration 4s --output-dir record";
 
 fn profiles(out: &str) -> Vec<Value> {
     let lines = out.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -62,7 +63,9 @@ fn without_a_delay_nobody_is_named_and_the_trace_is_one_that_viewers_open() {
     let mut thread: Vec<(f64, f64)> = events
         .iter()
         .filter(|event| event["pid"] == 0 && event["tid"] == 0)
-        .filter(|event| ["input", "forward", "backward", "optimizer", "wait"].contains(&event["cat"].as_str().unwrap_or_default()))
+        .filter(|event| {
+            ["input", "forward", "backward", "optimizer", "wait"].contains(&event["cat"].as_str().unwrap_or_default())
+        })
         .map(|event| (event["ts"].as_f64().unwrap(), event["dur"].as_f64().unwrap()))
         .collect();
     thread.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -103,7 +106,11 @@ fn a_job_of_pytorch_is_explained_and_its_slow_rank_named() {
     assert_eq!((&slow["rank"], &slow["phase"]), (&Value::from(1), &Value::from("backward")), "{}", told[0]);
     assert_eq!(told[0]["analysis"]["steps"]["ranks"].as_array().unwrap().len(), 2);
     // The Flight Recorder's dump names communicator and place of gloo's collectives.
-    assert!(told[0]["analysis"]["collectives"]["matched"].as_u64().unwrap() > 0, "{}", told[0]["analysis"]["collectives"]);
+    assert!(
+        told[0]["analysis"]["collectives"]["matched"].as_u64().unwrap() > 0,
+        "{}",
+        told[0]["analysis"]["collectives"]
+    );
     let text = place.run("profile slow").exits(0).out;
     assert!(text.contains("Rank 1 is slow in backward"), "{text}");
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use diagnose::profile::{Analysis, Pipeline, Scaling, Settings, analyse, differences, waterfall};
-use import::traces::{FlightReport, Finding, Frame, Problem, Traces, join_flight, read_timeline};
+use import::traces::{Finding, FlightReport, Frame, Problem, Traces, join_flight, read_timeline};
 use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase};
 use serde_json::{Value, json};
 use trace::timeline::{Recording, Timeline};
@@ -49,7 +49,8 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
         return Err(Failure::new(format!("{} holds no traces of training steps", directory.display())).hint(hint));
     }
     with_waterfall(&mut all, &read.cases);
-    let written = Explained { version: EXPLAINED_VERSION, cases: all.iter().map(show::kept).collect::<Vec<ExplainedCase>>() };
+    let written =
+        Explained { version: EXPLAINED_VERSION, cases: all.iter().map(show::kept).collect::<Vec<ExplainedCase>>() };
     record::write_explained(directory, &written)?;
     report::write(&report::Run::read(directory, benchmarks::VIEWS)?, directory)?;
     print(&all, wanted)?;
@@ -60,7 +61,8 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
 /// Explains the traces that ranks of a job wrote.
 pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     // Dumps of a hang are of another time than the traces, and read apart.
-    let (of_hang, files): (Vec<PathBuf>, Vec<PathBuf>) = job::files(traces).into_iter().partition(|path| job::is_of_hang(path));
+    let (of_hang, files): (Vec<PathBuf>, Vec<PathBuf>) =
+        job::files(traces).into_iter().partition(|path| job::is_of_hang(path));
     let found = read_timeline(&files).map_err(|error| {
         let complaints = job::complaints(traces);
         let failure = Failure::from(error);
@@ -135,7 +137,9 @@ fn explained(
     let mut timeline = match traces.timeline {
         Some(timeline) => timeline,
         // A Flight Recorder's dump alone says who did not arrive, and nothing of time.
-        None if traces.flight.is_some() => Timeline { source: "PyTorch Flight Recorder".to_owned(), ..Timeline::default() },
+        None if traces.flight.is_some() => {
+            Timeline { source: "PyTorch Flight Recorder".to_owned(), ..Timeline::default() }
+        }
         None => {
             return Err(Failure::new("these files hold single calls, and no times at which they began")
                 .hint("NCCL_INSPECTOR_DUMP_VERBOSE=1 adds the times"));
@@ -197,7 +201,8 @@ fn title(line: &CaseLine) -> String {
 }
 
 fn pipeline(line: &CaseLine) -> Option<Pipeline> {
-    let whole = |name: &str| line.parameters.get(name).and_then(Value::as_u64).and_then(|whole| u32::try_from(whole).ok());
+    let whole =
+        |name: &str| line.parameters.get(name).and_then(Value::as_u64).and_then(|whole| u32::try_from(whole).ok());
     let stages = whole("pipeline").filter(|stages| *stages > 1)?;
     Some(Pipeline { stages, micro_batches: whole("micro_batches")? })
 }
@@ -214,7 +219,8 @@ fn with_waterfall(all: &mut [Explanation], lines: &[CaseLine]) {
     }
     for group in groups.into_values().filter(|group| group.len() > 1) {
         let runs: Vec<(u32, Analysis)> = group.iter().map(|at| (all[*at].ranks, all[*at].analysis.clone())).collect();
-        let batch = |at: &usize| lines.iter().find(|line| line.id == all[*at].case)?.parameters.get("global_batch").cloned();
+        let batch =
+            |at: &usize| lines.iter().find(|line| line.id == all[*at].case)?.parameters.get("global_batch").cloned();
         let batches: Vec<Option<Value>> = group.iter().map(batch).collect();
         // With one global batch for all, more ranks have less to do each.
         let strong = batches.iter().all(|batch| batch.is_some() && batch == &batches[0]);

@@ -10,8 +10,8 @@ use terms::Seconds;
 use trace::timeline::Recording;
 
 use super::{Wanted, explain};
-use crate::session::{self, RESULTS};
 use crate::Failure;
+use crate::session::{self, RESULTS};
 
 /// The files that Python is to find, by name.
 const AGENT: [(&str, &str); 3] = [
@@ -105,7 +105,8 @@ fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path) -> Result<u
     record::file::replace(traces, Path::new("command.txt"), ".new", shown(program, arguments).as_bytes())
         .map_err(failed)?;
     let report = traces.join("job.nsys-rep");
-    let mut words: Vec<OsString> = ["profile", "-s", "none", "--trace-fork-before-exec=true", "-o"].map(Into::into).into();
+    let mut words: Vec<OsString> =
+        ["profile", "-s", "none", "--trace-fork-before-exec=true", "-o"].map(Into::into).into();
     words.extend([report.clone().into_os_string(), program.to_owned()]);
     words.extend(arguments.iter().cloned());
     let code = end_of(nsys.as_os_str(), &words, &[])?;
@@ -117,9 +118,8 @@ fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path) -> Result<u
 
 /// Runs a program in the terminal, and gives its exit code: 128 and the signal where one ended it, as shells say it.
 fn end_of(program: &OsStr, arguments: &[OsString], variables: &[(&str, OsString)]) -> Result<u8, Failure> {
-    let ended = process::attached(program, arguments, variables).map_err(|error| {
-        Failure::new(format!("`{}` could not be started", program.display())).cause(error)
-    })?;
+    let ended = process::attached(program, arguments, variables)
+        .map_err(|error| Failure::new(format!("`{}` could not be started", program.display())).cause(error))?;
     Ok(match ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),
         Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
@@ -155,9 +155,8 @@ struct StepFile {
 
 /// Reads the times of steps that ranks wrote. What cannot be read is left out: the traces are what counts.
 pub(super) fn steps(traces: &Path) -> JobSteps {
-    let files: Vec<StepFile> = texts(traces, "steps-", ".json")
-        .filter_map(|(_, text)| serde_json::from_str(&text).ok())
-        .collect();
+    let files: Vec<StepFile> =
+        texts(traces, "steps-", ".json").filter_map(|(_, text)| serde_json::from_str(&text).ok()).collect();
     let slowest = |times: fn(&StepFile) -> &Vec<f64>| -> Vec<f64> {
         let steps = files.iter().map(|file| times(file).len()).min().unwrap_or(0);
         let longest = |step: usize| files.iter().map(|file| times(file)[step]).fold(0.0, f64::max);
@@ -174,7 +173,8 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
 
 /// What went wrong in the ranks while they were traced: the last line of each.
 pub(super) fn complaints(traces: &Path) -> Vec<String> {
-    let last = |(name, text): (String, String)| Some(format!("{name}: {}", text.lines().rev().find(|line| !line.is_empty())?));
+    let last =
+        |(name, text): (String, String)| Some(format!("{name}: {}", text.lines().rev().find(|line| !line.is_empty())?));
     texts(traces, "error-", ".txt").filter_map(last).collect()
 }
 
@@ -245,7 +245,8 @@ pub(super) fn title(traces: &Path) -> String {
 /// Files of this folder whose names begin and end so, by name. They are of programs that anybody may have written.
 fn texts(folder: &Path, begin: &str, end: &str) -> impl Iterator<Item = (String, String)> {
     use std::io::Read;
-    let names = folder.read_dir().into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+    let names =
+        folder.read_dir().into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
     let mut names: Vec<String> = names.filter(|name| name.starts_with(begin) && name.ends_with(end)).collect();
     names.sort();
     let folder = folder.to_owned();

@@ -82,7 +82,10 @@ fn default(fields: &mut Vec<(String, String)>, overrides: &[(String, String)], n
 fn training_of(mut plan: Plan) -> Result<Plan, Failure> {
     plan.cases.retain(|case| case.benchmark == about().name);
     match plan.cases.is_empty() {
-        true => Err(Failure::new("no case of the plan trains").hint("a profile records training steps: `benchmark: training`")),
+        true => {
+            Err(Failure::new("no case of the plan trains")
+                .hint("a profile records training steps: `benchmark: training`"))
+        }
         false => Ok(plan),
     }
 }

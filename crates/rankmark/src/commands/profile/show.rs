@@ -161,7 +161,8 @@ fn bars(analysis: &Analysis) -> Vec<String> {
         lines.push(format!("... {} more ranks", ranks.len() - MOST));
     }
     let used = |at: usize| ranks.iter().any(|rank| parts(rank)[at] > 0.0);
-    let key: Vec<String> = (0..PARTS.len()).filter(|at| used(*at)).map(|at| format!("{} {}", PARTS[at].1, PARTS[at].0)).collect();
+    let key: Vec<String> =
+        (0..PARTS.len()).filter(|at| used(*at)).map(|at| format!("{} {}", PARTS[at].1, PARTS[at].0)).collect();
     lines.push(format!("                {}", key.join("   ")));
     lines
 }
@@ -171,7 +172,10 @@ fn communication(analysis: &Analysis) -> Vec<String> {
     if operations.is_empty() {
         return Vec::new();
     }
-    let overlapped = analysis.overlap.overlapped_share.map_or(String::new(), |share| format!(", {} of it overlapped", percent(share)));
+    let overlapped = analysis
+        .overlap
+        .overlapped_share
+        .map_or(String::new(), |share| format!(", {} of it overlapped", percent(share)));
     let comm = analysis.overlap.comm_s.median.unwrap_or(0.0);
     let exposed = analysis.overlap.exposed_s.median.unwrap_or(0.0);
     let mut lines = vec![
@@ -182,7 +186,8 @@ fn communication(analysis: &Analysis) -> Vec<String> {
     let shown = |seconds: Option<f64>| seconds.map_or("-".to_owned(), |seconds| Seconds(seconds).to_string());
     for one in operations.iter().take(8) {
         let bytes = one.bytes_per_step.map_or("-".to_owned(), |bytes| Bytes(bytes as u64).about().to_string());
-        let series = |series: &Option<diagnose::profile::Series>| shown(series.as_ref().and_then(|series| series.median));
+        let series =
+            |series: &Option<diagnose::profile::Series>| shown(series.as_ref().and_then(|series| series.median));
         lines.push(format!(
             "{:<16} {:<14} {:>7.0} {bytes:>9} {:>9} {:>9} {:>9}",
             cut(&one.operation, 16),
@@ -243,7 +248,15 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
         title: one.title.clone(),
         verdict: sentence(&verdict(one)),
         findings: analysis.findings.iter().map(kept_finding).collect(),
-        notes: one.hangs.iter().skip(1).chain(&one.notes).chain(&analysis.notes).cloned().chain(recording(one)).collect(),
+        notes: one
+            .hangs
+            .iter()
+            .skip(1)
+            .chain(&one.notes)
+            .chain(&analysis.notes)
+            .cloned()
+            .chain(recording(one))
+            .collect(),
         tables: vec![steps_table(analysis), operations_table(analysis), sizes_table(analysis), kernels_table(analysis)]
             .into_iter()
             .filter(|table| !table.rows.is_empty())
@@ -311,18 +324,26 @@ fn operations_table(analysis: &Analysis) -> ExplainedTable {
 }
 
 fn sizes_table(analysis: &Analysis) -> ExplainedTable {
-    let sizes = analysis.collectives.communicators.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, size)));
+    let sizes =
+        analysis.collectives.communicators.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, size)));
     let row = |(group, size): (&diagnose::profile::Communicator, &diagnose::profile::MessageSize)| {
-        vec![json!(group.group), json!(group.ranks), json!(size.bytes), json!(size.calls_per_step), json!(size.transfer_s)]
+        vec![
+            json!(group.group),
+            json!(group.ranks),
+            json!(size.bytes),
+            json!(size.calls_per_step),
+            json!(size.transfer_s),
+        ]
     };
     let columns = ["communicator", "ranks", "bytes", "calls", "transfer s"];
     table("messages", "Messages of a step by size", &columns, sizes.map(row).collect())
 }
 
 fn kernels_table(analysis: &Analysis) -> ExplainedTable {
-    let rows = analysis.kernels.iter().map(|kernel| {
-        vec![json!(kernel.name), json!(kernel.count), json!(kernel.total_s), json!(kernel.share)]
-    });
+    let rows = analysis
+        .kernels
+        .iter()
+        .map(|kernel| vec![json!(kernel.name), json!(kernel.count), json!(kernel.total_s), json!(kernel.share)]);
     table("kernels", "Kernels with the most time, all ranks", &["kernel", "count", "time s", "share"], rows.collect())
 }
 
@@ -347,8 +368,11 @@ fn lanes(one: &Explanation) -> Option<Lanes> {
     ];
     let numbers = &one.analysis.steps.numbers;
     let from = *numbers.get(numbers.len().checked_sub(1)?.saturating_sub(DRAWN_STEPS - 1))?;
-    let is_drawn = |span: &&trace::timeline::Span| span.kind == Kind::Step && span.number >= from && numbers.contains(&span.number);
-    let steps: Vec<_> = one.timeline.ranks.iter().map(|rank| rank.spans.iter().filter(is_drawn).collect::<Vec<_>>()).collect();
+    let is_drawn = |span: &&trace::timeline::Span| {
+        span.kind == Kind::Step && span.number >= from && numbers.contains(&span.number)
+    };
+    let steps: Vec<_> =
+        one.timeline.ranks.iter().map(|rank| rank.spans.iter().filter(is_drawn).collect::<Vec<_>>()).collect();
     let begin = steps.iter().flatten().map(|span| span.begin_ns).min()?;
     let end = steps.iter().flatten().map(|span| span.end_ns).max()?;
     let lane = |rank: &trace::timeline::RankTimeline| {
