@@ -20,6 +20,17 @@ Writes, each file whole or not at all:
     hang-rank<R>.json              the Flight Recorder and the Python stack of a rank that ended no step for long
     hang-flight-rank<R>.pickle     the Flight Recorder at that time, with the stack of each collective
     error-<pid>.txt                tracebacks of this agent's own failures
+
+Fields of the JSON files that do not explain themselves:
+    step_found_by                  "optimizer", "profiler" (the script's own), or null where no step was found
+    trace                          "agent", "script" (a copy), or null where there is none
+    traced_step_s                  the steps of the trace in order, from first_traced_step on
+    untraced_step_s                the others, without step 0 and without the first one after the window: in it, other
+                                   ranks may still write their traces. At most 10,000 steps are kept.
+    step_ended_after_s             the rank was slow and went on; null where it ended no further step
+    process_ended                  "normal" or "exception", where no further step ended; null where it was killed
+    stack                          frames of the thread that trains, innermost first
+A window of seconds may hold one step more in one rank than in another.
 """
 
 from __future__ import annotations
@@ -113,7 +124,7 @@ class Agent:
         self.is_theirs_running = False
 
         self.exits = threading.Event()
-        self.group_timeout_s: float | None = None
+        self.hang_limit_s = self.hang_s
         self.hang: dict[str, Any] | None = None
 
     # Steps.
@@ -150,7 +161,9 @@ class Agent:
         self.found_by = found_by
         self.thread = threading.get_ident()
         self.look_at_group()
-        self.group_timeout_s = group_timeout_s()
+        timeout_s = group_timeout_s()
+        if timeout_s is not None:
+            self.hang_limit_s = min(self.hang_s, TIMEOUT_SHARE * timeout_s)
         if self.hang_s > 0 and not any(thread.name == "rankmark-hang" for thread in threading.enumerate()):
             threading.Thread(target=self.watch, name="rankmark-hang", daemon=True).start()
 
@@ -344,7 +357,7 @@ class Agent:
 
     def watch(self) -> None:
         """A daemon thread: the rank may stay in a collective that releases the interpreter's lock."""
-        while not self.exits.wait(max(0.05, min(1.0, self.hang_s / 10))):
+        while not self.exits.wait(max(0.05, min(0.5, self.hang_limit_s / 20))):
             try:
                 self.look()
             except Exception:
@@ -360,8 +373,7 @@ class Agent:
             self.write_json(f"hang-rank{self.rank}.json", self.hang)
             self.hang = None
         waited_s, median_s = (time.monotonic_ns() - last_ns) / 1e9, statistics.median(recent_s)
-        limit_s = min(self.hang_s, TIMEOUT_SHARE * (self.group_timeout_s or self.hang_s / TIMEOUT_SHARE))
-        if self.hang is None and waited_s > limit_s and waited_s > HANG_STEPS * median_s:
+        if self.hang is None and waited_s > self.hang_limit_s and waited_s > HANG_STEPS * median_s:
             self.hang = self.describe_hang(waited_s, median_s)
             if self.last_ns != last_ns:
                 # The step ended while its recorder was read.

@@ -23,11 +23,13 @@ PYTHON = Path(__file__).resolve().parents[1]
 AGENT = PYTHON / "rankmark_profile"
 TRAIN = PYTHON.parent / "examples/train.py"
 HERE = importlib.util.find_spec("torch") is not None
-LIMIT_S = 100
+TRAIN_FLAGS = ["--steps", "40", "--width", "32", "--layers", "1"]
+LIMIT_S = 200
 
-# Cases that need one import of torch only: a process that has it forks for each rank. Arguments: a JSON file of ranks.
+# Ranks that torch is imported for once: a process that has it forks for each. Arguments: a JSON file of ranks, and the
+# sitecustomize that those with a folder for results get.
 RANKS = """
-import json, os, sys
+import importlib.util, json, os, runpy, sys
 import torch
 # The first optimizer would import it in each rank, for seconds.
 import torch._dynamo
@@ -51,8 +53,6 @@ def train(steps, after_step=lambda step: None):
         after_step(step)
     print("trained")
 
-# As in a process that sitecustomize finds to have RANK.
-activate = dist.init_process_group.__globals__["activate"]
 children = []
 for rank in json.load(open(sys.argv[1])):
     child = os.fork()
@@ -62,28 +62,19 @@ for rank in json.load(open(sys.argv[1])):
             os.dup2(file, number)
         os.environ.update(rank["variables"])
         os.chdir(rank["folder"])
-        if "RANK" in rank["variables"]:
-            activate()
+        if "RANKMARK_PROFILE_DIR" in os.environ:
+            spec = importlib.util.spec_from_file_location("sitecustomize", sys.argv[2])
+            spec.loader.exec_module(importlib.util.module_from_spec(spec))
         exec(rank["script"])
         sys.exit()
     children.append(child)
 sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
 """
 
-# Two ranks of a script, without a launcher. Arguments: those of the script.
-PLAIN = """
-import os, runpy, sys
-import torch._dynamo
-sys.argv = sys.argv[1:]
-children = []
-for rank in "01":
-    child = os.fork()
-    if child == 0:
-        os.environ.update(RANK=rank, LOCAL_RANK=rank)
-        runpy.run_path(sys.argv[0], run_name="__main__")
-        sys.exit()
-    children.append(child)
-sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
+# The example, as it is.
+PLAIN = f"""
+sys.argv = {[str(TRAIN), *TRAIN_FLAGS]}
+runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 # The script's profiler, with a schedule and an export of its own.
@@ -239,59 +230,8 @@ class WithoutTorch(Folders):
 
 
 @unittest.skipUnless(HERE, "there is no torch")
-class Training(Folders):
-    def test_both_ranks_are_traced_and_train_as_without_us(self) -> None:
-        (self.work / "sitecustomize.py").write_text(
-            "import os\nopen(os.path.join(os.path.dirname(__file__), f'loaded-{os.getpid()}'), 'w').close()\n"
-        )
-        train = [str(TRAIN), "--steps", "40", "--width", "32", "--layers", "1"]
-        launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *train]
-        ours = self.job(launch, environment(self.results, (self.work,), RANKMARK_PROFILE_STEPS="10:20")).wait()
-        self.assertEqual(ours[0], 0, ours[2])
-
-        place = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
-        plain = self.job(["-c", PLAIN, *train], environment(None, (), **place)).wait()
-        self.assertEqual(plain[0], 0, plain[2])
-        self.assertEqual(len(re.findall("loss", plain[1])), 4, plain)
-        self.assertEqual(ours[1], plain[1])
-        # The launcher and two ranks.
-        self.assertGreaterEqual(len(list(self.work.glob("loaded-*"))), 3)
-
-        kinds = ["trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json"]
-        self.assertEqual(self.files(), {kind.format(rank) for kind in kinds for rank in range(2)})
-        for rank in range(2):
-            self.check_trace(self.results / f"trace-rank{rank}.json.gz", rank)
-            entries = pickle.loads((self.results / f"flight-rank{rank}.pickle").read_bytes())["entries"]
-            self.assertGreaterEqual(len(entries), 20)
-            self.assertTrue(all("collective_seq_id" in entry for entry in entries))
-            times = read(self.results / f"steps-{rank}.json")
-            found = [times[name] for name in ["rank", "world", "step_found_by", "trace", "notes", "backend"]]
-            self.assertEqual(found, [rank, 2, "optimizer", "agent", [], "gloo"])
-            # Step 0 has no start, and in step 20 other ranks may still write their traces.
-            self.assertEqual([len(times["traced_step_s"]), len(times["untraced_step_s"])], [10, 40 - 10 - 2])
-            self.assertTrue(all(0 < time < LIMIT_S for time in times["traced_step_s"] + times["untraced_step_s"]))
-
-    def check_trace(self, path: Path, rank: int) -> None:
-        trace = read(path)
-        self.assertEqual(trace["distributedInfo"]["rank"], rank)
-        self.assertEqual(steps(path), list(range(10, 20)))
-        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
-        reduced = [event for event in spans if event["name"] == "gloo:all_reduce"]
-        self.assertGreaterEqual(len(reduced), 10)
-        self.assertTrue(all(event["args"].get("Input Dims") for event in reduced))
-        # The optimizer is within its step, also in the last one.
-        spans.sort(key=lambda event: float(event["ts"]))
-        of_steps = [event for event in spans if event["name"].startswith("ProfilerStep#")]
-        optimizers = [event for event in spans if event["name"].startswith("Optimizer.step#")]
-        self.assertEqual(len(optimizers), 10)
-        for step, optimizer in zip(of_steps, optimizers):
-            self.assertLessEqual(step["ts"], optimizer["ts"])
-            self.assertLessEqual(optimizer["ts"] + optimizer["dur"], step["ts"] + step["dur"] + 0.002)
-
-
-@unittest.skipUnless(HERE, "there is no torch")
-class Scripts(Folders):
-    """Ranks that torch is imported for once, all at the same time."""
+class Jobs(Folders):
+    """One job as it is in life, and cases that run at the same time, in forks."""
 
     FOLDERS: Path
     ERRORS: str
@@ -304,7 +244,10 @@ class Scripts(Folders):
         window = {"RANKMARK_PROFILE_STEPS": "10:20"}
         alone = {**window, "RANK": "0"}
         hang = {"RANKMARK_PROFILE_STEPS": "100:110", "RANKMARK_PROFILE_HANG_SECONDS": "1", "WORLD_SIZE": "2"}
+        plain = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
         ranks = [
+            cls.rank("plain", PLAIN, {**plain, "RANK": "0"}),
+            cls.rank("plain", PLAIN, {**plain, "RANK": "1"}),
             cls.rank("scheduled", SCHEDULED, {**alone, "RANKMARK_PROFILE_STEPS": "5:10"}),
             cls.rank("short", SHORT, window),
             cls.rank("late", LATE, alone),
@@ -314,16 +257,17 @@ class Scripts(Folders):
             cls.rank("hang", HANG, {**hang, "RANK": "1"}),
         ]
         (cls.FOLDERS / "ranks.json").write_text(json.dumps(ranks))
-        job = Job(["-c", RANKS, str(cls.FOLDERS / "ranks.json")], environment(cls.FOLDERS))
+        job = Job(["-c", RANKS, str(cls.FOLDERS / "ranks.json"), str(AGENT / "sitecustomize.py")], environment(None))
         cls.addClassCleanup(job.end)
         code, _, err = job.wait()
-        cls.ERRORS = f"{code}: {err}"
+        cls.ERRORS = f"exit {code}: {err}"
 
     @classmethod
     def rank(cls, name: str, script: str, variables: dict[str, str]) -> dict[str, Any]:
         folder = cls.FOLDERS / name
         (folder / "results").mkdir(parents=True, exist_ok=True)
-        variables = {**variables, "RANKMARK_PROFILE_DIR": str(folder / "results")}
+        if script is not PLAIN:
+            variables = {**variables, "RANKMARK_PROFILE_DIR": str(folder / "results")}
         return {
             "name": variables.get("RANK", "0"),
             "folder": str(folder),
@@ -338,10 +282,6 @@ class Scripts(Folders):
         err = (folder / "err0").read_text()
         self.assertNotIn("Traceback", err, self.ERRORS)
         return (folder / "out0").read_text()
-
-    def test_the_process_that_forks_wrote_nothing(self) -> None:
-        self.assertEqual(self.ERRORS, "0: ")
-        self.assertEqual([path.name for path in self.FOLDERS.iterdir() if path.is_file()], ["ranks.json"])
 
     def test_the_script_s_own_profiler_goes_first(self) -> None:
         self.assertEqual(self.ran("scheduled"), "trained\n")
@@ -396,3 +336,48 @@ class Scripts(Folders):
             notes = read(self.results / f"steps-{rank}.json")["notes"]
             self.assertEqual(len(notes), 1)
             self.assertIn("the job ended after 12 steps", notes[0])
+
+    def test_both_ranks_are_traced_and_train_as_without_us(self) -> None:
+        (self.work / "sitecustomize.py").write_text(
+            "import os\nopen(os.path.join(os.path.dirname(__file__), f'loaded-{os.getpid()}'), 'w').close()\n"
+        )
+        launch = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(TRAIN), *TRAIN_FLAGS]
+        paths = environment(self.results, (self.work,), RANKMARK_PROFILE_STEPS="10:20")
+        code, out, err = self.job(launch, paths).wait()
+        self.assertEqual(code, 0, err)
+        plain = (self.FOLDERS / "plain/out0").read_text()
+        self.assertEqual(len(re.findall("loss", plain)), 4, self.ERRORS)
+        self.assertEqual(out, plain)
+        # The launcher and two ranks.
+        self.assertGreaterEqual(len(list(self.work.glob("loaded-*"))), 3)
+
+        kinds = ["trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json"]
+        self.assertEqual(self.files(), {kind.format(rank) for kind in kinds for rank in range(2)})
+        for rank in range(2):
+            self.check_trace(self.results / f"trace-rank{rank}.json.gz", rank)
+            entries = pickle.loads((self.results / f"flight-rank{rank}.pickle").read_bytes())["entries"]
+            self.assertGreaterEqual(len(entries), 20)
+            self.assertTrue(all("collective_seq_id" in entry for entry in entries))
+            times = read(self.results / f"steps-{rank}.json")
+            found = [times[name] for name in ["rank", "world", "step_found_by", "trace", "notes", "backend"]]
+            self.assertEqual(found, [rank, 2, "optimizer", "agent", [], "gloo"])
+            # Step 0 has no start, and in step 20 other ranks may still write their traces.
+            self.assertEqual([len(times["traced_step_s"]), len(times["untraced_step_s"])], [10, 40 - 10 - 2])
+            self.assertTrue(all(0 < time < LIMIT_S for time in times["traced_step_s"] + times["untraced_step_s"]))
+
+    def check_trace(self, path: Path, rank: int) -> None:
+        trace = read(path)
+        self.assertEqual(trace["distributedInfo"]["rank"], rank)
+        self.assertEqual(steps(path), list(range(10, 20)))
+        spans = [event for event in trace["traceEvents"] if event["ph"] == "X"]
+        reduced = [event for event in spans if event["name"] == "gloo:all_reduce"]
+        self.assertGreaterEqual(len(reduced), 10)
+        self.assertTrue(all(event["args"].get("Input Dims") for event in reduced))
+        # The optimizer is within its step, also in the last one.
+        spans.sort(key=lambda event: float(event["ts"]))
+        of_steps = [event for event in spans if event["name"].startswith("ProfilerStep#")]
+        optimizers = [event for event in spans if event["name"].startswith("Optimizer.step#")]
+        self.assertEqual(len(optimizers), 10)
+        for step, optimizer in zip(of_steps, optimizers):
+            self.assertLessEqual(step["ts"], optimizer["ts"])
+            self.assertLessEqual(optimizer["ts"] + optimizer["dur"], step["ts"] + step["dur"] + 0.002)
