@@ -34,6 +34,7 @@ pub(crate) fn check(root: &Path, target: &Path, may_install: bool, ledger: &mut 
         "/dev/null",
         "--no-error-summary",
         "rankmark_worker",
+        "rankmark_profile",
         "tests",
     ]);
     ledger.check("mypy: python", &mut mypy);
