@@ -33,6 +33,9 @@ pub enum FindingKind {
     SmallMessages,
 }
 
+/// The source of timelines that our own ranks recorded.
+const OURS: &str = "rankmark";
+
 /// Where to look in the trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evidence {
@@ -175,6 +178,12 @@ impl Sources<'_> {
         }
     }
 
+    /// What to do, for our own ranks and for PyTorch's.
+    fn advice(&self, ours: &str, pytorch: &str) -> String {
+        let is_ours = self.analysis.source == OURS;
+        if is_ours { ours } else { pytorch }.to_owned()
+    }
+
     fn rotating(&self) -> Option<Finding> {
         let rotating = self.analysis.rotating.as_ref()?;
         Some(Finding {
@@ -203,9 +212,11 @@ impl Sources<'_> {
         let finding = self.measured(FindingKind::InputBound, &cost.values, cost.mean(), evidence)?;
         Some(Finding {
             what: format!("Steps wait for data for {} of their time.", percent(finding.share)),
-            advice: "Load ahead: `DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True, \
-                     pin_memory=True)`; decode and augment in the workers; store inputs ready to use."
-                .to_owned(),
+            advice: self.advice(
+                "Put the file of `--data-mmap` on faster storage, or leave it out: synthetic data takes no time.",
+                "Load ahead: `DataLoader(num_workers=..., prefetch_factor=..., persistent_workers=True, \
+                     pin_memory=True)`; decode and augment in the workers; store inputs ready to use.",
+            ),
             ..finding
         })
     }
@@ -223,10 +234,13 @@ impl Sources<'_> {
             });
         Some(Finding {
             what: format!("Moving bytes that nothing overlaps takes {} of a step.{overlapped}", percent(finding.share)),
-            advice: "Start communication earlier and send less: smaller `bucket_cap_mb` in DistributedDataParallel, \
+            advice: self.advice(
+                "Start communication earlier and send less: a smaller `--bucket`, `--precision bf16`, more `--accumulate`; `--overlap false` \
+                 shows what overlap saves now.",
+                "Start communication earlier and send less: smaller `bucket_cap_mb` in DistributedDataParallel, \
                      prefetch in FSDP (`set_modules_to_backward_prefetch`), bf16 gradients, more gradient accumulation \
-                     (`no_sync()`)."
-                .to_owned(),
+                     (`no_sync()`).",
+            ),
             ..finding
         })
     }
@@ -290,8 +304,10 @@ impl Sources<'_> {
             share,
             evidence,
             confidence: Confidence::new(0.5),
-            advice: "Merge them: larger `bucket_cap_mb`, one flat buffer, or `torch.distributed._coalescing_manager`."
-                .to_owned(),
+            advice: self.advice(
+                "Merge them: a larger `--bucket`.",
+                "Merge them: larger `bucket_cap_mb`, one flat buffer, or `torch.distributed._coalescing_manager`.",
+            ),
         })
     }
 }

@@ -28,6 +28,8 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
         let notes = part.timeline.notes.into_iter();
         joined.notes.extend(notes.map(|note| if one { note } else { format!("{name}: {note}") }));
         if joined.ranks.is_empty() {
+            // Of several files, each measured itself alone.
+            joined.recording = part.timeline.recording.filter(|_| one);
             (joined.ranks, joined.names) = (part.timeline.ranks, part.timeline.names);
         } else {
             add(&mut joined, part.timeline.ranks, &part.timeline.names);

@@ -49,7 +49,7 @@ pub(super) fn verdict(one: &Explanation) -> String {
         None => "no rank is slow".to_owned(),
     };
     match analysis.findings.first() {
-        Some(finding) => format!("{ranks}; {}", finding.what),
+        Some(finding) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
         None => format!("{ranks}; nothing else costs more than 0.5% of a step"),
     }
 }
@@ -70,8 +70,9 @@ pub(super) fn text(one: &Explanation, target: Target) -> String {
     for (number, finding) in findings.iter().take(FINDINGS).enumerate() {
         lines.push(String::new());
         lines.push(wrapped(&format!("{}. {}", number + 1, sentence(&finding.what)), 3));
-        lines.push(wrapped(&format!("   evidence: {}; confidence {}", evidence(finding), finding.confidence.word), 3));
-        lines.push(wrapped(&format!("   do: {}", finding.advice), 3));
+        let shown = format!("evidence: {}; confidence {}", evidence(finding), finding.confidence.word);
+        lines.push(format!("   {}", wrapped(&shown, 13)));
+        lines.push(format!("   {}", wrapped(&format!("do: {}", finding.advice), 7)));
     }
     if findings.len() > FINDINGS {
         lines.push(format!("{} more findings are in the report", findings.len() - FINDINGS));
