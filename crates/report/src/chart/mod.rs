@@ -76,7 +76,7 @@ pub(crate) fn bounded(spec: &ChartSpec) -> (Cow<'_, ChartSpec>, Option<String>) 
 
 /// When the first span of a timeline begins and the last one ends.
 pub(crate) fn time_range(lanes: &Lanes) -> [f64; 2] {
-    lanes::range(lanes)
+    lanes::range(&lanes.rows)
 }
 
 /// The rows of a waterfall.
