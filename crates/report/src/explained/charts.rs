@@ -134,12 +134,27 @@ fn timeline(of: &record::Lanes, colours: &Colours, notes: &mut Vec<String>) -> O
         });
     }
     rows.iter_mut().flat_map(|row| &mut row.spans).for_each(|span| span.kind = places[span.kind]);
+    let title = if shifted(&mut rows) { "time since the first span" } else { "time" };
     (!kinds.is_empty()).then(|| ChartSpec {
         title: titled(&of.title, "Timeline of the ranks"),
-        x: Axis { title: "time".to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
+        x: Axis { title: title.to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
         lanes: Some(Lanes { kinds, rows }),
         ..ChartSpec::default()
     })
+}
+
+/// Counts time from the first span where spans begin so late, such as after 1970, that ticks would all look alike.
+fn shifted(rows: &mut [Lane]) -> bool {
+    const LATE: f64 = 100.0;
+    let [first, last] = crate::chart::time_range(rows);
+    let is_late = first.abs() > LATE * (last - first);
+    if is_late {
+        for span in rows.iter_mut().flat_map(|row| &mut row.spans) {
+            span.begin -= first;
+            span.end -= first;
+        }
+    }
+    is_late
 }
 
 /// A row for each term.

@@ -263,6 +263,18 @@ fn a_million_spans_are_a_small_picture() {
     assert!(page.contains("Drawn: the first 64 of 100 ranks. 640,000 spans are merged"));
 }
 
+/// Times of a clock that began in 1970 are counted from the first span.
+#[test]
+fn late_times_count_from_the_first_span() {
+    let of = |begin: f64| {
+        let lane = Lane { label: "0".into(), spans: vec![(begin, begin + 0.5, 0)] };
+        let lanes = Lanes { kinds: vec!["a".into()], lanes: vec![lane], ..Lanes::default() };
+        file("svg", &run_with(ExplainedCase { lanes: Some(lanes), ..ExplainedCase::default() }), "-timeline.svg")
+    };
+    assert!(of(1.8e9).contains(">time since the first span<") && of(1.8e9).contains(">500 ms<"));
+    assert!(of(2.0).contains(">time<"));
+}
+
 fn timeline(rows: Vec<(&str, Vec<Span>)>) -> ChartSpec {
     let kind = |label: &str, style, stall| SpanKind { label: label.into(), style, stall };
     let row = |(label, spans): (&str, Vec<Span>)| report::chart::Lane { label: label.into(), spans };
@@ -328,7 +340,7 @@ fn timelines_are_readable() {
         let rows = names.iter().map(|name| (name.as_str(), vec![span(0.0, 1.0)])).collect();
         assert_readable(&format!("{number} rows"), &timeline(rows));
     }
-    for [begin, end] in [[0.0, 1e-9], [12.3, 12.300_001], [-1.0, 1e6], [1e9, 1e9 + 1.0]] {
+    for [begin, end] in [[0.0, 1e-9], [12.3, 12.300_001], [-1.0, 1e6], [100.0, 101.0]] {
         assert_readable(&format!("{begin} to {end}"), &timeline(vec![("0", vec![span(begin, end)])]));
     }
 }
