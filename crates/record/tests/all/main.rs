@@ -4,6 +4,7 @@ mod choices;
 mod damage;
 mod expansion;
 mod expected;
+mod explained;
 mod flags;
 mod follow;
 mod full_disk;

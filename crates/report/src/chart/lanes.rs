@@ -29,8 +29,8 @@ const HATCH: f64 = 6.0;
 const HATCHED: f64 = 4.0;
 
 /// When the first span begins and the last one ends.
-pub(super) fn range(lanes: &Lanes) -> [f64; 2] {
-    let spans = lanes.rows.iter().flat_map(|row| &row.spans);
+pub(super) fn range(rows: &[Lane]) -> [f64; 2] {
+    let spans = rows.iter().flat_map(|row| &row.spans);
     let [begin, end] =
         spans.fold([f64::INFINITY, f64::NEG_INFINITY], |[begin, end], span| [begin.min(span.begin), end.max(span.end)]);
     if begin < end { [begin, end] } else { [0.0, 1.0] }
@@ -44,7 +44,7 @@ pub(super) fn draw(items: &mut Vec<Item>, lanes: &Lanes, time: &Axis, [left, top
     let height = (HEIGHT / lanes.rows.len().max(1) as f64).clamp(ROW[0], ROW[1]);
     let (left, bottom) = (left + widest + 10.0, top + height * lanes.rows.len() as f64 + 4.0);
     let plot = Box2 { left, top, right, bottom };
-    let x = Mapped::exact(time, range(lanes), [left, right]);
+    let x = Mapped::exact(time, range(&lanes.rows), [left, right]);
     axis::across(items, &plot, &x);
     let every = ((SIZE + 3.0) / height).ceil() as usize;
     for (row, head) in heads.into_iter().enumerate() {
@@ -136,8 +136,7 @@ pub(super) fn of_page(lanes: &Lanes) -> (Lanes, Option<String>) {
 fn fitted(lanes: &Lanes, columns: usize, most: usize) -> (Lanes, Option<String>) {
     const FEWEST: usize = 16;
     let rows = &lanes.rows[..lanes.rows.len().min(MOST)];
-    let drawn = Lanes { kinds: lanes.kinds.clone(), rows: rows.to_vec() };
-    let (range, spans) = (range(&drawn), |rows: &[Lane]| rows.iter().map(|row| row.spans.len()).sum::<usize>());
+    let (range, spans) = (range(rows), |rows: &[Lane]| rows.iter().map(|row| row.spans.len()).sum::<usize>());
     let mut columns = columns.max(FEWEST);
     let merged = loop {
         let fit = |row: &Lane| Lane {
@@ -161,7 +160,7 @@ fn fitted(lanes: &Lanes, columns: usize, most: usize) -> (Lanes, Option<String>)
             thousands(columns as i64)
         ));
     }
-    (Lanes { rows: merged, ..drawn }, (!parts.is_empty()).then(|| parts.join(" ")))
+    (Lanes { kinds: lanes.kinds.clone(), rows: merged }, (!parts.is_empty()).then(|| parts.join(" ")))
 }
 
 /// Spans that show the same in this many columns. Few spans stay as they are. Of more, each column shows the kind that

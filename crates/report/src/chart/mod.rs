@@ -75,8 +75,8 @@ pub(crate) fn bounded(spec: &ChartSpec) -> (Cow<'_, ChartSpec>, Option<String>) 
 }
 
 /// When the first span of a timeline begins and the last one ends.
-pub(crate) fn time_range(lanes: &Lanes) -> [f64; 2] {
-    lanes::range(lanes)
+pub(crate) fn time_range(rows: &[Lane]) -> [f64; 2] {
+    lanes::range(rows)
 }
 
 /// The rows of a waterfall.

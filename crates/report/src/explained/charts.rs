@@ -75,8 +75,9 @@ fn left_out(number: usize, of: &str, why: &str) -> Option<String> {
 
 const NO_DURATION: &str = "negative, or not a number";
 
+/// Differences of times may be a little below zero.
 fn is_duration(value: f64) -> bool {
-    value.is_finite() && value >= 0.0
+    value.is_finite() && value >= -1e-9
 }
 
 /// A bar for each rank, of its phases.
@@ -86,7 +87,7 @@ fn phases(of: &Phases, colours: &Colours, notes: &mut Vec<String>) -> Option<Cha
     notes.extend(left_out(bad, "phases", NO_DURATION));
     let stack = |(kind, name): (usize, &String)| {
         let bars = values(kind).take(RANKS).enumerate().filter(|(_, value)| is_duration(*value));
-        let bars: Vec<[f64; 2]> = bars.map(|(rank, value)| [rank as f64, value]).collect();
+        let bars: Vec<[f64; 2]> = bars.map(|(rank, value)| [rank as f64, value.max(0.0)]).collect();
         let any = bars.iter().any(|[_, value]| *value > 0.0);
         any.then(|| Stack { label: one_line(name), style: colours.style(name), bars })
     };
@@ -121,7 +122,7 @@ fn timeline(of: &record::Lanes, colours: &Colours, notes: &mut Vec<String>) -> O
         Lane { label: one_line(&lane.label), spans }
     };
     let mut rows: Vec<Lane> = of.lanes.iter().map(&mut row).collect();
-    notes.extend(left_out(bad, "timeline", "they end before they begin, or have no kind"));
+    notes.extend(left_out(bad, "timeline", "the end is before the beginning, or the kind is not listed"));
     // Kinds that no span has are in no legend.
     let mut places = vec![0; used.len()];
     let mut kinds = Vec::new();
@@ -133,12 +134,27 @@ fn timeline(of: &record::Lanes, colours: &Colours, notes: &mut Vec<String>) -> O
         });
     }
     rows.iter_mut().flat_map(|row| &mut row.spans).for_each(|span| span.kind = places[span.kind]);
+    let title = if shifted(&mut rows) { "time since the first span" } else { "time" };
     (!kinds.is_empty()).then(|| ChartSpec {
         title: titled(&of.title, "Timeline of the ranks"),
-        x: Axis { title: "time".to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
+        x: Axis { title: title.to_owned(), quantity: Quantity::Seconds, scale: Scale::Linear },
         lanes: Some(Lanes { kinds, rows }),
         ..ChartSpec::default()
     })
+}
+
+/// Counts time from the first span where spans begin so late, such as after 1970, that ticks would all look alike.
+fn shifted(rows: &mut [Lane]) -> bool {
+    const LATE: f64 = 100.0;
+    let [first, last] = crate::chart::time_range(rows);
+    let is_late = first.abs() > LATE * (last - first);
+    if is_late {
+        for span in rows.iter_mut().flat_map(|row| &mut row.spans) {
+            span.begin -= first;
+            span.end -= first;
+        }
+    }
+    is_late
 }
 
 /// A row for each term.
@@ -191,7 +207,7 @@ fn blame(of: &Blame, notes: &mut Vec<String>) -> Option<ChartSpec> {
     let bad = of.seconds.iter().flatten().filter(|value| !is_duration(**value)).count();
     notes.extend(left_out(bad, "waits", NO_DURATION));
     let ranks: Vec<String> = of.ranks.iter().take(RANKS).map(|rank| one_line(rank)).collect();
-    let value = |value: &f64| if is_duration(*value) { *value } else { f64::NAN };
+    let value = |value: &f64| if is_duration(*value) { value.max(0.0) } else { f64::NAN };
     let row = |row: &Vec<f64>| row.iter().take(ranks.len()).map(value).collect();
     let values: Vec<Vec<f64>> = of.seconds.iter().take(ranks.len()).map(row).collect();
     let any = values.iter().flatten().any(|value| value.is_finite());

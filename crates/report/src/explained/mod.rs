@@ -11,7 +11,7 @@ use record::{EXPLAINED_FILE, ExplainedCase, ExplainedFinding};
 use view::NamedChart;
 
 use crate::escape::{file_stem, one_line};
-use crate::number::{count, thousands};
+use crate::number::count;
 use crate::study::banner;
 use crate::{Run, origin};
 
@@ -51,8 +51,7 @@ pub(crate) fn of_run(run: &Run) -> (Vec<Explanation<'_>>, Option<String>) {
     let mut stems: Vec<String> = Vec::new();
     let shown = all.cases.iter().take(CASES).map(|of| explanation(run, of, fresh(&mut stems, &of.case))).collect();
     let more = all.cases.len().saturating_sub(CASES);
-    let more =
-        (more > 0).then(|| format!("{} more in `{EXPLAINED_FILE}` are not shown.", count(more, "case", "cases")));
+    let more = (more > 0).then(|| format!("Only in `{EXPLAINED_FILE}`: {}.", count(more, "more case", "more cases")));
     (shown, more)
 }
 
@@ -91,12 +90,12 @@ fn explanation<'r>(run: &Run, of: &'r ExplainedCase, stem: String) -> Explanatio
         chart.spec.origin.clone_from(&origin);
     }
     let mut notes: Vec<String> = of.notes.iter().take(NOTES).map(|note| one_line(note)).collect();
-    let left_out = |all: usize, most: usize, what: &str| {
-        (all > most).then(|| format!("{} more {what} are in `{EXPLAINED_FILE}`.", thousands((all - most) as i64)))
+    let left_out = |all: usize, most: usize, one: &str, many: &str| {
+        (all > most).then(|| format!("Only in {EXPLAINED_FILE}: {}.", count(all - most, one, many)))
     };
-    notes.extend(left_out(of.notes.len(), NOTES, "notes"));
-    notes.extend(left_out(of.findings.len(), FINDINGS, "findings"));
-    notes.extend(left_out(of.tables.len(), TABLES, "tables"));
+    notes.extend(left_out(of.notes.len(), NOTES, "more note", "more notes"));
+    notes.extend(left_out(of.findings.len(), FINDINGS, "more finding", "more findings"));
+    notes.extend(left_out(of.tables.len(), TABLES, "more table", "more tables"));
     notes.extend(own);
     notes.retain(|note| !note.is_empty());
     let mut names = Vec::new();

@@ -100,7 +100,7 @@ fn lanes(lanes: &Lanes) -> String {
     };
     let span = |span: &Span| [json::number(span.begin, TIMES), json::number(span.end, TIMES), span.kind.to_string()];
     let row = |row: &Lane| json::array([json::line(&row.label), json::array(row.spans.iter().flat_map(span))]);
-    let ends = chart::time_range(lanes).map(|end| json::number(end, EXACT));
+    let ends = chart::time_range(&lanes.rows).map(|end| json::number(end, EXACT));
     let parts = [json::array(lanes.kinds.iter().map(kind)), json::array(lanes.rows.iter().map(row)), json::array(ends)];
     json::array(parts)
 }

@@ -31,7 +31,7 @@ fn series(number: usize, value: f64) -> Series {
 }
 
 /// Every label inside the picture, and no two over each other.
-fn assert_readable(name: &str, spec: &ChartSpec) {
+pub(crate) fn assert_readable(name: &str, spec: &ChartSpec) {
     let scene = spec.scene();
     let texts = scene.texts();
     for (index, (text, extent)) in texts.iter().enumerate() {
@@ -119,7 +119,7 @@ fn the_charts_of_every_run_are_readable_xml() {
         for (path, content) in files("svg", &run) {
             let text = String::from_utf8(content).unwrap();
             let document = roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{name} {path}: {error}"));
-            let known = ["svg", "title", "style", "rect", "polygon", "polyline", "circle", "text"];
+            let known = ["svg", "title", "style", "rect", "polygon", "polyline", "circle", "path", "text"];
             for node in document.descendants().filter(roxmltree::Node::is_element) {
                 assert!(known.contains(&node.tag_name().name()), "{name} {path}: {}", node.tag_name().name());
                 for attribute in node.attributes() {

@@ -5,6 +5,9 @@ use report::Run;
 use serde_json::{Map, json};
 use terms::{Collective, Mode, Status};
 
+#[path = "traced.rs"]
+mod traced;
+
 /// One invented case.
 #[derive(Clone)]
 pub(crate) struct Invented {
@@ -375,6 +378,14 @@ pub(crate) fn soak(rise: f64) -> Run {
     run
 }
 
+/// Training on up to 4 ranks, with what traces of one case showed.
+pub(crate) fn explained() -> Run {
+    let mut run = scaled();
+    let case = run.cases.iter().find(|case| case.ranks == 4).map(|case| case.id.clone());
+    run.explained = case.map(|id| traced::explained(&id));
+    run
+}
+
 /// One run of each kind, named.
 pub(crate) fn runs() -> Vec<(&'static str, Run)> {
     vec![
@@ -390,5 +401,6 @@ pub(crate) fn runs() -> Vec<(&'static str, Run)> {
         ("scaled", scaled()),
         ("held", held()),
         ("matrices", matrices()),
+        ("explained", explained()),
     ]
 }

@@ -16,7 +16,8 @@ fn text(format_name: &str, run: &Run) -> String {
     String::from_utf8(files[0].content.clone()).unwrap()
 }
 
-fn check(name: &str, actual: &str) {
+/// Compares with a file of `tests/golden`.
+pub(crate) fn check(name: &str, actual: &str) {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     let expected = std::fs::read_to_string(&golden).unwrap_or_default();
     if actual != expected {

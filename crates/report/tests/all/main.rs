@@ -4,6 +4,7 @@ mod beside;
 mod charts;
 mod data;
 mod expected;
+mod explained;
 mod files;
 mod golden;
 mod hostile;

@@ -19,7 +19,8 @@ fn run_file() -> RunFile {
     serde_json::from_value(file).unwrap()
 }
 
-fn record(directory: &Path) {
+/// Writes a record of two cases with samples.
+pub(crate) fn record(directory: &Path) {
     let mut store = Store::create(directory, &run_file()).unwrap();
     let mut long = Invented { caveats: vec![Caveat::Drift], ..Invented::new(2, 1 << 20, 1e-3) }.line();
     long.samples = Some(400);

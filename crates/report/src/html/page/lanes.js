@@ -17,14 +17,14 @@ Chart.prototype.drawLanes = function () {
   const middles = rows.map((_, row) => `M${left} ${round(top + (row + 0.5) * high)}H${right}`);
   this.svg.append(draw("path", { class: "grid", d: middles.join("") }), hatching(id));
   this.clip();
-  const paths = kinds.map(() => []);
+  const paths = kinds.map(() => []), least = (x.domain[1] - x.domain[0]) / 1000;
   rows.forEach(([label, spans], row) => {
     for (let at = 0; at < spans.length; at += 3) {
       const [begin, end, kind] = [spans[at], spans[at + 1], spans[at + 2]];
       if (this.hidden.has("k" + kind) || end < x.domain[0] || begin > x.domain[1]) continue;
       const a = Math.max(x.place(begin), left), b = Math.max(Math.min(x.place(end), right), a + 0.7), y = top + row * high + 1;
       paths[kind].push(`M${round(a)} ${round(y)}H${round(b)}V${round(y + high - 3)}H${round(a)}z`);
-      const told = [[kinds[kind][0], kinds[kind][2] ? -3 : kinds[kind][1], seconds(end - begin)], ["begins at", null, lanesTime(begin, end - begin)]];
+      const told = [[kinds[kind][0], kinds[kind][2] ? -3 : kinds[kind][1], seconds(end - begin)], ["begins at", null, lanesTime(begin, Math.max(end - begin, least))]];
       const box = { x: round(a), y: round(y), width: round(b - a), height: round(high - 3) };
       this.groups.push({ places: [[(a + b) / 2, y + high / 2]], head: label, rows: told, row, from: a, to: b, box });
     }
@@ -58,11 +58,12 @@ function hatching(id) {
 function lanesTicks(x) {
   const most = Math.max(2, Math.floor((x.range[1] - x.range[0]) / 90)), ticks = x.ticks(most);
   const step = ticks.length > 1 ? ticks[1] - ticks[0] : x.domain[1] - x.domain[0];
-  return ticks.map((tick) => [tick, tick === 0 ? "0" : lanesTime(tick, step * 3)]);
+  const largest = Math.max(...x.domain.map(Math.abs));
+  return ticks.map((tick) => [tick, tick === 0 ? "0" : lanesTime(tick, step * 3, largest)]);
 }
 // A time in the unit of its size, to a third of `step`.
-function lanesTime(time, step) {
-  const [factor, unit] = timeUnit(Math.max(Math.abs(time), step));
+function lanesTime(time, step, size = Math.abs(time)) {
+  const [factor, unit] = timeUnit(Math.max(size, step));
   const decimals = Math.min(12, Math.max(0, Math.ceil(-Math.log10(Math.max(step, 1e-12) * factor) + 0.5)));
   return (time * factor).toFixed(decimals) + " " + unit;
 }
