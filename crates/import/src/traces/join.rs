@@ -104,7 +104,7 @@ fn clock_error(parts: &[(PathBuf, Spans)]) -> Option<u64> {
     is_one.then_some(0)
 }
 
-/// Adds ranks whose names are in another table.
+/// Adds ranks with names of another table.
 fn add(joined: &mut Timeline, ranks: Vec<RankTimeline>, names: &Names) {
     let mut known: Vec<Option<NameId>> = Vec::new();
     let mut renamed = |id: NameId, table: &mut Names| {

@@ -72,7 +72,7 @@ pub(super) fn group(name: &str, description: &str) -> String {
     }
 }
 
-/// A call of which only operation and communicator are known.
+/// A call with operation and communicator; nothing else is known.
 pub(super) fn call(names: &mut Names, operation: &str, group: &str) -> CollectiveCall {
     CollectiveCall {
         operation: names.intern(operation),

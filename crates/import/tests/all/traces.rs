@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use import::traces::{FlightReport, Problem, Traces, join_flight, read_timeline};
 use proptest::prelude::*;
-use trace::timeline::{Kind, RankTimeline, Timeline};
+use trace::timeline::{Kind, RankTimeline, Span, Timeline};
 
 use crate::skip::skip;
 
@@ -65,6 +65,14 @@ fn a_job_of_torch_has_steps_phases_and_numbered_collectives() {
         assert_eq!(count(rank, Kind::Optimizer), 6);
         assert!(matches!(count(rank, Kind::Collective), 6 | 9), "{:?}", rank.collectives);
         assert!(rank.collectives.iter().all(|call| timeline.names.get(call.operation) == "all_reduce"));
+        // How often a step waits is for the machine to say; where it does, a transfer is under way.
+        for wait in rank.spans.iter().filter(|span| span.kind == Kind::Wait) {
+            let spans = |kind| rank.spans.iter().filter(move |span| span.kind == kind);
+            let is_inside = |step: &&Span| step.begin_ns <= wait.begin_ns && wait.end_ns <= step.end_ns;
+            assert_eq!(spans(Kind::Step).filter(is_inside).count(), 1);
+            let transfer = spans(Kind::Collective).find(|span| span.collective == wait.collective).unwrap();
+            assert!(transfer.begin_ns < wait.end_ns && wait.begin_ns < transfer.end_ns, "{wait:?} {transfer:?}");
+        }
     }
     let report = flight(&folder.path().join("pickle"));
     joined(&mut timeline, &report);

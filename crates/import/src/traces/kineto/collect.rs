@@ -58,6 +58,8 @@ pub(super) struct Collected {
     /// Kernels, copies and collectives; `queue` is the thread here.
     pub(super) spans: Vec<Span>,
     pub(super) calls: Vec<CollectiveCall>,
+    /// Transfers that threads of the host run: begin, end, call. A kernel of NCCL keeps no thread of the host waiting.
+    pub(super) transfers: Vec<(i64, i64, u32)>,
     pub(super) lost: u64,
     /// Calls of NCCL on the CPU, which end before the transfer begins.
     enqueued: u64,
@@ -133,7 +135,11 @@ impl Collected {
         let name = event.name.as_slice();
         if name.starts_with(b"gloo:") {
             let call = calls::gloo(event, &mut self.names);
-            return self.call(event, begin, end, call);
+            let number = self.calls.len() as u32;
+            if self.call(event, begin, end, call) {
+                self.transfers.push((begin, end, number));
+            }
+            return;
         }
         if name.starts_with(b"nccl:") {
             self.enqueued += 1;
@@ -205,15 +211,17 @@ impl Collected {
         self.spans.push(span);
     }
 
-    fn call(&mut self, event: &Event, begin: i64, end: i64, call: CollectiveCall) {
+    /// Keeps a collective; false where there is no room.
+    fn call(&mut self, event: &Event, begin: i64, end: i64, call: CollectiveCall) -> bool {
         if self.spans.len() >= MOST_SPANS {
             self.lost += 1;
-            return;
+            return false;
         }
         let (queue, collective) = (self.thread(event), self.calls.len() as u32);
         let (kind, name) = (Kind::Collective, call.operation);
         self.calls.push(call);
         self.spans.push(Span { begin_ns: begin, end_ns: end, kind, queue, name, number: 0, collective });
+        true
     }
 
     fn name(&mut self, event: &Event) -> NameId {
@@ -266,9 +274,14 @@ impl Collected {
         say(self.timeless, "events are left out: they have no time or no duration");
         say(self.lost, "spans are left out: there is room for 6000000");
         if self.device_calls == 0 {
-            let what = "calls of NCCL are left out: the trace has no kernels, and a call on the CPU only enqueues \
-                        (hint: profile with ProfilerActivity.CUDA)";
-            say(self.enqueued, what);
+            let has_kernels = self.spans.iter().any(|span| span.kind == Kind::Kernel);
+            let hint = if has_kernels { "" } else { " (hint: profile with ProfilerActivity.CUDA)" };
+            say(
+                self.enqueued,
+                &format!(
+                    "calls of NCCL are left out: a call on the CPU only enqueues, and the trace has no kernel of NCCL{hint}"
+                ),
+            );
         }
         if self.distinct >= MOST_NAMES {
             notes.push(format!("names after the first {MOST_NAMES} are shown as `(other)`"));

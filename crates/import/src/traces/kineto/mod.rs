@@ -149,6 +149,8 @@ fn host(header: &Header, input: &Input) -> Option<String> {
     let name = input.path().file_name()?.to_str()?;
     let stem = name.strip_suffix(".gz").unwrap_or(name).strip_suffix(".pt.trace.json")?;
     let (host, numbers) = stem.rsplit_once('_')?;
-    let is_numbers = !numbers.is_empty() && numbers.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    (is_numbers && !host.is_empty()).then(|| host.to_owned())
+    // Milliseconds in old versions. Other programs end names with shorter numbers.
+    let (process, time) = numbers.split_once('.')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(process) && is_number(time) && time.len() >= 13 && !host.is_empty()).then(|| host.to_owned())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use trace::timeline::{Kind, NO_CALL, NameId, RankTimeline, Span};
+use trace::timeline::{Kind, NameId, RankTimeline, Span};
 
 use super::collect::{Busy, Collected, Mark};
 
@@ -190,8 +190,7 @@ struct Transfers(Vec<(i64, i64, u32)>);
 
 impl Transfers {
     fn of(collected: &Collected) -> Self {
-        let calls = collected.spans.iter().filter(|span| span.collective != NO_CALL);
-        let mut all: Vec<(i64, i64, u32)> = calls.map(|span| (span.begin_ns, span.end_ns, span.collective)).collect();
+        let mut all = collected.transfers.clone();
         all.sort_unstable();
         for at in 1..all.len() {
             if all[at - 1].1 > all[at].1 {

@@ -171,6 +171,9 @@ fn kernels_of_nccl_are_collectives_with_what_they_say() {
         event("gpu_user_annotation", "nccl:all_gather", 20, 5.0, 7.5, ""),
         event("user_annotation", "nccl:all_gather", 10, 1.0, 0.5, ""),
         event("cpu_op", "aten::mm", 10, 0.0, 1.0, ""),
+        // A hole on the host while NCCL runs is no wait for it.
+        event("cpu_op", "autograd::engine::evaluate_function: A", 10, 2.0, 4.0, ""),
+        event("cpu_op", "aten::mm", 10, 30.0, 1.0, ""),
     ];
     let timeline = one(&file(&base(), &events, ""));
     let rank = &timeline.ranks[0];
@@ -181,7 +184,7 @@ fn kernels_of_nccl_are_collectives_with_what_they_say() {
     let old = rank.collectives[1];
     assert_eq!((timeline.names.get(old.operation), timeline.names.get(old.group)), ("all_reduce", UNKNOWN_GROUP));
     assert_eq!((old.sequence, old.bytes), (None, None));
-    assert_eq!(of(rank, Kind::Copy), [(1.0, 1.0)]);
+    assert_eq!((of(rank, Kind::Copy), of(rank, Kind::Wait)), (vec![(1.0, 1.0)], vec![]));
     let kernel = rank.spans.iter().find(|span| span.kind == Kind::Kernel).unwrap();
     assert_eq!((timeline.names.get(kernel.name), kernel.collective), ("gemm<float>", NO_CALL));
     assert!(kernel.queue != 0 && rank.spans.iter().any(|span| span.queue != 0 && span.queue != kernel.queue));
@@ -295,9 +298,10 @@ fn clocks_of_one_host_can_be_compared() {
     let read_hosts = |first: &str, second: &str| {
         read(&[(first, text(0)), (second, text(1))]).unwrap().timeline.unwrap().clock_error_ns
     };
-    assert_eq!(read_hosts("n1_12.1700.pt.trace.json", "n1_13.1701.pt.trace.json"), Some(0));
-    assert_eq!(read_hosts("n1_12.1700.pt.trace.json", "n2_13.1701.pt.trace.json"), None);
+    assert_eq!(read_hosts("n1_12.1700000000000000000.pt.trace.json", "n1_13.1700000000123.pt.trace.json"), Some(0));
+    assert_eq!(read_hosts("n1_12.1700000000000000000.pt.trace.json", "n2_13.1700000000123.pt.trace.json"), None);
     assert_eq!(read_hosts("a.json", "b.json"), None);
+    assert_eq!(read_hosts("rank-0.Jul_15_10.1074.pt.trace.json", "rank-1.Jul_15_10.1074.pt.trace.json"), None);
     let header = |rank: u32| {
         file(&(base() + r#""host_name":"n1","#), &step(1, 1000.0), &format!(r#","distributedInfo":{{"rank":{rank}}}"#))
     };
