@@ -46,13 +46,13 @@ impl fmt::Display for Stall {
 pub struct OnStall {
     tell: Arc<dyn Fn(&Stall) + Send + Sync>,
     after: Duration,
-    search: Vec<PathBuf>,
+    search: Arc<[PathBuf]>,
 }
 
 impl OnStall {
     /// Tells so. Programs that show Python's stack are looked for in these folders (the path).
     pub fn new(search: Vec<PathBuf>, tell: impl Fn(&Stall) + Send + Sync + 'static) -> Self {
-        Self { tell: Arc::new(tell), after: STILL, search }
+        Self { tell: Arc::new(tell), after: STILL, search: search.into() }
     }
 
     /// After so long without movement, instead of 10 s.

@@ -9,7 +9,7 @@ use terms::{Bytes, Seconds};
 use super::{Doing, OnStall, Stall, StallWatch};
 use crate::verdict::{Outcome, Phase, RankState, grouped, identity, place, suspects, waits};
 
-/// Ranks whose stacks are shown.
+/// Stacks that are shown, at most.
 const STACKS: usize = 2;
 /// How long reading one stack may take; a notice is there 15 s after the last movement at the latest.
 const READING: Duration = Duration::from_secs(1);
@@ -92,9 +92,10 @@ pub(super) fn sentence(
 
 /// With the verb of one rank, where it is one.
 fn agreed(clause: &str) -> String {
-    match clause.strip_prefix("rank ") {
-        Some(_) => clause.replacen(" wait ", " waits ", 1).replacen(" are ", " is ", 1),
-        None => clause.to_owned(),
+    if clause.starts_with("rank ") {
+        clause.replacen(" wait ", " waits ", 1).replacen(" are ", " is ", 1)
+    } else {
+        clause.to_owned()
     }
 }
 

@@ -37,7 +37,7 @@ pub struct Stack {
     pub threads: Vec<Thread>,
     /// Why there are no native frames, and which permission gives them.
     pub lacking: Option<String>,
-    /// Whether it runs Python, of which native frames tell little.
+    /// Whether it runs Python. Native frames tell little of its work.
     pub python: bool,
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
 use std::ops::Range;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -178,7 +178,7 @@ fn source(pid: u32, mapping: &Mapping) -> Option<Source> {
 fn mapped(place: &str, inode: u64) -> Option<File> {
     let about = std::fs::metadata(place).ok()?;
     // Before it is opened: opening a device may do something.
-    if !about.file_type().is_file() || about.file_type().is_fifo() || about.ino() != inode {
+    if !about.is_file() || about.ino() != inode {
         return None;
     }
     let file = File::from(open(place, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?);

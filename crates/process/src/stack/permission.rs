@@ -10,7 +10,7 @@ const TRACING: u64 = 1 << 19;
 struct Facts {
     /// Who traces it already.
     tracer: u32,
-    /// Whose it is.
+    /// The user that it belongs to.
     owner: Option<u32>,
     /// Who we are.
     own: Option<u32>,

@@ -63,7 +63,9 @@ impl Seized {
         let mut raw = registers::Raw::default();
         let mut part = libc::iovec { iov_base: (&raw mut raw).cast(), iov_len: size_of::<registers::Raw>() };
         // SAFETY: the kernel writes at most `iov_len` bytes to `raw`, which any bytes are valid for.
-        let done = unsafe { libc::ptrace(libc::PTRACE_GETREGSET, self.number, libc::NT_PRSTATUS, &raw mut part) };
+        let done = unsafe {
+            libc::ptrace(libc::PTRACE_GETREGSET, self.number, libc::c_long::from(libc::NT_PRSTATUS), &raw mut part)
+        };
         if done < 0 {
             return Err(io::Error::last_os_error());
         }
