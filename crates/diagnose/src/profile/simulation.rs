@@ -35,7 +35,7 @@ pub enum Law {
     Correlated(f64),
     /// Student's t with 2 degrees of freedom: its variance is infinite.
     HeavyTailed,
-    /// Normal, and in 5% of the steps up to 20 deviations longer.
+    /// Normal, and in 5% of the steps longer by 8 |z| deviations, z normal: six on average.
     Spikes,
 }
 
