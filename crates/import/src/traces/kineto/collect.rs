@@ -32,8 +32,6 @@ pub(super) struct Mark {
 pub(super) struct Busy {
     pub(super) begin: i64,
     pub(super) end: i64,
-    /// DDP copies reduced gradients back, between waits.
-    pub(super) ends_ddp: bool,
 }
 
 /// Everything that is kept.
@@ -163,7 +161,7 @@ impl Collected {
         let is_autograd = name.starts_with(b"autograd::engine::evaluate_function");
         let number = step.and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
         if step.is_none() {
-            self.operation(thread, begin, end, name.starts_with(b"torch.distributed.ddp.reducer::copy_bucket_to_grad"));
+            self.operation(thread, begin, end);
             if !is_phase && !is_autograd {
                 return;
             }
@@ -188,7 +186,7 @@ impl Collected {
     }
 
     /// Notes that a thread is busy. An operation inside the last one leaves nothing: parents come first.
-    fn operation(&mut self, thread: u32, begin: i64, end: i64, ends_ddp: bool) {
+    fn operation(&mut self, thread: u32, begin: i64, end: i64) {
         let at = thread as usize;
         if self.busy.len() <= at {
             self.busy.resize_with(at + 1, Vec::new);
@@ -196,8 +194,8 @@ impl Collected {
         let busy = &mut self.busy[at];
         match busy.last_mut() {
             Some(last) if last.begin <= begin && end <= last.end => {}
-            Some(last) if begin <= last.begin && last.end <= end => *last = Busy { begin, end, ends_ddp },
-            _ => busy.push(Busy { begin, end, ends_ddp }),
+            Some(last) if begin <= last.begin && last.end <= end => *last = Busy { begin, end },
+            _ => busy.push(Busy { begin, end }),
         }
     }
 

@@ -157,6 +157,9 @@ fn runs(marks: &[Mark], mut borders: Vec<i64>) -> Vec<(i64, i64)> {
     runs
 }
 
+/// Shorter holes lie between operations that run one after the other.
+const SHORTEST_WAIT_NS: i64 = 20_000;
+
 /// Where the step's thread has nothing to run after a backward pass while a transfer of gloo is under way. Gives begin, end,
 /// and the call that ends last.
 fn waits(collected: &Collected, backward: &[(i64, i64)], busy: &[Busy], steps: &[Mark]) -> Vec<(i64, i64, u32)> {
@@ -165,12 +168,17 @@ fn waits(collected: &Collected, backward: &[(i64, i64)], busy: &[Busy], steps: &
     for (_, end) in backward {
         let mut from = *end;
         let limit = step_of(steps, from).map_or(i64::MAX, |step| step.end);
+        // DDP views and copies buckets between its waits, by operations of many names; what the job does next has marks.
+        let later = |marks: &[Mark]| marks.get(marks.partition_point(|mark| mark.begin < from)).map(|mark| mark.begin);
+        let next =
+            [&collected.optimizer, &collected.forwards, &collected.inputs].into_iter().filter_map(|marks| later(marks));
+        let limit = next.fold(limit, i64::min);
         for next in &busy[busy.partition_point(|busy| busy.begin < from)..] {
             let to = next.begin.min(limit);
-            if let Some(call) = transfers.within(from, to).filter(|_| to > from) {
+            if let Some(call) = transfers.within(from, to).filter(|_| to - from >= SHORTEST_WAIT_NS) {
                 waits.push((from, to, call));
             }
-            if !next.ends_ddp || next.begin >= limit {
+            if next.begin >= limit {
                 break;
             }
             from = next.end.max(from);

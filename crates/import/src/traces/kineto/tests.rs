@@ -35,6 +35,7 @@ fn step(number: u32, at: f64) -> Vec<String> {
             105.0,
             r#""Input Dims": [[1000], [24]], "Input type": ["float", "float"]"#,
         ),
+        main("cpu_op", "aten::as_strided", 401.0, 1.0),
         main("cpu_op", "torch.distributed.ddp.reducer::copy_bucket_to_grad", 502.0, 3.0),
         main("user_annotation", "Optimizer.step#SGD.step", 600.0, 50.0),
         main("python_function", "main.py(1): main", 0.0, 5000.0),
@@ -85,7 +86,7 @@ fn a_step_of_ddp_has_its_phases_and_its_wait() {
     assert_eq!(of(rank, Kind::Backward), [(1300.0, 1400.0), (2300.0, 2400.0)]);
     assert_eq!(of(rank, Kind::Optimizer)[1], (2600.0, 2650.0));
     assert_eq!(of(rank, Kind::Collective), [(1395.0, 1500.0), (2395.0, 2500.0)]);
-    assert_eq!(of(rank, Kind::Wait), [(1400.0, 1502.0), (2400.0, 2502.0)]);
+    assert_eq!(of(rank, Kind::Wait), [(1402.0, 1502.0), (2402.0, 2502.0)]);
     let call = rank.spans.iter().find(|span| span.kind == Kind::Collective).unwrap();
     let known = rank.call(call).unwrap();
     assert_eq!((timeline.names.get(known.operation), known.bytes), ("all_reduce", Some(4096)));

@@ -24,6 +24,8 @@ const AGENT_FOLDER: &str = "agent";
 const TRACES: &str = "trace";
 /// Most bytes of a small file that a rank wrote.
 const LARGEST: u64 = 4 << 20;
+/// Steps that are traced when nobody says: after the job has warmed up, and enough to judge ranks by.
+const STEPS: &str = "10:40";
 /// A rank without a step for so long writes down where it is.
 const HANG_SECONDS: &str = "15";
 
@@ -86,11 +88,10 @@ fn with_agent(program: &OsStr, arguments: &[OsString], folder: &Path, matches: &
         ("RANKMARK_PROFILE_DIR", folder.join(TRACES).into_os_string()),
         ("RANKMARK_PROFILE_HANG_SECONDS", HANG_SECONDS.into()),
     ];
-    if let Some(steps) = matches.get_many::<String>("steps").into_iter().flatten().next() {
-        variables.push(("RANKMARK_PROFILE_STEPS", steps.into()));
-    }
-    if let Some(Seconds(seconds)) = matches.get_one::<Seconds>("duration") {
-        variables.push(("RANKMARK_PROFILE_SECONDS", seconds.to_string().into()));
+    let steps = matches.get_many::<String>("steps").into_iter().flatten().next();
+    match (steps, matches.get_one::<Seconds>("duration")) {
+        (None, Some(Seconds(seconds))) => variables.push(("RANKMARK_PROFILE_SECONDS", seconds.to_string().into())),
+        (steps, _) => variables.push(("RANKMARK_PROFILE_STEPS", steps.map_or(STEPS, String::as_str).into())),
     }
     end_of(program, arguments, &variables)
 }
