@@ -99,11 +99,7 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
         let names: Vec<String> = files.iter().map(|file| file.display().to_string()).collect();
         return Err(Error::new(format!("no trace in {}", names.join(", "))).hint(formats()));
     }
-    if let Some(report) = &mut traces.inspector {
-        if let Some(part) = report.take_spans() {
-            spans.push(part);
-        }
-    }
+    spans.extend(traces.inspector.as_mut().and_then(InspectorReport::take_spans));
     traces.timeline = join::timelines(spans)?;
     traces.flight = if dumps.is_empty() { None } else { Some(flight::report(dumps)?) };
     Ok(traces)

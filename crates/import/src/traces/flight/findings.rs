@@ -34,7 +34,7 @@ pub enum Problem {
     NotReached,
     /// Ranks called different operations, or sizes that do not fit.
     Mismatch,
-    /// All ranks entered it, and it did not end on some of them.
+    /// Every rank that has a dump entered it, and it did not end on some of them.
     NotFinished,
 }
 

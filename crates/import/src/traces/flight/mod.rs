@@ -144,7 +144,8 @@ pub(super) struct Dump {
 /// The dumps of all ranks as one report.
 pub(super) fn report(dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Error> {
     let mut report = FlightReport::default();
-    let (mut groups, mut files): (Vec<(String, Vec<u32>)>, Vec<(u32, PathBuf)>) = (Vec::new(), Vec::new());
+    let mut groups = Vec::new();
+    let mut files: Vec<(u32, PathBuf)> = Vec::new();
     for (path, mut dump) in dumps {
         dump.rank.rank = rank_of_name(&path).ok_or_else(|| {
             Error::new(format!("{}: the rank of this dump is not known", path.display()))
