@@ -150,7 +150,7 @@ fn delay(phase: Option<Kind>, time: Option<Seconds>, percent: Option<f64>) -> Re
     }
 }
 
-/// A delay of which nothing is said.
+/// How long a delay lasts if its injection does not say.
 const DELAY: Seconds = Seconds(1e-3);
 
 /// For help texts: every kind and its keys.

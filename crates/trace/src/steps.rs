@@ -11,7 +11,7 @@ use terms::{Collective, Named};
 use crate::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, Timeline, synchronises};
 use crate::{Clock, Hook};
 
-/// Steps whose median says how long a step takes without an injected delay.
+/// Steps that tell, by their median, how long a step takes without an injected delay.
 const USUAL: usize = 9;
 /// Steps that must be known before a share of a step is a time.
 const FEWEST: usize = 3;

@@ -7,7 +7,7 @@ use trace::timeline::{Kind, RankTimeline, Span, Timeline};
 use super::Settings;
 use super::intervals::Intervals;
 
-/// The fewest common steps of which the first is left out as warm-up.
+/// With fewer common steps, the first is not left out as warm-up.
 const FEWEST_WITH_WARM_UP: usize = 4;
 
 /// Beginning and end of a step on one rank, in nanoseconds.

@@ -243,7 +243,7 @@ pub(super) fn title(traces: &Path) -> String {
     command.filter(|command| !command.is_empty()).unwrap_or_else(|| traces.display().to_string())
 }
 
-/// Files of this folder whose names begin and end so, by name. They are of programs that anybody may have written.
+/// Files of this folder with such a beginning and end of their names, by name. Anybody may have written them.
 fn texts(folder: &Path, begin: &str, end: &str) -> impl Iterator<Item = (String, String)> {
     use std::io::Read;
     let names =

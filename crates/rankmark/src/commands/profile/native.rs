@@ -17,7 +17,7 @@ const DURATION: Seconds = Seconds(20.0);
 const MODEL: &str = "gpt2-mini";
 const RANKS: &str = "2";
 
-/// The benchmark whose options a profile takes.
+/// The benchmark that gives a profile its options.
 pub(super) fn about() -> &'static About {
     let (about, _) = cli::measured("train").expect("`train` is the command of a benchmark");
     about

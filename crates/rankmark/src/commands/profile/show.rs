@@ -12,7 +12,7 @@ use crate::terminal;
 
 /// Findings that the terminal shows; the record has all.
 const FINDINGS: usize = 3;
-/// Steps whose spans the report's timeline draws.
+/// Steps that the report's timeline draws.
 const DRAWN_STEPS: usize = 3;
 /// Spans of a rank that it draws at most.
 const DRAWN_SPANS: usize = 20_000;
