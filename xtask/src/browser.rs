@@ -14,7 +14,7 @@ use crate::test::{cargo, target};
 const MODULES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.1"];
 
 /// Pages that are looked at in full, by folder; the others are only those that have a reason to be large.
-const PAGES: [&str; 7] = ["sim", "study", "peers", "scaled", "held", "matrices", "hostile"];
+const PAGES: [&str; 8] = ["sim", "study", "peers", "scaled", "held", "matrices", "hostile", "explained"];
 
 /// Looks at the pages. True when nothing failed.
 pub(crate) fn run(root: &Path, may_install: bool) -> bool {

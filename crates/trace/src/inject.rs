@@ -14,7 +14,7 @@ pub enum InjectionKind {
     Delay(Seconds),
     /// The rank sleeps at the beginning of this phase of a training step. `at` and `every` count steps.
     Slow {
-        /// One of [`PHASES`].
+        /// Input, forward, backward, optimizer or host.
         phase: Kind,
         /// How long.
         by: SlowBy,
