@@ -6,9 +6,10 @@
 //!
 //! "Equal within 3%" means that the 95% interval of the median ratio of at least 20 pairs lies inside of +-3%; below 64 KiB
 //! the difference counts, within 100 ns. gloo's bound is 5%. `--require interval` ends with 1 where an interval is not inside,
-//! `--require median` where a median is not; `--slack` makes all bounds so many times as wide, for a few short pairs on a machine that
-//! does other things (`cargo xtask test --full`). `--bind core` binds the ranks of both to a core each, and with them all threads of
-//! gloo's: launches are then alike, which otherwise are quick or slow by how its threads happen to share cores. What has no
+//! `--require median` where neither a median nor a part of its interval is. `--slack` makes all bounds so many times as wide, for
+//! a few short pairs on a machine that does other things (`cargo xtask test --full`). `--bind core` binds the ranks of both to a
+//! core each, and with them all threads of gloo's: launches are then alike, which otherwise are quick or slow by how its threads
+//! happen to share cores. What has no
 //! compiler or no PyTorch is named and left out.
 
 #![expect(
@@ -64,7 +65,10 @@ impl Middle {
         let inside = |value: f64| (low..=high).contains(&value);
         match require {
             Require::Nothing => true,
-            Require::Medians => inside(self.median),
+            // Few pairs on a busy machine: a median is outside for certain only where its interval is.
+            Require::Medians => {
+                inside(self.median) || self.interval.is_some_and(|(from, to)| from <= high && to >= low)
+            }
             Require::Intervals => self.interval.is_some_and(|(low, high)| inside(low) && inside(high)),
         }
     }

@@ -48,10 +48,24 @@ fn card(of: &ExplainedFinding) -> String {
     for (class, text) in [("evidence", of.evidence.clone()), ("evidence", told.join(" · ")), ("", of.action.clone())] {
         let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
         if !text.trim().is_empty() {
-            let _ = write!(out, "<p{class}>{}</p>", escape(&text));
+            let _ = write!(out, "<p{class}>{}</p>", with_code(&text));
         }
     }
     out + "</div>"
+}
+
+/// Escaped text; what stands between two backticks is code. Nothing else is markup: the file may come from anybody.
+fn with_code(text: &str) -> String {
+    let text = one_line(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return xml(&text);
+    }
+    let shown = |(at, part): (usize, &&str)| match at % 2 {
+        1 => format!("<code>{}</code>", xml(part)),
+        _ => xml(part),
+    };
+    parts.iter().enumerate().map(shown).collect()
 }
 
 /// A table, and its values for the script, which copies them.
@@ -61,4 +75,15 @@ fn table(of: &Named, data: &mut Data) -> String {
     let number = data.tables.len();
     data.tables.push(json::array(of.values().iter().map(|row| json::array(row.iter().map(|cell| json::text(cell))))));
     format!("<div data-table=\"{number}\"><h4>{}</h4>{body}{more}</div>", escape(&of.title()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_stands_between_backticks_and_nothing_else_is_markup() {
+        assert_eq!(with_code("run `a <b>` now"), "run <code>a &lt;b&gt;</code> now");
+        assert_eq!(with_code("one ` alone <i>"), "one ` alone &lt;i&gt;");
+    }
 }
