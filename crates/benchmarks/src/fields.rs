@@ -219,6 +219,11 @@ fn check_injections(case: &mut Case, sampling: &Sampling) -> Result<(), FieldErr
             let message = format!("`{text}`: there is no rank {} among {}", injection.rank, case.ranks());
             return Err(problem("inject", message, "ranks count from 0"));
         }
+        let in_phase = matches!(injection.kind, trace::InjectionKind::Slow { .. });
+        if in_phase && !crate::training::has_phases(case) {
+            let message = format!("`{text}`: only native ranks that train have phases");
+            return Err(problem("inject", message, "without `phase`, every operation of the rank is delayed"));
+        }
         let ends_process = matches!(injection.kind, trace::InjectionKind::Kill | trace::InjectionKind::Stop);
         if ends_process && crate::is_in_process(case) {
             return Err(problem("inject", format!("`{text}` needs ranks in processes of their own"), "`backend: shm`"));

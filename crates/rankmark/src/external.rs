@@ -65,7 +65,7 @@ pub(crate) fn gather(external: External) -> Result<Coordinator, Failure> {
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     launch::external::end_with_launcher()
         .map_err(|error| Failure::new("the launcher cannot be watched").cause(error))?;
-    Coordinator::gather(external, crate::session::search_path())
+    Coordinator::gather(external, crate::environment::search_path())
         .map(|coordinator| coordinator.on_stall(crate::session::on_stall()))
         .map_err(|verdict| refusal(&verdict).with_code(crate::session::signal_code().unwrap_or(2)))
 }

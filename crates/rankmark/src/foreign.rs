@@ -5,8 +5,8 @@ use launch::external::Coordinator;
 use measure::machine;
 use terms::Kind;
 
+use crate::environment::search_path;
 use crate::gpus::devices;
-use crate::session::search_path;
 
 /// Names and values of fields that the user set.
 type Fields = [(String, String)];

@@ -8,6 +8,7 @@ mod arguments;
 mod cli;
 mod commands;
 mod dry_run;
+mod environment;
 mod exports;
 mod external;
 mod failure;

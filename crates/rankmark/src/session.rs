@@ -20,7 +20,7 @@ use terms::Status;
 use crate::exports::Exports;
 use crate::next::Proposal;
 use crate::terminal::{Screen, Verbosity};
-use crate::{Failure, dry_run, placement};
+use crate::{Failure, dry_run, environment, placement};
 
 /// Where records go when nobody says.
 pub(crate) const RESULTS: &str = "results";
@@ -134,7 +134,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         None => &mut own,
     };
     let host = host(request.entry.coordinator, &record.file.machine);
-    let nvidia_smi = process::first_program(&search_path(), "nvidia-smi");
+    let nvidia_smi = process::first_program(&environment::search_path(), "nvidia-smi");
     let mut sensors = nvidia_smi.as_deref().map(NvidiaSmi::new);
     runner::run(Setup {
         plan: &plan,
@@ -326,7 +326,7 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     }
     let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
     file.command_line = record::command_line(arguments);
-    file.environment = record::environment(variables());
+    file.environment = record::environment(environment::variables());
     file.backends = backends(&file.plan, request.entry.coordinator);
     file.started_by = request.entry.coordinator.map(|coordinator| coordinator.launcher().to_owned());
     file.placement = placement::for_plan(&file.plan, &file.machine, request.entry.coordinator);
@@ -378,31 +378,14 @@ fn profiles(plan: &Plan) -> Result<Vec<record::Profile>, Failure> {
     paths.into_iter().map(|path| record::Profile::read(path).map_err(Failure::from)).collect()
 }
 
-/// The environment as text; what is no text is no variable that a record may keep.
-/// A variable of the environment.
-pub(crate) fn variable(name: &str) -> Option<OsString> {
-    std::env::var_os(name)
-}
-
-fn variables() -> Vec<(String, String)> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
-}
-
 /// Who starts worlds: launchers are looked for on the path, too.
 pub(crate) fn starter() -> launch::HostStarter {
-    launch::HostStarter::new(search_path()).on_stall(on_stall())
+    launch::HostStarter::new(environment::search_path()).on_stall(on_stall())
 }
 
 /// Commands of ranks that stall are told on standard error.
 pub(crate) fn on_stall() -> launch::OnStall {
-    launch::OnStall::new(search_path(), crate::terminal::stalled)
-}
-
-/// The folders of the path.
-pub(crate) fn search_path() -> Vec<PathBuf> {
-    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect()
+    launch::OnStall::new(environment::search_path(), crate::terminal::stalled)
 }
 
 /// Every backend, and every other library that the plan names.
@@ -434,7 +417,7 @@ pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
     for case in plan.cases.iter().filter(|case| benchmarks::is_pytorch(case)) {
         let (python, backend) = (benchmarks::library_of(case), case.text("backend").unwrap_or_default());
         if seen.insert((python, backend)) {
-            let torch = torches.entry(python).or_insert_with(|| survey::torch(python, &search_path()));
+            let torch = torches.entry(python).or_insert_with(|| survey::torch(python, &environment::search_path()));
             states.push(torch_state(python, backend, torch));
         }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use process::child::{self, Ended};
 use terms::Error;
 
-use crate::session;
+use crate::environment;
 
 /// Its name.
 pub(crate) const PROGRAM: &str = "rankmark-pdf";
@@ -27,7 +27,7 @@ impl Typesetter {
     pub(crate) fn find() -> Option<Self> {
         let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.to_owned()));
         let folders: Vec<PathBuf> =
-            beside.into_iter().chain(session::search_path()).filter(|folder| folder.is_absolute()).collect();
+            beside.into_iter().chain(environment::search_path()).filter(|folder| folder.is_absolute()).collect();
         process::first_program(&folders, PROGRAM).map(|path| Self { path, remarks: RefCell::default() })
     }
 

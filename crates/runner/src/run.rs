@@ -3,15 +3,18 @@
 //! A world that dies ends with its case; the next case gets a new one. One that dies while others are visited costs no
 //! case: it is started again, and the line says so.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use benchmarks::{Host, benchmark, is_in_process, is_simulated};
 use measure::{
-    CaseRun, DeviceSensors, Probe, Round, Settings, Starter, Verdict, VerdictKind, World, WorldSpec, align, conclude,
+    CaseRun, DeviceSensors, Probe, Round, Settings, Starter, Trial, Verdict, VerdictKind, World, WorldSpec, align,
+    conclude,
 };
 use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, Store, StoreError};
-use terms::{Rank, Status};
+use terms::{Collective, Named, Status};
+use trace::timeline::{CollectiveCall, RankTimeline, SOURCE, Timeline};
 
 use crate::lines::{missed, relations, samples_of, unmeasured};
 use crate::order::Meeting;
@@ -336,28 +339,14 @@ impl RunState<'_> {
         Ok(right)
     }
 
-    /// Entry and exit of consecutive operations on every rank, as a Chrome trace.
+    /// Spans of the last trial on every rank, as a Chrome trace: of steps, else entry and exit of consecutive operations.
     fn trace(&self, run: &CaseRun) -> Result<(), StoreError> {
-        let name = format!("{}-{}.json.gz", run.case.id, run.trials.len().saturating_sub(1));
-        if let Some(timeline) = run.trials.last().and_then(|trial| trial.timeline.as_ref()) {
-            return self.setup.store.write_trace(&name, |to| trace::write_timeline(to, timeline));
-        }
-        let Some(benchmark) = benchmark(&run.case.benchmark) else { return Ok(()) };
-        let (operation, bytes) = benchmark.operation(&run.case);
-        let span = |(number, times): (usize, &[f64])| trace::Span {
-            operation,
-            number: number as u64,
-            bytes,
-            begin_ns: times[0] as u64,
-            end_ns: times[1] as u64,
-        };
         let Some(last) = run.trials.last() else { return Ok(()) };
-        let ranks = last.arrivals.iter().enumerate().map(|(rank, times)| {
-            let spans = times.chunks_exact(2).enumerate().map(span).collect::<Vec<_>>();
-            (Rank(rank as u32), spans)
-        });
-        let ranks: Vec<_> = ranks.collect();
-        self.setup.store.write_trace(&name, |to| trace::chrome::write(to, &ranks))
+        let Some(benchmark) = benchmark(&run.case.benchmark) else { return Ok(()) };
+        let operations = || operations(last, benchmark.operation(&run.case));
+        let timeline = last.timeline.as_ref().map_or_else(|| Cow::Owned(operations()), Cow::Borrowed);
+        let name = format!("{}-{}.json.gz", run.case.id, run.trials.len() - 1);
+        self.setup.store.write_trace(&name, |to| trace::chrome::write(to, &timeline))
     }
 
     /// A trial could not be made. What the case has of earlier trials does not stand: it may be the fault's work, too.
@@ -450,4 +439,29 @@ fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
 /// Whether the ranks of a case work on devices other than the processor.
 fn on_a_device(case: &Case) -> bool {
     case.text("device").is_some_and(|device| device != "cpu")
+}
+
+/// Consecutive operations of a trial, by their entry and exit times.
+fn operations(trial: &Trial, (operation, bytes): (Collective, u64)) -> Timeline {
+    let mut timeline = Timeline { source: SOURCE.to_owned(), ..Timeline::default() };
+    timeline.clock_error_ns = Some(trial.arrivals_apart_ns.ceil() as u64);
+    timeline.world = u32::try_from(trial.arrivals.len()).ok();
+    let (name, group) = (timeline.names.intern(operation.name()), timeline.names.intern("world"));
+    for (rank, times) in (0..).zip(&trial.arrivals) {
+        let mut own = RankTimeline { rank, ..RankTimeline::default() };
+        for (number, times) in (0..).zip(times.chunks_exact(2)) {
+            let call = CollectiveCall {
+                operation: name,
+                group,
+                sequence: Some(number),
+                ranks: timeline.world,
+                bytes: Some(bytes),
+                synchronises: operation.synchronises(),
+                first_byte_ns: None,
+            };
+            own.push_call(0, times[0] as i64, times[1] as i64, call);
+        }
+        timeline.ranks.push(own);
+    }
+    timeline
 }

@@ -1,201 +1,232 @@
-//! Chrome-trace export: spans of ranks as gzipped JSON that Perfetto and chrome://tracing open.
+//! Chrome-trace export of a timeline: gzipped JSON that Perfetto opens, and that `import` reads back without loss.
 //!
-//! One process a rank, complete events ("X"), microseconds with the nanoseconds as fraction: "Trace Event Format",
-//! Google, <https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU>. Knows spans only; which
-//! file they belong in is `record`'s.
+//! One process a rank, one thread a queue, complete events ("X"), microseconds with the nanoseconds as fraction. What the
+//! format has no place for is in `args` and `otherData`. Events are written one by one, so that a trace needs no second copy in
+//! memory.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 
 use flate2::{Compression, GzBuilder};
 use serde::Serialize;
-use terms::{Named, Rank};
+use serde_json::{Map, Value, json};
 
-use crate::Span;
+use crate::timeline::{Kind, RankTimeline, Span, Timeline};
 
-/// Writes the spans of `ranks` to `to`, gzipped. The same spans always give the same bytes: the gzip header carries no
-/// time and no name, and events are ordered by rank as given, then by beginning.
+/// The version of what is in `otherData.rankmark_trace`.
+pub const VERSION: u64 = 1;
+
+/// Writes a timeline, gzipped. The same timeline always gives the same bytes.
 ///
-/// Times are shifted so that the earliest span begins at zero (`otherData.origin_ns` keeps the shift): an f64 of
-/// microseconds would lose nanoseconds after 104 days of uptime. All ranks must share one clock.
+/// Times are shifted so that the earliest span begins at zero; `otherData.origin_ns` keeps the shift.
 ///
 /// # Errors
-/// What `to` reports; [`io::ErrorKind::InvalidData`] for a span that ends before it begins, which no viewer can draw
-/// and which a clock that runs backwards must not hide behind.
-pub fn write(to: impl Write, ranks: &[(Rank, Vec<Span>)]) -> io::Result<()> {
-    let origin_ns = ranks.iter().flat_map(|(_, spans)| spans).map(|span| span.begin_ns).min().unwrap_or(0);
-    let mut events = Vec::new();
-    for (rank, spans) in ranks {
-        events.extend(names(*rank));
-        let mut spans: Vec<&Span> = spans.iter().collect();
-        spans.sort_by_key(|span| (span.begin_ns, span.number));
-        for span in spans {
-            events.push(complete(*rank, span, origin_ns)?);
+/// What `to` reports; [`io::ErrorKind::InvalidData`] for a span that ends before it begins.
+pub fn write(to: impl Write, timeline: &Timeline) -> io::Result<()> {
+    let origin_ns = timeline.ranks.iter().flat_map(|rank| &rank.spans).map(|span| span.begin_ns).min().unwrap_or(0);
+    let gzip = GzBuilder::new().write(to, Compression::fast());
+    let mut to = BufWriter::new(gzip);
+    to.write_all(b"{\"displayTimeUnit\":\"ns\",\"otherData\":")?;
+    serde_json::to_writer(&mut to, &other(timeline, origin_ns))?;
+    to.write_all(b",\"traceEvents\":[")?;
+    let mut events = Events { to: &mut to, first: true };
+    for rank in &timeline.ranks {
+        events.names(rank)?;
+        for span in &rank.spans {
+            events.span(timeline, rank, span, origin_ns)?;
         }
     }
-    let other_data = OtherData { origin_ns, clock: "CLOCK_MONOTONIC_RAW of the host, or a simulated one" };
-    let trace = Trace { trace_events: events, display_time_unit: "ns", other_data };
-    let mut gzip = GzBuilder::new().write(to, Compression::default());
-    serde_json::to_writer(&mut gzip, &trace)?;
-    gzip.finish()?.flush()
+    to.write_all(b"\n]}\n")?;
+    to.into_inner().map_err(io::IntoInnerError::into_error)?.finish()?.flush()
 }
 
-/// The metadata that gives a rank its name and its place from top to bottom.
-fn names(rank: Rank) -> [Event; 2] {
-    let metadata = |name, args| Event { name, ph: "M", pid: rank.0, tid: 0, cat: None, ts: None, dur: None, args };
-    [
-        metadata("process_name", Arguments::Name { name: rank.to_string() }),
-        metadata("process_sort_index", Arguments::Sort { sort_index: rank.0 }),
-    ]
-}
-
-fn complete(rank: Rank, span: &Span, origin_ns: u64) -> io::Result<Event> {
-    let (name, number) = (span.operation.name(), span.number);
-    let duration_ns = span.end_ns.checked_sub(span.begin_ns).ok_or_else(|| {
-        let (begin, end) = (span.begin_ns, span.end_ns);
-        let what = format!("{rank}: {name} #{number} ends at {end} ns, before it begins at {begin} ns");
-        io::Error::new(io::ErrorKind::InvalidData, what)
-    })?;
-    Ok(Event {
-        name,
-        ph: "X",
-        pid: rank.0,
-        tid: 0,
-        cat: Some("collective"),
-        ts: Some(microseconds(span.begin_ns - origin_ns)),
-        dur: Some(microseconds(duration_ns)),
-        args: Arguments::Span { number, bytes: span.bytes },
-    })
-}
-
-fn microseconds(ns: u64) -> f64 {
-    ns as f64 / 1e3
+fn other(timeline: &Timeline, origin_ns: i64) -> Value {
+    let lost = timeline.ranks.iter().filter(|rank| rank.lost > 0).map(|rank| (rank.rank.to_string(), json!(rank.lost)));
+    let hosts = timeline.ranks.iter().filter_map(|rank| Some((rank.rank.to_string(), json!(rank.host.as_ref()?))));
+    let mut other = Map::new();
+    let mut put = |name: &str, value: Value| other.insert(name.to_owned(), value);
+    put("rankmark_trace", json!(VERSION));
+    put("source", json!(timeline.source));
+    put("origin_ns", json!(origin_ns));
+    put("lost", Value::Object(lost.collect()));
+    put("hosts", Value::Object(hosts.collect()));
+    if let Some(error_ns) = timeline.clock_error_ns {
+        put("clock_error_ns", json!(error_ns));
+    }
+    if let Some(world) = timeline.world {
+        put("world", json!(world));
+    }
+    if !timeline.notes.is_empty() {
+        put("notes", json!(timeline.notes));
+    }
+    if let Some(recording) = &timeline.recording {
+        let span_ns = recording.span_ns;
+        put("recording", json!({"with_s": recording.with_s, "without_s": recording.without_s, "span_ns": span_ns}));
+    }
+    Value::Object(other)
 }
 
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Trace {
-    trace_events: Vec<Event>,
-    display_time_unit: &'static str,
-    other_data: OtherData,
-}
-
-#[derive(Serialize)]
-struct OtherData {
-    origin_ns: u64,
-    clock: &'static str,
-}
-
-#[derive(Serialize)]
-struct Event {
-    name: &'static str,
-    ph: &'static str,
+struct Event<'a> {
+    name: &'a str,
+    cat: &'a str,
+    ph: &'a str,
     pid: u32,
     tid: u32,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cat: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ts: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dur: Option<f64>,
-    args: Arguments,
+    ts: f64,
+    dur: f64,
+    args: Arguments<'a>,
 }
 
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Arguments {
-    Name { name: String },
-    Sort { sort_index: u32 },
-    Span { number: u64, bytes: u64 },
+struct Arguments<'a> {
+    number: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sequence: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ranks: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    synchronises: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_byte_us: Option<f64>,
+}
+
+struct Events<'w, W: Write> {
+    to: &'w mut W,
+    first: bool,
+}
+
+impl<W: Write> Events<'_, W> {
+    fn event(&mut self, event: &impl Serialize) -> io::Result<()> {
+        self.to.write_all(if std::mem::take(&mut self.first) { b"\n" } else { b",\n" })?;
+        Ok(serde_json::to_writer(&mut *self.to, event)?)
+    }
+
+    /// Names of the rank and of its queues, from top to bottom.
+    fn names(&mut self, rank: &RankTimeline) -> io::Result<()> {
+        let name = |what: &str, tid: u32, args: Value| json!({"name": what, "ph": "M", "pid": rank.rank, "tid": tid, "args": args});
+        let title = match &rank.host {
+            Some(host) => format!("rank {} on {host}", rank.rank),
+            None => format!("rank {}", rank.rank),
+        };
+        self.event(&name("process_name", 0, json!({"name": title})))?;
+        self.event(&name("process_sort_index", 0, json!({"sort_index": rank.rank})))?;
+        let mut queues: Vec<u32> = rank.spans.iter().map(|span| span.queue).collect();
+        queues.sort_unstable();
+        queues.dedup();
+        for queue in queues {
+            let is_communication =
+                rank.spans.iter().filter(|span| span.queue == queue).all(|span| span.kind == Kind::Collective);
+            let title = match queue {
+                0 => "step".to_owned(),
+                _ if is_communication => "communication".to_owned(),
+                _ => format!("queue {queue}"),
+            };
+            self.event(&name("thread_name", queue, json!({"name": title})))?;
+        }
+        Ok(())
+    }
+
+    fn span(&mut self, timeline: &Timeline, rank: &RankTimeline, span: &Span, origin_ns: i64) -> io::Result<()> {
+        let name = timeline.names.get(span.name);
+        if span.end_ns < span.begin_ns {
+            let what = format!("rank {}: {name} ends before it begins", rank.rank);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let microseconds = |ns: i64| ns as f64 / 1e3;
+        let call = rank.call(span);
+        self.event(&Event {
+            name,
+            cat: span.kind.name(),
+            ph: "X",
+            pid: rank.rank,
+            tid: span.queue,
+            ts: microseconds(span.begin_ns - origin_ns),
+            dur: microseconds(span.duration_ns()),
+            args: Arguments {
+                number: span.number,
+                group: call.map(|call| timeline.names.get(call.group)),
+                sequence: call.and_then(|call| call.sequence),
+                ranks: call.and_then(|call| call.ranks),
+                bytes: call.and_then(|call| call.bytes),
+                synchronises: call.map(|call| call.synchronises),
+                first_byte_us: call.and_then(|call| call.first_byte_ns).map(|ns| microseconds(ns - origin_ns)),
+            },
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Read;
 
-    use serde_json::{Value, json};
-    use terms::Collective;
-
     use super::*;
+    use crate::timeline::{CollectiveCall, Recording};
 
-    fn span(number: u64, begin_ns: u64, end_ns: u64) -> Span {
-        Span { operation: Collective::AllReduce, number, bytes: 4096, begin_ns, end_ns }
+    fn timeline() -> Timeline {
+        let mut timeline =
+            Timeline { source: "rankmark".to_owned(), world: Some(2), clock_error_ns: Some(0), ..Timeline::default() };
+        let (step, operation, group) =
+            (timeline.names.intern("step"), timeline.names.intern("all_reduce"), timeline.names.intern("data 0"));
+        let mut rank = RankTimeline { rank: 1, host: Some("node-b".to_owned()), lost: 3, ..RankTimeline::default() };
+        rank.push(Kind::Step, step, 4, 5_000_000_000, 5_000_002_500);
+        let call = CollectiveCall {
+            operation,
+            group,
+            sequence: Some(8),
+            ranks: Some(2),
+            bytes: Some(64),
+            synchronises: true,
+            first_byte_ns: Some(5_000_001_200),
+        };
+        rank.push_call(1, 5_000_001_000, 5_000_002_000, call);
+        timeline.ranks.push(rank);
+        timeline.recording = Some(Recording { with_s: vec![2.0], without_s: vec![1.5], span_ns: Some(30.0) });
+        timeline
     }
 
-    fn written(ranks: &[(Rank, Vec<Span>)]) -> Vec<u8> {
+    fn json_of(timeline: &Timeline) -> Value {
         let mut bytes = Vec::new();
-        write(&mut bytes, ranks).unwrap();
-        bytes
-    }
-
-    fn parsed(bytes: &[u8]) -> Value {
+        write(&mut bytes, timeline).unwrap();
         let mut text = String::new();
-        flate2::read::GzDecoder::new(bytes).read_to_string(&mut text).unwrap();
+        flate2::read::GzDecoder::new(&bytes[..]).read_to_string(&mut text).unwrap();
         serde_json::from_str(&text).unwrap()
     }
 
     #[test]
-    fn spans_read_back_to_the_nanosecond() {
-        // An uptime of 300 days: its nanoseconds do not fit an f64 of microseconds without the shift.
-        let origin = 300 * 86_400 * 1_000_000_000 + 7;
-        let ranks = [
-            (Rank(0), vec![span(0, origin, origin + 1_234_567), span(1, origin + 2_000_001, origin + 2_000_002)]),
-            (Rank(1), vec![span(0, origin + 999, origin + 1_234_600)]),
-        ];
-        let trace = parsed(&written(&ranks));
-        assert_eq!(trace["otherData"]["origin_ns"], origin);
-        let events = trace["traceEvents"].as_array().unwrap();
-        let spans: Vec<Value> = events.iter().filter(|event| event["ph"] == "X").cloned().collect();
-        let expected = |pid: u32, number: u64, ts: f64, dur: f64| {
-            json!({"name": "all_reduce", "ph": "X", "pid": pid, "tid": 0, "cat": "collective", "ts": ts, "dur": dur,
-                   "args": {"number": number, "bytes": 4096}})
-        };
-        let wanted = [expected(0, 0, 0.0, 1234.567), expected(0, 1, 2000.001, 0.001), expected(1, 0, 0.999, 1233.601)];
-        assert_eq!(spans, wanted);
+    fn every_event_has_what_viewers_need() {
+        let read = json_of(&timeline());
+        let events = read["traceEvents"].as_array().unwrap();
+        let named: Vec<&str> =
+            events.iter().filter(|event| event["ph"] == "M").map(|event| event["name"].as_str().unwrap()).collect();
+        assert_eq!(named, ["process_name", "process_sort_index", "thread_name", "thread_name"]);
+        assert_eq!(events[0]["args"]["name"], "rank 1 on node-b");
+        let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+        assert_eq!(
+            spans[0],
+            &json!({"name": "step", "cat": "step", "ph": "X", "pid": 1, "tid": 0, "ts": 0.0, "dur": 2.5, "args": {"number": 4}})
+        );
+        assert_eq!(
+            spans[1]["args"],
+            json!({"number": 0, "group": "data 0", "sequence": 8, "ranks": 2, "bytes": 64, "synchronises": true, "first_byte_us": 1.2})
+        );
+        assert_eq!((&spans[1]["ts"], &spans[1]["tid"]), (&json!(1.0), &json!(1)));
+        assert_eq!(read["otherData"]["origin_ns"], 5_000_000_000_u64);
+        assert_eq!(read["otherData"]["recording"]["with_s"], json!([2.0]));
     }
 
     #[test]
-    fn each_rank_is_a_named_process() {
-        let trace = parsed(&written(&[(Rank(0), vec![]), (Rank(3), vec![span(0, 5, 6)])]));
-        let events = trace["traceEvents"].as_array().unwrap();
-        let names: Vec<_> = events.iter().filter(|event| event["name"] == "process_name").collect();
-        assert_eq!(names.len(), 2);
-        assert_eq!((&names[1]["pid"], &names[1]["args"]["name"]), (&json!(3), &json!("rank 3")));
-        let order: Vec<_> = events.iter().filter(|event| event["name"] == "process_sort_index").collect();
-        assert_eq!(order[1]["args"]["sort_index"], 3);
+    fn an_empty_timeline_is_still_a_trace() {
+        assert_eq!(json_of(&Timeline::default())["traceEvents"], json!([]));
     }
 
     #[test]
-    fn the_same_spans_give_the_same_bytes_in_any_order() {
-        let (first, second) = (span(0, 10, 20), span(1, 30, 40));
-        let sorted = written(&[(Rank(0), vec![first, second])]);
-        assert_eq!(sorted, written(&[(Rank(0), vec![second, first])]));
-        // Bytes 4..8 of a gzip header are the modification time (RFC 1952).
-        assert_eq!(sorted[4..8], [0; 4]);
-    }
-
-    #[test]
-    fn a_clock_that_runs_backwards_is_an_error() {
-        let error = write(Vec::new(), &[(Rank(2), vec![span(7, 20, 10)])]).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-        assert_eq!(error.to_string(), "rank 2: all_reduce #7 ends at 10 ns, before it begins at 20 ns");
-    }
-
-    #[test]
-    fn no_spans_are_an_empty_trace() {
-        assert_eq!(parsed(&written(&[]))["traceEvents"], json!([]));
-    }
-
-    #[test]
-    fn what_the_writer_reports_comes_back() {
-        struct Full;
-        impl Write for Full {
-            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
-                Err(io::Error::from(io::ErrorKind::StorageFull))
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        assert_eq!(write(Full, &[]).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    fn a_span_that_ends_before_it_begins_is_refused() {
+        let mut timeline = timeline();
+        timeline.ranks[0].spans[0].end_ns = 0;
+        assert_eq!(write(Vec::new(), &timeline).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -3,7 +3,6 @@
 //! Knows when things happened; never what they mean for the measurement.
 
 pub mod chrome;
-mod chrome_timeline;
 pub mod timeline;
 
 mod clock;
@@ -12,7 +11,6 @@ mod point;
 mod ring;
 mod steps;
 
-pub use chrome_timeline::{VERSION as TIMELINE_VERSION, write as write_timeline};
 pub use clock::Clock;
 pub use inject::{Injection, InjectionKind, SlowBy, USAGE as INJECTION_USAGE};
 pub use point::{Hook, OperationState, OwnSlot, StatusSlot};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use terms::{Collective, Named};
 
-use crate::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, Timeline, synchronises};
+use crate::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, SOURCE, Timeline, synchronises};
 use crate::{Clock, Hook};
 
 /// Steps that tell, by their median, how long a step takes without an injected delay.
@@ -225,7 +225,7 @@ pub fn timeline(
     clock_error_ns: Option<u64>,
     to_one_clock: impl Fn(usize, u64) -> u64,
 ) -> Timeline {
-    let mut timeline = Timeline { source: "rankmark".to_owned(), clock_error_ns, ..Timeline::default() };
+    let mut timeline = Timeline { source: SOURCE.to_owned(), clock_error_ns, ..Timeline::default() };
     timeline.world = u32::try_from(ranks.len()).ok();
     for (rank, steps) in ranks.iter().enumerate() {
         let mut own = RankTimeline { rank: rank as u32, lost: steps.lost, ..RankTimeline::default() };

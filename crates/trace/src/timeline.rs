@@ -3,6 +3,9 @@
 
 use std::collections::HashMap;
 
+/// `Timeline::source` of our own ranks.
+pub const SOURCE: &str = "rankmark";
+
 /// Spans of the ranks of one job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Timeline {

@@ -97,6 +97,11 @@ static MEMORY: About = About {
     show: view::memory,
 };
 
+/// Whether its ranks run phases of steps that can be delayed.
+pub(crate) fn has_phases(case: &Case) -> bool {
+    case.benchmark == TRAINING.name && !crate::is_pytorch(case)
+}
+
 fn check(case: &mut Case) -> Result<(), FieldError> {
     let about = if case.benchmark == MEMORY.name { &MEMORY } else { &TRAINING };
     torch::resolve(case)?;
@@ -117,6 +122,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "with 1 micro-batch on each replica there is nothing to move";
         return Err(problem("load_balance", message, "for example `accumulate: 4`"));
     }
+    check_sleep(case, &task)?;
     predict::check(&task)?;
     if task.load_balance == fields::LoadBalance::Measured {
         predict::check_uneven(&task)?;
@@ -125,6 +131,17 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     torch::check(case, &task)?;
     crate::fields::reorder(case, about);
     Ok(())
+}
+
+/// Where nothing is computed, there is no memory to look at and no speed to measure.
+fn check_sleep(case: &Case, task: &Task) -> Result<(), FieldError> {
+    let measured = task.load_balance == fields::LoadBalance::Measured || task.balance == parallel::Balance::Measured;
+    let message = match task.sleep {
+        Some(_) if case.benchmark == MEMORY.name => "`memory` looks at what computation holds",
+        Some(_) if measured => "blocks that sleep have no speed to balance by",
+        _ => return Ok(()),
+    };
+    Err(problem("compute", message, "`compute: native`"))
 }
 
 /// A checked case's task, on a rank.

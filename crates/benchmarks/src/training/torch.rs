@@ -66,6 +66,7 @@ fn lacking(bind: Option<Bind>, dimensions: &[(String, f64)], task: &Task) -> Opt
             recipe.matmul != Matmul::Auto,
             "PyTorch chooses how it multiplies, and never f32 by parts: `matmul` is for native ranks",
         ),
+        (task.sleep.is_some(), "PyTorch ranks compute: `compute: sleep` is for native ranks"),
         (recipe.recompute, "PyTorch ranks do not recompute activations"),
         (task.load_balance == LoadBalance::Measured, "PyTorch ranks train on equally many micro-batches"),
         (task.origin != Origin::Synthetic, "PyTorch ranks read no data files: synthetic samples only"),

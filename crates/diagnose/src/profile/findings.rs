@@ -33,9 +33,6 @@ pub enum FindingKind {
     SmallMessages,
 }
 
-/// The source of timelines that our own ranks recorded.
-const OURS: &str = "rankmark";
-
 /// Where to look in the trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evidence {
@@ -180,7 +177,7 @@ impl Sources<'_> {
 
     /// What to do, for our own ranks and for PyTorch's.
     fn advice(&self, ours: &str, pytorch: &str) -> String {
-        let is_ours = self.analysis.source == OURS;
+        let is_ours = self.analysis.source == trace::timeline::SOURCE;
         if is_ours { ours } else { pytorch }.to_owned()
     }
 

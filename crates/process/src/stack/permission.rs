@@ -14,7 +14,7 @@ struct Facts {
     owner: Option<u32>,
     /// Who we are.
     own: Option<u32>,
-    /// We may trace processes of others.
+    /// This process has `CAP_SYS_PTRACE`.
     capable: bool,
     /// We are under a filter of system calls.
     filtered: bool,

@@ -43,6 +43,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     drop(store);
     let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
     terminal::remark(&lost.concat());
+    merge_explained(&directories, &target)?;
     let run = report::Run::read(&target, benchmarks::VIEWS)?;
     let written = report::write(&run, &target)?;
     let cases = merged.cases.len();
@@ -69,6 +70,18 @@ fn copy_samples(
             trial.round += part.first_round;
             store.append_samples(&trial)?;
         }
+    }
+    Ok(())
+}
+
+/// What the traces of the records showed: each case is in one record, so the lists follow each other.
+fn merge_explained(directories: &[&PathBuf], target: &Path) -> Result<(), Failure> {
+    let mut all = record::Explained::default();
+    for directory in directories {
+        all.cases.extend(record::read_explained(directory)?.map(|explained| explained.cases).unwrap_or_default());
+    }
+    if !all.cases.is_empty() {
+        record::write_explained(target, &all)?;
     }
     Ok(())
 }

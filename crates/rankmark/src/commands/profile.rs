@@ -128,6 +128,7 @@ fn options() -> [Arg; 7] {
 
 pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     let wanted = Wanted::read(matches)?;
+    refuse_of_training(matches)?;
     if let Some(files) = matches.get_many::<PathBuf>("compare") {
         let files: Vec<&Path> = files.map(PathBuf::as_path).collect();
         return explain::compare(files[0], files[1], &wanted);
@@ -143,6 +144,24 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         Some(words) => job::run(&words.cloned().collect::<Vec<_>>(), matches, &wanted),
         None => native::run(matches, entry, &wanted),
     }
+}
+
+/// Options of a training case mean nothing where none of ours runs.
+fn refuse_of_training(matches: &ArgMatches) -> Result<(), Failure> {
+    let others = ["record", "command", "import", "compare"];
+    let Some(other) = others.into_iter().find(|name| matches.contains_id(name)) else { return Ok(()) };
+    let given = crate::given::given(matches, &[native::about()]);
+    let mut names: Vec<String> = given.into_iter().map(|(name, _)| name).filter(|name| name != "steps").collect();
+    names.extend(["gpus", "set"].into_iter().filter(|name| matches.contains_id(name)).map(str::to_owned));
+    let Some(name) = names.first() else { return Ok(()) };
+    let what = match other {
+        "command" => "a command after `--`",
+        "record" => "a record",
+        _ => "traces",
+    };
+    let name = name.replace('_', "-");
+    Err(Failure::new(format!("`--{name}` is for a model that Rankmark trains, and {what} is given"))
+        .hint(format!("leave `--{name}` out")))
 }
 
 /// How to look at what was recorded.

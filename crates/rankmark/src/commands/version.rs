@@ -6,7 +6,7 @@ use survey::{Finding, Request, State};
 
 use crate::cli::parts;
 use crate::typesetter::{PROGRAM, Typesetter};
-use crate::{Failure, session, terminal};
+use crate::{Failure, environment, terminal};
 
 /// What the build noted (build.rs).
 const BUILD: [(&str, &str); 5] = [
@@ -25,7 +25,7 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
-    let folders = session::search_path().into_iter().filter(|folder| folder.is_absolute()).collect();
+    let folders = environment::search_path().into_iter().filter(|folder| folder.is_absolute()).collect();
     let libraries = survey::versions(&Request { path: folders, python: None, quick: true });
     let typesetter = Typesetter::find();
     if matches.get_flag("json") {

@@ -36,6 +36,10 @@ fn a_slow_rank_its_phase_and_its_share_are_named() {
     assert!(text.contains("recording adds ") && text.contains("ns a span"), "{text}");
     let report = std::fs::read_to_string(place.path("record/report.html")).unwrap();
     assert!(report.contains("Rank 1 is slow in backward") && report.contains("COMPUTE ASLEEP"));
+    // A merged record keeps what the traces said.
+    place.run("comm all_reduce --backend sim --ranks 2 --bytes 1KiB --iters 4 --quiet --output-dir other").exits(0);
+    place.run("merge record other --output-dir both").exits(0);
+    assert!(place.read("both/report.md").contains("Rank 1 is slow in backward"));
     let same = place.run("profile --compare record record").exits(0).out;
     assert!(same.starts_with("a step takes ") && !same.contains('+'), "{same}");
 }
@@ -85,6 +89,20 @@ fn what_cannot_be_profiled_is_refused_with_what_to_do() {
     assert!(refused("profile --import notes.txt").contains("formats of traces"));
     place.run("comm all_reduce --backend sim --ranks 2 --bytes 1KiB --iters 4 --quiet --output-dir bare").exits(0);
     assert!(refused("profile bare").contains("holds no traces"));
+    // Traces of single operations have no steps.
+    let plan = "experiment: x\nprofiling: {enabled: true}\ndefaults: {iters: 4, trials: 1}\ncases:\n  \
+                - {benchmark: collective, op: all_reduce, backend: sim, ranks: 2, bytes: 1KiB}\n";
+    place.write("plan.yaml", plan);
+    place.run("run plan.yaml --quiet --output-dir operations").exits(0);
+    assert_eq!(std::fs::read_dir(place.path("operations/trace")).unwrap().count(), 1);
+    assert!(refused("profile operations").contains("holds no traces of training steps"));
+    // What means nothing here is not dropped in silence.
+    assert!(refused("profile --ranks 2 -- /bin/true").contains("`--ranks` is for a model that Rankmark trains"));
+    assert!(refused("profile --import notes.txt --set ranks=2").contains("`--set`"));
+    assert!(refused("comm all_reduce --inject delay:rank=0,phase=forward").contains("only native ranks that train"));
+    assert!(refused("memory --compute sleep").contains("`memory` looks at what computation holds"));
+    assert!(refused("train --ranks 2 --compute sleep --load-balance measured --accumulate 2").contains("no speed"));
+    assert!(refused("profile --output-dir bare -- /bin/true").contains("is a record already"));
     // A job that is no Python leaves no traces, and its own end counts.
     let failed = place.run("profile -- /bin/sh -c").exits(2).err;
     assert!(failed.contains("the job ended with code 2"), "{failed}");

@@ -164,7 +164,7 @@ fn fitted(lanes: &Lanes, columns: usize, most: usize) -> (Lanes, Option<String>)
 }
 
 /// Spans that show the same in this many columns. Few spans stay as they are. Of more, each column shows the kind that
-/// takes the most of it, and equal neighbours are one span.
+/// takes the most of it, and equal spans side by side are one.
 fn merged(spans: &[Span], [begin, end]: [f64; 2], columns: usize, kinds: usize) -> Vec<Span> {
     if spans.len() <= columns {
         return spans.to_vec();

@@ -7,7 +7,7 @@ use diagnose::profile::{Analysis, Pipeline, Scaling, Settings, analyse, differen
 use import::traces::{Finding, FlightReport, Frame, Problem, Traces, join_flight, read_timeline};
 use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase};
 use serde_json::{Value, json};
-use trace::timeline::{Recording, Timeline};
+use trace::timeline::{Kind, Recording, Timeline};
 
 use super::{Wanted, job, show};
 use crate::{Failure, terminal};
@@ -42,6 +42,10 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     for line in &read.cases {
         let Some(path) = last_trace(&traces, &line.id) else { continue };
         let traces = read_timeline(std::slice::from_ref(&path))?;
+        // Traces of single operations have no steps to explain.
+        if !traces.timeline.as_ref().is_some_and(has_steps) {
+            continue;
+        }
         all.push(explained(&line.id, title(line), traces, pipeline(line), wanted)?);
     }
     if all.is_empty() {
@@ -178,6 +182,10 @@ fn hangs_of(flight: &FlightReport) -> Vec<String> {
         }
     };
     flight.findings.iter().map(sentence).collect()
+}
+
+fn has_steps(timeline: &Timeline) -> bool {
+    timeline.ranks.iter().any(|rank| rank.spans.iter().any(|span| span.kind == Kind::Step))
 }
 
 /// The trace of a case's last trial.

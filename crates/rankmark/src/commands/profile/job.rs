@@ -10,8 +10,8 @@ use terms::Seconds;
 use trace::timeline::Recording;
 
 use super::{Wanted, explain};
-use crate::Failure;
-use crate::session::{self, RESULTS};
+use crate::session::RESULTS;
+use crate::{Failure, environment};
 
 /// The files that Python is to find, by name.
 const AGENT: [(&str, &str); 3] = [
@@ -37,6 +37,10 @@ pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> 
         None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "profile")?,
     };
     let traces = folder.join(TRACES);
+    if folder.join("run.json").exists() {
+        let hint = "name a folder of its own, or leave --output-dir out";
+        return Err(Failure::new(format!("{} is a record already", folder.display())).hint(hint));
+    }
     refuse_old(&traces)?;
     // Ctrl-C ends the job; what its ranks wrote by then is explained.
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
@@ -79,7 +83,7 @@ fn with_agent(program: &OsStr, arguments: &[OsString], folder: &Path, matches: &
         .map_err(failed)?;
     let folder = std::path::absolute(folder).map_err(failed)?;
     let mut path = folder.join(AGENT_FOLDER).into_os_string();
-    if let Some(own) = session::variable("PYTHONPATH").filter(|own| !own.is_empty()) {
+    if let Some(own) = environment::variable("PYTHONPATH").filter(|own| !own.is_empty()) {
         path.push(":");
         path.push(own);
     }
@@ -97,7 +101,7 @@ fn with_agent(program: &OsStr, arguments: &[OsString], folder: &Path, matches: &
 }
 
 fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path) -> Result<u8, Failure> {
-    let nsys = process::first_program(&session::search_path(), "nsys").ok_or_else(|| {
+    let nsys = process::first_program(&environment::search_path(), "nsys").ok_or_else(|| {
         Failure::new("nsys is not installed")
             .cause("no program `nsys` is on PATH")
             .hint("install NVIDIA Nsight Systems, or leave --tool out: the PyTorch profiler traces the job")
@@ -113,8 +117,13 @@ fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path) -> Result<u
     let code = end_of(nsys.as_os_str(), &words, &[])?;
     let export = ["export", "--type", "sqlite", "-o"].map(Into::into).into_iter();
     let files = [traces.join("job.sqlite").into_os_string(), report.into_os_string()];
-    end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[])?;
-    Ok(code)
+    let exported = end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[])?;
+    // Where the job itself failed, its own code says more.
+    match exported {
+        0 => Ok(code),
+        _ if code != 0 => Ok(code),
+        other => Err(Failure::new(format!("`nsys export` ended with code {other}"))),
+    }
 }
 
 /// Runs a program in the terminal, and gives its exit code: 128 and the signal where one ended it, as shells say it.
@@ -154,10 +163,15 @@ struct StepFile {
     notes: Vec<String>,
 }
 
-/// Reads the times of steps that ranks wrote. What cannot be read is left out: the traces are what counts.
+/// Reads the times of steps that ranks wrote. What cannot be read is left out with a note: the traces are what counts.
 pub(super) fn steps(traces: &Path) -> JobSteps {
-    let files: Vec<StepFile> =
-        texts(traces, "steps-", ".json").filter_map(|(_, text)| serde_json::from_str(&text).ok()).collect();
+    let (mut files, mut notes) = (Vec::<StepFile>::new(), Vec::new());
+    for (name, text) in texts(traces, "steps-", ".json") {
+        match serde_json::from_str(&text) {
+            Ok(file) => files.push(file),
+            Err(error) => notes.push(format!("{name} is left out: {error}")),
+        }
+    }
     let slowest = |times: fn(&StepFile) -> &Vec<f64>| -> Vec<f64> {
         let steps = files.iter().map(|file| times(file).len()).min().unwrap_or(0);
         let longest = |step: usize| files.iter().map(|file| times(file)[step]).fold(0.0, f64::max);
@@ -168,8 +182,8 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
         without_s: slowest(|file| &file.untraced_step_s),
         span_ns: None,
     };
-    let notes = files.iter().flat_map(|file| file.notes.iter().map(|note| format!("rank {}: {note}", file.rank)));
-    JobSteps { notes: notes.collect(), recording: (!files.is_empty()).then_some(recording) }
+    notes.extend(files.iter().flat_map(|file| file.notes.iter().map(|note| format!("rank {}: {note}", file.rank))));
+    JobSteps { notes, recording: (!files.is_empty()).then_some(recording) }
 }
 
 /// What went wrong in the ranks while they were traced: the last line of each.
