@@ -120,7 +120,8 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
     let count = steps.numbers.len();
     let exposed = overlap::exposed(&prepared, &instances);
     let parts = overlap::parts(&prepared, &steps, &exposed);
-    let verdict = straggler::verdict(&prepared, &steps, &instances, settings);
+    let blame = blame::blame(&instances, timeline.ranks.len(), count);
+    let verdict = straggler::verdict(&prepared, &steps, blame.as_deref(), settings);
     let path = critical_path::critical_path(&prepared, &instances, parts.step_s, settings);
     let (critical_path, critical_path_abstains) = path.map_or_else(|why| (None, Some(why)), |path| (Some(path), None));
     let bubble = bubble::bubble(overlap::bubble(&exposed, count), parts.step_s, settings.pipeline);
@@ -134,7 +135,7 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         world: timeline.world,
         collectives: collectives::collectives(&instances, &timeline.names, count),
         overlap: overlap::overlap(&prepared),
-        blame: blame::blame(&instances, timeline.ranks.len(), count),
+        blame,
         straggler: verdict.stragglers.first().cloned(),
         stragglers: verdict.stragglers,
         rotating: verdict.rotating,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::instances::Instances;
+use super::blame::shares;
 use super::lanes::Prepared;
 use super::lateness::{Judged, Late, Question, against_others, costs, judge};
 use super::series::mean;
@@ -89,7 +89,7 @@ pub(super) struct Verdict {
 }
 
 /// Judges the ranks, or says why it does not.
-pub(super) fn verdict(prepared: &Prepared, steps: &Steps, instances: &Instances, settings: &Settings) -> Verdict {
+pub(super) fn verdict(prepared: &Prepared, steps: &Steps, blame: Option<&[Vec<f64>]>, settings: &Settings) -> Verdict {
     let abstain = |reason: String| Verdict { abstains: Some(reason), ..Verdict::default() };
     let count = steps.numbers.len();
     if steps.ranks.len() < 2 {
@@ -115,11 +115,11 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, instances: &Instances,
             settings.level
         ));
     }
-    told(&judged, &works, steps, instances, step_s)
+    told(&judged, &works, steps, blame, step_s)
 }
 
-fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, instances: &Instances, step_s: f64) -> Verdict {
-    let blames = blames(instances, steps.ranks.len());
+fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<f64>]>, step_s: f64) -> Verdict {
+    let blames = blame.map(shares);
     let costs = costs(works);
     let straggler = |late: &Late| {
         let own = &steps.ranks[late.rank];
@@ -175,18 +175,4 @@ fn phase_of(late: &Late, steps: &Steps, costs: &[f64]) -> Phase {
     ];
     let largest = phases.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
     largest.map_or(Phase::Host, |(phase, _)| phase)
-}
-
-/// The share of all waits that each rank caused: in each collective that synchronises, the waits of the others are charged
-/// to the last to arrive. None without waits.
-fn blames(instances: &Instances, ranks: usize) -> Option<Vec<f64>> {
-    let mut charged = vec![0.0; ranks];
-    let clocks = &instances.clocks;
-    for instance in instances.all.iter().filter(|instance| instance.tells_waits()) {
-        if let Some(last) = instance.last(clocks.aligned && clocks.orders_arrivals) {
-            charged[last.rank] += instance.mean_wait() * instance.members.len() as f64;
-        }
-    }
-    let sum: f64 = charged.iter().sum();
-    (sum > 0.0).then(|| charged.into_iter().map(|waits| waits / sum).collect())
 }

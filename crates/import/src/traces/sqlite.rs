@@ -29,5 +29,5 @@ fn read(input: &Input) -> Result<Part, Error> {
 fn read(input: &Input) -> Result<Part, Error> {
     Err(Error::new(format!("{} cannot be read", input.name()))
         .cause("this program was built without the reader of SQLite files")
-        .hint("build it with the feature `nsys` of the crate `import`"))
+        .hint("`cargo install --path crates/rankmark --locked --features nsys` builds one that has it"))
 }
