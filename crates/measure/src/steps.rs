@@ -12,12 +12,23 @@ const BATCH: u32 = 10;
 /// Pairs of batches at least and at most: 40 and 1,000 recorded steps.
 const FEWEST: f64 = 4.0;
 const MOST: f64 = 100.0;
+/// Batches where steps are slow: three of four steps are recorded.
+const SLOW: [(u32, bool); 4] = [(2, false), (6, true), (6, true), (2, false)];
+/// How often at least: no verdict on ranks rests on fewer than 24 steps.
+const FEWEST_SLOW: f64 = 2.0;
 
-/// Batches in their order: how many steps, and whether they are recorded. They take about so many seconds.
+/// Batches in their order: how many steps, and whether they are recorded. They take about so many seconds, and longer where
+/// steps are so slow that too few would fit.
 pub(crate) fn batches(step_s: f64, seconds: f64) -> Vec<(u32, bool)> {
-    let pairs = (seconds / (2.0 * f64::from(BATCH) * step_s.max(1e-9))).clamp(FEWEST, MOST) as usize;
+    let step_s = step_s.max(1e-9);
+    let pairs = seconds / (2.0 * f64::from(BATCH) * step_s);
+    if pairs < FEWEST {
+        let steps: u32 = SLOW.iter().map(|(steps, _)| steps).sum();
+        let rounds = (seconds / (f64::from(steps) * step_s)).max(FEWEST_SLOW) as usize;
+        return SLOW.repeat(rounds);
+    }
     // A B B A: a slow change of the machine hits both alike.
-    (0..2 * pairs).map(|batch| (BATCH, batch % 4 == 1 || batch % 4 == 2)).collect()
+    (0..2 * pairs.min(MOST) as usize).map(|batch| (BATCH, batch % 4 == 1 || batch % 4 == 2)).collect()
 }
 
 /// What batches gave so far.
@@ -78,7 +89,14 @@ mod tests {
     #[test]
     fn as_many_steps_as_there_is_time_for_and_recorded_ones_between_others() {
         let recorded = |batches: &[(u32, bool)]| batches.iter().map(|batch| batch.1).collect::<Vec<_>>();
-        assert_eq!(recorded(&batches(1.0, 5.0)), [false, true, true, false, false, true, true, false]);
+        assert_eq!(recorded(&batches(0.05, 5.0)), [false, true, true, false, false, true, true, false, false, true]);
+        // Slow steps: as many as a verdict needs, and more where there is time.
+        let steps = |batches: &[(u32, bool)], is_recorded: bool| -> u32 {
+            batches.iter().filter(|batch| batch.1 == is_recorded).map(|batch| batch.0).sum()
+        };
+        let (slow, quicker) = (batches(2.0, 15.0), batches(0.1, 5.0));
+        assert_eq!((steps(&slow, true), steps(&slow, false)), (24, 8));
+        assert_eq!((steps(&quicker, true), steps(&quicker, false)), (36, 12));
         assert_eq!(batches(0.001, 2.0).len(), 200);
         assert_eq!(batches(0.0, 1.0).len(), 200);
         let in_time = batches(0.01, 3.0);

@@ -7,6 +7,7 @@ use terms::{Field, Group, Kind};
 use super::parts::named;
 use super::words::offering_field;
 use crate::arguments::{READ_AS, STUDY_CSV};
+use crate::commands::profile;
 
 /// Options of the run that short help lists.
 const OUTPUT: &str = "Output";
@@ -56,7 +57,7 @@ pub(super) fn in_short(command: Command) -> Command {
     if !is_measuring {
         return command;
     }
-    let listed = [Group::COMMON.heading, OUTPUT];
+    let listed = [Group::COMMON.heading, OUTPUT, profile::HEADING];
     let more = format!("All options: rankmark {} --help", command.get_name());
     command.after_help(more).mut_args(|argument| {
         let rare = argument.get_help_heading().is_some_and(|heading| !listed.contains(&heading));

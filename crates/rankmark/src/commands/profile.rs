@@ -16,11 +16,13 @@ use crate::{Failure, terminal};
 
 const EXAMPLES: &str = "\
 Examples:
-  rankmark profile --model transformer-small --ranks 2 --duration 30s    trains, and says what limits the steps
-  rankmark profile -- torchrun --nproc-per-node 2 train.py               the same for your own PyTorch job
-  rankmark profile --import trace-rank0.json.gz trace-rank1.json.gz      traces of the PyTorch profiler
-  rankmark profile results/DIR                                           traces that a record holds already
-  rankmark profile --compare results/BEFORE results/AFTER                what got slower";
+  rankmark profile --model transformer-small --ranks 2 --duration 30s   a model of ours
+  rankmark profile -- torchrun --nproc-per-node 2 train.py              your own PyTorch job
+  rankmark profile --import trace-rank0.json.gz trace-rank1.json.gz     traces of the PyTorch profiler
+  rankmark profile results/DIR                                          traces of a record
+  rankmark profile --compare results/BEFORE results/AFTER               what got slower";
+/// The heading of its own options in help.
+pub(crate) const HEADING: &str = "Profile";
 
 /// What the user wants to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +53,7 @@ impl Target {
 }
 
 pub(crate) fn command() -> Command {
-    let own = |arg: Arg| arg.help_heading("Profile");
+    let own = |arg: Arg| arg.help_heading(HEADING);
     let about = native::about();
     let command = parts::named("profile")
         .about("Records where the time of training steps goes, and explains it: stalls, slow ranks, overlap, input")
@@ -72,11 +74,11 @@ pub(crate) fn command() -> Command {
                 .help("a job to trace: `-- torchrun --nproc-per-node 2 train.py`"),
         )
         .args(options().map(own));
-    measured::with_options(command, &[about], None).mut_arg("steps", |arg| {
-        arg.value_name("FIRST:LAST")
-            .help("only these steps of the job, the last one not included: 10:20")
-            .help_heading("Profile")
-    })
+    let steps = "only these steps of the job, the last one not included: 10:20";
+    let command = measured::with_options(command, &[about], None)
+        .mut_arg("steps", |arg| arg.value_name("FIRST:LAST").help(steps).help_heading(HEADING));
+    // Their defaults are others here.
+    native::DEFAULTS.into_iter().fold(command, |command, (field, _, help)| command.mut_arg(field, |arg| arg.help(help)))
 }
 
 fn options() -> [Arg; 7] {

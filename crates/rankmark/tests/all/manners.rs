@@ -305,7 +305,14 @@ fn several_records_make_one_page_beside_them() {
 #[test]
 fn help_begins_with_what_is_common_and_has_a_bound() {
     let place = Place::new();
-    let bounds = [("train", 40, 156), ("comm", 36, 120), ("memory", 40, 141), ("run", 60, 201), ("primitive", 48, 115)];
+    let bounds = [
+        ("train", 40, 156),
+        ("comm", 36, 120),
+        ("memory", 40, 141),
+        ("run", 60, 201),
+        ("profile", 62, 182),
+        ("primitive", 48, 115),
+    ];
     for (command, short, whole) in bounds {
         let all = place.run(&format!("{command} --help")).exits(0).out;
         let some = place.run(&format!("{command} -h")).exits(0).out;

@@ -96,6 +96,10 @@ fn what_cannot_be_profiled_is_refused_with_what_to_do() {
     place.run("run plan.yaml --quiet --output-dir operations").exits(0);
     assert_eq!(std::fs::read_dir(place.path("operations/trace")).unwrap().count(), 1);
     assert!(refused("profile operations").contains("holds no traces of training steps"));
+    assert!(refused("profile --runtime pytorch --ranks 2").contains("-- COMMAND"));
+    let short = place.run("profile -h").exits(0).out;
+    let says = ["--duration", "--target", "--import", "(default: 2)", "half of --duration"];
+    assert!(says.iter().all(|part| short.contains(part)), "{short}");
     // What means nothing here is not dropped in silence.
     assert!(refused("profile --ranks 2 -- /bin/true").contains("`--ranks` is for a model that Rankmark trains"));
     assert!(refused("profile --import notes.txt --set ranks=2").contains("`--set`"));

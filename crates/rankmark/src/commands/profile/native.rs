@@ -13,9 +13,14 @@ use crate::{Failure, cli, external, plans, terminal};
 
 /// How long a profile measures when nobody says.
 const DURATION: Seconds = Seconds(20.0);
-/// What is profiled when nobody says: its steps are long enough to carry spans, and many fit into the time.
-const MODEL: &str = "gpt2-mini";
-const RANKS: &str = "2";
+/// What is profiled when nobody says, with help: the steps of this model are long enough to carry spans, and many fit into
+/// the time.
+pub(super) const DEFAULTS: [(&str, Option<&str>, &str); 4] = [
+    ("model", Some("gpt2-mini"), "model, see `rankmark list models` (default: gpt2-mini)"),
+    ("ranks", Some("2"), "number of ranks: processes that take part (default: 2)"),
+    ("trials", Some("1"), "fixed number of trials (default: 1)"),
+    ("max_seconds", None, "most sampling time of a case, all trials together (default: half of --duration)"),
+];
 
 /// The benchmark that gives a profile its options.
 pub(super) fn about() -> &'static About {
@@ -40,16 +45,15 @@ pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Re
     let mut plan = match matches.get_one::<PathBuf>("plan") {
         Some(path) => {
             overrides.splice(0..0, fields);
-            overrides.extend(sampling(matches));
+            let own = [("trials".to_owned(), "1".to_owned()), ("max_seconds".to_owned(), sampled(matches))];
+            overrides.extend(own);
             training_of(plans::load(path, &overrides, entry.coordinator)?.plan)?
         }
         None => {
-            for (name, value) in [("model", MODEL), ("ranks", RANKS)] {
+            for (name, value) in DEFAULTS.into_iter().filter_map(|(name, value, _)| Some((name, value?))) {
                 default(&mut fields, &overrides, name, value);
             }
-            for (name, value) in sampling(matches) {
-                default(&mut fields, &overrides, &name, &value);
-            }
+            default(&mut fields, &overrides, "max_seconds", &sampled(matches));
             let plan = record::plan::from_flags(about(), &fields, &overrides)?;
             if let Some(note) = external::default_backend(entry.coordinator, &fields, &overrides) {
                 terminal::note_first(matches, &note);
@@ -57,6 +61,10 @@ pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Re
             plan
         }
     };
+    if plan.cases.iter().all(benchmarks::is_pytorch) {
+        let hint = "rankmark profile -- COMMAND traces a PyTorch job";
+        return Err(Failure::new("the PyTorch ranks of Rankmark do not record their steps").hint(hint));
+    }
     "profile".clone_into(&mut plan.experiment);
     plan.profiling = true;
     let request = Request { matches, machine: machine::detect(), entry, into_folder: false };
@@ -66,10 +74,10 @@ pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Re
     Ok(if code == 0 { explained } else { code })
 }
 
-/// One trial: half of the time measures steps, the other half records every other batch of them.
-fn sampling(matches: &ArgMatches) -> [(String, String); 2] {
+/// Half of the time measures steps; the other half records every other batch of them.
+fn sampled(matches: &ArgMatches) -> String {
     let duration = matches.get_one::<Seconds>("duration").copied().unwrap_or(DURATION);
-    [("trials".to_owned(), "1".to_owned()), ("max_seconds".to_owned(), format!("{}s", duration.0 / 2.0))]
+    format!("{}s", duration.0 / 2.0)
 }
 
 fn default(fields: &mut Vec<(String, String)>, overrides: &[(String, String)], name: &str, value: &str) {
