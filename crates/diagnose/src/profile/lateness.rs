@@ -5,7 +5,9 @@
 //!
 //! 1. *Persistent*: is its median lateness above the minimum share of a step? If ranks are exchangeable within a step, a
 //!    rank is above the median of the others in half of the steps, however skewed or heavy-tailed the work is. So the sign
-//!    interval of the median, widened for correlation between steps, answers this without a law of the noise.
+//!    interval of the median, widened for correlation between steps, answers this without a law of the noise. A series that
+//!    is worth too few independent steps for that is asked by a pessimistic autoregression, which names only
+//!    what stands far out.
 //! 2. *Intermittent*: does it, as the slowest rank, cost more than the others do? Its cost in a step is its work minus that
 //!    of the next slowest rank, or 0. The contrast is its cost minus the mean cost of the others, with mean 0 if ranks are
 //!    exchangeable. Batch means with Student's t bound its mean. The cost is skewed to the right, which makes the lower
@@ -15,7 +17,7 @@
 //! together, and not whether one is late always. Hence exchangeability of ranks, and a bound that must exceed the minimum
 //! share. A rank that is slower by less than the minimum share is not named, however certain the difference.
 
-use super::series::{mean, mean_bounds, median_bounds};
+use super::series::{mean, mean_bounds, median_bounds, pessimistic_bounds};
 
 /// A robust deviation below the median, as a quantile of a normal law: 16% lie further below than one deviation.
 const ONE_DEVIATION_BELOW: f64 = 0.158_655;
@@ -106,12 +108,13 @@ pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
     let level = 2.0 * question.level / (2.0 * works.len() as f64);
     let mut judged = Judged::default();
     for (rank, late) in lateness.iter().enumerate() {
-        let bounds = median_bounds(late, level);
+        let bounds = median_bounds(late, level).or_else(|| pessimistic_bounds(late, level));
         judged.enough |= bounds.is_some();
         if !bounds.is_some_and(|[low, _]| low > question.minimum_s) {
             continue;
         }
         let interval = stats::median_interval(late).map(|interval| [interval.low, interval.high]);
+        let interval = interval.or_else(|| pessimistic_bounds(late, 0.05));
         if let Some(ci95) = interval.filter(|[low, _]| *low > question.minimum_s) {
             let confidence = 1.0 - question.level;
             judged.late.push(Late { rank, persistent: true, lost_s: stats::median(late), ci95, confidence });

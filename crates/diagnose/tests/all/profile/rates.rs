@@ -58,3 +58,23 @@ fn a_delay_of_two_percent_is_found_with_its_phase() {
     assert!(runs >= 300 && found as f64 >= 0.95 * f64::from(runs as u32), "{found} of {runs}");
     assert!(phase as f64 >= 0.9 * found as f64, "{phase} of {found}");
 }
+
+#[test]
+fn few_steps_accuse_nobody_and_show_what_stands_far_out() {
+    for (steps, law) in [
+        (24, Law::Correlated(0.6)),
+        (24, Law::Correlated(0.9)),
+        (24, Law::HeavyTailed),
+        (50, Law::Correlated(0.6)),
+        (50, Law::Correlated(0.9)),
+    ] {
+        let equal = rates(&Scenario { law, ..Scenario::equal(2, steps, 0.15) }, 400);
+        // Of 400, a rate of 1% exceeds 11 in one of a thousand.
+        assert!(equal.named <= 11, "{steps} {law:?}: {equal:?}");
+    }
+    for (steps, law) in [(24, Law::Normal), (100, Law::Correlated(0.6))] {
+        let faults = vec![Fault { target: Target::Rank(1), phase: Phase::Backward, delay: 0.2, every: 1 }];
+        let told = rates(&Scenario { law, faults, ..Scenario::equal(2, steps, 0.01) }, 200);
+        assert!(told.found >= 190 && told.phase >= 190, "{steps} {law:?}: {told:?}");
+    }
+}
