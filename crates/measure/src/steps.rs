@@ -14,7 +14,7 @@ const FEWEST: f64 = 4.0;
 const MOST: f64 = 100.0;
 /// Batches where steps are slow: three of four steps are recorded.
 const SLOW: [(u32, bool); 4] = [(2, false), (6, true), (6, true), (2, false)];
-/// How often at least: no verdict on ranks rests on fewer than 24 steps.
+/// How often at least: fewer than 24 steps seldom carry a verdict on ranks.
 const FEWEST_SLOW: f64 = 2.0;
 
 /// Batches in their order: how many steps, and whether they are recorded. They take about so many seconds, and longer where
