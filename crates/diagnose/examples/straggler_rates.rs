@@ -145,15 +145,19 @@ fn row(name: &str, rates: &[Rates; 7]) -> String {
     format!("{found} | {least} | {phase} | {accused}")
 }
 
-/// How many steps a delay of 5% at a jitter of 5% needs.
+/// How many steps a delay of 5% at a jitter of 5% needs, and what is said where it is not found.
 fn steps(runs: usize) {
-    println!("One rank delayed by 5% of a step, jitter 5%, normal, 4 ranks: by the number of steps\n");
-    println!("| steps | slow rank named | other rank named |");
-    println!("|---|---|---|");
-    for steps in [10, 20, 30, 50, 100, 200, 500] {
-        let faults = (PATTERNS[0].1)(0.05);
-        let scenario = Scenario { faults, ..Scenario::equal(4, steps, 0.05) };
-        let rates = simulate(&scenario, &Settings::default(), runs, 4);
-        println!("| {steps} | {} | {} |", of(rates.found, runs), of(rates.accused, runs));
+    println!("One rank delayed by 5% of a step, 4 ranks: by the number of steps\n");
+    println!("| law | jitter | steps | slow rank named | other rank named | no verdict | cleared below the delay |");
+    println!("|---|---|---|---|---|---|---|");
+    for (law, jitter) in [(Law::Normal, 0.05), (Law::Correlated(0.9), 0.05), (Law::Normal, 0.4)] {
+        for steps in [10, 20, 30, 50, 100, 200, 500] {
+            let faults = (PATTERNS[0].1)(0.05);
+            let scenario = Scenario { faults, law, ..Scenario::equal(4, steps, jitter) };
+            let rates = simulate(&scenario, &Settings::default(), runs, 4);
+            let name = LAWS.iter().find(|one| one.1 == law).map_or("", |one| one.0);
+            let cells = [rates.found, rates.accused, rates.unclear, rates.wrongly_cleared].map(|hits| of(hits, runs));
+            println!("| {name} | {} | {steps} | {} |", percent(jitter), cells.join(" | "));
+        }
     }
 }

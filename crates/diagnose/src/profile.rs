@@ -93,6 +93,9 @@ pub struct Analysis {
     pub rotating: Option<Rotating>,
     /// Why there is no verdict on slow ranks.
     pub straggler_abstains: Option<String>,
+    /// Where no rank is named: the share of a step that any rank loses at most in the median step, with 95% confidence for all
+    /// ranks together.
+    pub straggler_at_most: Option<f64>,
     /// Seconds per step that each rank (rows, as in `steps.ranks`) waits for each other (columns); None where no collective
     /// tells it.
     pub blame: Option<Vec<Vec<f64>>>,
@@ -140,6 +143,7 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         stragglers: verdict.stragglers,
         rotating: verdict.rotating,
         straggler_abstains: verdict.abstains,
+        straggler_at_most: verdict.unseen_share,
         critical_path,
         critical_path_abstains,
         idle: device::idle(&prepared),

@@ -55,8 +55,19 @@ pub(super) struct Judged {
     /// Late ranks, the most costly first.
     pub(super) late: Vec<Late>,
     pub(super) moving: Option<Moving>,
-    /// Whether the steps are enough for the persistent question at this level.
+    /// Whether the steps of every rank are enough for the persistent question at this level.
     pub(super) enough: bool,
+    /// The rank that may be latest though it is not named; None where a rank is named, or the steps bound no rank.
+    pub(super) unseen: Option<Unseen>,
+}
+
+/// What can hide in the noise: the lateness that a rank may have without being named.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Unseen {
+    /// Its place among the ranks.
+    pub(super) rank: usize,
+    /// What its median lateness is at most, in seconds: with 95% confidence for all ranks together.
+    pub(super) at_most_s: f64,
 }
 
 /// What is asked: the minimum loss in seconds a step, and the level of the whole family of ranks.
@@ -106,10 +117,10 @@ pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
     let lateness = against_others(works);
     // Two questions a rank; a two-sided interval has twice the error of the one-sided question.
     let level = 2.0 * question.level / (2.0 * works.len() as f64);
-    let mut judged = Judged::default();
+    let mut judged = Judged { enough: true, ..Judged::default() };
     for (rank, late) in lateness.iter().enumerate() {
         let bounds = median_bounds(late, level).or_else(|| pessimistic_bounds(late, level));
-        judged.enough |= bounds.is_some();
+        judged.enough &= bounds.is_some();
         if !bounds.is_some_and(|[low, _]| low > question.minimum_s) {
             continue;
         }
@@ -125,8 +136,20 @@ pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
     judged.late.sort_by(|a, b| b.lost_s.total_cmp(&a.lost_s));
     if judged.late.is_empty() {
         judged.moving = moving(works, &lateness, question);
+        judged.unseen = unseen(&lateness);
     }
     judged
+}
+
+/// The rank whose lateness may be largest. One-sided bounds that hold for all ranks together (Bonferroni).
+fn unseen(lateness: &[Vec<f64>]) -> Option<Unseen> {
+    let level = 2.0 * 0.05 / lateness.len() as f64;
+    let of_rank = |(rank, late): (usize, &Vec<f64>)| {
+        let [_, at_most_s] = median_bounds(late, level).or_else(|| pessimistic_bounds(late, level))?;
+        Some(Unseen { rank, at_most_s })
+    };
+    let all: Option<Vec<Unseen>> = lateness.iter().enumerate().map(of_rank).collect();
+    all?.into_iter().max_by(|a, b| a.at_most_s.total_cmp(&b.at_most_s))
 }
 
 /// Ranks that cost more than the others without being late in most steps.

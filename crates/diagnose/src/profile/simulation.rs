@@ -229,6 +229,10 @@ pub struct Rates {
     pub rotating: usize,
     /// Those in which a rank without a planted delay was named.
     pub accused: usize,
+    /// Those without any verdict on ranks.
+    pub unclear: usize,
+    /// Those in which no rank was called slow, with a bound below a delay that was planted in every step.
+    pub wrongly_cleared: usize,
 }
 
 /// Analyses so many timelines of a situation.
@@ -236,15 +240,19 @@ pub fn simulate(scenario: &Scenario, settings: &Settings, runs: usize, seed: u64
     let guilty = |rank: u32| {
         scenario.faults.iter().find(|fault| fault.target == Target::Rank(rank as usize)).map(|fault| fault.phase)
     };
+    let constant = scenario.faults.iter().filter(|fault| fault.every == 1 && fault.target != Target::Rotating);
+    let planted_delay = constant.map(|fault| fault.delay).fold(0.0, f64::max);
     let mut rates = Rates { runs, ..Rates::default() };
     for run in 0..runs {
-        let Analysis { stragglers, rotating, .. } =
+        let Analysis { stragglers, rotating, straggler_abstains, straggler_at_most, .. } =
             analyse(&scenario.timeline(seed * 1_000_000 + run as u64), settings);
         let wrong = stragglers.iter().filter(|straggler| guilty(straggler.rank).is_none()).count();
         let planted = (0..scenario.ranks as u32).filter(|rank| guilty(*rank).is_some()).count();
         rates.named += usize::from(!stragglers.is_empty());
         rates.rotating += usize::from(rotating.is_some());
         rates.accused += usize::from(wrong > 0);
+        rates.unclear += usize::from(straggler_abstains.is_some());
+        rates.wrongly_cleared += usize::from(straggler_at_most.is_some_and(|share| share < planted_delay));
         rates.all_found += usize::from(wrong == 0 && planted > 0 && stragglers.len() == planted);
         let Some(phase) = stragglers.first().and_then(|straggler| guilty(straggler.rank)) else { continue };
         rates.found += 1;

@@ -86,7 +86,12 @@ pub(super) struct Verdict {
     pub(super) stragglers: Vec<Straggler>,
     pub(super) rotating: Option<Rotating>,
     pub(super) abstains: Option<String>,
+    /// The share of a step that a rank may lose without being named.
+    pub(super) unseen_share: Option<f64>,
 }
+
+/// Where a rank may lose more than this share of a step unseen, "no rank is slow" would mislead.
+const LARGEST_UNSEEN: f64 = 0.1;
 
 /// Judges the ranks, or says why it does not.
 pub(super) fn verdict(prepared: &Prepared, steps: &Steps, blame: Option<&[Vec<f64>]>, settings: &Settings) -> Verdict {
@@ -115,7 +120,25 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, blame: Option<&[Vec<f6
             settings.level
         ));
     }
+    if let Some(why) = hidden(&judged, steps, step_s) {
+        return abstain(why);
+    }
     told(&judged, &works, steps, blame, step_s)
+}
+
+/// Why nobody can be cleared either: a rank may lose much, and the noise hides it.
+fn hidden(judged: &Judged, steps: &Steps, step_s: f64) -> Option<String> {
+    let unseen = judged.unseen.filter(|_| judged.moving.is_none())?;
+    let share = unseen.at_most_s / step_s;
+    (share > LARGEST_UNSEEN).then(|| {
+        format!(
+            "whether a rank is slow cannot be told from {} steps, because they vary too much: rank {} may lose up to \
+             {:.0}% of a step unseen",
+            steps.numbers.len(),
+            steps.ranks[unseen.rank].rank,
+            100.0 * share
+        )
+    })
 }
 
 fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<f64>]>, step_s: f64) -> Verdict {
@@ -144,7 +167,12 @@ fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<
         share: moving.lost_s / step_s,
         lost_s_per_step: moving.lost_s,
     });
-    Verdict { stragglers: judged.late.iter().map(straggler).collect(), rotating, abstains: None }
+    Verdict {
+        stragglers: judged.late.iter().map(straggler).collect(),
+        rotating,
+        abstains: None,
+        unseen_share: judged.unseen.map(|unseen| unseen.at_most_s / step_s),
+    }
 }
 
 /// The phase with the largest excess over the other ranks' medians: the median over steps of a persistent straggler; the

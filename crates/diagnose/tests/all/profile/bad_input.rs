@@ -117,6 +117,19 @@ fn few_steps_name_nobody() {
 }
 
 #[test]
+fn a_delay_that_noise_may_hide_clears_nobody() {
+    let noisy = Scenario { steps: 40, jitter: 0.4, ..planted(vec![delay(1, Phase::Forward, 0.2)]) };
+    let analysis = analysed(&noisy);
+    assert!(analysis.straggler.is_none() && analysis.straggler_at_most.is_none());
+    let why = analysis.straggler_abstains.unwrap();
+    assert!(why.contains("cannot be told from 40 steps") && why.contains(" may lose up to "), "{why}");
+    // Quiet and equal ranks are cleared, with a bound.
+    let analysis = analysed(&Scenario { jitter: 0.01, ..planted(Vec::new()) });
+    assert!(analysis.straggler.is_none() && analysis.straggler_abstains.is_none());
+    assert!(analysis.straggler_at_most.is_some_and(|share| share > 0.0 && share < 0.02));
+}
+
+#[test]
 fn hidden_waits_judge_nobody() {
     let mut timeline = planted(vec![delay(1, Phase::Forward, 0.05)]).timeline(1);
     for span in timeline.ranks.iter_mut().flat_map(|rank| &mut rank.spans) {

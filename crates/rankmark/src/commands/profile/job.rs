@@ -3,6 +3,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use clap::ArgMatches;
 use process::child::Ended;
@@ -46,8 +47,8 @@ pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> 
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let nsys = matches.get_one::<String>("tool").is_some_and(|tool| tool == "nsys");
     let ended = match nsys {
-        true => with_nsys(program, arguments, &traces)?,
-        false => with_agent(program, arguments, &folder, matches)?,
+        true => with_nsys(program, arguments, &traces, wanted)?,
+        false => with_agent(program, arguments, &folder, (matches, wanted))?,
     };
     let explained = match explain::job(&folder, &traces, wanted) {
         // The job's own end explains why there is nothing to explain.
@@ -72,7 +73,12 @@ fn refuse_old(traces: &Path) -> Result<(), Failure> {
     }
 }
 
-fn with_agent(program: &OsStr, arguments: &[OsString], folder: &Path, matches: &ArgMatches) -> Result<u8, Failure> {
+fn with_agent(
+    program: &OsStr,
+    arguments: &[OsString],
+    folder: &Path,
+    (matches, wanted): (&ArgMatches, &Wanted),
+) -> Result<u8, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{} cannot be written", folder.display())).cause(error);
     for (name, text) in AGENT {
         let path = Path::new(AGENT_FOLDER).join(name);
@@ -97,10 +103,10 @@ fn with_agent(program: &OsStr, arguments: &[OsString], folder: &Path, matches: &
         (None, Some(Seconds(seconds))) => variables.push(("RANKMARK_PROFILE_SECONDS", seconds.to_string().into())),
         (steps, _) => variables.push(("RANKMARK_PROFILE_STEPS", steps.map_or(STEPS, String::as_str).into())),
     }
-    end_of(program, arguments, &variables)
+    end_of(program, arguments, &variables, wanted)
 }
 
-fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path) -> Result<u8, Failure> {
+fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     let nsys = process::first_program(&environment::search_path(), "nsys").ok_or_else(|| {
         Failure::new("nsys is not installed")
             .cause("no program `nsys` is on PATH")
@@ -114,10 +120,10 @@ fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path) -> Result<u
         ["profile", "-s", "none", "--trace-fork-before-exec=true", "-o"].map(Into::into).into();
     words.extend([report.clone().into_os_string(), program.to_owned()]);
     words.extend(arguments.iter().cloned());
-    let code = end_of(nsys.as_os_str(), &words, &[])?;
+    let code = end_of(nsys.as_os_str(), &words, &[], wanted)?;
     let export = ["export", "--type", "sqlite", "-o"].map(Into::into).into_iter();
     let files = [traces.join("job.sqlite").into_os_string(), report.into_os_string()];
-    let exported = end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[])?;
+    let exported = end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[], wanted)?;
     // Where the job itself failed, its own code says more.
     match exported {
         0 => Ok(code),
@@ -126,9 +132,16 @@ fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path) -> Result<u
     }
 }
 
-/// Runs a program in the terminal, and gives its exit code: 128 and the signal where one ended it, as shells say it.
-fn end_of(program: &OsStr, arguments: &[OsString], variables: &[(&str, OsString)]) -> Result<u8, Failure> {
-    let ended = process::attached(program, arguments, variables)
+/// Runs a program in the terminal, and gives its exit code: 128 and the signal where one ended it, as shells say it. With
+/// `--json`, what it prints goes to standard error, so that standard output holds JSON alone.
+fn end_of(
+    program: &OsStr,
+    arguments: &[OsString],
+    variables: &[(&str, OsString)],
+    wanted: &Wanted,
+) -> Result<u8, Failure> {
+    let output = if wanted.json { std::io::stderr().into() } else { Stdio::inherit() };
+    let ended = process::attached(program, arguments, variables, output)
         .map_err(|error| Failure::new(format!("`{}` could not be started", program.display())).cause(error))?;
     Ok(match ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),

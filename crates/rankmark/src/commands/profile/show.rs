@@ -46,7 +46,10 @@ pub(super) fn verdict(one: &Explanation) -> String {
     }
     let ranks = match &analysis.straggler_abstains {
         Some(why) => why.clone(),
-        None => "no rank is slow".to_owned(),
+        None => match analysis.straggler_at_most {
+            Some(share) => format!("no rank is slow: none loses more than {} of a step", percent(share.max(0.0))),
+            None => "no rank is slow".to_owned(),
+        },
     };
     match analysis.findings.first() {
         Some(finding) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
