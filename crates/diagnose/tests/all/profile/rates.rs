@@ -78,3 +78,15 @@ fn few_steps_accuse_nobody_and_show_what_stands_far_out() {
         assert!(told.found >= 190 && told.phase >= 190, "{steps} {law:?}: {told:?}");
     }
 }
+
+#[test]
+fn nobody_is_cleared_of_a_delay_that_is_there() {
+    let faults = vec![Fault { target: Target::Rank(1), phase: Phase::Forward, delay: 0.05, every: 1 }];
+    let (mut runs, mut wrong) = (0, 0);
+    for (law, steps, jitter) in [(Law::Normal, 50, 0.05), (Law::Normal, 200, 0.4), (Law::Correlated(0.9), 200, 0.05)] {
+        let told = rates(&Scenario { law, faults: faults.clone(), ..Scenario::equal(4, steps, jitter) }, 60);
+        (runs, wrong) = (runs + told.runs, wrong + told.wrongly_cleared);
+    }
+    // Of 180, a rate of 5% exceeds 17 in fewer than one of a hundred.
+    assert!(runs == 180 && wrong <= 17, "{wrong} of {runs}");
+}
