@@ -25,6 +25,8 @@ Fields of the JSON files that do not explain themselves:
     step_found_by                  "optimizer", "profiler" (the script's own), or null where no step was found
     trace                          "agent", "script" (a copy), or null where there is none
     traced_step_s                  the steps of the trace in order, from first_traced_step on
+    traced_descheduled_s           how long the thread of each traced step waited for a processor although it could run;
+                                   null where the kernel does not count it
     untraced_step_s                the others, without step 0 and without the first one after the window: in it, other
                                    ranks may still write their traces. At most 10,000 steps are kept.
     step_ended_after_s             the rank was slow and went on; null where it ended no further step
@@ -81,6 +83,24 @@ def window_of(text: str) -> tuple[int, int]:
     return window
 
 
+class Descheduled:
+    """How long the kernel let a thread wait for a processor although it could run: the thread that makes this object."""
+
+    def __init__(self) -> None:
+        self.file: int | None = None
+        with contextlib.suppress(OSError):
+            self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+
+    def seconds(self) -> float | None:
+        """So far; None where the kernel does not count it."""
+        if self.file is None:
+            return None
+        try:
+            return int(os.pread(self.file, 96, 0).split()[1]) / 1e9
+        except (OSError, ValueError, IndexError):
+            return None
+
+
 class Agent:
     """The steps, the profiler and the files of this rank."""
 
@@ -108,6 +128,9 @@ class Agent:
         self.last_ns: int | None = None
         self.untraced_s: list[float] = []
         self.traced_s: list[float] = []
+        self.descheduled: Descheduled | None = None
+        self.descheduled_s: list[float | None] = []
+        self.last_descheduled_s: float | None = None
         self.recent_s: list[float] = []
 
         # before, open, after: of the window.
@@ -154,12 +177,15 @@ class Agent:
         finally:
             self.is_busy = False
             # Work of this agent is in no step.
+            if self.state == "open" and self.descheduled is not None:
+                self.last_descheduled_s = self.descheduled.seconds()
             self.last_ns = time.monotonic_ns()
 
     def begin(self, found_by: str) -> None:
         """The first step has ended."""
         self.found_by = found_by
         self.thread = threading.get_ident()
+        self.descheduled = Descheduled()
         self.look_at_group()
         timeout_s = group_timeout_s()
         if timeout_s is not None:
@@ -180,6 +206,14 @@ class Agent:
             self.has_waited = False
         elif len(self.untraced_s) + len(self.traced_s) < MOST_STEPS:
             (self.traced_s if is_traced else self.untraced_s).append(duration_s)
+            if is_traced:
+                self.descheduled_s.append(self.waited_for_processor())
+
+    def waited_for_processor(self) -> float | None:
+        """In the step that has just ended."""
+        now_s = None if self.descheduled is None else self.descheduled.seconds()
+        last_s = self.last_descheduled_s
+        return None if now_s is None or last_s is None else now_s - last_s
 
     def move(self) -> None:
         """Opens or closes the window between two steps."""
@@ -343,6 +377,7 @@ class Agent:
             "first_traced_step": self.opened_step if self.trace == "agent" else None,
             "untraced_step_s": self.untraced_s,
             "traced_step_s": self.traced_s,
+            "traced_descheduled_s": None if None in self.descheduled_s else self.descheduled_s,
             "trace": self.trace,
             "notes": self.notes,
         }

@@ -301,6 +301,10 @@ class Jobs(Folders):
         self.assertEqual(len(unfinished), 1)
         times = read(self.results / "steps-0.json")
         self.assertEqual([times["world"], len(times["traced_step_s"])], [1, 4])
+        waited = times["traced_descheduled_s"]
+        if waited is not None:
+            pairs = zip(waited, times["traced_step_s"], strict=True)
+            self.assertTrue(all(0 <= wait <= step for wait, step in pairs), waited)
         self.assertEqual(times["notes"], ["the job ended before the window did"])
 
     def test_the_window_ends_where_the_script_s_profiler_starts(self) -> None:

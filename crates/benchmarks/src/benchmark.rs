@@ -68,6 +68,11 @@ pub trait Benchmark: Sync {
         Map::new()
     }
 
+    /// Cases to record steps of once all are measured, because these lines leave open why they are slow: by identity. `all` are the run's lines that are ok.
+    fn unexplained(&self, _all: &[&CaseLine]) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Charts and findings of its own, beside what it declares.
     fn view(&self) -> Option<&'static dyn View> {
         None

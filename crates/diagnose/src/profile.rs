@@ -9,6 +9,7 @@ mod collectives;
 mod critical_path;
 mod device;
 mod differences;
+mod exchanges;
 mod findings;
 mod instances;
 mod intervals;
@@ -31,6 +32,7 @@ pub use collectives::{Collectives, Communicator, MessageSize, OperationTotals};
 pub use critical_path::{CriticalPath, PathPart};
 pub use device::{Idle, TopKernel};
 pub use differences::{Difference, Part, differences};
+pub use exchanges::Exchange;
 pub use findings::{Confidence, Evidence, Finding, FindingKind};
 pub use instances::Clocks;
 pub use overlap::{Overlap, Parts, RankOverlap};
@@ -83,6 +85,8 @@ pub struct Analysis {
     pub parts: Parts,
     /// Collectives and transfers.
     pub collectives: Collectives,
+    /// The exchanges of a step, by communicator and in their order.
+    pub exchanges: Vec<Exchange>,
     /// Overlap of communication with computation.
     pub overlap: Overlap,
     /// The most costly slow rank; None: no rank stands out, or `straggler_abstains` says why nothing can be said.
@@ -133,10 +137,13 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         notes.push("no step is on all ranks, so nothing is said about steps".to_owned());
     }
     notes.extend(instances.notes.iter().cloned());
+    let collectives = collectives::collectives(&instances, &timeline.names, count);
+    notes.extend(exchanges::varying(&collectives, parts.step_s));
     let mut analysis = Analysis {
         source: timeline.source.clone(),
         world: timeline.world,
-        collectives: collectives::collectives(&instances, &timeline.names, count),
+        collectives,
+        exchanges: exchanges::exchanges(&instances, &prepared, &timeline.names),
         overlap: overlap::overlap(&prepared),
         blame,
         straggler: verdict.stragglers.first().cloned(),

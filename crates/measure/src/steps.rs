@@ -50,6 +50,7 @@ impl Recorded {
             self.span_ns = self.span_ns.max(more.span_ns);
             all.marks.extend(more.recorded.marks);
             all.lost += more.recorded.lost;
+            all.descheduled.extend(more.recorded.descheduled);
             if is_recorded {
                 all.exchanges = more.recorded.exchanges;
             }
@@ -109,7 +110,7 @@ mod tests {
         let mark = |begin_ns| Mark { kind: Kind::Step, number: 1, begin_ns, end_ns: begin_ns + 5, exchange: NO_CALL };
         let rank = |ns: [u64; 2], begin_ns| StepTimes {
             ns: ns.to_vec(),
-            recorded: RankSteps { marks: vec![mark(begin_ns)], lost: 1, exchanges: Vec::new() },
+            recorded: RankSteps { marks: vec![mark(begin_ns)], lost: 1, ..RankSteps::default() },
             span_ns: 30.0,
         };
         let mut all = Recorded::default();

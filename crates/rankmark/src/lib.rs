@@ -7,6 +7,7 @@
 mod arguments;
 mod cli;
 mod commands;
+mod directory;
 mod dry_run;
 mod environment;
 mod exports;

@@ -17,13 +17,11 @@ use runner::Setup;
 use survey::{NvidiaSmi, Torch};
 use terms::Status;
 
+use crate::commands::profile::explain;
 use crate::exports::Exports;
 use crate::next::Proposal;
 use crate::terminal::{Screen, Verbosity};
-use crate::{Failure, dry_run, environment, placement};
-
-/// Where records go when nobody says.
-pub(crate) const RESULTS: &str = "results";
+use crate::{Failure, directory, dry_run, environment, placement};
 
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
@@ -62,6 +60,8 @@ pub(crate) struct Request<'a> {
     pub(crate) entry: Entry<'a>,
     /// Whether `--output-dir` names a folder of records whatever it holds: the plan is that of a tool which has it so.
     pub(crate) into_folder: bool,
+    /// Whether steps are recorded for a profile, which explains them itself.
+    pub(crate) is_profile: bool,
 }
 
 /// How the run came to be.
@@ -136,7 +136,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     let host = host(request.entry.coordinator, &record.file.machine);
     let nvidia_smi = process::first_program(&environment::search_path(), "nvidia-smi");
     let mut sensors = nvidia_smi.as_deref().map(NvidiaSmi::new);
-    runner::run(Setup {
+    let lines = runner::run(Setup {
         plan: &plan,
         done: &record.done,
         before: &record.before,
@@ -151,6 +151,13 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         interrupted,
     })?;
     record.store.write_run(&record.file)?;
+    if !request.is_profile {
+        // It adds to the results and is none of them: a run does without it.
+        match explain::after_run(record.store.directory(), &lines) {
+            Ok(verdicts) => screen.notes(verdicts.iter()),
+            Err(error) => screen.notes([format!("steps were not explained: {}", error.on_one_line())].iter()),
+        }
+    }
     let directory = record.store.directory().to_owned();
     drop(record.store);
     // The record is whole, and its report can be made again: Ctrl-C need not wait for it. Processes of a launcher wait for
@@ -309,13 +316,7 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     let started = jiff::Timestamp::now();
     let labels = crate::labels::read(request.matches)?;
     let name = labels.name.as_ref().unwrap_or(&plan.experiment);
-    let directory = match request.directory("output-dir") {
-        Some(folder) if is_folder_of_records(folder, request.into_folder) => {
-            record::fresh_directory(folder, started, name)?
-        }
-        Some(directory) => directory.to_owned(),
-        None => record::fresh_directory(Path::new(RESULTS), started, name)?,
-    };
+    let directory = directory::of(request.directory("output-dir"), (started, name), request.into_folder)?;
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
     file.labels = labels;
@@ -335,15 +336,6 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     file.profiles = profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new() })
-}
-
-/// Whether a new record goes below a folder and not into it: records are there already, or all of a tool's runs go there.
-fn is_folder_of_records(folder: &Path, always: bool) -> bool {
-    let is_record = |path: &Path| path.join(record::store::RUN_FILE).symlink_metadata().is_ok();
-    if is_record(folder) {
-        return false;
-    }
-    always || std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(|entry| is_record(&entry.path())))
 }
 
 fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {

@@ -22,6 +22,8 @@ use crate::threads::ThreadWorld;
 use crate::worlds::{Place, Worlds};
 use crate::{admission, lines, order};
 
+mod closer;
+
 /// How long a world may take to come up: libraries load, many ranks share few cores.
 pub(crate) const START: Duration = Duration::from_secs(60);
 
@@ -36,6 +38,10 @@ pub trait Observer {
     fn progress(&mut self, elapsed_s: f64, max_s: f64);
     /// A trial is on disk, or the case ended without one: its line so far.
     fn updates(&mut self, line: &CaseLine);
+    /// All trials are made; steps of a case are recorded to explain it, `number` of `total` such cases (from 1).
+    fn looks_closer(&mut self, _case: &Case, _number: usize, _total: usize) {}
+    /// What the user should know.
+    fn remarks(&mut self, _text: &str) {}
     /// A round is over.
     fn rounds(&mut self, made: u32, open: usize);
     /// The case's last line is on disk. Once for each case, when the whole run has been judged.
@@ -99,8 +105,9 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         run.lines.iter().for_each(|line| run.setup.observer.ends(line));
         return Err(error);
     }
+    let looked = run.look_closer();
     run.judge()?;
-    Ok(run.lines)
+    looked.map(|()| run.lines)
 }
 
 struct RunState<'a> {

@@ -92,6 +92,8 @@ struct Arguments<'a> {
     synchronises: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     first_byte_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    descheduled_us: Option<f64>,
 }
 
 struct Events<'w, W: Write> {
@@ -154,9 +156,19 @@ impl<W: Write> Events<'_, W> {
                 bytes: call.and_then(|call| call.bytes),
                 synchronises: call.map(|call| call.synchronises),
                 first_byte_us: call.and_then(|call| call.first_byte_ns).map(|ns| microseconds(ns - origin_ns)),
+                descheduled_us: descheduled(rank, span).map(|ns| microseconds(ns as i64)),
             },
         })
     }
+}
+
+/// Of a step: how long its thread waited for a processor.
+fn descheduled(rank: &RankTimeline, span: &Span) -> Option<u64> {
+    if span.kind != Kind::Step {
+        return None;
+    }
+    let place = rank.descheduled.binary_search_by_key(&span.number, |(number, _)| *number).ok()?;
+    Some(rank.descheduled[place].1)
 }
 
 #[cfg(test)]
@@ -173,6 +185,7 @@ mod tests {
             (timeline.names.intern("step"), timeline.names.intern("all_reduce"), timeline.names.intern("data 0"));
         let mut rank = RankTimeline { rank: 1, host: Some("node-b".to_owned()), lost: 3, ..RankTimeline::default() };
         rank.push(Kind::Step, step, 4, 5_000_000_000, 5_000_002_500);
+        rank.descheduled.push((4, 1_500));
         let call = CollectiveCall {
             operation,
             group,
@@ -207,7 +220,7 @@ mod tests {
         let spans: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
         assert_eq!(
             spans[0],
-            &json!({"name": "step", "cat": "step", "ph": "X", "pid": 1, "tid": 0, "ts": 0.0, "dur": 2.5, "args": {"number": 4}})
+            &json!({"name": "step", "cat": "step", "ph": "X", "pid": 1, "tid": 0, "ts": 0.0, "dur": 2.5, "args": {"number": 4, "descheduled_us": 1.5}})
         );
         assert_eq!(
             spans[1]["args"],

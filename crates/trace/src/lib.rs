@@ -6,6 +6,7 @@ pub mod chrome;
 pub mod timeline;
 
 mod clock;
+mod descheduled;
 mod inject;
 mod point;
 mod ring;

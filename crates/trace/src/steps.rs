@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use terms::{Collective, Named};
 
+use crate::descheduled::Descheduled;
 use crate::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, SOURCE, Timeline, synchronises};
 use crate::{Clock, Hook};
 
@@ -77,6 +78,10 @@ pub struct RankSteps {
     pub lost: u64,
     /// What `Mark::exchange` points to.
     pub exchanges: Vec<ExchangeNote>,
+    /// Steps by number, and how many nanoseconds the step's thread waited for a processor in each, but for waits for
+    /// communication; empty where the kernel does not count that.
+    #[serde(default)]
+    pub descheduled: Vec<(u32, u64)>,
 }
 
 /// The recorder of one rank's steps.
@@ -104,6 +109,10 @@ struct MarkRing {
     room: usize,
     next: usize,
     lost: u64,
+    thread: Option<Descheduled>,
+    /// What the step has of it so far.
+    descheduled_ns: u64,
+    descheduled: Vec<(u32, u64)>,
 }
 
 impl MarkRing {
@@ -115,6 +124,23 @@ impl MarkRing {
         self.marks[self.next] = mark;
         self.next = (self.next + 1) % self.room;
         self.lost += 1;
+    }
+
+    /// Counts how long the thread waited for a processor in what ends now. While it waits for communication, that costs nothing:
+    /// threads of one rank may share a processor then.
+    fn count(&mut self, kind: Kind, number: u32) {
+        let Some(thread) = &mut self.thread else { return };
+        match kind {
+            Kind::Wait => drop(thread.take_ns()),
+            Kind::Input | Kind::Forward | Kind::Backward | Kind::Optimizer => self.descheduled_ns += thread.take_ns(),
+            Kind::Step => {
+                let all_ns = std::mem::take(&mut self.descheduled_ns) + thread.take_ns();
+                if self.descheduled.len() < self.descheduled.capacity() {
+                    self.descheduled.push((number, all_ns));
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -130,17 +156,26 @@ impl StepRecorder {
         Self { clock, hook, ring: None, steps: 0, begun_ns: 0, waited_ns: 0, entered: 0, recent: [0; USUAL], known: 0 }
     }
 
-    /// From now on up to `room` marks are kept, the newest.
-    pub fn record(&mut self, room: usize) {
+    /// From now on up to `room` marks are kept, the newest, and for up to `steps` steps how long the calling thread waits for
+    /// a processor outside of waits for communication.
+    pub fn record(&mut self, room: usize, steps: usize) {
         let room = room.max(1);
-        self.ring = Some(MarkRing { marks: Vec::with_capacity(room), room, next: 0, lost: 0 });
+        self.ring = Some(MarkRing {
+            marks: Vec::with_capacity(room),
+            room,
+            next: 0,
+            lost: 0,
+            thread: Descheduled::of_this_thread(),
+            descheduled_ns: 0,
+            descheduled: Vec::with_capacity(steps),
+        });
     }
 
-    /// What was recorded, oldest first. Nothing is recorded from now on.
-    pub fn take(&mut self) -> (Vec<Mark>, u64) {
-        let Some(mut ring) = self.ring.take() else { return (Vec::new(), 0) };
+    /// What was recorded, oldest first, but for the exchanges. Nothing is recorded from now on.
+    pub fn take(&mut self) -> RankSteps {
+        let Some(mut ring) = self.ring.take() else { return RankSteps::default() };
         ring.marks.rotate_left(ring.next);
-        (ring.marks, ring.lost)
+        RankSteps { marks: ring.marks, lost: ring.lost, exchanges: Vec::new(), descheduled: ring.descheduled }
     }
 
     /// Whether spans are kept.
@@ -162,6 +197,9 @@ impl StepRecorder {
     /// A step begins. Its beginning.
     pub fn begin(&mut self) -> u64 {
         (self.waited_ns, self.entered) = (0, 0);
+        if let Some(thread) = self.ring.as_mut().and_then(|ring| ring.thread.as_mut()) {
+            thread.take_ns();
+        }
         self.begun_ns = self.now_ns();
         self.begun_ns
     }
@@ -194,6 +232,7 @@ impl StepRecorder {
     pub fn mark_with(&mut self, kind: Kind, number: u32, begin_ns: u64, end_ns: u64, exchange: u32) {
         if let Some(ring) = &mut self.ring {
             ring.push(Mark { kind, number, begin_ns, end_ns, exchange });
+            ring.count(kind, number);
         }
     }
 
@@ -229,6 +268,7 @@ pub fn timeline(
     timeline.world = u32::try_from(ranks.len()).ok();
     for (rank, steps) in ranks.iter().enumerate() {
         let mut own = RankTimeline { rank: rank as u32, lost: steps.lost, ..RankTimeline::default() };
+        own.descheduled.clone_from(&steps.descheduled);
         for mark in &steps.marks {
             let at = |ns: u64| i64::try_from(to_one_clock(rank, ns)).unwrap_or(i64::MAX);
             let (begin_ns, end_ns) = (at(mark.begin_ns), at(mark.end_ns));
@@ -294,29 +334,31 @@ mod tests {
     #[test]
     fn a_delay_of_a_phase_is_within_that_phase() {
         let (mut recorder, clock) = recorder("delay:rank=1,phase=forward,time=1ms,at=1,every=0");
-        recorder.record(64);
+        recorder.record(64, 3);
         for _ in 0..3 {
             step(&mut recorder, &clock);
         }
-        let (marks, lost) = recorder.take();
+        let RankSteps { marks, lost, descheduled, .. } = recorder.take();
         let of =
             |kind: Kind| marks.iter().filter(move |mark| mark.kind == kind).map(|mark| mark.end_ns - mark.begin_ns);
         assert_eq!(of(Kind::Forward).collect::<Vec<_>>(), [1_000_000, 2_000_000, 1_000_000]);
         assert_eq!(of(Kind::Backward).collect::<Vec<_>>(), [1_000_000; 3]);
         assert_eq!(of(Kind::Step).collect::<Vec<_>>(), [2_000_000, 3_000_000, 2_000_000]);
-        assert_eq!((lost, recorder.take().0.len()), (0, 0));
+        assert_eq!((lost, recorder.take().marks.len()), (0, 0));
+        assert!(descheduled.is_empty() || descheduled.iter().map(|(step, _)| *step).eq(0..3), "{descheduled:?}");
     }
 
     #[test]
     fn the_newest_marks_are_kept_in_order_and_recording_allocates_nothing() {
         let (mut recorder, clock) = recorder("delay:rank=0,phase=input");
-        recorder.record(4);
+        recorder.record(4, 2);
         let room = recorder.ring.as_ref().unwrap().marks.capacity();
         for _ in 0..3 {
             step(&mut recorder, &clock);
         }
         assert_eq!(recorder.ring.as_ref().unwrap().marks.capacity(), room);
-        let (marks, lost) = recorder.take();
+        let RankSteps { marks, lost, descheduled, .. } = recorder.take();
+        assert!(descheduled.len() <= 2);
         let kinds: Vec<(Kind, u32)> = marks.iter().map(|mark| (mark.kind, mark.number)).collect();
         assert_eq!(kinds, [(Kind::Step, 1), (Kind::Forward, 2), (Kind::Backward, 2), (Kind::Step, 2)]);
         assert_eq!(lost, 5);
@@ -334,7 +376,7 @@ mod tests {
             synchronises: true,
         };
         let mark = Mark { kind: Kind::Collective, number: 2, begin_ns: 10, end_ns: 30, exchange: 0 };
-        let steps = RankSteps { marks: vec![mark], lost: 0, exchanges: vec![note] };
+        let steps = RankSteps { marks: vec![mark], lost: 0, exchanges: vec![note], ..RankSteps::default() };
         let text = serde_json::to_string(&steps).unwrap();
         assert_eq!(serde_json::from_str::<RankSteps>(&text).unwrap(), steps);
         let made = timeline(&[steps.clone(), steps], Some(5), |rank, ns| ns + 100 * rank as u64);

@@ -50,6 +50,9 @@ pub struct RankTimeline {
     pub collectives: Vec<CollectiveCall>,
     /// Spans that are missing because there was no room for them.
     pub lost: u64,
+    /// Steps by number, ascending, and how many nanoseconds of each the step's thread waited for a processor, but for waits
+    /// for communication; empty where that is not known.
+    pub descheduled: Vec<(u32, u64)>,
 }
 
 /// One stretch of time of one rank.

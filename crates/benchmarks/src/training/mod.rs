@@ -196,6 +196,10 @@ impl Benchmark for TrainingBenchmark {
     fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
         scaling::relations(line, all)
     }
+
+    fn unexplained(&self, all: &[&CaseLine]) -> Vec<String> {
+        scaling::unexplained(all)
+    }
 }
 
 impl Benchmark for MemoryBenchmark {

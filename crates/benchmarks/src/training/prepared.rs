@@ -170,7 +170,7 @@ fn span_ns(recorder: &mut StepRecorder) -> f64 {
     const SPANS: u32 = 1000;
     let mut bursts = [0.0; 11];
     for burst in &mut bursts {
-        recorder.record(SPANS as usize);
+        recorder.record(SPANS as usize, 0);
         let begun_ns = recorder.now_ns();
         let mut since = begun_ns;
         for _ in 0..SPANS {
@@ -245,15 +245,15 @@ impl Prepared for PreparedTraining {
         if record {
             times.span_ns = span_ns(self.trainer.recorder());
             let room = self.trainer.marks_in_a_step() * steps as usize;
-            self.trainer.recorder().record(room);
+            self.trainer.recorder().record(room, steps as usize);
         }
         for _ in 0..steps {
             let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
             times.ns.push((step.total_s * 1e9) as u64);
         }
         if record {
-            let (marks, lost) = self.trainer.recorder().take();
-            times.recorded = RankSteps { marks, lost, exchanges: self.trainer.exchange_notes() };
+            let recorded = self.trainer.recorder().take();
+            times.recorded = RankSteps { exchanges: self.trainer.exchange_notes(), ..recorded };
         }
         Ok(times)
     }

@@ -1,7 +1,7 @@
 //! What only several cases tell: the efficiency of more ranks, and the share of communication that overlap hides.
 //! Formulas: definitions.md (Training).
 
-use record::CaseLine;
+use record::{CaseLine, Caveat};
 use serde_json::{Map, Value, json};
 use stats::Ratio;
 
@@ -92,6 +92,23 @@ pub(super) fn relations(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value
         found.insert("overlapped".to_owned(), hidden);
     }
     found
+}
+
+/// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody, and the
+/// difference between the two shows where time is lost.
+pub(super) fn unexplained(all: &[&CaseLine]) -> Vec<String> {
+    let mut found = Vec::new();
+    let own = |line: &&&CaseLine| line.benchmark == "training" && line.runtime == "native" && !line.simulated;
+    // Where ranks share cores, that is the reason.
+    let apart = |line: &&&CaseLine| !line.caveats.contains(&Caveat::Oversubscribed);
+    for line in all.iter().filter(own).filter(apart).filter(|line| communicates(line)) {
+        let Some(base) = base(line, all) else { continue };
+        if scaling(line, base).is_some_and(|(_, about)| about["ci95"].is_array() && about["word"].is_null()) {
+            found.extend([base.id.clone(), line.id.clone()]);
+        }
+    }
+    // In the order of the lines, each once.
+    all.iter().map(|line| line.id.clone()).filter(|id| found.contains(id)).collect()
 }
 
 /// Weak: each rank has as many samples as before, E = T(n) / (n T(n0) / n0). Strong: all ranks together have,

@@ -158,20 +158,22 @@ impl Sources<'_> {
         let first = self.analysis.straggler.as_ref() == Some(straggler);
         let blamed_elsewhere = first && straggler.blame.is_some_and(|blame| blame < equal);
         let value = if blamed_elsewhere { 0.5 } else { straggler.confidence };
+        let is_descheduled = straggler.descheduled_share.is_some_and(|waited| waited >= 0.5 * *share);
         let when = if straggler.persistent { "in most steps" } else { "in some steps" };
         let host = straggler.host.as_ref().map_or(String::new(), |host| format!(" on host {host}"));
         Finding {
             kind: FindingKind::Straggler,
             what: format!(
-                "Rank {rank}{host} is slower than the others {when}. It loses {} of a step in {}.",
+                "Rank {rank}{host} is slower than the others {when}. It loses {} of a step in {}.{}",
                 percent(*share),
-                phase.name()
+                phase.name(),
+                if is_descheduled { " It can run and waits for a processor." } else { "" }
             ),
             saves_s_per_step: *lost_s_per_step,
             share: *share,
             evidence: self.evidence(Some(*rank), place, phase.name()),
             confidence: Confidence::new(value),
-            advice: advice_for(*phase, *rank),
+            advice: if is_descheduled { descheduled_advice(*rank) } else { advice_for(*phase, *rank) },
         }
     }
 
@@ -307,6 +309,14 @@ impl Sources<'_> {
             ),
         })
     }
+}
+
+fn descheduled_advice(rank: u32) -> String {
+    format!(
+        "Look for what else runs on the processors of rank {rank} (`top -H`, `ps -eLo psr,comm`): other jobs, more threads than \
+         cores (`OMP_NUM_THREADS`, workers of the DataLoader), a CPU limit of its container. Pin ranks to cores of their own \
+         (`--bind`, `numactl`, `srun --cpu-bind`)."
+    )
 }
 
 fn advice_for(phase: Phase, rank: u32) -> String {

@@ -141,7 +141,7 @@ pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
     judged
 }
 
-/// The rank whose lateness may be largest. One-sided bounds that hold for all ranks together (Bonferroni).
+/// The rank that may be latest. One-sided bounds that hold for all ranks together (Bonferroni).
 fn unseen(lateness: &[Vec<f64>]) -> Option<Unseen> {
     let level = 2.0 * 0.05 / lateness.len() as f64;
     let of_rank = |(rank, late): (usize, &Vec<f64>)| {

@@ -1,6 +1,7 @@
 //! Where the time of each step goes, rank by rank.
 
 use serde::Serialize;
+use trace::timeline::RankTimeline;
 
 use super::lanes::{Lanes, Prepared};
 use super::series::Series;
@@ -44,6 +45,8 @@ pub struct RankSteps {
     pub blocked: Series,
     /// Time with a kernel on the device; None without kernels.
     pub device: Option<Series>,
+    /// Time that the step's thread waited for a processor outside of waits for communication; None where the trace does not say.
+    pub descheduled: Option<Series>,
 }
 
 impl RankSteps {
@@ -55,13 +58,22 @@ impl RankSteps {
 
 /// Measures all steps.
 pub(super) fn steps(prepared: &Prepared) -> Steps {
-    let ranks: Vec<RankSteps> = prepared.ranks.iter().map(of_rank).collect();
+    let ranks: Vec<RankSteps> = prepared.ranks.iter().map(|lanes| of_rank(lanes, &prepared.numbers)).collect();
     let longest = |place: usize| ranks.iter().map(|rank| rank.total.values[place]).fold(0.0, f64::max);
     let step = Series::new((0..prepared.numbers.len()).map(longest).collect());
     Steps { numbers: prepared.numbers.clone(), warm_up: prepared.warm_up, step, ranks }
 }
 
-fn of_rank(lanes: &Lanes) -> RankSteps {
+/// Waiting for a processor in each of these steps; None where one of them lacks it.
+fn descheduled(timeline: &RankTimeline, numbers: &[u32]) -> Option<Series> {
+    let known = &timeline.descheduled;
+    let of = |number: &u32| {
+        known.binary_search_by_key(number, |(number, _)| *number).ok().map(|at| known[at].1 as f64 * 1e-9)
+    };
+    (!known.is_empty()).then(|| numbers.iter().map(of).collect::<Option<Vec<f64>>>()).flatten().map(Series::new)
+}
+
+fn of_rank(lanes: &Lanes, numbers: &[u32]) -> RankSteps {
     let total = lanes.windows.iter().map(|[begin, end]| (end - begin) as f64 * 1e-9).collect();
     let parts = [&lanes.input, &lanes.forward, &lanes.backward, &lanes.optimizer, &lanes.waits];
     let [input, forward, backward, optimizer, wait] = parts.map(|part| lanes.per_step(part));
@@ -82,6 +94,7 @@ fn of_rank(lanes: &Lanes) -> RankSteps {
         optimizer: Series::new(optimizer),
         wait: Series::new(wait),
         blocked: Series::new(lanes.per_step(&lanes.blocked)),
+        descheduled: descheduled(lanes.timeline, numbers),
         device: lanes.has_device().then(|| Series::new(lanes.per_step(&lanes.kernels))),
     }
 }

@@ -59,6 +59,8 @@ pub struct Straggler {
     pub lost_s_per_step: f64,
     /// Late in most steps; false: late in some, and more than the others.
     pub persistent: bool,
+    /// How much longer than the others it waited for a processor, as a share of a step; None where the trace does not say.
+    pub descheduled_share: Option<f64>,
     /// The share of all waits in collectives that this rank caused as the last to arrive; None where nothing tells it.
     pub blame: Option<f64>,
     /// The step in which it lost the most.
@@ -147,11 +149,13 @@ fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<
     let straggler = |late: &Late| {
         let own = &steps.ranks[late.rank];
         let lost = &costs[late.rank];
+        let waited = descheduled(late, steps, lost);
         let worst = (0..lost.len()).max_by(|a, b| lost[*a].total_cmp(&lost[*b])).unwrap_or(0);
         Straggler {
             rank: own.rank,
             host: own.host.clone(),
-            phase: phase_of(late, steps, lost),
+            phase: phase_of(late, steps, (lost, waited)),
+            descheduled_share: waited.map(|waited| waited / step_s),
             share: late.lost_s / step_s,
             ci95: late.ci95.map(|bound| bound / step_s),
             lost_s_per_step: late.lost_s,
@@ -175,19 +179,32 @@ fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<
     }
 }
 
-/// The phase with the largest excess over the other ranks' medians: the median over steps of a persistent straggler; the
-/// mean over the steps in which it cost time of another. The device comes first if it explains half of the loss, because
-/// the step's thread waits for it in any phase.
-fn phase_of(late: &Late, steps: &Steps, costs: &[f64]) -> Phase {
-    let excess = |of: &dyn Fn(&RankSteps) -> Vec<f64>| {
-        let values: Vec<Vec<f64>> = steps.ranks.iter().map(of).collect();
-        let own = against_others(&values).swap_remove(late.rank);
-        if late.persistent {
-            return stats::median(&own);
-        }
-        let weighted = own.iter().zip(costs).filter(|(_, cost)| **cost > 0.0).map(|(own, _)| *own);
-        mean(&weighted.collect::<Vec<f64>>())
-    };
+/// What a late rank has more of than the other ranks' median, in seconds: the median over steps of a persistent straggler; the
+/// mean over the steps in which it cost time of another.
+fn excess(late: &Late, steps: &Steps, costs: &[f64], of: &dyn Fn(&RankSteps) -> Vec<f64>) -> f64 {
+    let values: Vec<Vec<f64>> = steps.ranks.iter().map(of).collect();
+    let own = against_others(&values).swap_remove(late.rank);
+    if late.persistent {
+        return stats::median(&own);
+    }
+    let weighted = own.iter().zip(costs).filter(|(_, cost)| **cost > 0.0).map(|(own, _)| *own);
+    mean(&weighted.collect::<Vec<f64>>())
+}
+
+/// How much longer than the others it waited for a processor, in seconds a step.
+fn descheduled(late: &Late, steps: &Steps, costs: &[f64]) -> Option<f64> {
+    let known = steps.ranks.iter().all(|rank| rank.descheduled.is_some());
+    let of = |rank: &RankSteps| rank.descheduled.as_ref().map_or(Vec::new(), |series| series.values.clone());
+    known.then(|| excess(late, steps, costs, &of))
+}
+
+/// The phase with the largest excess. The device comes first if it explains half of the loss, because the step's thread waits
+/// for it in any phase. So does waiting for a processor, which is no fault of the phase that it happens in.
+fn phase_of(late: &Late, steps: &Steps, (costs, descheduled): (&[f64], Option<f64>)) -> Phase {
+    let excess = |of: &dyn Fn(&RankSteps) -> Vec<f64>| excess(late, steps, costs, of);
+    if descheduled.is_some_and(|waited| waited >= 0.5 * late.lost_s) {
+        return Phase::Host;
+    }
     if steps.ranks.iter().all(|rank| rank.device.is_some()) {
         let device = excess(&|rank| rank.device.as_ref().map_or(Vec::new(), |device| device.values.clone()));
         if device >= 0.5 * late.lost_s {

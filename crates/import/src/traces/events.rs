@@ -36,6 +36,7 @@ const ARGUMENTS: &[&str] = &[
     "sequence",
     "ranks",
     "first_byte_us",
+    "descheduled_us",
 ];
 
 /// Header fields, as JSON; texts are their characters.

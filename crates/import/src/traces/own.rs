@@ -102,6 +102,10 @@ impl Read {
             return;
         };
         let Some(timeline) = self.rank(rank) else { return };
+        let descheduled = event.argument("descheduled_us").and_then(|time| nanoseconds(time.as_bytes()));
+        if let (Kind::Step, Some(ns)) = (span.kind, descheduled.and_then(|ns| u64::try_from(ns).ok())) {
+            timeline.descheduled.push((span.number, ns));
+        }
         if let Some(call) = call {
             span.collective = timeline.collectives.len() as u32;
             timeline.collectives.push(call);
@@ -142,6 +146,7 @@ impl Read {
         for rank in &mut ranks {
             let lost = other.get("lost").and_then(|lost| lost.get(rank.rank.to_string()));
             rank.lost = lost.and_then(Value::as_u64).unwrap_or(0);
+            rank.descheduled.sort_unstable();
             for span in &mut rank.spans {
                 span.begin_ns = span.begin_ns.checked_add(origin)?;
                 span.end_ns = span.end_ns.checked_add(origin)?;
@@ -177,7 +182,7 @@ mod tests {
             r#"{{"traceEvents":[
             {{"name":"process_name","ph":"M","pid":0,"tid":0,"args":{{"name":"rank 0"}}}},
             {{"name":"process_name","ph":"M","pid":3,"tid":0,"args":{{"name":"rank 3"}}}},
-            {{"name":"step","ph":"X","pid":3,"tid":0,"cat":"step","ts":0.0,"dur":12.5,"args":{{"number":7}}}},
+            {{"name":"step","ph":"X","pid":3,"tid":0,"cat":"step","ts":0.0,"dur":12.5,"args":{{"number":7,"descheduled_us":2.5}}}},
             {{"name":"all_reduce","ph":"X","pid":3,"tid":1,"cat":"collective","ts":1.001,"dur":0.0,
               "args":{{"number":0,"bytes":64,"group":"world","sequence":9,"ranks":4,"first_byte_us":1.001}}}},
             {{"name":"odd","ph":"X","pid":3,"tid":1,"cat":"nothing","ts":1,"dur":1,"args":{{}}}}],
@@ -192,6 +197,7 @@ mod tests {
         assert_eq!((timeline.world, timeline.clock_error_ns, timeline.ranks.len()), (Some(8), Some(40), 2));
         let rank = &timeline.ranks[1];
         assert_eq!((rank.rank, rank.lost, rank.spans.len()), (3, 2, 2));
+        assert_eq!(rank.descheduled, [(7, 2_500)]);
         let (step, call) = (rank.spans[0], rank.spans[1]);
         assert_eq!((step.kind, step.number, step.begin_ns), (Kind::Step, 7, 25_920_000_000_000_007));
         assert_eq!((step.duration_ns(), call.duration_ns(), call.queue), (12_500, 0, 1));

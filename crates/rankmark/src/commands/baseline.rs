@@ -13,7 +13,7 @@ use super::compare::sources::Source;
 use super::compare::{outputs, sides};
 use super::pack::names;
 use crate::cli::parts;
-use crate::session::RESULTS;
+use crate::directory::RESULTS;
 use crate::{Failure, terminal};
 
 pub(crate) fn command() -> Command {

@@ -46,7 +46,7 @@ pub(crate) fn command() -> Command {
         .args(outputs())
         .args(interleave::arguments())
         .mut_args(|arg| {
-            let of_records = ["fail-on", "history", "junit", "all"].contains(&arg.get_id().as_str());
+            let of_records = ["history", "all"].contains(&arg.get_id().as_str());
             if of_records { arg.conflicts_with("interleave") } else { arg }
         })
 }
@@ -164,7 +164,12 @@ fn write_junit(file: &Path, base: &Source, sides: &[Side]) -> Result<(), Failure
             cases.push(JunitCase { class, name, seconds, outcome });
         }
     }
-    let text = report::junit("rankmark compare", &cases);
+    write_cases(file, &cases)
+}
+
+/// Writes verdicts as JUnit XML, whole or not at all.
+fn write_cases(file: &Path, cases: &[JunitCase]) -> Result<(), Failure> {
+    let text = report::junit("rankmark compare", cases);
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = file.file_name().ok_or_else(|| Failure::new(format!("{} is no file", file.display())))?;
     let beside = format!(".{}.{}.part", name.to_string_lossy(), std::process::id());

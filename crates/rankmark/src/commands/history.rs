@@ -12,7 +12,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use diagnose::history::{History, LeftOut, histories};
 
 use crate::cli::parts;
-use crate::session::RESULTS;
+use crate::directory::RESULTS;
 use crate::{Failure, terminal};
 
 pub(crate) use page::INDEX_FILE;

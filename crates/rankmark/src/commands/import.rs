@@ -9,7 +9,7 @@ use serde_json::json;
 use terms::{Collective, Named};
 
 use crate::cli::parts;
-use crate::session::RESULTS;
+use crate::directory::RESULTS;
 use crate::{Failure, foreign, terminal};
 
 pub(crate) fn command() -> Command {

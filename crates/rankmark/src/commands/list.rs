@@ -9,7 +9,7 @@ use record::Caveat;
 use serde_json::{Value, json};
 use terms::{Bytes, Collective, Kind, Named};
 
-use crate::session::RESULTS;
+use crate::directory::RESULTS;
 use crate::{Failure, hardware, plans, terminal};
 
 /// The kind that is on disk, not in a table.

@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Command, ValueHint, value_parser};
 use record::Store;
 
 use crate::cli::parts;
-use crate::session::RESULTS;
+use crate::directory::RESULTS;
 use crate::{Failure, terminal};
 
 pub(crate) fn command() -> Command {

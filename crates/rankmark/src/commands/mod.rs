@@ -43,7 +43,7 @@ fn measure_flags(
     if let Some(note) = external::default_backend(entry.coordinator, &fields, &overrides) {
         terminal::note_first(matches, &note);
     }
-    measure(&Request { matches, machine: machine::detect(), entry, into_folder: false }, Some(plan))
+    measure(&Request { matches, machine: machine::detect(), entry, into_folder: false, is_profile: false }, Some(plan))
 }
 
 /// Runs a plan, and compares the record with the baseline that the options name. The run's own failure counts first.

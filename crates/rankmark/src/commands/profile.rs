@@ -1,7 +1,9 @@
 //! `rankmark profile`: runs steps, or another program's job, records where their time goes, and explains it.
 
-mod explain;
+pub(crate) mod explain;
+mod explanation;
 mod job;
+mod kept;
 mod native;
 mod show;
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::ArgMatches;
 use record::store::RUN_FILE;
 
+use crate::directory::RESULTS;
 use crate::exports::Exports;
-use crate::session::RESULTS;
 use crate::typesetter::{self, Typesetter};
 use crate::{Failure, terminal};
 

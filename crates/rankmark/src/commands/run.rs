@@ -44,7 +44,7 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         }
         None => Some(quick(&mut overrides, only.as_ref(), machine.allowed_cpus.len())?),
     };
-    measure(&Request { matches, machine, entry, into_folder }, plan)
+    measure(&Request { matches, machine, entry, into_folder, is_profile: false }, plan)
 }
 
 /// The quick plan of this machine; of a benchmark that it does not have, what the benchmark's own command runs.

@@ -10,7 +10,8 @@ use terms::Seconds;
 
 use crate::Failure;
 use crate::cli::parts;
-use crate::session::{self, RESULTS};
+use crate::directory::RESULTS;
+use crate::session;
 use crate::terminal::{State, Watch, remark};
 
 /// How often a signal is looked for.

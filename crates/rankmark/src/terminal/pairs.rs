@@ -188,6 +188,11 @@ impl PairScreen {
     }
 
     /// The table, what it says in words, what went wrong, where the report is.
+    /// What each case is called, in the order of the cases.
+    pub(crate) fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
     pub(crate) fn end(&mut self, told: &[ComparedCase], compared: &[Compared], written: &[PathBuf]) {
         let cleared = self.live.take().map(|mut live| live.clear()).unwrap_or_default();
         self.write(&cleared);

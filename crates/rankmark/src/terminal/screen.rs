@@ -377,6 +377,17 @@ impl runner::Observer for Screen {
         self.draw(1.0, false);
     }
 
+    fn looks_closer(&mut self, case: &Case, number: usize, total: usize) {
+        let op = first_word(&case.parameters).unwrap_or(&case.benchmark);
+        let label = format!("records steps to explain them: {op} x {}", case.ranks());
+        self.now = Some(Now { label, number, total, round: self.now.as_ref().map_or(0, |now| now.round) });
+        self.draw(0.0, true);
+    }
+
+    fn remarks(&mut self, text: &str) {
+        self.notes([text.to_owned()].iter());
+    }
+
     fn rounds(&mut self, made: u32, open: usize) {
         self.open = open;
         if self.live.is_some() {

@@ -18,7 +18,9 @@ cases:
 fn shared_memory(pid: u32) -> BTreeSet<String> {
     let names = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
     let names = names.map(|entry| entry.file_name().to_string_lossy().into_owned());
-    names.filter(|name| name.contains("rankmark") || name.contains(&pid.to_string())).collect()
+    // The number as a whole: a part of another program's number is not it.
+    let numbers = |name: &str| name.split(|c: char| !c.is_ascii_digit()).any(|number| number == pid.to_string());
+    names.filter(|name| name.contains("rankmark") || numbers(name)).collect()
 }
 
 /// Unix sockets with a name (or abstract ones) that speak of rankmark.

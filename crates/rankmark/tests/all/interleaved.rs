@@ -241,3 +241,16 @@ fn memory_counts_for_both_sides() {
     assert!(ended.out.contains("not enough memory"), "{}", ended.out);
     assert!(place.cases("out").iter().all(|line| line["status"] == "skipped"));
 }
+
+#[test]
+fn a_verdict_goes_to_ci_systems_and_what_fails_is_chosen() {
+    let place = Place::new();
+    exact(&place);
+    let slower = "compare --interleave exact.yaml --set-b link_latency=10us --quiet";
+    place.run(&format!("{slower} --junit verdicts.xml --output-dir out")).exits(1);
+    let xml = place.read("verdicts.xml");
+    assert!(xml.contains("<failure") && xml.contains("worse: B / A is ") && xml.contains("rankmark compare"), "{xml}");
+    place.run(&format!("{slower} --fail-on better --output-dir allowed")).exits(0);
+    place.run(&format!("{slower} --fail-on none --output-dir none")).exits(0);
+    place.run(&format!("{slower} --fail-on unmatched")).refuses(&["`--fail-on unmatched` is for records", "hint:"]);
+}

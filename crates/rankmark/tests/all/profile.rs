@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::place::Place;
 use crate::{pytorch, skip};
@@ -141,4 +141,43 @@ fn a_job_of_pytorch_is_explained_and_its_slow_rank_named() {
     );
     let text = place.run("profile slow").exits(0).out;
     assert!(text.contains("Rank 1 is slow in backward"), "{text}");
+}
+
+#[test]
+fn a_training_of_low_efficiency_is_explained_with_its_results() {
+    let place = Place::new();
+    // Each step waits for the slower of two ranks that vary much.
+    let train = "train --model gpt2-mini --ranks 1,2 --compute sleep --trials 6 --spacing 0s --max-seconds 1";
+    let ran = place.run(&format!("{train} --sleep-time 500us --sleep-jitter 0.6 --output-dir varying")).exits(0);
+    let cases = place.cases("varying");
+    assert!(cases[1]["efficiency"].as_f64().unwrap() < 0.9, "{}", cases[1]);
+    assert!(ran.out.contains("gpt2-mini, data, 2 ranks, shm: ") || ran.err.contains("gpt2-mini, data, 2 ranks, shm: "));
+    let explained: Value = serde_json::from_str(&place.read("varying/profile.json")).unwrap();
+    let of = explained["cases"].as_array().unwrap();
+    assert!(of.len() == 2 && of[1]["waterfall"].is_object(), "{explained}");
+    assert!(place.read("varying/report.md").contains("What limits the steps"));
+    // Its trials are those that were asked for, and no more.
+    assert!(cases.iter().all(|line| line["trials"] == 6));
+    // Where ranks do not wait, there is nothing to explain.
+    place.run(&format!("{train} --sleep-time 3ms --sleep-jitter 0 --output-dir even")).exits(0);
+    assert!(!place.path("even/trace").exists(), "{}", place.cases("even")[1]["scaling"]);
+}
+
+#[test]
+fn traces_of_other_programs_become_a_record() {
+    let place = Place::new();
+    place.run(ASLEEP).exits(0);
+    let ran = place.run("profile --import record/trace --output-dir imported").exits(0);
+    assert!(ran.out.contains("report  imported/report.html"), "{}", ran.out);
+    let [line] = &place.cases("imported")[..] else { panic!("one case") };
+    assert_eq!((&line["benchmark"], &line["status"], &line["ranks"]), (&json!("job"), &json!("ok"), &json!(2)));
+    let of_ours = place.cases("record")[0]["time_s"]["median"].as_f64().unwrap();
+    let ratio = line["time_s"]["median"].as_f64().unwrap() / of_ours;
+    assert!((0.7..1.5).contains(&ratio), "{ratio}");
+    assert!(place.read("imported/report.md").contains("What limits the steps"));
+    assert!(place.read("imported/report.html").contains("imported"));
+    assert!(
+        place.run("profile --import record/trace --output-dir imported").exits(2).err.contains("is a record already")
+    );
+    assert!(place.run("compare imported imported --json").exits(3).out.contains("cannot tell"));
 }

@@ -1,6 +1,6 @@
 //! Timelines without noise, so every figure is known exactly.
 
-use diagnose::profile::simulation::{PHASES, Scenario, TRANSFER};
+use diagnose::profile::simulation::{Fault, PHASES, Scenario, TRANSFER};
 use diagnose::profile::{FindingKind, Phase, Pipeline, Settings, analyse, differences};
 use trace::timeline::{CollectiveCall, Kind, RankTimeline, Span, Timeline};
 
@@ -259,4 +259,45 @@ fn what_got_slower_comes_first() {
     }
     let back = differences(&after, &before);
     close(back.last().unwrap().change_s, -0.2 * STEP_S);
+}
+
+#[test]
+fn a_rank_that_waits_for_a_processor_is_slow_in_no_phase_of_its_own() {
+    // 5 ms of a step of 100 ms.
+    let mut timeline = planted(vec![delay(1, Phase::Forward, 0.05)]).timeline(1);
+    let slow = analyse(&timeline, &Settings::default()).straggler.unwrap();
+    assert_eq!((slow.rank, slow.phase, slow.descheduled_share), (1, Phase::Forward, None));
+    for (rank, waited_ns) in [(0, 100_000), (1, 4_100_000), (2, 100_000), (3, 100_000)] {
+        timeline.ranks[rank].descheduled = (0..=40).map(|step| (step, waited_ns)).collect();
+    }
+    let analysis = analyse(&timeline, &Settings::default());
+    let slow = analysis.straggler.unwrap();
+    assert_eq!((slow.rank, slow.phase), (1, Phase::Host));
+    close(slow.descheduled_share.unwrap() * analysis.steps.step.median.unwrap(), 0.004);
+    let of_rank = analysis.findings.iter().find(|finding| finding.kind == FindingKind::Straggler).unwrap();
+    assert!(of_rank.what.contains("waits for a processor") && of_rank.advice.contains("--bind"), "{of_rank:?}");
+    // A little of it is not the cause.
+    timeline.ranks[1].descheduled = (0..=40).map(|step| (step, 1_100_000)).collect();
+    assert_eq!(analyse(&timeline, &Settings::default()).straggler.unwrap().phase, Phase::Forward);
+    // Steps that one rank does not count are not known.
+    timeline.ranks[3].descheduled.truncate(20);
+    assert_eq!(analyse(&timeline, &Settings::default()).straggler.unwrap().descheduled_share, None);
+}
+
+#[test]
+fn exchanges_of_a_step_stand_in_their_order_and_varying_ones_are_noted() {
+    let analysis = analysed(&planted(vec![delay(1, Phase::Forward, 0.05)]));
+    let [one] = &analysis.exchanges[..] else { panic!("{:?}", analysis.exchanges) };
+    assert_eq!((one.place, one.operation.as_str(), one.bytes), (1, "all_reduce", Some(1 << 26)));
+    close(one.transfer_s.unwrap(), TRANSFER * STEP_S);
+    // Three of four ranks wait for the fourth.
+    close(one.wait_s.unwrap(), 0.75 * 0.05 * STEP_S);
+    close(one.time_s, one.transfer_s.unwrap() + one.wait_s.unwrap());
+    assert!(!analysis.notes.iter().any(|note| note.contains("varies between steps")), "{:?}", analysis.notes);
+    let rare = Fault { every: 3, ..delay(1, Phase::Forward, 0.5) };
+    let notes = analysed(&planted(vec![rare])).notes;
+    assert!(
+        notes.iter().any(|note| note.starts_with("all_reduce of world varies between steps: it takes 5.000 ms")),
+        "{notes:?}"
+    );
 }

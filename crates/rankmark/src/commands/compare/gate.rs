@@ -53,11 +53,15 @@ impl Gate {
         Self { threshold, fail_on }
     }
 
+    /// Whether what this word names is to fail.
+    pub(in crate::commands) fn fails(&self, word: &str) -> bool {
+        let given = |word: &str| self.fail_on.iter().any(|given| given == word);
+        given(word) && !given("none")
+    }
+
     /// 1: worse, or what else is to fail. 3: it cannot be told. 0: fine.
     pub(in crate::commands) fn code(&self, comparisons: &[&Comparison]) -> u8 {
-        let fails = |word: &str| {
-            self.fail_on.iter().any(|given| given == word) && !self.fail_on.iter().any(|given| given == "none")
-        };
+        let fails = |word: &str| self.fails(word);
         let any = |verdict| comparisons.iter().any(|comparison| comparison.count(verdict) > 0);
         let unmatched = || comparisons.iter().any(|comparison| !comparison.only_base.is_empty());
         if fails("worse") && any(Verdict::Worse)

@@ -71,7 +71,7 @@ pub(crate) fn arguments() -> Vec<Arg> {
 
 pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure> {
     refuse_launcher(entry)?;
-    let threshold = threshold(matches)?;
+    let (gate, threshold) = (gate(matches)?, threshold(matches)?);
     let (budget, max_seconds) = (session::budget(matches)?, max_seconds(matches)?);
     let mut sides = Sides::read(matches)?;
     let mut starters = [session::starter(), session::starter()];
@@ -82,7 +82,7 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         starters[1] = session::starter().program(program.path);
     }
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
-    let request = Request { matches, machine: machine::detect(), entry, into_folder: false };
+    let request = Request { matches, machine: machine::detect(), entry, into_folder: false, is_profile: false };
     let mut record = session::create(&request, plan(&sides))?;
     record::declare_sides(&mut record.file);
     let own = Interleaved { sides: sides.sides.clone(), threshold, ..Interleaved::default() };
@@ -120,7 +120,22 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         let hint = format!("the record in {} is whole: run.json has the same objects", directory.display());
         return Err(crate::terminal::unwritten(error).hint(hint));
     }
-    Ok(outcome::exit_code(&told, &compared))
+    if let Some(file) = matches.get_one::<PathBuf>("junit") {
+        super::write_cases(file, &outcome::junit(&told, screen.labels(), threshold))?;
+    }
+    Ok(outcome::exit_code(&told, &compared, &gate))
+}
+
+/// What sets the exit code.
+fn gate(matches: &ArgMatches) -> Result<Gate, Failure> {
+    let gate = Gate::read(matches);
+    if gate.fails("unmatched") {
+        return Err(Failure::new(
+            "`--fail-on unmatched` is for records: sides that are measured now are matched before",
+        )
+        .hint("--fail-on worse,cannot-tell,better or none"));
+    }
+    Ok(gate)
 }
 
 /// Two worlds at once need ranks that this program starts.

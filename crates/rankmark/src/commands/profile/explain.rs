@@ -5,31 +5,17 @@ use std::path::{Path, PathBuf};
 
 use diagnose::profile::{Analysis, Pipeline, Scaling, Settings, analyse, differences, waterfall};
 use import::traces::{Finding, FlightReport, Frame, Problem, Traces, join_flight, read_timeline};
-use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase};
+use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase, Machine};
 use serde_json::{Value, json};
-use trace::timeline::{Kind, Recording, Timeline};
+use trace::timeline::{Kind, Timeline};
 
-use super::{Wanted, job, show};
+use super::explanation::Explanation;
+use super::{Wanted, job, kept, show};
+use crate::directory;
 use crate::{Failure, terminal};
 
 /// Where traces are, in a record and in the folder of a job.
 const TRACES: &str = "trace";
-
-/// One case, or one job, and what its traces say.
-pub(super) struct Explanation {
-    /// The case's identity; of a job, `job`.
-    pub(super) case: String,
-    pub(super) title: String,
-    pub(super) ranks: u32,
-    pub(super) timeline: Timeline,
-    pub(super) analysis: Analysis,
-    pub(super) recording: Option<Recording>,
-    /// What the Flight Recorder found, and what ranks that hung wrote down, a sentence each.
-    pub(super) hangs: Vec<String>,
-    pub(super) notes: Vec<String>,
-    /// The runs with more ranks, where the record has them, for the waterfall.
-    pub(super) waterfall: Option<diagnose::profile::Waterfall>,
-}
 
 /// Explains the traces of a record, writes that into the record and its reports, and shows it.
 pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
@@ -37,10 +23,26 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
         return job(directory, &directory.join(TRACES), wanted);
     }
     let read = record::read_run(directory)?;
-    let traces = directory.join(TRACES);
+    if kept::is_of_job(&read.cases) {
+        return job(directory, &directory.join(TRACES), wanted);
+    }
+    let all = of_record(directory, &read.cases, wanted)?;
+    if all.is_empty() {
+        let hint = "`rankmark profile --model MODEL --ranks N` makes one that has";
+        return Err(Failure::new(format!("{} holds no traces of training steps", directory.display())).hint(hint));
+    }
+    report::write(&report::Run::read(directory, benchmarks::VIEWS)?, directory)?;
+    print(&all, wanted)?;
+    wanted.say(&format!("\nreport  {}\n", directory.join("report.html").display()))?;
+    Ok(0)
+}
+
+/// Explains the traces of a record's cases, where there are any, and writes that into the record.
+fn of_record(directory: &Path, cases: &[CaseLine], wanted: &Wanted) -> Result<Vec<Explanation>, Failure> {
+    let folder = directory.join(TRACES);
     let mut all = Vec::new();
-    for line in &read.cases {
-        let Some(path) = last_trace(&traces, &line.id) else { continue };
+    for line in cases {
+        let Some(path) = last_trace(&folder, &line.id) else { continue };
         let traces = read_timeline(std::slice::from_ref(&path))?;
         // Traces of single operations have no steps to explain.
         if !traces.timeline.as_ref().is_some_and(has_steps) {
@@ -48,18 +50,24 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
         }
         all.push(explained(&line.id, title(line), traces, pipeline(line), wanted)?);
     }
-    if all.is_empty() {
-        let hint = "`rankmark profile --model MODEL --ranks N` makes one that has";
-        return Err(Failure::new(format!("{} holds no traces of training steps", directory.display())).hint(hint));
+    if !all.is_empty() {
+        with_waterfall(&mut all, cases);
+        let cases: Vec<ExplainedCase> = all.iter().map(show::kept).collect();
+        record::write_explained(directory, &Explained { version: EXPLAINED_VERSION, cases })?;
     }
-    with_waterfall(&mut all, &read.cases);
-    let written =
-        Explained { version: EXPLAINED_VERSION, cases: all.iter().map(show::kept).collect::<Vec<ExplainedCase>>() };
-    record::write_explained(directory, &written)?;
-    report::write(&report::Run::read(directory, benchmarks::VIEWS)?, directory)?;
-    print(&all, wanted)?;
-    wanted.say(&format!("\nreport  {}\n", directory.join("report.html").display()))?;
-    Ok(0)
+    Ok(all)
+}
+
+/// Explains what a run recorded beside its results, before its report is written. Gives a sentence for each case of
+/// several ranks.
+pub(crate) fn after_run(directory: &Path, cases: &[CaseLine]) -> Result<Vec<String>, Failure> {
+    if !directory.join(TRACES).is_dir() {
+        return Ok(Vec::new());
+    }
+    let wanted = Wanted { target: super::Target::All, steps: None, json: false, quiet: true };
+    let all = of_record(directory, cases, &wanted)?;
+    let several = all.iter().filter(|one| one.ranks > 1);
+    Ok(several.map(|one| format!("{}: {}", one.title, show::verdict(one))).collect())
 }
 
 /// Explains the traces that ranks of a job wrote.
@@ -67,12 +75,15 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
     // Dumps of a hang are of another time than the traces, and read apart.
     let (of_hang, files): (Vec<PathBuf>, Vec<PathBuf>) =
         job::files(traces).into_iter().partition(|path| job::is_of_hang(path));
-    let found = read_timeline(&files).map_err(|error| {
+    let mut found = read_timeline(&files).map_err(|error| {
         let complaints = job::complaints(traces);
         let failure = Failure::from(error);
         if complaints.is_empty() { failure } else { failure.cause(complaints.join("; ")) }
     })?;
     let steps = job::steps(traces);
+    if let Some(timeline) = &mut found.timeline {
+        steps.complete(timeline);
+    }
     let title = job::title(traces);
     let mut explanation = explained("job", title, found, None, wanted)?;
     explanation.recording = steps.recording;
@@ -82,26 +93,47 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
         let dumps = read_timeline(&of_hang)?;
         explanation.hangs.extend(dumps.flight.as_ref().map(hangs_of).unwrap_or_default());
     }
-    let kept = Explained { version: EXPLAINED_VERSION, cases: vec![show::kept(&explanation)] };
-    record::write_explained(folder, &kept)?;
+    keep(folder, measure::machine::detect(), &mut explanation)?;
     print(std::slice::from_ref(&explanation), wanted)?;
-    wanted.say(&format!("\ntraces  {}\n", traces.display()))?;
+    let report = folder.join("report.html");
+    wanted.say(&format!("\nreport  {}\ntraces  {}\n", report.display(), traces.display()))?;
     Ok(0)
 }
 
-/// Explains traces of other tools.
+/// Writes what was found into the folder's record, and makes one of the job if there is none.
+fn keep(folder: &Path, machine: Machine, explanation: &mut Explanation) -> Result<(), Failure> {
+    if folder.join(record::store::RUN_FILE).is_file() {
+        let read = record::read_run(folder)?;
+        explanation.case = read.cases.first().map_or_else(String::new, |line| line.id.clone());
+    } else {
+        kept::create(folder, machine, explanation)?;
+    }
+    let explained = Explained { version: EXPLAINED_VERSION, cases: vec![show::kept(explanation)] };
+    record::write_explained(folder, &explained)?;
+    report::write(&report::Run::read(folder, benchmarks::VIEWS)?, folder)?;
+    Ok(())
+}
+
+/// Explains traces of other tools, and makes a record of them.
 pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -> Result<u8, Failure> {
     let traces = read_timeline(files)?;
     let title = traces.files.first().map_or_else(String::new, |(path, format)| {
         let more = if traces.files.len() > 1 { format!(" and {} more", traces.files.len() - 1) } else { String::new() };
         format!("{}{more} ({format})", path.display())
     });
-    let explanation = explained("import", title, traces, None, wanted)?;
-    if let Some(folder) = output {
-        let kept = Explained { version: EXPLAINED_VERSION, cases: vec![show::kept(&explanation)] };
-        record::write_explained(folder, &kept)?;
-    }
+    let mut explanation = explained("import", title, traces, None, wanted)?;
+    let folder = match output {
+        Some(folder) if folder.join(record::store::RUN_FILE).exists() => {
+            let hint = "name a folder of its own, or leave --output-dir out";
+            return Err(Failure::new(format!("{} is a record already", folder.display())).hint(hint));
+        }
+        given => directory::of(given, (jiff::Timestamp::now(), "profile"), false)?,
+    };
+    // Where the traces were made is not known but for what they say themselves.
+    let host = explanation.timeline.ranks.iter().find_map(|rank| rank.host.clone()).unwrap_or_default();
+    keep(&folder, Machine { host, ..Machine::default() }, &mut explanation)?;
     print(std::slice::from_ref(&explanation), wanted)?;
+    wanted.say(&format!("\nreport  {}\n", folder.join("report.html").display()))?;
     Ok(0)
 }
 
@@ -215,15 +247,33 @@ fn pipeline(line: &CaseLine) -> Option<Pipeline> {
     Some(Pipeline { stages, micro_batches: whole("micro_batches")? })
 }
 
+/// What cases with other numbers of ranks have in common.
+fn alike(line: &CaseLine) -> impl Iterator<Item = (&String, &Value)> {
+    const SPLIT: [&str; 4] = ["ranks", "mesh", "data", "global_batch"];
+    line.parameters.iter().filter(|(name, _)| !SPLIT.contains(&name.as_str()))
+}
+
 /// Cases that differ in the number of ranks alone make a waterfall, shown with the largest.
 fn with_waterfall(all: &mut [Explanation], lines: &[CaseLine]) {
-    const SPLIT: [&str; 4] = ["ranks", "mesh", "data", "global_batch"];
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
-    for (index, explanation) in all.iter().enumerate() {
-        let Some(line) = lines.iter().find(|line| line.id == explanation.case) else { continue };
-        let same = line.parameters.iter().filter(|(name, _)| !SPLIT.contains(&name.as_str()));
-        let key: Vec<String> = same.map(|(name, value)| format!("{name}={value}")).collect();
-        groups.entry(key.join(" ")).or_default().push(index);
+    let line_of = |explanation: &Explanation| lines.iter().find(|line| line.id == explanation.case);
+    for (index, line) in all.iter().enumerate().filter_map(|(index, one)| Some((index, line_of(one)?))) {
+        if line.ranks > 1 {
+            let key: Vec<String> = alike(line).map(|(name, value)| format!("{name}={value}")).collect();
+            groups.entry(key.join(" ")).or_default().push(index);
+        }
+    }
+    // One rank divides nothing and exchanges nothing: it is the base of every group that has all that it is.
+    for (index, line) in all.iter().enumerate().filter_map(|(index, one)| Some((index, line_of(one)?))) {
+        for group in groups.values_mut().filter(|_| line.ranks == 1) {
+            let other = line_of(&all[group[0]]);
+            let has = |(name, value): (&String, &Value)| {
+                name == "strategy" || other.is_some_and(|other| other.parameters.get(name) == Some(value))
+            };
+            if alike(line).all(has) {
+                group.push(index);
+            }
+        }
     }
     for group in groups.into_values().filter(|group| group.len() > 1) {
         let runs: Vec<(u32, Analysis)> = group.iter().map(|at| (all[*at].ranks, all[*at].analysis.clone())).collect();

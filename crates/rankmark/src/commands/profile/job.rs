@@ -8,10 +8,10 @@ use std::process::Stdio;
 use clap::ArgMatches;
 use process::child::Ended;
 use terms::Seconds;
-use trace::timeline::Recording;
+use trace::timeline::{Recording, Timeline};
 
 use super::{Wanted, explain};
-use crate::session::RESULTS;
+use crate::directory;
 use crate::{Failure, environment};
 
 /// The files that Python is to find, by name.
@@ -26,17 +26,15 @@ const TRACES: &str = "trace";
 /// Most bytes of a small file that a rank wrote.
 const LARGEST: u64 = 4 << 20;
 /// Steps that are traced when nobody says: after the job has warmed up, and enough to judge ranks by.
-const STEPS: &str = "10:40";
+const STEPS: &str = "10:60";
 /// A rank without a step for so long writes down where it is.
 const HANG_SECONDS: &str = "15";
 
 /// Runs the job, and explains the traces of its ranks. Gives the job's own exit code if that is not zero.
 pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> Result<u8, Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("there is no command after `--`"))?;
-    let folder = match matches.get_one::<PathBuf>("output-dir") {
-        Some(folder) => folder.clone(),
-        None => record::fresh_directory(Path::new(RESULTS), jiff::Timestamp::now(), "profile")?,
-    };
+    let given = matches.get_one::<PathBuf>("output-dir").map(PathBuf::as_path);
+    let folder = directory::of(given, (jiff::Timestamp::now(), "profile"), false)?;
     let traces = folder.join(TRACES);
     if folder.join("run.json").exists() {
         let hint = "name a folder of its own, or leave --output-dir out";
@@ -150,9 +148,11 @@ fn end_of(
     })
 }
 
+/// The command as a shell takes it, without the values of secrets.
 fn shown(program: &OsStr, arguments: &[OsString]) -> String {
     let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
-    let words: Vec<String> = words.map(|word| report::shell(&word.to_string_lossy()).to_string()).collect();
+    let words = record::command_line(words.map(|word| word.to_string_lossy().into_owned()));
+    let words: Vec<String> = words.iter().map(|word| report::shell(word).to_string()).collect();
     words.join(" ") + "\n"
 }
 
@@ -162,6 +162,28 @@ pub(super) struct JobSteps {
     /// Times of traced and of untraced steps: the slowest rank of each.
     pub(super) recording: Option<Recording>,
     pub(super) notes: Vec<String>,
+    /// Of each rank the steps of its trace, and how long each waited for a processor.
+    descheduled: Vec<(u32, Vec<(u32, u64)>)>,
+}
+
+impl JobSteps {
+    /// Tells a timeline what traces do not hold: how long steps waited for a processor.
+    pub(super) fn complete(&self, timeline: &mut Timeline) {
+        for (rank, steps) in &self.descheduled {
+            if let Some(own) = timeline.ranks.iter_mut().find(|own| own.rank == *rank) {
+                own.descheduled.clone_from(steps);
+            }
+        }
+    }
+}
+
+impl StepFile {
+    /// Steps by number, each with the nanoseconds that it waited for a processor.
+    fn descheduled(&self) -> Option<Vec<(u32, u64)>> {
+        let (first, waited) = (self.first_traced_step?, self.traced_descheduled_s.as_ref()?);
+        let ns = |seconds: &f64| (seconds * 1e9) as u64;
+        Some(waited.iter().zip(first..).map(|(seconds, number)| (number, ns(seconds))).collect())
+    }
 }
 
 /// A rank's file of steps, as far as it is needed.
@@ -172,6 +194,10 @@ struct StepFile {
     untraced_step_s: Vec<f64>,
     #[serde(default)]
     traced_step_s: Vec<f64>,
+    #[serde(default)]
+    first_traced_step: Option<u32>,
+    #[serde(default)]
+    traced_descheduled_s: Option<Vec<f64>>,
     #[serde(default)]
     notes: Vec<String>,
 }
@@ -196,7 +222,8 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
         span_ns: None,
     };
     notes.extend(files.iter().flat_map(|file| file.notes.iter().map(|note| format!("rank {}: {note}", file.rank))));
-    JobSteps { notes, recording: (!files.is_empty()).then_some(recording) }
+    let descheduled = files.iter().filter_map(|file| Some((file.rank, file.descheduled()?))).collect();
+    JobSteps { notes, descheduled, recording: (!files.is_empty()).then_some(recording) }
 }
 
 /// What went wrong in the ranks while they were traced: the last line of each.

@@ -67,7 +67,7 @@ pub(super) fn run(matches: &ArgMatches, entry: Entry<'_>, wanted: &Wanted) -> Re
     }
     "profile".clone_into(&mut plan.experiment);
     plan.profiling = true;
-    let request = Request { matches, machine: machine::detect(), entry, into_folder: false };
+    let request = Request { matches, machine: machine::detect(), entry, into_folder: false, is_profile: true };
     let Ended { code, directory } = session::measure(&request, Some(plan))?;
     let Some(directory) = directory else { return Ok(code) };
     let explained = explain::record(&directory, wanted)?;

@@ -7,7 +7,7 @@ use terms::{Bytes, Seconds};
 use trace::timeline::Kind;
 
 use super::Target;
-use super::explain::Explanation;
+use super::explanation::Explanation;
 use crate::terminal;
 
 /// Findings that the terminal shows; the record has all.
@@ -32,8 +32,13 @@ pub(super) fn verdict(one: &Explanation) -> String {
             0 | 1 => String::new(),
             more => format!("; {} more ranks are slow", more - 1),
         };
+        // A tenth of the loss and more is worth a word.
+        let waited = slow.descheduled_share.filter(|waited| *waited >= 0.1 * slow.share);
+        let waits = waited.map_or_else(String::new, |waited| {
+            format!("; it waits {} of a step for a processor, more than the others", percent(waited))
+        });
         return format!(
-            "rank {} is slow in {}: it costs {} of a step ({} to {}){also}",
+            "rank {} is slow in {}: it costs {} of a step ({} to {}){waits}{also}",
             slow.rank,
             slow.phase.name(),
             percent(slow.share),
@@ -261,7 +266,8 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
             .cloned()
             .chain(recording(one))
             .collect(),
-        tables: vec![steps_table(analysis), operations_table(analysis), sizes_table(analysis), kernels_table(analysis)]
+        tables: [steps_table, operations_table, exchanges_table, sizes_table, kernels_table]
+            .map(|table| table(analysis))
             .into_iter()
             .filter(|table| !table.rows.is_empty())
             .collect(),
@@ -325,6 +331,24 @@ fn operations_table(analysis: &Analysis) -> ExplainedTable {
     });
     let columns = ["operation", "communicator", "calls", "bytes", "time s", "transfer s", "wait s"];
     table("communication", "Communication of a step, means over ranks", &columns, rows.collect())
+}
+
+fn exchanges_table(analysis: &Analysis) -> ExplainedTable {
+    let row = |one: &diagnose::profile::Exchange| {
+        vec![
+            json!(one.group),
+            json!(one.place),
+            json!(one.operation),
+            json!(one.bytes),
+            json!(one.begins_s),
+            json!(one.time_s),
+            json!(one.transfer_s),
+            json!(one.wait_s),
+        ]
+    };
+    let columns = ["communicator", "place", "operation", "bytes", "begins s", "time s", "transfer s", "wait s"];
+    let title = "Exchanges of a step in their order, such as buckets of gradients";
+    table("exchanges", title, &columns, analysis.exchanges.iter().map(row).collect())
 }
 
 fn sizes_table(analysis: &Analysis) -> ExplainedTable {

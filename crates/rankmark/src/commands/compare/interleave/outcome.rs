@@ -2,10 +2,12 @@
 
 use diagnose::Verdict;
 use record::ComparedCase;
+use report::{JunitCase, JunitOutcome};
 use runner::{Compared, Matched};
 use serde_json::{Map, Value, json};
 use terms::Status;
 
+use super::super::gate::Gate;
 use crate::session;
 
 /// A compared case as the record keeps it.
@@ -43,9 +45,30 @@ pub(super) fn told(sides: &Matched, compared: &Compared, threshold: f64) -> Comp
     }
 }
 
-/// After a signal that cut it short its own code. 2: every case skipped. 1: any worse or failed, or a gate missed. 3: any that
-/// cannot be told. 0 otherwise.
-pub(super) fn exit_code(told: &[ComparedCase], compared: &[Compared]) -> u8 {
+/// Verdicts for a CI system: worse is a failure, and what cannot be told or did not run is skipped with the reason.
+pub(super) fn junit(told: &[ComparedCase], labels: &[String], threshold: f64) -> Vec<JunitCase> {
+    let case = |(case, label): (&ComparedCase, &String)| {
+        let is = |verdict: Verdict| case.verdict == verdict.to_string();
+        let ends = case.ratio_ci95.map_or_else(
+            || "without an interval".to_owned(),
+            |[low, high]| format!("B / A is {low:.4} to {high:.4}, with a threshold of {:.1}%", 100.0 * threshold),
+        );
+        let outcome = match case.status {
+            Status::Failed => JunitOutcome::Failed(case.reason.clone().unwrap_or_else(|| "failed".to_owned())),
+            Status::Skipped | Status::NotRun => JunitOutcome::Skipped(case.reason.clone().unwrap_or_default()),
+            Status::Ok if is(Verdict::Worse) => JunitOutcome::Failed(format!("worse: {ends}")),
+            Status::Ok if is(Verdict::CannotTell) => JunitOutcome::Skipped(format!("cannot tell: {ends}")),
+            Status::Ok => JunitOutcome::Passed,
+        };
+        let seconds = case.time_s.map(|[_, b]| b);
+        JunitCase { class: case.benchmark.clone(), name: label.clone(), seconds, outcome }
+    };
+    told.iter().zip(labels).map(case).collect()
+}
+
+/// After a signal that cut it short its own code. 2: every case skipped. 1: any failed, or a gate missed, or what `--fail-on`
+/// names (worse). 3: any that cannot be told. 0 otherwise.
+pub(super) fn exit_code(told: &[ComparedCase], compared: &[Compared], gate: &Gate) -> u8 {
     let any =
         |verdict: Verdict| told.iter().any(|case| case.status == Status::Ok && case.verdict == verdict.to_string());
     let undecided = any(Verdict::CannotTell) || told.iter().any(|case| case.status == Status::NotRun);
@@ -54,8 +77,9 @@ pub(super) fn exit_code(told: &[ComparedCase], compared: &[Compared]) -> u8 {
     match session::signal_code().filter(|_| undecided) {
         Some(code) => code,
         None if told.iter().all(|case| case.status == Status::Skipped) => 2,
-        None if failed || any(Verdict::Worse) => 1,
-        None if undecided => 3,
+        None if failed => 1,
+        None if gate.fails("worse") && any(Verdict::Worse) || gate.fails("better") && any(Verdict::Better) => 1,
+        None if gate.fails("cannot-tell") && undecided => 3,
         None => 0,
     }
 }
@@ -77,11 +101,16 @@ mod tests {
 
     #[test]
     fn exit_codes_are_those_that_are_promised() {
-        let code = |cases: &[(Option<[f64; 2]>, Status)]| {
+        let gate = |words: &str| {
+            let command = clap::Command::new("x").args(crate::commands::compare::gate::options());
+            Gate::read(&command.get_matches_from(["x", "--fail-on", words]))
+        };
+        let code_of = |words: &str, cases: &[(Option<[f64; 2]>, Status)]| {
             let all: Vec<_> = cases.iter().map(|(ratio, status)| compared(*ratio, *status)).collect();
             let told: Vec<_> = all.iter().map(|(sides, one)| told(sides, one, 0.03)).collect();
-            exit_code(&told, &all.into_iter().map(|(_, one)| one).collect::<Vec<_>>())
+            exit_code(&told, &all.into_iter().map(|(_, one)| one).collect::<Vec<_>>(), &gate(words))
         };
+        let code = |cases: &[(Option<[f64; 2]>, Status)]| code_of("worse,cannot-tell", cases);
         let (same, better, worse) = (Some([0.99, 1.01]), Some([0.8, 0.9]), Some([1.1, 1.2]));
         assert_eq!(code(&[(same, Status::Ok), (better, Status::Ok)]), 0);
         assert_eq!(code(&[(same, Status::Ok), (worse, Status::Ok), (None, Status::Ok)]), 1);
@@ -90,6 +119,24 @@ mod tests {
         assert_eq!(code(&[(same, Status::Ok), (same, Status::Failed)]), 1);
         assert_eq!(code(&[(same, Status::Ok), (None, Status::NotRun)]), 3);
         assert_eq!(code(&[(None, Status::Skipped)]), 2);
+        assert_eq!(code_of("worse", &[(None, Status::Ok), (better, Status::Ok)]), 0);
+        assert_eq!(code_of("better", &[(better, Status::Ok)]), 1);
+        assert_eq!(code_of("none", &[(worse, Status::Ok), (None, Status::Ok)]), 0);
+        assert_eq!(code_of("none", &[(same, Status::Failed)]), 1);
+    }
+
+    #[test]
+    fn verdicts_are_test_cases() {
+        let ratios = [Some([0.99, 1.01]), Some([1.1, 1.2]), Some([0.9, 1.1])];
+        let all: Vec<_> = ratios.map(|ratio| compared(ratio, Status::Ok)).into();
+        let told: Vec<_> = all.iter().map(|(sides, one)| told(sides, one, 0.03)).collect();
+        let cases = junit(&told, &["a".into(), "b".into(), "c".into()], 0.03);
+        let why = "B / A is 1.1000 to 1.2000, with a threshold of 3.0%";
+        assert_eq!(cases[0].outcome, JunitOutcome::Passed);
+        assert_eq!((cases[1].name.as_str(), &cases[1].outcome), ("b", &JunitOutcome::Failed(format!("worse: {why}"))));
+        assert!(
+            matches!(&cases[2].outcome, JunitOutcome::Skipped(why) if why.starts_with("cannot tell: B / A is 0.9"))
+        );
     }
 
     #[test]

@@ -1,0 +1,20 @@
+//! What traces say of one case or one job.
+
+use diagnose::profile::Analysis;
+use trace::timeline::{Recording, Timeline};
+
+/// One case, or one job, and what its traces say.
+pub(super) struct Explanation {
+    /// The case's identity; of a job, `job`.
+    pub(super) case: String,
+    pub(super) title: String,
+    pub(super) ranks: u32,
+    pub(super) timeline: Timeline,
+    pub(super) analysis: Analysis,
+    pub(super) recording: Option<Recording>,
+    /// What the Flight Recorder found, and what ranks that hung wrote down, a sentence each.
+    pub(super) hangs: Vec<String>,
+    pub(super) notes: Vec<String>,
+    /// The runs with more ranks, where the record has them, for the waterfall.
+    pub(super) waterfall: Option<diagnose::profile::Waterfall>,
+}

@@ -1,0 +1,161 @@
+//! The record of steps that another program ran: one case, so that its explanation has a report, and its steps stand in
+//! comparisons and in a history.
+//!
+//! `job` is no benchmark of the table: nothing that a plan names may start a program. What it declares stands in the record, as
+//! of every benchmark, so report and comparison show it without knowing it.
+
+use std::path::Path;
+
+use record::show::{Column, Format, Show, Table};
+use record::{About, Better, Case, CaseLine, Caveat, Labels, Machine, Metric, Plan, RunFile, Store, TimeSummary, Tool};
+use serde_json::{Map, Value, json};
+use terms::{Field, Kind, Role, Status};
+
+use super::explanation::Explanation;
+use crate::{Failure, environment};
+
+/// The name of what is recorded.
+const NAME: &str = "job";
+
+static FIELDS: &[Field] = &[
+    Field::new(Kind::Text, None, "the program that ran, or the traces that were read").named("command").always(),
+    Field::new(Kind::Text, None, "what recorded its steps").named("recorder").always().role(Role::Implementation),
+    benchmarks::fields::RANKS.named("ranks"),
+];
+
+static ABOUT: About = About {
+    name: NAME,
+    doc: "training steps of another program, as its traces show them",
+    fields: &[|| FIELDS],
+    metrics: &[
+        Metric::new("exposed_s", "s", Better::Lower, "communication of a step that nothing overlaps, mean over ranks"),
+        Metric::new(
+            "wait_s",
+            "s",
+            Better::Lower,
+            "time of a step that ranks wait for communication, median over ranks",
+        ),
+        Metric::new("input_s", "s", Better::Lower, "time of a step that ranks wait for data, median over ranks"),
+        Metric::new("slow_share", "", Better::Lower, "share of a step that the slow rank costs"),
+    ],
+    check: |_| Ok(()),
+    command: None,
+    show,
+};
+
+fn show() -> Show {
+    let columns = vec![
+        Column::new("recorder", "recorder", Format::Word),
+        Column::new("ranks", "ranks", Format::Count),
+        Column::new("steps", "samples", Format::Count),
+        Column::time("step"),
+        Column::new("not overlapped", "exposed_s", Format::Seconds),
+        Column::new("wait", "wait_s", Format::Seconds),
+        Column::new("input", "input_s", Format::Seconds),
+        Column::new("slow rank costs", "slow_share", Format::Share),
+    ];
+    Show {
+        timed: "step".to_owned(),
+        tables: vec![Table { columns, ..Table::default() }],
+        headline: vec!["exposed_s".to_owned()],
+        ..Show::default()
+    }
+}
+
+/// Whether a record is one of these.
+pub(super) fn is_of_job(cases: &[CaseLine]) -> bool {
+    cases.iter().any(|line| line.benchmark == NAME)
+}
+
+/// Makes the record of an explanation. Its case is then that of the record.
+pub(super) fn create(folder: &Path, machine: Machine, one: &mut Explanation) -> Result<(), Failure> {
+    let case = case(one);
+    one.case.clone_from(&case.id);
+    let plan = Plan {
+        experiment: "profile".to_owned(),
+        profiling: true,
+        cases: vec![case.clone()],
+        notes: Vec::new(),
+        read_as: None,
+        expected: Vec::new(),
+        source_text: String::new(),
+    };
+    let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    let mut file = RunFile::new(tool, jiff::Timestamp::now(), machine, plan, &[&ABOUT]);
+    file.command_line = record::command_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
+    file.environment = record::environment(environment::variables());
+    file.labels = Labels {
+        note: Some(format!("Times of steps are those that {} recorded, with recording on.", one.analysis.source)),
+        ..Labels::default()
+    };
+    let mut store = Store::create(folder, &file)?;
+    store.append_all(&[line(&case, one)])?;
+    Ok(())
+}
+
+fn case(one: &Explanation) -> Case {
+    let parameters = json!({"command": one.title, "recorder": one.analysis.source, "ranks": one.ranks});
+    let map = |value: Value| value.as_object().cloned().unwrap_or_default();
+    let mut case = Case {
+        id: String::new(),
+        benchmark: NAME.to_owned(),
+        parameters: map(parameters),
+        settings: Map::new(),
+        world: map(json!({"ranks": one.ranks})),
+        caveats: vec![Caveat::Imported],
+        bytes_requested: None,
+        skip: None,
+    };
+    case.identify();
+    case
+}
+
+/// The steps as samples of one trial: a single run of a job has no interval.
+fn line(case: &Case, one: &Explanation) -> CaseLine {
+    let analysis = &one.analysis;
+    let steps = &analysis.steps.step;
+    let mut line = CaseLine::unmeasured(case, Status::Ok, "");
+    (line.reason, line.runtime, line.backend, line.device) = (None, "job".into(), "-".into(), "-".into());
+    let Some(median) = steps.median else {
+        line.status = Status::Failed;
+        line.reason = Some("its traces show no step on all ranks".to_owned());
+        return line;
+    };
+    line.samples = Some(steps.values.len() as u64);
+    line.trials = Some(1);
+    line.trial_median_s = vec![median];
+    line.per_rank_median_s = analysis.steps.ranks.iter().map(|rank| rank.total.median).collect();
+    let sorted = stats::sorted(&steps.values);
+    let at = |place: f64| Some(stats::quantile(&sorted, place));
+    let (p05, p50, p95, p99) = (at(0.05), at(0.5), at(0.95), at(0.99));
+    let (min, max) = (sorted.first().copied(), sorted.last().copied());
+    line.time_s =
+        Some(TimeSummary { median, mean: Some(steps.mean()), p05, p50, p95, p99, min, max, ..TimeSummary::default() });
+    line.metrics = metrics(one);
+    line
+}
+
+fn metrics(one: &Explanation) -> Map<String, Value> {
+    let analysis = &one.analysis;
+    let of_ranks = |of: fn(&diagnose::profile::RankSteps) -> Option<f64>| -> Option<f64> {
+        let values: Option<Vec<f64>> = analysis.steps.ranks.iter().map(of).collect();
+        values.filter(|values| !values.is_empty()).map(|values| stats::median(&values))
+    };
+    let found = [
+        ("exposed_s", analysis.overlap.exposed_s.median),
+        ("wait_s", of_ranks(|rank| rank.wait.median)),
+        ("input_s", of_ranks(|rank| rank.input.median)),
+        ("slow_share", analysis.straggler.as_ref().map(|slow| slow.share)),
+    ];
+    found.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?.into()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_declaration_has_no_faults() {
+        assert_eq!(ABOUT.faults(), Vec::<String>::new());
+    }
+}
