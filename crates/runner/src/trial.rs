@@ -10,7 +10,7 @@ use terms::Status;
 use crate::admission::admit;
 use crate::threads::ThreadWorld;
 
-/// Runs a case as [`crate::run`] does, in a world of its own, and gives its line: `ok` with `wrong` 0, or the reason why
+/// Runs a case as [`crate::run()`] does, in a world of its own, and gives its line: `ok` with `wrong` 0, or the reason why
 /// not. A world that has not come up after `limit` has failed. Nothing is written.
 pub fn trial(
     case: &Case,

@@ -219,12 +219,12 @@ impl Operation<'_> {
     }
 }
 
-/// `pytorch/gloo`, or the backend alone where the runtime is native.
+/// `pytorch/gloo`, the backend alone where the runtime is native, or the runtime alone where the backend is not known.
 pub fn backend(case: &CaseLine) -> String {
-    if case.runtime == "native" || case.runtime.is_empty() {
-        case.backend.clone()
-    } else {
-        format!("{}/{}", case.runtime, case.backend)
+    match (case.runtime.as_str(), case.backend.as_str()) {
+        ("native" | "", backend) => backend.to_owned(),
+        (runtime, "") => runtime.to_owned(),
+        (runtime, backend) => format!("{runtime}/{backend}"),
     }
 }
 
@@ -254,7 +254,8 @@ const QUIET: &str = "quiet";
 fn others(case: &CaseLine, declared: Option<&Declared>) -> Vec<(String, String)> {
     let section = declared.map_or("", |declared| declared.show.section.as_str());
     let quiet = |name: &str| is_quiet(declared, name);
-    let mut fields = vec![("device".to_owned(), case.device.clone())];
+    let device = Some(("device".to_owned(), case.device.clone())).filter(|(_, device)| !device.is_empty());
+    let mut fields: Vec<(String, String)> = device.into_iter().collect();
     fields.extend(case.dtype.clone().map(|dtype| ("dtype".to_owned(), dtype)));
     // Those that its data pass between; of one host nothing is said unless others are near by.
     fields.extend(case.pair_hosts.or(case.hosts).map(|hosts| ("hosts".to_owned(), hosts.to_string())));

@@ -117,10 +117,14 @@ fn keep(folder: &Path, machine: Machine, explanation: &mut Explanation) -> Resul
 /// Explains traces of other tools, and makes a record of them.
 pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -> Result<u8, Failure> {
     let traces = read_timeline(files)?;
-    let title = traces.files.first().map_or_else(String::new, |(path, format)| {
-        let more = if traces.files.len() > 1 { format!(" and {} more", traces.files.len() - 1) } else { String::new() };
-        format!("{}{more} ({format})", path.display())
-    });
+    let title = match files {
+        [folder] if folder.is_dir() => folder.display().to_string(),
+        _ => traces.files.first().map_or_else(String::new, |(path, format)| {
+            let more = traces.files.len() - 1;
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("{}{more} ({format})", path.display())
+        }),
+    };
     let mut explanation = explained("import", title, traces, None, wanted)?;
     let folder = match output {
         Some(folder) if folder.join(record::store::RUN_FILE).exists() => {

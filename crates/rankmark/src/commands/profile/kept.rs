@@ -115,7 +115,8 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
     let analysis = &one.analysis;
     let steps = &analysis.steps.step;
     let mut line = CaseLine::unmeasured(case, Status::Ok, "");
-    (line.reason, line.runtime, line.backend, line.device) = (None, "job".into(), "-".into(), "-".into());
+    // What moves its bytes, and between which devices, its traces do not say alike.
+    (line.reason, line.runtime) = (None, NAME.to_owned());
     let Some(median) = steps.median else {
         line.status = Status::Failed;
         line.reason = Some("its traces show no step on all ranks".to_owned());
