@@ -84,7 +84,7 @@ def window_of(text: str) -> tuple[int, int]:
 
 
 class Descheduled:
-    """How long the kernel let a thread wait for a processor although it could run: the thread that makes this object."""
+    """How long the thread that makes this object waits for a processor although it could run."""
 
     def __init__(self) -> None:
         self.file: int | None = None
