@@ -3,9 +3,7 @@
 
 #![no_main]
 
-use control::{
-    Answer, Challenge, Decoder, FromRank, Hello, MAX_HANDSHAKE, Nonce, Role, Secret, ToRank, read, write,
-};
+use control::{Answer, Challenge, Decoder, FromRank, Hello, MAX_HANDSHAKE, Nonce, Role, Secret, ToRank, read, write};
 use libfuzzer_sys::fuzz_target;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -3,28 +3,37 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use record::{About, Field, Kind, Shown, plan};
+use record::show::Show;
+use record::{About, plan};
+use terms::{Field, Kind, Role};
 
-const fn field(name: &'static str, kind: Kind, default: Option<&'static str>, shown: Shown) -> Field {
-    Field { name, kind, default, unit: "", doc: "", shown, world: false }
+const fn field(name: &'static str, kind: Kind, default: Option<&'static str>) -> Field {
+    Field::new(kind, default, "").named(name)
 }
 
-const FIELDS: &[Field] = &[
-    Field { world: true, ..field("ranks", Kind::Whole(1, 4096), Some("2"), Shown::Always) },
-    field("op", Kind::Word(|| vec!["all_reduce", "broadcast"]), Some("all_reduce"), Shown::Always),
-    field("bytes", Kind::Bytes, Some("1KiB"), Shown::Always),
-    field("in_place", Kind::Bool, Some("true"), Shown::WhenSet),
-    field("max_seconds", Kind::Seconds, None, Shown::Setting),
-    field("target_precision", Kind::Ratio, Some("2%"), Shown::Setting),
-    field("pace_bandwidth", Kind::Bandwidth, None, Shown::WhenSet),
-    field("pace_latency", Kind::Seconds, None, Shown::WhenSet),
-    field("file", Kind::Text, None, Shown::WhenSet),
-    field("expect", Kind::Texts, None, Shown::Setting),
-    field("inject", Kind::Texts, None, Shown::WhenSet),
+static FIELDS: &[Field] = &[
+    field("ranks", Kind::Whole(1, 4096), Some("2")).always().role(Role::World),
+    field("op", Kind::Word(|| vec!["all_reduce", "broadcast"]), Some("all_reduce")).always(),
+    field("bytes", Kind::Bytes, Some("1KiB")).always(),
+    field("in_place", Kind::Bool, Some("true")),
+    field("max_seconds", Kind::Seconds, None).role(Role::Sampling),
+    field("target_precision", Kind::Ratio, Some("2%")).role(Role::Sampling),
+    field("pace_bandwidth", Kind::Bandwidth, None),
+    field("pace_latency", Kind::Seconds, None),
+    field("file", Kind::Text, None),
+    field("expect", Kind::Texts, None).role(Role::Sampling),
+    field("inject", Kind::Texts, None),
 ];
 
-static COLLECTIVE: About =
-    About { name: "collective", doc: "", fields: &[FIELDS], metrics: &[], check: |_| Ok(()) };
+static COLLECTIVE: About = About {
+    name: "collective",
+    doc: "",
+    fields: &[|| FIELDS],
+    metrics: &[],
+    check: |_| Ok(()),
+    command: None,
+    show: Show::default,
+};
 
 fuzz_target!(|text: &str| {
     match plan::read(text, "p.yaml", &[&COLLECTIVE], &[]) {

@@ -68,7 +68,8 @@ pub trait Benchmark: Sync {
         Map::new()
     }
 
-    /// Cases to record steps of once all are measured, because these lines leave open why they are slow: by identity. `all` are the run's lines that are ok.
+    /// Cases to record steps of once all are measured, because these lines leave open why they are slow: by identity. `all` are
+    /// the run's lines that are ok.
     fn unexplained(&self, _all: &[&CaseLine]) -> Vec<String> {
         Vec::new()
     }

@@ -94,11 +94,11 @@ pub(super) fn relations(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value
     found
 }
 
-/// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody, and the
-/// difference between the two shows where time is lost.
+/// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody,
+/// and the difference between the two shows where time is lost.
 pub(super) fn unexplained(all: &[&CaseLine]) -> Vec<String> {
     let mut found = Vec::new();
-    let own = |line: &&&CaseLine| line.benchmark == "training" && line.runtime == "native" && !line.simulated;
+    let own = |line: &&&CaseLine| line.benchmark == super::TRAINING.name && line.runtime == "native" && !line.simulated;
     // Where ranks share cores, that is the reason.
     let apart = |line: &&&CaseLine| !line.caveats.contains(&Caveat::Oversubscribed);
     for line in all.iter().filter(own).filter(apart).filter(|line| communicates(line)) {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use trace::timeline::{NameId, Names};
+use terms::Seconds;
+use trace::timeline::Names;
 
 use super::collectives::Collectives;
 use super::instances::{Instance, Instances};
@@ -70,7 +71,7 @@ pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Name
         Some(Exchange {
             group: group.to_owned(),
             place: number as u32 + 1,
-            operation: operation(names, first.operation),
+            operation: names.get(first.operation).to_owned(),
             bytes: first.bytes,
             begins_s,
             time_s,
@@ -79,10 +80,6 @@ pub(super) fn exchanges(instances: &Instances, prepared: &Prepared, names: &Name
         })
     };
     places.into_iter().filter_map(shown).collect()
-}
-
-fn operation(names: &Names, operation: NameId) -> String {
-    names.get(operation).to_owned()
 }
 
 /// Nanoseconds from the beginning of the step to entering, the mean over its ranks. Each by its own clock.
@@ -106,14 +103,13 @@ pub(super) fn varying(collectives: &Collectives, step_s: f64) -> Vec<String> {
         let values = stats::sorted(&one.time_s.values);
         let [low, middle, high] = [0.05, 0.5, 0.95].map(|at| stats::quantile(&values, at));
         if values.len() >= FEWEST && middle >= SMALLEST * step_s && high > VARIES * low.max(1e-9) {
-            let milliseconds = |seconds: f64| format!("{:.3} ms", 1e3 * seconds);
             found.push(format!(
                 "{} of {} varies between steps: it takes {} to {} in nine of ten of them, with a median of {}",
                 one.operation,
                 one.group,
-                milliseconds(low),
-                milliseconds(high),
-                milliseconds(middle)
+                Seconds(low),
+                Seconds(high),
+                Seconds(middle)
             ));
         }
     }

@@ -9,7 +9,9 @@ mod show;
 
 use std::path::{Path, PathBuf};
 
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
+use record::Labels;
 use terms::Seconds;
 
 use crate::cli::{measured, parts};
@@ -27,9 +29,10 @@ Examples:
 pub(crate) const HEADING: &str = "Profile";
 
 /// What the user wants to see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Default, Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Everything.
+    #[default]
     All,
     /// Ranks that wait for others, and for whom.
     SyncStalls,
@@ -150,30 +153,47 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
     }
 }
 
-/// Options of a training case mean nothing where none of ours runs.
+/// What every look at traces takes; all else is for a run of a model that Rankmark trains.
+const OF_TRACES: [&str; 9] = ["record", "command", "import", "compare", "steps", "target", "json", "quiet", "verbose"];
+/// What takes it that makes a record.
+const OF_RECORDS: [&str; 4] = ["output-dir", "name", "tag", "note"];
+/// What a job takes beside that.
+const OF_JOBS: [&str; 2] = ["duration", "tool"];
+
+/// Options that mean nothing here are refused, and not dropped in silence.
 fn refuse_of_training(matches: &ArgMatches) -> Result<(), Failure> {
     let others = ["record", "command", "import", "compare"];
     let Some(other) = others.into_iter().find(|name| matches.contains_id(name)) else { return Ok(()) };
-    let given = crate::given::given(matches, &[native::about()]);
-    let mut names: Vec<String> = given.into_iter().map(|(name, _)| name).filter(|name| name != "steps").collect();
-    names.extend(["gpus", "set"].into_iter().filter(|name| matches.contains_id(name)).map(str::to_owned));
-    let Some(name) = names.first() else { return Ok(()) };
-    let what = match other {
-        "command" => "a command after `--`",
-        "record" => "a record",
-        _ => "traces",
+    let makes_record = ["command", "import"].contains(&other);
+    let is_for_it = |name: &str| {
+        OF_TRACES.contains(&name)
+            || other == "command" && OF_JOBS.contains(&name)
+            || makes_record && OF_RECORDS.contains(&name)
     };
-    let name = name.replace('_', "-");
-    Err(Failure::new(format!("`--{name}` is for a model that Rankmark trains, and {what} is given"))
-        .hint(format!("leave `--{name}` out")))
+    let is_given = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+    let mut names = matches.ids().map(clap::Id::as_str).filter(|name| is_given(name));
+    let Some(name) = names.find(|name| !is_for_it(name)) else { return Ok(()) };
+    let (name, what) = (
+        name.replace('_', "-"),
+        match other {
+            "command" => "a command after `--`",
+            "record" => "a record",
+            _ => "traces",
+        },
+    );
+    let of = if OF_RECORDS.contains(&name.as_str()) { "a new record" } else { "a model that Rankmark trains" };
+    Err(Failure::new(format!("`--{name}` is for {of}, and {what} is given")).hint(format!("leave `--{name}` out")))
 }
 
 /// How to look at what was recorded.
+#[derive(Default)]
 pub(crate) struct Wanted {
     pub(crate) target: Target,
     pub(crate) steps: Option<std::ops::Range<u32>>,
     pub(crate) json: bool,
     pub(crate) quiet: bool,
+    /// What a new record is called.
+    labels: Labels,
 }
 
 impl Wanted {
@@ -184,6 +204,7 @@ impl Wanted {
             steps: steps.map(|text| range_of(text)).transpose()?,
             json: matches.get_flag("json"),
             quiet: matches.get_flag("quiet"),
+            labels: crate::labels::read(matches)?,
         })
     }
 

@@ -104,6 +104,11 @@ fn what_cannot_be_profiled_is_refused_with_what_to_do() {
     // What means nothing here is not dropped in silence.
     assert!(refused("profile --ranks 2 -- /bin/true").contains("`--ranks` is for a model that Rankmark trains"));
     assert!(refused("profile --import notes.txt --set ranks=2").contains("`--set`"));
+    assert!(
+        refused("profile --dry-run -- /bin/sh -c false").contains("`--dry-run` is for a model that Rankmark trains")
+    );
+    assert!(refused("profile --junit x.xml -- /bin/true").contains("`--junit`"));
+    assert!(refused("profile bare --output-dir other").contains("`--output-dir` is for a new record"));
     assert!(refused("comm all_reduce --inject delay:rank=0,phase=forward").contains("only native ranks that train"));
     assert!(refused("memory --compute sleep").contains("`memory` looks at what computation holds"));
     assert!(refused("train --ranks 2 --compute sleep --load-balance measured --accumulate 2").contains("no speed"));
@@ -111,7 +116,8 @@ fn what_cannot_be_profiled_is_refused_with_what_to_do() {
     // A job that is no Python leaves no traces, and its own end counts.
     let failed = place.run("profile -- /bin/sh -c").exits(2).err;
     assert!(failed.contains("the job ended with code 2"), "{failed}");
-    assert!(refused("profile -- /bin/true").contains("trace"), "a job without traces");
+    let bare = refused("profile -- /bin/true");
+    assert!(bare.contains("holds no traces") && bare.contains("Python with torch"), "{bare}");
 }
 
 #[test]
@@ -158,6 +164,11 @@ fn a_training_of_low_efficiency_is_explained_with_its_results() {
     assert!(place.read("varying/report.md").contains("What limits the steps"));
     // Its trials are those that were asked for, and no more.
     assert!(cases.iter().all(|line| line["trials"] == 6));
+    // What does not fit is told, and takes nothing from the results.
+    let brief = format!("{train} --sleep-time 500us --sleep-jitter 0.6 --budget 6s --output-dir brief");
+    let ran = place.run(&brief);
+    assert!(ran.err.contains("do not fit into the time budget") || ran.out.contains("do not fit into the time budget"));
+    assert!(!place.path("brief/trace").exists());
     // Where ranks do not wait, there is nothing to explain.
     place.run(&format!("{train} --sleep-time 3ms --sleep-jitter 0 --output-dir even")).exits(0);
     assert!(!place.path("even/trace").exists(), "{}", place.cases("even")[1]["scaling"]);
@@ -167,7 +178,9 @@ fn a_training_of_low_efficiency_is_explained_with_its_results() {
 fn traces_of_other_programs_become_a_record() {
     let place = Place::new();
     place.run(ASLEEP).exits(0);
-    let ran = place.run("profile --import record/trace --output-dir imported").exits(0);
+    let ran = place.run("profile --import record/trace --output-dir imported --name theirs --tag old").exits(0);
+    let labels = &place.run_file("imported")["labels"];
+    assert_eq!((&labels["name"], &labels["tags"]), (&json!("theirs"), &json!(["old"])));
     assert!(ran.out.contains("report  imported/report.html"), "{}", ran.out);
     let [line] = &place.cases("imported")[..] else { panic!("one case") };
     assert_eq!((&line["benchmark"], &line["status"], &line["ranks"]), (&json!("job"), &json!("ok"), &json!(2)));

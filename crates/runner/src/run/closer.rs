@@ -8,15 +8,15 @@ use record::{Case, CaseLine, StoreError};
 use terms::Status;
 
 use super::RunState;
-use crate::admission;
+use crate::{admission, lines};
 
 /// Seconds that a look samples before it records steps, and that it records at least.
-const LOOK_S: f64 = 4.0;
+const LOOK_S: f64 = 2.0;
 /// Steps that it makes at least, recorded or not.
 const STEPS: f64 = 32.0;
 
 impl RunState<'_> {
-    /// Records steps of the cases that their benchmarks name. A look that fails takes nothing from the results.
+    /// Records steps of the cases that their benchmarks name. A look that fails takes nothing from the results, and is told.
     pub(super) fn look_closer(&mut self) -> Result<(), StoreError> {
         if self.setup.plan.profiling {
             return Ok(());
@@ -32,44 +32,62 @@ impl RunState<'_> {
             })
             .collect();
         let total = wanted.len();
+        // Ranks of a launcher that use MPI can be in one world only, and that one has ended.
+        if total > 0 && !self.setup.starter.several() {
+            self.setup.observer.remarks("ranks of a launcher do not record steps after a run: `rankmark profile` does");
+            return Ok(());
+        }
         for (number, (case, takes_s)) in (1..).zip(&wanted) {
             self.interrupted = self.interrupted.take().or_else(self.setup.interrupted);
             let ends = Instant::now() + Duration::from_secs_f64(takes_s.min(86_400.0));
-            if self.interrupted.is_some() || self.setup.deadline.is_some_and(|deadline| ends > deadline) {
+            if self.interrupted.is_some() {
                 break;
             }
+            if self.setup.deadline.is_some_and(|deadline| ends > deadline) {
+                self.not_recorded(case, "they do not fit into the time budget of the run");
+                continue;
+            }
             self.setup.observer.looks_closer(case, number, total);
-            self.look_at(case)?;
+            self.look_at(case, *takes_s)?;
         }
         self.worlds.end();
         Ok(())
     }
 
-    fn look_at(&mut self, case: &Case) -> Result<(), StoreError> {
+    fn not_recorded(&mut self, case: &Case, why: &str) {
+        let ranks = case.ranks();
+        self.setup.observer.remarks(&format!("steps of the case with {ranks} ranks were not recorded: {why}"));
+    }
+
+    fn look_at(&mut self, case: &Case, takes_s: f64) -> Result<(), StoreError> {
         let several = self.setup.starter.several();
         self.worlds.make_room(case, &self.setup.host, several, super::START);
-        if !self.worlds.hold(case) && admission::admit(case, &self.setup.host).is_err() {
+        let admitted = if self.worlds.hold(case) { Ok(()) } else { admission::admit(case, &self.setup.host) };
+        if let Err(reason) = admitted {
+            self.not_recorded(case, &reason);
             return Ok(());
         }
+        let own = Settings::from_case(case);
         let settings = Settings {
             traced: true,
             trials: Some(1),
             max_seconds: LOOK_S,
             spacing: Duration::ZERO,
             limits: false,
-            ..Settings::from_case(case)
+            timeout: own.timeout + Duration::from_secs_f64(takes_s.min(86_400.0)),
+            ..own
         };
         let mut run = CaseRun::new(case, settings, false);
         match self.in_world(case, &mut run) {
-            Ok(()) => self.trace(&run)?,
+            Ok(()) => match lines::measured(&run, &self.setup.host, &[], false) {
+                line if line.status == Status::Ok => self.trace(&run)?,
+                // The trials were right, and these steps were not: whoever reads the results must know.
+                line => self.not_recorded(case, &line.reason.unwrap_or_else(|| line.status.to_string())),
+            },
             Err(verdict) if verdict.kind == measure::VerdictKind::Interrupted => {
                 self.interrupted = Some(verdict.error.what);
             }
-            Err(verdict) => self.setup.observer.remarks(&format!(
-                "steps of a case with {} ranks were not recorded: {}",
-                case.ranks(),
-                verdict.error.on_one_line()
-            )),
+            Err(verdict) => self.not_recorded(case, &verdict.error.on_one_line()),
         }
         self.worlds.release(&case.id, super::START);
         Ok(())

@@ -297,7 +297,7 @@ fn exchanges_of_a_step_stand_in_their_order_and_varying_ones_are_noted() {
     let rare = Fault { every: 3, ..delay(1, Phase::Forward, 0.5) };
     let notes = analysed(&planted(vec![rare])).notes;
     assert!(
-        notes.iter().any(|note| note.starts_with("all_reduce of world varies between steps: it takes 5.000 ms")),
+        notes.iter().any(|note| note.starts_with("all_reduce of world varies between steps: it takes 5.00 ms")),
         "{notes:?}"
     );
 }

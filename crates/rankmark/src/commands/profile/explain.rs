@@ -17,6 +17,10 @@ use crate::{Failure, terminal};
 /// Where traces are, in a record and in the folder of a job.
 const TRACES: &str = "trace";
 
+/// Why a job may leave no traces.
+const NO_TRACES: &str =
+    "a job is traced if its ranks are Python with torch, and make more steps than the first of --steps";
+
 /// Explains the traces of a record, writes that into the record and its reports, and shows it.
 pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     if !directory.join("run.json").is_file() {
@@ -64,7 +68,7 @@ pub(crate) fn after_run(directory: &Path, cases: &[CaseLine]) -> Result<Vec<Stri
     if !directory.join(TRACES).is_dir() {
         return Ok(Vec::new());
     }
-    let wanted = Wanted { target: super::Target::All, steps: None, json: false, quiet: true };
+    let wanted = Wanted { quiet: true, ..Wanted::default() };
     let all = of_record(directory, cases, &wanted)?;
     let several = all.iter().filter(|one| one.ranks > 1);
     Ok(several.map(|one| format!("{}: {}", one.title, show::verdict(one))).collect())
@@ -75,6 +79,11 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
     // Dumps of a hang are of another time than the traces, and read apart.
     let (of_hang, files): (Vec<PathBuf>, Vec<PathBuf>) =
         job::files(traces).into_iter().partition(|path| job::is_of_hang(path));
+    if files.is_empty() && of_hang.is_empty() {
+        let complaints = job::complaints(traces);
+        let failure = Failure::new(format!("{} holds no traces", traces.display()));
+        return Err(if complaints.is_empty() { failure.hint(NO_TRACES) } else { failure.cause(complaints.join("; ")) });
+    }
     let mut found = read_timeline(&files).map_err(|error| {
         let complaints = job::complaints(traces);
         let failure = Failure::from(error);
@@ -93,7 +102,7 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
         let dumps = read_timeline(&of_hang)?;
         explanation.hangs.extend(dumps.flight.as_ref().map(hangs_of).unwrap_or_default());
     }
-    keep(folder, measure::machine::detect(), &mut explanation)?;
+    keep(folder, measure::machine::detect(), &mut explanation, wanted)?;
     print(std::slice::from_ref(&explanation), wanted)?;
     let report = folder.join("report.html");
     wanted.say(&format!("\nreport  {}\ntraces  {}\n", report.display(), traces.display()))?;
@@ -101,12 +110,12 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
 }
 
 /// Writes what was found into the folder's record, and makes one of the job if there is none.
-fn keep(folder: &Path, machine: Machine, explanation: &mut Explanation) -> Result<(), Failure> {
+fn keep(folder: &Path, machine: Machine, explanation: &mut Explanation, wanted: &Wanted) -> Result<(), Failure> {
     if folder.join(record::store::RUN_FILE).is_file() {
         let read = record::read_run(folder)?;
         explanation.case = read.cases.first().map_or_else(String::new, |line| line.id.clone());
     } else {
-        kept::create(folder, machine, explanation)?;
+        kept::create(folder, machine, explanation, &wanted.labels)?;
     }
     let explained = Explained { version: EXPLAINED_VERSION, cases: vec![show::kept(explanation)] };
     record::write_explained(folder, &explained)?;
@@ -131,11 +140,14 @@ pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -
             let hint = "name a folder of its own, or leave --output-dir out";
             return Err(Failure::new(format!("{} is a record already", folder.display())).hint(hint));
         }
-        given => directory::of(given, (jiff::Timestamp::now(), "profile"), false)?,
+        given => {
+            let name = wanted.labels.name.as_deref().unwrap_or("profile");
+            directory::of(given, (jiff::Timestamp::now(), name), false)?
+        }
     };
     // Where the traces were made is not known but for what they say themselves.
     let host = explanation.timeline.ranks.iter().find_map(|rank| rank.host.clone()).unwrap_or_default();
-    keep(&folder, Machine { host, ..Machine::default() }, &mut explanation)?;
+    keep(&folder, Machine { host, ..Machine::default() }, &mut explanation, wanted)?;
     print(std::slice::from_ref(&explanation), wanted)?;
     wanted.say(&format!("\nreport  {}\n", folder.join("report.html").display()))?;
     Ok(0)

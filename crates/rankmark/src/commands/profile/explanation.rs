@@ -5,7 +5,7 @@ use trace::timeline::{Recording, Timeline};
 
 /// One case, or one job, and what its traces say.
 pub(super) struct Explanation {
-    /// The case's identity; of a job, `job`.
+    /// The case's identity; of a job, a word until its record gives it one.
     pub(super) case: String,
     pub(super) title: String,
     pub(super) ranks: u32,

@@ -34,7 +34,8 @@ const HANG_SECONDS: &str = "15";
 pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> Result<u8, Failure> {
     let (program, arguments) = words.split_first().ok_or_else(|| Failure::new("there is no command after `--`"))?;
     let given = matches.get_one::<PathBuf>("output-dir").map(PathBuf::as_path);
-    let folder = directory::of(given, (jiff::Timestamp::now(), "profile"), false)?;
+    let name = wanted.labels.name.as_deref().unwrap_or("profile");
+    let folder = directory::of(given, (jiff::Timestamp::now(), name), false)?;
     let traces = folder.join(TRACES);
     if folder.join("run.json").exists() {
         let hint = "name a folder of its own, or leave --output-dir out";
@@ -181,8 +182,9 @@ impl StepFile {
     /// Steps by number, each with the nanoseconds that it waited for a processor.
     fn descheduled(&self) -> Option<Vec<(u32, u64)>> {
         let (first, waited) = (self.first_traced_step?, self.traced_descheduled_s.as_ref()?);
-        let ns = |seconds: &f64| (seconds * 1e9) as u64;
-        Some(waited.iter().zip(first..).map(|(seconds, number)| (number, ns(seconds))).collect())
+        // The file may say anything: numbers that go on past the last one are left out.
+        let numbers = (first..=u32::MAX).zip(waited);
+        Some(numbers.map(|(number, seconds)| (number, (seconds * 1e9) as u64)).collect())
     }
 }
 

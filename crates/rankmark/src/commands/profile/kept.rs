@@ -64,15 +64,15 @@ fn show() -> Show {
 
 /// Whether a record is one of these.
 pub(super) fn is_of_job(cases: &[CaseLine]) -> bool {
-    cases.iter().any(|line| line.benchmark == NAME)
+    matches!(cases, [line] if line.benchmark == NAME)
 }
 
 /// Makes the record of an explanation. Its case is then that of the record.
-pub(super) fn create(folder: &Path, machine: Machine, one: &mut Explanation) -> Result<(), Failure> {
+pub(super) fn create(folder: &Path, machine: Machine, one: &mut Explanation, labels: &Labels) -> Result<(), Failure> {
     let case = case(one);
     one.case.clone_from(&case.id);
     let plan = Plan {
-        experiment: "profile".to_owned(),
+        experiment: labels.name.clone().unwrap_or_else(|| "profile".to_owned()),
         profiling: true,
         cases: vec![case.clone()],
         notes: Vec::new(),
@@ -84,10 +84,7 @@ pub(super) fn create(folder: &Path, machine: Machine, one: &mut Explanation) -> 
     let mut file = RunFile::new(tool, jiff::Timestamp::now(), machine, plan, &[&ABOUT]);
     file.command_line = record::command_line(std::env::args_os().map(|word| word.to_string_lossy().into_owned()));
     file.environment = record::environment(environment::variables());
-    file.labels = Labels {
-        note: Some(format!("Times of steps are those that {} recorded, with recording on.", one.analysis.source)),
-        ..Labels::default()
-    };
+    file.labels = labels.clone();
     let mut store = Store::create(folder, &file)?;
     store.append_all(&[line(&case, one)])?;
     Ok(())

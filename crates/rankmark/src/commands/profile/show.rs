@@ -50,6 +50,7 @@ pub(super) fn verdict(one: &Explanation) -> String {
         return format!("ranks are late in turn: that costs {} of a step", percent(rotating.share));
     }
     let ranks = match &analysis.straggler_abstains {
+        Some(_) if analysis.world == Some(1) => "one rank waits for no other".to_owned(),
         Some(why) => why.clone(),
         None => match analysis.straggler_at_most {
             Some(share) => format!("no rank is slow: none loses more than {} of a step", percent(share.max(0.0))),
