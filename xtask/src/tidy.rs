@@ -5,6 +5,7 @@ mod confined;
 mod edges;
 mod glossary;
 mod links;
+mod lookups;
 mod mask;
 mod modules;
 mod paths;
@@ -54,6 +55,7 @@ static CHECKS: &[(&str, Check)] = &[
     ("files are small", modules::small),
     ("names say what a module is", modules::named),
     ("unsafe, starting processes and writing files stay in their crates", confined::check),
+    ("fields of a case are read by typed functions", lookups::check),
     ("nothing is left unfinished", text::unfinished),
     ("no path of one machine", text::machine_paths),
     ("no word that is not about the project", text::words),

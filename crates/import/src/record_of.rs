@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use record::{About, Case, CaseLine, Caveat, Imported, Machine, Plan, RunFile, TimeSummary, Tool};
 use serde_json::Value;
-use terms::{Bytes, Collective, Error, Seconds, Status};
+use terms::{Bytes, Error, Named as _, Seconds, Status};
 
 use crate::{Figures, Results, Shape, Source};
 
@@ -183,9 +183,9 @@ fn summary(times: &[f64], figures: &[Figures]) -> TimeSummary {
 fn metrics(case: &Case, line: &CaseLine, figures: &[Figures]) -> Vec<(&'static str, f64)> {
     let mut found = Vec::new();
     let time = line.time_s.as_ref().map_or(f64::NAN, |time| time.median);
-    if let Some(op) = case.word::<Collective>("op") {
+    if let Some(op) = case.op() {
         let (bytes, ranks) = (line.bytes.unwrap_or(0), case.ranks());
-        let element = case.word::<terms::Dtype>("dtype").map_or(1, terms::Dtype::bytes);
+        let element = case.dtype().and_then(terms::Dtype::from_name).map_or(1, terms::Dtype::bytes);
         if bytes > 0 {
             found.push(("count", (bytes / element) as f64));
         }

@@ -374,7 +374,7 @@ impl World for ProcessWorld {
             return Err(verdict.clone());
         }
         match command {
-            Command::Prepare { case, .. } => self.bytes = case.whole("bytes").map(Bytes),
+            Command::Prepare { case, .. } => self.bytes = case.bytes().map(Bytes),
             Command::Observe
             | Command::Finish
             | Command::Sample(_)

@@ -74,7 +74,7 @@ pub struct CaseRun {
 impl CaseRun {
     /// A case that has not been visited.
     pub fn new(case: &Case, settings: Settings, simulated: bool) -> Self {
-        let settings = Settings { exact: simulated && case.number("noise").is_none(), ..settings };
+        let settings = Settings { exact: simulated && !case.is_noisy(), ..settings };
         Self {
             case: case.clone(),
             settings,

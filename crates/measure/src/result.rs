@@ -159,14 +159,14 @@ fn per_rank(trials: &[Trial]) -> Vec<f64> {
 /// The rank that others wait for, by the arrivals of all trials.
 fn slow_rank(run: &CaseRun, about: Circumstances) -> Option<Straggler> {
     // Where ranks may run ahead of each other, or wait for a core, being last means nothing.
-    let tells = run.case.word::<Collective>("op").is_some_and(Collective::synchronises) && !about.oversubscribed;
+    let tells = run.case.op().is_some_and(Collective::synchronises) && !about.oversubscribed;
     let looks: Vec<&[Vec<f64>]> = run.trials.iter().map(|trial| trial.arrivals.as_slice()).collect();
     let apart = run.trials.iter().map(|trial| trial.arrivals_apart_ns).fold(0.0, f64::max);
     straggler(&looks).filter(|slow| tells && apart < CLEARLY * slow.wait_s * 1e9)
 }
 
 fn set_wrong(run: &CaseRun, line: &mut CaseLine) {
-    if run.case.word("op") == Some(Collective::Barrier) {
+    if run.case.op() == Some(Collective::Barrier) {
         return set_early(line, &barrier::together(run.trials.iter().map(|trial| &trial.exits)));
     }
     let reports = || run.trials.iter().flat_map(|trial| &trial.wrong);
@@ -244,7 +244,7 @@ fn caveats(
     add(about.simulated, Caveat::Simulated);
     add(about.oversubscribed, Caveat::Oversubscribed);
     add(about.virtualised, Caveat::Virtualised);
-    add(run.case.number("pace_bandwidth").is_some(), Caveat::Paced);
+    add(run.case.is_paced(), Caveat::Paced);
     let (short, wide, skewed) = (is_short(run, line), is_wide(run, line), is_skewed(line));
     add(run.settings.quick, Caveat::QuickLook);
     add(short && about.open, Caveat::Preliminary);

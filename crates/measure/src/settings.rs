@@ -44,25 +44,23 @@ pub struct Settings {
 impl Settings {
     /// The settings of a case; what it does not say is as the fields' declared defaults have it.
     pub fn from_case(case: &Case) -> Self {
-        let count = |name: &str| case.whole(name).and_then(|count| u32::try_from(count).ok());
-        let seconds = |name: &str, otherwise: f64| case.number(name).unwrap_or(otherwise);
         // A day bounds what the user can ask for, so that durations cannot overflow.
         let duration = |seconds: f64| Duration::from_secs_f64(seconds.clamp(0.0, 86_400.0));
         // So many steps and no others: a warm-up would train, too.
-        let steps = count("steps");
-        let quick = case.flag("quick");
+        let steps = case.steps();
+        let quick = case.is_quick();
         Self {
-            mode: case.word("mode").unwrap_or(Mode::Streaming),
-            target: case.number("target_precision").unwrap_or(0.02),
-            max_seconds: seconds("max_seconds", 5.0).clamp(0.0, 7.0 * 86_400.0),
-            trials: if quick { Some(QUICK_TRIALS) } else { count("trials") },
+            mode: case.mode(),
+            target: case.target_precision().unwrap_or(0.02),
+            max_seconds: case.max_seconds().unwrap_or(5.0).clamp(0.0, 7.0 * 86_400.0),
+            trials: if quick { Some(QUICK_TRIALS) } else { case.trials() },
             quick,
-            spacing: if quick { Duration::ZERO } else { duration(seconds("spacing", 1.6)) },
-            warmup: count("warmup").or(steps.map(|_| 0)),
-            iters: steps.or_else(|| count("iters")),
-            timeout: duration(seconds("timeout", 120.0).max(0.001)),
+            spacing: if quick { Duration::ZERO } else { duration(case.spacing().unwrap_or(1.6)) },
+            warmup: case.warmup().or(steps.map(|_| 0)),
+            iters: steps.or_else(|| case.iters()),
+            timeout: duration(case.timeout().unwrap_or(120.0).max(0.001)),
             // A path names a profile of the machine instead.
-            limits: case.text("limits").is_none_or(|text| text == "true"),
+            limits: case.limits().is_none_or(|text| text == "true"),
             traced: false,
             exact: false,
         }

@@ -390,7 +390,7 @@ impl Visit<'_> {
         // Where ranks may run ahead of each other (a broadcast's root), being last means nothing. And not for calls that
         // take long: the look would cost more than the case.
         let alone = self.trial.samples.len() < 2;
-        let synchronises = !alone && self.run.case.word::<Collective>("op").is_some_and(Collective::synchronises);
+        let synchronises = !alone && self.run.case.op().is_some_and(Collective::synchronises);
         let seconds = self.trial.median().unwrap_or(f64::INFINITY) * f64::from(ARRIVALS);
         let share = BESIDE * self.run.sampling_s - self.run.beside_s;
         // In the first trial a part of what the whole case samples, whatever the looks before took.
@@ -400,7 +400,7 @@ impl Visit<'_> {
             self.trial.arrivals = self.arrivals(ARRIVALS, 0)?;
         }
         // What a barrier promises is its check: made in the first trial whatever it takes.
-        let is_barrier = self.run.case.word("op") == Some(Collective::Barrier);
+        let is_barrier = self.run.case.op() == Some(Collective::Barrier);
         if is_barrier && !alone && (self.is_first() || quick) {
             self.look_at_exits(seconds)?;
         }

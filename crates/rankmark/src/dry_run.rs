@@ -147,7 +147,7 @@ fn groups(cases: &[Planned<'_>]) -> String {
 fn label(case: &Case, members: &[&Planned<'_>]) -> String {
     let ranks = case.ranks();
     let mut parts = vec![format!("{ranks} {}", if ranks == 1 { "rank " } else { "ranks" })];
-    parts.extend(case.whole("bytes").map(|bytes| format!("{:>9}", terms::Bytes(bytes).to_string())));
+    parts.extend(case.bytes().map(|bytes| format!("{:>9}", terms::Bytes(bytes).to_string())));
     for (name, value) in &case.parameters {
         let differs = members.iter().any(|other| other.case.parameters.get(name) != Some(value));
         if differs && !["ranks", "bytes"].contains(&name.as_str()) {
@@ -187,13 +187,21 @@ fn summary(cases: &[Planned<'_>], bounds: &Bounds<'_>) -> String {
         false => format!("trials   at least {least}, at most {most}: until intervals are within the target\n"),
     });
     text.push_str(&format!("time     {}\n", time(&open, bounds)));
-    if open.iter().any(|case| case.case.flag("find_max_batch")) {
-        text.push_str("note     the search for the largest batch adds cases\n");
+    if searches(&open, bounds) {
+        text.push_str("note     a search adds cases: what it measures next depends on what was measured\n");
     }
     if open.iter().any(|case| benchmarks::is_pytorch(case.case)) {
         text.push_str("note     the Python was not checked for torch: `rankmark validate` checks it\n");
     }
     text
+}
+
+/// Whether a benchmark measures on after the plan's cases.
+fn searches(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> bool {
+    benchmarks::all().any(|benchmark| {
+        let of = open.iter().filter(|case| case.case.benchmark == benchmark.about().name);
+        benchmark.study(&of.map(|case| case.case).collect::<Vec<_>>(), bounds.host).is_some()
+    })
 }
 
 fn time(open: &[&Planned<'_>], bounds: &Bounds<'_>) -> String {

@@ -34,7 +34,7 @@ pub(crate) fn after(matches: &ArgMatches, plan: &Plan, file: &RunFile, run: &rep
 
 /// After a quick look the same with intervals.
 fn slower(plan: &Plan, command_line: &[String]) -> Option<Proposal> {
-    let quick = !plan.cases.is_empty() && plan.cases.iter().all(|case| case.flag("quick"));
+    let quick = !plan.cases.is_empty() && plan.cases.iter().all(|case| case.is_quick());
     let (program, arguments) = command_line.split_first().filter(|_| quick)?;
     let program = std::path::Path::new(program).file_name()?.to_str()?;
     let mut rest = arguments.iter();

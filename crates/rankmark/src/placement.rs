@@ -11,8 +11,8 @@ pub(crate) fn for_plan(plan: &Plan, machine: &Machine, coordinator: Option<&Coor
     let place = |rank: u32| place(rank, &machine.host, &own, coordinator);
     let mut placements: Vec<Placement> = Vec::new();
     for case in plan.cases.iter().filter(|case| !benchmarks::is_in_process(case)) {
-        let bind = case.text("bind").unwrap_or("core").to_owned();
-        let (ranks, device) = (case.ranks(), case.text("device").unwrap_or("cpu").to_owned());
+        let bind = case.bind().to_owned();
+        let (ranks, device) = (case.ranks(), case.device().unwrap_or("cpu").to_owned());
         if coordinator.is_some_and(|coordinator| coordinator.size() != ranks)
             || placements
                 .iter()

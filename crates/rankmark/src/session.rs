@@ -363,7 +363,7 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
 
 /// The profiles of machines that the plan names in `limits`, each read once.
 fn profiles(plan: &Plan) -> Result<Vec<record::Profile>, Failure> {
-    let named = plan.cases.iter().filter_map(|case| case.text("limits"));
+    let named = plan.cases.iter().filter_map(|case| case.limits());
     let mut paths: Vec<&str> = named.filter(|path| !matches!(*path, "true" | "false")).collect();
     paths.sort_unstable();
     paths.dedup();
@@ -384,7 +384,7 @@ pub(crate) fn on_stall() -> launch::OnStall {
 fn backends(plan: &Plan, coordinator: Option<&Coordinator>) -> Vec<BackendState> {
     let mut states: Vec<BackendState> = Vec::new();
     for backend in comm::backends() {
-        let named = |case: &record::Case| case.text("backend") == Some(backend.about().name);
+        let named = |case: &record::Case| case.backend() == Some(backend.about().name);
         let of_backend = |case: &&record::Case| named(case) && !benchmarks::is_pytorch(case);
         let mut libraries: Vec<Option<&str>> =
             plan.cases.iter().filter(of_backend).map(benchmarks::library_of).collect();
@@ -407,7 +407,7 @@ pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
     let mut seen = HashSet::new();
     let mut states = Vec::new();
     for case in plan.cases.iter().filter(|case| benchmarks::is_pytorch(case)) {
-        let (python, backend) = (benchmarks::library_of(case), case.text("backend").unwrap_or_default());
+        let (python, backend) = (benchmarks::library_of(case), case.backend().unwrap_or_default());
         if seen.insert((python, backend)) {
             let torch = torches.entry(python).or_insert_with(|| survey::torch(python, &environment::search_path()));
             states.push(torch_state(python, backend, torch));

@@ -66,11 +66,6 @@ impl Case {
         T::from_name(self.text(name)?)
     }
 
-    /// Ranks of its world; 1 if it declares none.
-    pub fn ranks(&self) -> u32 {
-        self.whole("ranks").and_then(|ranks| u32::try_from(ranks).ok()).unwrap_or(1)
-    }
-
     /// Recomputes the identity from benchmark and parameters.
     pub fn identify(&mut self) {
         self.id = identity(&self.benchmark, &self.parameters);

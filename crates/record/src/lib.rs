@@ -27,6 +27,7 @@ mod profile;
 mod roofline;
 mod run_file;
 pub mod schema;
+mod shared_fields;
 pub mod show;
 pub mod store;
 mod typed;
@@ -53,6 +54,7 @@ pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{Ceiling, CeilingKind, Profile};
 pub use roofline::{Demand, Roof};
 pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, Overhead, Placement, Rounds, RunFile, Tool};
+pub use shared_fields::SHARED_FIELDS;
 pub use store::{
     CaseSamples, DamagedLine, Record, Resumed, SampleLines, Store, StoreError, directory_name, fresh_directory,
     line_text, read_results, read_run, read_samples, read_samples_of,

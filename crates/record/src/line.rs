@@ -210,7 +210,6 @@ pub const SCHEMA: u32 = 1;
 impl CaseLine {
     /// A line of this case with nothing measured.
     pub fn unmeasured(case: &Case, status: Status, reason: impl Into<String>) -> Self {
-        let text = |name: &str| case.text(name).unwrap_or_default().to_owned();
         Self {
             schema: SCHEMA,
             id: case.id.clone(),
@@ -221,13 +220,13 @@ impl CaseLine {
             ranks: case.ranks(),
             hosts: None,
             pair_hosts: None,
-            runtime: case.text("runtime").unwrap_or("native").to_owned(),
-            backend: text("backend"),
-            device: text("device"),
-            dtype: case.text("dtype").or_else(|| case.text("precision")).map(str::to_owned),
-            mode: case.word("mode").unwrap_or(Mode::Streaming),
-            bytes: case.whole("bytes"),
-            bytes_requested: case.bytes_requested.or_else(|| case.whole("bytes")),
+            runtime: case.runtime().to_owned(),
+            backend: case.backend().unwrap_or_default().to_owned(),
+            device: case.device().unwrap_or_default().to_owned(),
+            dtype: case.dtype().map(str::to_owned),
+            mode: case.mode(),
+            bytes: case.bytes(),
+            bytes_requested: case.bytes_requested.or_else(|| case.bytes()),
             samples: None,
             calls_per_sample: None,
             trials: None,

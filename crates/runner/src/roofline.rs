@@ -7,20 +7,19 @@ use serde_json::{Map, Value};
 
 /// The profile that a case names in `limits`, where it names one.
 pub(crate) fn named<'p>(case: &Case, profiles: &'p [Profile]) -> Option<&'p Profile> {
-    let path = case.text("limits")?;
+    let path = case.limits()?;
     profiles.iter().find(|profile| profile.path == path)
 }
 
 fn demand(run: &CaseRun) -> Option<Demand<'_>> {
     let ready = &run.trials.last()?.ready;
     let messages = f64::from(ready.first()?.messages.max(1));
-    let threads = run.case.whole("threads").unwrap_or(1) as u32;
     Some(Demand {
-        threads: run.case.ranks().saturating_mul(threads),
+        threads: run.case.ranks().saturating_mul(run.case.threads()),
         working_set: benchmark(&run.case.benchmark)?.memory(&run.case),
         traffic: ready.iter().map(|ready| ready.traffic_bytes as f64).sum::<f64>() / messages,
         flops: ready.iter().map(|ready| ready.flops).sum::<f64>() / messages,
-        dtype: run.case.text("dtype").or(run.case.text("precision")).unwrap_or("f32"),
+        dtype: run.case.dtype().unwrap_or("f32"),
     })
 }
 

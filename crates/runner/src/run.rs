@@ -445,7 +445,7 @@ fn after_death(died: Option<String>, verdict: Verdict) -> Verdict {
 
 /// Whether the ranks of a case work on devices other than the processor.
 fn on_a_device(case: &Case) -> bool {
-    case.text("device").is_some_and(|device| device != "cpu")
+    case.device().is_some_and(|device| device != "cpu")
 }
 
 /// Consecutive operations of a trial, by their entry and exit times.

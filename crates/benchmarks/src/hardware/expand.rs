@@ -72,15 +72,16 @@ pub(super) fn complete(plan: &mut Plan) {
 fn each(case: &Case) -> Vec<Case> {
     let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
     let tests =
-        if fields.test == Test::All { profile(case.flag("quick")) } else { vec![(fields.test, open(fields.test))] };
-    tests.into_iter().flat_map(|(test, open)| of_test(case, test, &open)).collect()
+        if fields.test == Test::All { profile(case.is_quick()) } else { vec![(fields.test, open(fields.test))] };
+    let of_all = fields.test == Test::All;
+    tests.into_iter().flat_map(|(test, open)| of_test(case, test, of_all, &open)).collect()
 }
 
-/// The case as this test, with every combination of what it leaves open.
-fn of_test(case: &Case, test: Test, open: &[Open]) -> Vec<Case> {
+/// The case as this test, with every combination of what it leaves open. `of_all`: it stands for all tests.
+fn of_test(case: &Case, test: Test, of_all: bool, open: &[Open]) -> Vec<Case> {
     let mut base = case.clone();
     base.parameters.insert("test".to_owned(), terms::Named::name(test).into());
-    if case.text("test") == Some(terms::Named::name(Test::All)) {
+    if of_all {
         leave_out(&mut base, test);
     }
     let mut cases = vec![base];

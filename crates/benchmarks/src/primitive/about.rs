@@ -157,7 +157,7 @@ pub(super) fn complete(plan: &mut Plan) {
     let mut cases = Vec::with_capacity(plan.cases.len());
     let mut known = std::collections::HashSet::new();
     for case in std::mem::take(&mut plan.cases) {
-        let is_all = case.benchmark == ABOUT.name && case.text("implementation") == Some(ALL);
+        let is_all = case.benchmark == ABOUT.name && Fields::of(&case).is_ok_and(|fields| fields.implementation == ALL);
         let ways = if is_all { ways(&case) } else { vec![case] };
         cases.extend(ways.into_iter().filter(|case| case.benchmark != ABOUT.name || known.insert(case.id.clone())));
     }

@@ -23,7 +23,7 @@ use comm::Communicator;
 use measure::{Failure, WrongReport};
 use record::{About, Case, CaseLine};
 use serde_json::{Map, Value, json};
-use terms::Collective;
+use terms::{Collective, Named as _};
 
 use self::implementations::Step;
 use self::resolve::resolved;
@@ -86,8 +86,8 @@ impl Benchmark for PrimitiveBenchmark {
         let trial = measured.trials.last();
         if let Some(of_rank_0) = trial.and_then(|trial| trial.details.first()) {
             let mut conditions = of_rank_0.clone();
-            conditions.insert("warmup".to_owned(), case.value("warmup").cloned().unwrap_or("adaptive".into()));
-            conditions.insert("mode".to_owned(), case.text("mode").unwrap_or("streaming").into());
+            conditions.insert("warmup".to_owned(), case.warmup().map_or("adaptive".into(), Value::from));
+            conditions.insert("mode".to_owned(), case.mode().name().into());
             metrics.insert("conditions".to_owned(), conditions.into());
         }
         metrics

@@ -214,6 +214,12 @@ record::fields! {
             "type of that file (default: u16, or images)",
         ),
         seed: u64 = SEED,
+    }
+}
+
+record::fields! {
+    /// Steps in which nothing is computed. There is no memory to look at then.
+    pub(super) struct Sleeping {
         compute: Compute = extra(
             Kind::Word(Compute::names),
             Some("native"),

@@ -3,19 +3,24 @@
 use std::collections::HashMap;
 
 use record::{Case, Plan};
+use terms::Named as _;
 use view::number::list;
 use view::study::ranks;
+
+use super::fields::Fields;
+use super::resolve::strategy;
 
 /// Keeps of the cases of one rank that differ in the strategy alone the first, and notes which ones it stands for.
 pub(super) fn single_ranks(plan: &mut Plan, benchmark: &str) {
     let mut kept: HashMap<String, String> = HashMap::new();
     let mut merged: Vec<(String, Vec<String>)> = Vec::new();
     plan.cases.retain(|case| {
-        let strategy = case.text("strategy").unwrap_or_default().to_owned();
         // PyTorch wraps the model of one rank, too, and each strategy does it in another way.
         if case.ranks() != 1 || case.benchmark != benchmark || crate::is_pytorch(case) {
             return true;
         }
+        let Ok(fields) = Fields::of(case) else { return true };
+        let strategy = strategy(&fields).name().to_owned();
         let first = kept.entry(without_strategy(case)).or_insert_with(|| strategy.clone());
         if *first == strategy {
             return true;

@@ -45,6 +45,7 @@ static TRAINING: About = About {
     doc: "training steps of a model: time by phase, throughput, MFU, scaling",
     fields: &[
         fields::Fields::fields,
+        fields::Sleeping::fields,
         || fields::DIMENSIONS,
         crate::fields::Execution::fields,
         || fields::TORCH,
@@ -122,7 +123,7 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
         let message = "with 1 micro-batch on each replica there is nothing to move";
         return Err(problem("load_balance", message, "for example `accumulate: 4`"));
     }
-    check_sleep(case, &task)?;
+    check_sleep(&task)?;
     predict::check(&task)?;
     if task.load_balance == fields::LoadBalance::Measured {
         predict::check_uneven(&task)?;
@@ -133,15 +134,13 @@ fn check(case: &mut Case) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// Where nothing is computed, there is no memory to look at and no speed to measure.
-fn check_sleep(case: &Case, task: &Task) -> Result<(), FieldError> {
+/// Where nothing is computed, there is no speed to measure.
+fn check_sleep(task: &Task) -> Result<(), FieldError> {
     let measured = task.load_balance == fields::LoadBalance::Measured || task.balance == parallel::Balance::Measured;
-    let message = match task.sleep {
-        Some(_) if case.benchmark == MEMORY.name => "`memory` looks at what computation holds",
-        Some(_) if measured => "blocks that sleep have no speed to balance by",
-        _ => return Ok(()),
-    };
-    Err(problem("compute", message, "`compute: native`"))
+    if task.sleep.is_some() && measured {
+        return Err(problem("compute", "blocks that sleep have no speed to balance by", "`compute: native`"));
+    }
+    Ok(())
 }
 
 /// A checked case's task, on a rank.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use terms::{Dtype, FieldError, Named};
 
 use super::data::Origin;
-use super::fields::{Compute, DIMENSIONS, Fields, LoadBalance, Optimizers, Strategy};
+use super::fields::{Compute, DIMENSIONS, Fields, LoadBalance, Optimizers, Sleeping, Strategy};
 use crate::fields::problem;
 
 /// Samples of a replica's step when nobody says.
@@ -46,7 +46,7 @@ impl Task {
     /// # Errors
     /// What does not fit, should the case not have been checked.
     pub(super) fn from_case(case: &Case) -> Result<Self, FieldError> {
-        let fields = Fields::of(case)?;
+        let (fields, sleeping) = (Fields::of(case)?, Sleeping::of(case)?);
         let mesh = mesh(&fields)?;
         let model = model(&fields.model, &dimensions(case))?;
         let accumulates = fields.accumulate > fields.micro_batches();
@@ -79,10 +79,10 @@ impl Task {
             origin: Origin::new(&fields, &recipe.model.input),
             backend: fields.backend.unwrap_or_default(),
             accumulates,
-            sleep: (fields.compute == Compute::Sleep).then_some(Sleep {
-                pass_s: fields.sleep_time,
-                jitter: fields.sleep_jitter,
-                heavy_tail: fields.sleep_tail,
+            sleep: (sleeping.compute == Compute::Sleep).then_some(Sleep {
+                pass_s: sleeping.sleep_time,
+                jitter: sleeping.sleep_jitter,
+                heavy_tail: sleeping.sleep_tail,
             }),
             recipe,
         })
@@ -107,7 +107,7 @@ pub(super) fn fill(case: &mut Case) -> Result<Task, FieldError> {
     put(case, "mesh", mesh.to_string().into());
     let single = fields.precision == Dtype::F32;
     let concerns = |name: &str| concerns(mesh, fields.optimizer, fields.sharded > 0, name);
-    let sleeps = fields.compute == Compute::Sleep;
+    let sleeps = Sleeping::of(case)?.compute == Compute::Sleep;
     let stays = |name: &str| concerns(name) && (single || name != "matmul") && (sleeps || !name.starts_with("sleep_"));
     case.parameters.retain(|name, _| stays(name));
     if sleeps && !case.caveats.contains(&Caveat::ComputeAsleep) {
@@ -141,7 +141,8 @@ fn concerns(mesh: Mesh, optimizer: Optimizers, sharded: bool, name: &str) -> boo
     }
 }
 
-fn strategy(fields: &Fields) -> Strategy {
+/// How the work is divided.
+pub(super) fn strategy(fields: &Fields) -> Strategy {
     let otherwise = if fields.mesh.is_some() { Strategy::Hybrid } else { Strategy::Data };
     fields.strategy.unwrap_or(otherwise)
 }

@@ -162,7 +162,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, steps: &[Step], target: &Target) ->
             return None;
         }
         let hosts = step.nodes;
-        let backend = case.text("backend").and_then(comm::backend)?;
+        let backend = case.backend().and_then(comm::backend)?;
         let about = backend.about();
         if !about.launched {
             let spread = about.one_host && hosts > 1;
@@ -183,7 +183,7 @@ fn outlook<'a>(file: String, plan: &'a Plan, steps: &[Step], target: &Target) ->
 }
 
 fn is_launched(case: &Case) -> bool {
-    case.text("backend").and_then(comm::backend).is_some_and(|backend| backend.about().launched)
+    case.backend().and_then(comm::backend).is_some_and(|backend| backend.about().launched)
 }
 
 /// Cores that each process keeps busy: a rank, or all ranks of a case.

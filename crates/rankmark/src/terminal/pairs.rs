@@ -8,11 +8,11 @@ use std::time::Instant;
 use diagnose::Verdict;
 use record::{Case, CaseLine, Caveat, ComparedCase, Interleaved, RunFile, Side};
 use runner::{Compared, Matched, PairObserver};
-use terms::{Bytes, Status};
+use terms::Status;
 use view::number;
 
 use super::live::{Live, bar};
-use super::screen::{Out, first_word, minutes};
+use super::screen::{Out, minutes};
 use super::text::{hanging, parts};
 use super::told::Told;
 use super::{Verbosity, is_watched, width};
@@ -292,12 +292,7 @@ fn of_side(side: &Side) -> String {
 
 /// A label for each case: operation, size and ranks, and the parameters in which cases of such a label differ.
 fn labels(matched: &[Matched]) -> Vec<String> {
-    let short = |case: &Case| {
-        let op = first_word(&case.parameters).unwrap_or(&case.benchmark);
-        let size = case.whole("bytes").map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-        format!("{op}{size} x {}", case.ranks())
-    };
-    let shorts: Vec<String> = matched.iter().map(|both| short(&both[0])).collect();
+    let shorts: Vec<String> = matched.iter().map(|both| both[0].label()).collect();
     let label = |(at, both): (usize, &Matched)| {
         let twins: Vec<&Case> =
             shorts.iter().zip(matched).filter(|(short, _)| **short == shorts[at]).map(|(_, both)| &both[0]).collect();

@@ -331,10 +331,10 @@ fn line_width() -> usize {
 
 /// How long the run samples, in words; empty where steps are counted and nobody knows yet how long they take.
 fn sampling(plan: &Plan) -> String {
-    if !plan.cases.is_empty() && plan.cases.iter().all(|case| case.flag("quick")) {
+    if !plan.cases.is_empty() && plan.cases.iter().all(|case| case.is_quick()) {
         return ", a quick look without intervals".to_owned();
     }
-    let seconds: f64 = plan.cases.iter().filter_map(|case| case.number("max_seconds")).sum();
+    let seconds: f64 = plan.cases.iter().filter_map(|case| case.max_seconds()).sum();
     if seconds > 0.0 { format!(", at most {} of sampling", minutes(seconds)) } else { String::new() }
 }
 
@@ -355,10 +355,7 @@ fn claim(run: &report::Run) -> Option<String> {
 
 impl runner::Observer for Screen {
     fn begins(&mut self, case: &Case, number: usize, total: usize, round: u32) {
-        let size = case.whole("bytes").map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-        let op = first_word(&case.parameters).unwrap_or(&case.benchmark);
-        let label = format!("{op}{size} x {}", case.ranks());
-        self.now = Some(Now { label, number, total, round });
+        self.now = Some(Now { label: case.label(), number, total, round });
         self.draw(0.0, false);
     }
 
@@ -378,8 +375,7 @@ impl runner::Observer for Screen {
     }
 
     fn looks_closer(&mut self, case: &Case, number: usize, total: usize) {
-        let op = first_word(&case.parameters).unwrap_or(&case.benchmark);
-        let label = format!("records steps to explain them: {op} x {}", case.ranks());
+        let label = format!("records steps to explain them: {} x {}", case.subject(), case.ranks());
         self.now = Some(Now { label, number, total, round: self.now.as_ref().map_or(0, |now| now.round) });
         self.draw(0.0, true);
     }

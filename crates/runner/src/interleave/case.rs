@@ -44,7 +44,7 @@ impl PairCase {
     pub(super) fn new(sides: &Matched, family: usize, max_seconds: f64) -> Self {
         let run =
             |side: usize| CaseRun::new(&sides[side], settings(&sides[side], max_seconds), is_simulated(&sides[side]));
-        let asked = sides.iter().filter_map(|case| case.whole("trials")).min();
+        let asked = sides.iter().filter_map(|case| case.trials()).min();
         let asked = asked.map_or(MOST_PAIRS, |pairs| (pairs as usize).clamp(FEWEST_PAIRS, MOST_PAIRS));
         Self {
             kept: [record::of_side(&sides[0], 0), record::of_side(&sides[1], 1)],

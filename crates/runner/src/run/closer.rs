@@ -26,7 +26,7 @@ impl RunState<'_> {
         let wanted: Vec<(Case, f64)> = benchmarks::all()
             .flat_map(|benchmark| benchmark.unexplained(&ok))
             .filter_map(|id| {
-                let case = self.cases.get(&id).filter(|case| !case.flag("quick"))?;
+                let case = self.cases.get(&id).filter(|case| !case.is_quick())?;
                 let step_s = ok.iter().find(|line| line.id == id)?.time_s.as_ref()?.median;
                 Some((case.clone(), 2.0 * LOOK_S.max(STEPS * step_s)))
             })

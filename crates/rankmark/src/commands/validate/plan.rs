@@ -88,7 +88,7 @@ fn row_of<'a>(case: &Case, rows: &'a [Finding]) -> Option<&'a Finding> {
     if let Some(library) = benchmarks::library_of(case) {
         return rows.iter().find(|row| row.library.as_deref() == Some(Path::new(library)));
     }
-    let backend = case.text("backend").map(terms::normalize)?;
+    let backend = case.backend().map(terms::normalize)?;
     rows.iter().find(|row| row.group == backends::GROUP && terms::normalize(&row.name) == backend)
 }
 
@@ -98,7 +98,7 @@ fn said(row: &Finding) -> String {
 
 /// What the case's Python lacks.
 fn lacks(case: &Case, torches: &[BackendState]) -> Option<String> {
-    let name = format!("pytorch/{}", case.text("backend")?);
+    let name = format!("pytorch/{}", case.backend()?);
     let own = |state: &&BackendState| state.name == name && state.library.as_deref() == benchmarks::library_of(case);
     let state = torches.iter().find(own).filter(|state| !state.ready)?;
     Some(format!("backend `{name}` is not ready: {}", state.why.as_deref().unwrap_or("no reason is known")))
@@ -107,12 +107,16 @@ fn lacks(case: &Case, torches: &[BackendState]) -> Option<String> {
 /// What tells a case from others, for people: `collective all_reduce shm 4 ranks 64.0 MiB`.
 fn name(case: &Case) -> String {
     let mut parts = vec![case.benchmark.clone()];
-    parts.extend(
-        ["op", "model", "strategy", "runtime", "backend"].iter().filter_map(|name| case.text(name)).map(str::to_owned),
-    );
+    let about = benchmarks::benchmark(&case.benchmark).map(|benchmark| benchmark.about());
+    let usual = |name: &str| about?.all_fields().find(|field| field.name == name)?.default;
+    let words =
+        case.parameters.iter().enumerate().filter_map(|(place, (name, value))| {
+            value.as_str().filter(|word| place == 0 || usual(name) != Some(*word))
+        });
+    parts.extend(words.map(str::to_owned));
     let ranks = case.ranks();
     parts.push(format!("{ranks} {}", if ranks == 1 { "rank" } else { "ranks" }));
-    parts.extend(case.whole("bytes").map(|bytes| Bytes(bytes).about()));
+    parts.extend(case.bytes().map(|bytes| Bytes(bytes).about()));
     parts.join(" ")
 }
 

@@ -23,7 +23,7 @@ pub(super) struct Program {
 /// Asks the program for its version; refuses one with another control protocol, and cases that no rank process runs.
 pub(super) fn look_at(path: &Path, matched: &[Matched]) -> Result<Program, Failure> {
     if let Some(case) = matched.iter().map(|both| &both[1]).find(|case| benchmarks::is_in_process(case)) {
-        let backend = case.text("backend").unwrap_or_default();
+        let backend = case.backend().unwrap_or_default();
         return Err(Failure::new(format!("`--binary-b` has no effect on backend `{backend}`"))
             .cause("its ranks are threads of this process, not processes of another program")
             .hint("use a backend that starts rank processes, such as `shm`"));

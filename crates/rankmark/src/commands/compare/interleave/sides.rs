@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use record::{Case, Plan, Roles, Side};
 use runner::Matched;
 use serde_json::Value;
-use terms::{Bytes, Role};
+use terms::Role;
 
 use crate::plans::Loaded;
 use crate::{Failure, habits, plans};
@@ -110,8 +110,8 @@ fn own_of(matches: &ArgMatches, side: &str) -> Result<Vec<(String, String)>, Fai
 fn refuse_own_environment(files: &[&str; 2], common: &[(String, String)]) -> Result<(), Failure> {
     for file in files {
         let Loaded { plan, .. } = plans::load(Path::new(&PathBuf::from(file)), common, None)?;
-        if let Some(case) = plan.cases.iter().find(|case| !case.texts("env").is_empty()) {
-            let given = case.texts("env").join(" ");
+        if let Some(case) = plan.cases.iter().find(|case| !case.environment().is_empty()) {
+            let given = case.environment().join(" ");
             return Err(Failure::new(format!("{file} sets the environment of ranks itself (`{given}`)"))
                 .cause("the variables of a side would replace it")
                 .hint("leave `env` out of the plan, and give all variables by --env-a and --env-b"));
@@ -135,7 +135,7 @@ fn matched(sides: [&[Case]; 2], named: &HashSet<&str>) -> Result<(Vec<Matched>, 
             fields.sort_unstable();
             return Err(Failure::new(format!(
                 "several cases differ only in what tells the sides apart: {}",
-                label(case)
+                case.label()
             ))
             .cause(format!("the sides are told apart by {}", fields.join(", ")))
             .hint("give each of these fields one value on each side"));
@@ -203,15 +203,8 @@ fn common<'c>(
     sorted.into_iter()
 }
 
-/// A case in a few words.
-fn label(case: &Case) -> String {
-    let op = case.parameters.values().next().and_then(Value::as_str).unwrap_or(&case.benchmark);
-    let size = case.whole("bytes").map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-    format!("{op}{size} x {}", case.ranks())
-}
-
 fn some(cases: &[&Case]) -> String {
-    let named: Vec<String> = cases.iter().take(NAMED).map(|case| label(case)).collect();
+    let named: Vec<String> = cases.iter().take(NAMED).map(|case| case.label()).collect();
     let more = cases.len().saturating_sub(NAMED);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{rest}", named.join(", "))

@@ -1,0 +1,68 @@
+//! Fields of a case are read by typed functions: a benchmark's own by its declared struct, those that benchmarks share by the
+//! functions of `record/src/shared_fields.rs`. A look-up by name gives nothing, and no error, where the name is misspelled.
+
+use super::Finding;
+use super::mask::product_code;
+use super::tree::Tree;
+
+const FUNCTIONS: [&str; 7] = ["text", "texts", "word", "whole", "number", "flag", "value"];
+/// The only place for such look-ups.
+const HERE: &str = "crates/record/src/shared_fields.rs";
+
+/// Look-ups of a case's fields by a name in quotes.
+pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in tree.rust().filter(|file| file.is_product() && file.path != HERE) {
+        let code = product_code(&file.text);
+        for (at, _) in code.match_indices("case.") {
+            if let Some(name) = looked_up(&code[at + "case.".len()..], &file.text[at + "case.".len()..]) {
+                let line = 1 + code[..at].matches('\n').count();
+                let what =
+                    format!("`{name}` is looked up by its name: use a function of {HERE}, or the declared struct");
+                findings.push(Finding::error(&file.path, line, what));
+            }
+        }
+    }
+    findings
+}
+
+/// The name in quotes that a function of a case is called with; `text` is the source of the code, which has no names.
+fn looked_up<'t>(code: &str, text: &'t str) -> Option<&'t str> {
+    let function = code.split(|other: char| !other.is_alphanumeric() && other != '_').next()?;
+    let rest = code.get(function.len()..).filter(|_| FUNCTIONS.contains(&function))?;
+    // The type may be named: `word::<Mode>(`.
+    let opened = rest.find('(').filter(|opened| *opened == 0 || rest.starts_with("::<"))?;
+    text.get(function.len() + opened + 1..)?.strip_prefix('"')?.split('"').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tree::tests::of_files;
+    use super::*;
+
+    fn found(path: &str, line: &str) -> usize {
+        check(&of_files(&[(path, &format!("//! Doc.\nfn f() {{\n{line}\n}}\n"))])).len()
+    }
+
+    #[test]
+    fn look_ups_by_name_are_found() {
+        for line in ["case.text(\"backend\")", "run.case.word::<Mode>(\"mode\")", "self.case.flag(\"quick\")"] {
+            assert_eq!(found("crates/runner/src/run.rs", line), 1, "{line}");
+        }
+    }
+
+    #[test]
+    fn typed_reads_tests_and_other_things_are_left_alone() {
+        for line in [
+            "case.backend()",
+            "case.text(field.name)",
+            "case.context(\"a\")",
+            "// case.text(\"a\")",
+            "line.text(\"a\")",
+        ] {
+            assert_eq!(found("crates/runner/src/run.rs", line), 0, "{line}");
+        }
+        assert_eq!(found(HERE, "case.text(\"backend\")"), 0);
+        assert_eq!(found("crates/runner/src/run.rs", "#[cfg(test)]\nmod tests { fn a() { case.text(\"a\"); } }"), 0);
+    }
+}
