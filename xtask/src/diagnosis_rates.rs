@@ -11,10 +11,27 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 const RANKS: usize = 4;
-/// Time of a pass of a block. A step of the model has a dozen passes.
-const PASS: &str = "300us";
-/// Seconds of a run: half of them with samples, the others with batches that are recorded in turn.
-const SECONDS: f64 = 4.0;
+/// A model of one narrow layer: what its ranks exchange takes no time, so that four of them share two cores without delays. A
+/// pass takes long for the same reason: ranks that wake up together wait for a core for some microseconds each time.
+const MODEL: &[&str] = &[
+    "--model",
+    "gpt2-mini",
+    "--layers",
+    "1",
+    "--width",
+    "32",
+    "--heads",
+    "2",
+    "--vocabulary",
+    "64",
+    "--sequence",
+    "16",
+];
+const PASS: &str = "1500us";
+/// Seconds of a run. Twenty steps find out how long a step takes; half of the time makes steps, and half of these are
+/// recorded: about 200.
+const SECONDS: f64 = 10.0;
+const SAMPLED: &str = "steps=20";
 const PHASES: [&str; 5] = ["input", "forward", "backward", "optimizer", "host"];
 /// Delays, in percent of a step.
 const PERCENT: [f64; 7] = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0];
@@ -56,12 +73,65 @@ impl Options {
     }
 }
 
-/// One run: what was injected.
+/// Which ranks are delayed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    One,
+    /// And the rank after it, as long.
+    Two,
+    /// Each rank in turn, in every second step.
+    Rotating,
+}
+
+/// Most jobs have one slow rank, so most runs do.
+const WHO: [Who; 5] = [Who::One, Who::Two, Who::One, Who::Rotating, Who::One];
+
+impl Who {
+    fn name(self) -> &'static str {
+        match self {
+            Self::One => "one rank",
+            Self::Two => "two ranks",
+            Self::Rotating => "rotating",
+        }
+    }
+}
+
+/// What was injected.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Delay {
+    who: Who,
+    rank: usize,
+    phase: usize,
+    percent: f64,
+}
+
+impl Delay {
+    fn ranks(&self) -> Vec<usize> {
+        match self.who {
+            Who::One => vec![self.rank],
+            Who::Two => vec![self.rank, (self.rank + 1) % RANKS],
+            Who::Rotating => (0..RANKS).collect(),
+        }
+    }
+
+    /// As `--inject` takes it, once for each rank.
+    fn injections(&self) -> Vec<String> {
+        let one = |(turn, rank): (usize, usize)| {
+            let (phase, percent) = (PHASES[self.phase], self.percent);
+            let turns =
+                if self.who == Who::Rotating { format!(",at={},every={}", 2 * turn, 2 * RANKS) } else { String::new() };
+            format!("delay:rank={rank},phase={phase},percent={percent}{turns}")
+        };
+        self.ranks().into_iter().enumerate().map(one).collect()
+    }
+}
+
+/// One run.
 #[derive(Clone, Copy, Debug)]
 struct Planted {
     jitter: usize,
-    /// Rank, phase and percent; None: nothing.
-    delay: Option<(usize, usize, f64)>,
+    /// None: nothing.
+    delay: Option<Delay>,
     seed: u64,
 }
 
@@ -73,8 +143,8 @@ fn planned(runs: usize) -> impl Iterator<Item = Planted> {
         let percent = PERCENT[at / JITTER.len() % PERCENT.len()];
         // The phase goes on with each round through delays, so that all meet.
         let phase = (at / JITTER.len() + at / (JITTER.len() * PERCENT.len())) % PHASES.len();
-        let delay = (number % 2 == 0).then_some((at % RANKS, phase, percent));
-        Planted { jitter, delay, seed }
+        let delay = Delay { who: WHO[(at + at / WHO.len()) % WHO.len()], rank: at / 3 % RANKS, phase, percent };
+        Planted { jitter, delay: (number % 2 == 0).then_some(delay), seed }
     })
 }
 
@@ -85,6 +155,11 @@ struct Told {
     rank: Option<u64>,
     phase: String,
     share: f64,
+    rotates: bool,
+    /// Why there is no verdict, where there is none.
+    abstains: bool,
+    /// No rank loses more than this, where none is slow.
+    at_most: Option<f64>,
 }
 
 /// Makes the runs, and prints the tables. False where something failed.
@@ -104,6 +179,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> bool {
 
 fn rates(root: &Path, options: &Options, folder: &Path) -> Result<Vec<Told>, String> {
     let program = crate::compare_rates::built(root)?;
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let (begun, limit) = (Instant::now(), Duration::from_secs(60 * options.minutes));
     let mut told = Vec::new();
     for (number, planted) in planned(options.runs).enumerate() {
@@ -111,7 +187,7 @@ fn rates(root: &Path, options: &Options, folder: &Path) -> Result<Vec<Told>, Str
             eprintln!("{} minutes are over: {number} of {} runs", options.minutes, 2 * options.runs);
             break;
         }
-        told.push(one(&program, &folder.join(format!("run-{number:03}")), planted)?);
+        told.push(one(&program, folder, number, planted)?);
         if number % 10 == 9 {
             eprintln!("run {} of {}, {:.0} s", number + 1, 2 * options.runs, begun.elapsed().as_secs_f64());
         }
@@ -119,36 +195,55 @@ fn rates(root: &Path, options: &Options, folder: &Path) -> Result<Vec<Told>, Str
     Ok(told)
 }
 
-fn one(program: &Path, record: &Path, planted: Planted) -> Result<Told, String> {
+/// What was said of one run. Its profile is kept in a file, so that the experiment can be ended and carried on.
+fn one(program: &Path, folder: &Path, number: usize, planted: Planted) -> Result<Told, String> {
+    let kept = folder.join(format!("profile-{number:03}.json"));
+    let text = match std::fs::read_to_string(&kept) {
+        Ok(text) => text,
+        Err(_) => {
+            let text = profiled(program, &folder.join(format!("run-{number:03}")), planted)?;
+            std::fs::write(&kept, &text).map_err(|error| format!("{}: {error}", kept.display()))?;
+            text
+        }
+    };
+    let profile: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", kept.display()))?;
+    let (slow, analysis) = (&profile["straggler"], &profile["analysis"]);
+    Ok(Told {
+        planted,
+        rank: slow["rank"].as_u64(),
+        phase: slow["phase"].as_str().unwrap_or_default().to_owned(),
+        share: slow["share"].as_f64().unwrap_or_default(),
+        rotates: !analysis["rotating"].is_null(),
+        abstains: !analysis["straggler_abstains"].is_null(),
+        at_most: analysis["straggler_at_most"].as_f64(),
+    })
+}
+
+/// The line of a run that holds its profile.
+fn profiled(program: &Path, record: &Path, planted: Planted) -> Result<String, String> {
     if record.exists() {
         std::fs::remove_dir_all(record).map_err(|error| format!("{}: {error}", record.display()))?;
     }
     let (_, jitter, tail) = JITTER[planted.jitter];
     let mut command = Command::new(program);
-    command.args(["profile", "--model", "gpt2-mini", "--json", "--compute", "sleep", "--sleep-time", PASS]);
+    command.arg("profile").args(MODEL).args(["--json", "--compute", "sleep", "--sleep-time", PASS, "--set", SAMPLED]);
     command.args(["--ranks", &RANKS.to_string(), "--sleep-jitter", jitter, "--seed", &planted.seed.to_string()]);
     command.args(["--duration", &format!("{SECONDS}s"), "--output-dir"]).arg(record);
     if tail {
         command.args(["--sleep-tail", "true"]);
     }
-    if let Some((rank, phase, percent)) = planted.delay {
-        command.args(["--inject", &format!("delay:rank={rank},phase={},percent={percent}", PHASES[phase])]);
+    for injection in planted.delay.iter().flat_map(Delay::injections) {
+        command.args(["--inject", &injection]);
     }
     let ended = command.output().map_err(|error| error.to_string())?;
     if !ended.status.success() {
         return Err(format!("{planted:?}: {}\n{}", ended.status, String::from_utf8_lossy(&ended.stderr)));
     }
     let text = String::from_utf8_lossy(&ended.stdout);
-    let profile = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let profile = profile.into_iter().find(|line| line["kind"] == "profile").ok_or("a run printed no profile")?;
+    let is_profile = |line: &&str| serde_json::from_str::<Value>(line).is_ok_and(|line| line["kind"] == "profile");
+    let line = text.lines().find(is_profile).ok_or("a run printed no profile")?.to_owned();
     let _ = std::fs::remove_dir_all(record);
-    let slow = &profile["straggler"];
-    Ok(Told {
-        planted,
-        rank: slow["rank"].as_u64(),
-        phase: slow["phase"].as_str().unwrap_or_default().to_owned(),
-        share: slow["share"].as_f64().unwrap_or_default(),
-    })
+    Ok(line)
 }
 
 /// The most that a rate can be at 95%, one-sided, where `k` of `n` were seen: Clopper and Pearson, Biometrika 26 (1934), by
@@ -173,36 +268,99 @@ fn bound(k: usize, n: usize) -> f64 {
     high
 }
 
+/// Runs with a delay, by who is delayed and by jitter.
+type Cells<'t> = BTreeMap<(Who, usize), Vec<(&'t Told, Delay)>>;
+
 fn tables(told: &[Told]) -> String {
-    let mut text =
-        "| jitter | runs without a delay | a rank was named | rate is at most (95%) |\n|---|---|---|---|\n".to_owned();
+    let mut cells = Cells::new();
+    for one in told {
+        if let Some(delay) = one.planted.delay {
+            cells.entry((delay.who, one.planted.jitter)).or_default().push((one, delay));
+        }
+    }
     let without: Vec<&Told> = told.iter().filter(|one| one.planted.delay.is_none()).collect();
+    [accused(&without), found(&cells), shares(&cells)].join("\n")
+}
+
+/// What was said of runs without a delay.
+fn accused(without: &[&Told]) -> String {
+    let mut text =
+        "| jitter | runs without a delay | a rank was named | at most (95%) | called rotating | no verdict | \
+                    median bound of the others |\n|---|---|---|---|---|---|---|\n"
+            .to_owned();
     let mut row = |name: &str, runs: &[&Told]| {
-        let alarms = runs.iter().filter(|one| one.rank.is_some()).count();
-        text += &format!("| {name} | {} | {alarms} | {:.1}% |\n", runs.len(), 100.0 * bound(alarms, runs.len()));
+        let count = |of: fn(&Told) -> bool| runs.iter().filter(|one| of(one)).count();
+        let (named, rotates, abstains) =
+            (count(|one| one.rank.is_some()), count(|one| one.rotates), count(|one| one.abstains));
+        let bounds: Vec<f64> = runs.iter().filter_map(|one| one.at_most).map(|bound| 100.0 * bound).collect();
+        let most = 100.0 * bound(named, runs.len());
+        let runs = runs.len();
+        text += &format!("| {name} | {runs} | {named} | {most:.1}% | {rotates} | {abstains} | {} |\n", median(&bounds));
     };
     for (at, (name, ..)) in JITTER.iter().enumerate() {
         let of: Vec<&Told> = without.iter().copied().filter(|one| one.planted.jitter == at).collect();
         row(name, &of);
     }
-    row("all", &without);
-    text += "\n| jitter | delay | runs | right rank | right phase of these | median share found |\n|---|---|---|---|---|---|\n";
-    let mut cells: BTreeMap<(usize, usize), Vec<&Told>> = BTreeMap::new();
-    for one in told {
-        let Some((_, _, percent)) = one.planted.delay else { continue };
-        let delay = PERCENT.iter().position(|known| *known == percent).unwrap_or_default();
-        cells.entry((one.planted.jitter, delay)).or_default().push(one);
-    }
-    for ((jitter, delay), runs) in cells {
-        let planted = |one: &Told| one.planted.delay.unwrap_or_default();
-        let right: Vec<&&Told> = runs.iter().filter(|one| one.rank == Some(planted(one).0 as u64)).collect();
-        let phases = right.iter().filter(|one| one.phase == PHASES[planted(one).1]).count();
-        let shares: Vec<f64> = right.iter().map(|one| 100.0 * one.share).collect();
-        let share = if shares.is_empty() { "-".to_owned() } else { format!("{:.1}%", stats::median(&shares)) };
-        let (name, percent) = (JITTER[jitter].0, PERCENT[delay]);
-        text += &format!("| {name} | {percent}% | {} | {} | {phases} | {share} |\n", runs.len(), right.len());
+    row("all", without);
+    text
+}
+
+/// One column a delay.
+fn heading(first: &str, last: &str) -> String {
+    let delays = PERCENT.map(|percent| format!(" {percent}% |")).concat();
+    let columns = first.matches('|').count() - 1 + PERCENT.len() + last.matches('|').count();
+    format!("{first}{delays}{last}\n|{}\n", "---|".repeat(columns))
+}
+
+/// Which delays were found: one row for who is delayed and jitter.
+fn found(cells: &Cells<'_>) -> String {
+    let mut text = heading("| delayed | jitter |", " right phase | other rank named |");
+    for ((who, jitter), runs) in cells {
+        text += &format!("| {} | {} |", who.name(), JITTER[*jitter].0);
+        for percent in PERCENT {
+            let of = || runs.iter().filter(|(_, delay)| delay.percent == percent);
+            let (found, all) = (of().filter(|(one, delay)| is_found(one, delay)).count(), of().count());
+            text += &if all == 0 { " - |".to_owned() } else { format!(" {found} of {all} |") };
+        }
+        let named: Vec<_> = runs.iter().filter_map(|(one, delay)| Some((one, delay, one.rank? as usize))).collect();
+        let (right, other): (Vec<_>, Vec<_>) = named.iter().partition(|(_, delay, rank)| delay.ranks().contains(rank));
+        let phases = right.iter().filter(|(one, delay, _)| one.phase == PHASES[delay.phase]).count();
+        text += &match who {
+            Who::Rotating => format!(" - | {} |\n", named.len()),
+            _ => format!(" {phases} of {} | {} |\n", right.len(), other.len()),
+        };
     }
     text
+}
+
+/// What one slow rank loses, as planted and as the median of the verdicts that name it has it.
+fn shares(cells: &Cells<'_>) -> String {
+    // The delay makes the step longer, too.
+    let planted = PERCENT.map(|percent| format!(" {:.1}% |", 100.0 * percent / (100.0 + percent))).concat();
+    let mut text = format!("{}| planted |{planted}\n", heading("| jitter |", ""));
+    for (jitter, (name, ..)) in JITTER.iter().enumerate() {
+        let runs = cells.get(&(Who::One, jitter)).map_or(&[][..], Vec::as_slice);
+        text += &format!("| {name} |");
+        for percent in PERCENT {
+            let of = runs.iter().filter(|(one, delay)| delay.percent == percent && is_found(one, delay));
+            let shares: Vec<f64> = of.map(|(one, _)| 100.0 * one.share).collect();
+            text += &format!(" {} |", median(&shares));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn median(percent: &[f64]) -> String {
+    if percent.is_empty() { "-".to_owned() } else { format!("{:.1}%", stats::median(percent)) }
+}
+
+/// Whether it was said what is true.
+fn is_found(one: &Told, delay: &Delay) -> bool {
+    match delay.who {
+        Who::Rotating => one.rotates,
+        _ => one.rank.is_some_and(|rank| delay.ranks().contains(&(rank as usize))),
+    }
 }
 
 #[cfg(test)]
@@ -215,7 +373,7 @@ mod tests {
         assert_eq!(all.iter().filter(|one| one.delay.is_none()).count(), 140);
         let mut seen: Vec<(usize, usize, u64)> = all
             .iter()
-            .filter_map(|one| one.delay.map(|(_, phase, percent)| (one.jitter, phase, (percent * 10.0) as u64)))
+            .filter_map(|one| one.delay.map(|delay| (one.jitter, delay.phase, (delay.percent * 10.0) as u64)))
             .collect();
         seen.sort_unstable();
         seen.dedup();
@@ -232,13 +390,35 @@ mod tests {
 
     #[test]
     fn tables_count_what_was_said() {
-        let planted = Planted { jitter: 0, delay: Some((1, 2, 2.0)), seed: 1 };
+        let delay = Delay { who: Who::Two, rank: 3, phase: 2, percent: 2.0 };
+        let planted = Planted { jitter: 0, delay: Some(delay), seed: 1 };
+        let slow = Told {
+            planted,
+            rank: Some(0),
+            phase: "backward".to_owned(),
+            share: 0.02,
+            rotates: false,
+            abstains: false,
+            at_most: None,
+        };
+        let nothing = Planted { delay: None, ..planted };
         let told = [
-            Told { planted, rank: Some(1), phase: "backward".to_owned(), share: 0.02 },
-            Told { planted, rank: Some(2), phase: "backward".to_owned(), share: 0.02 },
-            Told { planted: Planted { delay: None, ..planted }, rank: None, phase: String::new(), share: 0.0 },
+            slow.clone(),
+            Told { rank: Some(2), ..slow.clone() },
+            Told { planted: nothing, rank: None, at_most: Some(0.012), ..slow.clone() },
         ];
         let text = tables(&told);
-        assert!(text.contains("| 1% | 1 | 0 | 95.0% |") && text.contains("| 1% | 2% | 2 | 1 | 1 | 2.0% |"), "{text}");
+        assert!(text.contains("| 1% | 1 | 0 | 95.0% | 0 | 0 | 1.2% |"), "{text}");
+        assert!(text.contains("| two ranks | 1% | - | - | 1 of 2 | - | - | - | - | 1 of 1 | 1 |"), "{text}");
+    }
+
+    #[test]
+    fn delays_rotate_over_ranks_and_steps() {
+        let delay = Delay { who: Who::Rotating, rank: 0, phase: 0, percent: 10.0 };
+        let all = delay.injections();
+        assert_eq!(all.len(), RANKS);
+        assert_eq!(all[3], "delay:rank=3,phase=input,percent=10,at=6,every=8");
+        let two = Delay { who: Who::Two, rank: 3, ..delay };
+        assert_eq!(two.injections(), ["delay:rank=3,phase=input,percent=10", "delay:rank=0,phase=input,percent=10"]);
     }
 }
