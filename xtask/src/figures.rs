@@ -81,9 +81,9 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
         "How fast are collectives of other libraries on the same machine?",
     );
     peers += "`rankmark run examples/figures/collectives.yaml --set python=PATH`\n\n\
-             `limit` is the share of the memory limit. `peer / shm` is the time of another library divided by that of `shm`:\n\
-             above 1, `shm` is faster. `shm` uses registered buffers, which all ranks can access; MPI and gloo use private\n\
-             ones. On a machine with two cores, 4 ranks share them.\n\n";
+             `limit` is the share of the memory limit; `not found` means that a better limit must exist. `peer / shm` is the\n\
+             time of another library divided by that of `shm`: above 1, `shm` is faster. `shm` uses registered buffers,\n\
+             which all ranks can access; MPI and gloo use private ones. On a machine with two cores, 4 ranks share them.\n\n";
     let chart = copied(root, &collectives, "all_reduce-time.svg")?;
     let _ = writeln!(peers, "![Time of all_reduce vs message size]({chart})\n");
     peers += &compared::collectives(&cases::read(&collectives)?);

@@ -31,7 +31,6 @@ pub(super) fn collectives(lines: &[Value]) -> String {
             .filter(same)
             .filter(|line| line["ranks"] == own["ranks"] && is_near(line["bytes"].as_u64(), own["bytes"].as_u64()))
             .collect();
-        let share = own["limit"]["share"].as_f64().map_or("-".to_owned(), |share| format!("{:.0} %", 100.0 * share));
         let first = [
             text(&own["parameters"]["op"]),
             own["ranks"].to_string(),
@@ -39,7 +38,7 @@ pub(super) fn collectives(lines: &[Value]) -> String {
             seconds(median(own)),
             half(own),
             own["busbw_gbs"].as_f64().map_or("-".to_owned(), three),
-            share,
+            share(own),
         ];
         if peers.is_empty() {
             table.row(&[first.as_slice(), &["-".to_owned(), "-".to_owned()]].concat());
@@ -103,6 +102,15 @@ fn text(of: &Value) -> String {
 
 fn median(line: &Value) -> Option<f64> {
     line["time_s"]["median"].as_f64()
+}
+
+/// The share of the limit that was measured; none where a better limit must exist.
+fn share(line: &Value) -> String {
+    let caveats = line["caveats"].as_array().map_or(&[][..], Vec::as_slice);
+    if caveats.iter().any(|caveat| caveat == "limit_not_found") {
+        return "not found".to_owned();
+    }
+    line["limit"]["share"].as_f64().map_or("-".to_owned(), |share| format!("{:.0} %", 100.0 * share))
 }
 
 /// Half the width of the printed interval.
@@ -170,6 +178,15 @@ mod tests {
             rows.contains("| all_reduce | 2 | 1 KiB | 2.00 us | 5.0 % | 0.500 | - | mpi | 3.00 (3.00 to 3.00) |"),
             "{rows}"
         );
+    }
+
+    #[test]
+    fn a_limit_that_is_none_is_no_share() {
+        let mut own = line("shm", &[0], &[1.0]);
+        own["limit"] = json!({"share": 1.75});
+        assert_eq!(share(&own), "175 %");
+        own["caveats"] = json!(["oversubscribed", "limit_not_found"]);
+        assert_eq!(share(&own), "not found");
     }
 
     #[test]
