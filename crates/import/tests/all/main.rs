@@ -10,6 +10,7 @@ mod json;
 mod nccl_tests;
 mod osu;
 mod plans;
+mod public_traces;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod traces;
