@@ -16,6 +16,7 @@ use record::{BackendState, CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool
 use runner::Setup;
 use survey::{NvidiaSmi, Torch};
 use terms::Status;
+use trace::nvtx;
 
 use crate::commands::profile::explain;
 use crate::exports::Exports;
@@ -29,6 +30,7 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
         let launch::RankContext { spec, mut bootstrap, slot, here, cores, guardian, .. } = context;
         let oversubscribed = benchmarks::cores_wanted(here, &spec.fields) > cores.len();
         let slot: Arc<_> = slot;
+        open_tool()?;
         let (work, abort) = benchmarks::open_rank(&spec, &mut *bootstrap, slot, oversubscribed, cores)?;
         guardian.raise_on_loss(abort);
         Ok(Box::new(work))
@@ -43,6 +45,16 @@ pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
             ExitCode::from(u8::try_from(departure.code()).unwrap_or(1))
         }
     }
+}
+
+/// Opens the tool that records NVTX in this process, where one asks for that, as `nsys profile -t nvtx` does.
+fn open_tool() -> Result<(), measure::Failure> {
+    let Some(library) = std::env::var_os(nvtx::VARIABLE).filter(|library| !library.is_empty()) else { return Ok(()) };
+    nvtx::open(&library).map_err(|why| {
+        let hint = format!("unset {} to run without that tool", nvtx::VARIABLE);
+        let error = terms::Error::new("the library of a tool that records NVTX cannot be used");
+        measure::Failure { error: error.cause(why).hint(hint), lacking: false }
+    })
 }
 
 /// A child that opens one library for `validate`: whatever the library does happens to it alone.

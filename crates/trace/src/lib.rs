@@ -3,6 +3,7 @@
 //! Knows when things happened; never what they mean for the measurement.
 
 pub mod chrome;
+pub mod nvtx;
 pub mod timeline;
 
 mod clock;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use terms::{Collective, Named};
 
+use crate::nvtx::Ranges;
 use crate::timeline::Kind;
 use crate::{Clock, Injection, InjectionKind, Ring, SlowBy, Span};
 
@@ -88,8 +89,10 @@ pub struct Hook {
     next: AtomicU64,
     /// Set while the measuring code synchronises for itself: such operations are neither numbered nor injected into.
     quiet: AtomicBool,
-    /// Fast exit: neither spans nor injections are wanted, as in every timed sample of an ordinary run.
+    /// Fast exit: neither spans nor ranges nor injections are wanted, as in every timed sample of an ordinary run.
     plain: AtomicBool,
+    /// Where a tool records NVTX.
+    ranges: Option<&'static Ranges>,
     extras: Mutex<Extras>,
 }
 
@@ -98,6 +101,8 @@ struct Extras {
     injections: Vec<Injection>,
     ring: Option<Ring>,
     entered_ns: u64,
+    /// The range of the operation that was entered.
+    range: u64,
 }
 
 /// A slot of this process's own, for ranks that no coordinator watches (tests, simulated worlds).
@@ -145,8 +150,16 @@ impl Hook {
             next: AtomicU64::new(0),
             quiet: AtomicBool::new(false),
             plain: AtomicBool::new(true),
+            ranges: None,
             extras: Mutex::default(),
         }
+    }
+
+    /// Tells operations to a tool, too.
+    pub fn telling(mut self, ranges: Option<&'static Ranges>) -> Self {
+        self.ranges = ranges;
+        *self.plain.get_mut() = ranges.is_none();
+        self
     }
 
     /// A new case: operations count from 0 again, and these faults are armed (those of other ranks are ignored).
@@ -172,6 +185,11 @@ impl Hook {
         let result = work();
         self.quiet.store(false, Ordering::Relaxed);
         result
+    }
+
+    /// The tool that ranges are told to, if any.
+    pub fn ranges(&self) -> Option<&'static Ranges> {
+        self.ranges
     }
 
     /// Whether nothing is recorded and nothing injected.
@@ -213,7 +231,7 @@ impl Hook {
         }
         let number = self.next.load(Ordering::Relaxed);
         if !self.plain.load(Ordering::Relaxed) {
-            self.before_entering(number);
+            self.before_entering(operation, number);
         }
         let state = OperationState { number, operation, inside: true };
         self.slot().operation.store(state.pack(), Ordering::Relaxed);
@@ -245,7 +263,8 @@ impl Hook {
     }
 
     fn update_plain(&self, extras: &Extras) {
-        self.plain.store(extras.injections.is_empty() && extras.ring.is_none(), Ordering::Relaxed);
+        let plain = extras.injections.is_empty() && extras.ring.is_none() && self.ranges.is_none();
+        self.plain.store(plain, Ordering::Relaxed);
     }
 
     /// Waits so long and hardly longer: a sleep alone lasts up to [`LATE`] longer than asked for, which is more than a small
@@ -269,7 +288,7 @@ impl Hook {
     }
 
     #[cold]
-    fn before_entering(&self, number: u64) {
+    fn before_entering(&self, operation: Collective, number: u64) {
         let delay: f64 = {
             let extras = self.extras();
             let delays = extras.injections.iter().filter(|injection| injection.hits(number));
@@ -278,7 +297,11 @@ impl Hook {
         if delay > 0.0 {
             self.delay(Duration::from_secs_f64(delay));
         }
-        self.extras().entered_ns = self.clock.now_ns();
+        let mut extras = self.extras();
+        if let Some(ranges) = self.ranges {
+            extras.range = ranges.start(operation, number);
+        }
+        extras.entered_ns = self.clock.now_ns();
     }
 
     #[cold]
@@ -300,6 +323,9 @@ impl Hook {
     fn after_leaving(&self, state: OperationState, bytes: u64) -> Option<u64> {
         let mut extras = self.extras();
         let (begin_ns, end_ns) = (extras.entered_ns, self.clock.now_ns());
+        if let Some(ranges) = self.ranges {
+            ranges.end(std::mem::take(&mut extras.range));
+        }
         if let Some(ring) = &mut extras.ring {
             ring.push(Span { operation: state.operation, number: state.number, bytes, begin_ns, end_ns });
         }

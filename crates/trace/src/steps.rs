@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use terms::{Collective, Named};
 
 use crate::descheduled::Descheduled;
+use crate::nvtx::Ranges;
 use crate::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, SOURCE, Timeline, synchronises};
 use crate::{Clock, Hook};
 
@@ -100,6 +101,11 @@ pub struct StepRecorder {
     /// Durations of the last steps without what was injected.
     recent: [u64; USUAL],
     known: usize,
+    /// Where a tool records NVTX, and whether it was told of a phase that has not ended.
+    ranges: Option<&'static Ranges>,
+    in_phase: bool,
+    /// Stretches inside of the phase that have not ended.
+    inside: u32,
 }
 
 /// The newest marks.
@@ -153,7 +159,21 @@ impl Default for StepRecorder {
 impl StepRecorder {
     /// A recorder that records nothing yet. Without a hook, nothing is ever injected.
     pub fn new(clock: Clock, hook: Option<Arc<Hook>>) -> Self {
-        Self { clock, hook, ring: None, steps: 0, begun_ns: 0, waited_ns: 0, entered: 0, recent: [0; USUAL], known: 0 }
+        let ranges = hook.as_ref().and_then(|hook| hook.ranges());
+        Self {
+            clock,
+            hook,
+            ring: None,
+            steps: 0,
+            begun_ns: 0,
+            waited_ns: 0,
+            entered: 0,
+            recent: [0; USUAL],
+            known: 0,
+            ranges,
+            in_phase: false,
+            inside: 0,
+        }
     }
 
     /// From now on up to `room` marks are kept, the newest, and for up to `steps` steps how long the calling thread waits for
@@ -178,6 +198,11 @@ impl StepRecorder {
         RankSteps { marks: ring.marks, lost: ring.lost, exchanges: Vec::new(), descheduled: ring.descheduled }
     }
 
+    /// Whether somebody wants to know of blocks.
+    pub fn wants_blocks(&self) -> bool {
+        self.ring.is_some() || self.ranges.is_some()
+    }
+
     /// Whether spans are kept.
     pub fn is_recording(&self) -> bool {
         self.ring.is_some()
@@ -200,8 +225,42 @@ impl StepRecorder {
         if let Some(thread) = self.ring.as_mut().and_then(|ring| ring.thread.as_mut()) {
             thread.take_ns();
         }
+        if let Some(ranges) = self.ranges {
+            ranges.push(Kind::Step, self.steps);
+        }
         self.begun_ns = self.now_ns();
         self.begun_ns
+    }
+
+    /// Tells a tool, where there is one, that a stretch begins which ends by [`StepRecorder::close`].
+    #[inline]
+    pub fn open(&mut self, kind: Kind, number: u64) {
+        if let Some(ranges) = self.ranges {
+            ranges.push(kind, number);
+            self.inside += 1;
+        }
+    }
+
+    /// The innermost stretch that a tool was told of ends.
+    #[inline]
+    pub fn close(&mut self) {
+        if let Some(ranges) = self.ranges {
+            ranges.pop();
+            self.inside = self.inside.saturating_sub(1);
+        }
+    }
+
+    /// Phases follow one another: one ends where the next begins. One that begins inside of a block (a block that is computed
+    /// again) is part of the phase around it, because ranges of a thread nest.
+    fn change_phase(&mut self, phase: Option<Kind>) {
+        let Some(ranges) = self.ranges.filter(|_| self.inside == 0) else { return };
+        if self.in_phase {
+            ranges.pop();
+        }
+        if let Some(phase) = phase {
+            ranges.push(phase, self.steps);
+        }
+        self.in_phase = phase.is_some();
     }
 
     /// The number of the step that runs, from 0.
@@ -212,6 +271,7 @@ impl StepRecorder {
     /// The rank enters a phase of the step: here it is late if that was asked for.
     #[inline]
     pub fn enter(&mut self, phase: Kind) {
+        self.change_phase(Some(phase));
         let Some(hook) = &self.hook else { return };
         let bit = 1 << phase as u16;
         if hook.is_plain() || self.entered & bit != 0 {
@@ -239,6 +299,10 @@ impl StepRecorder {
     /// The step ends. Its end.
     pub fn end(&mut self) -> u64 {
         let now_ns = self.now_ns();
+        if let Some(ranges) = self.ranges {
+            self.change_phase(None);
+            ranges.pop();
+        }
         self.mark(Kind::Step, self.begun_ns, now_ns);
         self.recent[self.known % USUAL] = (now_ns - self.begun_ns).saturating_sub(self.waited_ns);
         self.known += 1;

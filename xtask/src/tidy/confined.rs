@@ -29,7 +29,7 @@ static RULES: &[Rule] = &[
             ("process", "handles signals, binds, polls, runs steps between fork and exec, traces processes"),
             ("benchmarks", "fills, checks and streams over buffers that ranks share; maps data, bounds its own memory"),
             ("survey", "calls functions of libraries that it opens, in a child"),
-            ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal"),
+            ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal, tells ranges to a tool"),
         ],
         files: &[
             ("crates/control/src/reach.rs", "reads the kernel's list of network interfaces"),

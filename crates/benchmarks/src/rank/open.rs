@@ -5,7 +5,7 @@ use std::sync::Arc;
 use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, Place};
 use measure::{Failure, WorldSpec};
 use terms::{Bandwidth, FieldError, Seconds};
-use trace::{Hook, StatusSlot};
+use trace::{Hook, StatusSlot, nvtx};
 
 use super::RankWork;
 use crate::RankContext;
@@ -31,7 +31,7 @@ pub fn open_rank(
     let options = options(spec, &name, oversubscribed)?;
     let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
     let clock = comm.clock();
-    let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot));
+    let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot).telling(nvtx::ranges()));
     let comm: Box<dyn Communicator> = Box::new(Observed::new(comm, hook.clone()));
     let Place { rank, size: ranks, index, .. } = place;
     let context = RankContext { rank, ranks, index, comm, hook, clock, abort: abort.clone(), options, cores };

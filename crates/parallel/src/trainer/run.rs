@@ -34,11 +34,12 @@ impl Running<'_, '_> {
     pub(super) fn run(&mut self, instructions: &[Instruction], blocks: &[Mark]) -> Result<(), Error> {
         let mut phase = Phase::Forward;
         let mut since = self.recorder.now_ns();
-        let blocks = if self.recorder.is_recording() || self.asleep.is_some() { blocks } else { &[] };
+        let blocks = if self.recorder.wants_blocks() || self.asleep.is_some() { blocks } else { &[] };
         let (mut blocks, mut open) = (blocks.iter().peekable(), None);
         for (index, instruction) in instructions.iter().enumerate() {
             self.end_block(index, &mut open);
             if let Some(mark) = blocks.next_if(|mark| mark.begin == index) {
+                self.recorder.open(Kind::Block, mark.block as u64);
                 open = Some(Open { block: mark.block, end: mark.end, begun_ns: self.recorder.now_ns() });
             }
             match instruction {
@@ -58,14 +59,17 @@ impl Running<'_, '_> {
                 }
                 Instruction::Start { ticket, .. } => {
                     self.lap(phase, &mut since);
+                    self.recorder.open(Kind::Wait, u64::from(*ticket));
                     if let Some(joined) = &mut self.exchanges[*ticket as usize] {
                         joined.begun_ns = since;
                         joined.ticket = Some(self.groups.start(joined.axis, &joined.call, self.world)?);
                     }
+                    self.recorder.close();
                     self.waited(&mut since);
                 }
                 Instruction::Finish { ticket } => {
                     self.lap(phase, &mut since);
+                    self.recorder.open(Kind::Wait, u64::from(*ticket));
                     self.finish(*ticket, &mut since)?;
                 }
             }
@@ -83,6 +87,7 @@ impl Running<'_, '_> {
             self.groups.finish(joined.axis, &mut ticket, self.world)?;
             begun_ns = Some(joined.begun_ns);
         }
+        self.recorder.close();
         self.waited(since);
         if let Some(begun_ns) = begun_ns {
             self.recorder.mark_with(Kind::Collective, self.recorder.step(), begun_ns, *since, ticket);
@@ -94,6 +99,7 @@ impl Running<'_, '_> {
         if let Some(Open { block, begun_ns, .. }) = open.take_if(|open| open.end <= index) {
             self.rest(begun_ns);
             let now_ns = self.recorder.now_ns();
+            self.recorder.close();
             self.recorder.mark_with(Kind::Block, block as u32, begun_ns, now_ns, NO_CALL);
         }
     }

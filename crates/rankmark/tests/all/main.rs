@@ -30,6 +30,7 @@ mod manual;
 mod mounted;
 mod mpi;
 mod namespaces;
+mod nvtx;
 mod packing;
 mod place;
 mod plans;

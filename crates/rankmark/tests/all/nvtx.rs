@@ -1,0 +1,88 @@
+//! Ranges for tools that record NVTX, told to a library as nsys has one (`tests/tools/nvtx.rs`).
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::place::Place;
+
+/// The library, compiled by the compiler of these tests: cargo builds no library for tests alone.
+fn tool(place: &Place) -> PathBuf {
+    let (source, library) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tools/nvtx.rs"), place.path("tool.so"));
+    let mut compiler = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    compiler.args(["--edition=2024", "--crate-type=cdylib", "-Cpanic=abort", "-o"]).arg(&library).arg(source);
+    let ended = compiler.output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    library
+}
+
+/// What the library wrote in each process of a command.
+fn logs(place: &Place, arguments: &str) -> Vec<String> {
+    let (tool, log) = (tool(place), place.path("ranges"));
+    let environment = format!("--env NVTX_INJECTION64_PATH={} --env NVTX_TOOL_LOG={}", tool.display(), log.display());
+    place.run(&format!("{arguments} {environment} --output-dir record")).exits(0);
+    let logs = place.names().into_iter().filter(|name| name.starts_with("ranges."));
+    logs.map(|name| place.read(&name)).collect()
+}
+
+/// The names of ranges and how often each occurs below which: `step > forward`.
+fn paths(log: &str) -> BTreeMap<String, usize> {
+    let (mut open, mut paths) = (Vec::new(), BTreeMap::new());
+    for line in log.lines().map(str::trim) {
+        match line.strip_prefix("push ") {
+            Some(range) => {
+                open.push(range.split(' ').next().unwrap());
+                *paths.entry(open.join(" > ")).or_insert(0) += 1;
+            }
+            None if line == "pop" => drop(open.pop().expect("a range ends that none began")),
+            None => {}
+        }
+    }
+    assert_eq!(open, Vec::<&str>::new(), "every range ends");
+    paths
+}
+
+#[test]
+fn steps_phases_blocks_and_waits_are_ranges() {
+    let place = Place::new();
+    let training = "train --model gpt2-mini --layers 2 --width 32 --heads 2 --vocabulary 64 --sequence 16 --batch 2";
+    let all = logs(&place, &format!("{training} --ranks 2 --threads 1 --steps 3 --trials 1"));
+    assert_eq!(all.len(), 2, "one for each rank");
+    for log in &all {
+        let paths = paths(log);
+        let steps = paths["step"];
+        assert!(steps >= 3, "{paths:?}");
+        for phase in ["input", "forward", "backward", "optimizer"] {
+            assert_eq!(paths[&format!("step > {phase}")], steps, "{phase}: {paths:?}");
+        }
+        // Two layers and the blocks before and after them, in each direction.
+        let blocks = paths["step > forward > block"];
+        assert!(blocks >= 2 * steps && blocks.is_multiple_of(steps), "{paths:?}");
+        let waits: usize = paths.iter().filter(|(path, _)| path.ends_with("> wait")).map(|(_, number)| number).sum();
+        assert!(waits >= steps, "{paths:?}");
+        assert!(log.contains("push step 0\n") && log.contains("push step 2\n"), "steps are numbered: {log}");
+    }
+}
+
+#[test]
+fn operations_are_ranges_with_their_numbers() {
+    let place = Place::new();
+    let all = logs(&place, "comm all_reduce --ranks 2 --bytes 1KiB --warmup 0 --iters 4 --trials 1");
+    assert_eq!(all.len(), 2);
+    for log in &all {
+        let of = |word: &str| log.lines().filter(|line| line.starts_with(word)).count();
+        assert!(of("start ") >= 4 && of("start ") == of("end "), "{log}");
+        assert!(log.contains(" all_reduce 0\n") && log.contains(" all_reduce 3\n"), "{log}");
+    }
+}
+
+#[test]
+fn a_tool_that_cannot_be_used_is_an_error() {
+    let place = Place::new();
+    let run = "comm all_reduce --ranks 2 --bytes 1KiB --iters 2 --trials 1 --output-dir record";
+    let ended = place.run(&format!("{run} --env NVTX_INJECTION64_PATH=/nowhere/libtool.so"));
+    assert!(!ended.status.success());
+    for words in ["tool that records NVTX cannot be used", "/nowhere/libtool.so", "unset NVTX_INJECTION64_PATH"] {
+        assert!(format!("{}{}", ended.out, ended.err).contains(words), "{words}: {}{}", ended.out, ended.err);
+    }
+}
