@@ -117,7 +117,7 @@ fn options() -> [Arg; 7] {
             .value_name("FILE")
             .num_args(1..)
             .conflicts_with_all(["record", "command"])
-            .help("explains traces of other tools: files, or a folder of them"),
+            .help("explains traces of other tools, files or a folder of them, and keeps the result in a record"),
         file("compare")
             .value_name("TRACE")
             .num_args(2)
