@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::place::Place;
+use serde_json::Value;
+
+use crate::place::{Place, json_lines};
+use crate::skip::skip;
 
 /// The library, compiled by the compiler of these tests: cargo builds no library for tests alone.
 fn tool(place: &Place) -> PathBuf {
@@ -85,4 +88,32 @@ fn a_tool_that_cannot_be_used_is_an_error() {
     for words in ["tool that records NVTX cannot be used", "/nowhere/libtool.so", "unset NVTX_INJECTION64_PATH"] {
         assert!(format!("{}{}", ended.out, ended.err).contains(words), "{words}: {}{}", ended.out, ended.err);
     }
+}
+
+/// The whole way, where nsys is installed: our ranks under nsys, its export, and what we make of it.
+#[test]
+fn nsys_records_our_ranks_and_its_export_is_explained() {
+    let name = "our ranks under nsys";
+    if !cfg!(feature = "nsys") {
+        return skip(name, "built without the feature `nsys` (hint: cargo test -p rankmark --features nsys)");
+    }
+    if !Command::new("nsys").arg("--version").output().is_ok_and(|ended| ended.status.success()) {
+        return skip(name, "nsys is not on the path");
+    }
+    let place = Place::new();
+    let training = "train --model gpt2-mini --layers 2 --width 64 --heads 2 --vocabulary 128 --sequence 32 --ranks 2";
+    let under = "nsys profile -t nvtx -s none -o ranks";
+    place.command_under(under, &format!("{training} --steps 20 --trials 1 --output-dir trained")).run().exits(0);
+    place.command_of("nsys", "export --type sqlite -o ranks.sqlite ranks.nsys-rep").run().exits(0);
+    let told = place.run("profile --import ranks.sqlite --output-dir explained --json").exits(0);
+    let profile = json_lines(&told.out).into_iter().find(|line| line["kind"] == "profile").unwrap();
+    let analysis = &profile["analysis"];
+    assert_eq!((&analysis["source"], &analysis["world"]), (&"Nsight Systems".into(), &Value::Null), "{analysis}");
+    let steps = &analysis["steps"];
+    assert!(
+        steps["ranks"].as_array().unwrap().len() == 2 && steps["numbers"].as_array().unwrap().len() >= 15,
+        "{steps}"
+    );
+    let operations = analysis["collectives"].to_string();
+    assert!(operations.contains("all_reduce"), "{operations}");
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Row};
-use terms::Error;
+use terms::{Collective, Error, Named as _};
 use trace::timeline::{Kind, NO_CALL, NameId, Names, RankTimeline, Span, Timeline};
 
 use crate::traces::{Spans, UNKNOWN_GROUP, words};
@@ -188,28 +188,33 @@ impl Reader {
 
     fn ranges(&mut self) -> Result<(), Error> {
         let mut ranges = Vec::new();
-        let columns = ["start", "end", "globalTid", "eventType", "text", "textId"];
+        let columns = ["start", "end", "globalTid", "eventType", "text", "textId", "uint64Value"];
         let found = self.tables.rows("NVTX_EVENTS", &columns, &mut |row| {
             let kind: Option<i64> = row.get(3)?;
             let (text, id): (Option<String>, Option<i64>) = (row.get(4)?, row.get(5)?);
             if kind.is_some_and(|kind| RANGES.contains(&kind)) {
                 let place = Place { begin: row.get(0)?, end: row.get(1)?, global: row.get(2)?, device: -1, stream: 0 };
-                ranges.push((place, text, id));
+                ranges.push((place, text, id, row.get::<_, Option<i64>>(6)?));
             }
             Ok(())
         })?;
         if !found {
             self.notes.push("the file has no NVTX ranges, so it has no steps (hint: nsys profile -t nvtx)".to_owned());
         }
-        for (mut place, text, id) in ranges {
+        for (mut place, text, id, payload) in ranges {
             let text = text.or_else(|| id.and_then(|id| self.texts.get(&id)).cloned()).unwrap_or_default();
-            let Some((kind, number)) = phase(&text) else {
+            // A thread of the host is no stream.
+            place.stream = place.global.unwrap_or(0);
+            if Collective::from_name(&text).is_some() {
+                self.operation(place, &text, payload);
+                continue;
+            }
+            let payload = payload.and_then(|number| u32::try_from(number).ok());
+            let Some((kind, number)) = phase(&text, payload) else {
                 self.unnamed += 1;
                 continue;
             };
             let name = self.names.intern(&text);
-            // A thread of the host is no stream.
-            place.stream = place.global.unwrap_or(0);
             if kind == Kind::Step {
                 self.main.insert(place.process(), place.stream);
             }
@@ -219,6 +224,17 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    /// An operation, as ranks of Rankmark name it; `number` counts operations.
+    fn operation(&mut self, place: Place, name: &str, number: Option<i64>) {
+        let mut call = words::call(&mut self.names, name, UNKNOWN_GROUP);
+        call.sequence = number.and_then(|number| u64::try_from(number).ok());
+        if let Some((rank, mut span)) = self.span(place, Kind::Collective, call.operation) {
+            span.collective = rank.collectives.len() as u32;
+            rank.collectives.push(call);
+            rank.spans.push(span);
+        }
     }
 
     fn put(&mut self, place: Place, kind: Kind, name: NameId) {
@@ -317,11 +333,11 @@ impl Place {
     }
 }
 
-/// The step or phase that a range is, by its name: `step 12`, `iteration_3`, `forward`.
-fn phase(text: &str) -> Option<(Kind, u32)> {
+/// The step or phase that a range is, by its name: `step 12`, `iteration_3`, `forward`. The number may be told beside it.
+fn phase(text: &str, payload: Option<u32>) -> Option<(Kind, u32)> {
     let text = text.trim().to_ascii_lowercase();
     let word = text.trim_end_matches(|letter: char| !letter.is_ascii_alphabetic());
-    let number = text[word.len()..].trim_matches(|letter: char| !letter.is_ascii_digit()).parse().ok();
+    let number = text[word.len()..].trim_matches(|letter: char| !letter.is_ascii_digit()).parse().ok().or(payload);
     let kind = match word {
         "step" | "train_step" | "training step" | "iteration" | "iter" | "profilerstep" => {
             return Some((Kind::Step, number?));
@@ -330,6 +346,9 @@ fn phase(text: &str) -> Option<(Kind, u32)> {
         "backward" | "bwd" => Kind::Backward,
         "optimizer" | "optimizer_step" | "optimizer step" | "opt" => Kind::Optimizer,
         "data" | "dataloader" | "data loading" | "input" | "load data" => Kind::Input,
+        "wait" => Kind::Wait,
+        "block" => Kind::Block,
+        "host" => Kind::Host,
         _ => return None,
     };
     Some((kind, number.unwrap_or(0)))
@@ -382,6 +401,23 @@ mod tests {
         assert_eq!((rank.rank, spans), (3, wanted.to_vec()));
         assert_eq!(timeline.names.get(rank.collectives[0].operation), "all_reduce");
         assert_eq!(timeline.notes.len(), 2, "{:?}", timeline.notes);
+    }
+
+    /// As nsys 2022.4 exports them: the number is told beside the name.
+    #[test]
+    fn ranges_of_our_own_ranks_are_read() {
+        let (columns, _) = TABLES.split_once("INSERT INTO NVTX_EVENTS").unwrap();
+        let columns = columns.replace("globalTid INTEGER)", "globalTid INTEGER, uint64Value INTEGER)");
+        let rows = "INSERT INTO NVTX_EVENTS VALUES (100, 900, 59, 'step', NULL, 1 << 24 | 5, 12),
+            (110, 500, 59, 'forward', NULL, 1 << 24 | 5, 12), (120, 200, 59, 'block', NULL, 1 << 24 | 5, 3),
+            (300, 400, 59, 'wait', NULL, 1 << 24 | 5, 0), (310, 390, 60, 'all_reduce', NULL, 1 << 24 | 5, 41);";
+        let timeline = read_sql(&format!("{columns}{rows}")).unwrap().timeline.unwrap();
+        let rank = &timeline.ranks[0];
+        let spans: Vec<(Kind, u32)> = rank.spans.iter().map(|span| (span.kind, span.number)).collect();
+        let wanted = [(Kind::Step, 12), (Kind::Forward, 12), (Kind::Block, 3), (Kind::Wait, 0), (Kind::Collective, 0)];
+        assert_eq!(spans, wanted);
+        assert_eq!(rank.collectives[0].sequence, Some(41));
+        assert!(rank.collectives[0].synchronises && timeline.notes.len() == 1, "{:?}", timeline.notes);
     }
 
     #[test]

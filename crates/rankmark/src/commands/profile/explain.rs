@@ -200,7 +200,8 @@ fn explained(
     let settings = Settings { steps: wanted.steps.clone(), pipeline, ..Settings::default() };
     let analysis = analyse(&timeline, &settings);
     let (recording, ranks) = (timeline.recording.take(), timeline.ranks.len() as u32);
-    let notes = traces.notes.into_iter().chain(timeline.notes.iter().cloned()).collect();
+    // The analysis has the notes of the timeline.
+    let notes = traces.notes;
     let case = case.to_owned();
     Ok(Explanation { case, title, ranks, timeline, analysis, recording, hangs, notes, waterfall: None })
 }
