@@ -105,7 +105,8 @@ impl Watch {
             let number = lines().filter(|line| line.status == status).count();
             parts.extend((number > 0).then(|| format!("{number} {status}")));
         }
-        parts.extend(state.quiet_s.map(|seconds| format!("last result {} ago", minutes(seconds))));
+        let since = state.quiet_s.filter(|_| lines().next().is_some());
+        parts.extend(since.map(|seconds| format!("last result {} ago", minutes(seconds))));
         format!("{}   {}", parts.join(", "), state.directory)
     }
 

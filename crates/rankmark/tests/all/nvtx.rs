@@ -90,6 +90,11 @@ fn a_tool_that_cannot_be_used_is_an_error() {
     }
 }
 
+/// Whether nsys is installed.
+pub(crate) fn has_nsys() -> bool {
+    Command::new("nsys").arg("--version").output().is_ok_and(|ended| ended.status.success())
+}
+
 /// The whole way, where nsys is installed: our ranks under nsys, its export, and what we make of it.
 #[test]
 fn nsys_records_our_ranks_and_its_export_is_explained() {
@@ -97,7 +102,7 @@ fn nsys_records_our_ranks_and_its_export_is_explained() {
     if !cfg!(feature = "nsys") {
         return skip(name, "built without the feature `nsys` (hint: cargo test -p rankmark --features nsys)");
     }
-    if !Command::new("nsys").arg("--version").output().is_ok_and(|ended| ended.status.success()) {
+    if !has_nsys() {
         return skip(name, "nsys is not on the path");
     }
     let place = Place::new();

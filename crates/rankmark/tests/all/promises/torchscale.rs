@@ -1,7 +1,9 @@
 //! TorchScale: its configuration, its four phases, its options.
 
 use super::{SMALL, ok_share, with};
+use crate::nvtx;
 use crate::place::Place;
+use crate::skip::skip;
 
 /// A model that any machine trains in no time.
 const MLP: &str = "--model mlp --set features=8 --set width=8 --set layers=1 --set classes=4 --ranks 1,2 --set batch=2 --runtime native \
@@ -78,6 +80,27 @@ fn its_profile_looks_for_sync_stalls() {
     assert_eq!(records(&place, "scaling_results").len(), 2);
     let nsys = place.run("profile --tool nsys -g 2").exits(2).err;
     assert!(nsys.contains("nsys traces another program's job"), "{nsys}");
+}
+
+#[test]
+fn nsys_traces_a_job_where_it_is_installed() {
+    let place = Place::new();
+    let job = format!(
+        "{} train --model gpt2-mini --layers 2 --width 64 --heads 2 --vocabulary 128 --sequence 32 --ranks 2 --steps 20 --trials 1",
+        env!("CARGO_BIN_EXE_rankmark")
+    );
+    let profile = format!("profile --tool nsys --output-dir traced -- {job}");
+    if !nvtx::has_nsys() {
+        let refused = place.run(&profile).exits(2).err;
+        assert!(refused.contains("nsys is not installed") && refused.contains("the PyTorch profiler traces"), "{refused}");
+        return;
+    }
+    if !cfg!(feature = "nsys") {
+        return skip("a job under nsys", "built without the feature `nsys`");
+    }
+    let out = place.run(&profile).exits(0).out;
+    assert!(out.contains("2 ranks, ") && out.contains("traced by Nsight Systems"), "{out}");
+    assert!(out.contains("where its time goes") && place.path("traced/report.html").exists(), "{out}");
 }
 
 #[test]
