@@ -33,6 +33,7 @@ mod pdf;
 mod peers;
 mod pictures;
 mod placement;
+mod policy;
 mod prometheus;
 mod results;
 mod rows;

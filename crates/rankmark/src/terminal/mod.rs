@@ -3,6 +3,7 @@
 
 mod heading;
 mod live;
+mod output;
 mod pairs;
 mod remarks;
 mod screen;
@@ -16,8 +17,9 @@ use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 pub(crate) use heading::{heading as case_heading, whole_heading};
+pub(crate) use output::Verbosity;
 pub(crate) use pairs::PairScreen;
-pub(crate) use screen::{Screen, Verbosity, minutes as lasting};
+pub(crate) use screen::{Screen, minutes as lasting};
 pub(crate) use spark::sparkline;
 pub(crate) use text::wrap;
 pub(crate) use watch::{State, Watch};

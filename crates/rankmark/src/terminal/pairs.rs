@@ -1,7 +1,7 @@
 //! The screen of an interleaved comparison: what each side is, the ratio of each case while it becomes known, and what
 //! follows in words.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -11,8 +11,9 @@ use runner::{Compared, Matched, PairObserver};
 use terms::Status;
 use view::number;
 
-use super::live::{Live, bar};
-use super::screen::{Out, minutes};
+use super::live::bar;
+use super::output::Output;
+use super::screen::minutes;
 use super::text::{hanging, parts};
 use super::told::Told;
 use super::{Verbosity, is_watched, width};
@@ -32,12 +33,7 @@ const COLUMNS: [(&str, u8); 9] = [
 
 /// See the module's documentation.
 pub(crate) struct PairScreen {
-    verbosity: Verbosity,
-    json: bool,
-    out: Out,
-    live: Option<Live>,
-    closed: bool,
-    json_lost: Option<io::Error>,
+    output: Output,
     threshold: f64,
     labels: Vec<String>,
     rows: Vec<Option<Compared>>,
@@ -49,17 +45,8 @@ pub(crate) struct PairScreen {
 
 impl PairScreen {
     pub(crate) fn new(verbosity: Verbosity, json: bool, threshold: f64, matched: &[Matched]) -> Self {
-        let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
-        let terminal = if json { is_watched(io::stderr()) } else { is_watched(io::stdout()) };
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let live = terminal && !dumb && out.moves_cursor() && verbosity != Verbosity::Quiet;
         Self {
-            verbosity,
-            json,
-            out,
-            live: live.then(Live::default),
-            closed: false,
-            json_lost: None,
+            output: Output::new(verbosity, json),
             threshold,
             labels: labels(matched),
             rows: vec![None; matched.len()],
@@ -69,22 +56,13 @@ impl PairScreen {
         }
     }
 
-    fn write(&mut self, text: &str) {
-        if self.closed || self.verbosity == Verbosity::Quiet {
-            return;
-        }
-        let out = self.out.writer();
-        self.closed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
-    }
-
     fn line(&mut self, text: &str) {
-        let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
-        self.write(&format!("{cleared}{text}\n"));
+        self.output.line(text);
     }
 
     /// Why not all objects were printed, where they were to be.
     pub(crate) fn json_lost(&self) -> Option<&io::Error> {
-        self.json_lost.as_ref()
+        self.output.json_lost()
     }
 
     /// What is compared, by which rule, where it is kept, on what machine.
@@ -177,25 +155,23 @@ impl PairScreen {
     }
 
     fn draw(&mut self, whatever: bool) {
-        if self.closed || !self.live.as_ref().is_some_and(|live| whatever || live.is_due()) {
+        if !self.output.is_due(whatever) {
             return;
         }
         let since = minutes(self.begun.elapsed().as_secs_f64());
         let progress = self.now.as_ref().map(|(what, done)| format!("  [{}]  {what}   {since}", bar(*done)));
         let rows = self.table(super::columns().unwrap_or(100) - 1);
-        let text = self.live.as_mut().map(|live| live.draw(&rows, progress.as_deref())).unwrap_or_default();
-        self.write(&text);
+        self.output.draw(&rows, progress.as_deref());
     }
 
-    /// The table, what it says in words, what went wrong, where the report is.
     /// What each case is called, in the order of the cases.
     pub(crate) fn labels(&self) -> &[String] {
         &self.labels
     }
 
+    /// The table, what it says in words, what went wrong, where the report is.
     pub(crate) fn end(&mut self, told: &[ComparedCase], compared: &[Compared], written: &[PathBuf]) {
-        let cleared = self.live.take().map(|mut live| live.clear()).unwrap_or_default();
-        self.write(&cleared);
+        self.output.settle();
         for (row, one) in self.rows.iter_mut().zip(compared) {
             *row = Some(one.clone());
         }
@@ -213,7 +189,7 @@ impl PairScreen {
             let words: Vec<&str> = caveats.iter().map(|caveat| terms::Named::name(*caveat)).collect();
             self.line(&hanging("caveats  ", &words.join(", "), width()));
         }
-        if self.verbosity == Verbosity::Verbose {
+        if self.output.is_verbose() {
             for caveat in &caveats {
                 self.line(&hanging("    ", &format!("{caveat}: {}", caveat.explanation()), width()));
             }
@@ -222,7 +198,9 @@ impl PairScreen {
         if let Some(first) = written.first() {
             self.line(&format!("report   {}", first.display()));
         }
-        self.print_json(told);
+        for case in told {
+            self.output.json(|| record::to_json(case).unwrap_or_default());
+        }
     }
 
     /// Cases that ended otherwise than by a decision, and gates that were missed.
@@ -242,16 +220,6 @@ impl PairScreen {
             }
         }
     }
-
-    fn print_json(&mut self, told: &[ComparedCase]) {
-        if !self.json {
-            return;
-        }
-        let lines: String =
-            told.iter().filter_map(|case| record::to_json(case).ok()).map(|text| format!("{text}\n")).collect();
-        let mut out = io::stdout().lock();
-        self.json_lost = out.write_all(lines.as_bytes()).and_then(|()| out.flush()).err();
-    }
 }
 
 impl PairObserver for PairScreen {
@@ -269,7 +237,7 @@ impl PairObserver for PairScreen {
     }
 
     fn pairs(&mut self, made: u32, open: usize) {
-        if self.live.is_some() {
+        if self.output.is_live() {
             self.draw(true);
         } else if open > 0 && self.told.is_due(Instant::now()) {
             let (since, total) = (minutes(self.begun.elapsed().as_secs_f64()), self.rows.len());

@@ -1,60 +1,22 @@
 //! The screen of a measuring command: it watches the run.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use record::{Case, CaseLine, Caveat, Plan, RunFile};
 use terms::{Bytes, Seconds, Status};
 
-use super::live::{Live, Rows, bar};
+use super::live::{Rows, bar};
+use super::output::Output;
 use super::text::{command, hanging, parts, wrap};
 use super::told::Told;
-use super::{is_watched, width};
+use super::{Verbosity, is_watched, width};
 use crate::next::Proposal;
-
-/// How much is printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verbosity {
-    Quiet,
-    Normal,
-    Verbose,
-}
-
-/// Where text goes.
-pub(super) enum Out {
-    Stdout(anstream::AutoStream<io::Stdout>),
-    Stderr(anstream::AutoStream<io::Stderr>),
-}
-
-impl Out {
-    pub(super) fn writer(&mut self) -> &mut dyn Write {
-        match self {
-            Self::Stdout(out) => out,
-            Self::Stderr(out) => out,
-        }
-    }
-
-    pub(super) fn moves_cursor(&self) -> bool {
-        let choice = match self {
-            Self::Stdout(out) => out.current_choice(),
-            Self::Stderr(out) => out.current_choice(),
-        };
-        choice != anstream::ColorChoice::Never
-    }
-}
 
 /// See the module's documentation.
 pub(crate) struct Screen {
-    verbosity: Verbosity,
-    json: bool,
-    out: Out,
-    /// Somebody is watching a terminal: rows improve in place as trials come in.
-    live: Option<Live>,
-    /// The reader of the text went away.
-    closed: bool,
-    /// Why case lines can no longer be printed.
-    json_lost: Option<io::Error>,
+    output: Output,
     process_begun: Instant,
     /// From the process's start to the first sample that is kept.
     first_sample: Option<Duration>,
@@ -80,18 +42,8 @@ const FINDINGS: usize = 3;
 
 impl Screen {
     pub(crate) fn new(verbosity: Verbosity, json: bool, process_begun: Instant, plan: &Plan) -> Self {
-        let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
-        let terminal = if json { is_watched(io::stderr()) } else { is_watched(io::stdout()) };
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        // A stream without colours drops the sequences that move the cursor, too: what improves in place would pile up.
-        let live = terminal && !dumb && out.moves_cursor() && verbosity != Verbosity::Quiet;
         Self {
-            verbosity,
-            json,
-            out,
-            live: live.then(Live::default),
-            closed: false,
-            json_lost: None,
+            output: Output::new(verbosity, json),
             process_begun,
             first_sample: None,
             begun: Instant::now(),
@@ -103,24 +55,13 @@ impl Screen {
         }
     }
 
-    /// Writes text; the first failure (a reader that went away) silences the screen and not the run.
-    fn write(&mut self, text: &str) {
-        if self.closed || self.verbosity == Verbosity::Quiet {
-            return;
-        }
-        let out = self.out.writer();
-        self.closed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
-    }
-
-    /// A line that stays, above whatever improves in place.
     fn line(&mut self, text: &str) {
-        let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
-        self.write(&format!("{cleared}{text}\n"));
+        self.output.line(text);
     }
 
     /// Why not all case lines were printed, where they were to be.
     pub(crate) fn json_lost(&self) -> Option<&io::Error> {
-        self.json_lost.as_ref()
+        self.output.json_lost()
     }
 
     /// What runs, where it is kept, on what machine.
@@ -178,9 +119,9 @@ impl Screen {
 
     /// Draws the table so far and the line of progress, where somebody watches.
     fn draw(&mut self, share_of_case: f64, whatever: bool) {
-        let (Some(live), false) = (self.live.as_mut().filter(|live| whatever || live.is_due()), self.closed) else {
+        if !self.output.is_due(whatever) {
             return;
-        };
+        }
         let progress = self.now.as_ref().map(|now| {
             let done = (now.number as f64 - 1.0 + share_of_case.clamp(0.0, 1.0)) / now.total.max(1) as f64;
             let since = minutes(self.begun.elapsed().as_secs_f64());
@@ -189,13 +130,12 @@ impl Screen {
             format!("  [{}]  round {round}: {number}/{total}   {label}   {} open   {since}", bar(done), self.open)
         });
         let width = super::columns().unwrap_or(100) - 1;
-        let text = live.draw(&self.rows.table(width), progress.as_deref());
-        self.write(&text);
+        self.output.draw(&self.rows.table(width), progress.as_deref());
     }
 
     /// In a pipe: how far the round is, and what was measured last, now and then.
     fn tell_trial(&mut self, line: &CaseLine) {
-        let Some((now, time)) = self.now.as_ref().zip(line.time_s.as_ref()).filter(|_| self.live.is_none()) else {
+        let Some((now, time)) = self.now.as_ref().zip(line.time_s.as_ref()).filter(|_| !self.output.is_live()) else {
             return;
         };
         let (round, number, total) = (now.round + 1, now.number, now.total);
@@ -212,14 +152,12 @@ impl Screen {
 
     /// What the run says, what went wrong, where the report is, what to run next.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf], next: Option<&Proposal>) {
-        let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
-        self.write(&cleared);
-        self.live = None;
+        self.output.settle();
         run.cases.iter().for_each(|line| self.rows.put(line));
         for row in self.rows.table(table_width()) {
             self.line(&row);
         }
-        if self.verbosity == Verbosity::Verbose {
+        if self.output.is_verbose() {
             self.explain(run);
         }
         if let Some(claim) = claim(run) {
@@ -230,7 +168,7 @@ impl Screen {
         self.findings(run);
         self.unwell(run);
         self.line("");
-        if let Some(overhead) = run.overhead.filter(|_| self.verbosity == Verbosity::Verbose) {
+        if let Some(overhead) = run.overhead.filter(|_| self.output.is_verbose()) {
             let start = self.first_sample.map_or(String::new(), |time| {
                 format!(", first sample {:.0} ms after the start", time.as_secs_f64() * 1e3)
             });
@@ -386,7 +324,7 @@ impl runner::Observer for Screen {
 
     fn rounds(&mut self, made: u32, open: usize) {
         self.open = open;
-        if self.live.is_some() {
+        if self.output.is_live() {
             self.draw(1.0, true);
         } else if open > 0 && self.told.is_due(Instant::now()) {
             let since = minutes(self.begun.elapsed().as_secs_f64());
@@ -396,12 +334,8 @@ impl runner::Observer for Screen {
 
     fn ends(&mut self, line: &CaseLine) {
         self.rows.put(line);
-        if self.json && self.json_lost.is_none() {
-            // A line that does not serialise would have failed on its way to the disk.
-            let text = record::line_text(line).unwrap_or_default();
-            let mut out = io::stdout().lock();
-            self.json_lost = writeln!(out, "{text}").and_then(|()| out.flush()).err();
-        }
+        // A line that does not serialise would have failed on its way to the disk.
+        self.output.json(|| record::line_text(line).unwrap_or_default());
     }
 }
 

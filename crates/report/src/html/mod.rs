@@ -6,7 +6,6 @@
 //! for the same records, byte for byte. Text from data is escaped: in `escape::xml` for the page, in `json` for the values.
 
 mod cases;
-mod csp;
 mod explained;
 mod figures;
 mod findings;
@@ -91,7 +90,7 @@ fn page(runs: &[&Run]) -> String {
     };
     let titles: Vec<String> = runs.iter().map(|run| one_line(&run.title)).filter(|title| !title.is_empty()).collect();
     let title = if titles.is_empty() { "Report".to_owned() } else { titles.join(", ") };
-    let policy = csp::policy(&style, &[SCRIPT]);
+    let policy = crate::policy::policy(&style, &[SCRIPT]);
     let [status, caveats] = cases::vocabulary();
     let mut values =
         vec![("charts", json::array(&data.charts)), ("sections", json::array(&data.sections)), status, caveats];

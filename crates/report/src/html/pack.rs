@@ -3,7 +3,7 @@
 //! A code of 12 bits stands for `asinh(STEEP ln(time / median))`, so times near the median keep four digits, and those up
 //! to a thousand times it still two: what a strip of dots can show. Exact values are in the record.
 
-use super::csp::ALPHABET;
+use crate::policy::ALPHABET;
 
 /// How much finer the scale is near the median than far away.
 const STEEP: f64 = 200.0;

@@ -1,7 +1,5 @@
 //! The style sheet of the index page, and the policy that lets a browser apply it and load nothing.
 
-use sha2::{Digest, Sha256};
-
 /// One set of variables each for light and dark pages.
 pub(super) const CSS: &str = "
 :root{color-scheme:light dark;--page:#fbfbfa;--card:#fff;--ink:#222;--quiet:#666;--line:#e2e2e2;--blue:#0072b2;
@@ -38,37 +36,12 @@ summary{cursor:pointer;margin:16px 0 8px}
 
 /// The policy: nothing is loaded, no script runs, and only this style sheet applies.
 pub(super) fn policy() -> String {
-    let hash = base64(&Sha256::digest(CSS.as_bytes()));
-    format!("default-src 'none'; style-src 'sha256-{hash}'; base-uri 'none'; form-action 'none'")
-}
-
-/// RFC 4648, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digit = |group: u32, place: u32| char::from(DIGITS[(group >> (18 - 6 * place) & 63) as usize]);
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let byte = |place: usize| u32::from(chunk.get(place).copied().unwrap_or(0));
-        let group = byte(0) << 16 | byte(1) << 8 | byte(2);
-        let digits = (0..4).map(|place| if place as usize <= chunk.len() { digit(group, place) } else { '=' });
-        text.extend(digits);
-    }
-    text
+    crate::policy::policy(CSS, &[])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn base64_is_that_of_the_standard() {
-        for (bytes, text) in
-            [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")]
-        {
-            assert_eq!(base64(bytes.as_bytes()), text);
-        }
-        assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
-    }
 
     #[test]
     fn the_style_sheet_loads_nothing() {

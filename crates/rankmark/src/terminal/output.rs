@@ -1,0 +1,114 @@
+//! Where a screen prints: text, what improves in place, and JSON beside them.
+
+use std::io::{self, Write};
+
+use super::is_watched;
+use super::live::Live;
+
+/// How much is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verbosity {
+    Quiet,
+    Normal,
+    Verbose,
+}
+
+/// Where text goes.
+enum Out {
+    Stdout(anstream::AutoStream<io::Stdout>),
+    Stderr(anstream::AutoStream<io::Stderr>),
+}
+
+impl Out {
+    fn writer(&mut self) -> &mut dyn Write {
+        match self {
+            Self::Stdout(out) => out,
+            Self::Stderr(out) => out,
+        }
+    }
+
+    fn moves_cursor(&self) -> bool {
+        let choice = match self {
+            Self::Stdout(out) => out.current_choice(),
+            Self::Stderr(out) => out.current_choice(),
+        };
+        choice != anstream::ColorChoice::Never
+    }
+}
+
+/// Text goes to standard output, and to standard error where JSON goes to standard output.
+pub(super) struct Output {
+    verbosity: Verbosity,
+    json: bool,
+    out: Out,
+    /// Somebody is watching a terminal: rows improve in place as trials come in.
+    live: Option<Live>,
+    /// The reader of the text went away.
+    closed: bool,
+    /// Why JSON can no longer be printed.
+    json_lost: Option<io::Error>,
+}
+
+impl Output {
+    pub(super) fn new(verbosity: Verbosity, json: bool) -> Self {
+        let out = if json { Out::Stderr(anstream::stderr()) } else { Out::Stdout(anstream::stdout()) };
+        let terminal = if json { is_watched(io::stderr()) } else { is_watched(io::stdout()) };
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        // A stream without colours drops the sequences that move the cursor, too: what improves in place would pile up.
+        let live = terminal && !dumb && out.moves_cursor() && verbosity != Verbosity::Quiet;
+        Self { verbosity, json, out, live: live.then(Live::default), closed: false, json_lost: None }
+    }
+
+    pub(super) fn is_verbose(&self) -> bool {
+        self.verbosity == Verbosity::Verbose
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// Writes text; the first failure (a reader that went away) silences the screen and not the run.
+    fn write(&mut self, text: &str) {
+        if self.closed || self.verbosity == Verbosity::Quiet {
+            return;
+        }
+        let out = self.out.writer();
+        self.closed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
+    }
+
+    /// A line that stays, above whatever improves in place.
+    pub(super) fn line(&mut self, text: &str) {
+        let cleared = self.live.as_mut().map(Live::clear).unwrap_or_default();
+        self.write(&format!("{cleared}{text}\n"));
+    }
+
+    /// Whether what improves in place is to be drawn now: somebody watches, and it was not drawn a moment ago.
+    pub(super) fn is_due(&self, whatever: bool) -> bool {
+        !self.closed && self.live.as_ref().is_some_and(|live| whatever || live.is_due())
+    }
+
+    /// Draws what improves in place.
+    pub(super) fn draw(&mut self, rows: &[String], progress: Option<&str>) {
+        let text = self.live.as_mut().map(|live| live.draw(rows, progress)).unwrap_or_default();
+        self.write(&text);
+    }
+
+    /// Clears what improved in place: from here on all lines stay.
+    pub(super) fn settle(&mut self) {
+        let cleared = self.live.take().map(|mut live| live.clear()).unwrap_or_default();
+        self.write(&cleared);
+    }
+
+    /// Prints a line of JSON, where that was asked for. After the first failure none is printed.
+    pub(super) fn json(&mut self, text: impl FnOnce() -> String) {
+        if self.json && self.json_lost.is_none() {
+            let mut out = io::stdout().lock();
+            self.json_lost = writeln!(out, "{}", text()).and_then(|()| out.flush()).err();
+        }
+    }
+
+    /// Why not all JSON was printed, where it was to be.
+    pub(super) fn json_lost(&self) -> Option<&io::Error> {
+        self.json_lost.as_ref()
+    }
+}
