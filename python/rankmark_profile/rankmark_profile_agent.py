@@ -23,7 +23,7 @@ Writes, each file whole or not at all:
 
 Fields of the JSON files that do not explain themselves:
     step_found_by                  "optimizer", "profiler" (the script's own), or null where no step was found
-    trace                          "agent", "script" (a copy), or null where there is none
+    trace                          "agent", "script" (a copy), "nsys", or null where there is none
     traced_step_s                  the steps of the trace in order, from first_traced_step on
     traced_descheduled_s           how long the thread of each traced step waited for a processor although it could run;
                                    null where the kernel does not count it
@@ -50,12 +50,11 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping
-from types import FrameType
 from typing import Any
 
 import torch
 import torch.profiler
-from rankmark_profile_torch import flight_json, flight_pickle, group_timeout_s, install, is_profiling, report
+from rankmark_profile_torch import flight_json, flight_pickle, group_timeout_s, install, is_profiling, report, stack
 
 DEFAULT_STEPS = "10:20"
 # In a window of seconds, the steps before it.
@@ -68,7 +67,6 @@ MOST_STEPS = 10_000
 HANG_STEPS = 10
 # The share of the process group's timeout after which a hang is written down. Later the collective counts as completed.
 TIMEOUT_SHARE = 0.8
-MOST_FRAMES = 256
 
 
 def window_of(text: str) -> tuple[int, int]:
@@ -224,12 +222,15 @@ class Agent:
             else:
                 self.begin_span()
         elif self.state == "before":
-            if self.ended >= max(self.first, 1) and not self.is_theirs_running and self.found_by == "optimizer":
+            if self.ended >= max(self.first, 1) and self.can_open():
                 self.open()
         else:
             self.after_window += 1
             if self.after_window == STEPS_AFTER:
                 self.write_steps()
+
+    def can_open(self) -> bool:
+        return not self.is_theirs_running and self.found_by == "optimizer"
 
     def is_over(self) -> bool:
         if self.seconds is not None:
@@ -374,7 +375,7 @@ class Agent:
             "torch": str(torch.__version__),
             "step_found_by": self.found_by,
             "steps_ended": self.ended,
-            "first_traced_step": self.opened_step if self.trace == "agent" else None,
+            "first_traced_step": None if self.trace in (None, "script") else self.opened_step,
             "untraced_step_s": self.untraced_s,
             "traced_step_s": self.traced_s,
             "traced_descheduled_s": None if None in self.descheduled_s else self.descheduled_s,
@@ -476,19 +477,9 @@ class Agent:
         return f"no trace: the job ended after {self.ended} steps, and the window begins at step {max(self.first, 1)}"
 
 
-def stack(frame: FrameType | None) -> list[dict[str, Any]]:
-    """The frames of a thread, innermost first."""
-    frames: list[dict[str, Any]] = []
-    while frame is not None and len(frames) < MOST_FRAMES:
-        code = frame.f_code
-        frames.append({"name": code.co_name, "filename": code.co_filename, "line": frame.f_lineno})
-        frame = frame.f_back
-    return frames
-
-
-def start() -> None:
-    """Installs the agent in this process."""
-    agent = Agent(os.environ)
+def start(agent: Agent | None = None) -> None:
+    """Installs the agent in this process: this module's own unless another one is given."""
+    agent = agent or Agent(os.environ)
 
     def finish() -> None:
         try:

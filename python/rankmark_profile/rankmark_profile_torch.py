@@ -12,6 +12,7 @@ import os
 import pickle
 import traceback
 from collections.abc import Iterator, Mapping
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
@@ -22,6 +23,8 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 if TYPE_CHECKING:
     from rankmark_profile_agent import Agent
 
+MOST_FRAMES = 256
+
 
 def report(folder: str) -> None:
     """Appends the exception that is being handled to the error file."""
@@ -30,6 +33,16 @@ def report(folder: str) -> None:
             traceback.print_exc(file=file)
     except Exception:
         pass
+
+
+def stack(frame: FrameType | None) -> list[dict[str, Any]]:
+    """The frames of a thread, innermost first."""
+    frames: list[dict[str, Any]] = []
+    while frame is not None and len(frames) < MOST_FRAMES:
+        code = frame.f_code
+        frames.append({"name": code.co_name, "filename": code.co_filename, "line": frame.f_lineno})
+        frame = frame.f_back
+    return frames
 
 
 def is_profiling() -> bool:

@@ -5,6 +5,7 @@ runs in every Python process of the job: the launcher, the ranks, and their help
 
 Reads:
     RANKMARK_PROFILE_DIR  the folder for results. Without it only the next sitecustomize is loaded.
+    RANKMARK_PROFILE_TOOL "nsys": this tool traces the job, and is told its steps
     RANK                  set by launchers. A process that has it, or that initializes torch.distributed, is a rank.
 Sets, before torch is imported, where the job has not:
     TORCH_FR_BUFFER_SIZE  20000, the number of collectives that PyTorch's Flight Recorder keeps. Before PyTorch 2.9 the
@@ -49,12 +50,13 @@ def activate() -> None:
         return
     _is_active = True
     try:
+        is_nsys = os.environ.get("RANKMARK_PROFILE_TOOL") == "nsys"
         sys.path.insert(0, HERE)
         try:
-            import rankmark_profile_agent
+            agent = __import__("rankmark_profile_nvtx" if is_nsys else "rankmark_profile_agent")
         finally:
             sys.path.remove(HERE)
-        rankmark_profile_agent.start()
+        agent.start()
     except Exception:
         report()
 

@@ -27,6 +27,7 @@ const MODULES: usize = 7;
 const MOST: usize = 16;
 /// The group of the functions that are called, and their places in it.
 const CORE: usize = 1;
+const MARK: usize = 2;
 const RANGE_START: usize = 4;
 const RANGE_END: usize = 7;
 const RANGE_PUSH: usize = 8;
@@ -133,6 +134,7 @@ impl Attributes {
     }
 }
 
+type Mark = unsafe extern "C" fn(*const c_char);
 type Start = unsafe extern "C" fn(*const Attributes) -> u64;
 type End = unsafe extern "C" fn(u64);
 type Push = unsafe extern "C" fn(*const Attributes) -> c_int;
@@ -192,6 +194,18 @@ fn function(place: usize) -> Option<NonNull<c_void>> {
 }
 
 impl Ranges {
+    /// Tells which rank this process is, by a mark that readers of exports look for.
+    pub fn name_rank(&self, rank: u32, world: u32) {
+        if let Some((text, function)) =
+            CString::new(format!("rankmark rank {rank} of {world}")).ok().zip(function(MARK))
+        {
+            // SAFETY: the library put its function of this type there.
+            let mark: Mark = unsafe { std::mem::transmute(function.as_ptr()) };
+            // SAFETY: a terminated text that lives through the call, which copies it.
+            unsafe { mark(text.as_ptr()) };
+        }
+    }
+
     /// A range of this thread begins: a stretch of a step. It ends by [`Ranges::pop`], after all that begin inside it.
     pub fn push(&self, kind: Kind, number: u64) {
         let name = Kind::ALL.iter().position(|known| *known == kind).map(|at| &self.kinds[at]);

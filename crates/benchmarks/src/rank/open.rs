@@ -31,6 +31,9 @@ pub fn open_rank(
     let options = options(spec, &name, oversubscribed)?;
     let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
     let clock = comm.clock();
+    if let Some(ranges) = nvtx::ranges() {
+        ranges.name_rank(place.rank, place.size);
+    }
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot).telling(nvtx::ranges()));
     let comm: Box<dyn Communicator> = Box::new(Observed::new(comm, hook.clone()));
     let Place { rank, size: ranks, index, .. } = place;

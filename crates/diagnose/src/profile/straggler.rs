@@ -122,6 +122,12 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, blame: Option<&[Vec<f6
             settings.level
         ));
     }
+    if judged.late.is_empty() && judged.moving.is_none() && prepared.ranks.iter().all(|lanes| lanes.comm.is_empty()) {
+        return abstain(
+            "the trace shows no communication: if ranks wait for each other, a slow one makes all steps equally long"
+                .to_owned(),
+        );
+    }
     if let Some(why) = hidden(&judged, steps, step_s) {
         return abstain(why);
     }

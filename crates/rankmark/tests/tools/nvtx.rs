@@ -47,6 +47,24 @@ fn text(attributes: *const Attributes) -> String {
     format!("{} {}", name.to_string_lossy(), attributes.payload)
 }
 
+/// A terminated text, as NVTX gives it.
+fn plain(text: *const c_char) -> String {
+    // SAFETY: NVTX gives a terminated text that lives through the call.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+extern "C" fn mark(name: *const c_char) {
+    write(|_| format!("mark {}", plain(name)));
+}
+
+extern "C" fn push_text(name: *const c_char) -> c_int {
+    write(|log| {
+        log.depth += 1;
+        format!("{}push {}", "  ".repeat(log.depth - 1), plain(name))
+    });
+    0
+}
+
 extern "C" fn push(attributes: *const Attributes) -> c_int {
     write(|log| {
         log.depth += 1;
@@ -94,6 +112,8 @@ extern "C" fn InitializeInjectionNvtx2(export_table: extern "C" fn(u32) -> *cons
         return 0;
     }
     let functions = [
+        (2, mark as *const c_void),
+        (9, push_text as *const c_void),
         (4, start as *const c_void),
         (7, end as *const c_void),
         (8, push as *const c_void),

@@ -92,8 +92,9 @@ fn without_collectives_work_is_the_whole_step() {
     }
     let analysis = of(&timeline);
     assert_eq!((analysis.collectives.matched, analysis.overlap.overlapped_share), (0, None));
-    // The waits of the others count as their own work, so nobody is late.
+    // The waits of the others count as their own work, so nobody is late, and nobody can be cleared.
     assert_eq!(analysis.straggler, None);
+    assert!(analysis.straggler_abstains.unwrap().contains("shows no communication"));
 }
 
 #[test]

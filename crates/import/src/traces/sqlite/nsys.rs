@@ -1,6 +1,6 @@
 //! The tables of Nsight Systems: kernels, copies and NVTX ranges of each process.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, Row};
@@ -14,6 +14,8 @@ const MOST_SPANS: u64 = 6_000_000;
 
 /// NVTX events that are ranges: push and pop, start and end.
 const RANGES: [i64; 2] = [59, 60];
+/// An NVTX event that is a moment.
+const MARK: i64 = 34;
 
 /// Reads an export.
 pub(super) fn read(path: &Path) -> Result<Spans, Error> {
@@ -91,6 +93,8 @@ struct Reader {
     queues: HashMap<(i64, i64, i64), u32>,
     /// The thread of the last step, by process.
     main: HashMap<i64, i64>,
+    /// The rank that each process says it is, and of how many.
+    told: HashMap<i64, (u32, u32)>,
     spans: u64,
     lost: u64,
     odd: u64,
@@ -187,22 +191,28 @@ impl Reader {
     }
 
     fn ranges(&mut self) -> Result<(), Error> {
-        let mut ranges = Vec::new();
+        let (mut ranges, mut marks) = (Vec::new(), Vec::new());
         let columns = ["start", "end", "globalTid", "eventType", "text", "textId", "uint64Value"];
         let found = self.tables.rows("NVTX_EVENTS", &columns, &mut |row| {
             let kind: Option<i64> = row.get(3)?;
             let (text, id): (Option<String>, Option<i64>) = (row.get(4)?, row.get(5)?);
+            let place = Place { begin: row.get(0)?, end: row.get(1)?, global: row.get(2)?, device: -1, stream: 0 };
             if kind.is_some_and(|kind| RANGES.contains(&kind)) {
-                let place = Place { begin: row.get(0)?, end: row.get(1)?, global: row.get(2)?, device: -1, stream: 0 };
                 ranges.push((place, text, id, row.get::<_, Option<i64>>(6)?));
+            } else if kind == Some(MARK) {
+                marks.push((place, text, id));
             }
             Ok(())
         })?;
         if !found {
             self.notes.push("the file has no NVTX ranges, so it has no steps (hint: nsys profile -t nvtx)".to_owned());
         }
+        for (place, text, id) in marks {
+            let text = self.text(text, id);
+            self.told.extend(rank_told(&text).map(|told| (place.process(), told)));
+        }
         for (mut place, text, id, payload) in ranges {
-            let text = text.or_else(|| id.and_then(|id| self.texts.get(&id)).cloned()).unwrap_or_default();
+            let text = self.text(text, id);
             // A thread of the host is no stream.
             place.stream = place.global.unwrap_or(0);
             if Collective::from_name(&text).is_some() {
@@ -224,6 +234,10 @@ impl Reader {
             }
         }
         Ok(())
+    }
+
+    fn text(&self, text: Option<String>, id: Option<i64>) -> String {
+        text.or_else(|| id.and_then(|id| self.texts.get(&id)).cloned()).unwrap_or_default()
     }
 
     /// An operation, as ranks of Rankmark name it; `number` counts operations.
@@ -262,6 +276,17 @@ impl Reader {
         Some((self.ranks.entry(process).or_default(), span))
     }
 
+    /// The rank of each process and the size of their world, if all say it and it can be so.
+    fn ranks_told(&self) -> Option<(HashMap<i64, u32>, u32)> {
+        let told: Option<Vec<(i64, (u32, u32))>> =
+            self.ranks.keys().map(|process| Some((*process, *self.told.get(process)?))).collect();
+        let told = told?;
+        let world = told.first()?.1.1;
+        let distinct: BTreeSet<u32> = told.iter().map(|(_, (rank, _))| *rank).collect();
+        let fits = distinct.len() == told.len() && told.iter().all(|(_, (_, size))| *size == world);
+        fits.then(|| (told.into_iter().map(|(process, (rank, _))| (process, rank)).collect(), world))
+    }
+
     fn finish(mut self, origin: Option<i64>) -> Result<Spans, Error> {
         for (count, what) in [
             (self.odd, "rows are left out: they have no end, or end before they begin"),
@@ -277,7 +302,8 @@ impl Reader {
                 .hint("record them: nsys profile -t cuda,nvtx"));
         }
         let several = self.ranks.len() > 1;
-        if several {
+        let told = self.ranks_told();
+        if several && told.is_none() {
             self.notes.push(format!(
                 "the file has {} processes and names no ranks: they are read as ranks by their numbers",
                 self.ranks.len()
@@ -285,7 +311,7 @@ impl Reader {
         }
         let mut ranks = Vec::new();
         for (number, (process, mut rank)) in (0..).zip(self.ranks) {
-            rank.rank = number;
+            rank.rank = told.as_ref().map_or(number, |(ranks, _)| ranks[&process]);
             let main = self.main.get(&process).and_then(|thread| self.queues.get(&(process, -1, *thread)));
             for span in &mut rank.spans {
                 span.begin_ns = span.begin_ns.checked_add(origin.unwrap_or(0)).ok_or("a time is out of range")?;
@@ -297,17 +323,26 @@ impl Reader {
             rank.sort();
             ranks.push(rank);
         }
+        ranks.sort_by_key(|rank| rank.rank);
         let timeline = Timeline {
             source: "Nsight Systems".to_owned(),
             ranks,
+            world: told.as_ref().map(|(_, world)| *world),
             // One recording has one clock.
             clock_error_ns: several.then_some(0),
             names: self.names,
             notes: self.notes,
             ..Timeline::default()
         };
-        Ok(Spans { timeline, rank: None, is_numbered: several, is_calendar: origin.is_some() })
+        Ok(Spans { timeline, rank: None, is_numbered: several || told.is_some(), is_calendar: origin.is_some() })
     }
+}
+
+/// The rank and the world that a process says it is of: `rankmark rank 3 of 8`.
+fn rank_told(text: &str) -> Option<(u32, u32)> {
+    let (rank, world) = text.strip_prefix("rankmark rank ")?.split_once(" of ")?;
+    let (rank, world) = (rank.parse().ok()?, world.parse().ok()?);
+    (rank < world).then_some((rank, world))
 }
 
 /// When and where a row is of.
@@ -418,6 +453,29 @@ mod tests {
         assert_eq!(spans, wanted);
         assert_eq!(rank.collectives[0].sequence, Some(41));
         assert!(rank.collectives[0].synchronises && timeline.notes.len() == 1, "{:?}", timeline.notes);
+    }
+
+    #[test]
+    fn processes_that_say_their_rank_are_that_rank() {
+        let (columns, _) = TABLES.split_once("INSERT INTO NVTX_EVENTS").unwrap();
+        let rows = |second: &str| {
+            let steps = "(100, 900, 59, 'step 7', NULL, 1 << 24 | 5), (110, 200, 59, 'step 7', NULL, 2 << 24 | 5)";
+            let first = "(90, NULL, 34, 'rankmark rank 3 of 4', NULL, 1 << 24 | 5)";
+            format!(
+                "{columns}INSERT INTO NVTX_EVENTS VALUES {steps}, {first}, (91, NULL, 34, '{second}', NULL, 2 << 24 | 5);"
+            )
+        };
+        let read = |second: &str| {
+            let timeline = read_sql(&rows(second)).unwrap().timeline.unwrap();
+            let begins: Vec<(u32, i64)> =
+                timeline.ranks.iter().map(|rank| (rank.rank, rank.spans[0].begin_ns % 1_000)).collect();
+            (timeline.world, begins, timeline.notes.iter().any(|note| note.contains("names no ranks")))
+        };
+        assert_eq!(read("rankmark rank 1 of 4"), (Some(4), vec![(1, 110), (3, 100)], false));
+        // One process says nothing, the same rank, another world, or what cannot be: none is believed.
+        for other in ["mark", "rankmark rank 3 of 4", "rankmark rank 1 of 2", "rankmark rank 4 of 4"] {
+            assert_eq!(read(other), (None, vec![(0, 100), (1, 110)], true), "{other}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Another program's job, traced from inside: Python finds our `sitecustomize` first, which starts the PyTorch profiler in
-//! each rank. With `--tool nsys`, nsys runs around the whole job instead.
+//! each rank. With `--tool nsys`, nsys runs around the whole job instead, and ranks tell it their steps and phases.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,9 +15,10 @@ use crate::directory;
 use crate::{Failure, environment};
 
 /// The files that Python is to find, by name.
-const AGENT: [(&str, &str); 3] = [
+const AGENT: [(&str, &str); 4] = [
     ("sitecustomize.py", include_str!("../../../../../python/rankmark_profile/sitecustomize.py")),
     ("rankmark_profile_agent.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_agent.py")),
+    ("rankmark_profile_nvtx.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_nvtx.py")),
     ("rankmark_profile_torch.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_torch.py")),
 ];
 /// Their folder, and that of what ranks write, inside the result's.
@@ -46,8 +47,8 @@ pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> 
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let nsys = matches.get_one::<String>("tool").is_some_and(|tool| tool == "nsys");
     let ended = match nsys {
-        true => with_nsys(program, arguments, &traces, wanted)?,
-        false => with_agent(program, arguments, &folder, (matches, wanted))?,
+        true => with_nsys(program, arguments, &folder, (matches, wanted))?,
+        false => end_of(program, arguments, &agent(program, arguments, &folder, matches)?, wanted)?,
     };
     let explained = match explain::job(&folder, &traces, wanted) {
         // The job's own end explains why there is nothing to explain.
@@ -72,12 +73,13 @@ fn refuse_old(traces: &Path) -> Result<(), Failure> {
     }
 }
 
-fn with_agent(
+/// Puts the agent where Python finds it. Gives the variables that the job needs.
+fn agent(
     program: &OsStr,
     arguments: &[OsString],
     folder: &Path,
-    (matches, wanted): (&ArgMatches, &Wanted),
-) -> Result<u8, Failure> {
+    matches: &ArgMatches,
+) -> Result<Vec<(&'static str, OsString)>, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("{} cannot be written", folder.display())).cause(error);
     for (name, text) in AGENT {
         let path = Path::new(AGENT_FOLDER).join(name);
@@ -102,24 +104,30 @@ fn with_agent(
         (None, Some(Seconds(seconds))) => variables.push(("RANKMARK_PROFILE_SECONDS", seconds.to_string().into())),
         (steps, _) => variables.push(("RANKMARK_PROFILE_STEPS", steps.map_or(STEPS, String::as_str).into())),
     }
-    end_of(program, arguments, &variables, wanted)
+    Ok(variables)
 }
 
-fn with_nsys(program: &OsStr, arguments: &[OsString], traces: &Path, wanted: &Wanted) -> Result<u8, Failure> {
+/// Runs the job under nsys. Ranks that are Python with torch tell it their steps.
+fn with_nsys(
+    program: &OsStr,
+    arguments: &[OsString],
+    folder: &Path,
+    (matches, wanted): (&ArgMatches, &Wanted),
+) -> Result<u8, Failure> {
     let nsys = process::first_program(&environment::search_path(), "nsys").ok_or_else(|| {
         Failure::new("nsys is not installed")
             .cause("no program `nsys` is on PATH")
             .hint("install NVIDIA Nsight Systems, or leave --tool out: the PyTorch profiler traces the job")
     })?;
-    let failed = |error: std::io::Error| Failure::new(format!("{} cannot be written", traces.display())).cause(error);
-    record::file::replace(traces, Path::new("command.txt"), ".new", shown(program, arguments).as_bytes())
-        .map_err(failed)?;
+    let mut variables = agent(program, arguments, folder, matches)?;
+    variables.push(("RANKMARK_PROFILE_TOOL", "nsys".into()));
+    let traces = folder.join(TRACES);
     let report = traces.join("job.nsys-rep");
     let mut words: Vec<OsString> =
         ["profile", "-s", "none", "--trace-fork-before-exec=true", "-o"].map(Into::into).into();
     words.extend([report.clone().into_os_string(), program.to_owned()]);
     words.extend(arguments.iter().cloned());
-    let code = end_of(nsys.as_os_str(), &words, &[], wanted)?;
+    let code = end_of(nsys.as_os_str(), &words, &variables, wanted)?;
     let export = ["export", "--type", "sqlite", "-o"].map(Into::into).into_iter();
     let files = [traces.join("job.sqlite").into_os_string(), report.into_os_string()];
     let exported = end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[], wanted)?;
@@ -201,6 +209,8 @@ struct StepFile {
     #[serde(default)]
     traced_descheduled_s: Option<Vec<f64>>,
     #[serde(default)]
+    trace: Option<String>,
+    #[serde(default)]
     notes: Vec<String>,
 }
 
@@ -225,7 +235,9 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
     };
     notes.extend(files.iter().flat_map(|file| file.notes.iter().map(|note| format!("rank {}: {note}", file.rank))));
     let descheduled = files.iter().filter_map(|file| Some((file.rank, file.descheduled()?))).collect();
-    JobSteps { notes, descheduled, recording: (!files.is_empty()).then_some(recording) }
+    // nsys records all of the job: no step is without it.
+    let is_known = !files.is_empty() && files.iter().all(|file| file.trace.as_deref() != Some("nsys"));
+    JobSteps { notes, descheduled, recording: is_known.then_some(recording) }
 }
 
 /// What went wrong in the ranks while they were traced: the last line of each.

@@ -92,7 +92,10 @@ fn nsys_traces_a_job_where_it_is_installed() {
     let profile = format!("profile --tool nsys --output-dir traced -- {job}");
     if !nvtx::has_nsys() {
         let refused = place.run(&profile).exits(2).err;
-        assert!(refused.contains("nsys is not installed") && refused.contains("the PyTorch profiler traces"), "{refused}");
+        assert!(
+            refused.contains("nsys is not installed") && refused.contains("the PyTorch profiler traces"),
+            "{refused}"
+        );
         return;
     }
     if !cfg!(feature = "nsys") {
