@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 const PLANNED: usize = 20_000;
 /// Cases of the record that is reported.
 const REPORTED: usize = 100_000;
+/// Cases of the pages that are written, each with the most seconds that it may take.
+const PAGES: [(usize, f64); 2] = [(5_000, 1.0), (20_000, 3.0)];
 
 /// How often the memory of a program is read: its peak is kept by the kernel, and lost only with the process.
 const LOOK: Duration = Duration::from_millis(5);
@@ -93,7 +95,19 @@ pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> 
             most: Cost { seconds: 2.0, megabytes: 500.0 },
         });
     }
-    let (large, record) = (built.join("examples/large"), folder.join("large").display().to_string());
+    let large = built.join("examples/large");
+    for (cases, seconds) in PAGES {
+        let record = folder.join(format!("page-{cases}")).display().to_string();
+        cost(&large, &[record.clone(), cases.to_string()], &[0])?;
+        let words = ["report", &record, "--format", "html"].map(str::to_owned);
+        bounds.push(Bound {
+            what: format!("an HTML page of {cases} cases written"),
+            command: format!("rankmark report DIR --format html (made by `large` with {cases})"),
+            cost: cost(&built.join("rankmark"), &words, &[0])?,
+            most: Cost { seconds, megabytes: 500.0 },
+        });
+    }
+    let record = folder.join("large").display().to_string();
     cost(&large, &[record.clone(), REPORTED.to_string()], &[0])?;
     bounds.push(Bound {
         what: format!("a report of {REPORTED} cases written"),

@@ -3,6 +3,7 @@
 
 mod bounds;
 mod compared;
+mod programs;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -94,6 +95,8 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
     text += &compared::training(&cases::read(&training)?);
     text += "\n## Overhead of Rankmark\n\n";
     text += &bounds::table(root, &about, &options.folder)?;
+    text += "\n## Reading and explaining\n\n";
+    text += &programs::table(&cargo)?;
     Ok([text, peers])
 }
 
@@ -108,6 +111,16 @@ impl Cargo<'_> {
     fn build(&self) -> Result<(), String> {
         self.ends_well(&["build", "--quiet", "--release", "-p", "rankmark"])?;
         self.ends_well(&["build", "--quiet", "--release", "-p", "report", "--example", "large"])
+    }
+
+    /// What a program of the repository prints.
+    fn says(&self, words: &[&str]) -> Result<String, String> {
+        let mut command = Command::new(&self.program);
+        let ended = command.current_dir(self.root).args(words).output().map_err(|error| error.to_string())?;
+        match ended.status.success() {
+            true => Ok(String::from_utf8_lossy(&ended.stdout).into_owned()),
+            false => Err(format!("`cargo {}` ended with {}", words.join(" "), ended.status)),
+        }
     }
 
     /// Runs `rankmark` with these words, which must end with one of these codes.

@@ -125,18 +125,26 @@ fn a_stopped_rank_has_a_stack_in_its_report() {
     assert!(what.contains("side::Side"), "{verdict}");
 }
 
-/// Each way to hang, many times: with the right rank and a frame of the function that it hangs in.
+/// Each way to hang, many times: with the right rank and a frame of the function that it hangs in. Several worlds at a time,
+/// because each waits for its deadline.
 fn found_each_time() {
     let rounds = if skip::heavy("finding a hung rank 100 times") { 100 } else { 2 };
-    for round in 0..rounds {
-        let victim = round % 3;
-        let what = ["hang", "sleep_while_peers_exchange"][round as usize % 2];
-        let (stall, soon, verdict, pids) = hung(what, json!({"rank": victim}), 3);
-        let named = format!("rank {victim} (pid {}, this host) is ", pids[victim as usize]);
-        assert!(stall.sentence.contains(&named), "round {round}: {stall}");
-        assert!(stall.details.iter().any(|line| line.contains("nanosleep")), "round {round}: {stall}");
-        // The limit for ten seconds is fifteen: so much may detection, and reading the stack, add.
-        assert!(soon < SOON + Duration::from_secs(5), "round {round}: {soon:?}");
-        assert_eq!(verdict.ranks, [Rank(victim)], "round {round}: {verdict}");
-    }
+    const TOGETHER: u32 = 5;
+    std::thread::scope(|scope| {
+        for first in 0..TOGETHER {
+            scope.spawn(move || (first..rounds).step_by(TOGETHER as usize).for_each(found));
+        }
+    });
+}
+
+fn found(round: u32) {
+    let victim = round % 3;
+    let what = ["hang", "sleep_while_peers_exchange"][round as usize % 2];
+    let (stall, soon, verdict, pids) = hung(what, json!({"rank": victim}), 3);
+    let named = format!("rank {victim} (pid {}, this host) is ", pids[victim as usize]);
+    assert!(stall.sentence.contains(&named), "round {round}: {stall}");
+    assert!(stall.details.iter().any(|line| line.contains("nanosleep")), "round {round}: {stall}");
+    // The limit for ten seconds is fifteen: so much may detection, and reading the stack, add.
+    assert!(soon < SOON + Duration::from_secs(5), "round {round}: {soon:?}");
+    assert_eq!(verdict.ranks, [Rank(victim)], "round {round}: {verdict}");
 }

@@ -104,20 +104,34 @@ fn lacks(case: &Case, torches: &[BackendState]) -> Option<String> {
     Some(format!("backend `{name}` is not ready: {}", state.why.as_deref().unwrap_or("no reason is known")))
 }
 
-/// What tells a case from others, for people: `collective all_reduce shm 4 ranks 64.0 MiB`.
-fn name(case: &Case) -> String {
+/// What tells a case from the plan's others, for people: `collective all_reduce shm 4 ranks 64.0 MiB`. Its subject and its
+/// backend are named always.
+fn name(case: &Case, varying: &HashSet<(&str, &str)>) -> String {
     let mut parts = vec![case.benchmark.clone()];
-    let about = benchmarks::benchmark(&case.benchmark).map(|benchmark| benchmark.about());
-    let usual = |name: &str| about?.all_fields().find(|field| field.name == name)?.default;
-    let words =
-        case.parameters.iter().enumerate().filter_map(|(place, (name, value))| {
-            value.as_str().filter(|word| place == 0 || usual(name) != Some(*word))
-        });
-    parts.extend(words.map(str::to_owned));
+    let words = case.parameters.iter().enumerate().filter_map(|(place, (name, value))| {
+        let word = value.as_str()?;
+        let tells =
+            place == 0 || case.backend() == Some(word) || varying.contains(&(case.benchmark.as_str(), name.as_str()));
+        tells.then(|| word.to_owned())
+    });
+    parts.extend(words);
     let ranks = case.ranks();
     parts.push(format!("{ranks} {}", if ranks == 1 { "rank" } else { "ranks" }));
     parts.extend(case.bytes().map(|bytes| Bytes(bytes).about()));
     parts.join(" ")
+}
+
+/// Fields that do not have one value in all cases of their benchmark: each with the benchmark.
+fn varying(plan: &Plan) -> HashSet<(&str, &str)> {
+    let mut first: HashMap<&str, &Case> = HashMap::new();
+    let mut found = HashSet::new();
+    for case in &plan.cases {
+        let first = first.entry(&case.benchmark).or_insert(case);
+        let names = case.parameters.keys().chain(first.parameters.keys());
+        let differs = |name: &&String| case.parameters.get(*name) != first.parameters.get(*name);
+        found.extend(names.filter(differs).map(|name| (case.benchmark.as_str(), name.as_str())));
+    }
+    found
 }
 
 impl Outlook {
@@ -154,8 +168,9 @@ impl Skipped {
 
 /// Cases for which there is a reason, in the plan's order.
 fn list(plan: &Plan, mut reason: impl FnMut(&Case) -> Option<String>) -> Vec<Skipped> {
-    let one = |case: &Case| reason(case).map(|reason| Skipped { id: case.id.clone(), name: name(case), reason });
-    plan.cases.iter().filter_map(one).collect()
+    let varying = varying(plan);
+    let skipped = plan.cases.iter().filter_map(|case| Some((case, reason(case)?)));
+    skipped.map(|(case, reason)| Skipped { id: case.id.clone(), name: name(case, &varying), reason }).collect()
 }
 
 /// Reasons in the order in which they first occur, with the names of their cases.

@@ -1,0 +1,26 @@
+//! Programs of the repository that time what has no command of its own, and print it: readers of files, the analysis of
+//! traces.
+
+use std::fmt::Write as _;
+
+use super::Cargo;
+
+/// What each program times, and its words for cargo.
+const PROGRAMS: [(&str, &[&str]); 3] = [
+    ("a log of nccl-tests read", &["bench", "--quiet", "-p", "import", "--bench", "log"]),
+    ("a trace of the PyTorch profiler read", &["bench", "--quiet", "-p", "import", "--bench", "trace"]),
+    ("traces explained", &["run", "--quiet", "--release", "-p", "diagnose", "--example", "profile_time"]),
+];
+
+/// A row for each line that they print.
+pub(super) fn table(cargo: &Cargo<'_>) -> Result<String, String> {
+    let mut text = String::from("| what | result | command |\n|---|---|---|\n");
+    for (what, words) in PROGRAMS {
+        let said = cargo.says(words)?;
+        let command: Vec<&str> = words.iter().copied().filter(|word| *word != "--quiet").collect();
+        for line in said.lines().filter(|line| !line.trim().is_empty()) {
+            let _ = writeln!(text, "| {what} | {} | `cargo {}` |", line.trim().replace('|', "/"), command.join(" "));
+        }
+    }
+    Ok(text)
+}
