@@ -102,7 +102,7 @@ pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> 
         let words = ["report", &record, "--format", "html"].map(str::to_owned);
         bounds.push(Bound {
             what: format!("an HTML page of {cases} cases written"),
-            command: format!("rankmark report DIR --format html (made by `large` with {cases})"),
+            command: format!("rankmark report DIR --format html (made by the example large with {cases})"),
             cost: cost(&built.join("rankmark"), &words, &[0])?,
             most: Cost { seconds, megabytes: 500.0 },
         });
