@@ -114,8 +114,6 @@ class NvtxAgent(Agent):
         super().__init__(environment)
         path = environment.get("NVTX_INJECTION64_PATH")
         self.tool = Tool(path) if path else None
-        if self.tool is None:
-            self.notes.append("no steps are told: the tool did not name its library in NVTX_INJECTION64_PATH")
         # Names of the ranges that are open.
         self.ranges: list[str] = []
 
@@ -147,6 +145,11 @@ class NvtxAgent(Agent):
         self.trace = "nsys"
         self.write_flight(f"flight-rank{self.rank}.pickle")
         self.write_steps()
+
+    def why_no_window(self) -> str:
+        if self.tool is None:
+            return "no steps are told: the tool did not name its library in NVTX_INJECTION64_PATH"
+        return super().why_no_window()
 
     def they_prepare(self) -> None:
         pass
