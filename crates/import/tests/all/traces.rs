@@ -10,10 +10,13 @@ use trace::timeline::{Kind, RankTimeline, Span, Timeline};
 
 use crate::skip::skip;
 
-/// A Python with torch: RANKMARK_TEST_PYTHON, or `python3`.
+/// A Python with torch: RANKMARK_TEST_PYTHON, which is taken at its word (to import torch takes seconds), or `python3`.
 #[expect(clippy::disallowed_methods, reason = "the variable says what is tested")]
 fn python() -> Option<std::ffi::OsString> {
-    let python = std::env::var_os("RANKMARK_TEST_PYTHON").unwrap_or_else(|| "python3".into());
+    if let Some(python) = std::env::var_os("RANKMARK_TEST_PYTHON") {
+        return Some(python);
+    }
+    let python: std::ffi::OsString = "python3".into();
     let has = Command::new(&python).args(["-c", "import torch.distributed"]).stderr(Stdio::null()).status();
     has.is_ok_and(|status| status.success()).then_some(python)
 }

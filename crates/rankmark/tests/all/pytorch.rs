@@ -8,9 +8,12 @@ use crate::skip;
 
 const FIXED: &str = "--iters 6 --warmup 1 --limits false --output-dir r";
 
-/// A Python that has torch: RANKMARK_TEST_PYTHON, or `python3`.
+/// A Python that has torch: RANKMARK_TEST_PYTHON, which is taken at its word (to import torch takes seconds), or `python3`.
 pub(crate) fn torch(test: &str) -> Option<String> {
-    let python = std::env::var("RANKMARK_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    if let Ok(python) = std::env::var("RANKMARK_TEST_PYTHON") {
+        return Some(python);
+    }
+    let python = "python3".to_owned();
     let found =
         Command::new(&python).args(["-c", "import torch.distributed as d; assert d.is_gloo_available()"]).output();
     match found {
