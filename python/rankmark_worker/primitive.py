@@ -307,7 +307,11 @@ class Primitive:
         ]
         unique = {held.data_ptr(): held.nbytes for held in buffers}
         multiplied = "scaled_dot_product_attention" if self.task.scheme == "attention" else "mm"
+        # Ranks with GPUs meet over gloo: see `group`.
+        meets = "gloo" if self.task.place.type == "cuda" else dist.get_backend()
         return {
+            "clock": "CLOCK_MONOTONIC_RAW",
+            "barrier": f"{meets} barrier",
             "buffer_bytes": sum(unique.values()),
             "threads": torch.get_num_threads(),
             "multiplied": f"torch {multiplied} ({self.task.place.type})",

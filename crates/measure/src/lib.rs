@@ -26,7 +26,7 @@ pub use canary::{Canary, SystemCounters};
 pub use case::{CaseRun, Progress, Round, Sampling, StopReason, align};
 pub use clock::{ClockCaveat, ClockFit, ClockReadings, Clocks, HostClock, LARGEST_DRIFT, RoundTrip, apart_ns};
 pub use device_sensors::{DeviceLook, DeviceSensors};
-pub use result::{Circumstances, case_line, conclude, limit_share};
+pub use result::{BEYOND_LIMIT, Circumstances, case_line, conclude, limit_share};
 pub use sensors::Sensors;
 pub use settings::{MAX_SAMPLES, Settings};
 pub use straggler::{Straggler, straggler};

@@ -23,7 +23,7 @@ const SPAN_S: f64 = 8.0;
 /// A mean that differs from the median by more than this share is told.
 const MEAN_DIFFERS: f64 = 0.2;
 /// A share of the limit that may lie beyond this is none.
-const BEYOND_LIMIT: f64 = 1.05;
+pub const BEYOND_LIMIT: f64 = 1.05;
 
 /// What is known of the run beside its trials.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! A case below the ceilings of a machine's profile: its limit, and its place in the roofline.
 
 use benchmarks::benchmark;
-use measure::{CaseRun, limit_share};
+use measure::{BEYOND_LIMIT, CaseRun, limit_share};
 use record::{Case, CaseLine, Caveat, Demand, Limit, Profile};
 use serde_json::{Map, Value};
 
@@ -23,25 +23,39 @@ fn demand(run: &CaseRun) -> Option<Demand<'_>> {
     })
 }
 
-/// Places the parts of a call, where its benchmark tells their work: phases of a step.
+/// Places the parts of a call, where its benchmark tells their work: phases of a step. The whole then has their traffic, too.
 pub(crate) fn place_parts(run: &CaseRun, line: &mut CaseLine, profile: &Profile) {
     let Some((whole, parts)) = demand(run).zip(line.metrics.get("parts").and_then(Value::as_object)) else { return };
+    let member = |part: &Value, name: &str| part.get(name)?.as_f64().filter(|number| *number > 0.0);
     let placed = |part: &Value| {
-        let number = |name: &str| part.get(name)?.as_f64().filter(|number| *number > 0.0);
-        let demand = Demand { traffic: number("bytes")?, flops: number("flops").unwrap_or(0.0), ..whole };
-        Some(Value::Object(profile.roof(&demand)?.point(&demand, number("seconds")?)))
+        let flops = member(part, "flops").unwrap_or(0.0);
+        let demand = Demand { traffic: member(part, "bytes")?, flops, ..whole };
+        let mut point = profile.roof(&demand)?.point(&demand, member(part, "seconds")?);
+        point.retain(|name, value| name != "share" || value.as_f64().is_some_and(|share| share <= BEYOND_LIMIT));
+        Some(Value::Object(point))
     };
     let placed: Map<String, Value> =
         parts.iter().filter_map(|(name, part)| Some((name.clone(), placed(part)?))).collect();
-    if let Some(Value::Object(roofline)) = line.metrics.get_mut("roofline").filter(|_| !placed.is_empty()) {
+    let traffic = whole.traffic + parts.values().filter_map(|part| member(part, "bytes")).sum::<f64>();
+    if placed.is_empty() {
+        return;
+    }
+    set(line, profile, &Demand { traffic, ..whole });
+    if let Some(Value::Object(roofline)) = line.metrics.get_mut("roofline") {
         roofline.insert("parts".to_owned(), Value::Object(placed));
     }
 }
 
 /// Gives a measured line its limit by the profile, and its place in the roofline where it computes.
 pub(crate) fn place(run: &CaseRun, line: &mut CaseLine, profile: &Profile) {
-    let Some((demand, time)) = demand(run).zip(line.time_s.as_ref()) else { return };
-    let Some(roof) = profile.roof(&demand) else {
+    if let Some(demand) = demand(run) {
+        set(line, profile, &demand);
+    }
+}
+
+fn set(line: &mut CaseLine, profile: &Profile, demand: &Demand<'_>) {
+    let Some(time) = line.time_s.as_ref() else { return };
+    let Some(roof) = profile.roof(demand) else {
         // The profile lacks the ceiling: of this type, or of memory at all.
         if demand.flops > 0.0 || demand.traffic > 0.0 {
             line.caveats.push(Caveat::LimitNotFound);
@@ -58,7 +72,7 @@ pub(crate) fn place(run: &CaseRun, line: &mut CaseLine, profile: &Profile) {
     };
     let is_limit = limit_share(Some(&limit)).is_some();
     if demand.flops > 0.0 {
-        let mut point = roof.point(&demand, time.median);
+        let mut point = roof.point(demand, time.median);
         // Beyond its ceiling it has no share of it.
         point.retain(|name, _| is_limit || name != "share");
         line.metrics.insert("roofline".to_owned(), Value::Object(point));

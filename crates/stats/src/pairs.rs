@@ -31,7 +31,10 @@ pub enum PairVerdict {
     /// Too few ranks, or a pair without a positive time.
     CannotTell,
     /// No rank and no pair is slower than noise allows.
-    Healthy,
+    Healthy {
+        /// A rank whose pairs took about so many times as long as the others would have been named.
+        least: f64,
+    },
     /// These are.
     Slow {
         /// Ranks, each with the median time of its pairs over that of all others, the slowest first.
@@ -68,7 +71,18 @@ pub fn slow_pairs(times: &[Vec<f64>]) -> PairVerdict {
     }
     ranks.sort_by(|a, b| b.1.total_cmp(&a.1));
     pairs.sort_by(|a, b| b.1.total_cmp(&a.1));
-    if ranks.is_empty() && pairs.is_empty() { PairVerdict::Healthy } else { PairVerdict::Slow { ranks, pairs } }
+    if ranks.is_empty() && pairs.is_empty() {
+        PairVerdict::Healthy { least: least(times, &left) }
+    } else {
+        PairVerdict::Slow { ranks, pairs }
+    }
+}
+
+/// How many times as long the pairs of a rank must take for it to be named, at the spread of these.
+fn least(times: &[Vec<f64>], ranks: &[usize]) -> f64 {
+    let deviations = by_rank(times, ranks).into_iter().map(|found| found.deviation);
+    let deviation = deviations.fold(LEAST_DEVIATION, f64::max);
+    (deviation * critical(ranks.len()).0).max(LEAST_RATIO.ln()).exp()
 }
 
 /// How far one side lies above the other, in logarithms, and how far pairs lie from the median of their side.
@@ -207,7 +221,7 @@ mod tests {
     /// Alarms among 1,000 healthy matrices.
     fn alarms(mut healthy: impl FnMut(&mut Draw) -> Vec<Vec<f64>>) -> usize {
         let mut draw = Draw::new(22);
-        (0..1000).filter(|_| slow_pairs(&healthy(&mut draw)) != PairVerdict::Healthy).count()
+        (0..1000).filter(|_| !is_healthy(&slow_pairs(&healthy(&mut draw)))).count()
     }
 
     #[test]
@@ -242,6 +256,35 @@ mod tests {
             }
         }
         times
+    }
+
+    fn is_healthy(verdict: &PairVerdict) -> bool {
+        matches!(verdict, PairVerdict::Healthy { .. })
+    }
+
+    /// A rank slowed by what was said to be the least is named, in noise of any size; one slowed by a third of it is not.
+    #[test]
+    fn what_would_have_been_named_is() {
+        for noise in [0.0, 0.05, 0.3] {
+            let mut times = vec![vec![1.0; 8]; 8];
+            for (low, row) in times.iter_mut().enumerate() {
+                for (high, time) in row.iter_mut().enumerate() {
+                    *time = f64::exp(if (low + high) % 2 == 0 { noise } else { -noise });
+                }
+            }
+            let PairVerdict::Healthy { least } = slow_pairs(&times) else { panic!("{noise}: a slow rank") };
+            let slowed = |factor: f64| {
+                let mut times = times.clone();
+                let of = |low: usize, high: usize| if low == 3 || high == 3 { factor } else { 1.0 };
+                for (low, row) in times.iter_mut().enumerate() {
+                    row.iter_mut().enumerate().for_each(|(high, time)| *time *= of(low, high));
+                }
+                slow_pairs(&times)
+            };
+            let PairVerdict::Slow { ranks, .. } = slowed(least * 1.1) else { panic!("{noise}: {least} is not named") };
+            assert_eq!(ranks[0].0, 3, "{noise}");
+            assert!(is_healthy(&slowed(1.0 + (least - 1.0) / 3.0)), "{noise}: {least}");
+        }
     }
 
     #[test]
@@ -289,6 +332,6 @@ mod tests {
 
     #[test]
     fn equal_times_are_healthy() {
-        assert_eq!(slow_pairs(&vec![vec![1e-6; 6]; 6]), PairVerdict::Healthy);
+        assert_eq!(slow_pairs(&vec![vec![1e-6; 6]; 6]), PairVerdict::Healthy { least: LEAST_RATIO });
     }
 }

@@ -24,6 +24,11 @@ impl Clock {
         matches!(self, Self::Fake(_))
     }
 
+    /// How the system calls it.
+    pub const fn name(&self) -> &'static str {
+        if self.is_fake() { "fake" } else { "CLOCK_MONOTONIC_RAW" }
+    }
+
     /// Nanoseconds since an arbitrary origin.
     #[inline]
     pub fn now_ns(&self) -> u64 {

@@ -10,6 +10,8 @@ use crate::{Axis, ChartSpec, Point, Quantity, Reference, Scale, Series};
 
 /// Roofs that are drawn each; of more, the lowest and the highest.
 const ROOFS: usize = 4;
+/// What can be the bound: in words, and as records say it.
+const KINDS: [(&str, &str); 3] = [("memory", "memory"), ("computation", "compute"), ("communication", "communication")];
 /// How far lines reach beyond the points, as a factor.
 const BEYOND: f64 = 4.0;
 
@@ -107,15 +109,44 @@ fn name_of(case: &CaseLine) -> String {
     found.map_or_else(|| case.benchmark.clone(), str::to_owned)
 }
 
-/// The sizes of a case, as its parameters write them: whole numbers that are neither ranks, threads nor seed.
-fn sizes(case: &CaseLine) -> String {
+/// The sizes that tell a case from others, as its parameters write them: whole numbers that are neither ranks, threads nor
+/// seed, and differ.
+fn sizes(case: &CaseLine, all: &[&CaseLine]) -> String {
     const OTHERS: [&str; 3] = ["ranks", "threads", "seed"];
-    let own = case.parameters.iter().filter(|(name, value)| value.is_u64() && !OTHERS.contains(&name.as_str()));
+    let differs = |name: &String, value: &Value| all.iter().any(|other| other.parameters.get(name) != Some(value));
+    let own = case
+        .parameters
+        .iter()
+        .filter(|(name, value)| value.is_u64() && !OTHERS.contains(&name.as_str()) && differs(name, value));
     let text = |(name, value): (&String, &Value)| match value.as_u64() {
         Some(size) if name == "bytes" => bytes(size),
         _ => format!("{name} {value}"),
     };
     own.map(text).collect::<Vec<_>>().join(", ")
+}
+
+/// What bounds the parts of the cases, phases of a step for instance: those that are bound alike in all cases.
+fn parts(cases: &[&CaseLine]) -> String {
+    let mut bounds: Vec<(String, Vec<String>)> = Vec::new();
+    let of = |case: &CaseLine| case.metrics.get("roofline").and_then(|all| all.get("parts")).cloned();
+    let all: Vec<Value> = cases.iter().filter_map(|case| of(case)).collect();
+    let bound = |parts: &Value, name: &str| parts.get(name)?.get("bound")?.as_str().map(str::to_owned);
+    for name in all.first().and_then(Value::as_object).into_iter().flat_map(|parts| parts.keys()) {
+        let Some(word) = bound(&all[0], name) else { continue };
+        if all.iter().any(|other| bound(other, name).as_deref() != Some(&word)) {
+            continue;
+        }
+        match bounds.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, names)) => names.push(name.clone()),
+            None => bounds.push((word, vec![name.clone()])),
+        }
+    }
+    let text = |(word, names): (String, Vec<String>)| {
+        let word = KINDS.iter().find(|(_, known)| *known == word).map_or(word.as_str(), |(name, _)| name);
+        format!("{} by {word}", names.join(" and "))
+    };
+    let told: Vec<String> = bounds.into_iter().map(text).collect();
+    if told.is_empty() { String::new() } else { format!(" Its parts are bound: {}.", told.join(", ")) }
 }
 
 /// The different roofs, from the left end to the right.
@@ -151,9 +182,8 @@ fn roofs(points: &[Placed], left: f64, right: f64) -> Vec<Reference> {
 pub fn sentence(section: &Operation) -> Option<String> {
     let cases: Vec<&CaseLine> = section.points().map(|point| point.case).filter(|case| bound(case).is_some()).collect();
     let number = |word: &str| cases.iter().filter(|case| bound(case) == Some(word)).count();
-    let kinds = [("memory", "memory"), ("computation", "compute"), ("communication", "communication")];
     let told: Vec<(&str, usize)> =
-        kinds.into_iter().map(|(name, word)| (name, number(word))).filter(|(_, number)| *number > 0).collect();
+        KINDS.into_iter().map(|(name, word)| (name, number(word))).filter(|(_, number)| *number > 0).collect();
     let share = |case: &CaseLine| member(case, "share");
     let shares = cases.iter().filter_map(|case| Some((*case, share(case)?)));
     let (best, reached) = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
@@ -164,9 +194,11 @@ pub fn sentence(section: &Operation) -> Option<String> {
             several.iter().map(part).collect::<Vec<_>>().join(", ")
         }
     };
-    let label = [name_of(best), sizes(best)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
+    let label =
+        [name_of(best), sizes(best, &cases)].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ");
     let (section, reached) = (&section.name, percent(reached));
-    Some(format!("{section}: {bounds}; {label} reaches {reached} of its ceiling, the most."))
+    let most = if cases.len() > 1 { ", the most" } else { "" };
+    Some(format!("{section}: {bounds}; {label} reaches {reached} of its ceiling{most}.{}", parts(&cases)))
 }
 
 #[cfg(test)]
@@ -214,6 +246,24 @@ mod tests {
     }
 
     #[test]
+    fn the_bounds_of_phases_are_told() {
+        let part = |bound: &str| json!({"bound": bound, "intensity": 1.0, "gflops": 1.0});
+        let mut whole = point(4.0, 30.0, 10.0);
+        whole["parts"] = json!({"forward": part("compute"), "backward": part("compute"), "optimizer": part("memory")});
+        let step = line("data", "compute", whole);
+        let told = |lines: &[CaseLine]| sentence(&operations(lines, &[])[0]).unwrap();
+        let text = told(std::slice::from_ref(&step));
+        assert!(
+            text.ends_with("Its parts are bound: forward and backward by computation, optimizer by memory."),
+            "{text}"
+        );
+        let mut other = step.clone();
+        other.metrics["roofline"]["parts"]["forward"] = part("memory");
+        let text = told(&[step, other]);
+        assert!(text.ends_with("Its parts are bound: backward by computation, optimizer by memory."), "{text}");
+    }
+
+    #[test]
     fn the_bounds_are_counted_and_the_best_is_named() {
         let mut best = point(9.0, 90.0, 10.0);
         best["share"] = 0.9.into();
@@ -225,8 +275,11 @@ mod tests {
         let told = |lines: &[CaseLine]| sentence(&operations(lines, &[])[0]);
         let all = told(&lines).unwrap();
         assert!(all.contains("memory bounds 1 case, computation bounds 1 case, communication bounds 1 case"), "{all}");
-        assert!(all.contains("b, m 512 reaches 90% of its ceiling"), "{all}");
-        assert!(told(&lines[..1]).unwrap().contains("memory bounds each case"));
+        assert!(all.contains("b reaches 90% of its ceiling, the most"), "{all}");
+        assert!(told(&lines[..1]).unwrap().contains("memory bounds each case; a reaches 50% of its ceiling."));
+        let mut larger = lines.clone();
+        larger[1].parameters.insert("m".to_owned(), 1024.into());
+        assert!(told(&larger).unwrap().contains("b, m 1024 reaches 90%"), "a size that differs is told");
         let mut without = lines[0].clone();
         without.metrics.clear();
         assert_eq!(told(&[without]), None);

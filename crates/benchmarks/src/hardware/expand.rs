@@ -35,23 +35,40 @@ fn open(test: Test) -> Vec<Open> {
     }
 }
 
-/// The tests of a profile of the machine, with what is open in each: what a roofline and limits need; fewer working sets for a first look.
+/// Four times the last-level caches, past which an array is in memory (as STREAM's rules want), and at least the largest of the
+/// curve.
+fn in_memory(caches: Option<u64>) -> u64 {
+    let largest = CURVE[CURVE.len() - 1];
+    caches.map_or(largest, |caches| (4 * caches).next_multiple_of(1 << 20).max(largest))
+}
+
+/// The tests of a profile of the machine, with what is open in each: what a roofline and limits need; fewer for a first look.
 fn profile(quick: bool) -> Vec<(Test, Vec<Open>)> {
-    let curve = if quick { FEW } else { CURVE };
-    let all = machine::allowed_cpus().len().max(1) as u64;
+    let cpus = machine::allowed_cpus();
+    let all = cpus.len().max(1) as u64;
+    let mut curve = if quick { FEW } else { CURVE }.to_vec();
+    let memory = in_memory(machine::last_level_bytes(&cpus));
+    if !quick && !curve.contains(&memory) {
+        curve.push(memory);
+    }
+    let curve = &curve[..];
+    let stream = [Test::Copy, Test::Scale, Test::Add]
+        .map(|test| (test, vec![("bytes", values(&[memory])), ("threads", values(&[all]))]));
     let threads: Vec<u64> = if all > 1 { vec![1, all] } else { vec![1] };
     let nodes = if super::numa::nodes().len() > 1 { vec![(Test::Numa, Vec::new())] } else { Vec::new() };
+    let types: &[&str] = if quick { &DTYPES[..1] } else { DTYPES };
     let tests = vec![
         (Test::Triad, vec![("bytes", values(curve)), ("threads", values(&threads))]),
         (Test::ReduceBroadcast, vec![("bytes", values(curve)), ("threads", values(&threads[threads.len() - 1..]))]),
         (Test::Fma, vec![("dtype", values(DTYPES)), ("threads", values(&threads))]),
-        (Test::Gemm, vec![("dtype", values(&["f32"])), ("size", values(&SIZES[..2]))]),
+        (Test::Gemm, vec![("dtype", values(types)), ("size", values(&SIZES[..2]))]),
         (Test::Latency, Vec::new()),
         (Test::Bandwidth, Vec::new()),
         (Test::BothWays, Vec::new()),
         (Test::StorageRead, Vec::new()),
     ];
-    [tests, nodes].concat()
+    let stream = if quick { Vec::new() } else { stream.to_vec() };
+    [tests, stream, nodes].concat()
 }
 
 /// Settles what the plan's cases leave open. The same plan gives the same cases.
@@ -125,4 +142,15 @@ fn settle(case: &mut Case) {
         case.skip = Some(refused.error.on_one_line());
     }
     case.identify();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_in_memory_are_larger_than_any_cache() {
+        assert_eq!([None, Some(32 << 20)].map(in_memory), [384 << 20; 2]);
+        assert_eq!(in_memory(Some(1152 << 20)), 4608 << 20, "processors with caches stacked on them");
+    }
 }

@@ -157,6 +157,9 @@ fn pairs(task: &Task, trials: &[Trial]) -> Map<String, Value> {
     metrics
 }
 
+/// Where only a rank slower than this would be named, "none is slow" would say too much.
+const MOST_UNSEEN: f64 = 2.0;
+
 /// Names what is slow.
 fn judge(found: &mut Value, times: &[Vec<f64>]) {
     let (ranks, pairs) = match stats::slow_pairs(times) {
@@ -164,7 +167,11 @@ fn judge(found: &mut Value, times: &[Vec<f64>]) {
             found["slow"] = "cannot tell".into();
             return;
         }
-        PairVerdict::Healthy => (Vec::new(), Vec::new()),
+        PairVerdict::Healthy { least } => {
+            found["least_factor"] = least.into();
+            found["slow"] = if least > MOST_UNSEEN { "cannot tell" } else { "none" }.into();
+            return;
+        }
         PairVerdict::Slow { ranks, pairs } => (ranks, pairs),
     };
     let words: Vec<String> = ranks
@@ -172,7 +179,7 @@ fn judge(found: &mut Value, times: &[Vec<f64>]) {
         .map(|(rank, _)| format!("rank {rank}"))
         .chain(pairs.iter().map(|([low, high], _)| format!("{low}-{high}")))
         .collect();
-    found["slow"] = if words.is_empty() { "none".into() } else { words.join(", ").into() };
+    found["slow"] = words.join(", ").into();
     found["slow_ranks"] = ranks.iter().map(|(rank, factor)| json!({"rank": rank, "factor": factor})).collect();
     found["slow_pairs"] = pairs.iter().map(|(pair, factor)| json!({"ranks": pair, "factor": factor})).collect();
 }

@@ -43,6 +43,14 @@ struct Numa {
     shift: u64,
     /// `[cores' node][memory's node]`: seconds of the passes since they were last asked for.
     times: Vec<Vec<Vec<f64>>>,
+    /// Where this thread ran before, and runs again after the case.
+    before: Vec<u32>,
+}
+
+impl Drop for Numa {
+    fn drop(&mut self) {
+        run_on(&self.before);
+    }
 }
 
 /// Nodes with cores that this process may use: number and cores.
@@ -81,7 +89,8 @@ impl Numa {
             teams.push(Cores { cores: cores.clone(), team: Team::new(cores.len(), 0, cores).map_err(lacking)? });
         }
         let times = vec![vec![Vec::new(); nodes.len()]; nodes.len()];
-        let mut numa = Self { nodes: teams, memories, len, shift: task.seed, times };
+        let before = machine::allowed_cpus();
+        let mut numa = Self { nodes: teams, memories, len, shift: task.seed, times, before };
         numa.refill();
         Ok(numa)
     }
@@ -203,5 +212,8 @@ mod tests {
         let rates: Vec<Vec<f64>> = serde_json::from_value(details["node_gbs"].clone()).unwrap();
         assert!(rates.len() == 2 && rates.iter().all(|row| row.len() == 2 && row.iter().all(|rate| *rate > 0.0)));
         assert_eq!(numa.details()["node_gbs"][0][0], Value::Null, "asked once");
+        let before = numa.before.clone();
+        drop(numa);
+        assert_eq!(machine::allowed_cpus(), before, "the next case runs where it did");
     }
 }

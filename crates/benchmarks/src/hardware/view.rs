@@ -99,9 +99,24 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
         found.push(Finding::new(text).before_others());
     }
     let median = seconds(pairs.get("median")?.as_f64()?);
+    // Records of before have none.
+    let least = pairs.get("least_factor").and_then(serde_json::Value::as_f64);
     let about = match pairs.get("slow").and_then(serde_json::Value::as_str) {
-        Some("cannot tell") => format!("; fewer than {} ranks cannot tell a slow one", stats::FEWEST_RANKS),
-        Some("none") => format!("; of {} ranks none is slow, and no pair", case.ranks),
+        Some("cannot tell") => match least {
+            Some(least) => format!(
+                "; pairs differ so much that only a rank that took {} as long would be named: none is cleared",
+                factor(least)
+            ),
+            None => format!("; fewer than {} ranks cannot tell a slow one", stats::FEWEST_RANKS),
+        },
+        Some("none") => format!(
+            "; of {} ranks none is slow, and no pair{}",
+            case.ranks,
+            least.map_or_else(String::new, |least| format!(
+                " (a rank that took {} as long would be named)",
+                factor(least)
+            ))
+        ),
         _ => String::new(),
     };
     found.push(Finding::new(format!("{name}: a message takes {median} between the median pair{about}.")));

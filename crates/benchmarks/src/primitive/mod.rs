@@ -3,6 +3,7 @@
 
 mod about;
 mod attention;
+mod crossover;
 mod exchange;
 mod fields;
 mod gathering;
@@ -41,6 +42,17 @@ struct PreparedPrimitive {
     step: Box<dyn Step>,
     /// Whether a call multiplies at all.
     computes: bool,
+    /// What it is timed with: the clock, and the barrier before each sample.
+    timed_with: [(&'static str, &'static str); 2],
+}
+
+/// What this rank times calls with.
+fn timed_with(site: &Site, context: &RankContext) -> [(&'static str, &'static str); 2] {
+    let barrier = match context.comm.path(&site.barrier()) {
+        "" => "the backend's own",
+        path => path,
+    };
+    [("clock", context.clock.name()), ("barrier", barrier)]
 }
 
 impl Benchmark for PrimitiveBenchmark {
@@ -67,7 +79,8 @@ impl Benchmark for PrimitiveBenchmark {
         let site = Site::new(Task { rank, ..task }, context)?;
         let step = implementation.prepare(&site, &options, context)?;
         let computes = implementation.name != implementations::communication_only::VARIANT.name;
-        let mut prepared = PreparedPrimitive { site, step, computes };
+        let timed_with = timed_with(&site, context);
+        let mut prepared = PreparedPrimitive { site, step, computes, timed_with };
         prepared.refill();
         Ok(Box::new(prepared))
     }
@@ -83,9 +96,8 @@ impl Benchmark for PrimitiveBenchmark {
         }
         metrics.insert("variant".to_owned(), show::variant(implementation.name, &options).into());
         metrics.insert("order".to_owned(), show::order(task.scheme).into());
-        let trial = measured.trials.last();
-        if let Some(of_rank_0) = trial.and_then(|trial| trial.details.first()) {
-            let mut conditions = of_rank_0.clone();
+        let ranks = measured.trials.last().map_or(&[][..], |trial| &trial.details[..]);
+        if let Some(mut conditions) = relations::of_ranks(ranks) {
             conditions.insert("warmup".to_owned(), case.warmup().map_or("adaptive".into(), Value::from));
             conditions.insert("mode".to_owned(), case.mode().name().into());
             metrics.insert("conditions".to_owned(), conditions.into());
@@ -129,11 +141,12 @@ impl Prepared for PreparedPrimitive {
 
     fn details(&mut self) -> Map<String, Value> {
         let (bytes, threads, multiplied) = self.site.conditions();
-        let details = json!({
-            "buffer_bytes": bytes,
-            "threads": threads,
-            "multiplied": multiplied,
-        });
-        details.as_object().cloned().unwrap_or_default()
+        let mut details = Map::from_iter([
+            ("buffer_bytes".to_owned(), json!(bytes)),
+            ("threads".to_owned(), json!(threads)),
+            ("multiplied".to_owned(), json!(multiplied)),
+        ]);
+        details.extend(self.timed_with.map(|(name, what)| (name.to_owned(), what.into())));
+        details
     }
 }

@@ -7,14 +7,22 @@ use serde_json::{Map, Value, json};
 /// Communication and product differ by more than this factor: overlap has nothing to gain.
 const WORTH: [f64; 2] = [0.3, 3.0];
 
-/// What must be the same in all cases that are compared.
-const AUDITED: [&str; 4] = ["threads", "multiplied", "mode", "warmup"];
+/// What must be the same in all cases that are compared, and on all ranks.
+const AUDITED: [&str; 6] = ["clock", "barrier", "threads", "multiplied", "mode", "warmup"];
+/// What each way may have of its own: `fused` needs no buffer for what it gathers.
+const BUFFERS: &str = "buffer_bytes";
 
-/// The four cases of one order.
-struct Four<'a> {
-    compute: &'a CaseLine,
-    communication: &'a CaseLine,
-    sequential: &'a CaseLine,
+/// What a case of one order is held against, as far as it was measured.
+struct Peers<'a> {
+    compute: Option<&'a CaseLine>,
+    communication: Option<&'a CaseLine>,
+    sequential: Option<&'a CaseLine>,
+}
+
+impl<'a> Peers<'a> {
+    fn all(&self) -> Vec<&'a CaseLine> {
+        [self.compute, self.communication, self.sequential].into_iter().flatten().collect()
+    }
 }
 
 fn text<'a>(line: &'a CaseLine, name: &str) -> &'a str {
@@ -47,18 +55,18 @@ fn computes_for(line: &CaseLine, order: &str) -> bool {
     if order == "AG_before" { !sharded } else { sharded }
 }
 
-fn four<'a>(line: &CaseLine, all: &[&'a CaseLine]) -> Option<Four<'a>> {
+fn peers<'a>(line: &CaseLine, all: &[&'a CaseLine]) -> Peers<'a> {
     let order = order(line);
     let near = || all.iter().copied().filter(|other| alike(line, other));
     let of = |name: &'static str| near().filter(move |other| implementation(other) == name);
     let median = |line: &CaseLine| line.time_s.as_ref().map_or(f64::INFINITY, |time| time.median);
-    Some(Four {
-        compute: of("compute_only").find(|other| computes_for(other, order))?,
-        communication: of("communication_only").find(|other| self::order(other) == order)?,
+    Peers {
+        compute: of("compute_only").find(|other| computes_for(other, order)),
+        communication: of("communication_only").find(|other| self::order(other) == order),
         sequential: of("sequential")
             .filter(|other| self::order(other) == order)
-            .min_by(|a, b| median(a).total_cmp(&median(b)))?,
-    })
+            .min_by(|a, b| median(a).total_cmp(&median(b))),
+    }
 }
 
 /// Whether the case has an order: what only computes belongs to none of the comparisons.
@@ -79,61 +87,66 @@ fn ends(interval: Option<[f64; 2]>) -> Value {
     interval.map_or(Value::Null, |[low, high]| json!([number(low), number(high)]))
 }
 
-/// What this case says beside the others of its run.
+/// What this case says beside the others of its run. What a missing case would tell is left out, and nothing else.
 pub(super) fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
     let mut found = Map::new();
     if !is_compared(line) {
         return found;
     }
-    let Some(four) = four(line, all) else { return found };
-    let Four { compute, communication, sequential } = four;
+    let peers = peers(line, all);
+    if peers.all().is_empty() {
+        return found;
+    }
     let median = |line: &CaseLine| line.time_s.as_ref().map_or(f64::NAN, |time| time.median);
-    let [t_compute, t_communication, t_sequential, t] = [compute, communication, sequential, line].map(median);
-    let ratio = t_communication / t_compute;
+    let time_of = |line: Option<&CaseLine>| line.map_or(Value::Null, |line| number(median(line)));
     let mut overlap = json!({
-        "compute_s": number(t_compute),
-        "communication_s": number(t_communication),
-        "sequential_s": number(t_sequential),
-        "ratio": number(ratio),
-        "worth": is_worth(ratio),
-        "speed_of_light": number(t_compute.max(t_communication) / t),
-        "audit": audit(line, &[compute, communication, sequential]),
+        "compute_s": time_of(peers.compute),
+        "communication_s": time_of(peers.communication),
+        "sequential_s": time_of(peers.sequential),
+        "audit": audit(line, &peers.all()),
     });
-    if implementation(line) != "sequential" {
+    if let Some(sequential) = peers.sequential.filter(|_| implementation(line) != "sequential") {
         let (own, theirs) = line.paired_trials(sequential);
         if let Some(speedup) = stats::paired_ratio(&theirs, &own) {
             overlap["speedup"] = number(speedup.mid);
             overlap["speedup_ci95"] = ends(speedup.ends);
         }
+    }
+    if let (Some(compute), Some(communication)) = (peers.compute, peers.communication) {
+        let [t_compute, t_communication, t] = [compute, communication, line].map(median);
+        let ratio = t_communication / t_compute;
+        overlap["ratio"] = number(ratio);
+        overlap["worth"] = is_worth(ratio).into();
+        overlap["speed_of_light"] = number(t_compute.max(t_communication) / t);
         // Where one of the two is next to nothing, the quotient is noise over next to nothing.
-        if let Some((efficiency, interval)) = efficiency(line, &four).filter(|_| is_worth(ratio)) {
+        let told = is_worth(ratio) && implementation(line) != "sequential";
+        if let Some((efficiency, interval)) = efficiency(line, compute, communication).filter(|_| told) {
             overlap["efficiency"] = number(efficiency);
             overlap["efficiency_ci95"] = ends(interval);
+        }
+        if t_communication > t_compute
+            && let Some(mut roofline) = line.metrics.get("roofline").cloned()
+        {
+            roofline["bound"] = "communication".into();
+            found.insert("roofline".to_owned(), roofline);
         }
     }
     if let Value::Object(map) = &mut overlap {
         map.retain(|_, value| !value.is_null());
     }
     found.insert("overlap".to_owned(), overlap);
-    if t_communication > t_compute
-        && let Some(mut roofline) = line.metrics.get("roofline").cloned()
-    {
-        roofline["bound"] = "communication".into();
-        found.insert("roofline".to_owned(), roofline);
-    }
     found
 }
 
 /// `(t_compute + t_communication - t) / min(t_compute, t_communication)` of each round that all three took part in: the
 /// median, and its interval.
-fn efficiency(line: &CaseLine, four: &Four) -> Option<(f64, Option<[f64; 2]>)> {
+fn efficiency(line: &CaseLine, compute: &CaseLine, communication: &CaseLine) -> Option<(f64, Option<[f64; 2]>)> {
     let at = |line: &CaseLine, round: u32| {
         let place = line.trial_round.iter().position(|known| *known == round)?;
         line.trial_median_s.get(place).copied()
     };
     let of_round = |round: &u32| {
-        let (t, compute, communication) =
-            (at(line, *round)?, at(four.compute, *round)?, at(four.communication, *round)?);
+        let (t, compute, communication) = (at(line, *round)?, at(compute, *round)?, at(communication, *round)?);
         let efficiency = (compute + communication - t) / compute.min(communication);
         efficiency.is_finite().then_some(efficiency)
     };
@@ -141,19 +154,36 @@ fn efficiency(line: &CaseLine, four: &Four) -> Option<(f64, Option<[f64; 2]>)> {
     (!all.is_empty()).then(|| (stats::median(&all), stats::sign_interval(&all)))
 }
 
-/// Which conditions differ between a case and those that it is compared with. Only an empty list makes the ratios ratios of
-/// implementations.
+/// The conditions of a case from those of its ranks: where ranks differ, the list by rank.
+pub(super) fn of_ranks(ranks: &[Map<String, Value>]) -> Option<Map<String, Value>> {
+    let mut conditions = ranks.first()?.clone();
+    for (name, value) in &mut conditions {
+        let each: Vec<Value> = ranks.iter().map(|rank| rank.get(name).cloned().unwrap_or(Value::Null)).collect();
+        if each.iter().any(|of_rank| of_rank != value) {
+            *value = each.into();
+        }
+    }
+    Some(conditions)
+}
+
+/// Which conditions differ between a case and those that it is compared with, or between its ranks. Only an empty list makes
+/// the ratios ratios of implementations. A condition that was not recorded is none that is the same.
 fn audit(line: &CaseLine, others: &[&CaseLine]) -> Value {
     let condition = |line: &CaseLine, name: &str| line.metrics.get("conditions").and_then(|all| all.get(name)).cloned();
     let settings = |line: &CaseLine| (line.worlds, line.backend.clone());
-    let mut differ: Vec<&str> = AUDITED
-        .into_iter()
-        .filter(|name| others.iter().any(|other| condition(other, name) != condition(line, name)))
-        .collect();
+    let differs = |name: &&str| {
+        let own = condition(line, name);
+        own.as_ref().is_none_or(Value::is_array) || others.iter().any(|other| condition(other, name) != own)
+    };
+    let (mut differ, same): (Vec<&str>, Vec<&str>) = AUDITED.into_iter().partition(differs);
     if others.iter().any(|other| settings(other) != settings(line)) {
         differ.push("worlds");
     }
-    json!({"same": AUDITED.iter().filter(|name| !differ.contains(name)).collect::<Vec<_>>(), "differ": differ})
+    let buffers: Map<String, Value> = std::iter::once(&line)
+        .chain(others)
+        .filter_map(|case| Some((implementation(case).to_owned(), condition(case, BUFFERS)?)))
+        .collect();
+    json!({"same": same, "differ": differ, BUFFERS: buffers})
 }
 
 #[cfg(test)]
@@ -205,5 +235,47 @@ mod tests {
         );
         // Of the product and the communication, each as long as the other, three quarters overlap.
         assert_eq!((overlap["efficiency"].as_f64(), overlap["efficiency_ci95"][0].as_f64()), (Some(0.75), Some(0.75)));
+    }
+
+    /// Two ways are enough for a speedup; what the others would tell is left out.
+    #[test]
+    fn a_speedup_needs_no_more_than_the_sequential_case() {
+        let lines = [
+            line("sequential:order=AG_before", "AG_before", [2.0; 6]),
+            line("fused:order=AG_before", "AG_before", [1.0; 6]),
+        ];
+        let overlap = of(&lines[1], &lines.iter().collect::<Vec<_>>())["overlap"].clone();
+        assert_eq!(overlap["speedup"].as_f64(), Some(2.0), "{overlap}");
+        assert!(overlap.get("ratio").is_none() && overlap.get("speed_of_light").is_none(), "{overlap}");
+        assert!(of(&lines[1], &[&lines[1]]).is_empty());
+    }
+
+    #[test]
+    fn conditions_that_differ_or_were_not_recorded_are_told() {
+        let conditions = |threads: Value| {
+            json!({"clock": "c", "barrier": "b", "threads": threads, "multiplied": "gemm",
+            "mode": "streaming", "warmup": 1, "buffer_bytes": 64})
+        };
+        let mut lines = [
+            line("sequential:order=AG_before", "AG_before", [2.0; 6]),
+            line("fused:order=AG_before", "AG_before", [1.0; 6]),
+        ];
+        let told = |lines: &[CaseLine; 2]| of(&lines[1], &[&lines[0]])["overlap"]["audit"].clone();
+        assert_eq!(told(&lines)["same"], json!([]), "nothing was recorded");
+        for line in &mut lines {
+            line.metrics.insert("conditions".to_owned(), conditions(json!(1)));
+        }
+        assert_eq!(told(&lines)["differ"], json!([]));
+        assert_eq!(told(&lines)["buffer_bytes"], json!({"fused": 64, "sequential": 64}));
+        lines[0].metrics.insert("conditions".to_owned(), conditions(json!(2)));
+        assert_eq!(told(&lines)["differ"], json!(["threads"]));
+        // Ranks of one case that differ among themselves.
+        let rank = |threads: u32| Map::from_iter([("threads".to_owned(), json!(threads))]);
+        assert_eq!(of_ranks(&[rank(1), rank(2)]).unwrap()["threads"], json!([1, 2]));
+        assert_eq!(of_ranks(&[rank(1), rank(1)]).unwrap()["threads"], json!(1));
+        for line in &mut lines {
+            line.metrics.insert("conditions".to_owned(), conditions(json!([1, 2])));
+        }
+        assert_eq!(told(&lines)["differ"], json!(["threads"]));
     }
 }

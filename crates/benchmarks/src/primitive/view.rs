@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::view::number::{factor, three_digits};
 use ::view::study::{Estimate, Measured, Operation};
-use ::view::{Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Point, Quantity, Scale, Series, View, file_stem};
+use ::view::{
+    Axis, ChartSpec, Finding, Matrix, NamedChart, Next, Point as Mark, Quantity, Scale, Series, View, file_stem,
+};
 use record::{CaseLine, Caveat};
 use serde_json::Value;
 
+use super::crossover::{Line, Point, most, sentence};
 use super::relations::{implementation, order};
 
 /// See the module's documentation.
@@ -17,9 +19,16 @@ pub(super) struct PrimitiveView;
 struct Best<'a> {
     case: &'a CaseLine,
     speedup: Estimate,
-    /// Time of the communication over that of the product.
-    ratio: f64,
+    /// Time of the communication over that of the product, where both were measured alone.
+    ratio: Option<f64>,
     worth: bool,
+}
+
+impl Best<'_> {
+    /// On a line along which the size of this name varies.
+    fn point(&self, along: &str) -> Point {
+        Point { at: size(self.case, along), speedup: self.speedup, ratio: self.ratio, worth: self.worth }
+    }
 }
 
 fn size(case: &CaseLine, name: &str) -> u64 {
@@ -38,17 +47,31 @@ fn speedup(case: &CaseLine) -> Option<Estimate> {
 }
 
 /// What the cases of a table of sizes have in common: order, and all parameters but sizes and implementation.
-type Family = (String, String);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Family {
+    order: String,
+    rest: Vec<(String, String)>,
+}
 
-fn family(case: &CaseLine) -> Family {
-    let kept = |name: &str| !["m", "n", "implementation"].contains(&name);
-    let rest: Vec<String> = case
-        .parameters
-        .iter()
-        .filter(|(name, _)| kept(name))
-        .map(|(name, value)| format!("{name} {}", ::view::plain(value)))
-        .collect();
-    (order(case).to_owned(), rest.join(", "))
+impl Family {
+    fn of(case: &CaseLine) -> Self {
+        let kept = |name: &str| !["m", "n", "implementation"].contains(&name);
+        let rest = case.parameters.iter().filter(|(name, _)| kept(name));
+        let rest = rest.map(|(name, value)| (name.clone(), ::view::plain(value))).collect();
+        Self { order: order(case).to_owned(), rest }
+    }
+
+    /// All of it, for below a title.
+    fn words(&self) -> String {
+        self.rest.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Its order, and what tells it from others of the section.
+    fn subject(&self, others: &[&Self]) -> String {
+        let told = self.rest.iter().filter(|pair| others.iter().any(|other| !other.rest.contains(pair)));
+        let told = told.map(|(name, value)| format!("{name} {value}"));
+        std::iter::once(self.order.clone()).chain(told).collect::<Vec<_>>().join(", ")
+    }
 }
 
 type Grid<'a> = BTreeMap<(u64, u64), Best<'a>>;
@@ -57,12 +80,12 @@ type Grid<'a> = BTreeMap<(u64, u64), Best<'a>>;
 fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<Family, Grid<'a>> {
     let mut grids: BTreeMap<Family, Grid> = BTreeMap::new();
     for case in section.points().map(|point: &Measured| point.case) {
-        let (Some(speedup), Some(ratio)) = (speedup(case), overlap(case, "ratio").and_then(Value::as_f64)) else {
-            continue;
-        };
-        let worth = overlap(case, "worth").and_then(Value::as_bool).unwrap_or(false);
+        let Some(speedup) = speedup(case) else { continue };
+        let ratio = overlap(case, "ratio").and_then(Value::as_f64);
+        // What was not measured is not held against it.
+        let worth = overlap(case, "worth").and_then(Value::as_bool).unwrap_or(true);
         let best = Best { case, speedup, ratio, worth };
-        let grid = grids.entry(family(case)).or_default();
+        let grid = grids.entry(Family::of(case)).or_default();
         match grid.get(&(size(case, "m"), size(case, "n"))) {
             Some(known) if known.speedup.mid >= best.speedup.mid => {}
             _ => drop(grid.insert((size(case, "m"), size(case, "n")), best)),
@@ -71,59 +94,48 @@ fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<Family, Grid<'a>> {
     grids
 }
 
-/// Sizes of one line: what is fixed, the name of the size that varies, and the best at each.
-type Line<'g, 'a> = (String, &'static str, Vec<(u64, &'g Best<'a>)>);
-
-/// Along which size the cases of a line differ: columns where rows are equal, else rows.
-fn lines<'g, 'a>(grid: &'g Grid<'a>) -> Vec<Line<'g, 'a>> {
+/// What is fixed and what varies, by name, and the lines: along the columns where these differ, else along the rows.
+fn lines(grid: &Grid) -> (&'static str, &'static str, Vec<Line>) {
     let rows: BTreeSet<u64> = grid.keys().map(|(m, _)| *m).collect();
     let columns: BTreeSet<u64> = grid.keys().map(|(_, n)| *n).collect();
-    if columns.len() > 1 || rows.len() == 1 {
-        let of = |m: &u64| grid.iter().filter(|((row, _), _)| row == m).map(|((_, n), best)| (*n, best)).collect();
-        return rows.iter().map(|m| (format!("m = {m}"), "n", of(m))).collect();
-    }
-    let of = |n: &u64| grid.iter().filter(|((_, column), _)| column == n).map(|((m, _), best)| (*m, best)).collect();
-    columns.iter().map(|n| (format!("n = {n}"), "m", of(n))).collect()
+    let (fixed, along, all) = if columns.len() > 1 || rows.len() == 1 { ("m", "n", rows) } else { ("n", "m", columns) };
+    let points = |of: u64| grid.values().filter(move |best| size(best.case, fixed) == of);
+    let line = |of: u64| Line { fixed: of, points: points(of).map(|best| best.point(along)).collect() };
+    (fixed, along, all.into_iter().map(line).collect())
 }
 
-/// What a line of sizes says.
-fn sentence(order: &str, fixed: &str, along: &str, line: &[(u64, &Best)]) -> Option<String> {
-    let (_, last) = line.last()?;
-    let ratios = |pick: fn(f64, f64) -> f64, from: f64| line.iter().map(|(_, best)| best.ratio).fold(from, pick);
-    let (low, high) = (ratios(f64::min, f64::INFINITY), ratios(f64::max, 0.0));
-    let range = if three_digits(low) == three_digits(high) {
-        three_digits(low)
-    } else {
-        format!("{} to {}", three_digits(low), three_digits(high))
-    };
-    if line.iter().all(|(_, best)| !best.worth) {
-        return Some(format!(
-            "{order}, {fixed}: nothing to overlap here, communication takes {range} times as long as the product."
-        ));
-    }
-    let pays = line.iter().rev().take_while(|(_, best)| best.speedup.exceeds(1.0)).last();
-    let (_, best) = line.iter().max_by(|(_, a), (_, b)| a.speedup.mid.total_cmp(&b.speedup.mid))?;
-    let name = implementation(best.case);
-    let by = format!("{}{}", factor(best.speedup.mid), best.speedup.range(factor));
-    let at = format!("at m = {}, n = {}", size(best.case, "m"), size(best.case, "n"));
-    Some(match pays {
-        Some((from, _)) if line.len() > 1 => format!(
-            "{order}, {fixed}: overlap pays from {along} = {from} up; the most is {by} by {name} {at}, where communication \
-             takes {} times as long as the product.",
-            three_digits(best.ratio)
-        ),
-        Some(_) => format!(
-            "{order}, {fixed}: overlap pays, {by} by {name} {at}; communication takes {} times as long as the product.",
-            three_digits(last.ratio)
-        ),
-        None if line.iter().all(|(_, best)| best.speedup.is_below(1.0)) => {
-            format!("{order}, {fixed}: overlap does not pay; the best is {by} by {name} {at}.")
+/// What a family's sizes say, and whether anything was there to overlap.
+fn crossover(subject: &str, grid: &Grid) -> Option<(String, bool)> {
+    let (fixed, along, lines) = lines(grid);
+    let (text, worth) = sentence(subject, fixed, along, &lines)?;
+    let judged = grid.iter().filter(|(_, best)| best.worth);
+    let best = judged.max_by(|(_, a), (_, b)| a.speedup.mid.total_cmp(&b.speedup.mid));
+    let most =
+        best.map_or_else(String::new, |((m, n), best)| most(implementation(best.case), *m, *n, &best.point(along)));
+    Some((text + &most, worth))
+}
+
+/// Comparisons that are of more than implementations, in one sentence for each condition.
+fn unequal(section: &Operation) -> Vec<Finding> {
+    let mut found: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for case in section.points().map(|point: &Measured| point.case) {
+        let differ = overlap(case, "audit").and_then(|audit| audit.get("differ")).and_then(Value::as_array);
+        for name in differ.into_iter().flatten().filter_map(Value::as_str) {
+            found.entry(name).or_default().insert(implementation(case));
         }
-        None => format!("{order}, {fixed}: whether overlap pays cannot be told; the best is {by} by {name} {at}."),
-    })
+    }
+    let text = |(name, ways): (&str, BTreeSet<&str>)| {
+        let ways = ways.into_iter().collect::<Vec<_>>().join(", ");
+        format!(
+            "{}: {ways} and what they are compared with, or their ranks, differ in {name}: more than the way to overlap \
+                 is compared.",
+            section.name
+        )
+    };
+    found.into_iter().map(text).map(Finding::new).collect()
 }
 
-fn heatmap(section: &Operation, (order, rest): &Family, grid: &Grid) -> Option<NamedChart> {
+fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedChart> {
     let rows: Vec<u64> = grid.keys().map(|(m, _)| *m).collect::<BTreeSet<_>>().into_iter().collect();
     let columns: Vec<u64> = grid.keys().map(|(_, n)| *n).collect::<BTreeSet<_>>().into_iter().collect();
     if rows.len() < 2 && columns.len() < 2 {
@@ -132,8 +144,8 @@ fn heatmap(section: &Operation, (order, rest): &Family, grid: &Grid) -> Option<N
     let value = |m: &u64, n: &u64| grid.get(&(*m, *n)).map_or(f64::NAN, |best| best.speedup.mid);
     let axis = |title: &str| Axis { title: title.to_owned(), quantity: Quantity::Count, scale: Scale::Steps };
     let spec = ChartSpec {
-        title: format!("{} {order}: speedup of the best overlap over sequential", section.name),
-        subtitle: rest.clone(),
+        title: format!("{} {}: speedup of the best overlap over sequential", section.name, family.order),
+        subtitle: family.words(),
         note: "above 1: overlap is faster".to_owned(),
         x: axis("columns (n)"),
         y: axis("rows (m)"),
@@ -145,11 +157,11 @@ fn heatmap(section: &Operation, (order, rest): &Family, grid: &Grid) -> Option<N
         }),
         ..ChartSpec::default()
     };
-    Some(NamedChart { stem: format!("{}-speedup-{}", section.stem, file_stem(order)), spec })
+    Some(NamedChart { stem: format!("{}-speedup-{}", section.stem, file_stem(&family.order)), spec })
 }
 
 /// The points of each implementation.
-type Lines = BTreeMap<String, Vec<Point>>;
+type Lines = BTreeMap<String, Vec<Mark>>;
 
 /// Times against columns, of one order and number of rows: a line for each implementation.
 fn times(section: &Operation) -> Vec<NamedChart> {
@@ -159,11 +171,11 @@ fn times(section: &Operation) -> Vec<NamedChart> {
         let name = case.metrics.get("variant").and_then(Value::as_str).unwrap_or_default().to_owned();
         let Estimate { mid, low, high, .. } = measured.time;
         let oversubscribed = measured.has(Caveat::Oversubscribed);
-        let point = Point { x: size(case, "n") as f64, y: mid, low, high, oversubscribed };
-        groups.entry((family(case), size(case, "m"))).or_default().entry(name).or_default().push(point);
+        let point = Mark { x: size(case, "n") as f64, y: mid, low, high, oversubscribed };
+        groups.entry((Family::of(case), size(case, "m"))).or_default().entry(name).or_default().push(point);
     }
     let chart = |((family, m), lines): ((Family, u64), Lines)| {
-        let series = |(style, (label, mut points)): (usize, (String, Vec<Point>))| {
+        let series = |(style, (label, mut points)): (usize, (String, Vec<Mark>))| {
             points.sort_by(|a, b| a.x.total_cmp(&b.x));
             Series { label, style, points }
         };
@@ -174,15 +186,15 @@ fn times(section: &Operation) -> Vec<NamedChart> {
         }
         let axis = |title: &str, quantity, scale| Axis { title: title.to_owned(), quantity, scale };
         let spec = ChartSpec {
-            title: format!("{} {}, m = {m}: time vs columns", section.name, family.0),
-            subtitle: family.1,
+            title: format!("{} {}, m = {m}: time vs columns", section.name, family.order),
+            subtitle: family.words(),
             note: "Points: medians; bars: 95% intervals of the median.".to_owned(),
             x: axis("columns (n)", Quantity::Count, Scale::Steps),
             y: axis("time of one call", Quantity::Seconds, Scale::Log),
             series,
             ..ChartSpec::default()
         };
-        Some(NamedChart { stem: format!("{}-time-{}-{m}", section.stem, file_stem(&family.0)), spec })
+        Some(NamedChart { stem: format!("{}-time-{}-{m}", section.stem, file_stem(&family.order)), spec })
     };
     groups.into_iter().filter_map(chart).collect()
 }
@@ -208,13 +220,13 @@ impl View for PrimitiveView {
     }
 
     fn findings(&self, section: &Operation) -> Option<Vec<Finding>> {
-        let mut found = Vec::new();
-        for ((order, _), grid) in &grids(section) {
-            for (fixed, along, line) in lines(grid) {
-                found.extend(sentence(order, &fixed, along, &line).map(Finding::new));
-            }
-        }
-        Some(found)
+        let grids = grids(section);
+        let families: Vec<&Family> = grids.keys().collect();
+        let told = grids.iter().filter_map(|(family, grid)| crossover(&family.subject(&families), grid));
+        // Where something was there to overlap comes first.
+        let (worth, nothing): (Vec<_>, Vec<_>) = told.partition(|(_, worth)| *worth);
+        let told = worth.into_iter().chain(nothing).map(|(text, _)| Finding::new(format!("{} {text}", section.name)));
+        Some(told.chain(unequal(section)).collect())
     }
 
     fn next(&self, section: &Operation, _ready: &[&str]) -> Option<Next> {
@@ -230,5 +242,96 @@ impl View for PrimitiveView {
         let mut slower = Next::changing("pace_bandwidth", "250MB/s", "whether overlap pays on a slower link");
         slower.changes.push(("progress_thread".to_owned(), "true".to_owned()));
         own.then_some(slower)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::{Declared, TimeSummary};
+    use serde_json::json;
+    use terms::Status;
+
+    use super::*;
+    use crate::primitive::about::ABOUT;
+
+    /// A line of `fused` with this type, sizes, speedup and ratio.
+    fn case((dtype, m, n, speedup, ratio): &(&str, u64, u64, f64, f64)) -> CaseLine {
+        let fields = [
+            ("primitive", "tp_rowwise".to_owned()),
+            ("m", m.to_string()),
+            ("n", n.to_string()),
+            ("k", "512".to_owned()),
+            ("dtype", (*dtype).to_owned()),
+            ("ranks", "2".to_owned()),
+            ("implementation", "fused".to_owned()),
+        ];
+        let fields: Vec<(String, String)> = fields.map(|(name, value)| (name.to_owned(), value)).into();
+        let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
+        let mut line = CaseLine {
+            time_s: Some(TimeSummary { median: 1e-3, ..TimeSummary::default() }),
+            wrong: Some(0),
+            ..CaseLine::unmeasured(&case, Status::Ok, "")
+        };
+        line.metrics.insert("order".to_owned(), "RS_after".into());
+        let worth = (0.3..=3.0).contains(ratio);
+        let ends = [speedup - 0.1, speedup + 0.1];
+        let audit = json!({"same": [], "differ": if *speedup == 3.0 { vec!["threads"] } else { Vec::new() }});
+        let overlap = json!({"speedup": speedup, "speedup_ci95": ends, "ratio": ratio, "worth": worth, "audit": audit});
+        line.metrics.insert("overlap".to_owned(), overlap);
+        line
+    }
+
+    fn section<T>(cases: &[(&str, u64, u64, f64, f64)], look: impl FnOnce(&Operation) -> T) -> T {
+        let lines: Vec<CaseLine> = cases.iter().map(case).collect();
+        let declared = [Declared::of(&ABOUT)];
+        look(&::view::study::operations(&lines, &declared)[0])
+    }
+
+    fn findings(cases: &[(&str, u64, u64, f64, f64)]) -> Vec<String> {
+        let found = section(cases, |section| PrimitiveView.findings(section));
+        found.unwrap_or_default().into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn what_pays_comes_first_and_each_family_says_what_tells_it_apart() {
+        let found = findings(&[
+            ("f32", 4096, 32, 1.0, 0.02),
+            ("f32", 4096, 512, 1.0, 0.01),
+            ("f64", 4096, 8, 2.29, 0.445),
+            ("f64", 4096, 512, 1.0, 0.012),
+        ]);
+        assert_eq!(
+            found,
+            [
+                "tp_rowwise RS_after, dtype f64: with m = 4096 overlap pays at n = 8. Elsewhere there is nothing to overlap: \
+                 communication takes 0.0120 times as long as the product. The most is 2.29x (2.19x to 2.39x) by fused at m = \
+                 4096, n = 8, where communication takes 0.445 times as long as the product.",
+                "tp_rowwise RS_after, dtype f32: with m = 4096 there is nothing to overlap. Communication takes 0.0100 to \
+                 0.0200 times as long as the product.",
+            ]
+        );
+    }
+
+    #[test]
+    fn comparisons_of_more_than_implementations_are_told() {
+        let found = findings(&[("f32", 64, 8, 3.0, 1.0), ("f32", 64, 16, 1.5, 1.0)]);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[1].starts_with("tp_rowwise: fused and what they are compared with"), "{found:?}");
+        assert!(found[1].contains("differ in threads"), "{found:?}");
+    }
+
+    #[test]
+    fn a_heatmap_has_rows_and_columns_as_measured() {
+        let cases = [("f32", 64, 8, 1.5, 1.0), ("f32", 64, 16, 1.2, 1.0), ("f32", 128, 16, 0.8, 1.0)];
+        let charts = section(&cases, |section| PrimitiveView.charts(section));
+        let map = charts.iter().find(|chart| chart.stem.contains("-speedup-")).unwrap();
+        let matrix = map.spec.matrix.as_ref().unwrap();
+        assert_eq!(
+            (&matrix.rows[..], &matrix.columns[..]),
+            (&["64".to_owned(), "128".to_owned()][..], &["8".to_owned(), "16".to_owned()][..])
+        );
+        assert_eq!((matrix.values[0][0], matrix.values[0][1], matrix.values[1][1]), (1.5, 1.2, 0.8));
+        assert!(matrix.values[1][0].is_nan(), "not measured");
+        assert!(section(&cases[..1], |section| PrimitiveView.charts(section)).is_empty(), "one size makes no map");
     }
 }

@@ -26,7 +26,7 @@ pub fn open_rank(
 ) -> Result<(RankWork, Abort), Failure> {
     let place = bootstrap.place();
     let common = Common::of(&spec.fields)?;
-    let oversubscribed = oversubscribed || computes_beside(&common, &place, cores.len());
+    let oversubscribed = any(bootstrap, oversubscribed || computes_beside(&common, &place, cores.len()))?;
     let name = common.backend.unwrap_or_default();
     let options = options(spec, &name, oversubscribed)?;
     let (comm, abort) = comm::open(&name, bootstrap, &options).map_err(failure)?;
@@ -39,6 +39,13 @@ pub fn open_rank(
     let Place { rank, size: ranks, index, .. } = place;
     let context = RankContext { rank, ranks, index, comm, hook, clock, abort: abort.clone(), options, cores };
     Ok((RankWork::new(context)?, abort))
+}
+
+/// Whether it holds for any rank. Collective: what depends on it, such as who meets whom when, must be the same on all ranks,
+/// and hosts differ in their cores.
+fn any(bootstrap: &mut dyn Bootstrap, own: bool) -> Result<bool, Failure> {
+    let all = bootstrap.all_gather(&[u8::from(own)]).map_err(failure)?;
+    Ok(all.iter().any(|of_rank| of_rank.first() == Some(&1)))
 }
 
 /// Whether what exchanges beside the computation shares its cores: in worlds that train, every rank has threads that
@@ -55,4 +62,26 @@ fn options(spec: &WorldSpec, backend: &str, oversubscribed: bool) -> Result<Opti
         .map(|bandwidth| Pace { bandwidth: Bandwidth(bandwidth), latency: Seconds(world.pace_latency.unwrap_or(0.0)) });
     let own = comm::backend(backend).map(|backend| comm::own_of(backend, &spec.fields)).unwrap_or_default();
     Ok(Options { own, progress_thread: world.progress_thread, pace, oversubscribed, progress_core: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use comm::threads;
+
+    use super::*;
+
+    /// Hosts differ in their cores; a world in which only some ranks yield, or meet, hangs.
+    #[test]
+    fn what_holds_for_one_rank_holds_for_all() {
+        for (own, all) in [([false, true, false], true), ([false; 3], false)] {
+            let world = threads(3, &Abort::default());
+            let ranks: Vec<_> = world.into_iter().zip(own).collect();
+            let told: Vec<bool> = std::thread::scope(|scope| {
+                let asked = |(mut bootstrap, own)| scope.spawn(move || any(&mut bootstrap, own).unwrap());
+                let all: Vec<_> = ranks.into_iter().map(asked).collect();
+                all.into_iter().map(|rank| rank.join().unwrap()).collect()
+            });
+            assert_eq!(told, [all; 3]);
+        }
+    }
 }

@@ -91,7 +91,23 @@ pub(super) fn relations(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value
     if let Some(hidden) = hidden(line, all) {
         found.insert("overlapped".to_owned(), hidden);
     }
+    if let Some(roofline) = bound_by_communication(line) {
+        found.insert("roofline".to_owned(), roofline);
+    }
     found
+}
+
+/// The case's place in the roofline where its slowest rank spends more time on communication that nothing hides than on
+/// computation: no ceiling of the rank's cores is the bound then.
+fn bound_by_communication(line: &CaseLine) -> Option<Value> {
+    let mut roofline = line.metrics.get("roofline")?.clone();
+    let phases = line.metrics.get("phases_s")?;
+    let computing = compute(line)? + phases.get("optimizer")?.as_f64()?;
+    if phases.get("communication")?.as_f64()? <= computing {
+        return None;
+    }
+    roofline["bound"] = "communication".into();
+    Some(roofline)
 }
 
 /// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody,

@@ -65,27 +65,44 @@ fn without_a_test_everything_is_measured() {
     let plan = json_lines(&ended.out);
     let tests: std::collections::BTreeSet<&str> =
         plan.iter().filter_map(|line| line["parameters"]["test"].as_str()).filter(|test| *test != "numa").collect();
-    let expected = ["bandwidth", "both_ways", "fma", "gemm", "latency", "reduce_broadcast", "storage_read", "triad"];
+    let expected = [
+        "add",
+        "bandwidth",
+        "both_ways",
+        "copy",
+        "fma",
+        "gemm",
+        "latency",
+        "reduce_broadcast",
+        "scale",
+        "storage_read",
+        "triad",
+    ];
     assert_eq!(tests.into_iter().collect::<Vec<_>>(), expected, "{}", ended.out);
 }
 
-/// Runs of `latency` and `bandwidth`, as a user starts them: how many of them name a rank, and which.
+/// Runs of all tests of pairs, as a user starts them: what each test of each run calls slow.
 fn named(place: &Place, runs: usize, injected: &str) -> Vec<String> {
     let run = |number: usize| {
         let folder = format!("pairs-{}-{number}", injected.len());
-        place.run(&format!("hardware latency --ranks 4 --quick --output-dir {folder} {injected}")).exits(0);
+        let tests = "latency,bandwidth,both_ways";
+        place.run(&format!("hardware {tests} --ranks 4 --quick --output-dir {folder} {injected}")).exits(0);
         let lines = place.cases(&folder);
-        assert_eq!(statuses(&lines), [1, 0, 0, 0]);
-        lines[0]["pairs"]["slow"].as_str().unwrap().to_owned()
+        assert_eq!(statuses(&lines), [3, 0, 0, 0]);
+        lines.iter().map(|line| line["pairs"]["slow"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
-    (0..runs).map(run).collect()
+    (0..runs).flat_map(run).collect()
 }
 
+/// A rank is slow, or none is, or the spread of pairs that share a core hides it, which is said: never another.
 #[test]
 fn a_slow_rank_is_named_and_nobody_without_one() {
     let place = Place::new();
     let runs = if std::env::var_os("RANKMARK_TEST_FULL").is_some() { 20 } else { 2 };
-    assert_eq!(named(&place, runs, "--inject delay:rank=1,time=200us"), vec!["rank 1"; runs]);
+    let slowed = named(&place, runs, "--inject delay:rank=1,time=200us");
+    // Messages of 8 bytes take a microsecond: there the delay is no matter of spread.
+    assert!(slowed.iter().step_by(3).all(|slow| slow == "rank 1"), "{slowed:?}");
+    assert!(slowed.iter().all(|slow| ["rank 1", "cannot tell"].contains(&slow.as_str())), "{slowed:?}");
     let healthy = named(&place, runs, "");
-    assert!(healthy.iter().all(|slow| !slow.contains("rank")), "{healthy:?}");
+    assert!(healthy.iter().all(|slow| ["none", "cannot tell"].contains(&slow.as_str())), "{healthy:?}");
 }

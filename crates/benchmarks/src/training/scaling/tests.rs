@@ -148,3 +148,18 @@ fn hidden_is_told_by_three_times() {
     assert_eq!(found["overlapped"].get("share"), None);
     assert_eq!(found["overlapped"]["nothing_to_overlap"], true);
 }
+
+#[test]
+fn communication_that_takes_longer_than_computation_is_the_bound() {
+    let mut line = line(2, 8.0, 1.0, &[]);
+    let with = |line: &mut CaseLine, communication: f64| {
+        let phases = json!({"forward": 0.2, "backward": 0.3, "optimizer": 0.1, "communication": communication});
+        line.metrics.insert("phases_s".to_owned(), phases);
+    };
+    with(&mut line, 0.7);
+    assert!(!relate(&line, &[]).contains_key("roofline"), "no profile, no place in a roofline");
+    line.metrics.insert("roofline".to_owned(), json!({"bound": "compute", "share": 0.5}));
+    assert_eq!(relate(&line, &[])["roofline"], json!({"bound": "communication", "share": 0.5}));
+    with(&mut line, 0.5);
+    assert!(!relate(&line, &[]).contains_key("roofline"), "computation is the bound, as it was");
+}
