@@ -11,6 +11,8 @@ mod contract;
 mod fields;
 mod formats;
 mod here;
+mod json;
+mod launcher;
 mod plan_text;
 mod record_of;
 mod results;
@@ -64,6 +66,9 @@ pub fn recognise(source: &Source) -> Option<&'static dyn Format> {
 /// When no format recognises it, or the one that does cannot read it.
 pub fn read(source: &Source, named: Option<&'static dyn Format>) -> Result<Found, Error> {
     let format = named.or_else(|| recognise(source)).ok_or_else(|| {
+        if let Some(fault) = json::fault(source) {
+            return fault;
+        }
         let known: Vec<String> = FORMATS.iter().map(|format| format!("{} ({})", format.name(), format.doc())).collect();
         Error::new(format!("no format recognises {}", source.name()))
             .cause(format!("formats that can be read: {}", known.join("; ")))

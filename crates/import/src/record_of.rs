@@ -35,6 +35,12 @@ pub fn records(
     if results.is_empty() {
         return Err(Error::new(format!("{} holds no results", source.name())));
     }
+    let (mut results, mut empty): (Vec<_>, Vec<_>) = results.into_iter().partition(|results| !results.is_empty());
+    // Runs without a case make no record of their own: what they say stands in the first.
+    if results.is_empty() {
+        results.push(empty.remove(0));
+    }
+    empty.into_iter().for_each(|other| results[0].absorb(other));
     results.into_iter().map(|results| record(source, format, results, benchmarks, tool, now)).collect()
 }
 

@@ -94,6 +94,13 @@ pub struct Results {
     /// Figures that become no case, one sentence each with line and reason. At most [`Results::OMITTED`] are kept, then a count.
     pub omitted: Vec<String>,
     omitted_more: usize,
+    /// Columns and keys that no case has, one sentence each; at most [`Results::OMITTED`], then a count.
+    unread: Vec<String>,
+    unread_more: usize,
+    /// Sentences of the file that are not among the notes, because there are too many.
+    quotes_more: usize,
+    /// Runs that are not among the facts, because there are too many.
+    facts_more: usize,
     runs: u32,
     shapes: Vec<(Shape, Vec<Figures>)>,
     places: HashMap<Shape, usize>,
@@ -102,6 +109,10 @@ pub struct Results {
 impl Results {
     /// Most sentences about what was omitted.
     pub const OMITTED: usize = 100;
+    /// Most notes of a file's own sentences.
+    pub const QUOTES: usize = 50;
+    /// Runs that have facts of their own; a long log has thousands.
+    pub const RUNS_WITH_FACTS: u32 = 20;
 
     /// Results of a tool.
     pub fn new(tool: impl Into<String>, statistic: impl Into<String>) -> Self {
@@ -145,6 +156,43 @@ impl Results {
         }
     }
 
+    /// Notes what a line of the file says, once: a log may have any number of failures.
+    pub(crate) fn quote(&mut self, line: String) {
+        match self.notes.len() < Self::QUOTES {
+            true => self.note(line),
+            false => self.quotes_more += usize::from(!self.notes.contains(&line)),
+        }
+    }
+
+    /// Keeps what the file says of its latest run.
+    pub(crate) fn tell(&mut self, facts: impl IntoIterator<Item = (String, String)>) {
+        let run = self.runs();
+        if run > Self::RUNS_WITH_FACTS {
+            self.facts_more += 1;
+            return;
+        }
+        for (name, value) in facts {
+            let name = if run == 1 { name } else { format!("run {run}: {name}") };
+            let known = self.facts.entry(name).or_default();
+            if known.is_empty() {
+                *known = value;
+            } else if *known != value {
+                *known += &format!("; {value}");
+            }
+        }
+    }
+
+    /// Says of a column or a key why it is in no case, once.
+    pub(crate) fn leave_unread(&mut self, what: String) {
+        if self.unread.contains(&what) {
+            return;
+        }
+        match self.unread.len() < Self::OMITTED {
+            true => self.unread.push(what),
+            false => self.unread_more += 1,
+        }
+    }
+
     /// Says of a figure why it is in no case.
     pub fn omit(&mut self, line: usize, why: impl std::fmt::Display) {
         self.leave_out(format!("line {line}: {why}"));
@@ -158,6 +206,16 @@ impl Results {
         }
     }
 
+    /// Takes what another, of the same file and without a case, says of figures that are in none.
+    pub(crate) fn absorb(&mut self, other: Self) {
+        other.omitted.into_iter().for_each(|what| self.leave_out(what));
+        other.unread.into_iter().for_each(|what| self.leave_unread(what));
+        other.notes.into_iter().for_each(|note| self.quote(note));
+        self.omitted_more += other.omitted_more;
+        self.unread_more += other.unread_more;
+        self.quotes_more += other.quotes_more;
+    }
+
     pub(crate) fn take_shapes(&mut self) -> Vec<(Shape, Vec<Figures>)> {
         self.places.clear();
         std::mem::take(&mut self.shapes)
@@ -166,9 +224,13 @@ impl Results {
     /// What was omitted, with a count of what is not listed.
     pub fn all_omitted(&self) -> Vec<String> {
         let mut all = self.omitted.clone();
-        if self.omitted_more > 0 {
-            all.push(format!("{} more", self.omitted_more));
-        }
+        let more = |count: usize, what: &str| (count > 0).then(|| format!("and {} more{what}", thousands(count)));
+        all.extend(more(self.omitted_more, ""));
+        all.extend_from_slice(&self.unread);
+        all.extend(more(self.unread_more, " columns or keys"));
+        all.extend(more(self.quotes_more, " lines like those of the notes"));
+        let from = Self::RUNS_WITH_FACTS;
+        all.extend(more(self.facts_more, &format!(" runs: facts are listed of the first {from}")));
         all
     }
 
@@ -180,5 +242,45 @@ impl Results {
     /// Whether nothing was measured.
     pub fn is_empty(&self) -> bool {
         self.shapes.is_empty()
+    }
+}
+
+/// `18940` is `18,940`.
+fn thousands(count: usize) -> String {
+    let digits = count.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_much_to_list_is_counted() {
+        let mut results = Results::new("x", "mean");
+        (0..19_040).for_each(|line| results.omit(line, "cut"));
+        (0..3).for_each(|_| results.leave_unread("the column `x`: no place".to_owned()));
+        (0..60).for_each(|line| results.quote(format!("failure {line}")));
+        for run in 0..57 {
+            results.begin_run();
+            results.tell([("options".to_owned(), format!("-n {run}"))]);
+        }
+        assert_eq!(
+            results.all_omitted()[100..],
+            [
+                "and 18,940 more",
+                "the column `x`: no place",
+                "and 10 more lines like those of the notes",
+                "and 37 more runs: facts are listed of the first 20",
+            ]
+        );
+        assert_eq!((results.facts.len(), results.notes.len()), (20, 50));
     }
 }

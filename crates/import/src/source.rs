@@ -6,7 +6,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use terms::Error;
 
-use crate::Here;
+use crate::{Here, launcher};
 
 /// The largest file that is read: logs of a long day are smaller.
 const LARGEST: u64 = 1 << 30;
@@ -17,6 +17,8 @@ pub struct Source {
     name: String,
     text: String,
     sha256: String,
+    /// Hosts that lines begin with.
+    hosts: Vec<String>,
     given: BTreeMap<String, String>,
     here: Here,
 }
@@ -26,7 +28,7 @@ pub struct Source {
 pub struct Line<'s> {
     /// From 1.
     pub number: usize,
-    /// Its text, without line end and without a launcher's prefix (`[1,0]<stdout>:`, `0: `).
+    /// Its text, without line end and without a launcher's prefix (`[1,0]<stdout>:`, `0: `, `node-a: `).
     pub text: &'s str,
 }
 
@@ -46,7 +48,8 @@ impl Source {
         })?;
         // A byte order mark, as editors under Windows write it.
         let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        Ok(Self { name, text, sha256, given: BTreeMap::new(), here: Here::default() })
+        let hosts = launcher::hosts(&text);
+        Ok(Self { name, text, sha256, hosts, given: BTreeMap::new(), here: Here::default() })
     }
 
     /// Reads a file that the user names.
@@ -111,7 +114,7 @@ impl Source {
 
     /// Its lines, without launchers' prefixes.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
-        let bare = |(at, line): (usize, _)| Line { number: at + 1, text: without_launcher(line) };
+        let bare = |(at, line): (usize, _)| Line { number: at + 1, text: launcher::without_prefix(line, &self.hosts) };
         self.text.lines().enumerate().map(bare)
     }
 
@@ -126,52 +129,9 @@ impl Source {
     }
 }
 
-/// A line without the prefix by which a launcher names the rank that wrote it: `[1,0]<stdout>:` and `[1,0]:` (mpirun),
-/// `3: ` (srun --label), `[default0]:` (torchrun), `[0] ` (Hydra's `-l`).
-fn without_launcher(line: &str) -> &str {
-    let line = line.trim_end_matches('\r');
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let start = line.trim_start();
-    if let Some((inside, rest)) = start.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        let tail = rest.strip_prefix("<stdout>:").or(rest.strip_prefix("<stderr>:")).or(rest.strip_prefix(':'));
-        let is_pair = inside.split_once(',').is_some_and(|(job, rank)| digits(job) && digits(rank));
-        let is_torchrun = inside.strip_prefix("default").is_some_and(digits);
-        return match tail {
-            Some(tail) if is_pair || is_torchrun || digits(inside) => tail,
-            None if digits(inside) && rest.starts_with(' ') => &rest[1..],
-            _ => line,
-        };
-    }
-    match start.split_once(": ") {
-        Some((rank, rest)) if digits(rank) && rank.len() <= 5 => rest,
-        _ => line,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prefixes_of_launchers_are_taken_off_and_nothing_else_is() {
-        for (line, bare) in [
-            ("[1,0]<stdout>:# nThread 1", "# nThread 1"),
-            ("[1,12]<stderr>: x", " x"),
-            ("[1,0]:x", "x"),
-            ("[default0]:x", "x"),
-            ("[0] # x", "# x"),
-            ("0: 1024 256", "1024 256"),
-            (" 3:     8  2", "    8  2"),
-            ("1024   256 float\r", "1024   256 float"),
-            ("[rank0]: x", "[rank0]: x"),
-            ("{\"a\": 1}", "{\"a\": 1}"),
-            ("[{\"a\": 1}]", "[{\"a\": 1}]"),
-            ("[1, 2]", "[1, 2]"),
-            ("1: ", ""),
-        ] {
-            assert_eq!(without_launcher(line), bare, "{line}");
-        }
-    }
 
     #[test]
     fn what_is_no_text_is_refused_with_its_line() {

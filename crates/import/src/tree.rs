@@ -122,7 +122,7 @@ pub(crate) fn parse(source: &Source) -> Result<Node, Error> {
 }
 
 /// JSON with comments and tabs as spaces, so that lines stay where they are.
-fn without_comments(text: &str) -> String {
+pub(crate) fn without_comments(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let (mut at, mut in_text) = (0, false);
     while at < bytes.len() {

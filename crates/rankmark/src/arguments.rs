@@ -16,13 +16,15 @@ pub(crate) use study::STUDY_CSV;
 const LEADING: [&str; 5] = ["--quiet", "-q", "--verbose", "-v", "--json"];
 
 /// The arguments with [`LEADING`] options behind the command: `rankmark --quiet comm OP` becomes `rankmark comm --quiet OP`.
-/// A command that lacks the option refuses it by name.
+/// `report generate` is one command. A command that lacks the option refuses it by name.
 pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let leading = |argument: &&OsString| LEADING.iter().any(|option| argument.as_os_str() == OsStr::new(option));
     let count = arguments.iter().skip(1).take_while(leading).count();
     let is_command = |argument: &OsString| !argument.as_encoded_bytes().starts_with(b"-");
+    let words = |wanted: &[&str]| arguments.iter().skip(1 + count).zip(wanted).all(|(word, wanted)| word == wanted);
+    let length = if words(&["report", "generate"]) && arguments.len() > 2 + count { 2 } else { 1 };
     if count > 0 && arguments.get(1 + count).is_some_and(is_command) {
-        arguments[1..=1 + count].rotate_right(1);
+        arguments[1..=count + length].rotate_right(length);
     }
     arguments
 }
@@ -108,6 +110,9 @@ mod tests {
             ("rankmark --quiet comm all_reduce", "rankmark comm --quiet all_reduce"),
             ("rankmark -q --json comm all_reduce -v", "rankmark comm -q --json all_reduce -v"),
             ("rankmark --json list models", "rankmark list --json models"),
+            ("rankmark -v report generate -f html", "rankmark report generate -v -f html"),
+            ("rankmark -v report -f html", "rankmark report -v -f html"),
+            ("rankmark -v report", "rankmark report -v"),
             ("rankmark comm all_reduce --quiet", "rankmark comm all_reduce --quiet"),
             ("rankmark --quiet", "rankmark --quiet"),
             ("rankmark --quiet --help", "rankmark --quiet --help"),

@@ -69,8 +69,8 @@ pub(crate) fn command_for(arguments: &[OsString]) -> Command {
 fn leading() -> [Arg; 3] {
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     [
-        flag("quiet", "print errors only; measuring commands, before or after the command").short('q'),
-        flag("verbose", "print more; measuring commands, before or after the command").short('v'),
+        flag("quiet", "print errors only; commands that have it, before or after the command").short('q'),
+        flag("verbose", "print more; commands that have it, before or after the command").short('v'),
         flag("json", "JSON on standard output; commands that have it, before or after the command"),
     ]
 }
@@ -184,14 +184,22 @@ fn report() -> Command {
 }
 
 /// Options of reports as TorchScale has them.
-fn one_file() -> [Arg; 2] {
+fn one_file() -> [Arg; 3] {
     let file = Arg::new("output").long("output").short('o').value_name("FILE").value_hint(ValueHint::FilePath);
     let file = file.value_parser(value_parser!(std::path::PathBuf)).conflicts_with("output-dir");
-    let verbose = Arg::new("verbose").long("verbose").short('v').action(ArgAction::SetTrue);
     [
         file.help("write the one file of a format, of one record, to FILE"),
-        verbose.help("also say what each record holds, on standard error"),
+        verbose("also say what each record holds, on standard error"),
+        quiet("print errors only, and no path"),
     ]
+}
+
+fn verbose(help: &'static str) -> Arg {
+    Arg::new("verbose").long("verbose").short('v').action(ArgAction::SetTrue).help(help)
+}
+
+fn quiet(help: &'static str) -> Arg {
+    Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).conflicts_with("verbose").help(help)
 }
 
 fn list() -> Command {
@@ -324,6 +332,8 @@ fn validate() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("leave out what takes seconds, and say what was left out"),
         )
+        .arg(verbose("give each finding a row of its own, and name every case that would not run"))
+        .arg(quiet("print only what is wrong"))
         .arg(json())
 }
 

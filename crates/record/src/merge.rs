@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use terms::Error;
 
-use crate::{Machine, Part, Record, Rounds, RunFile};
+use crate::{Expected, Machine, Part, Record, Rounds, RunFile};
 
-/// One record of all of these, in their order. Each has the name of its directory.
+/// One record of all of these, in their order. Each has the name of its directory. A note of its plan names each expected
+/// figure that it does not have.
 ///
 /// # Errors
 /// When they do not fit: the same case in two of them, benchmarks that are declared differently, machines that differ while
@@ -19,6 +20,7 @@ pub fn merge(parts: Vec<(String, Record)>) -> Result<Record, Error> {
     refuse_other_machines(&parts)?;
     let mut file = parts[0].1.file.clone();
     file.plan.cases.clear();
+    (file.plan.expected, file.plan.notes) = expected(&parts);
     file.benchmarks = benchmarks(&parts)?;
     file.versions = common(parts.iter().map(|(_, part)| &part.file.versions));
     file.environment = common(parts.iter().map(|(_, part)| &part.file.environment));
@@ -70,6 +72,68 @@ fn part(directory: String, of: &mut RunFile, merged: &RunFile, cases: usize, fir
     }
 }
 
+/// Figures of all parts, each once, and what is said of those that do not fit: figures that contradict each other, and those
+/// that cases of another machine would be compared with.
+fn expected(parts: &[(String, Record)]) -> (Vec<Expected>, Vec<String>) {
+    let figures: Vec<(&String, &Record, &Expected)> = parts
+        .iter()
+        .flat_map(|(directory, record)| record.file.plan.expected.iter().map(move |figure| (directory, record, figure)))
+        .collect();
+    let (mut kept, mut notes): (Vec<Expected>, Vec<String>) = Default::default();
+    for (at, (directory, record, figure)) in figures.iter().enumerate() {
+        let rival = figures.iter().position(|(other, _, rival)| other != directory && contradicts(figure, rival));
+        if let Some(place) = rival {
+            // Said once, by the first of the two.
+            if at < place {
+                let (other, _, rival) = figures[place];
+                let values = format!("{} in {directory} and {} in {other}", figure.value, rival.value);
+                notes.push(format!("expected {} is left out: {values} contradict each other", subject(figure)));
+            }
+            continue;
+        }
+        let matches_in = |(_, part): &&(String, Record)| {
+            let is_known = part.file.plan.expected.iter().any(|known| is_same(known, figure));
+            !is_known
+                && differ(&part.file.machine, &record.file.machine)
+                && part.cases.iter().any(|case| figure.is_of(case))
+        };
+        if let Some((other, _)) = parts.iter().find(matches_in) {
+            let of = format!("{directory} expects it, and cases of {other} are of another machine");
+            notes.push(format!("expected {} is left out: {of}", subject(figure)));
+        } else if !kept.iter().any(|known| is_same(known, figure)) {
+            kept.push((*figure).clone());
+        }
+    }
+    (kept, notes)
+}
+
+/// Whether both are about the same, on the same basis.
+fn is_alike(a: &Expected, b: &Expected) -> bool {
+    (&a.benchmark, &a.parameters, &a.metric, a.basis) == (&b.benchmark, &b.parameters, &b.metric, b.basis)
+}
+
+fn is_same(a: &Expected, b: &Expected) -> bool {
+    is_alike(a, b) && a.value == b.value
+}
+
+fn contradicts(a: &Expected, b: &Expected) -> bool {
+    is_alike(a, b) && a.value != b.value
+}
+
+/// `busbw_gbs of collective (op all_reduce, ranks 8)`.
+fn subject(figure: &Expected) -> String {
+    let value = |value: &serde_json::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let parts: Vec<String> = figure.parameters.iter().map(|(name, of)| format!("{name} {}", value(of))).collect();
+    let of = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
+    format!("{} of {}{of}", figure.metric, figure.benchmark)
+}
+
+/// Whether both are known, and one is not the other.
+fn differ(a: &Machine, b: &Machine) -> bool {
+    let differ = |a: &str, b: &str| !a.is_empty() && !b.is_empty() && a != b;
+    differ(&a.host, &b.host) || differ(&a.cpu_model, &b.cpu_model)
+}
+
 fn append_new<T: PartialEq>(all: &mut Vec<T>, more: Vec<T>) {
     for item in more {
         if !all.contains(&item) {
@@ -102,13 +166,12 @@ fn refuse_same_cases(parts: &[(String, Record)]) -> Result<(), Error> {
 /// Cases of one device are compared with each other, so they must be of one machine.
 fn refuse_other_machines(parts: &[(String, Record)]) -> Result<(), Error> {
     let mut machines: HashMap<&str, (&str, &Machine)> = HashMap::new();
-    let differ = |a: &str, b: &str| !a.is_empty() && !b.is_empty() && a != b;
     for (directory, record) in parts {
         let machine = &record.file.machine;
         let devices: HashSet<&str> = record.cases.iter().map(|line| line.device.as_str()).collect();
         for device in devices {
             let (before, other) = *machines.entry(device).or_insert((directory, machine));
-            if differ(&other.host, &machine.host) || differ(&other.cpu_model, &machine.cpu_model) {
+            if differ(other, machine) {
                 let told = |machine: &Machine| format!("{} ({})", machine.host, machine.cpu_model);
                 return Err(Error::new(format!("{before} and {directory} are of different machines"))
                     .cause(format!("device {device}: {} and {}", told(other), told(machine)))
@@ -204,6 +267,51 @@ mod tests {
         assert_eq!(parts, [("r0", "a", 1), ("r1", "b", 2)]);
         assert_eq!(all.file.versions.keys().collect::<Vec<_>>(), ["a"], "what differs is with its part");
         assert_eq!(all.file.merged[1].versions["b"], "b");
+    }
+
+    fn figure(parameters: serde_json::Value, value: f64) -> Expected {
+        Expected {
+            benchmark: "collective".into(),
+            parameters: parameters.as_object().cloned().unwrap_or_default(),
+            metric: "busbw_gbs".into(),
+            value,
+            basis: crate::Basis::Measured,
+            source: "issue 1".into(),
+        }
+    }
+
+    #[test]
+    fn figures_of_all_records_are_kept_and_what_contradicts_is_said() {
+        let with = |host: &str, id: &str, device: &str, figures: &[Expected]| {
+            let mut record = record(host, &[(id, device)], 1);
+            record.file.plan.expected = figures.to_vec();
+            record.file.plan.notes = vec![format!("note of {id}")];
+            record
+        };
+        let (cpu, cuda) = (figure(json!({"device": "cpu"}), 10.0), figure(json!({"device": "cuda"}), 480.0));
+        let all = merged(vec![
+            with("a", "1", "cpu", std::slice::from_ref(&cpu)),
+            with("b", "2", "cuda", &[cuda.clone(), cpu.clone()]),
+        ]);
+        let plan = all.unwrap().file.plan;
+        assert_eq!(plan.expected, [cpu.clone(), cuda], "each once");
+        assert_eq!(plan.notes, ["note of 1", "note of 2"]);
+        // Of two values nobody knows which holds.
+        let other = figure(json!({"device": "cpu"}), 11.0);
+        let plan = merged(vec![with("a", "1", "cpu", &[cpu]), with("a", "2", "cpu", &[other])]).unwrap().file.plan;
+        assert_eq!(plan.expected, []);
+        let said =
+            "expected busbw_gbs of collective (device cpu) is left out: 10 in r0 and 11 in r1 contradict each other";
+        assert_eq!(plan.notes, [said, "note of 1", "note of 2"]);
+        // A figure of one machine says nothing of another; of the same machine it does.
+        let any = [figure(json!({}), 10.0)];
+        for (host, kept) in [("b", 0), ("a", 1), ("", 1)] {
+            let plan = merged(vec![with("a", "1", "cpu", &any), with(host, "2", "cuda", &[])]).unwrap().file.plan;
+            assert_eq!(plan.expected.len(), kept, "{host}");
+            let said =
+                "expected busbw_gbs of collective is left out: r0 expects it, and cases of r1 are of another machine";
+            assert_eq!(plan.notes.iter().any(|note| note == said), kept == 0, "{:?}", plan.notes);
+        }
     }
 
     #[test]

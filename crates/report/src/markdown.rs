@@ -99,6 +99,7 @@ fn head(run: &Run) -> String {
     facts.push(("Imported", escaped(&imported::line(run))));
     facts.push(("Merged from", escaped(&run.merged.join("; "))));
     facts.push(("Note", escaped(&run.notes.join("; "))));
+    facts.extend(run.plan_notes.iter().map(|note| ("Plan", escaped(note))));
     text.push('\n');
     for (name, value) in facts.into_iter().filter(|(_, value)| !value.is_empty()) {
         text += &format!("* {name}: {value}\n");

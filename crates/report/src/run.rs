@@ -47,6 +47,8 @@ pub struct Run {
     pub overhead: Option<Overhead>,
     /// What a reader of the record should know of its state.
     pub notes: Vec<String>,
+    /// What a reader should know of its plan: what another tool's configuration became, and what was left out of it.
+    pub plan_notes: Vec<String>,
     /// Lines of the record that are damaged, and so left out.
     pub damaged: Vec<DamagedLine>,
     /// The profiles of machines that cases are compared with, a line each.
@@ -140,6 +142,7 @@ impl Run {
             started_by: file.started_by,
             overhead: file.overhead,
             notes,
+            plan_notes: file.plan.notes,
             damaged,
             profiles,
             imported,

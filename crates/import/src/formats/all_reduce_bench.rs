@@ -1,8 +1,12 @@
 //! The text of `all_reduce_bench.py` (stas00/ml-engineering): a table by payload, and its first form with one payload.
 
+use std::collections::BTreeMap;
+
 use terms::{Collective, Dtype, Error};
 
+use super::method::Groups;
 use super::nccl::plain;
+use super::versions::unknown_column;
 use crate::collective::{self, Call};
 use crate::{Content, Figures, Format, Line, Results, Source};
 
@@ -24,15 +28,21 @@ impl Format for AllReduceBench {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut results =
-            Results::new("all_reduce_bench.py", "payload / mean over iterations and ranks of the bandwidth");
-        results.note("times are payload / algbw, and as exact as its printed digits");
         let given = collective::given_ranks(source)?;
-        let mut reader = Reader { source, results, ranks: None, given, trials: None, payload: None, in_table: false };
+        let mut reader = Reader {
+            source,
+            results: Groups::default(),
+            head: Head::default(),
+            ranks: None,
+            given,
+            trials: None,
+            payload: None,
+            in_table: false,
+        };
         for line in source.lines() {
             reader.line(line)?;
         }
-        Ok(Content::Results(vec![reader.results]))
+        Ok(Content::Results(reader.results.finish()))
     }
 }
 
@@ -45,9 +55,18 @@ fn is_header(text: &str) -> bool {
     cells(text).is_some_and(|cells| cells.first() == Some(&"payload") && cells.contains(&"algbw"))
 }
 
+/// What stands above a table.
+#[derive(Default)]
+struct Head {
+    versions: BTreeMap<String, String>,
+    hardware: Option<String>,
+}
+
 struct Reader<'s> {
     source: &'s Source,
-    results: Results,
+    /// Apart by environment and method.
+    results: Groups,
+    head: Head,
     ranks: Option<u32>,
     given: Option<u32>,
     trials: Option<u64>,
@@ -62,33 +81,48 @@ impl Reader<'_> {
         if let Some((_, rest)) = text.split_once("The average bandwidth of all_reduce ") {
             self.begin(rest);
         } else if text.contains("|    busbw   |    algbw   |") && !is_header(text) {
-            self.results.omit(line.number, "a profile of single iterations: only averages are read");
+            self.results().omit(line.number, "a profile of single iterations: only averages are read");
             self.in_table = false;
         } else if is_header(text) {
             let names = cells(text).unwrap_or_default();
             if let Some(odd) = names.iter().find(|name| !["payload", "busbw", "algbw"].contains(name)) {
-                let what = format!("the table has a column `{}` that this reader does not know", plain(odd));
-                return Err(self.source.error(line.number, what).hint("known columns: payload, busbw, algbw"));
+                let tool = "all_reduce_bench.py, which names no version,";
+                return Err(unknown_column(self.source, line.number, tool, odd, "payload, busbw, algbw"));
             }
             self.in_table = true;
         } else if let Some(cells) = cells(text).filter(|cells| self.in_table && !cells[0].starts_with('-')) {
             self.row(line.number, &cells)?;
+        } else if self.in_table && !text.starts_with("| -") && (text.contains('|') || text.contains("GBps")) {
+            let found = text.trim_matches('|').split('|').count();
+            self.results().omit(line.number, format!("expected 3 columns between `|`, found {found}"));
         } else if let (Some(payload), Some((_, rate))) = (self.payload, text.split_once("algbw:")) {
             let rate = rate.trim().split_once(" GBps").map_or("", |(rate, _)| rate);
             self.add(line.number, Ok(payload), rate)?;
             self.payload = None;
         } else if let Some(software) = text.strip_prefix("- software:") {
-            self.software(software);
+            self.head = Head { versions: versions(software), ..Head::default() };
+            if let Some(results) = self.results.current().filter(|results| results.versions.is_empty()) {
+                results.versions.clone_from(&self.head.versions);
+            }
         } else if let Some(hardware) = text.strip_prefix("- hardware:") {
-            self.results.facts.insert("hardware".to_owned(), plain(hardware));
+            self.head.hardware = Some(plain(hardware));
+        } else {
+            self.in_table &= !text.is_empty() && !text.starts_with("Legend");
         }
         Ok(())
     }
 
+    /// The results of the table that is read. A table may stand without the line above it.
+    fn results(&mut self) -> &mut Results {
+        if self.results.current().is_none() {
+            self.open("");
+        }
+        self.results.current_or(empty)
+    }
+
     /// `over 8 ranks (5 warmups / 20 trials):`, or `with a 4.0GB payload (5 trials, 16 ranks):`.
     fn begin(&mut self, rest: &str) {
-        self.results.begin_run();
-        self.results.facts.insert(format!("run {}", self.results.runs()), plain(rest));
+        self.open(rest);
         let words: Vec<&str> = rest.split([' ', '(', ')', ',', ':']).filter(|word| !word.is_empty()).collect();
         let before = |name: &str| words.windows(2).find(|pair| pair[1] == name).map(|pair| pair[0]);
         self.ranks = before("ranks").and_then(|word| word.parse().ok()).filter(|ranks| *ranks > 0);
@@ -99,20 +133,25 @@ impl Reader<'_> {
         self.in_table = false;
     }
 
-    fn software(&mut self, text: &str) {
-        for (name, rest) in [("torch", "torch="), ("cuda", "cuda="), ("nccl", "nccl=")] {
-            let Some((_, value)) = text.split_once(rest) else { continue };
-            let value = match value.strip_prefix('(') {
-                Some(tuple) => tuple.split(')').next().unwrap_or_default().replace(", ", "."),
-                None => value.split([',', ' ']).next().unwrap_or_default().to_owned(),
-            };
-            self.results.versions.insert(name.to_owned(), plain(&value));
-        }
+    /// Begins a run. Runs with other warm-ups, calls or software are no trials of one case.
+    fn open(&mut self, about: &str) {
+        let options = about.split(['(', ')', ',', '/']).map(str::trim).skip(1);
+        let method: Vec<&str> = options.filter(|option| !option.is_empty() && !option.ends_with(" ranks")).collect();
+        let Head { versions, hardware } = &self.head;
+        let key = format!("{method:?} {versions:?} {hardware:?}");
+        let results = self.results.of(&key, || {
+            let mut results = empty();
+            results.versions.clone_from(versions);
+            results
+        });
+        results.begin_run();
+        let hardware = hardware.clone().map(|hardware| ("hardware".to_owned(), hardware));
+        results.tell([("table".to_owned(), plain(about))].into_iter().chain(hardware));
     }
 
     fn row(&mut self, number: usize, cells: &[&str]) -> Result<(), Error> {
         let &[payload, _, algbw] = cells else {
-            self.results.omit(number, format!("expected 3 columns, found {}", cells.len()));
+            self.results().omit(number, format!("expected 3 columns, found {}", cells.len()));
             return Ok(());
         };
         let bytes = size(payload).ok_or_else(|| format!("expected a payload, found `{}`", plain(payload)));
@@ -124,17 +163,38 @@ impl Reader<'_> {
         let value: Option<f64> = rate.trim().parse().ok().filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
         let rate = value.ok_or_else(|| format!("expected a bandwidth above 0, found `{}`", plain(rate)));
         match bytes.and_then(|bytes| Ok((bytes, rate?))) {
-            Err(why) => self.results.omit(number, why),
+            Err(why) => self.results().omit(number, why),
             Ok((bytes, rate)) => {
                 let call = Call::new(Collective::AllReduce, ranks, "nccl", "cuda");
                 let call = Call { by_pytorch: true, dtype: Dtype::F32, bytes, in_place: Some(true), ..call };
-                let place = self.results.place(call.shape());
-                let time_s = bytes as f64 / (rate * 1e9);
-                self.results.add_at(place, Figures { time_s, iterations: self.trials, ..Figures::default() });
+                let figures =
+                    Figures { time_s: bytes as f64 / (rate * 1e9), iterations: self.trials, ..Figures::default() };
+                let results = self.results();
+                let place = results.place(call.shape());
+                results.add_at(place, figures);
             }
         }
         Ok(())
     }
+}
+
+fn empty() -> Results {
+    let mut results = Results::new("all_reduce_bench.py", "payload / mean over iterations and ranks of the bandwidth");
+    results.note("times are payload / algbw, and as exact as its printed digits");
+    results
+}
+
+/// `torch=2.7.0, cuda=12.8, nccl=(2, 26, 2)`.
+fn versions(text: &str) -> BTreeMap<String, String> {
+    let of = |name: &str| {
+        let (_, value) = text.split_once(&format!("{name}="))?;
+        let value = match value.strip_prefix('(') {
+            Some(tuple) => tuple.split(')').next().unwrap_or_default().replace(", ", "."),
+            None => value.split([',', ' ']).next().unwrap_or_default().to_owned(),
+        };
+        Some((name.to_owned(), plain(&value)))
+    };
+    ["torch", "cuda", "nccl"].into_iter().filter_map(of).collect()
 }
 
 /// A payload: `32KiB`, or `32KB` as older versions write the same.

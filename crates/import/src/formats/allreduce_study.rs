@@ -1,8 +1,12 @@
 //! The CSV of `benchmark_allreduce.py`, the all-reduce study of the CS336 course: backends, sizes and numbers of processes.
+//!
+//! `rankmark comm --output FILE.csv` and the layout `allreduce-study` of reports write such a CSV, too, and it comes back as it
+//! was. A megabyte is 1e6 bytes in both, because the study's sizes are 1 MB to 1 GB and its flag for 1 GB is 1000.
 
 use terms::{Collective, Dtype, Error};
 
 use super::csv::{self, Table};
+use super::method::Groups;
 use super::nccl::plain;
 use crate::collective::{self, Call};
 use crate::{Content, Details, Figures, Format, Results, Source};
@@ -18,8 +22,10 @@ const BYTES: &[&str] = &["bytes", "size_bytes", "data_size_bytes", "total_bytes"
 const DTYPE: &[&str] = &["dtype"];
 const ITERATIONS: &[&str] = &["num_iters", "iterations", "num_iterations"];
 const OP: &[&str] = &["op", "operation"];
-/// Columns that are told and follow from others.
-const OTHER: &[&str] = &[
+const WARMUP: &[&str] = &["num_warmup", "warmup", "num_warmup_iters"];
+const ELEMENTS: &[&str] = &["total_elements", "num_elements"];
+/// Columns that follow from size, ranks and time.
+const BANDWIDTHS: &[&str] = &[
     "bandwidth_gb_s",
     "bandwidth_gbps",
     "bandwidth_gb_per_s",
@@ -28,21 +34,16 @@ const OTHER: &[&str] = &[
     "algbw_gbps",
     "busbw_gbps",
     "throughput_gb_s",
-    "std_time_ms",
-    "std_ms",
-    "stdev_time",
-    "std_time_s",
-    "num_warmup",
-    "total_elements",
-    "num_elements",
 ];
+/// Columns that the record has no place for.
+const DEVIATIONS: &[&str] = &["std_time_ms", "std_ms", "stdev_time", "std_time_s", "std_time"];
 
 /// A time: its columns, and what it becomes.
 type Time = (&'static [&'static str], f64, fn(&mut Details) -> &mut Option<f64>);
 
 const TIMES: &[Time] = &[
     (&["mean_time_ms", "avg_time_ms", "mean_ms", "time_ms"], 1e-3, |details| &mut details.mean),
-    (&["mean_time_s", "time_s", "mean_time", "average_time"], 1.0, |details| &mut details.mean),
+    (&["mean_time_s", "avg_time_s", "time_s", "mean_time", "average_time"], 1.0, |details| &mut details.mean),
     (&["median_time_ms", "median_ms", "p50_ms"], 1e-3, |details| &mut details.p50),
     (&["p95_ms", "p95_time_ms"], 1e-3, |details| &mut details.p95),
     (&["p99_ms", "p99_time_ms"], 1e-3, |details| &mut details.p99),
@@ -67,10 +68,10 @@ impl Format for AllreduceStudy {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let table = csv::table(source)?;
-        let mut known = vec![BACKEND, DEVICE, RANKS, MEGABYTES, BYTES, DTYPE, ITERATIONS, OP];
+        let mut known = vec![BACKEND, DEVICE, RANKS, MEGABYTES, BYTES, DTYPE, ITERATIONS, OP, WARMUP, ELEMENTS];
         known.extend(TIMES.iter().map(|(names, ..)| *names));
-        known.extend(OTHER.iter().map(std::slice::from_ref));
-        table.refuse_unknown(source, &known)?;
+        known.extend([BANDWIDTHS, DEVIATIONS].into_iter().flatten().map(std::slice::from_ref));
+        table.refuse_unknown(source, "benchmark_allreduce.py, which names no version,", &known)?;
         for names in [BACKEND, RANKS] {
             if table.column(names).is_none() {
                 return Err(source.error(1, format!("the column `{}` is missing", names[0])));
@@ -79,35 +80,88 @@ impl Format for AllreduceStudy {
         if table.column(MEGABYTES).or(table.column(BYTES)).is_none() {
             return Err(source.error(1, "the column `data_size_mb` is missing"));
         }
-        let mut results = Results::new("benchmark_allreduce.py", "mean over iterations and ranks");
-        results.begin_run();
-        results.note("the file does not tell what its mean is over: it is read as that of all iterations and ranks");
-        if table.column(BYTES).is_none() {
-            results.note("a megabyte is read as 1024 x 1024 bytes, as the scripts of this course compute it");
-        }
-        if table.column(DTYPE).is_none() {
-            results.note("the file does not tell the element type: it is read as f32, that of the course");
-        }
+        let mut results = Groups::default();
         for (line, row) in &table.rows {
-            add(source, &table, *line, row, &mut results)?;
+            let warmup = table.column(WARMUP).map_or("", |at| row[at].trim());
+            let iterations = table.column(ITERATIONS).map_or("", |at| row[at].trim());
+            // Rows of other warm-ups or iterations are no trials of one case.
+            let results = results.of(&format!("{warmup} {iterations}"), || results_of(&table, warmup));
+            add(source, &table, *line, row, results)?;
         }
-        Ok(Content::Results(vec![results]))
+        Ok(Content::Results(results.finish()))
+    }
+}
+
+/// Results of rows with this warm-up.
+fn results_of(table: &Table, warmup: &str) -> Results {
+    let is_ours = table.header == OURS;
+    let mut results = match is_ours {
+        true => Results::new("Rankmark", "mean over samples of the slowest rank"),
+        false => Results::new("benchmark_allreduce.py", "mean over iterations and ranks"),
+    };
+    results.begin_run();
+    if !is_ours {
+        results.note("the file does not tell what its mean is over: it is read as that of all iterations and ranks");
+    }
+    if table.column(BYTES).or(table.column(ELEMENTS)).is_none() {
+        results.note("a megabyte is read as 1e6 bytes, as `--data-sizes` takes it");
+    }
+    if table.column(DTYPE).is_none() {
+        results.note("the file does not tell the element type: it is read as f32, that of the course");
+    }
+    if !warmup.is_empty() {
+        results.tell([(WARMUP[0].to_owned(), plain(warmup))]);
+    }
+    if let Some(at) = table.column(DEVIATIONS) {
+        results.leave_unread(format!("the column `{}`: the record has no standard deviation", table.header[at]));
+    }
+    if let Some(at) = table.column(BANDWIDTHS) {
+        results.note(format!("`{}` is computed again from size, ranks and time", table.header[at]));
+    }
+    results
+}
+
+/// The columns of the CSV that we write, in their order.
+const OURS: &[&str] =
+    &["backend", "device", "world_size", "data_size_mb", "avg_time_s", "std_time_s", "bandwidth_gb_s"];
+
+/// Who moved the data, and where it was if the file does not say.
+struct Backend {
+    name: &'static str,
+    by_pytorch: bool,
+    device: &'static str,
+}
+
+/// A backend of the study, or, in a CSV of ours, of Rankmark.
+fn backend(name: &str, is_ours: bool) -> Result<Backend, &'static str> {
+    let of = |name, by_pytorch, device| Ok(Backend { name, by_pytorch, device });
+    match name {
+        "gloo" => of("gloo", true, "cpu"),
+        // Our CSV does not tell the runtime. PyTorch's NCCL has its buffers on a GPU, as ours has.
+        "nccl" => of("nccl", !is_ours, "cuda"),
+        "shm" if is_ours => of("shm", false, "cpu"),
+        "mpi" if is_ours => of("mpi", false, "cpu"),
+        "reference" if is_ours => of("reference", false, "cpu"),
+        "sim" if is_ours => Err("times of `sim` are computed and not measured"),
+        _ if is_ours => Err("expected gloo, nccl, shm, mpi or reference"),
+        _ => Err("expected gloo or nccl"),
     }
 }
 
 fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mut Results) -> Result<(), Error> {
     let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim());
     let name = cell(BACKEND).unwrap_or_default().to_ascii_lowercase();
-    let (backend, usual) = match name.as_str() {
-        "gloo" => ("gloo", "cpu"),
-        "nccl" => ("nccl", "cuda"),
-        _ => {
-            let what = format!("`backend`: expected gloo or nccl, found `{}`", plain(&name));
-            return Err(source.error(line, what));
+    let is_ours = table.header == OURS;
+    let backend = match backend(&name, is_ours) {
+        Ok(backend) => backend,
+        Err(why) if name == "sim" && is_ours => {
+            results.omit(line, why);
+            return Ok(());
         }
+        Err(why) => return Err(source.error(line, format!("`backend`: {why}, found `{}`", plain(&name)))),
     };
     let device = match cell(DEVICE).map(str::to_ascii_lowercase).as_deref() {
-        None => usual,
+        None => backend.device,
         Some("cpu") => "cpu",
         Some("cuda" | "gpu") => "cuda",
         Some(other) => {
@@ -115,25 +169,29 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
             return Err(source.error(line, what));
         }
     };
+    if is_ours && backend.name == "nccl" {
+        results.note("the file does not tell the runtime: `nccl` is read as that of native ranks");
+    }
     if cell(OP).is_some_and(|op| collective::op(op) != Some(Collective::AllReduce)) {
         results.omit(line, "its operation is not all_reduce");
         return Ok(());
     }
     let ranks = csv::whole(source, line, RANKS[0], cell(RANKS).unwrap_or_default())?;
     let ranks = u32::try_from(ranks).map_err(|_| source.error(line, "too many processes"))?;
-    let bytes = bytes(source, line, cell(BYTES), cell(MEGABYTES))?;
     let dtype = cell(DTYPE).map_or(Some(Dtype::F32), |name| collective::dtype(name.trim_start_matches("torch.")));
     let (Some(dtype), Some(figures)) = (dtype, figures(source, table, line, row)?) else {
         results.omit(line, "it has no time, or an element type that is none of ours");
         return Ok(());
     };
+    let bytes = bytes(source, line, [BYTES, ELEMENTS, MEGABYTES].map(cell), dtype)?;
     let call = Call {
-        by_pytorch: true,
+        by_pytorch: backend.by_pytorch,
         dtype,
         bytes,
-        in_place: Some(true),
-        isolated: true,
-        ..Call::new(Collective::AllReduce, ranks, backend, device)
+        // The study's script works in place and waits for each call. Native ranks do what their defaults are.
+        in_place: backend.by_pytorch.then_some(true),
+        isolated: !is_ours,
+        ..Call::new(Collective::AllReduce, ranks, backend.name, device)
     };
     let place = results.place(call.shape());
     let iterations = cell(ITERATIONS).map(|text| csv::whole(source, line, ITERATIONS[0], text)).transpose()?;
@@ -141,11 +199,19 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
     Ok(())
 }
 
-fn bytes(source: &Source, line: usize, bytes: Option<&str>, megabytes: Option<&str>) -> Result<u64, Error> {
+/// The size of a row: in bytes, else by its elements, else in megabytes.
+fn bytes(source: &Source, line: usize, told: [Option<&str>; 3], dtype: Dtype) -> Result<u64, Error> {
+    let [bytes, elements, megabytes] = told;
     if let Some(text) = bytes {
         return csv::whole(source, line, BYTES[0], text);
     }
-    let bytes = csv::number(source, line, MEGABYTES[0], megabytes.unwrap_or_default())? * f64::from(1 << 20);
+    if let Some(text) = elements {
+        let elements = csv::whole(source, line, ELEMENTS[0], text)?;
+        let bytes = elements.checked_mul(dtype.bytes());
+        return bytes.ok_or_else(|| source.error(line, format!("`{}`: too many elements", ELEMENTS[0])));
+    }
+    // `0.1` is no number of a binary fraction: what it becomes is rounded to a byte.
+    let bytes = (csv::number(source, line, MEGABYTES[0], megabytes.unwrap_or_default())? * 1e6 * 1e3).round() / 1e3;
     if bytes.fract() != 0.0 || !(1.0..1e18).contains(&bytes) {
         return Err(source.error(line, format!("`{}`: {bytes} bytes is no size", MEGABYTES[0])));
     }

@@ -3,6 +3,7 @@
 use terms::Error;
 
 use super::nccl::plain;
+use super::versions::unknown_column;
 use crate::Source;
 
 /// A table, with the line of each row.
@@ -64,12 +65,11 @@ impl Table {
     }
 
     /// Refuses columns that are not among these.
-    pub(super) fn refuse_unknown(&self, source: &Source, known: &[&[&str]]) -> Result<(), Error> {
+    pub(super) fn refuse_unknown(&self, source: &Source, tool: &str, known: &[&[&str]]) -> Result<(), Error> {
         let odd = self.header.iter().find(|name| !known.iter().any(|names| names.contains(&name.as_str())));
         let Some(odd) = odd else { return Ok(()) };
-        let what = format!("the table has a column `{}` that this reader does not know", plain(odd));
         let names: Vec<&str> = known.iter().filter_map(|names| names.first().copied()).collect();
-        Err(source.error(1, what).hint(format!("known columns: {}", names.join(", "))))
+        Err(unknown_column(source, 1, tool, odd, &names.join(", ")))
     }
 }
 

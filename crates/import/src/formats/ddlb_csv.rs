@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use terms::{Dtype, Error, Named};
 
 use super::csv::{self, Table};
+use super::method::Groups;
 use super::nccl::plain;
 use crate::collective;
 use crate::{Content, Details, Figures, Format, Results, Row, Shape, Source};
@@ -52,31 +53,73 @@ impl Format for DdlbCsv {
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let table = csv::table(source)?;
         // The column `valid` is missing where the first row was not validated: its later cells then stand without a name.
-        table.refuse_unknown(source, COLUMNS)?;
+        table.refuse_unknown(source, "DDLB, which names no version,", COLUMNS)?;
         for names in [&["implementation"][..], COLUMNS[1], &["m"], &["n"], &["k"], &["dtype"], &["world_size"]] {
             if table.column(names).is_none() {
                 return Err(source.error(1, format!("the column `{}` is missing", names[0])));
             }
         }
-        let mut results = Results::new("DDLB", "mean over iterations of the slowest rank");
-        results.begin_run();
+        let mut results = Groups::default();
         for (line, row) in &table.rows {
-            add(source, &table, *line, row, &mut results)?;
+            let method = method(&table, row);
+            add(source, &table, *line, row, results.of(&format!("{method:?}"), || results_of(&table, &method)))?;
         }
-        Ok(Content::Results(vec![results]))
+        Ok(Content::Results(results.finish()))
     }
+}
+
+/// What decides how a row was timed, by column: rows of several clocks are no trials of one case.
+fn method(table: &Table, row: &[String]) -> Vec<(&'static str, String)> {
+    let of = |name: &'static str| {
+        let value = plain(&row[table.column(&[name])?]);
+        (!value.is_empty()).then_some((name, value))
+    };
+    let options = label(table, row).1.split(", ").filter(|option| !option.is_empty() && !is_field(option));
+    let options = options.collect::<Vec<_>>().join(", ");
+    let options = (!options.is_empty()).then(|| ("options", plain(&options)));
+    of("time_measurement_backend").into_iter().chain(options).collect()
+}
+
+/// Whether an option of an implementation is a field of the case.
+fn is_field(option: &str) -> bool {
+    ["backend=", "order="].iter().any(|name| option.starts_with(name))
+}
+
+/// Results of rows that were timed alike.
+fn results_of(table: &Table, method: &[(&'static str, String)]) -> Results {
+    let mut results = Results::new("DDLB", "mean over iterations of the slowest rank");
+    results.begin_run();
+    results.tell(method.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    for name in ["std_time", "Throughput std (TFLOPS)"] {
+        if table.column(&[name]).is_some() {
+            results.leave_unread(format!("the column `{name}`: the record has no standard deviation"));
+        }
+    }
+    results
+}
+
+/// `pytorch (backend=nccl, order=AG_before)` as name and options.
+fn label<'r>(table: &Table, row: &'r [String]) -> (&'r str, &'r str) {
+    let label = table.column(&["implementation"]).map_or("", |at| row[at].trim());
+    label.split_once(" (").map_or((label, ""), |(base, rest)| (base, rest.trim_end_matches(')')))
 }
 
 fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mut Results) -> Result<(), Error> {
     let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim());
+    let (base, options) = label(table, row);
     let label = cell(&["implementation"]).unwrap_or_default();
-    let (base, options) = label.split_once(" (").map_or((label, ""), |(base, rest)| (base, rest.trim_end_matches(')')));
+    if let Some(told) = cell(&["option"]).filter(|told| !told.split(", ").all(|option| options.contains(option))) {
+        results.leave_unread(format!(
+            "`option` of line {line}: `{}` is not among those of the implementation",
+            plain(told)
+        ));
+    }
     let option = |name: &str| options.split(", ").find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     if let Some(host) = cell(&["hostname"]).map(plain).filter(|host| !host.is_empty() && !results.hosts.contains(host))
     {
         results.hosts.push(host);
     }
-    let of_file = cell(&["primitive"]).or(source.given("primitive"));
+    let of_file = cell(&["primitive"]).filter(|primitive| !primitive.is_empty());
     // Only this primitive has an order, and these two are of it alone.
     let derived = (option("order").is_some() || matches!(base, "compute_only" | "jax")).then_some("tp_columnwise");
     let primitive = match of_file.or(derived) {
@@ -90,8 +133,8 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         // Columnwise rows of `pytorch` name their order.
         None if base == "pytorch" => "tp_rowwise",
         None => {
-            results
-                .omit(line, format!("`{}`: the file does not tell the primitive (`--primitive NAME`)", plain(label)));
+            let hint = "add a column `primitive` with tp_columnwise or tp_rowwise";
+            results.omit(line, format!("`{}`: the file does not tell the primitive; {hint}", plain(label)));
             return Ok(());
         }
     };

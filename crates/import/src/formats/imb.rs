@@ -2,8 +2,11 @@
 
 use terms::{Collective, Dtype, Error, Reduce};
 
+use super::method::{self, Groups};
 use super::nccl::plain;
 use super::osu::{per_rank, time};
+use super::row_like::Words;
+use super::versions::{self, unknown_column};
 use crate::collective::{self, Call};
 use crate::{Content, Details, Figures, Format, Line, Results, Source};
 
@@ -25,20 +28,11 @@ impl Format for Imb {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let statistic = "mean over iterations of the mean over ranks";
-        let mut reader = Reader {
-            source,
-            results: Results::new("Intel MPI Benchmarks", statistic),
-            other: Dtype::U8,
-            reduced: Some(Dtype::F32),
-            reduce: Some(Reduce::Sum),
-            table: Table::default(),
-        };
-        reader.results.begin_run();
+        let mut reader = Reader { source, results: Groups::default(), head: Head::default(), table: Table::default() };
         for line in source.lines() {
             reader.line(line)?;
         }
-        Ok(Content::Results(vec![reader.results]))
+        Ok(Content::Results(reader.results.finish()))
     }
 }
 
@@ -64,13 +58,53 @@ struct Table {
     line: usize,
 }
 
+/// What the head of a run says.
+struct Head {
+    tool: String,
+    facts: Vec<(String, String)>,
+    /// What of the command line decides how calls are timed.
+    method: String,
+    /// Types of what is reduced and of the rest.
+    reduced: Option<Dtype>,
+    other: Dtype,
+    reduce: Option<Reduce>,
+    /// Whether its tables have begun.
+    is_over: bool,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self {
+            tool: "Intel MPI Benchmarks".to_owned(),
+            facts: Vec::new(),
+            method: String::new(),
+            reduced: Some(Dtype::F32),
+            other: Dtype::U8,
+            reduce: Some(Reduce::Sum),
+            is_over: false,
+        }
+    }
+}
+
+/// Options that tell what is measured, or that do not change how calls run.
+const NO_METHOD: &[&str] = &[
+    "-npmin",
+    "-msglen",
+    "-msglog",
+    "-mem",
+    "-input",
+    "-include",
+    "-exclude",
+    "-time",
+    "-data_type",
+    "-red_data_type",
+];
+
 struct Reader<'s> {
     source: &'s Source,
-    results: Results,
-    /// Types of what is reduced and of the rest.
-    other: Dtype,
-    reduced: Option<Dtype>,
-    reduce: Option<Reduce>,
+    /// Apart by version and method.
+    results: Groups,
+    head: Head,
     table: Table,
 }
 
@@ -80,47 +114,73 @@ impl Reader<'_> {
         let bare = text.trim_start_matches(['#', ' ']);
         if text.starts_with("#bytes") || text.starts_with("#repetitions") {
             self.header(line.number, text)?;
-        } else if text.starts_with(|c: char| c.is_ascii_digit()) {
+        } else if text.starts_with(|c: char| c.is_ascii_digit())
+            || (!text.starts_with('#') && !text.contains("IMB-") && Words::of(text).may_be(self.table.columns.len()))
+        {
             self.row(line.number, text)?;
         } else if let Some(name) = bare.strip_prefix("Benchmarking ") {
-            let op = collective::op(name.trim()).filter(|op| *op != Collective::AllToAllV && !name.contains("_block"));
-            if op.is_none() {
-                let what = format!("`{}`: its figures are no time of a call of ours", plain(name));
-                self.results.omit(line.number, what);
-            }
-            self.table = Table { name: plain(name), op, line: line.number, ..Table::default() };
+            self.benchmark(line.number, name);
         } else if let Some(ranks) = bare.strip_prefix("processes = ") {
             self.table.ranks = ranks.split_ascii_whitespace().next().and_then(|word| word.parse().ok());
         } else if bare.contains("groups of") && bare.contains("simultaneous") && self.table.op.take().is_some() {
             let what = format!("`{}`: several groups ran at once", self.table.name);
-            self.results.omit(line.number, what);
+            self.results().omit(line.number, what);
         } else {
-            self.head(bare);
+            self.head(line.number, bare)?;
         }
         Ok(())
     }
 
-    /// What the head of the file says.
-    fn head(&mut self, bare: &str) {
-        if bare.starts_with("Intel") && bare.contains("MPI Benchmark") {
-            let version = bare
-                .split([' ', ','])
-                .find(|word| word.trim_start_matches('V').starts_with(|c: char| c.is_ascii_digit()));
-            if let Some(version) = version {
-                self.results.tool = format!("Intel MPI Benchmarks {}", plain(version));
-            }
+    /// Results of the head: those of a run alike have its trials.
+    fn results(&mut self) -> &mut Results {
+        let head = &mut self.head;
+        let is_new = !std::mem::replace(&mut head.is_over, true);
+        let results = self.results.of(&format!("{}: {}", head.tool, head.method), || {
+            Results::new(head.tool.clone(), "mean over iterations of the mean over ranks")
+        });
+        if is_new {
+            results.begin_run();
+            results.tell(std::mem::take(&mut head.facts));
         }
-        let Some((name, value)) = bare.split_once(':') else { return };
+        results
+    }
+
+    fn benchmark(&mut self, number: usize, name: &str) {
+        let op = collective::op(name.trim()).filter(|op| *op != Collective::AllToAllV && !name.contains("_block"));
+        if op.is_none() {
+            let what = format!("`{}`: its figures are no time of a call of ours", plain(name));
+            self.results().omit(number, what);
+        }
+        self.table = Table { name: plain(name), op, line: number, ..Table::default() };
+    }
+
+    /// What the head of a run says.
+    fn head(&mut self, number: usize, bare: &str) -> Result<(), Error> {
+        if bare.starts_with("Intel") && bare.contains("MPI Benchmark") {
+            (self.head, self.table) = (Head::default(), Table::default());
+            let is_version = |word: &&str| word.trim_start_matches('V').starts_with(|c: char| c.is_ascii_digit());
+            if let Some(version) = bare.split([' ', ',']).find(is_version) {
+                versions::IMB.check(self.source, number, version)?;
+                self.head.tool = format!("Intel MPI Benchmarks {}", plain(version));
+            }
+            return Ok(());
+        }
+        if let Some((before, options)) = bare.split_once("IMB-MPI1").filter(|_| !self.head.is_over) {
+            self.head.method = method::of_command(before, options, NO_METHOD);
+            self.head.facts.push(("command line".to_owned(), plain(bare)));
+        }
+        let Some((name, value)) = bare.split_once(':') else { return Ok(()) };
         let value = value.trim();
         match name.trim() {
-            "MPI_Datatype" => self.other = collective::dtype(value).unwrap_or(Dtype::U8),
-            "MPI_Datatype for reductions" => self.reduced = collective::dtype(value),
-            "MPI_Op" => self.reduce = collective::reduce(value),
-            "Date" | "Machine" | "System" | "Release" | "MPI Version" => {
-                self.results.facts.insert(plain(name), plain(value));
+            "MPI_Datatype" => self.head.other = collective::dtype(value).unwrap_or(Dtype::U8),
+            "MPI_Datatype for reductions" => self.head.reduced = collective::dtype(value),
+            "MPI_Op" => self.head.reduce = collective::reduce(value),
+            "Date" | "Machine" | "System" | "Release" | "Version" | "MPI Version" => {
+                self.head.facts.push((plain(name), plain(value)));
             }
             _ => {}
         }
+        Ok(())
     }
 
     fn header(&mut self, number: usize, text: &str) -> Result<(), Error> {
@@ -138,10 +198,9 @@ impl Reader<'_> {
                 // Tables of other suites have columns of their own.
                 _ if self.table.op.is_none() => continue,
                 _ => {
-                    let what = format!("the table has a column `{}` that this reader does not know", plain(word));
                     let known =
                         "#bytes #repetitions t[usec] t_min[usec] t_max[usec] t_avg[usec] Mbytes/sec Msg/sec defects";
-                    return Err(self.source.error(number, what).hint(format!("known columns: {known}")));
+                    return Err(unknown_column(self.source, number, &self.head.tool, word, known));
                 }
             });
         }
@@ -150,18 +209,24 @@ impl Reader<'_> {
     }
 
     fn row(&mut self, number: usize, text: &str) -> Result<(), Error> {
-        let Some(op) = self.table.op.filter(|_| !self.table.columns.is_empty()) else { return Ok(()) };
+        let Some(op) = self.table.op else { return Ok(()) };
+        if self.table.columns.is_empty() {
+            if Words::of(text).are_a_row() {
+                self.results().omit(number, "no header of a table stands above this line");
+            }
+            return Ok(());
+        }
         let ranks = match self.table.ranks {
             Some(ranks) => ranks,
             None => collective::given_ranks(self.source)?
                 .ok_or_else(|| collective::no_ranks(self.source, self.table.line))?,
         };
-        let (reduced, other) = (self.reduced, self.other);
+        let Head { reduced, other, reduce: reduction, .. } = self.head;
         let call = Call::new(op, ranks, "mpi", "cpu");
         let has_place = !matches!(op, Collective::PingPong | Collective::SendRecv | Collective::Barrier);
         let read = figures(&self.table.columns, text).and_then(|(bytes, figures)| {
             let dtype = if op.reduces() { reduced.ok_or("its element type is not one of ours")? } else { other };
-            let reduce = if op.reduces() { Some(self.reduce.ok_or("its reduction is not one of ours")?) } else { None };
+            let reduce = if op.reduces() { Some(reduction.ok_or("its reduction is not one of ours")?) } else { None };
             let bytes = bytes.checked_mul(if per_rank(op) { u64::from(ranks) } else { 1 });
             let bytes = bytes.ok_or("its size is too large")?;
             if bytes == 0 && op != Collective::Barrier {
@@ -169,20 +234,21 @@ impl Reader<'_> {
             }
             Ok((Call { dtype, reduce, bytes, in_place: has_place.then_some(false), ..call }, figures))
         });
+        let results = self.results();
         match read {
-            Err(why) => self.results.omit(number, why),
+            Err(why) => results.omit(number, why),
             Ok((call, figures)) => {
                 if per_rank(op) {
-                    self.results.note(
+                    results.note(
                         "bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's \
                          part",
                     );
                 }
                 if figures.details.is_some() {
-                    self.results.note("smallest and largest are over ranks");
+                    results.note("smallest and largest are over ranks");
                 }
-                let place = self.results.place(call.shape());
-                self.results.add_at(place, figures);
+                let place = results.place(call.shape());
+                results.add_at(place, figures);
             }
         }
         Ok(())

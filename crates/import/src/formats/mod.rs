@@ -9,11 +9,15 @@ mod csv;
 mod ddlb;
 mod ddlb_csv;
 mod imb;
+mod method;
 mod nccl;
+mod nccl_row;
 mod nccl_tests;
 mod nccl_tests_json;
 mod osu;
+mod row_like;
 mod torchscale;
+mod versions;
 
 /// Every format, in the order in which files are tried: the most particular first.
 pub static FORMATS: &[&dyn Format] = &[

@@ -9,8 +9,6 @@ use crate::{Details, Figures, Results, Source};
 
 /// The name that nccl-tests has for the reduction in tables and files. Our own word is another, so it is spelled once.
 pub(super) const REDUCTION: &str = "re\u{64}op";
-/// Runs that have facts of their own; a long log has thousands.
-const RUNS_WITH_FACTS: u32 = 20;
 /// The most environments in a file: each makes a record.
 const MOST_ENVIRONMENTS: usize = 100;
 
@@ -36,11 +34,15 @@ pub(super) struct Run<'s> {
     pub(super) blocking: bool,
     /// The value of `-a`.
     pub(super) average: Option<&'s str>,
+    /// What else decides how calls are timed: unlike runs are no trials of one case.
+    pub(super) method: String,
     pub(super) facts: Vec<(&'static str, String)>,
     pub(super) notes: Vec<String>,
     pub(super) rows: Vec<Raw<'s>>,
     /// Lines that could not be read, with the reason.
     pub(super) omitted: Vec<(usize, String)>,
+    /// Columns and keys that the record has no place for, with the reason.
+    pub(super) unread: Vec<String>,
 }
 
 /// One line of the table.
@@ -63,8 +65,8 @@ pub(super) struct Half {
     pub(super) algbw: Printed,
     pub(super) busbw: Printed,
     pub(super) wrong: Option<u64>,
-    /// Smallest, largest, 99th, 50th and 95th percentile over iterations, in microseconds; NaN where it is not told.
-    pub(super) spread_us: Option<[f64; 5]>,
+    /// Smallest, largest, 99th, 50th and 95th percentile and mean over iterations, in microseconds; NaN where it is not told.
+    pub(super) spread_us: Option<[f64; 6]>,
 }
 
 /// A number as it was printed: its value, and half of its last digit.
@@ -92,14 +94,27 @@ pub(super) fn version_of_code(code: &str) -> Option<String> {
     Some(format!("{major}.{}.{}", rest / 100, rest % 100))
 }
 
-/// A text of a file as a fact: one line, no control characters.
+/// A text of a file for a message or a short fact: one line, no control characters. A text that is cut ends in an ellipsis.
 pub(super) fn plain(text: &str) -> String {
-    let shown: String = text.trim().chars().take(300).collect();
+    cut(text, 300)
+}
+
+/// As [`plain`], of arguments and settings, which may be long.
+pub(super) fn fact(text: &str) -> String {
+    cut(text, 4000)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let text = text.trim();
+    let mut shown: String = text.chars().take(most).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
     shown.replace(|c: char| c.is_control(), " ")
 }
 
-/// Program, hosts and libraries.
-type Environment = (String, Vec<String>, BTreeMap<String, String>);
+/// Program, hosts, libraries, how times of ranks are merged, and the method.
+type Environment = (String, Vec<String>, BTreeMap<String, String>, String, String);
 
 /// Results of all runs of a file.
 pub(super) struct Collector<'a> {
@@ -109,10 +124,10 @@ pub(super) struct Collector<'a> {
     environments: HashMap<Environment, usize>,
     results: Vec<Results>,
     places: HashMap<(usize, Call), usize>,
-    runs: u32,
     odd_bandwidths: usize,
-    /// A line of a run that has no other.
-    unread: Option<(usize, String)>,
+    /// What runs without a row say: lines that could not be read, and notes.
+    lost: Vec<(usize, String)>,
+    lost_notes: Vec<String>,
 }
 
 impl<'a> Collector<'a> {
@@ -127,17 +142,17 @@ impl<'a> Collector<'a> {
             environments: HashMap::new(),
             results: Vec::new(),
             places: HashMap::new(),
-            runs: 0,
             odd_bandwidths: 0,
-            unread: None,
+            lost: Vec::new(),
+            lost_notes: Vec::new(),
         })
     }
 
     /// The results, once each run was added.
     pub(super) fn finish(mut self) -> Result<Vec<Results>, Error> {
         if self.results.is_empty() {
-            if let Some((line, why)) = self.unread {
-                return Err(self.source.error(line, why));
+            if let Some((line, why)) = self.lost.first() {
+                return Err(self.source.error(*line, why));
             }
             return Err(Error::new(format!("{} holds no line of results", self.source.name()))
                 .hint("the program ended before its first line, or the table is cut off"));
@@ -146,13 +161,20 @@ impl<'a> Collector<'a> {
             let more = format!("{} bandwidths in all disagree with ours", self.odd_bandwidths);
             self.results[0].note(more);
         }
+        for (line, why) in self.lost {
+            self.results[0].omit(line, why);
+        }
+        for note in self.lost_notes {
+            self.results[0].quote(note);
+        }
         Ok(self.results)
     }
 
     /// Adds a run. One without a table adds nothing.
     pub(super) fn add(&mut self, run: &Run<'_>) -> Result<(), Error> {
         if run.rows.is_empty() {
-            self.unread = self.unread.take().or_else(|| run.omitted.first().cloned());
+            self.lost.extend_from_slice(&run.omitted);
+            self.lost_notes.extend_from_slice(&run.notes);
             return Ok(());
         }
         let ranks = run.ranks.or(self.given_ranks).ok_or_else(|| collective::no_ranks(self.source, run.line))?;
@@ -162,9 +184,8 @@ impl<'a> Collector<'a> {
             self.results[at].omit(run.line, format!("no operation of ours is what `{program}` does"));
             return Ok(());
         };
-        self.runs += 1;
         self.results[at].begin_run();
-        self.tell(run, at);
+        tell(&mut self.results[at], run);
         if op == Collective::AllToAllV {
             self.results[at].omit(run.line, "all_to_allv: the file does not tell how counts are drawn");
             return Ok(());
@@ -175,15 +196,16 @@ impl<'a> Collector<'a> {
         Ok(())
     }
 
-    /// The results of the run's environment: its program, hosts and libraries.
+    /// The results of the run's environment: its program, hosts, libraries and method.
     fn environment(&mut self, run: &Run<'_>) -> Result<usize, Error> {
-        let key = (run.tool.clone(), run.hosts.clone(), run.versions.clone());
+        let average = run.average.unwrap_or("1").to_owned();
+        let key = (run.tool.clone(), run.hosts.clone(), run.versions.clone(), average, run.method.clone());
         if let Some(at) = self.environments.get(&key) {
             return Ok(*at);
         }
         if self.results.len() == MOST_ENVIRONMENTS {
             let what = format!("the file holds runs of more than {MOST_ENVIRONMENTS} environments");
-            return Err(self.source.error(run.line, what).hint("split it by hosts"));
+            return Err(self.source.error(run.line, what).hint("split it by hosts and options"));
         }
         let over_ranks = match run.average {
             Some("0") => "the time of rank 0",
@@ -195,9 +217,6 @@ impl<'a> Collector<'a> {
         results.hosts.clone_from(&run.hosts);
         results.versions.clone_from(&run.versions);
         results.started.clone_from(&run.started);
-        if run.average.is_none() {
-            results.note("the file does not tell `-a`: times are read as its default, the mean over ranks");
-        }
         self.results.push(results);
         self.environments.insert(key, self.results.len() - 1);
         Ok(self.results.len() - 1)
@@ -223,26 +242,6 @@ impl<'a> Collector<'a> {
                 .source
                 .error(run.line, "the file does not say which operation this table is of")
                 .hint("give it: `--op all_gather`")),
-        }
-    }
-
-    fn tell(&mut self, run: &Run<'_>, at: usize) {
-        let runs = self.runs;
-        let results = &mut self.results[at];
-        for (line, why) in &run.omitted {
-            results.omit(*line, why);
-        }
-        for note in &run.notes {
-            if results.notes.len() < 50 {
-                results.note(note.clone());
-            }
-        }
-        if runs > RUNS_WITH_FACTS {
-            return;
-        }
-        for (name, value) in &run.facts {
-            let name = if runs == 1 { (*name).to_owned() } else { format!("run {runs}: {name}") };
-            results.facts.insert(name, value.clone());
         }
     }
 
@@ -298,12 +297,29 @@ impl<'a> Collector<'a> {
         let place = *self.places.entry((at, call)).or_insert_with(|| results.place(call.shape()));
         let details = half.spread_us.map(|spread| {
             let seconds = |us: f64| us.is_finite().then_some(us * 1e-6);
-            let [min, max, p99, p50, p95] = spread.map(seconds);
-            Box::new(Details { min, max, p99, p50, p95, ..Details::default() })
+            let [min, max, p99, p50, p95, mean] = spread.map(seconds);
+            Box::new(Details { min, max, p99, p50, p95, mean, ..Details::default() })
         });
         let time_s = half.time_us.value * 1e-6;
         results.add_at(place, Figures { time_s, iterations: run.iterations, wrong: half.wrong, details });
     }
+}
+
+/// What the file says of a run.
+fn tell(results: &mut Results, run: &Run<'_>) {
+    if run.average.is_none() {
+        results.note("the file does not tell `-a`: times are read as its default, the mean over ranks");
+    }
+    for (line, why) in &run.omitted {
+        results.omit(*line, why);
+    }
+    for what in &run.unread {
+        results.leave_unread(what.clone());
+    }
+    for note in &run.notes {
+        results.quote(note.clone());
+    }
+    results.tell(run.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
 }
 
 #[expect(clippy::too_many_arguments, reason = "the columns of a line")]

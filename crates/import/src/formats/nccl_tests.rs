@@ -2,7 +2,11 @@
 
 use terms::Error;
 
-use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, plain, version_of_code};
+use super::method;
+use super::nccl::{Collector, REDUCTION, Run, fact, plain, version_of_code};
+use super::nccl_row::{Column, UNREAD, has_type, is_damaged, row};
+use super::row_like::Words;
+use super::versions::{NCCL_TESTS, RCCL_TESTS, unknown_column};
 use crate::{Content, Format, Line, Source};
 
 /// The format.
@@ -23,7 +27,16 @@ impl Format for NcclTests {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let collector = Collector::new(source)?;
-        let mut reader = Reader { source, collector, run: Run::default(), columns: None, split: 0, command: None };
+        let mut reader = Reader {
+            source,
+            collector,
+            run: Run::default(),
+            columns: None,
+            in_table: false,
+            times: None,
+            split: 0,
+            command: None,
+        };
         for line in source.lines() {
             reader.line(line)?;
         }
@@ -36,31 +49,52 @@ impl Format for NcclTests {
     }
 }
 
-/// What a column holds; 0 is out of place, 1 in place.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Column {
-    Bytes,
-    Count,
-    Type,
-    Reduction,
-    Root,
-    Time(usize),
-    Algbw(usize),
-    Busbw(usize),
-    /// Wrong elements.
-    Wrong(usize),
-    /// The largest difference, in versions before 2.13.
-    Difference(usize),
-    Min(usize),
-    Max(usize),
-    P99(usize),
-    Variation,
-    /// Two words: date and time.
-    Timestamp,
-}
-
 /// The most words of a line.
 const WORDS: usize = 32;
+
+/// Options that tell what is measured, that the line of options repeats, or that do not change how calls run.
+const NO_METHOD: &[&str] = &[
+    "-b",
+    "--minbytes",
+    "-e",
+    "--maxbytes",
+    "-f",
+    "--stepfactor",
+    "-i",
+    "--stepbytes",
+    "-o",
+    "--op",
+    "-d",
+    "--datatype",
+    "-r",
+    "--root",
+    "-c",
+    "--check",
+    "-t",
+    "--nthreads",
+    "-g",
+    "--ngpus",
+    "-n",
+    "--iters",
+    "-w",
+    "--warmup_iters",
+    "-m",
+    "--agg_iters",
+    "-G",
+    "--cudagraph",
+    "-z",
+    "--blocking",
+    "-a",
+    "--average",
+    "-T",
+    "--timeout",
+    "-J",
+    "--output_file",
+    "-N",
+    "--run_cycles",
+    "-h",
+    "--help",
+];
 
 fn is_header(text: &str) -> bool {
     let mut words = text.trim_start_matches(['#', ' ', '\t']).split_ascii_whitespace();
@@ -72,10 +106,23 @@ struct Reader<'s> {
     collector: Collector<'s>,
     run: Run<'s>,
     columns: Option<Vec<Column>>,
+    /// Whether the lines that follow are those of a table.
+    in_table: bool,
+    /// Date and time of the first and the last row, where rows tell them.
+    times: Option<[[&'s str; 2]; 2]>,
     /// The group of the first rank, under NCCL_TESTS_SPLIT.
     split: u32,
-    /// The program of the last command line, and its `-a`: of the run that begins next.
-    command: Option<(&'s str, &'s str)>,
+    /// The last command line: it is that of the run that begins next.
+    command: Option<Command<'s>>,
+}
+
+/// What a command line says.
+struct Command<'s> {
+    program: &'s str,
+    /// The value of `-a`.
+    average: &'s str,
+    /// What else decides how calls are timed.
+    method: String,
 }
 
 impl<'s> Reader<'s> {
@@ -89,6 +136,7 @@ impl<'s> Reader<'s> {
         let bare = text.trim_start_matches('#').trim_start();
         if is_header(text) {
             self.columns = Some(self.header(line.number, bare)?);
+            self.in_table = true;
         } else if bare.starts_with("nThread ") {
             self.options(line.number, bare)?;
         } else if bare.starts_with("Rank ") {
@@ -98,9 +146,9 @@ impl<'s> Reader<'s> {
             (self.run.program, self.run.program_is_from_command) = (Some(program.trim()), false);
         } else if bare.starts_with("nccl-tests version ") || bare.starts_with("rccl-tests version ") {
             self.begin(line.number)?;
-            self.version(bare);
-        } else {
-            self.other(line.number, text, bare);
+            self.version(line.number, bare)?;
+        } else if !self.other(line.number, text, bare)? && self.in_table && is_damaged(text) {
+            self.run.omitted.push((line.number, self.expected(text)));
         }
         Ok(())
     }
@@ -118,6 +166,11 @@ impl<'s> Reader<'s> {
 
     fn end_run(&mut self) -> Result<(), Error> {
         let mut run = std::mem::take(&mut self.run);
+        self.in_table = false;
+        if let Some(times) = self.times.take() {
+            let [first, last] = times.map(|[date, time]| plain(&format!("{date} {time}")));
+            run.facts.extend([("first row, local time", first), ("last row, local time", last)]);
+        }
         if run.tool.is_empty() {
             "nccl-tests".clone_into(&mut run.tool);
         }
@@ -128,15 +181,20 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    fn version(&mut self, bare: &str) {
+    fn version(&mut self, number: usize, bare: &str) -> Result<(), Error> {
         for (at, word) in bare.split_ascii_whitespace().enumerate() {
             match word.split_once('=') {
                 Some(("nccl-library", code)) => self.library("nccl", code),
                 Some(("rccl-library", code)) => self.library("rccl", code),
-                None if at == 2 => self.run.tool = format!("{} {}", &bare[..10], plain(word)),
+                None if at == 2 => {
+                    let known = if bare.starts_with('r') { RCCL_TESTS } else { NCCL_TESTS };
+                    known.check(self.source, number, word)?;
+                    self.run.tool = format!("{} {}", known.tool, plain(word));
+                }
                 _ => {}
             }
         }
+        Ok(())
     }
 
     fn library(&mut self, name: &str, code: &str) {
@@ -162,8 +220,28 @@ impl<'s> Reader<'s> {
             self.run.hosts.clear();
         }
         self.run.facts.retain(|(name, _)| *name != "options");
-        self.run.facts.push(("options", plain(bare)));
+        self.run.facts.push(("options", fact(bare)));
+        // What is before is sizes, threads and devices; a check follows the timed calls.
+        let method = bare.split_once("warmup iters:").map_or("", |(_, method)| method);
+        let mut words = method.split_ascii_whitespace();
+        let mut kept = String::from("warmup");
+        while let Some(word) = words.next() {
+            if word == "validation:" {
+                words.next();
+            } else {
+                kept += " ";
+                kept += word;
+            }
+        }
+        self.method(&kept);
         Ok(())
+    }
+
+    /// Adds to what decides how calls are timed.
+    fn method(&mut self, what: &str) {
+        if !what.is_empty() && !self.run.method.contains(what) {
+            self.run.method += &format!("{what}; ");
+        }
     }
 
     /// `Rank  0 Group  0 Pid 272738 on HOST device  0 [0x01] NAME`.
@@ -198,12 +276,14 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Everything else: footers, failures, command lines, and what other programs wrote.
-    fn other(&mut self, number: usize, text: &'s str, bare: &'s str) {
+    /// Everything else: footers, failures, command lines. Whether it is one of these.
+    fn other(&mut self, number: usize, text: &'s str, bare: &'s str) -> Result<bool, Error> {
         let value = |text: &str| text.split_once(':').map_or(String::new(), |(_, value)| plain(value));
         if bare.starts_with("Avg bus bandwidth") {
+            self.in_table = false;
             self.run.facts.push(("average bus bandwidth, GB/s", value(bare)));
         } else if bare.starts_with("Out of bounds values") {
+            self.in_table = false;
             if bare.contains("FAILED") {
                 self.run.notes.push(format!("line {number}: {}", plain(bare)));
             }
@@ -211,16 +291,27 @@ impl<'s> Reader<'s> {
         } else if bare.starts_with("Blocking Enabled") {
             self.run.blocking = true;
             self.run.notes.push(plain(bare));
+        } else if bare.starts_with("Per-Iteration Report") {
+            self.method("per-iteration report");
+            self.run.facts.push(("per-iteration report", value(bare)));
         } else if let Some(version) = bare.strip_prefix("NCCL version ").or(bare.strip_prefix("RCCL version :")) {
             let name = if bare.starts_with('R') { "rccl" } else { "nccl" };
             self.run.versions.entry(name.to_owned()).or_insert_with(|| plain(version));
         } else if let Some(version) = bare.strip_prefix("rccl-tests: Version ") {
+            self.begin(number)?;
+            // Early ones name a commit alone: `develop:2596ca5f71`.
+            if version.starts_with(|first: char| first.is_ascii_digit()) {
+                RCCL_TESTS.check(self.source, number, version)?;
+            }
             self.run.tool = format!("rccl-tests {}", plain(version));
         } else if text.contains("NCCL failure") || text.contains("CUDA failure") || text.contains("Test failure") {
             self.run.notes.push(format!("line {number}: {}", plain(text)));
         } else if text.contains("_perf") && !text.contains(".o ") && !text.contains("concluded") {
             self.command(text);
+        } else {
+            return Ok(text.is_empty() || text.starts_with('#'));
         }
+        Ok(true)
     }
 
     /// A command line: `mpirun ... ./build/all_reduce_perf -b 8 -a 3`.
@@ -232,15 +323,21 @@ impl<'s> Reader<'s> {
             (crate::collective::op(op).is_some() || op == "hypercube").then_some(name)
         });
         if let Some(program) = named {
+            let (before, options) = text.split_once(program).unwrap_or((text, ""));
             let average = words.find(|word| matches!(*word, "-a" | "--average")).and_then(|_| words.next());
-            self.command = Some((program, average.unwrap_or("1")));
+            let method = method::of_command(before, options, NO_METHOD);
+            self.command = Some(Command { program, average: average.unwrap_or("1"), method });
         }
     }
 
     /// The command line above a run is its own.
     fn take_command(&mut self) {
-        if let Some((program, average)) = self.command.take() {
+        if let Some(Command { program, average, method }) = self.command.take() {
             self.run.average = Some(average);
+            self.method(&method);
+            if !method.is_empty() {
+                self.run.facts.push(("settings of the command line", fact(&method)));
+            }
             if self.run.program.is_none() {
                 (self.run.program, self.run.program_is_from_command) = (Some(program), true);
             }
@@ -276,13 +373,14 @@ impl<'s> Reader<'s> {
                     return Err(self.source.error(number, what).hint("measure without `-C 1`"));
                 }
                 _ => {
-                    let what = format!("the table has a column `{}` that this reader does not know", plain(word));
-                    return Err(self.source.error(number, what).hint(
-                        format!(
-                            "known columns: size count type {REDUCTION} root time algbw busbw #wrong error i_min i_max i_p99 \
-                             i_cv% timestamp"
-                        ),
-                    ));
+                    let tool = match self.run.tool.as_str() {
+                        "" => "nccl-tests, of a version that the file does not tell,",
+                        tool => tool,
+                    };
+                    let known = format!(
+                        "size count type {REDUCTION} root time algbw busbw #wrong error i_min i_max i_p99 i_cv% timestamp"
+                    );
+                    return Err(unknown_column(self.source, number, tool, word, &known));
                 }
             });
         }
@@ -291,27 +389,35 @@ impl<'s> Reader<'s> {
         {
             return Err(self.source.error(number, "the table's header is cut off: type, time and busbw are needed"));
         }
-        if columns.contains(&Column::Difference(0)) {
-            let note = "the column `error` is the largest difference: it does not count wrong elements";
-            self.run.notes.push(note.to_owned());
+        for (column, what) in UNREAD {
+            if columns.contains(column) {
+                self.run.unread.push((*what).to_owned());
+            }
         }
         Ok(columns)
     }
 
     fn row(&mut self, number: usize, text: &'s str) {
-        let Some(columns) = &self.columns else { return };
+        let Some(columns) = &self.columns else {
+            if has_type(text) && Words::of(text).are_a_row() {
+                self.run.omitted.push((number, "no header of a table stands above this line".to_owned()));
+            }
+            return;
+        };
         let mut words = [""; WORDS + 1];
         let mut count = 0;
         for word in text.split_ascii_whitespace() {
-            if count == WORDS {
-                return;
+            if count < WORDS {
+                words[count] = word;
             }
-            words[count] = word;
             count += 1;
         }
         let expected = columns.len() + usize::from(columns.contains(&Column::Timestamp));
         // Other programs' lines begin with numbers, too.
         if count < 2 || words[..2].iter().any(|word| !word.bytes().all(|byte| byte.is_ascii_digit())) {
+            if self.in_table && is_damaged(text) {
+                self.run.omitted.push((number, self.expected(text)));
+            }
             return;
         }
         // Before 2.13, alltoall names this column and leaves it blank.
@@ -322,58 +428,28 @@ impl<'s> Reader<'s> {
             words[at] = "none";
             count += 1;
         }
-        let read = if count == expected {
-            row(columns, &words[..count], number)
-        } else {
-            Err(format!("expected {expected} columns, found {count}"))
-        };
+        let read = if count == expected { row(columns, &words[..count], number) } else { Err(self.expected(text)) };
         match read {
-            Ok(row) => self.run.rows.push(row),
+            Ok(row) => {
+                if expected > columns.len() {
+                    let time = [words[count - 2], words[count - 1]];
+                    self.times.get_or_insert([time, time])[1] = time;
+                }
+                self.run.rows.push(row);
+            }
             Err(why) => self.run.omitted.push((number, why)),
         }
     }
-}
 
-/// Reads a line of the table.
-fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Result<Raw<'s>, String> {
-    const NONE: Printed = Printed { value: f64::NAN, within: 0.0 };
-    let empty = Half { time_us: NONE, algbw: NONE, busbw: NONE, wrong: None, spread_us: None };
-    let mut halves = [empty; 2];
-    let mut raw = Raw { line, bytes: 0, dtype: "", reduction: None, root: None, halves: [None; 2] };
-    for (column, word) in columns.iter().zip(words) {
-        let word = *word;
-        let number =
-            |what: &str| Printed::parse(word).ok_or_else(|| format!("expected {what}, found `{}`", plain(word)));
-        let mut spread = |half: usize, at: usize| {
-            let us = number("a time")?.value;
-            halves[half].spread_us.get_or_insert([f64::NAN; 5])[at] = us;
-            Ok::<(), String>(())
-        };
-        match *column {
-            Column::Bytes => {
-                raw.bytes = word.parse().map_err(|_| format!("expected a size, found `{}`", plain(word)))?
-            }
-            Column::Type => raw.dtype = word,
-            Column::Reduction => raw.reduction = Some(word).filter(|word| !matches!(*word, "none" | "-" | "N/A")),
-            Column::Root => {
-                raw.root = Some(word.parse().map_err(|_| format!("expected a root, found `{}`", plain(word)))?);
-            }
-            Column::Time(half) => halves[half].time_us = number("a time")?,
-            Column::Algbw(half) => halves[half].algbw = number("a bandwidth")?,
-            Column::Busbw(half) => halves[half].busbw = number("a bandwidth")?,
-            Column::Wrong(half) if word != "N/A" => {
-                let count = word.trim_end_matches('*').parse::<f64>().ok();
-                let count = count.filter(|count| *count >= 0.0);
-                let none = || format!("expected a count of wrong elements, found `{}`", plain(word));
-                halves[half].wrong = Some(count.ok_or_else(none)? as u64);
-            }
-            Column::Min(half) => spread(half, 0)?,
-            Column::Max(half) => spread(half, 1)?,
-            Column::P99(half) => spread(half, 2)?,
-            Column::Count | Column::Wrong(_) | Column::Difference(_) | Column::Variation | Column::Timestamp => {}
+    /// What was expected of a line that is no row.
+    fn expected(&self, text: &str) -> String {
+        let columns = self.columns.as_deref().unwrap_or_default();
+        let expected = columns.len() + usize::from(columns.contains(&Column::Timestamp));
+        let found = text.split_ascii_whitespace().count();
+        if found != expected {
+            return format!("expected {expected} columns, found {found}");
         }
+        let front: Vec<&str> = text.split_ascii_whitespace().take(2).collect();
+        format!("expected a size and a count, found `{}`", plain(&front.join(" ")))
     }
-    raw.halves[0] = Some(halves[0]);
-    raw.halves[1] = columns.contains(&Column::Time(1)).then_some(halves[1]);
-    Ok(raw)
 }

@@ -3,7 +3,8 @@
 use serde_json::{Map, Value};
 use terms::Error;
 
-use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, plain, version_of_code};
+use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, fact, plain, version_of_code};
+use crate::json::{parsed, syntax};
 use crate::{Content, Format, Source};
 
 /// The format of nccl-tests.
@@ -20,11 +21,14 @@ impl Format for NcclTestsJson {
 
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
-        text.trim_start().starts_with('{') && text.contains("\"nccl_version\"") && text.contains("\"results\"")
+        // A file that is cut off may have lost the rest.
+        let has = |words: &[&str]| words.iter().all(|word| text.contains(word));
+        text.trim_start().starts_with('{')
+            && (has(&["\"nccl_version\""]) || (has(&["\"version\"", "\"args\"", "_perf\""]) && !has(&["\"cases\""])))
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let root = json(source)?;
+        let root: Value = parsed(source)?;
         let version = root.get("version").and_then(Value::as_u64);
         if !version.is_some_and(|version| (1..=3).contains(&version)) {
             let found = root.get("version").map_or("none".to_owned(), |version| plain(&version.to_string()));
@@ -32,11 +36,26 @@ impl Format for NcclTestsJson {
                 .hint("known versions: 1, 2, 3"));
         }
         let mut run = head(&root);
+        unread(&root, "", ROOT_KEYS, &mut run.unread);
+        let planned = root.pointer("/config/iterations").and_then(Value::as_u64);
         let results = root.get("results").and_then(Value::as_array);
         let results = results.ok_or_else(|| wrong(source, "results", "a list"))?;
         for (at, row) in results.iter().enumerate() {
             let place = format!("results[{at}]");
             let row = row.as_object().ok_or_else(|| wrong(source, &place, "an object"))?;
+            for (key, known) in [("", ROW_KEYS), ("out_of_place", HALF_KEYS), ("in_place", HALF_KEYS)] {
+                unread(if key.is_empty() { &results[at] } else { &results[at][key] }, key, known, &mut run.unread);
+            }
+            for key in ["out_of_place_per_iter", "in_place_per_iter"] {
+                unread(&results[at][key], key, SPREAD_KEYS, &mut run.unread);
+            }
+            let actual = row.get("actual_iterations").and_then(Value::as_u64);
+            if let Some((actual, planned)) = actual.zip(planned).filter(|(actual, planned)| actual != planned) {
+                run.omitted.push((
+                    at + 1,
+                    format!("`actual_iterations` is {actual}: the record has the {planned} of `config`"),
+                ));
+            }
             run.program = row.get("experiment_name").and_then(Value::as_str).or(run.program);
             run.rows.push(line(source, &place, at + 1, row)?);
         }
@@ -61,12 +80,12 @@ impl Format for RcclTestsJson {
 
     fn recognises(&self, source: &Source) -> bool {
         let text = source.text();
-        text.trim_start().starts_with(['[', '{']) && text.contains("\"numCycle\"") && text.contains("\"busBw\"")
+        text.trim_start().starts_with(['[', '{']) && text.contains("\"numCycle\"")
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let records: Vec<Value> = if source.text().trim_start().starts_with('[') {
-            serde_json::from_str(source.text()).map_err(|error| syntax(source, &error))?
+            parsed(source)?
         } else {
             let values = serde_json::Deserializer::from_str(source.text()).into_iter();
             values.collect::<Result<_, _>>().map_err(|error| syntax(source, &error))?
@@ -159,20 +178,12 @@ fn rccl_line<'v>(
     };
     let ranks = u32::try_from(ranks).ok().filter(|ranks| *ranks > 0);
     let ranks = ranks.ok_or_else(|| wrong(source, &format!("{place}.ranks"), "a number of ranks"))?;
-    let run =
+    let mut run =
         Run { line: number, tool: "rccl-tests".to_owned(), program: Some(name), ranks: Some(ranks), ..Run::default() };
+    let placed =
+        ["nodes", "ranksPerNode"].map(|key| row.get(key).map_or("?".to_owned(), |count| plain(&count.to_string())));
+    run.facts.push(("nodes and ranks on each", placed.join(" x ")));
     Ok((format!("{cycle} {ranks} {name}"), run, raw))
-}
-
-fn json(source: &Source) -> Result<Value, Error> {
-    serde_json::from_str(source.text()).map_err(|error| syntax(source, &error))
-}
-
-fn syntax(source: &Source, error: &serde_json::Error) -> Error {
-    source
-        .error(error.line(), "this is no JSON")
-        .cause(error.to_string())
-        .hint("a program that was killed leaves a file without its end; `inf` is no number of JSON")
 }
 
 fn wrong(source: &Source, place: &str, expected: &str) -> Error {
@@ -189,16 +200,21 @@ fn head(root: &Value) -> Run<'_> {
     let arguments: Vec<&str> = list(root, "args").iter().filter_map(Value::as_str).collect();
     let average = arguments.iter().position(|word| matches!(*word, "-a" | "--average"));
     run.average = average.and_then(|at| arguments.get(at + 1)).copied().or(Some("1"));
-    run.facts.push(("arguments", plain(&arguments.join(" "))));
+    run.facts.push(("arguments", fact(&arguments.join(" "))));
     for (name, key) in [("start, local time", "start_time"), ("end, local time", "end_time")] {
         if let Some(time) = root.get(key).and_then(Value::as_str) {
             run.facts.push((name, plain(time)));
         }
     }
-    let settings: Vec<&str> =
-        list(root, "env").iter().filter_map(Value::as_str).filter(|set| set.starts_with("NCCL_")).collect();
+    let (settings, others): (Vec<&str>, Vec<&str>) =
+        list(root, "env").iter().filter_map(Value::as_str).partition(|set| set.starts_with("NCCL_"));
     if !settings.is_empty() {
-        run.facts.push(("environment", plain(&settings.join(" "))));
+        run.facts.push(("environment", fact(&settings.join(" "))));
+    }
+    if !others.is_empty() {
+        run.unread.push(
+            "the key `env`: variables that do not begin with NCCL_ are left out, they may hold secrets".to_owned(),
+        );
     }
     if let Some(config) = root.get("config") {
         configure(&mut run, config);
@@ -219,13 +235,75 @@ fn list<'v>(value: &'v Value, key: &str) -> &'v [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
+/// Keys that are read.
+const ROOT_KEYS: &[&str] = &[
+    "version",
+    "start_time",
+    "end_time",
+    "args",
+    "env",
+    "nccl_version",
+    "config",
+    "results",
+    "out_of_bounds",
+    "average_bus_bandwidth",
+    "errors",
+];
+const ROW_KEYS: &[&str] = &[
+    "size",
+    "count",
+    "type",
+    REDUCTION,
+    "root",
+    "out_of_place",
+    "in_place",
+    "out_of_place_per_iter",
+    "in_place_per_iter",
+    "actual_iterations",
+    "experiment_name",
+];
+const HALF_KEYS: &[&str] = &["time", "alg_bw", "bus_bw", "nwrong", "cpu_time"];
+const SPREAD_KEYS: &[&str] = &["min_us", "max_us", "avg_us", "p50_us", "p95_us", "p99_us"];
+const DEVICE_KEYS: &[&str] = &["rank", "group", "pid", "hostname", "device", "device_hex", "device_info"];
+
+/// Keys that are known and that the record has no place for, and why.
+const NO_PLACE: &[(&str, &str)] = &[
+    ("stdev_us", "the record has no standard deviation"),
+    ("cv_pct", "the record has no coefficient of variation"),
+    ("times_us", "the record has no single iterations of another tool"),
+    ("skipped_iterations", "the record does not tell which iterations its times leave out"),
+];
+
+/// Says of the keys of an object that are not among these why they are not read.
+fn unread(value: &Value, of: &str, known: &[&str], into: &mut Vec<String>) {
+    for key in value.as_object().into_iter().flat_map(Map::keys).filter(|key| !known.contains(&key.as_str())) {
+        let place = if of.is_empty() { plain(key) } else { format!("{of}.{}", plain(key)) };
+        let why = NO_PLACE.iter().find(|(name, _)| name == key).map_or("this reader does not know it", |(_, why)| why);
+        let what = format!("the key `{place}`: {why}");
+        if !into.contains(&what) {
+            into.push(what);
+        }
+    }
+}
+
 fn configure(run: &mut Run<'_>, config: &Value) {
+    let is_option = |value: &Value| !value.is_array() && !value.is_object();
+    let options = config.as_object().into_iter().flatten().filter(|(_, value)| is_option(value));
+    let options: Vec<String> =
+        options.map(|(key, value)| format!("{key} {}", value.to_string().trim_matches('"'))).collect();
+    run.facts.push(("options", fact(&options.join(" "))));
+    for (key, value) in config.as_object().into_iter().flatten() {
+        if key != "devices" && !is_option(value) {
+            run.unread.push(format!("the key `config.{}`: this reader does not know it", plain(key)));
+        }
+    }
     let whole = |key: &str| config.get(key).and_then(Value::as_u64);
     let devices = list(config, "devices");
     // One entry for each process, with its first GPU.
     let each = whole("nthreads").unwrap_or(1).saturating_mul(whole("ngpus").unwrap_or(1));
     run.ranks = u32::try_from((devices.len() as u64).saturating_mul(each)).ok().filter(|ranks| *ranks > 0);
     for device in devices {
+        unread(device, "config.devices", DEVICE_KEYS, &mut run.unread);
         let text = |key: &str| device.get(key).and_then(Value::as_str).map(plain).unwrap_or_default();
         let (host, name) = (text("hostname"), text("device_info"));
         if !host.is_empty() && !run.hosts.contains(&host) {
@@ -268,7 +346,7 @@ fn measured(source: &Source, place: &str, half: &Map<String, Value>, spread: Opt
         return Err(Error::new(what).hint("measure without `-C 1`"));
     }
     let of = |key: &str| spread?.get(key)?.as_f64();
-    let spread_us = ["min_us", "max_us", "p99_us", "p50_us", "p95_us"].map(|key| of(key).unwrap_or(f64::NAN));
+    let spread_us = ["min_us", "max_us", "p99_us", "p50_us", "p95_us", "avg_us"].map(|key| of(key).unwrap_or(f64::NAN));
     let spread_us = spread.is_some().then_some(spread_us);
     let wrong = half.get("nwrong").and_then(Value::as_f64).filter(|count| *count >= 0.0);
     Ok(Half {

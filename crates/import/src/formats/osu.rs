@@ -2,7 +2,10 @@
 
 use terms::{Collective, Dtype, Error};
 
+use super::method::{self, Groups};
 use super::nccl::plain;
+use super::row_like::Words;
+use super::versions::{self, unknown_column};
 use crate::collective::{self, Call};
 use crate::{Content, Details, Figures, Format, Line, Results, Source};
 
@@ -24,11 +27,11 @@ impl Format for Osu {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let given = collective::given_ranks(source)?;
-        let mut reader = Reader { source, given, launched: None, table: None, results: Vec::new() };
+        let mut reader = Reader { source, given, launched: None, table: None, results: Groups::default() };
         for line in source.lines() {
             reader.line(line)?;
         }
-        Ok(Content::Results(reader.results))
+        Ok(Content::Results(reader.results.finish()))
     }
 }
 
@@ -47,11 +50,10 @@ enum Column {
     Min,
     Max,
     P50,
+    P90,
     P99,
     Iterations,
     Validation,
-    /// Told, and not a figure of ours.
-    Other,
 }
 
 /// A table that is being read.
@@ -63,17 +65,43 @@ struct Table {
     ranks: u32,
     dtype: Option<Dtype>,
     columns: Vec<Column>,
+    /// The program with its version.
+    tool: String,
 }
 
 struct Reader<'s> {
     source: &'s Source,
     given: Option<u32>,
-    /// The number of ranks on the last command line.
-    launched: Option<u32>,
+    /// The last command line: it is that of the table that begins next.
+    launched: Option<Launched>,
     table: Option<Table>,
-    /// One for each version.
-    results: Vec<Results>,
+    /// Apart by version and method.
+    results: Groups,
 }
+
+/// What a command line says.
+struct Launched {
+    ranks: Option<u32>,
+    /// What decides how calls are timed.
+    method: String,
+}
+
+/// Options that tell what is measured, or that do not change how calls run.
+const NO_METHOD: &[&str] = &[
+    "-m",
+    "--message-size",
+    "-M",
+    "--mem-limit",
+    "-c",
+    "--validation",
+    "-f",
+    "--full",
+    "-T",
+    "--type",
+    "-z",
+    "--tail-lat",
+    "-h",
+];
 
 impl Reader<'_> {
     fn line(&mut self, line: Line<'_>) -> Result<(), Error> {
@@ -82,7 +110,7 @@ impl Reader<'_> {
             return self.begin(line.number, library, test, version);
         }
         let Some(table) = &mut self.table else {
-            self.launched = launched(text).or(self.launched);
+            self.launched = launched(text).or(self.launched.take());
             return Ok(());
         };
         if let Some(bare) = text.strip_prefix('#') {
@@ -94,38 +122,44 @@ impl Reader<'_> {
                     self.omit(line.number, format!("there is no element type `{}`", plain(name)));
                 }
             } else if table.op.is_some() && (bare.starts_with("Size ") || bare.starts_with("Avg Latency")) {
-                table.columns = columns(self.source, line.number, bare)?;
+                table.columns = columns(self.source, line.number, &table.tool, bare)?;
+                if let Some(results) = self.results.current().filter(|_| table.columns.contains(&Column::P90)) {
+                    results.leave_unread(
+                        "the column `P90 Tail Lat(us)`: the record has the percentiles 5, 50, 95, 99".to_owned(),
+                    );
+                }
             }
         } else if text.starts_with(|c: char| c.is_ascii_digit()) {
             self.row(line.number, text);
-        } else {
-            self.launched = launched(text).or(self.launched);
+        } else if let Some(launched) = launched(text) {
+            self.launched = Some(launched);
+        } else if Words::of(text).may_be(table.columns.len()) {
+            self.row(line.number, text);
         }
         Ok(())
     }
 
-    fn results(&mut self) -> Option<&mut Results> {
-        self.results.last_mut()
-    }
-
     fn omit(&mut self, line: usize, why: impl std::fmt::Display) {
-        if let Some(results) = self.results() {
+        if let Some(results) = self.results.current() {
             results.omit(line, why);
         }
     }
 
     fn begin(&mut self, number: usize, library: &str, test: &str, version: &str) -> Result<(), Error> {
-        let major = version.split('.').next().and_then(|major| major.parse::<u32>().ok());
-        if !major.is_some_and(|major| (3..=7).contains(&major)) {
-            let what = format!("version `{}` of the OSU Micro-Benchmarks is not known", plain(version));
-            return Err(self.source.error(number, what).hint("known versions: 3 to 7"));
-        }
+        versions::OSU.check(self.source, number, version)?;
         let tool = format!("OSU Micro-Benchmarks {}", plain(version));
-        if self.results.last().is_none_or(|results| results.tool != tool) {
-            let mut results = Results::new(tool, "mean over iterations of the mean over ranks");
+        let launched = self.launched.take();
+        let method = launched.as_ref().map_or("", |launched| launched.method.as_str());
+        let results = self.results.of(&format!("{tool}: {method}"), || {
+            let mut results = Results::new(tool.clone(), "mean over iterations of the mean over ranks");
             results.note("bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's part");
-            self.results.push(results);
-        }
+            if !method.is_empty() {
+                results.facts.insert("settings of the command line".to_owned(), method.to_owned());
+            }
+            results
+        });
+        results.begin_run();
+        let launched = launched.and_then(|launched| launched.ranks);
         let (family, accelerator) = library.split_once('-').unwrap_or((library, ""));
         let backend = match family {
             "MPI" => Some("mpi"),
@@ -133,17 +167,23 @@ impl Reader<'_> {
             _ => None,
         };
         let op = backend.and_then(|_| operation(test));
-        let ranks = match (op, self.given.or(self.launched)) {
+        let ranks = match (op, self.given.or(launched)) {
             (Some(Collective::PingPong) | None, _) => 2,
             (Some(_), Some(ranks)) => ranks,
             (Some(_), None) => return Err(collective::no_ranks(self.source, number)),
         };
         let device = if accelerator.is_empty() { "cpu" } else { "cuda" };
-        self.table =
-            Some(Table { op, backend: backend.unwrap_or("mpi"), device, ranks, dtype: None, columns: Vec::new() });
-        let launched = self.launched.take().filter(|_| self.given.is_none());
-        let Some(results) = self.results() else { return Ok(()) };
-        results.begin_run();
+        self.table = Some(Table {
+            op,
+            backend: backend.unwrap_or("mpi"),
+            device,
+            ranks,
+            dtype: None,
+            columns: Vec::new(),
+            tool,
+        });
+        let launched = launched.filter(|_| self.given.is_none());
+        let Some(results) = self.results.current() else { return Ok(()) };
         match op {
             None => {
                 let what = format!("`{} {}`: its figures are no time of a call of ours", plain(library), plain(test));
@@ -152,7 +192,7 @@ impl Reader<'_> {
             Some(op) => {
                 results.facts.insert(format!("line {number}"), format!("OSU {} {}", plain(library), plain(test)));
                 if let Some(ranks) = launched.filter(|_| op != Collective::PingPong) {
-                    results.note(format!("line {number}: {ranks} ranks, by the command line above"));
+                    results.quote(format!("line {number}: {ranks} ranks, by the command line above"));
                 }
             }
         }
@@ -163,6 +203,9 @@ impl Reader<'_> {
         let Some(table) = self.table.as_ref() else { return };
         let Some(op) = table.op else { return };
         if table.columns.is_empty() {
+            if Words::of(text).are_a_row() {
+                self.omit(number, "no header of a table stands above this line");
+            }
             return;
         }
         let (call, dtype_is_told) = (Call::new(op, table.ranks, table.backend, table.device), table.dtype.is_some());
@@ -177,7 +220,7 @@ impl Reader<'_> {
             }
             Ok((Call { bytes, ..call }, figures))
         });
-        let Some(results) = self.results() else { return };
+        let Some(results) = self.results.current() else { return };
         match read {
             Err(why) => results.omit(number, why),
             Ok((call, figures)) => {
@@ -219,7 +262,7 @@ fn is_isolated(op: Collective) -> bool {
 }
 
 /// Columns by a header: `Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations`.
-fn columns(source: &Source, number: usize, bare: &str) -> Result<Vec<Column>, Error> {
+fn columns(source: &Source, number: usize, tool: &str, bare: &str) -> Result<Vec<Column>, Error> {
     let mut columns = Vec::new();
     let mut name = String::new();
     for word in bare.split_ascii_whitespace() {
@@ -234,7 +277,7 @@ fn columns(source: &Source, number: usize, bare: &str) -> Result<Vec<Column>, Er
             "Max Latency(us)" => Column::Max,
             "P50 Tail Lat(us)" => Column::P50,
             "P99 Tail Lat(us)" => Column::P99,
-            "P90 Tail Lat(us)" => Column::Other,
+            "P90 Tail Lat(us)" => Column::P90,
             "Iterations" => Column::Iterations,
             "Validation" => Column::Validation,
             _ => continue,
@@ -243,11 +286,9 @@ fn columns(source: &Source, number: usize, bare: &str) -> Result<Vec<Column>, Er
         name.clear();
     }
     if !name.is_empty() || !columns.contains(&Column::Average) {
-        let what = format!("the table has a column `{}` that this reader does not know", plain(&name));
-        return Err(source.error(number, what).hint(
-            "known columns: Size, Avg Latency(us), Latency (us), Min Latency(us), Max Latency(us), P50/P90/P99 Tail Lat(us), \
-             Iterations, Validation",
-        ));
+        let known = "Size, Avg Latency(us), Latency (us), Min Latency(us), Max Latency(us), P50/P90/P99 Tail Lat(us), \
+                     Iterations, Validation";
+        return Err(unknown_column(source, number, tool, &name, known));
     }
     Ok(columns)
 }
@@ -272,7 +313,7 @@ fn figures(columns: &[Column], text: &str) -> Result<(u64, Figures), String> {
             Column::Iterations => found.iterations = Some(whole()?),
             Column::Validation if word == "Pass" => found.wrong = Some(0),
             Column::Validation if word == "Fail" => return Err("its own check failed".to_owned()),
-            Column::Validation | Column::Other => {}
+            Column::Validation | Column::P90 => {}
         }
     }
     if details != Details::default() {
@@ -288,15 +329,19 @@ pub(super) fn time(word: &str, unit: f64) -> Result<f64, String> {
     value.map(|value| value * unit).ok_or_else(|| format!("expected a time, found `{}`", plain(word)))
 }
 
-/// The number of ranks on a command line: `mpirun -np 4 ... osu_allreduce`.
-fn launched(text: &str) -> Option<u32> {
+/// What a command line says: `mpirun -np 4 ... osu_allreduce -d cuda`.
+fn launched(text: &str) -> Option<Launched> {
     if text.contains(" : ") {
         return None;
     }
-    let mut words = text.split_ascii_whitespace().take_while(|word| !word.contains("osu_"));
-    if !text.contains("osu_") {
-        return None;
-    }
+    let (before, program) = text.split_at(text.find("osu_")?);
+    let options = program.split_once(' ').map_or("", |(_, options)| options);
+    Some(Launched { ranks: ranks(before), method: method::of_command(before, options, NO_METHOD) })
+}
+
+/// The number of ranks that a launcher is told.
+fn ranks(before: &str) -> Option<u32> {
+    let mut words = before.split_ascii_whitespace();
     let mut found = None;
     while let Some(word) = words.next() {
         let value = match word {

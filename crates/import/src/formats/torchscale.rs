@@ -12,7 +12,7 @@ pub(super) struct Torchscale;
 
 const FIELDS: &[&str] = &["experiment_name", "models", "batch_sizes", "gpu_counts", "profiling"];
 const PROFILING: &[&str] = &["enabled", "tool", "trigger"];
-/// What TorchScale's profiling has where the file does not say.
+/// What TorchScale's profiling has of its own.
 const TOOL: &str = "nsys";
 const TRIGGER: &str = "sync_stall_detection";
 
@@ -103,25 +103,35 @@ fn count(gpus: usize) -> String {
     if gpus == 1 { "1 GPU was".to_owned() } else { format!("{gpus} GPUs were") }
 }
 
-/// What is to be profiled is kept in the plan; the run writes traces.
+/// A plan says whether steps are recorded. Which tool records them, and what of them is shown, `rankmark profile` is told.
 fn profiling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
     let Some(node) = fields.take("profiling") else { return Ok(()) };
     let mut block = Fields::of(source, "profiling", node)?;
     let enabled = block.take("enabled").map(|node| flag(source, "enabled", node)).transpose()?.unwrap_or(false);
-    let tool = block.take("tool").map(|node| text(source, "tool", node)).transpose()?.unwrap_or(TOOL);
-    let trigger = block.take("trigger").map(|node| text(source, "trigger", node)).transpose()?.unwrap_or(TRIGGER);
+    let tool = block.take("tool").map(|node| text(source, "tool", node)).transpose()?;
+    let trigger = block.take("trigger").map(|node| text(source, "trigger", node)).transpose()?;
     block.finish(PROFILING)?;
-    let (tool, trigger) = (shown(tool), shown(trigger));
-    plan.line(
-        0,
-        &format!("profiling: {{enabled: {enabled}}} # tool {tool}, trigger {trigger}: kept for `rankmark profile`"),
-    );
-    if enabled {
-        plan.became("profiling.enabled: true", "profiling: {enabled: true}, which writes a trace of each rank");
-        plan.warning(format!(
-            "profiling: tool {tool} and trigger {trigger} are kept in the plan for `rankmark profile`, which does not exist \
-             yet; this run writes traces"
-        ));
+    plan.line(0, &format!("profiling: {{enabled: {enabled}}}"));
+    let does =
+        if enabled { "records steps of each case and explains them in the report" } else { "nothing is recorded" };
+    plan.became(format!("profiling.enabled: {enabled}"), format!("profiling: {{enabled: {enabled}}}: {does}"));
+    if let Some(tool) = tool {
+        let hint = match tool {
+            TOOL => "; `rankmark profile --tool nsys -- COMMAND` traces a job of your own with it",
+            _ => "",
+        };
+        plan.warning(format!("profiling.tool: {} is not started: Rankmark records steps itself{hint}", shown(tool)));
+    }
+    if let Some(trigger) = trigger {
+        let hint = match trigger {
+            TRIGGER => "; `rankmark profile --target sync_stalls results/DIR` shows stalls alone",
+            _ => "; `rankmark profile --target sync_stalls|overlap|input results/DIR` shows one subject",
+        };
+        let what = format!(
+            "profiling.trigger: {} starts nothing: steps are recorded whatever they show{hint}",
+            shown(trigger)
+        );
+        plan.warning(what);
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The text of all_reduce_bench.py.
 
-use crate::{lines, one, refusal, sample};
+use crate::{lines, one, read, refusal, sample, source};
 
 fn table() -> String {
     sample("all_reduce_bench", "table.txt")
@@ -36,7 +36,12 @@ fn the_older_form_names_one_payload() {
 #[test]
 fn what_does_not_fit_is_told_by_line() {
     let why = refusal(&table().replace("|    algbw   |", "|    algbw   | latency median |"));
-    assert!(why.starts_with("x.log, line 7: the table has a column `latency median`"), "{why}");
+    assert!(
+        why.starts_with(
+            "x.log, line 7: the table of all_reduce_bench.py, which names no version, has a column `latency median`"
+        ),
+        "{why}"
+    );
     assert_eq!(
         one(&table().replace("0.79GBps", "0.00GBps")).all_omitted(),
         ["line 9: expected a bandwidth above 0, found `0.00`"]
@@ -45,4 +50,29 @@ fn what_does_not_fit_is_told_by_line() {
     assert!(
         refusal(&table().replace("over 4 ranks", "over all")).contains("line 9: the file does not say how many ranks")
     );
+}
+
+#[test]
+fn tables_of_other_calls_are_no_trials_of_one_case() {
+    let queued = sample("all_reduce_bench", "queued.txt");
+    assert_eq!(lines(&one(&queued)).len(), 5);
+    let records = |other: String| read(&source(&(queued.clone() + "\n" + &other))).unwrap();
+    assert_eq!(records(queued.clone()).len(), 1);
+    let host = queued.replace("up to 10 queued calls per trial", "1 call per trial, host overhead included");
+    let both = records(host);
+    assert_eq!(both.iter().map(|results| results.shapes()[0].1.len()).collect::<Vec<_>>(), [1, 1]);
+    assert!(both[1].facts["table"].contains("host overhead included"), "{:?}", both[1].facts);
+    assert_eq!(records(queued.replace("5 warmups", "50 warmups")).len(), 2);
+    assert_eq!(records(queued.replace("32 ranks", "16 ranks")).len(), 1);
+}
+
+#[test]
+fn rows_that_are_damaged_are_left_out_by_number() {
+    for (damaged, columns) in [("|    1GiB | 355.72GBps | 237.1", 3), ("   1GiB | 355.72GBps | 237.15GBps |", 3)] {
+        let results = one(&table().replace("|    1GiB | 355.72GBps | 237.15GBps |", damaged));
+        let why = format!("line 10: expected 3 columns between `|`, found {columns}");
+        assert_eq!(results.all_omitted(), [why], "{damaged}");
+    }
+    let legend = table() + "        1GBps = 10**9 Bytes per second (networking bw spec convention)\n";
+    assert_eq!(one(&legend).all_omitted(), [""; 0]);
 }

@@ -28,3 +28,15 @@ fn each_sample_becomes_a_record_with_a_case_for_each_shape() {
     }
     assert!(seen > 0);
 }
+
+#[test]
+fn runs_without_a_case_are_told_in_the_record_of_the_others() {
+    let tool = record::Tool { name: "rankmark".to_owned(), version: "0".to_owned() };
+    let source = Source::load(&samples("ddlb_csv").join("columnwise.csv")).unwrap();
+    let Content::Results(results) = import::read(&source, None).unwrap().content else { panic!("a plan") };
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let records = import::records(&source, "ddlb_csv", results, &benchmarks::abouts(), &tool, now).unwrap();
+    let omitted = &records[0].file.imported.as_ref().unwrap().omitted;
+    assert_eq!(records.len(), 2);
+    assert!(omitted.iter().any(|what| what.contains("nvFuser is none of our implementations")), "{omitted:?}");
+}

@@ -1,6 +1,6 @@
 //! The CSV of DDLB.
 
-use crate::{lines, one, refusal, sample};
+use crate::{lines, one, read, refusal, sample, source};
 
 fn text() -> String {
     sample("ddlb_csv", "columnwise.csv")
@@ -8,9 +8,14 @@ fn text() -> String {
 
 #[test]
 fn rows_of_pytorch_become_sequential_cases() {
-    let results = one(&text());
+    let mut all = read(&source(&text())).unwrap();
+    let clocks: Vec<&str> = all.iter().map(|results| results.facts["time_measurement_backend"].as_str()).collect();
+    // Rows of other clocks are no trials of one case; the options of nvFuser tell it apart.
+    assert_eq!(clocks, ["cpu_clock", "cuda_event", "cpu_clock"]);
+    let found: Vec<String> = all.iter().flat_map(lines).collect();
+    let results = all.remove(0);
     assert_eq!(
-        lines(&results),
+        found,
         [
             "primitive primitive=tp_columnwise m=65536 n=1024 k=1024 ranks=2 dtype=f32 implementation=sequential:order=AG_before \
              runtime=pytorch backend=nccl mode=isolated on cuda: 2500.000 us wrong 0 mean 2500.000 min 2400.000 max 2900.000 \
@@ -23,14 +28,31 @@ fn rows_of_pytorch_become_sequential_cases() {
     assert_eq!(results.hosts, ["node-a"]);
     let omitted = results.all_omitted();
     assert_eq!(omitted[0], "line 2: `compute_only`: the CSV does not tell `size`: sharded and unsharded look alike");
-    assert!(omitted[1].contains("nvFuser is none of our implementations"), "{omitted:?}");
-    assert!(omitted[2].starts_with("line 6: ") && omitted[2].ends_with("its own check failed"), "{omitted:?}");
+    assert!(omitted[1].starts_with("line 6: ") && omitted[1].ends_with("its own check failed"), "{omitted:?}");
+    assert_eq!(
+        omitted[2..],
+        [
+            "the column `std_time`: the record has no standard deviation",
+            "the column `Throughput std (TFLOPS)`: the record has no standard deviation"
+        ]
+    );
+    assert!(all[1].all_omitted()[0].contains("nvFuser is none of our implementations"), "{:?}", all[1].all_omitted());
+    let odd = text().replace(
+        "\"backend=nccl, order=AG_before\",True\n\"pytorch (backend=ucc",
+        "backend=gloo,True\n\"pytorch (backend=ucc",
+    );
+    let omitted = read(&source(&odd)).unwrap()[0].all_omitted();
+    assert!(
+        omitted.contains(&"`option` of line 3: `backend=gloo` is not among those of the implementation".to_owned()),
+        "{omitted:?}"
+    );
 }
 
 #[test]
 fn bad_tables_are_refused_by_line() {
     assert!(
-        refusal(&text().replace(",option,", ",choice,")).starts_with("x.log, line 1: the table has a column `choice`")
+        refusal(&text().replace(",option,", ",choice,"))
+            .starts_with("x.log, line 1: the table of DDLB, which names no version, has a column `choice`")
     );
     let why = refusal(&text().replace(",2.5,0.1,2.4", ",fast,0.1,2.4"));
     assert!(why.starts_with("x.log, line 3: `mean_time (ms)`: expected a number, found `fast`"), "{why}");
@@ -42,6 +64,20 @@ fn bad_tables_are_refused_by_line() {
 
 #[test]
 fn formulas_and_markup_stay_text() {
-    let results = one(&text().replace("compute_only,", "=HYPERLINK(<b>),"));
+    let results = &read(&source(&text().replace("compute_only,", "=HYPERLINK(<b>),"))).unwrap()[0];
     assert!(results.all_omitted()[0].contains("`=HYPERLINK(<b>)`"), "{:?}", results.all_omitted());
+}
+
+#[test]
+fn a_column_tells_the_primitive_of_a_row_that_does_not() {
+    let header = "implementation,mean_time (ms),m,n,k,dtype,world_size,Throughput (TFLOPS)";
+    let row = "transformer_engine,2.5,1024,1024,1024,float16,2,10";
+    let omitted = one(&format!("{header}\n{row}\n")).all_omitted();
+    let hint = "the file does not tell the primitive; add a column `primitive` with tp_columnwise or tp_rowwise";
+    assert_eq!(omitted, [format!("line 2: `transformer_engine`: {hint}")]);
+    let told = one(&format!("{header},primitive\n{row},tp_rowwise\n"));
+    assert!(
+        lines(&told)[0].contains("primitive=tp_rowwise")
+            && lines(&told)[0].contains("implementation=transformer_engine")
+    );
 }

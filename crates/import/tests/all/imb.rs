@@ -41,7 +41,7 @@ fn ranks_that_are_missing_come_from_the_user() {
 #[test]
 fn unknown_columns_and_damaged_lines_are_told() {
     let why = refusal(&text().replace("t_avg[usec]", "t_p99[usec]"));
-    assert!(why.contains("line 31: the table has a column `t_p99[usec]`"), "{why}");
+    assert!(why.contains("line 31: the table of Intel MPI Benchmarks 2021.3 has a column `t_p99[usec]`"), "{why}");
     let cut = one(&text().replace("6.31         4.06", "6.31"));
     assert!(cut.all_omitted().contains(&"line 33: expected 5 columns, found 4".to_owned()), "{:?}", cut.all_omitted());
     let groups = text().replace(
@@ -53,4 +53,46 @@ fn unknown_columns_and_damaged_lines_are_told() {
         "{:?}",
         one(&groups).all_omitted()
     );
+}
+
+#[test]
+fn versions_that_nobody_has_seen_are_refused_by_name() {
+    for version in ["2099.1", "2022.0", "5.0", "2021.8"] {
+        let why = refusal(&text().replace("2021.3", version));
+        assert!(
+            why.contains(&format!("line 2: version `{version}` of the Intel MPI Benchmarks is not known")),
+            "{why}"
+        );
+    }
+    for version in ["2019 Update 4", "4.0", "2021.7", "2018"] {
+        assert_eq!(lines(&one(&text().replace("2021.3", version))), lines(&one(&text())), "{version}");
+    }
+}
+
+#[test]
+fn rows_that_are_damaged_in_front_are_left_out_by_number() {
+    let whole = sample("imb", "2021.6_allreduce.txt");
+    assert_eq!(one(&whole).all_omitted(), ["line 36: 0 bytes: nothing moves"]);
+    for (damaged, why) in [
+        ("1O24         1000         7.01         8.35         7.40", "expected a whole number, found `1O24`"),
+        ("X        1000         7.01         8.35         7.40", "expected a whole number, found `X`"),
+        ("1000         7.01         8.35         7.40", "expected 5 columns, found 4"),
+    ] {
+        let omitted =
+            one(&whole.replace("1024         1000         7.01         8.35         7.40", damaged)).all_omitted();
+        assert_eq!(omitted[1..], [format!("line 38: {why}")], "{damaged}");
+    }
+}
+
+#[test]
+fn runs_of_other_options_and_versions_are_no_trials_of_one_case() {
+    let one = sample("imb", "2021.6_allreduce.txt");
+    let records = |other: String| read(&source(&(one.clone() + &other))).unwrap();
+    let again = records(one.clone());
+    assert_eq!((again.len(), again[0].runs(), again[0].shapes()[0].1.len()), (1, 2, 2));
+    assert_eq!(again[0].facts["run 2: Date"], "Thu Jul 20 17:06:33 2023");
+    for (name, by) in [("2021.6,", "2021.7,"), ("# IMB-MPI1 -msglog", "# IMB-MPI1 -off_cache 64 -msglog")] {
+        assert_eq!(records(one.replace(name, by)).len(), 2, "{by}");
+    }
+    assert_eq!(records(one.replace("-npmin 144", "-npmin 72")).len(), 1);
 }

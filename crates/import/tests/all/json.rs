@@ -17,7 +17,7 @@ fn nccl_tests_tells_ranks_iterations_and_percentiles() {
         lines(&results),
         [
             "collective op=all_reduce ranks=8 backend=nccl dtype=f32 bytes=1048576 reduce=sum in_place=false on cuda: 67.310 us \
-             x20 wrong 0 p50 67.000 p95 75.000 p99 79.000 min 60.000 max 80.000",
+             x20 wrong 0 mean 67.310 p50 67.000 p95 75.000 p99 79.000 min 60.000 max 80.000",
             "collective op=all_reduce ranks=8 backend=nccl dtype=f32 bytes=1048576 reduce=sum in_place=true on cuda: 65.270 us x20",
             "collective op=all_reduce ranks=8 backend=nccl dtype=f32 bytes=2097152 reduce=sum in_place=false on cuda: 81.120 us \
              x20 wrong 2",
@@ -26,7 +26,18 @@ fn nccl_tests_tells_ranks_iterations_and_percentiles() {
     assert_eq!(results.hosts, ["node-a", "node-b"]);
     assert_eq!(results.versions["nccl"], "2.29.7");
     assert_eq!(results.facts["environment"], "NCCL_ALGO=Ring");
-    assert_eq!(results.all_omitted(), ["line 2: a time of NaN us is no time"]);
+    assert_eq!(
+        results.all_omitted(),
+        [
+            "line 2: a time of NaN us is no time",
+            "the key `env`: variables that do not begin with NCCL_ are left out, they may hold secrets",
+            "the key `out_of_place_per_iter.skipped_iterations`: the record does not tell which iterations its times leave out",
+            "the key `out_of_place_per_iter.stdev_us`: the record has no standard deviation",
+            "the key `out_of_place_per_iter.cv_pct`: the record has no coefficient of variation",
+            "the key `out_of_place_per_iter.times_us`: the record has no single iterations of another tool",
+        ]
+    );
+    assert!(results.facts["options"].contains("warmup_iters 1") && results.facts["options"].contains("graph 0"));
     assert!(results.notes.contains(&"out of bounds values: 1".to_owned()));
     assert!(!results.notes.iter().any(|note| note.contains("bw of")), "{:?}", results.notes);
 }
@@ -38,7 +49,11 @@ fn nccl_tests_of_another_version_or_cut_off_is_refused() {
         "x.log: version 4 of nccl-tests' JSON is not known\nhint:  known versions: 1, 2, 3"
     );
     let cut = nccl().split("\"out_of_bounds\"").next().unwrap().to_owned();
-    assert!(refusal(&cut).starts_with("x.log, line 7: this is no JSON"), "{}", refusal(&cut));
+    assert!(
+        refusal(&cut).starts_with("x.log, line 6: the JSON is cut off here: expected a value, and the file ends"),
+        "{}",
+        refusal(&cut)
+    );
     let why = refusal(&nccl().replace("\"time\":67.310000", "\"time\":\"fast\""));
     assert_eq!(why, "x.log: results[0].out_of_place.time: expected a number");
     assert!(refusal(&nccl().replace("\"time\":6", "\"cpu_time\":6")).contains("`cpu_time` is the time until"));
@@ -63,4 +78,44 @@ fn cycles_of_rccl_tests_are_trials() {
     assert!(why.contains("[0] has a field `errors` that this reader does not know"), "{why}");
     let why = refusal(&rccl().replace("60.500000", "NaN"));
     assert!(why.starts_with("x.log, line 2: this is no JSON"), "{why}");
+}
+
+#[test]
+fn keys_that_nobody_has_seen_are_told_once() {
+    let text = nccl()
+        .replace("\"nwrong\":", "\"energy_j\":1.5,\"nwrong\":")
+        .replace("\"parallel_init\":", "\"topology\":{\"x\":1},\"parallel_init\":")
+        .replace("\"errors\":", "\"power_w\":300,\"errors\":")
+        .replace("\"actual_iterations\":20,\"experiment_name\":\"AllReduce\"}]", "\"actual_iterations\":7}]");
+    let omitted = one(&text).all_omitted();
+    for what in [
+        "the key `power_w`: this reader does not know it",
+        "the key `config.topology`: this reader does not know it",
+        "the key `out_of_place.energy_j`: this reader does not know it",
+        "line 2: `actual_iterations` is 7: the record has the 20 of `config`",
+    ] {
+        assert_eq!(omitted.iter().filter(|omitted| *omitted == what).count(), 1, "{what}: {omitted:?}");
+    }
+}
+
+#[test]
+fn json_that_is_cut_off_says_where_and_what_was_expected() {
+    for (text, why) in [
+        (nccl()[..60].to_owned(), "x.log, line 1: the JSON is cut off here: expected the end of a text"),
+        (
+            nccl().split("\"results\"").next().unwrap().to_owned(),
+            "x.log, line 3: the JSON is cut off here: expected a value",
+        ),
+        (rccl().split("\"algBw\"").next().unwrap().to_owned(), "x.log, line 2: the JSON is cut off here: expected "),
+        ("{\n  \"hardware\": {\n".to_owned(), "x.log, line 2: the JSON is cut off here: expected `,` or `}`"),
+        ("[\n{\"a\": 1},\n".to_owned(), "x.log, line 2: the JSON is cut off here: expected a value"),
+        ("{\"a\": NaN}".to_owned(), "x.log, line 1: this is no JSON"),
+    ] {
+        assert!(refusal(&text).starts_with(why), "{text}: {}", refusal(&text));
+    }
+    // What is whole is only not known, and a launcher's prefix is no list.
+    for text in ["{\"a\": 1}", "{\"a\": 1}\n{\"a\": 2}\n", "// x\n{\"a\": [1 /* 2 */]}", "[1,0]<stdout>:hello", "[0] x"]
+    {
+        assert!(refusal(text).starts_with("no format recognises x.log"), "{text}: {}", refusal(text));
+    }
 }

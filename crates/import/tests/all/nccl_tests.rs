@@ -62,7 +62,8 @@ fn old_tables_have_the_columns_that_their_headers_name() {
     // The algbw of such an all_gather counts (n-1)/n of the bytes: no disagreement.
     assert!(!results.notes.iter().any(|note| note.contains("algbw")), "{:?}", results.notes);
     assert!(results.notes.contains(&"line 14: Out of bounds values : 4 FAILED".to_owned()), "{:?}", results.notes);
-    assert_eq!(results.all_omitted(), ["line 11: 0 bytes: nothing moves"]);
+    let difference = "the column `error`: it is the largest difference, and the record counts wrong elements";
+    assert_eq!(results.all_omitted(), ["line 11: 0 bytes: nothing moves", difference]);
 }
 
 #[test]
@@ -120,7 +121,16 @@ fn per_iteration_columns_blocking_and_timestamps_are_read() {
          on cuda: 20.000 us x40 p99 24.500 min 19.000 max 25.000"
     );
     assert_eq!(found.len(), 2);
-    assert_eq!(results.all_omitted(), ["line 15: there is no element type `f8e4m3`"]);
+    assert_eq!(
+        results.all_omitted(),
+        [
+            "line 15: there is no element type `f8e4m3`",
+            "the column `i_cv%`: the record has no coefficient of variation",
+            "the column `timestamp`: the record has the times of the first and the last row",
+        ]
+    );
+    assert_eq!(results.facts["first row, local time"], "2026-07-09 16:03:21");
+    assert_eq!(results.facts["last row, local time"], "2026-07-09 16:03:22");
 }
 
 #[test]
@@ -155,7 +165,9 @@ fn damaged_lines_are_left_out_by_number() {
 #[test]
 fn columns_that_nobody_has_seen_are_refused_by_name() {
     let why = refusal(&text("2.19.txt").replace("busbw  #wrong \n", "busbw  #wrong p50\n"));
-    assert!(why.contains("line 17: the table has a column `p50` that this reader does not know"), "{why}");
+    assert!(why.contains("line 17: the table of nccl-tests 2.19.4 has a column `p50` that this reader"), "{why}");
+    let why = refusal(&text("2.10_unnamed.txt").replace("busbw  error\n", "busbw  error p50\n"));
+    assert!(why.contains("of nccl-tests, of a version that the file does not tell, has a column `p50`"), "{why}");
     let why = refusal(&text("2.19.txt").replace(" time ", " cputime "));
     assert!(why.contains("`cputime` is the time until a call returns"), "{why}");
 }
@@ -175,4 +187,134 @@ fn a_command_line_of_another_program_is_no_guess() {
     let text = text("2.10_unnamed.txt");
     let why = refusal(&format!("$ ./build/reduce_scatter_perf -b 32M\n{text}"));
     assert!(why.contains("the command line says reduce_scatter, the table is one of all_reduce"), "{why}");
+}
+
+#[test]
+fn rows_that_are_damaged_in_front_are_left_out_by_number() {
+    let whole = text("2.19.txt");
+    let row = whole.lines().nth(20).unwrap();
+    let glued = format!("{row}node-a:1:1 [0] NCCL INFO {}", "Channel 00 : 0 1 2 3 ".repeat(5));
+    let behind = format!("node-a:1:1 [0] NCCL INFO Launch {row}");
+    for (damaged, why) in [
+        (row.replace("1048576 ", "10485X6 "), "expected a size and a count, found `10485X6 262144`"),
+        (row.replace("1048576 ", ""), "expected 13 columns, found 12"),
+        (row.replace(" 262144 ", ""), "expected 13 columns, found 12"),
+        (row.replace("     1048576        262144     float     sum ", ""), "expected 13 columns, found 9"),
+        (
+            row.replace("     1048576        262144     float     sum      -1    67.31 ", ""),
+            "expected 13 columns, found 7",
+        ),
+        (row.replace("1048576 ", "? "), "expected a size and a count, found `? 262144`"),
+        ("     1048576".to_owned(), "expected 13 columns, found 1"),
+        (glued, "expected 13 columns, found 51"),
+        (behind, "expected 13 columns, found 18"),
+    ] {
+        let results = one(&whole.replace(row, &damaged));
+        assert_eq!(results.all_omitted(), [format!("line 21: {why}")], "{damaged}");
+        assert_eq!(results.shapes().len(), 6);
+    }
+}
+
+#[test]
+fn lines_of_other_programs_are_no_damaged_rows() {
+    let whole = text("2.19.txt");
+    let first = whole.lines().nth(19).unwrap();
+    for other in [
+        "node-a:195:195 [0] NCCL INFO Channel 00/04 :    0   1   2   3",
+        "node-a:195:195 [0] NCCL INFO Launch mode Parallel",
+        "srun: job 1 queued and waiting for resources",
+        "2 additional processes wait",
+        "mpirun -np 8 ./build/all_reduce_perf -b 8 -e 128 -f 2 -g 1",
+        "-----",
+        "# 1 2 3 4 5",
+    ] {
+        let results = one(&whole.replace(first, &format!("{first}\n{other}")));
+        assert_eq!((results.shapes().len(), results.all_omitted()), (8, Vec::new()), "{other}");
+    }
+    // Behind the table nothing is a row.
+    assert_eq!(one(&format!("{whole}times 1 2 3 4 5\n")).all_omitted(), [""; 0]);
+    let lost =
+        whole.lines().filter(|line| !line.contains("size   ")).map(|line| format!("{line}\n")).collect::<String>();
+    let results = one(&(lost + &whole));
+    assert_eq!(results.all_omitted()[0], "line 18: no header of a table stands above this line");
+}
+
+#[test]
+fn a_run_without_rows_is_not_lost() {
+    let failed = text("2.19.txt").split("           8  ").next().unwrap().to_owned()
+        + "  1048576  2\nnode-a: Test NCCL failure common.cu:1279 'unhandled system error / '\n";
+    let results = one(&(failed + &text("2.19.txt")));
+    assert_eq!(results.all_omitted(), ["line 19: expected 13 columns, found 2"]);
+    assert!(
+        results.notes.iter().any(|note| note.starts_with("line 20: node-a: Test NCCL failure")),
+        "{:?}",
+        results.notes
+    );
+}
+
+#[test]
+fn runs_of_other_options_are_no_trials_of_one_case() {
+    let plain = text("2.19.txt");
+    let all = |second: String| read(&source(&(plain.clone() + &second))).unwrap();
+    let trials = |results: &[import::Results]| results.iter().map(|one| one.shapes()[0].1.len()).collect::<Vec<_>>();
+    assert_eq!(trials(&all(plain.clone())), [2]);
+    for (name, by) in [
+        ("iters: 20 agg iters: 1 validation: 1 graph: 0", "iters: 100 agg iters: 1 validation: 1 graph: 0"),
+        ("graph: 0", "graph: 1"),
+        ("agg iters: 1 ", "agg iters: 4 "),
+        ("warmup iters: 1", "warmup iters: 5"),
+        ("-g 8\n", "-g 8 -R 1\n"),
+        ("-g 8\n", "-g 8 -a 3\n"),
+        ("./build", "NCCL_ALGO=Ring ./build"),
+    ] {
+        assert!(plain.contains(name));
+        assert_eq!(trials(&all(plain.replace(name, by))), [1, 1], "{by}");
+    }
+    // Sizes, checks and where results go change no time.
+    for (name, by) in [("-e 128M", "-e 1G"), ("validation: 1", "validation: 0"), ("-g 8\n", "-g 8 | tee x.log\n")] {
+        assert_eq!(trials(&all(plain.replace(name, by))), [2], "{by}");
+    }
+}
+
+#[test]
+fn versions_that_nobody_has_seen_are_refused_by_name() {
+    for (version, why) in [
+        ("9.99.0", "x.log, line 2: version `9.99.0` of nccl-tests is not known\nhint:  known versions: 2.0 to 2.19"),
+        ("2.20.0", "x.log, line 2: version `2.20.0` of nccl-tests is not known\nhint:  known versions: 2.0 to 2.19"),
+        ("two", "x.log, line 2: version `two` of nccl-tests is not known\nhint:  known versions: 2.0 to 2.19"),
+    ] {
+        assert_eq!(refusal(&text("2.19.txt").replace("2.19.4", version)), why);
+    }
+    let why = refusal(&text("rccl_2.17.txt").replace("rccl-tests version 2.17.9", "rccl-tests version 3.0.1"));
+    assert!(why.contains("version `3.0.1-develop:2596ca5f71` of rccl-tests is not known"), "{why}");
+    let version = "rccl-tests version 2.17.9-develop:2596ca5f71 rccl-headers=22803 rccl-library=22707";
+    let early = text("rccl_2.17.txt").replace(version, "rccl-tests: Version develop:2596ca5f71");
+    assert_eq!((one(&early).tool.as_str(), one(&early).runs()), ("rccl-tests develop:2596ca5f71", 2));
+}
+
+#[test]
+fn what_a_long_log_says_is_counted_where_it_is_not_listed() {
+    let results = one(&text("2.19.txt").repeat(30));
+    assert_eq!(results.all_omitted(), ["and 10 more runs: facts are listed of the first 20"]);
+    let failures: String = (0..60).map(|at| format!("node-a: Test NCCL failure common.cu:{at}\n")).collect();
+    let results = one(&(text("2.19.txt") + &failures));
+    assert_eq!(results.all_omitted(), ["and 10 more lines like those of the notes"]);
+}
+
+#[test]
+fn prefixes_of_launchers_change_nothing() {
+    let whole = text("2.19.txt");
+    let bare: String = whole.lines().skip(1).map(|line| format!("{line}\n")).collect();
+    for prefix in [
+        "node-a: ",
+        "[rank0]: ",
+        "[default0]:",
+        "[prterun-node-a-1@1,0]<stdout>: ",
+        "[Thu Jul 16 12:00:00 2026][1,0]<stdout>: ",
+        "[Thu Jul 16 12:00:00 2026][prterun-node-a-1@1,0]<stdout>: ",
+        "Thu Jul  6 12:00:00 2026[1,0]<stdout>:",
+    ] {
+        let tagged: String = bare.lines().map(|line| format!("{prefix}{line}\n")).collect();
+        assert_eq!(one(&tagged), one(&bare), "{prefix}");
+    }
 }

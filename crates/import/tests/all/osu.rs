@@ -72,11 +72,54 @@ fn a_failed_validation_is_no_figure() {
 fn unknown_columns_versions_and_damaged_lines_are_told() {
     let text = text("7.0_cuda_full.txt");
     let why = refusal(&text.replace("Iterations", "Jitter(us)"));
-    assert!(why.contains("line 5: the table has a column `Jitter(us)`"), "{why}");
+    assert!(why.contains("line 5: the table of OSU Micro-Benchmarks 7.0 has a column `Jitter(us)`"), "{why}");
     let why = refusal(&text.replace("Test v7.0", "Test v9.1"));
     assert!(why.contains("line 4: version `9.1` of the OSU Micro-Benchmarks is not known"), "{why}");
+    let why = refusal(&text.replace("Test v7.0", "Test v7.6"));
+    assert!(why.contains("version `7.6`") && why.contains("known versions: 3.0 to 7.5"), "{why}");
     let cut = one(&text.replace("8642.46         10", ""));
     assert_eq!(cut.all_omitted(), ["line 6: expected 5 columns, found 3"]);
     let odd = one(&text.replace("8630.58", "nan"));
     assert_eq!(odd.all_omitted(), ["line 6: expected a time, found `nan`"]);
+}
+
+#[test]
+fn rows_that_are_damaged_in_front_are_left_out_by_number() {
+    let whole = text("7.5_allreduce.txt");
+    for (damaged, why) in [
+        ("X024                   17.97", "expected a whole number, found `X024`"),
+        (".97", "expected 2 columns, found 1"),
+        ("1O24 17.97", "expected a whole number, found `1O24`"),
+        ("-1024 17.97", "expected a whole number, found `-1024`"),
+        ("1024 17.97node-a:1 x 1 2 3", "expected 2 columns, found 6"),
+    ] {
+        let results = one(&whole.replace("1024                   17.97", damaged));
+        assert_eq!((results.shapes().len(), results.all_omitted()), (4, vec![format!("line 8: {why}")]), "{damaged}");
+    }
+    let noisy = one(&whole.replace("1048576  ", "srun: job 1 queued and waiting\n[node-a:1] x\n1048576  "));
+    assert_eq!((noisy.shapes().len(), noisy.all_omitted()), (5, Vec::new()));
+}
+
+#[test]
+fn tables_of_other_options_are_no_trials_of_one_case() {
+    let one = text("7.5_allreduce.txt");
+    let records = |other: String| read(&source(&(one.clone() + &other))).unwrap();
+    assert_eq!(records(one.clone()).len(), 1);
+    for (name, by) in [("-i 10 ", "-i 1000 "), ("mlx5_2", "mlx5_3"), ("-x 10", "-x 0")] {
+        assert_eq!(records(one.replace(name, by)).len(), 2, "{by}");
+    }
+    assert_eq!(records(one.replace("4:268435456", "4:1024")).len(), 1);
+    assert!(records(one.clone())[0].facts["settings of the command line"].contains("-i 10"));
+}
+
+#[test]
+fn a_percentile_without_a_place_is_told() {
+    let header = "# OSU MPI Allreduce Latency Test v7.5\n# Datatype: MPI_INT.\n";
+    let text = format!(
+        "{header}# Size Avg Latency(us) P50 Tail Lat(us) P90 Tail Lat(us) P99 Tail Lat(us)\n4 2.0 1.0 3.0 4.0\n"
+    );
+    let source = source(&text).with_given("ranks", "4");
+    let results = &read(&source).unwrap()[0];
+    assert_eq!(results.all_omitted(), ["the column `P90 Tail Lat(us)`: the record has the percentiles 5, 50, 95, 99"]);
+    assert!(lines(results)[0].ends_with("2.000 us p50 1.000 p99 4.000"), "{:?}", lines(results));
 }

@@ -155,7 +155,9 @@ fn torchscale_trains_on_ranks_and_keeps_profiling() {
     assert!(plan.cases.iter().all(|case| case.text("strategy") == Some("data") && case.text("device") == Some("cpu")));
     let warnings = foreign.warnings.join("\n");
     for word in [
-        "tool nsys and trigger sync_stall_detection are kept in the plan for `rankmark profile`",
+        "profiling.tool: nsys is not started: Rankmark records steps itself; `rankmark profile --tool nsys -- COMMAND`",
+        "profiling.trigger: sync_stall_detection starts nothing: steps are recorded whatever they show; `rankmark profile \
+         --target sync_stalls results/DIR`",
         "device: cpu, because no GPU",
         "runtime: native alone, because no torch",
     ] {
@@ -167,6 +169,13 @@ fn torchscale_trains_on_ranks_and_keeps_profiling() {
     let gpus = Here { gpus: 4, ..here(Err("no torch")) };
     let foreign = foreign_of(&source(&text).on(gpus)).unwrap();
     assert!(foreign.warnings.join("\n").contains("4 GPUs were found, and `training` has no CUDA device yet"));
+    assert!(
+        foreign.read_as.iter().any(|read| read.starts_with("profiling.enabled: true -> profiling: {enabled: true}"))
+    );
+    let (foreign, plan) = made(&text.replace("enabled: true", "enabled: false"));
+    assert!(!plan.profiling && foreign.read_as.iter().any(|read| read.contains("profiling.enabled: false -> ")));
+    let (foreign, _) = made(&text.replace("  tool: \"nsys\"\n", ""));
+    assert!(!foreign.warnings.iter().any(|warning| warning.contains("profiling.tool")), "{:?}", foreign.warnings);
 }
 
 #[test]

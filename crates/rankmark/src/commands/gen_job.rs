@@ -229,6 +229,7 @@ fn notes(job: &Job, outlook: &Outlook, target: &Target) -> Vec<String> {
     let ranks = if job.steps.is_empty() { ranks } else { steps::title(&job.steps) };
     let core = if job.cores == 1 { "core" } else { "cores" };
     let mut notes = vec![format!("{}: {run} of {all} {cases} in {ranks}, {} {core} each", outlook.file, job.cores)];
+    notes.extend(outlook.notes.iter().map(|note| format!("note: {note}")));
     for (reason, names) in outlook.by_reason() {
         notes.push(format!("skipped, {} of {all}: {reason}", names.len()));
     }

@@ -17,7 +17,8 @@ pub(crate) fn command() -> Command {
         .about("Makes one record of several: parts of a study that ran at different times or on different devices")
         .after_help(
             "Records fit if no case is in two of them, and if cases of one device are of one machine. Times of different \
-             records are never paired: ratios between them use the intervals of whole runs.",
+             records are never paired: ratios between them use the intervals of whole runs. Expected figures that \
+             contradict each other are left out, and the report names them.",
         )
         .arg(directory("record").required(true).num_args(2..).help("records' directories, two or more"))
         .arg(directory("output-dir").long("output-dir").help("where the record goes (default: results/TIME-merged)"))

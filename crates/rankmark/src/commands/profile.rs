@@ -80,7 +80,9 @@ pub(crate) fn command() -> Command {
         )
         .args(options().map(own));
     let steps = "only these steps of the job, the last one not included: 10:20";
+    // Short options as TorchScale has them.
     let command = measured::with_options(command, &[about], None)
+        .mut_arg("output-dir", |arg| arg.short('o'))
         .mut_arg("steps", |arg| arg.value_name("FIRST:LAST").help(steps).help_heading(HEADING));
     // Their defaults are others here.
     native::DEFAULTS.into_iter().fold(command, |command, (field, _, help)| command.mut_arg(field, |arg| arg.help(help)))
@@ -100,11 +102,13 @@ fn options() -> [Arg; 7] {
             .help("profiles the training cases of this plan"),
         Arg::new("duration")
             .long("duration")
+            .short('d')
             .value_name("TIME")
             .value_parser(value_parser!(Seconds))
             .help("how long to measure and record (default: 20s)"),
         Arg::new("target")
             .long("target")
+            .short('t')
             .value_name("TARGET")
             .value_parser(Target::NAMES.map(|(name, _)| name))
             .help("what to look at (default: all)"),

@@ -28,6 +28,7 @@ struct Asked {
     file: Option<PathBuf>,
     open: bool,
     verbose: bool,
+    quiet: bool,
     /// What is handed to other tools.
     exports: Exports,
     /// What sets PDFs, where one is asked for.
@@ -56,6 +57,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
         exports: Exports::read(of)?,
         open: of.get_flag("open"),
         verbose: of.get_flag("verbose"),
+        quiet: of.get_flag("quiet"),
         named: layout.is_some() || of.get_many::<String>("format").is_some(),
     };
     match sources.as_slice() {
@@ -107,7 +109,7 @@ fn each(source: &str, asked: &Asked) -> Result<u8, Failure> {
     if directories.len() > 1 && !asked.named {
         text += &format!("{}\n", super::history::write_index(Path::new(source))?.display());
     }
-    ended(&text, &last, asked.open)
+    ended(&text, &last, asked)
 }
 
 /// `results/a: 11 of 12 cases ok, 2026-11-20T11:23:59Z`.
@@ -140,7 +142,7 @@ fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
     let into = asked.output.clone().unwrap_or_else(|| beside.to_owned());
     let written = report::write_together(&runs, &into)?;
     let text: String = written.iter().map(|path| format!("{}\n", path.display())).collect();
-    ended(&text, &written, asked.open)
+    ended(&text, &written, asked)
 }
 
 fn read(directory: &Path) -> Result<report::Run, Failure> {
@@ -151,9 +153,9 @@ fn read(directory: &Path) -> Result<report::Run, Failure> {
 }
 
 /// Prints the files, and opens the page where that is asked for.
-fn ended(text: &str, written: &[PathBuf], open: bool) -> Result<u8, Failure> {
-    let code = terminal::print(text)?;
-    if open {
+fn ended(text: &str, written: &[PathBuf], asked: &Asked) -> Result<u8, Failure> {
+    let code = if asked.quiet { 0 } else { terminal::print(text)? };
+    if asked.open {
         let page = written.iter().find(|path| path.extension().is_some_and(|kind| kind == HTML));
         let page = page.ok_or_else(|| {
             Failure::new("there is no HTML page to open").hint("`--open` needs `--format html`, or no `--format`")

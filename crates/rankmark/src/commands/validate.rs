@@ -66,8 +66,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     let code = u8::from(!findings.is_fine());
     if matches.get_flag("json") {
         terminal::print_json(&format!("{}\n", findings.json(code)))?;
+    } else if matches.get_flag("quiet") {
+        terminal::remark(&page::wrong(&findings, terminal::width()));
     } else {
-        terminal::print(&page::text(&findings, terminal::width()))?;
+        terminal::print(&page::text(&findings, terminal::width(), matches.get_flag("verbose")))?;
     }
     Ok(code)
 }

@@ -200,6 +200,18 @@ mod tests {
     }
 
     #[test]
+    fn no_case_is_skipped_whatever_the_machine() {
+        let presets = crate::plans::PRESETS.iter().map(|preset| (preset.name, (preset.text)(8)));
+        for (name, text) in HARDWARE.iter().map(|hardware| (hardware.name, hardware.text.to_owned())).chain(presets) {
+            let mut plan = read(&text, name);
+            benchmarks::complete(&mut plan);
+            for case in &plan.cases {
+                assert_eq!(case.skip, None, "{name}: {} {:?}", case.benchmark, case.parameters);
+            }
+        }
+    }
+
+    #[test]
     fn names_are_spelled_with_either_sign() {
         assert_eq!(named("h100_nvlink"), Ok("h100-nvlink"));
         assert_eq!(named("auto"), Ok(AUTO));

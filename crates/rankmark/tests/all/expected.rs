@@ -31,6 +31,34 @@ fn a_run_says_which_share_of_its_figures_it_reaches() {
     assert!(table.lines().filter(|line| line.starts_with("| ")).count() == 5 && table.contains("none"), "{report}");
 }
 
+/// What a reason of `validate` says of the machine. Another machine has the backend, the memory or the cores.
+const OF_THE_MACHINE: [&str; 3] = [" is not ready: ", "not enough memory: ", "a core for each rank: "];
+
+#[test]
+fn no_preset_has_a_case_that_no_machine_runs() {
+    let place = Place::new();
+    let names = |kind: &str| -> Vec<String> {
+        let listed = place.run(&format!("list {kind} --json")).exits(0).out;
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let entries = listed[kind].as_array().unwrap().iter();
+        entries.map(|entry| entry["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let hardware = names("hardware").into_iter().map(|name| format!("--hardware {name}"));
+    let all: Vec<String> = names("presets").into_iter().chain(hardware).collect();
+    assert!(all.len() > 10, "{all:?}");
+    for name in all {
+        let plan = place.run(&format!("gen-config {name}")).exits(0).out;
+        place.write("plan.yaml", plan);
+        let told = place.run("validate --quick --plan plan.yaml --json");
+        let told: serde_json::Value =
+            serde_json::from_str(&told.out).unwrap_or_else(|error| panic!("{error}: {told:?}"));
+        for skipped in told["plan"]["skipped"].as_array().unwrap() {
+            let reason = skipped["reason"].as_str().unwrap();
+            assert!(OF_THE_MACHINE.iter().any(|words| reason.contains(words)), "{name}: {skipped}");
+        }
+    }
+}
+
 #[test]
 fn plans_for_hardware_are_read_again() {
     let place = Place::new();
@@ -50,4 +78,36 @@ fn plans_for_hardware_are_read_again() {
     assert!(auto.contains("# Looked at:\n#   cores: "), "{auto}");
     place.run("gen-config quick --hardware laptop").refuses(&["cannot be used with"]);
     place.run("gen-config --hardware h100-nvlnk").refuses(&["did you mean `h100-nvlink`?"]);
+}
+
+#[test]
+fn a_merged_record_has_the_figures_of_all_its_parts() {
+    let place = Place::new();
+    let with = |op: &str, value: f64| {
+        let figure = "metric: busbw_gbs, basis: measured, source: here";
+        format!(
+            "experiment: tiny\n\
+             defaults: {{iters: 6, trials: 1, limits: false, ranks: 2, backend: sim, bytes: 1KiB}}\ncases:\n  \
+             - {{benchmark: collective, op: {op}}}\nexpected:\n  \
+             - {{benchmark: collective, where: {{op: {op}}}, value: {value}, {figure}}}\n  \
+             - {{benchmark: collective, where: {{bytes: 1KiB}}, value: {value}, {figure}}}\n"
+        )
+    };
+    for (name, op, value) in [("a", "all_reduce", 3.0), ("b", "all_gather", 4.0)] {
+        place.write("plan.yaml", with(op, value));
+        place.run(&format!("run plan.yaml --output-dir {name}")).exits(0);
+    }
+    place.run("merge a b --output-dir both").exits(0);
+    let report = place.read("both/report.md");
+    let table = report.split("## ").find(|section| section.starts_with("Expected figures")).unwrap();
+    for row in ["| all_reduce: busbw | 3.00 GB/s", "| all_gather: busbw | 4.00 GB/s"] {
+        assert!(table.split_whitespace().collect::<Vec<_>>().join(" ").contains(row), "{row}: {table}");
+    }
+    // Nobody knows which of the two holds for both.
+    assert!(!table.contains("1 KiB"), "{table}");
+    let said = "is left out: 3 in a and 4 in b contradict each other";
+    assert!(
+        report.lines().any(|line| line.starts_with("* Plan: expected busbw_gbs") && line.contains(said)),
+        "{report}"
+    );
 }

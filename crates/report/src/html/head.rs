@@ -27,7 +27,7 @@ pub(super) fn head(run: &Run, operations: &[Operation], heading: &str) -> String
     let class = if verdict.good { "verdict" } else { "verdict bad" };
     let rest = if verdict.rest.is_empty() { String::new() } else { format!(": {}", escape(&verdict.rest)) };
     let _ = write!(out, "<p class=\"{class}\"><strong>{}</strong>{rest}.</p>", escape(&verdict.word));
-    out + &share(run) + &cards(&found) + &glance(&tiles(run, operations))
+    out + &share(run) + &plan(run) + &cards(&found) + &glance(&tiles(run, operations))
 }
 
 /// Date, machine, program, launcher and tags, in a line.
@@ -148,6 +148,12 @@ fn share(run: &Run) -> String {
         "<svg class=\"share\" viewBox=\"0 0 1000 6\" preserveAspectRatio=\"none\" aria-hidden=\"true\">{bar}</svg><p class=\"meta\">{words}{}</p>",
         escape(&skipped(run))
     )
+}
+
+/// What the plan says of itself: a case that was left out has no status.
+fn plan(run: &Run) -> String {
+    let notes = run.plan_notes.iter().map(|note| one_line(note)).filter(|note| !note.is_empty());
+    notes.map(|note| format!("<p class=\"meta\">plan: {}</p>", escape(&note))).collect()
 }
 
 /// The most frequent reason of skipped cases.

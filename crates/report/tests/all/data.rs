@@ -271,6 +271,7 @@ pub(crate) fn hostile() -> Run {
     run.directory = HOSTILE.into();
     run.started = HOSTILE.into();
     run.program = HOSTILE.into();
+    run.plan_notes = vec![HOSTILE.into()];
     for case in &mut run.cases {
         case.backend = HOSTILE.into();
         case.device = HOSTILE.into();

@@ -23,9 +23,9 @@ const fn mark(state: State) -> (&'static str, char) {
     }
 }
 
-/// The page for a terminal of so many columns.
-pub(super) fn text(findings: &Findings, width: usize) -> String {
-    let rows = folded(&findings.rows);
+/// The page for a terminal of so many columns. Whole: no rows are joined, and every case is named.
+pub(super) fn text(findings: &Findings, width: usize, whole: bool) -> String {
+    let rows = if whole { findings.rows.clone() } else { folded(&findings.rows) };
     let longest = |of: &dyn Fn(&Finding) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let columns = Columns {
         word: longest(&|row| row.state.word().len()),
@@ -47,10 +47,22 @@ pub(super) fn text(findings: &Findings, width: usize) -> String {
         columns.row(row, &mut text);
     }
     if let Some(outlook) = &findings.outlook {
-        plan(outlook, width, &mut text);
+        plan(outlook, width, if whole { usize::MAX } else { NAMED }, &mut text);
     }
     text.push('\n');
     text.push_str(&closing(findings, width));
+    text
+}
+
+/// What is wrong, and nothing else; empty where all that was asked for can run.
+pub(super) fn wrong(findings: &Findings, width: usize) -> String {
+    let mut text = first(findings, width);
+    if let Some(outlook) = findings.outlook.as_ref().filter(|outlook| !outlook.skipped.is_empty()) {
+        plan(outlook, width, NAMED, &mut text);
+    }
+    if text.is_empty() && !findings.is_fine() {
+        text = "no backend that measures is ready\n".to_owned();
+    }
     text
 }
 
@@ -101,22 +113,26 @@ fn folded(rows: &[Finding]) -> Vec<Finding> {
     folded
 }
 
-fn plan(outlook: &Outlook, width: usize, text: &mut String) {
+fn plan(outlook: &Outlook, width: usize, named: usize, text: &mut String) {
     text.push_str(&format!("{BOLD}plan{PLAIN}  {}\n", outlook.file));
     let runs = outlook.runs();
     let (colour, mark) = mark(if outlook.skipped.is_empty() { State::Ready } else { State::Misconfigured });
     text.push_str(&format!("  {colour}{mark}{PLAIN} {runs} of {} would run here\n", number(outlook.cases, "case")));
+    for note in &outlook.notes {
+        let note = wrap(&format!("note: {note}"), width.saturating_sub(4)).replace('\n', "\n    ");
+        text.push_str(&format!("    {note}\n"));
+    }
     let skipped = outlook.by_reason().into_iter().map(|reason| ("skipped", reason));
     let not_looked_at = by_reason(&outlook.not_looked_at).into_iter().map(|reason| ("not looked at", reason));
     for (what, (reason, names)) in skipped.chain(not_looked_at) {
         let count = number(names.len(), "case");
         let reason = wrap(&format!("{count} {what}: {reason}"), width.saturating_sub(4)).replace('\n', "\n    ");
         text.push_str(&format!("    {reason}\n"));
-        for name in names.iter().take(NAMED) {
+        for name in names.iter().take(named) {
             text.push_str(&format!("      {DIM}{name}{PLAIN}\n"));
         }
-        if names.len() > NAMED {
-            text.push_str(&format!("      {DIM}and {} more{PLAIN}\n", names.len() - NAMED));
+        if names.len() > named {
+            text.push_str(&format!("      {DIM}and {} more{PLAIN}\n", names.len() - named));
         }
     }
 }
@@ -137,17 +153,19 @@ fn closing(findings: &Findings, width: usize) -> String {
     });
     let states: Vec<String> = states.into_iter().flatten().collect();
     text.push_str(&format!("{}\n", states.join(", ")));
-    let asked: Vec<&str> = findings.rows.iter().filter(|row| row.is_trouble()).map(|row| row.name.as_str()).collect();
-    if !asked.is_empty() {
-        text.push_str(&wrap(&format!("fix first: {}", asked.join(", ")), width));
-        text.push('\n');
-    }
+    text.push_str(&first(findings, width));
     let names = &findings.benchmarks;
     let all = number(benchmarks::all().count(), "benchmark");
     let last = format!("{} of {all} can run here: {}", names.len(), names.join(", "));
     text.push_str(last.trim_end_matches(": "));
     text.push('\n');
     text
+}
+
+/// The rows that stand in the way of what was asked for.
+fn first(findings: &Findings, width: usize) -> String {
+    let rows: Vec<&str> = findings.rows.iter().filter(|row| row.is_trouble()).map(|row| row.name.as_str()).collect();
+    if rows.is_empty() { String::new() } else { wrap(&format!("fix first: {}", rows.join(", ")), width) + "\n" }
 }
 
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(crate) struct Outlook {
     pub(crate) skipped: Vec<Skipped>,
     /// Those that nothing can be said about without running what the plan names.
     pub(crate) not_looked_at: Vec<Skipped>,
+    /// What the plan says of itself: what another tool's configuration became, and what was left out of it.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What may be run to say more of a plan.
@@ -137,7 +139,8 @@ fn varying(plan: &Plan) -> HashSet<(&str, &str)> {
 impl Outlook {
     /// Asks for each case, in the plan's order, why it would not run; None: it would.
     pub(crate) fn new(file: String, plan: &Plan, reason: impl FnMut(&Case) -> Option<String>) -> Self {
-        Self { file, cases: plan.cases.len(), skipped: list(plan, reason), not_looked_at: Vec::new() }
+        let (cases, notes) = (plan.cases.len(), plan.notes.clone());
+        Self { file, cases, skipped: list(plan, reason), not_looked_at: Vec::new(), notes }
     }
 
     /// Cases that would run.
@@ -156,6 +159,7 @@ impl Outlook {
             "cases": self.cases,
             "run": self.runs(),
             "skipped": self.skipped.iter().map(Skipped::json).collect::<Vec<_>>(),
+            "notes": self.notes,
         })
     }
 }

@@ -1,23 +1,56 @@
 //! The all-reduce study of CS336: its flags and its files.
 
-use crate::place::Place;
+use std::time::Duration;
+
+use crate::place::{Place, reason};
+use crate::{pytorch, skip};
 
 /// The study's own line, with a backend that computes times.
 const LINE: &str = "comm all_reduce --backend sim --num-processes 2 4 --data-sizes 1 2 --num-warmup 5 --num-iters 100";
+/// The columns of its CSV.
+const HEADER: &str = "backend,device,world_size,data_size_mb,avg_time_s,std_time_s,bandwidth_gb_s";
 
 #[test]
 fn its_flags_run_and_write_its_csv() {
     let place = Place::new();
-    let ended = place.run(&format!("{LINE} --output gloo_cpu_benchmark.csv --output-dir out")).exits(0);
-    assert!(ended.out.contains("--num-iters 100 are 6 trials of 17"), "{}", ended.out);
+    // Its backend is gloo, of PyTorch; without torch the same flags run on our own ranks.
+    let (backend, python) = match pytorch::torch("the flags of the all-reduce study with gloo") {
+        Some(python) => ("gloo", format!("--python {python}")),
+        None => ("shm", String::new()),
+    };
+    let flags = "--device cpu --num-processes 2 4 --data-sizes 1 2 --num-warmup 1 --num-iters 12";
+    let line = format!("comm all_reduce --backend {backend} {python} {flags} --limits false --spacing 0s");
+    let ended = place.run(&format!("{line} --output gloo_cpu_benchmark.csv --output-dir out")).exits(0);
+    let told = ended.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    for note in ["--data-sizes 1 2 are MB of 1e6 bytes", "--num-iters 12 are 6 trials of 2"] {
+        assert!(told.contains(note), "{note}: {}", ended.out);
+    }
     let csv = place.read("gloo_cpu_benchmark.csv");
-    assert!(
-        csv.starts_with("backend,device,world_size,data_size_mb,avg_time_ms,") || csv.starts_with("backend,device,"),
-        "{csv}"
-    );
-    assert_eq!(csv.lines().count(), 5, "{csv}");
-    let sizes: Vec<u64> = place.cases("out").iter().map(|case| case["bytes"].as_u64().unwrap()).collect();
-    assert_eq!(sizes, [1_000_000, 2_000_000, 1_000_000, 2_000_000]);
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], HEADER);
+    let rows: Vec<Vec<&str>> = lines[1..].iter().map(|line| line.split(',').collect()).collect();
+    let cases: Vec<_> = rows.iter().map(|row| (row[0], row[1], row[2], row[3])).collect();
+    let all = [("2", "1"), ("2", "2"), ("4", "1"), ("4", "2")];
+    assert_eq!(cases, all.map(|(processes, size)| (backend, "cpu", processes, size)), "{csv}");
+    for row in &rows {
+        assert!(row[4..].iter().all(|value| value.parse::<f64>().is_ok_and(|value| value > 0.0)), "{csv}");
+    }
+    assert!(place.cases("out").iter().all(|case| case["wrong"] == 0 && case["samples"] == 12 && case["trials"] == 6));
+}
+
+#[test]
+fn the_whole_study_takes_less_than_five_minutes() {
+    let test = "the whole all-reduce study in less than five minutes";
+    if std::env::var_os("RANKMARK_TEST_FULL").is_none() {
+        return skip::skip(test, "RANKMARK_TEST_FULL is not set: it takes minutes");
+    }
+    let Some(python) = pytorch::torch(test) else { return };
+    let place = Place::new();
+    // On few cores 1 GB takes seconds a call: the budget ends the run with the trials made by then.
+    let line = "comm --backend gloo --device cpu --num-processes 2 4 6 --budget 4min --trials 6 \
+                --output gloo_cpu_benchmark.csv --output-dir out";
+    place.start(&format!("{line} --python {python}")).wait_for(Duration::from_secs(300)).exits(0);
+    assert_eq!(place.read("gloo_cpu_benchmark.csv").lines().count(), 1 + 12);
 }
 
 #[test]
@@ -27,6 +60,10 @@ fn default_processes_and_sizes_are_those_of_the_study() {
     let cases = crate::place::json_lines(&out);
     let ranks: Vec<u64> = cases.iter().map(|case| case["parameters"]["ranks"].as_u64().unwrap()).collect();
     assert_eq!(cases.len(), 12, "2, 4 and 6 processes, 1 MB to 1 GB");
+    for size in [1, 10, 100, 1000_u64] {
+        let of = cases.iter().filter(|case| case["parameters"]["bytes"] == size * 1_000_000);
+        assert_eq!(of.count(), 3, "{size} MB: {cases:?}");
+    }
     assert!([2, 4, 6].iter().all(|wanted| ranks.contains(wanted)), "{ranks:?}");
 }
 
@@ -63,6 +100,7 @@ fn its_files_are_written_from_merged_records() {
     place.run("merge a b --output-dir both").exits(0);
     place.run("report both --layout allreduce-study --output-dir study").exits(0);
     for file in [
+        "sim_cpu_benchmark.csv",
         "combined_benchmark.csv",
         "full_results.md",
         "summary_by_config.md",
@@ -74,6 +112,82 @@ fn its_files_are_written_from_merged_records() {
         assert!(place.path(&format!("study/{file}")).is_file(), "{file}");
     }
     assert_eq!(place.read("study/combined_benchmark.csv").lines().count(), 6);
+}
+
+/// As `benchmark_allreduce.py` writes it.
+const GLOO: &str =
+    "backend,device,num_processes,data_size_mb,mean_time_ms,std_time_ms,min_time_ms,max_time_ms,bandwidth_gb_s
+gloo,cpu,2,100,80.5,1.5,78,90,1.24
+gloo,cpu,6,1000,950.5,12.5,930.25,990,1.10
+";
+
+#[test]
+fn results_of_cpu_and_gpu_files_are_combined() {
+    let place = Place::new();
+    place.write("gloo_cpu_benchmark.csv", GLOO);
+    place.write("nccl_gpu_benchmark.csv", GLOO.replace("gloo,cpu", "nccl,cuda").replace("80.5", "0.5"));
+    // Instead of `--cpu-results A --gpu-results B`: each is imported, and the records are merged.
+    place.run("import gloo_cpu_benchmark.csv --output-dir cpu").exits(0);
+    place.run("import nccl_gpu_benchmark.csv --output-dir gpu").exits(0);
+    place.run("merge cpu gpu --output-dir both").exits(0);
+    place.run("report both --layout allreduce-study --output-dir study").exits(0);
+    for (file, backends) in [
+        ("gloo_cpu_benchmark.csv", vec!["gloo,cpu,2,100", "gloo,cpu,6,1000"]),
+        ("nccl_gpu_benchmark.csv", vec!["nccl,cuda,2,100", "nccl,cuda,6,1000"]),
+        ("combined_benchmark.csv", vec!["gloo,cpu,2,100", "gloo,cpu,6,1000", "nccl,cuda,2,100", "nccl,cuda,6,1000"]),
+    ] {
+        let csv = place.read(&format!("study/{file}"));
+        let rows: Vec<String> =
+            csv.lines().skip(1).map(|line| line.splitn(5, ',').take(4).collect::<Vec<_>>().join(",")).collect();
+        assert_eq!(
+            (csv.lines().next(), rows),
+            (Some(HEADER), backends.iter().map(|row| (*row).to_owned()).collect()),
+            "{file}"
+        );
+    }
+    assert!(place.path("study/allreduce_backend_comparison_100mb.png").is_file());
+    let analysis = place.read("study/analysis.txt");
+    assert!(analysis.contains("gloo") && analysis.contains("nccl"), "{analysis}");
+}
+
+#[test]
+fn its_machine_is_detected() {
+    let place = Place::new();
+    let plan = place.run("gen-config --hardware auto").exits(0).out;
+    let gpus = std::fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, Iterator::count);
+    let line = plan
+        .lines()
+        .find(|line| line.starts_with("#   /proc/driver/nvidia/gpus: "))
+        .unwrap_or_else(|| panic!("{plan}"));
+    assert_eq!(line.ends_with(": none"), gpus == 0, "{line}");
+    // A kernel of WSL says so in its name, and the record and the check say its version.
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().to_lowercase();
+    let checked = place.run("validate --quick --json");
+    let checked: serde_json::Value = serde_json::from_str(&checked.out).unwrap();
+    let rows = checked["findings"].as_array().unwrap();
+    assert_eq!(rows.iter().any(|row| row["name"] == "WSL"), kernel.contains("microsoft"), "{kernel}");
+}
+
+#[test]
+fn a_size_that_memory_cannot_hold_is_skipped() {
+    let place = Place::new();
+    // 1e9 MB.
+    let flags = "--num-processes 2 --data-sizes 1 1000000000 --num-iters 6 --output a.csv";
+    place.run(&format!("comm --backend shm {flags} --output-dir out")).exits(0);
+    let cases = place.cases("out");
+    assert_eq!((&cases[0]["status"], &cases[1]["status"]), (&"ok".into(), &"skipped".into()));
+    assert!(reason(&cases[1]).starts_with("not enough memory: "), "{}", reason(&cases[1]));
+    assert_eq!(place.read("a.csv").lines().count(), 2);
+}
+
+#[test]
+fn its_setup_is_tested_by_known_answers() {
+    let place = Place::new();
+    let checked = place.run("validate --json");
+    let checked: serde_json::Value = serde_json::from_str(&checked.out).unwrap();
+    let row = checked["findings"].as_array().unwrap().iter().find(|row| row["name"] == "shm").unwrap();
+    assert_eq!(row["state"], "ready", "{row}");
+    assert!(row["found"].as_str().unwrap().contains("64 KiB all_reduce on 2 ranks"), "{row}");
 }
 
 #[test]

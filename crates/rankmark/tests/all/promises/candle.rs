@@ -1,6 +1,6 @@
 //! The Candle suite: its commands, its configurations, its table.
 
-use super::{TINY, ok_share, with};
+use super::{TINY, ok_share, sample, with};
 use crate::place::Place;
 
 /// Options that reduce everything beside training, too. What the hardware cases measure has tests of its own.
@@ -90,13 +90,35 @@ fn model_and_strategy_can_be_replaced() {
 fn its_structure_as_documented_plans() {
     let place = with("config.json", "candle/structure.json");
     let out = place.run("run config.json --dry-run").exits(0).out;
-    for word in ["device_type: metal", "num_devices: 1, and strategy hybrid has 4 ranks", "checked: ", "would run"] {
-        // What was checked is shown by `import`.
-        let shown = out.contains(word) || word == "checked: ";
-        assert!(shown, "{word}: {out}");
+    for word in ["device_type: metal", "num_devices: 1, and strategy hybrid has 4 ranks", "would run"] {
+        assert!(out.contains(word), "{word}: {out}");
     }
-    let ended = place.run("validate --quick --plan config.json");
-    assert!(ended.out.contains("would run here"), "{}{}", ended.out, ended.err);
+    // Each alternative became cases of its own.
+    let read = place.run("import config.json").exits(0).err;
+    for line in [
+        "model: transformer, size small -> model: transformer-small",
+        "model: transformer, size large -> model: transformer-large",
+        "strategy: pipeline -> strategy: pipeline, ranks: 2",
+        "strategy: hybrid -> strategy: hybrid, mesh: 2x1x2, ranks: 4",
+        "interconnect: system -> backend: shm",
+        "warning: device_type: metal",
+        "warning: model: layers 24, hidden_size 2048, parameters 1300000000 are of one size",
+    ] {
+        assert!(read.contains(line), "{line}: {read}");
+    }
+    // Of one size they are checked.
+    let one = sample("candle/structure.json").replace("small|medium|large", "large");
+    place.write("one.json", one);
+    let read = place.run("import one.json").exits(0).err;
+    assert!(read.contains("parameters: 1300000000 -> checked: transformer-large has 13"), "{read}");
+    let ended = place.run("validate --quick --plan config.json --json");
+    let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let plan = &told["plan"];
+    assert!(plan["run"].as_u64().unwrap() > 0, "{plan}");
+    for skipped in plan["skipped"].as_array().unwrap() {
+        let why = skipped["reason"].as_str().unwrap();
+        assert!(why.contains(" is not ready: ") || why.starts_with("not enough memory: "), "{skipped}");
+    }
 }
 
 #[test]
@@ -122,4 +144,107 @@ fn gradients_accumulate_and_data_is_mapped() {
     let line = format!("train {dimensions} --batch 4 --accumulate 2 --data-mmap tokens.bin --steps 2 --output-dir out");
     place.run(&line).exits(0);
     assert_eq!(place.cases("out")[0]["status"], "ok");
+}
+
+/// A model of a few parameters.
+const MLP: &str = "--model mlp --features 8 --width 16 --layers 1 --classes 4";
+
+#[test]
+fn the_largest_batch_is_found() {
+    let place = Place::new();
+    let ended =
+        place.run("memory --model mlp --width 64 --batch 1 --find-max-batch --limit 96MiB --trials 1 --output-dir out");
+    ended.exits(0);
+    let cases = place.cases("out");
+    let largest =
+        cases.iter().filter(|case| case["status"] == "ok").filter_map(|case| case["parameters"]["batch"].as_u64());
+    assert!(largest.max().unwrap() > 1, "{cases:?}");
+}
+
+#[test]
+fn links_between_ranks_are_measured() {
+    let place = Place::new();
+    let ended = place.run("hardware latency,bandwidth --ranks 2 --quick --output-dir out").exits(0);
+    let cases = place.cases("out");
+    assert!(cases.iter().all(|case| case["status"] == "ok" && case["wrong"] == 0), "{cases:?}");
+    for word in ["latency: time of a message, us", "bandwidth: bandwidth, GB/s"] {
+        assert!(ended.out.contains(word), "{word}: {}", ended.out);
+    }
+}
+
+#[test]
+fn a_run_is_compared_with_the_limits_of_its_machine() {
+    let place = Place::new();
+    for limit in ["triad --trials 1 --iters 3 --warmup 1 --bytes 24KiB,8MiB --threads 2", "fma --quick --threads 1"] {
+        let folder = limit.split(' ').next().unwrap();
+        place.run(&format!("hardware {limit} --output-dir {folder}")).exits(0);
+        assert!(place.cases(folder).iter().all(|case| case["status"] == "ok"), "{limit}");
+    }
+    // Theory beside practice: a share of memory bandwidth for a collective, of the peak of the cores for a model.
+    place.run("comm all_reduce --ranks 2 --bytes 1MiB --iters 6 --limits triad --output-dir moved").exits(0);
+    let share = place.cases("moved")[0]["limit"]["share"].as_f64().unwrap();
+    assert!(share > 0.0 && share.is_finite(), "{share}");
+    assert!(place.read("moved/report.md").contains("* Limits: triad, measured 20"));
+    place.run(&format!("train {MLP} --batch 4 --steps 3 --output-dir trained")).exits(0);
+    let mfu = place.cases("trained")[0]["mfu"]["headline"].as_f64().unwrap();
+    assert!(mfu > 0.0 && mfu < 1.0, "{mfu}");
+}
+
+#[test]
+fn scaling_and_what_limits_it_are_said() {
+    let place = Place::new();
+    place.run(&format!("train {MLP} --ranks 1,2 --batch 4 --steps 3 --output-dir out")).exits(0);
+    let report = place.read("out/report.md");
+    assert!(report.contains("weak-scaling efficiency") && report.contains("of the compute-only scaling"), "{report}");
+    let case = place.cases("out").remove(1);
+    assert!(case["scaling"]["efficiency"].as_f64().unwrap() > 0.0, "{case}");
+    // Where the time of a step goes: computing, memory and data, or communication.
+    for phase in ["input", "forward", "backward", "communication", "wait", "optimizer"] {
+        assert!(case["phases_s"][phase].is_number(), "{phase}: {case}");
+    }
+}
+
+#[test]
+fn results_are_compared() {
+    let place = Place::new();
+    for name in ["before", "after"] {
+        place
+            .run(&format!("comm all_reduce --backend sim --ranks 2 --bytes 1KiB --iters 5 --output-dir {name}"))
+            .exits(0);
+    }
+    let ended = place.run("compare before after");
+    assert!(ended.out.contains("all_reduce"), "{ended:?}");
+}
+
+#[test]
+fn mixed_precision_trains() {
+    let place = Place::new();
+    place.run(&format!("train {MLP} --precision f32,bf16 --batch 4 --steps 3 --output-dir out")).exits(0);
+    let cases = place.cases("out");
+    let precisions: Vec<_> = cases.iter().map(|case| case["parameters"]["precision"].clone()).collect();
+    assert_eq!(precisions, ["f32", "bf16"]);
+    assert!(cases.iter().all(|case| case["status"] == "ok" && case["wrong"] == 0), "{cases:?}");
+}
+
+#[test]
+fn the_system_is_described() {
+    let place = Place::new();
+    place.run("comm all_reduce --backend sim --bytes 1KiB --iters 3 --output-dir out").exits(0);
+    let machine = place.run_file("out")["machine"].clone();
+    for name in ["host", "kernel", "arch"] {
+        assert!(machine[name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {machine}");
+    }
+    assert!(machine["memory_bytes"].as_u64().unwrap() > 0, "{machine}");
+    let kernel = machine["kernel"].as_str().unwrap();
+    assert!(place.read("out/report.md").contains(&format!("Linux {kernel}")));
+}
+
+#[test]
+fn verbose_says_more() {
+    let place = with("m4-metal.json", "candle/m4-metal.json");
+    let says = |more: &str, to: &str| {
+        let line = format!("run --config m4-metal.json {TINY} {REDUCED} --set backend=shm {more} --output-dir {to}");
+        place.run(&line).exits(0).out.lines().any(|line| line.starts_with("overhead ") && line.contains(" a sample"))
+    };
+    assert_eq!((says("", "a"), says("--verbose", "b")), (false, true));
 }

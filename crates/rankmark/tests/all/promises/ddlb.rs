@@ -1,7 +1,10 @@
 //! DDLB: its configuration runs, and its lists multiply.
 
+use serde_json::{Value, json};
+
 use super::{ok_share, sample, with};
-use crate::place::Place;
+use crate::place::{Ended, Place};
+use crate::{pytorch, skip};
 
 /// Its example at sizes that any machine holds.
 const REDUCED: &str = "--set m=64 --set n=16 --set k=16 --runtime native --warmup 1 --iters 2";
@@ -19,8 +22,62 @@ fn its_example_runs_reduced() {
 #[test]
 fn its_example_plans_as_it_stands() {
     let place = with("config.json", "ddlb/readme.json");
-    let ended = place.run("validate --quick --plan config.json");
-    assert!(ended.out.contains("cases would run here"), "{}{}", ended.out, ended.err);
+    let validate = |path: &std::path::Path, more: &str| {
+        let mut starting = place.command(&format!("validate --quick --plan config.json {more}"));
+        starting.command.env("PATH", path);
+        starting.run()
+    };
+    // Without torch its cases for PyTorch are no cases of the plan, and that is said.
+    let nowhere = place.path("temporary");
+    let ended = validate(&nowhere, "--json");
+    let told: Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let plan = &told["plan"];
+    assert_eq!((&plan["cases"], &plan["run"], &plan["skipped"]), (&3.into(), &3.into(), &json!([])), "{plan}");
+    let left_out = "compute_only, pytorch of PyTorch are left out, because torch was not found";
+    assert!(
+        plan["notes"].as_array().unwrap().iter().any(|note| note.as_str().unwrap().starts_with(left_out)),
+        "{plan}"
+    );
+    let page = validate(&nowhere, "").out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(page.contains("3 of 3 cases would run here note: ") && page.contains(left_out), "{page}");
+    // With torch they are cases, and each that would be skipped has the reason.
+    let Some(python) = pytorch::torch("DDLB's example with torch") else { return };
+    let folder = folder_of(&python);
+    if !folder.join("python3").exists() {
+        return skip::skip("DDLB's example with torch", "there is no `python3` beside the Python that has torch");
+    }
+    let ended = validate(&folder, "--json");
+    let told: Value = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let plan = &told["plan"];
+    assert_eq!(plan["cases"], 10, "{plan}");
+    let skipped = plan["skipped"].as_array().unwrap();
+    let backend = |case: &Value| ["nccl", "ucc"].iter().any(|name| case["case"].as_str().unwrap().contains(name));
+    assert!(skipped.iter().all(|case| backend(case) && !case["reason"].as_str().unwrap().is_empty()), "{plan}");
+    assert!(!plan["notes"].to_string().contains("left out"), "{plan}");
+}
+
+/// The folder of a Python. A virtual environment is known by where its Python is started, so no link will do.
+fn folder_of(python: &str) -> std::path::PathBuf {
+    let output = std::process::Command::new(python).args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let path = String::from_utf8(output.stdout).unwrap();
+    std::path::Path::new(path.trim()).parent().unwrap().to_owned()
+}
+
+#[test]
+fn what_was_left_out_is_in_the_head_of_the_report() {
+    let place = with("config.json", "ddlb/readme.json");
+    let mut starting =
+        place.command(&format!("run config.json {} --output-dir out", REDUCED.replace("--runtime native", "")));
+    starting.command.env("PATH", place.path("temporary"));
+    starting.run().exits(0);
+    let left_out = "compute_only, pytorch of PyTorch are left out, because torch was not found";
+    let report = place.read("out/report.md");
+    let (head, _) = report.split_once("\n## ").unwrap();
+    assert!(head.contains("* Status: 3 cases: 3 ok"), "{head}");
+    assert!(head.contains(&format!("* Plan: {}", left_out)), "{head}");
+    let page = place.read("out/report.html");
+    let (head, _) = page.split_once("<nav").unwrap();
+    assert!(head.contains(&format!("<p class=\"meta\">plan: {left_out}")), "the page's head lacks it");
 }
 
 #[test]
@@ -53,28 +110,50 @@ fn results_are_validated() {
 #[test]
 fn ranks_are_those_of_the_launcher() {
     let place = with("config.json", "ddlb/readme.json");
-    // Two processes of a step of srun, as `mpirun -np 2` starts them.
-    let start = |rank: u32| {
-        let line = format!("run config.json {REDUCED} --trials 1 --limits false --output-dir out");
-        let mut starting = place.command_under("timeout 100", &line);
-        starting.command.env("XDG_RUNTIME_DIR", place.temporary()).envs([
-            ("SLURM_PROCID", rank.to_string()),
-            ("SLURM_STEP_NUM_TASKS", "2".to_owned()),
-            ("SLURM_STEP_TASKS_PER_NODE", "2".to_owned()),
-            ("SLURM_JOB_ID", "4712".to_owned()),
-            ("SLURM_STEP_ID", "0".to_owned()),
-        ]);
-        starting.start()
-    };
-    let both: Vec<_> = (0..2).map(start).collect();
-    both.into_iter().for_each(|live| drop(live.wait().exits(0)));
+    // Four are not what the file would get by itself.
+    let Some(ended) = under_mpirun(&place, 4, "ranks of mpirun") else { return };
+    ended.exits(0);
     assert!(
-        place.cases("out").iter().all(|case| case["ranks"] == 2 && case["status"] == "ok"),
+        place.cases("out").iter().all(|case| case["ranks"] == 4 && case["status"] == "ok"),
         "{:?}",
         place.cases("out")
     );
-    let notes = place.run_file("out")["plan"]["notes"].to_string();
+    let run = place.run_file("out");
+    let notes = run["plan"]["notes"].to_string();
     assert!(!notes.contains("the file does not tell them"), "{notes}");
+    assert!(
+        run["started_by"].as_str().is_some_and(|by| by.contains("mpirun") || by.contains("PMI")),
+        "{}",
+        run["started_by"]
+    );
+}
+
+/// Its example, reduced, in so many processes of an mpirun; None, listed as skipped, where there is none.
+fn under_mpirun(place: &Place, ranks: u32, what: &str) -> Option<Ended> {
+    let known = ["/usr/bin/mpirun.openmpi --oversubscribe", "/usr/bin/mpirun.mpich"];
+    let here = |mpirun: &&str| std::path::Path::new(mpirun.split(' ').next().unwrap_or_default()).exists();
+    let Some(mpirun) = known.into_iter().find(here) else {
+        skip::skip(what, "no mpirun (Debian: openmpi-bin, mpich)");
+        return None;
+    };
+    let line = format!("run config.json {REDUCED} --trials 1 --limits false --output-dir out");
+    let mut starting = place.command_under(&format!("{mpirun} -np {ranks}"), &line);
+    starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    Some(starting.run())
+}
+
+#[test]
+fn only_rank_0_prints_and_draws() {
+    let place = with("config.json", "ddlb/readme.json");
+    let Some(ended) = under_mpirun(&place, 2, "one process of mpirun prints") else { return };
+    let ended = ended.exits(0);
+    for line in ["config.json is read as DDLB", "report   out/report.html"] {
+        assert_eq!(ended.out.matches(line).count(), 1, "{line}: {}", ended.out);
+    }
+    // One record of both ranks, with one report.
+    assert_eq!(place.cases("out").len(), 3);
+    assert!(place.path("out/report.html").is_file());
+    assert_eq!(place.names(), ["config.json", "out"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::place::Place;
+use crate::{external, skip};
 
 const MEMORY: &str = "run --benchmark memory --model gpt2-mini --set layers=1 --set width=16 --set heads=2 --set vocabulary=64 \
                       --set sequence=8 --trials 1";
@@ -96,6 +97,56 @@ fn memory_is_told_by_category_and_batch() {
         }
     }
     assert!(cases[0]["activation_bytes"].as_u64() < cases[1]["activation_bytes"].as_u64());
+}
+
+#[test]
+fn torchrun_starts_the_ranks() {
+    let Some(torchrun) = external::torchrun() else {
+        return skip::skip("ranks of torchrun", "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none");
+    };
+    let place = Place::new();
+    place.write("plan.yaml", PLAN.replace("backend: sim", "backend: shm, iters: 3, limits: false"));
+    let launcher = format!("{} --no-python --nproc-per-node=4", torchrun.display());
+    let line = "run plan.yaml --benchmark comm --trials 1 --output-dir results";
+    let ended = place.command_under(&launcher, line).run().exits(0);
+    assert_eq!(ended.out.matches("report   results/report.html").count(), 1, "{}", ended.out);
+    let cases = place.cases("results");
+    assert_eq!(cases.len(), 4);
+    assert!(cases.iter().all(|case| case["ranks"] == 4 && case["status"] == "ok" && case["wrong"] == 0), "{cases:?}");
+    assert!(place.run_file("results")["started_by"].as_str().is_some_and(|by| by.contains("torchrun")));
+}
+
+/// Ranks that sleep instead of computing, and move real gradients.
+const PROFILE: &str =
+    "profile --model gpt2-mini --ranks 2 --compute sleep --sleep-time 1ms --duration 4s --output-dir profiled";
+
+#[test]
+fn waiting_for_data_is_told_apart() {
+    let place = Place::new();
+    let out = place.run(&format!("{PROFILE} --target input --inject delay:rank=1,phase=input,time=5ms")).exits(0).out;
+    assert!(out.contains("Rank 1 is slow in input") || out.contains("aiting for input"), "{out}");
+    assert!(place.cases("profiled")[0]["phases_s"]["input"].as_f64().unwrap() > 0.004);
+}
+
+#[test]
+fn overlap_of_communication_is_told() {
+    let place = Place::new();
+    let out = place.run(&format!("{PROFILE} --target overlap")).exits(0).out;
+    let line = out.lines().find(|line| line.starts_with("communication takes ")).unwrap_or_else(|| panic!("{out}"));
+    assert!(line.contains("% of it overlapped"), "{line}");
+}
+
+#[test]
+fn bandwidth_between_all_pairs_is_measured() {
+    let place = Place::new();
+    let out = place.run("hardware bandwidth --ranks 4 --quick --output-dir out").exits(0).out;
+    // A row and a column of each rank.
+    let (_, matrix) = out.split_once("bandwidth: bandwidth, GB/s").unwrap_or_else(|| panic!("{out}"));
+    let rows: Vec<&str> = matrix.lines().skip(2).take(4).collect();
+    for (rank, row) in rows.iter().enumerate() {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!((words.len(), words[0], words[1 + rank]), (5, rank.to_string().as_str(), "-"), "{matrix}");
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn its_configuration_runs_reduced() {
     let place = with("benchmark_config.yaml", "torchscale/quick_start.yaml");
     let ended =
         place.run(&format!("benchmark --config benchmark_config.yaml {MLP} --output-dir results --verbose")).exits(0);
-    assert!(ended.out.contains("kept in the plan for `rankmark profile`"), "{}", ended.out);
+    assert!(ended.out.contains("profiling.tool: nsys is not started"), "{}", ended.out);
     let record = records(&place, "results").remove(0);
     assert!(ok_share(&place, &record) >= 0.8);
     let cases = place.cases(&record);
@@ -80,6 +80,91 @@ fn its_profile_looks_for_sync_stalls() {
     assert_eq!(records(&place, "scaling_results").len(), 2);
     let nsys = place.run("profile --tool nsys -g 2").exits(2).err;
     assert!(nsys.contains("nsys traces another program's job"), "{nsys}");
+}
+
+#[test]
+fn its_short_options_of_profile_are_taken() {
+    let place = Place::new();
+    let sleeping = "--compute sleep --sleep-time 1ms --model gpt2-mini";
+    let ended = place.run(&format!("profile -g 2 -d 3 -t sync_stalls -o ./scaling_results -v {sleeping}")).exits(0);
+    assert!(ended.out.contains("profile  gpt2-mini, data, 2 ranks, shm"), "{}", ended.out);
+    assert!(place.path("scaling_results/report.html").is_file());
+    let line = place.run_file("scaling_results")["command_line"].to_string();
+    assert!(line.contains("\"-o\""), "{line}");
+    // Behind `--` stand options of the job.
+    let refused = place.run("profile -d 3s -o other -- no-such-program -o out.json -t 4").exits(2);
+    assert!(refused.err.contains("no-such-program") && !place.path("out.json").exists(), "{}", refused.err);
+    place.run("profile -t nothing").exits(2);
+}
+
+#[test]
+fn each_command_takes_verbose_and_quiet_before_or_after_it() {
+    let place = Place::new();
+    let quick = place.run("validate --quick").out;
+    for line in
+        ["validate --verbose --quick", "validate -v --quick", "--verbose validate --quick", "-v validate --quick"]
+    {
+        let ended = place.run(line);
+        assert_eq!((ended.status.code() == Some(2), ended.err.as_str()), (false, ""), "{line}");
+        // A row for each finding, where others share one.
+        assert!(ended.out.lines().count() >= quick.lines().count(), "{line}: {}\n{quick}", ended.out);
+    }
+    let isolated = "benchmark: collective, op: all_reduce, ranks: 1024, mode: isolated";
+    let plan = format!("experiment: many\ncases: [{{{isolated}, bytes: [1KiB, 2KiB, 4KiB, 8KiB, 16KiB]}}]\n");
+    place.write("plan.yaml", plan);
+    let plain = place.run("validate --quick --plan plan.yaml").out;
+    let verbose = place.run("--verbose validate --quick --plan plan.yaml").out;
+    let named = |page: &str| page.matches("collective all_reduce shm 1024 ranks").count();
+    assert_eq!((named(&plain), named(&verbose)), (3, 5), "{plain}{verbose}");
+    for line in ["--quiet validate --quick --plan plan.yaml", "validate -q --quick --plan plan.yaml"] {
+        let ended = place.run(line).exits(1);
+        assert!(ended.out.is_empty() && ended.err.contains("5 cases skipped: isolated mode"), "{line}: {ended:?}");
+    }
+    let run = "comm all_reduce --backend sim --bytes 1KiB --iters 3 --output-dir results/one";
+    let [quiet, verbose] = ["--quiet", "--verbose"].map(|option| format!("{option} {}", run.replace("one", option)));
+    assert_eq!(place.run(&quiet).exits(0).out, "");
+    assert!(place.run(&verbose).exits(0).out.contains("simulated: "));
+    for line in ["--quiet report generate --format html", "report --quiet --format html"] {
+        assert_eq!(place.run(line).exits(0).out, "", "{line}");
+    }
+    for line in ["--verbose report generate --source ./results --format html", "-v report -f html"] {
+        let ended = place.run(line).exits(0);
+        assert!(ended.err.contains("1 of 1 cases ok") && ended.out.contains("report.html"), "{line}: {ended:?}");
+    }
+    place.run("--quiet --verbose validate").exits(2);
+}
+
+#[test]
+fn its_report_draws_efficiency_beside_the_ideal() {
+    let place = with("scaling_test.yaml", "torchscale/scaling_test.yaml");
+    place.run(&format!("benchmark --config scaling_test.yaml {MLP}")).exits(0);
+    let out = place.run("report generate --source ./results --format svg").exits(0).out;
+    let chart =
+        out.lines().find(|path| path.ends_with("training-efficiency-weak.svg")).unwrap_or_else(|| panic!("{out}"));
+    let drawn = place.read(chart);
+    assert!(drawn.contains("ideal") && drawn.contains("weak scaling efficiency vs ranks"), "{drawn}");
+}
+
+/// What a profile says where rank 1 is delayed.
+fn delayed(place: &Place, delay: &str) -> String {
+    let sleeping = "--compute sleep --sleep-time 1ms --model gpt2-mini --ranks 2 --duration 8s";
+    place.run(&format!("profile {sleeping} --inject delay:rank=1,{delay} --output-dir profiled")).exits(0).out
+}
+
+#[test]
+fn gradient_exchanges_that_vary_are_warned_of() {
+    let place = Place::new();
+    let out = delayed(&place, "phase=backward,time=30ms,at=0,every=3");
+    assert!(out.contains("note: all_reduce of data 0 varies between steps: it takes "), "{out}");
+}
+
+#[test]
+fn bottlenecks_come_with_recommendations() {
+    let place = Place::new();
+    let out = delayed(&place, "phase=backward,percent=40");
+    assert!(out.contains("1. Rank 1 is slower than the others") && out.contains("   do: On rank 1, compare"), "{out}");
+    let page = place.read("profiled/report.html");
+    assert!(page.contains("<h2>What to do</h2>") && page.contains("Rank 1 is slow in backward"), "no recommendation");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The page, character by character.
 
 use super::*;
+use crate::commands::validate::plan::Skipped;
 
 fn findings() -> Findings {
     let rows = vec![
@@ -23,7 +24,7 @@ fn plain(text: &str) -> String {
 
 #[test]
 fn the_page_is_aligned_and_says_everything_in_words() {
-    let page = plain(&text(&findings(), 80));
+    let page = plain(&text(&findings(), 80, false));
     let expect = "\
 system
   ✓ ready          CPU         EPYC: 2 threads
@@ -50,8 +51,42 @@ PyTorch
 #[test]
 fn no_line_is_wider_than_the_terminal() {
     for width in [80, 100, 120] {
-        for line in plain(&text(&findings(), width)).lines() {
+        for line in plain(&text(&findings(), width, false)).lines() {
             assert!(line.chars().count() <= width && line == line.trim_end(), "{width}: `{line}`");
         }
     }
+}
+
+#[test]
+fn the_whole_page_joins_nothing_and_names_every_case() {
+    let skipped = |number: u32| Skipped {
+        id: number.to_string(),
+        name: format!("case {number}"),
+        reason: "too large".to_owned(),
+    };
+    let outlook = Outlook {
+        file: "plan.yaml".to_owned(),
+        cases: 5,
+        skipped: (0..5).map(skipped).collect(),
+        not_looked_at: Vec::new(),
+        notes: vec!["pytorch is left out: torch was not found".to_owned()],
+    };
+    let findings = Findings { outlook: Some(outlook), ..findings() };
+    let page = |whole: bool| plain(&text(&findings, 80, whole));
+    assert!(page(false).contains("cuDNN, NVRTC, NCCL: not there") && page(false).contains("and 2 more\n"));
+    for line in ["missing        cuDNN", "missing        NVRTC", "      case 4\n"] {
+        assert!(page(true).contains(line), "{line}: {}", page(true));
+    }
+    assert!(!page(true).contains("more\n"));
+    // What is left out of a plan is no case of it: only the note says so.
+    for page in [page(true), page(false), plain(&wrong(&findings, 80))] {
+        assert!(page.contains("0 of 5 cases would run here\n    note: pytorch is left out: torch was"), "{page}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_all_that_is_said_quietly() {
+    assert_eq!(plain(&wrong(&findings(), 80)), "fix first: torch\n");
+    let fine = Findings { rows: vec![Finding::ready("CPU", "EPYC")], ..findings() };
+    assert_eq!(wrong(&fine, 80), "");
 }

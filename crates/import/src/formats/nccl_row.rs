@@ -1,0 +1,93 @@
+//! A row of the table of nccl-tests, and lines that are parts of one.
+
+use super::nccl::{Half, Printed, Raw, plain};
+use super::row_like::Words;
+
+/// What a column holds; 0 is out of place, 1 in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Bytes,
+    Count,
+    Type,
+    Reduction,
+    Root,
+    Time(usize),
+    Algbw(usize),
+    Busbw(usize),
+    /// Wrong elements.
+    Wrong(usize),
+    /// The largest difference, in versions before 2.13.
+    Difference(usize),
+    Min(usize),
+    Max(usize),
+    P99(usize),
+    Variation,
+    /// Two words: date and time.
+    Timestamp,
+}
+
+/// Columns that become no figure, and why.
+pub(super) const UNREAD: &[(Column, &str)] = &[
+    (Column::Difference(0), "the column `error`: it is the largest difference, and the record counts wrong elements"),
+    (Column::Variation, "the column `i_cv%`: the record has no coefficient of variation"),
+    (Column::Timestamp, "the column `timestamp`: the record has the times of the first and the last row"),
+];
+
+/// Whether a line that is no row looks like a part of one.
+pub(super) fn is_damaged(text: &str) -> bool {
+    let words = Words::of(text);
+    // NCCL's own lines list numbers, too.
+    (words.are_a_row() && !text.contains(" NCCL ")) || (words.numbers > 0 && has_type(text))
+}
+
+/// Whether an element type is among the words.
+pub(super) fn has_type(text: &str) -> bool {
+    text.split_ascii_whitespace().any(|word| crate::collective::dtype(word).is_some() || OTHER_TYPES.contains(&word))
+}
+
+/// Element types that the record lacks.
+const OTHER_TYPES: &[&str] = &["uint32", "uint64", "f8e4m3", "f8e5m2", "fp8_e4m3", "fp8_e5m2"];
+
+/// Reads a line of the table.
+pub(super) fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Result<Raw<'s>, String> {
+    const NONE: Printed = Printed { value: f64::NAN, within: 0.0 };
+    let empty = Half { time_us: NONE, algbw: NONE, busbw: NONE, wrong: None, spread_us: None };
+    let mut halves = [empty; 2];
+    let mut raw = Raw { line, bytes: 0, dtype: "", reduction: None, root: None, halves: [None; 2] };
+    for (column, word) in columns.iter().zip(words) {
+        let word = *word;
+        let number =
+            |what: &str| Printed::parse(word).ok_or_else(|| format!("expected {what}, found `{}`", plain(word)));
+        let mut spread = |half: usize, at: usize| {
+            let us = number("a time")?.value;
+            halves[half].spread_us.get_or_insert([f64::NAN; 6])[at] = us;
+            Ok::<(), String>(())
+        };
+        match *column {
+            Column::Bytes => {
+                raw.bytes = word.parse().map_err(|_| format!("expected a size, found `{}`", plain(word)))?
+            }
+            Column::Type => raw.dtype = word,
+            Column::Reduction => raw.reduction = Some(word).filter(|word| !matches!(*word, "none" | "-" | "N/A")),
+            Column::Root => {
+                raw.root = Some(word.parse().map_err(|_| format!("expected a root, found `{}`", plain(word)))?);
+            }
+            Column::Time(half) => halves[half].time_us = number("a time")?,
+            Column::Algbw(half) => halves[half].algbw = number("a bandwidth")?,
+            Column::Busbw(half) => halves[half].busbw = number("a bandwidth")?,
+            Column::Wrong(half) if word != "N/A" => {
+                let count = word.trim_end_matches('*').parse::<f64>().ok();
+                let count = count.filter(|count| *count >= 0.0);
+                let none = || format!("expected a count of wrong elements, found `{}`", plain(word));
+                halves[half].wrong = Some(count.ok_or_else(none)? as u64);
+            }
+            Column::Min(half) => spread(half, 0)?,
+            Column::Max(half) => spread(half, 1)?,
+            Column::P99(half) => spread(half, 2)?,
+            Column::Count | Column::Wrong(_) | Column::Difference(_) | Column::Variation | Column::Timestamp => {}
+        }
+    }
+    raw.halves[0] = Some(halves[0]);
+    raw.halves[1] = columns.contains(&Column::Time(1)).then_some(halves[1]);
+    Ok(raw)
+}

@@ -1,0 +1,56 @@
+//! Lines that look like a row of a table, though they are none: damaged ones are told, and other programs' lines are not.
+
+/// How many words a line has, and how many of them are numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Words {
+    pub(super) all: usize,
+    pub(super) numbers: usize,
+}
+
+impl Words {
+    /// Counts the words of a line.
+    pub(super) fn of(text: &str) -> Self {
+        let mut words = Self::default();
+        for word in text.split_ascii_whitespace() {
+            words.all += 1;
+            words.numbers += usize::from(is_number(word));
+        }
+        words
+    }
+
+    /// Whether such a line is hardly anything but a row: four numbers, or nothing but numbers.
+    pub(super) fn are_a_row(self) -> bool {
+        self.numbers >= 4 || (self.numbers > 0 && self.numbers == self.all)
+    }
+
+    /// Whether such a line may be a row of so many columns of which a part is damaged.
+    pub(super) fn may_be(self, columns: usize) -> bool {
+        self.are_a_row() || (self.numbers > 0 && 2 * self.numbers >= self.all && self.all <= columns + 1)
+    }
+}
+
+/// Words that no table has, though Rust reads them as numbers, are none: `inf`, `NaN`.
+fn is_number(word: &str) -> bool {
+    word.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '+' | '.'))
+        && word.parse::<f64>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_told_from_prose() {
+        for (text, is_row) in [
+            ("-1 34.84 0.00 0.00 0 36.18", true),
+            ("X48576 262144 float sum -1 34.84 0.00", true),
+            ("1048576", true),
+            ("srun: job 1 queued and waiting for resources", false),
+            ("node-a:195:195 [0] NCCL INFO Launch mode Parallel", false),
+            ("", false),
+        ] {
+            assert_eq!(Words::of(text).are_a_row(), is_row, "{text}");
+        }
+        assert!(Words::of("1O24 2.81").may_be(2) && !Words::of("job 1 is queued").may_be(2));
+    }
+}

@@ -1,0 +1,74 @@
+//! Versions of a tool that its reader knows: others are refused by name.
+
+use terms::Error;
+
+use super::nccl::plain;
+use crate::Source;
+
+/// Major and minor.
+type Version = (u32, u32);
+
+/// A tool, and its versions with tables that were seen: ranges, both ends included.
+pub(super) struct Known {
+    pub(super) tool: &'static str,
+    pub(super) ranges: &'static [(Version, Version)],
+}
+
+/// nccl-tests, and rccl-tests, which follows it.
+pub(super) const NCCL_TESTS: Known = Known { tool: "nccl-tests", ranges: &[((2, 0), (2, 19))] };
+pub(super) const RCCL_TESTS: Known = Known { tool: "rccl-tests", ..NCCL_TESTS };
+pub(super) const OSU: Known = Known { tool: "the OSU Micro-Benchmarks", ranges: &[((3, 0), (7, 5))] };
+pub(super) const IMB: Known = Known {
+    tool: "the Intel MPI Benchmarks",
+    ranges: &[((3, 0), (4, 1)), ((2017, 0), (2019, 6)), ((2021, 0), (2021, 7))],
+};
+
+impl Known {
+    /// Refuses a version that is none of these: what its columns mean would be a guess.
+    pub(super) fn check(&self, source: &Source, line: usize, version: &str) -> Result<(), Error> {
+        let found = parsed(version);
+        if found.is_some_and(|found| self.ranges.iter().any(|(first, last)| *first <= found && found <= *last)) {
+            return Ok(());
+        }
+        let shown = |(major, minor): Version| format!("{major}.{minor}");
+        let ranges = self.ranges.iter().map(|(first, last)| format!("{} to {}", shown(*first), shown(*last)));
+        let what = format!("version `{}` of {} is not known", plain(version), self.tool);
+        Err(source.error(line, what).hint(format!("known versions: {}", ranges.collect::<Vec<_>>().join(", "))))
+    }
+}
+
+/// `2.19.4`, `v7.3`, `2.17.9-develop:2596ca5f71`, `2019`.
+fn parsed(version: &str) -> Option<Version> {
+    let mut parts = version.trim_start_matches(['v', 'V']).split('.');
+    let digits = |part: &str| {
+        let end = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+        part[..end].parse().ok()
+    };
+    Some((digits(parts.next()?)?, parts.next().map_or(Some(0), digits)?))
+}
+
+/// The error for a column that a reader does not know, with the version that has it.
+pub(super) fn unknown_column(source: &Source, line: usize, tool: &str, column: &str, known: &str) -> Error {
+    let what = format!("the table of {tool} has a column `{}` that this reader does not know", plain(column));
+    source.error(line, what).hint(format!("known columns: {known}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_their_tools_write_them() {
+        for (text, version) in [
+            ("2.19.4", Some((2, 19))),
+            ("v7.3", Some((7, 3))),
+            ("V3.2", Some((3, 2))),
+            ("2.17.9-develop:2596ca5f71", Some((2, 17))),
+            ("2019", Some((2019, 0))),
+            ("develop:2596", None),
+            ("", None),
+        ] {
+            assert_eq!(parsed(text), version, "{text}");
+        }
+    }
+}
