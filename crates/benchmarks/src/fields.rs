@@ -158,7 +158,7 @@ record::fields! {
         timeout: f64 = setting(
             Kind::Seconds,
             Some("120s"),
-            "time beyond max_seconds until a case fails",
+            "time beyond max_seconds, and beyond samples asked for by number, until a case fails",
         ),
         limits: String = LIMITS,
         expect: Vec<String> = setting(

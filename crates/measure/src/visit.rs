@@ -25,6 +25,8 @@ const CLOCK_READING_NS: f64 = 25.0;
 const MAX_CALLS: u32 = 1_000_000;
 /// Samples asked for at once last about this long, so that progress is seen and a budget is kept.
 const CHUNK_SECONDS: f64 = 0.1;
+/// The same in a warm-up by number.
+const WARM_UP_CHUNK_SECONDS: f64 = 1.0;
 /// Where calls are so long, one sample is a trial's whole observation; else a median needs a few.
 const LONG_CALL_S: f64 = 0.01;
 const FEW: u32 = 3;
@@ -252,7 +254,7 @@ impl Visit<'_> {
     fn warm_up(&mut self, budget: f64) -> Result<Vec<f64>, Verdict> {
         let calls = self.trial.calls;
         if let Some(samples) = self.settings.warmup {
-            return if samples > 0 { Ok(slowest(&self.take(samples, calls)?)) } else { Ok(Vec::new()) };
+            return self.warm_up_by_number(samples);
         }
         // At least one group, whatever it costs.
         let (mut series, mut spent) = (Vec::new(), 0.0);
@@ -271,6 +273,21 @@ impl Visit<'_> {
         }
     }
 
+    /// Asked for bit by bit, so that long calls are answered before the deadline.
+    fn warm_up_by_number(&mut self, samples: u32) -> Result<Vec<f64>, Verdict> {
+        let (mut series, mut chunk) = (Vec::new(), 1);
+        while series.len() < samples as usize {
+            let left = samples - series.len() as u32;
+            let asked = Instant::now();
+            let taken = slowest(&self.take(chunk.min(left), self.trial.calls)?);
+            self.begun += asked.elapsed();
+            let each = taken.iter().copied().fold(0.0, f64::max) / 1e9;
+            chunk = ((WARM_UP_CHUNK_SECONDS / each.max(1e-9)) as u32).max(1);
+            series.extend(taken);
+        }
+        Ok(series)
+    }
+
     fn sample_all(&mut self, progress: Progress<'_>) -> Result<(), Verdict> {
         let begun = Instant::now();
         let fixed = self.run.sampling.map_or(0, |sampling| sampling.samples);
@@ -286,7 +303,12 @@ impl Visit<'_> {
             }
             let chunk = ((CHUNK_SECONDS.min(self.settings.trial_seconds() / 2.0) / each) as u32).clamp(1, most - taken);
             let calls = self.trial.calls;
+            let asked = Instant::now();
             let samples = self.take(chunk, calls)?;
+            if self.settings.iters.is_some() {
+                // What the user asked for by number may take its time, as long as ranks answer.
+                self.begun += asked.elapsed();
+            }
             self.trial.samples.resize(samples.len(), Vec::new());
             self.trial.samples.iter_mut().zip(samples).for_each(|(all, taken)| all.extend(taken));
         }

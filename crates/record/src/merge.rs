@@ -81,12 +81,13 @@ fn expected(parts: &[(String, Record)]) -> (Vec<Expected>, Vec<String>) {
         .collect();
     let (mut kept, mut notes): (Vec<Expected>, Vec<String>) = Default::default();
     for (at, (directory, record, figure)) in figures.iter().enumerate() {
-        let rival = figures.iter().position(|(other, _, rival)| other != directory && contradicts(figure, rival));
-        if let Some(place) = rival {
+        let contrary =
+            figures.iter().position(|(other, _, contrary)| other != directory && contradicts(figure, contrary));
+        if let Some(place) = contrary {
             // Said once, by the first of the two.
             if at < place {
-                let (other, _, rival) = figures[place];
-                let values = format!("{} in {directory} and {} in {other}", figure.value, rival.value);
+                let (other, _, contrary) = figures[place];
+                let values = format!("{} in {directory} and {} in {other}", figure.value, contrary.value);
                 notes.push(format!("expected {} is left out: {values} contradict each other", subject(figure)));
             }
             continue;

@@ -32,7 +32,7 @@ pub enum PairVerdict {
     CannotTell,
     /// No rank and no pair is slower than noise allows.
     Healthy {
-        /// A rank whose pairs took about so many times as long as the others would have been named.
+        /// A rank would have been named if its pairs took about so many times as long as the others.
         least: f64,
     },
     /// These are.

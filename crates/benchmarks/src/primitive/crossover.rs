@@ -134,7 +134,7 @@ pub(super) fn most(name: &str, m: u64, n: u64, point: &Point) -> String {
 mod tests {
     use super::*;
 
-    /// A point whose interval is a tenth to both sides.
+    /// A point with an interval of a tenth to both sides.
     fn point(at: u64, speedup: f64, ratio: f64) -> Point {
         let speedup = Estimate::new(speedup, Some([speedup - 0.1, speedup + 0.1]));
         Point { at, speedup, ratio: Some(ratio), worth: (0.3..=3.0).contains(&ratio) }

@@ -12,7 +12,7 @@ const AUDITED: [&str; 6] = ["clock", "barrier", "threads", "multiplied", "mode",
 /// What each way may have of its own: `fused` needs no buffer for what it gathers.
 const BUFFERS: &str = "buffer_bytes";
 
-/// What a case of one order is held against, as far as it was measured.
+/// What a case of one order is compared with, as far as it was measured.
 struct Peers<'a> {
     compute: Option<&'a CaseLine>,
     communication: Option<&'a CaseLine>,

@@ -82,7 +82,7 @@ fn grids<'a>(section: &'a Operation<'a>) -> BTreeMap<Family, Grid<'a>> {
     for case in section.points().map(|point: &Measured| point.case) {
         let Some(speedup) = speedup(case) else { continue };
         let ratio = overlap(case, "ratio").and_then(Value::as_f64);
-        // What was not measured is not held against it.
+        // Where the ratio was not measured, the case is judged all the same.
         let worth = overlap(case, "worth").and_then(Value::as_bool).unwrap_or(true);
         let best = Best { case, speedup, ratio, worth };
         let grid = grids.entry(Family::of(case)).or_default();

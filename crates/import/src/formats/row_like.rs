@@ -23,7 +23,7 @@ impl Words {
         self.numbers >= 4 || (self.numbers > 0 && self.numbers == self.all)
     }
 
-    /// Whether such a line may be a row of so many columns of which a part is damaged.
+    /// Whether such a line may be a row of so many columns, with a part that is damaged.
     pub(super) fn may_be(self, columns: usize) -> bool {
         self.are_a_row() || (self.numbers > 0 && 2 * self.numbers >= self.all && self.all <= columns + 1)
     }
