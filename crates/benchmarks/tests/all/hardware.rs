@@ -57,8 +57,12 @@ fn every_pair_is_in_the_matrix_and_each_way_is_the_same() {
                 assert_eq!(*time, matrix[column][row]);
             }
         }
-        let told = line.metrics["pairs"]["slow"].as_str().unwrap();
-        assert_eq!(told == "cannot tell", ranks < 4, "{told}");
+        let pairs = &line.metrics["pairs"];
+        // Fewer than four ranks cannot tell; more say how slow a rank would have to be, and cannot tell only above that.
+        let (told, least) = (pairs["slow"].as_str().unwrap(), pairs["least_factor"].as_f64());
+        assert!(ranks >= 4 || (told == "cannot tell" && least.is_none()), "{pairs}");
+        assert!(ranks < 4 || told != "cannot tell" || least > Some(2.0), "{pairs}");
+        assert!(told != "none" || least.is_some_and(|least| (1.2..=2.0).contains(&least)), "{pairs}");
     }
 }
 
