@@ -37,7 +37,8 @@ pub(crate) fn place_parts(run: &CaseRun, line: &mut CaseLine, profile: &Profile)
     let placed: Map<String, Value> =
         parts.iter().filter_map(|(name, part)| Some((name.clone(), placed(part)?))).collect();
     let traffic = whole.traffic + parts.values().filter_map(|part| member(part, "bytes")).sum::<f64>();
-    if placed.is_empty() {
+    // A whole without a place lacks a ceiling of its own: the traffic of its phases alone would name a wrong bound.
+    if placed.is_empty() || !line.metrics.contains_key("roofline") {
         return;
     }
     set(line, profile, &Demand { traffic, ..whole });

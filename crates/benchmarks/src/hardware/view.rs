@@ -99,7 +99,7 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
         found.push(Finding::new(text).before_others());
     }
     let median = seconds(pairs.get("median")?.as_f64()?);
-    // Records of before have none.
+    // Older records have none.
     let least = pairs.get("least_factor").and_then(serde_json::Value::as_f64);
     let about = match pairs.get("slow").and_then(serde_json::Value::as_str) {
         Some("cannot tell") => match least {
