@@ -77,6 +77,8 @@ class Collective:
     """A collective, ready on this rank."""
 
     steps = False
+    flops = 0.0
+    traffic_bytes = 0
 
     def __init__(self, values: dict[str, Any], rank: int, ranks: int) -> None:
         self.op: str = values["op"]

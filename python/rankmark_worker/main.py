@@ -61,7 +61,7 @@ def serve(argument: str) -> None:
 def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> RankWork:
     """Opens the process group. torch is imported only now, where its absence can be told."""
     try:
-        from . import collective, group, primitive, training
+        from . import collective, group, hardware, primitive, training
     except ImportError as error:
         raise Failure(f"{sys.executable} (Python {sys.version.split()[0]}) has no PyTorch: {error}", True) from None
     fields, ranks = invitation.fields, invitation.ranks
@@ -72,6 +72,7 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
     opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet, fields.get("device", "cpu"))
     benchmarks: Benchmarks = {
         "collective": lambda case: collective.prepare(case, rank, ranks),
+        "hardware": lambda case: hardware.prepare(case, rank, opened),
         "primitive": lambda case: primitive.prepare(case, rank, ranks, opened.place),
         "training": lambda case: training.prepare(case, rank, ranks),
     }

@@ -259,6 +259,7 @@ class Primitive:
 
     def __init__(self, recipe: dict[str, Any], rank: int, ranks: int, place: torch.device) -> None:
         self.recipe = recipe
+        self.flops, self.traffic_bytes = float(recipe["flops"]), int(recipe["traffic_bytes"])
         self.task = task = Task(recipe, rank, place)
         self.site: Tokens | Product = Tokens(task, rank) if task.scheme == "attention" else Product(task, rank)
         self.step = STEPS[recipe["step"]](self.site)

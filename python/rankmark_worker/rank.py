@@ -101,6 +101,9 @@ class Prepared(Protocol):
     steps: bool
     # Checks from fresh inputs before a case is timed and after each trial, where calls are no steps.
     checks: int
+    # Operations of a call, and bytes that it must read and write: 0, where torch's way of doing it is not known.
+    flops: float
+    traffic_bytes: int
     path: str
 
     def run(self) -> None:
@@ -185,10 +188,9 @@ class RankWork:
         self._refill()
         wrong = self._check() if check else WrongReport()
         bound = 0 if prepared.max_calls >= 1 << 63 else prepared.max_calls
-        # No work is told: the limit of the memory traffic is that of our own buffers, not of torch's.
         return {
-            "traffic_bytes": 0,
-            "flops": 0.0,
+            "traffic_bytes": prepared.traffic_bytes,
+            "flops": prepared.flops,
             "max_calls": bound,
             "messages": prepared.messages,
             "steps": prepared.steps,

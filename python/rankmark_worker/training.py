@@ -60,6 +60,8 @@ class Training:
     messages = 1
     checks = 0
     steps = True
+    flops = 0.0
+    traffic_bytes = 0
 
     def __init__(self, recipe: dict[str, Any], rank: int, ranks: int) -> None:
         self.recipe, self.rank, self.ranks = recipe, rank, ranks

@@ -191,6 +191,7 @@ class Counted:
 
     def __init__(self) -> None:
         self.held, self.refills, self.steps = 0, 0, False
+        self.flops, self.traffic_bytes = 0.0, 0
 
     def run(self) -> None:
         self.held += 1

@@ -68,6 +68,7 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
     cargo.build()?;
     let collectives = record(&cargo, options, "collectives")?;
     let training = record(&cargo, options, "training")?;
+    let primitives = record(&cargo, options, "primitives")?;
     let about = about(&collectives)?;
     let head = |title: &str, question: &str| {
         format!(
@@ -93,10 +94,18 @@ fn pages(root: &Path, options: &Options) -> Result<[String; 2], String> {
              One thread and a batch of 2 per rank. `PyTorch / native` is the step time of PyTorch divided by that of\n\
              the built-in engine.\n\n";
     text += &compared::training(&cases::read(&training)?);
+    text += "\n## Primitives\n\n`rankmark run examples/figures/primitives.yaml --set python=PATH`\n\n\
+             A product of matrices with an all_gather before it: k = 1024, f32, 2 ranks with one thread each. `speedup` is\n\
+             over `sequential`. `link` is memory, or a link that is slowed down. [primitives.md](primitives.md) explains\n\
+             the implementations.\n\n";
+    text += &compared::primitives(&cases::read(&primitives)?);
+    text += "\n## Loops and products\n\nMemory bandwidth of `hardware` beside the same loops in C (a ratio above 1: `hardware` moves more), and\n\
+             the time of `compute_only` beside the bare product, both in pairs that are taken in turn.\n\n";
+    text += &programs::table(&cargo, programs::MACHINE)?;
     text += "\n## Overhead of Rankmark\n\n";
     text += &bounds::table(root, &about, &options.folder)?;
     text += "\n## Reading and explaining\n\n";
-    text += &programs::table(&cargo)?;
+    text += &programs::table(&cargo, programs::READING)?;
     Ok([text, peers])
 }
 

@@ -43,7 +43,18 @@ fn context() -> RankContext {
     let (comm, abort) = comm::open("shm", &mut bootstrap, &options).expect("the backend opens");
     let clock = comm.clock();
     let hook = Arc::new(Hook::new(0, clock.clone(), Arc::new(OwnSlot::default())));
-    RankContext { rank: 0, ranks: 1, comm, hook, clock, abort, options, index: 0, cores: Vec::new() }
+    RankContext {
+        rank: 0,
+        ranks: 1,
+        host: String::new(),
+        comm,
+        hook,
+        clock,
+        abort,
+        options,
+        index: 0,
+        cores: Vec::new(),
+    }
 }
 
 /// The bare product, in memory of its own.

@@ -54,6 +54,11 @@ pub trait Benchmark: Sync {
         (Collective::Barrier, 0)
     }
 
+    /// Bytes that each rank must send to others in a call, by any algorithm: what a link bounds. 0: none, or not known.
+    fn sent(&self, _case: &Case) -> f64 {
+        0.0
+    }
+
     /// The declared metrics of a measured case.
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value>;
 
@@ -192,6 +197,8 @@ pub struct RankContext {
     pub abort: Abort,
     /// How the communicator was opened.
     pub options: Options,
+    /// The name of its host.
+    pub host: String,
     /// Which of its host's ranks it is, from 0.
     pub index: u32,
     /// The cores that ranks of this host may use, ascending.

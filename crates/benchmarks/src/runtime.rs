@@ -2,7 +2,7 @@
 
 use record::Case;
 use serde_json::{Map, Value};
-use terms::{FieldError, Named, Runtime};
+use terms::{Bind, FieldError, Named, Runtime};
 
 use crate::fields::{Common, Execution, TORCH_BACKENDS, World, problem};
 
@@ -107,6 +107,15 @@ pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), Field
     let Common { backend, device, .. } = Common::of(case)?;
     if backend.as_deref() == Some("nccl") && device == "cpu" {
         case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
+    }
+    Ok(())
+}
+
+/// Skips a case of torch with more threads than the core that its rank is bound to runs.
+pub(crate) fn check_threads(case: &mut Case) -> Result<(), FieldError> {
+    let threads = Common::of(case)?.threads;
+    if World::of(case)?.bind == Some(Bind::Core) && threads.is_some_and(|threads| threads > 1) {
+        case.skip = Some("torch's threads would share the one core that a rank is bound to: `bind: none`".to_owned());
     }
     Ok(())
 }

@@ -45,6 +45,7 @@ const MODULES: &[(&str, &str)] = &[
     module!("collective"),
     module!("group"),
     module!("guardian"),
+    module!("hardware"),
     module!("initial"),
     module!("inject"),
     module!("main"),

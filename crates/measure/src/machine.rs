@@ -43,6 +43,11 @@ pub fn last_level_bytes(numbers: &[u32]) -> Option<u64> {
     topology::last_level_bytes(Path::new("/sys/devices/system/cpu"), numbers)
 }
 
+/// GPUs that NVIDIA's driver lists.
+pub fn gpus() -> usize {
+    fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, |entries| entries.count())
+}
+
 /// Bytes that can be allocated now: what the kernel calls available, within the container's limit.
 pub fn available_memory() -> Option<u64> {
     let free = meminfo("MemAvailable")?;

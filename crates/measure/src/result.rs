@@ -61,8 +61,11 @@ pub fn case_line(run: &CaseRun, about: Circumstances) -> CaseLine {
     let apart = trials.iter().filter_map(|trial| trial.starts_apart_ns).reduce(f64::max);
     line.starts_apart_s = apart.map(|ns| ns / 1e9);
     set_wrong(run, &mut line);
-    let looks =
-        |trial: &Trial| trial.canaries.as_ref().map(|(before, after)| (before.system.sensors, after.system.sensors));
+    let looks = |trial: &Trial| {
+        let (before, after) = trial.canaries.as_ref()?;
+        let within = trial.sensors.iter().copied();
+        Some(std::iter::once(before.system.sensors).chain(within).chain([after.system.sensors]).collect())
+    };
     let mut sensors = sensors::summary(&trials.iter().filter_map(looks).collect::<Vec<_>>());
     let devices = device_sensors::summary(trials.iter().flat_map(|trial| &trial.devices));
     if !devices.is_empty() {

@@ -23,6 +23,11 @@ pub struct Sensors {
 }
 
 impl Sensors {
+    /// Seconds since this look; None where it has no time.
+    pub(crate) fn age_s(&self) -> Option<f64> {
+        Some(self.at?.elapsed().as_secs_f64())
+    }
+
     /// Reads what there is.
     pub fn read() -> Self {
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -79,25 +84,27 @@ fn ticks(stat: &str) -> Option<[f64; 2]> {
     (ticks.len() == 8).then(|| [all - ticks[3] - ticks[4], all])
 }
 
-/// What the looks before and after each trial tell of a case: the hottest, the slowest clock, mean power and utilization.
-pub(crate) fn summary(looks: &[(Sensors, Sensors)]) -> Map<String, Value> {
-    let both = || looks.iter().flat_map(|(before, after)| [before, after]);
+/// What the looks before, within and after each trial tell of a case: the hottest, the slowest clock, mean power and
+/// utilization.
+pub(crate) fn summary(trials: &[Vec<Sensors>]) -> Map<String, Value> {
+    let all = || trials.iter().flatten();
+    let ends = || trials.iter().filter_map(|looks| looks.first().zip(looks.last()));
     let median = |values: Vec<f64>| (!values.is_empty()).then(|| stats::median(&values));
-    let power = |(before, after): &(Sensors, Sensors)| {
+    let power = |(before, after): (&Sensors, &Sensors)| {
         let seconds = after.at?.duration_since(before.at?).as_secs_f64();
         // The counter of a package begins again at its end.
         let joules = after.energy_j? - before.energy_j?;
         (seconds > 0.0 && joules >= 0.0).then(|| joules / seconds)
     };
-    let busy = |(before, after): &(Sensors, Sensors)| {
+    let busy = |(before, after): (&Sensors, &Sensors)| {
         let ([from, begin], [to, end]) = (before.ticks?, after.ticks?);
         (end > begin).then(|| (to - from) / (end - begin))
     };
     let found = [
-        ("temperature_c", both().filter_map(|look| look.temperature_c).max_by(f64::total_cmp)),
-        ("clock_mhz", both().filter_map(|look| look.clock_mhz).min_by(f64::total_cmp)),
-        ("power_w", median(looks.iter().filter_map(power).collect())),
-        ("utilization", median(looks.iter().filter_map(busy).collect())),
+        ("temperature_c", all().filter_map(|look| look.temperature_c).max_by(f64::total_cmp)),
+        ("clock_mhz", all().filter_map(|look| look.clock_mhz).min_by(f64::total_cmp)),
+        ("power_w", median(ends().filter_map(power).collect())),
+        ("utilization", median(ends().filter_map(busy).collect())),
     ];
     let told = found.into_iter().filter_map(|(name, value)| Some((name, serde_json::Number::from_f64(value?)?)));
     told.map(|(name, value)| (name.to_owned(), Value::Number(value))).collect()
@@ -139,7 +146,7 @@ mod tests {
         write(folder.path(), "class/thermal/thermal_zone0/temp", "no number");
         let look = Sensors::under(folder.path(), &[0]);
         assert_eq!(look, Sensors::default());
-        assert!(summary(&[(look, look)]).is_empty());
+        assert!(summary(&[vec![look, look]]).is_empty());
         assert!(summary(&[]).is_empty());
     }
 
@@ -153,11 +160,12 @@ mod tests {
             temperature_c: Some(40.0 + seconds as f64),
             clock_mhz: Some(3000.0 - seconds as f64),
         };
-        let found = summary(&[(look(0, 10.0, [0.0, 0.0]), look(2, 110.0, [300.0, 400.0]))]);
+        let within = Sensors { temperature_c: Some(90.0), clock_mhz: Some(900.0), ..Sensors::default() };
+        let found = summary(&[vec![look(0, 10.0, [0.0, 0.0]), within, look(2, 110.0, [300.0, 400.0])]]);
         let number = |name: &str| found[name].as_f64().unwrap();
         assert_eq!([number("power_w"), number("utilization")], [50.0, 0.75]);
-        assert_eq!([number("temperature_c"), number("clock_mhz")], [42.0, 2998.0]);
-        let around = summary(&[(look(0, 110.0, [0.0, 0.0]), look(2, 10.0, [0.0, 0.0]))]);
+        assert_eq!([number("temperature_c"), number("clock_mhz")], [90.0, 900.0], "of a look within the trial");
+        let around = summary(&[vec![look(0, 110.0, [0.0, 0.0]), look(2, 10.0, [0.0, 0.0])]]);
         assert!(!around.contains_key("power_w") && !around.contains_key("utilization"), "{around:?}");
     }
 

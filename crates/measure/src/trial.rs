@@ -5,7 +5,7 @@ use trace::timeline::Timeline;
 
 use crate::barrier::Exits;
 use crate::canary::Canary;
-use crate::{DeviceLook, Ready, Samples, WrongReport};
+use crate::{DeviceLook, Ready, Samples, Sensors, WrongReport};
 
 /// Time of one variant of the case's limit in one trial.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,8 @@ pub struct Trial {
     pub limits: Vec<LimitTime>,
     /// Machine before and after.
     pub canaries: Option<(Canary, Canary)>,
+    /// Looks at the machine's sensors between its samples.
+    pub sensors: Vec<Sensors>,
     /// Looks at devices while it ran; none where its ranks used none.
     pub devices: Vec<DeviceLook>,
     /// `[rank]`: entry and exit times of consecutive operations, in ns of rank 0's clock: [begin, end, begin, end, ...].

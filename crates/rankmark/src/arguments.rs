@@ -6,8 +6,8 @@ mod study;
 use std::ffi::{OsStr, OsString};
 
 use crate::external::measures;
-use crate::gpus::devices;
 use crate::{Failure, cli};
+use measure::machine;
 
 pub(crate) use foreign::READ_AS;
 pub(crate) use study::STUDY_CSV;
@@ -34,7 +34,7 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// # Errors
 /// When something is said twice, or cannot be said with our options.
 pub(crate) fn of_others(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    of_launchers(foreign::rewritten(study::rewritten(of_torchscale(arguments), devices)?)?)
+    of_launchers(foreign::rewritten(study::rewritten(of_torchscale(arguments), machine::gpus)?)?)
 }
 
 /// `benchmark -o DIR`, as TorchScale has it; elsewhere `-o` is another option.

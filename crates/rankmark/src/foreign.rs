@@ -6,7 +6,6 @@ use measure::machine;
 use terms::Kind;
 
 use crate::environment::search_path;
-use crate::gpus::devices;
 
 /// Names and values of fields that the user set.
 type Fields = [(String, String)];
@@ -30,7 +29,7 @@ pub(crate) fn here(
     };
     let here = Here {
         torch: format.uses_torch().then(torch),
-        gpus: devices(),
+        gpus: machine::gpus(),
         memory: machine::available_memory(),
         hosts: coordinator.map_or(1, |coordinator| coordinator.hosts().len()),
         models: models(),

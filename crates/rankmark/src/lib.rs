@@ -15,7 +15,6 @@ mod external;
 mod failure;
 mod foreign;
 mod given;
-mod gpus;
 mod habits;
 mod hardware;
 mod labels;

@@ -1,8 +1,8 @@
 //! The command to try after a run: what a benchmark's view leaves open, as flags of its command.
 
 use clap::ArgMatches;
-use record::{Plan, RunFile};
-use terms::Role;
+use record::{About, Plan, RunFile};
+use terms::{Kind, Role};
 use view::Next;
 use view::study::{Operation, operations};
 
@@ -55,13 +55,20 @@ fn of_section(matches: &ArgMatches, section: &Operation, next: &Next, launched: 
     let case = section.configurations.iter().flat_map(|configuration| &configuration.cases).next()?;
     let about = benchmarks::benchmark(&case.benchmark)?.about();
     let declared = about.command?;
-    let given = given(matches, &[about]);
+    let mut given = given(matches, &[about]);
     let starts = |name: &str| {
         launched
             && about.all_fields().any(|field| field.name == name && matches!(field.role, Role::World | Role::Launch))
     };
     if next.changes.iter().any(|(name, _)| starts(name)) {
         return None;
+    }
+    if matches.try_contains_id("plan").unwrap_or(false) {
+        // The plan's fields are no flags of this command.
+        let planned = of_cases(about, section).into_iter();
+        let open = planned.filter(|(name, _)| !starts(name) && !given.iter().any(|(other, _)| other == name));
+        let open: Vec<(String, String)> = open.collect();
+        given.extend(open);
     }
     let mut next = next.clone();
     next.keeps.retain(|(name, _)| !starts(name));
@@ -76,6 +83,30 @@ fn of_section(matches: &ArgMatches, section: &Operation, next: &Next, launched: 
         words.extend([format!("--{}", name.replace('_', "-")), value]);
     }
     Some(Proposal { words: quoted(words), tells: next.tells.clone() })
+}
+
+/// What a section's cases are, as flags: each field that differs from its default, with all of its values.
+fn of_cases(about: &About, section: &Operation) -> Vec<(String, String)> {
+    let cases = || section.configurations.iter().flat_map(|configuration| &configuration.cases);
+    let told = about.all_fields().filter(|field| field.role != Role::Sampling);
+    told.filter_map(|field| {
+        let mut values: Vec<String> = Vec::new();
+        for value in cases().filter_map(|case| case.parameters.get(field.name)) {
+            let value = view::plain(value);
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        let differs = values.iter().any(|value| Some(value.as_str()) != field.default);
+        // Several choices have commas of their own; without the field, all are made.
+        let is_text = match field.kind {
+            Kind::Texts => false,
+            Kind::Choice(_) => values.len() == 1,
+            _ => true,
+        };
+        (differs && is_text).then(|| (field.name.to_owned(), values.join(",")))
+    })
+    .collect()
 }
 
 /// Words for a shell. What looks like a secret is masked, as in the record.

@@ -7,13 +7,14 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use terms::{Error, Status};
 
-use crate::{CaseLine, Machine, RunFile, store};
+use crate::{CaseLine, Demand, Machine, RunFile, store};
 
 /// What a ceiling bounds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingKind {
     /// Bytes per second that cores read and write.
+    #[default]
     Memory,
     /// Floating-point operations per second.
     Compute,
@@ -21,10 +22,12 @@ pub enum CeilingKind {
     Link,
     /// Bytes per second from storage.
     Storage,
+    /// Bytes per second between the host and a device.
+    Transfer,
 }
 
 /// One measured ceiling.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// What it bounds.
     pub kind: CeilingKind,
@@ -40,7 +43,23 @@ pub struct Ceiling {
     /// The element type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dtype: Option<String>,
+    /// The device that was measured, where it was not the CPU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// What moved the data of a link.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backend: Option<String>,
 }
+
+impl Ceiling {
+    /// The device that was measured.
+    fn device(&self) -> &str {
+        self.device.as_deref().unwrap_or(CPU)
+    }
+}
+
+/// The device whose memory all ranks of a host share.
+pub(crate) const CPU: &str = "cpu";
 
 /// A machine's ceilings, and where they are from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -89,54 +108,72 @@ impl Profile {
         of(&self.machine) == of(machine)
     }
 
-    /// Bytes per second that so many threads read and write where they work on so many bytes together: the fastest loop of
-    /// the two nearest working sets, and between them in proportion on a logarithmic scale.
-    pub fn memory(&self, threads: u32, bytes: u64) -> Option<f64> {
-        let near = self.nearest_threads(CeilingKind::Memory, threads)?;
-        let mut sizes: Vec<(f64, f64)> = Vec::new();
-        for ceiling in self.of_kind(CeilingKind::Memory).filter(|ceiling| ceiling.threads == near) {
-            let Some(size) = ceiling.bytes.filter(|size| *size > 0) else { continue };
-            let size = (size as f64).ln();
-            // Tests round their sizes down by less than this.
-            match sizes.iter_mut().find(|(known, _)| (known - size).abs() < 0.05) {
-                Some((_, rate)) => *rate = rate.max(ceiling.rate),
-                None => sizes.push((size, ceiling.rate)),
-            }
+    /// Bytes per second that the demand's threads read and write at its working set: the fastest loop of the two nearest
+    /// sizes, and between them in proportion on a logarithmic scale.
+    pub fn memory(&self, demand: &Demand<'_>) -> Option<f64> {
+        let known: Vec<&Ceiling> = self.known(CeilingKind::Memory, demand.device).collect();
+        let near = nearest(&known, demand.threads)?;
+        let sizes = known.iter().filter(|ceiling| ceiling.threads == near);
+        // Each device has a memory of its own.
+        let (each, all) = if demand.device == CPU { (1, 1) } else { (near, demand.threads) };
+        let sizes = sizes.filter_map(|ceiling| Some((ceiling.bytes? / u64::from(each.max(1)), ceiling.rate)));
+        let rate = interpolated(sizes, demand.working_set / u64::from(all.max(1)))?;
+        Some(rate * scale(demand, near))
+    }
+
+    /// Operations per second of the demand's type on its threads.
+    pub fn compute(&self, demand: &Demand<'_>) -> Option<f64> {
+        let of_type = |ceiling: &&Ceiling| ceiling.dtype.as_deref() == Some(demand.dtype);
+        let known: Vec<&Ceiling> = self.known(CeilingKind::Compute, demand.device).filter(of_type).collect();
+        let near = nearest(&known, demand.threads)?;
+        let fastest = known.iter().filter(|ceiling| ceiling.threads == near).map(|ceiling| ceiling.rate);
+        Some(fastest.max_by(f64::total_cmp)? * scale(demand, near))
+    }
+
+    /// Bytes per second that a rank sends over a link, by the demand's backend: the fastest test of the two nearest sizes.
+    pub fn link(&self, demand: &Demand<'_>) -> Option<f64> {
+        let of_backend = |ceiling: &&Ceiling| ceiling.backend.as_deref() == Some(demand.backend);
+        let known = self.known(CeilingKind::Link, demand.device).filter(of_backend);
+        interpolated(known.filter_map(|ceiling| Some((ceiling.bytes?, ceiling.rate))), demand.message)
+    }
+
+    fn known<'p>(&'p self, kind: CeilingKind, device: &'p str) -> impl Iterator<Item = &'p Ceiling> {
+        self.ceilings.iter().filter(move |ceiling| ceiling.kind == kind && ceiling.device() == device)
+    }
+}
+
+/// What a rate of so many threads is multiplied by for those of the demand: devices share nothing, cores share memory.
+fn scale(demand: &Demand<'_>, near: u32) -> f64 {
+    if demand.device == CPU { 1.0 } else { f64::from(demand.threads) / f64::from(near.max(1)) }
+}
+
+/// The rate at a size: between two measured ones in proportion on a logarithmic scale, outside them that of the nearest.
+fn interpolated(measured: impl Iterator<Item = (u64, f64)>, size: u64) -> Option<f64> {
+    let mut sizes: Vec<(f64, f64)> = Vec::new();
+    for (size, rate) in measured.filter(|(size, _)| *size > 0) {
+        let size = (size as f64).ln();
+        // Tests round their sizes down by less than this.
+        match sizes.iter_mut().find(|(known, _)| (known - size).abs() < 0.05) {
+            Some((_, fastest)) => *fastest = fastest.max(rate),
+            None => sizes.push((size, rate)),
         }
-        sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let at = (bytes.max(1) as f64).ln();
-        let above = sizes.iter().position(|(size, _)| *size >= at);
-        match above {
-            Some(0) => sizes.first().map(|(_, rate)| *rate),
-            None => sizes.last().map(|(_, rate)| *rate),
-            Some(above) => {
-                let ((low, from), (high, to)) = (sizes[above - 1], sizes[above]);
-                let share = (at - low) / (high - low);
-                Some((from.ln() + share * (to.ln() - from.ln())).exp())
-            }
+    }
+    sizes.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = (size.max(1) as f64).ln();
+    match sizes.iter().position(|(size, _)| *size >= at) {
+        Some(0) => sizes.first().map(|(_, rate)| *rate),
+        None => sizes.last().map(|(_, rate)| *rate),
+        Some(above) => {
+            let ((low, from), (high, to)) = (sizes[above - 1], sizes[above]);
+            let share = (at - low) / (high - low);
+            Some((from.ln() + share * (to.ln() - from.ln())).exp())
         }
-    }
-
-    /// Operations per second of this type on so many threads.
-    pub fn compute(&self, threads: u32, dtype: &str) -> Option<f64> {
-        let of_type = |ceiling: &&Ceiling| ceiling.dtype.as_deref() == Some(dtype);
-        let known: Vec<&Ceiling> = self.of_kind(CeilingKind::Compute).filter(of_type).collect();
-        let near = nearest(known.iter().map(|ceiling| ceiling.threads), threads)?;
-        known.iter().filter(|ceiling| ceiling.threads == near).map(|ceiling| ceiling.rate).max_by(f64::total_cmp)
-    }
-
-    fn of_kind(&self, kind: CeilingKind) -> impl Iterator<Item = &Ceiling> {
-        self.ceilings.iter().filter(move |ceiling| ceiling.kind == kind)
-    }
-
-    fn nearest_threads(&self, kind: CeilingKind, threads: u32) -> Option<u32> {
-        nearest(self.of_kind(kind).map(|ceiling| ceiling.threads), threads)
     }
 }
 
 /// The most of these threads that are not more than wanted; else the fewest.
-fn nearest(known: impl Iterator<Item = u32>, wanted: u32) -> Option<u32> {
-    let mut known: Vec<u32> = known.collect();
+fn nearest(known: &[&Ceiling], wanted: u32) -> Option<u32> {
+    let mut known: Vec<u32> = known.iter().map(|ceiling| ceiling.threads).collect();
     known.sort_unstable();
     known.iter().rev().find(|threads| **threads <= wanted).or(known.first()).copied()
 }
@@ -153,6 +190,7 @@ mod tests {
             threads: *threads,
             bytes: (*bytes > 0).then_some(*bytes),
             dtype: (!dtype.is_empty()).then(|| (*dtype).to_owned()),
+            ..Ceiling::default()
         };
         let ceilings = ceilings.iter().map(ceiling).collect();
         Profile { path: "p".into(), started: String::new(), machine: Machine::default(), ceilings }
@@ -167,22 +205,49 @@ mod tests {
             (Memory, 1.0, 2, 1 << 20, ""),
             (Memory, 50.0, 1, 1 << 10, ""),
         ]);
-        let at = |threads, bytes| found.memory(threads, bytes).unwrap();
+        let demand = |threads, working_set| Demand { threads, working_set, ..Demand::of_cpu("f32") };
+        let at = |threads, bytes| found.memory(&demand(threads, bytes)).unwrap();
         assert_eq!((at(2, 1 << 10), at(2, 16), at(2, 1 << 30)), (100.0, 100.0, 1.0));
         assert!((at(2, 1 << 15) - 10.0).abs() < 1e-9, "half way on both scales: {}", at(2, 1 << 15));
         assert_eq!((at(1, 1 << 20), at(64, 1 << 10)), (50.0, 100.0), "the most threads that are not more");
-        assert_eq!(profile(&[]).memory(1, 1), None);
+        assert_eq!(profile(&[]).memory(&demand(1, 1)), None);
     }
 
     #[test]
     fn a_peak_is_that_of_its_type() {
         use CeilingKind::Compute;
         let found = profile(&[(Compute, 5.0, 1, 0, "f32"), (Compute, 9.0, 2, 0, "f32"), (Compute, 3.0, 1, 0, "f64")]);
-        assert_eq!(
-            [found.compute(1, "f32"), found.compute(3, "f32"), found.compute(2, "f64")],
-            [5.0, 9.0, 3.0].map(Some)
-        );
-        assert_eq!(found.compute(1, "f16"), None);
+        let peak = |threads, dtype| found.compute(&Demand { threads, ..Demand::of_cpu(dtype) });
+        assert_eq!([peak(1, "f32"), peak(3, "f32"), peak(2, "f64")], [5.0, 9.0, 3.0].map(Some));
+        assert_eq!(peak(1, "f16"), None);
+    }
+
+    #[test]
+    fn devices_have_ceilings_of_their_own_and_share_nothing() {
+        use CeilingKind::{Compute, Memory};
+        let mut found = profile(&[
+            (Memory, 800.0, 4, 4 << 20, ""),
+            (Memory, 400.0, 4, 4 << 30, ""),
+            (Compute, 80.0, 4, 0, "f32"),
+            (Memory, 7.0, 4, 4 << 20, ""),
+        ]);
+        found.ceilings[..3].iter_mut().for_each(|ceiling| ceiling.device = Some("cuda".into()));
+        let of = |device, threads, working_set| Demand { device, threads, working_set, ..Demand::of_cpu("f32") };
+        let memory = |device, threads, bytes| found.memory(&of(device, threads, bytes));
+        assert_eq!(memory("cpu", 4, 4 << 20), Some(7.0));
+        assert_eq!(memory("cuda", 2, 2 << 20), Some(400.0), "half of the GPUs, each with as many bytes");
+        assert!((memory("cuda", 8, 8 << 30).unwrap() - 800.0).abs() < 1e-9);
+        assert_eq!([found.compute(&of("cuda", 1, 0)), found.compute(&of("cpu", 1, 0))], [Some(20.0), None]);
+    }
+
+    #[test]
+    fn a_link_is_that_of_the_backend_at_the_size_of_the_message() {
+        let mut found =
+            profile(&[(CeilingKind::Link, 10.0, 1, 1 << 10, ""), (CeilingKind::Link, 90.0, 1, 1 << 20, "")]);
+        found.ceilings.iter_mut().for_each(|ceiling| ceiling.backend = Some("mpi".into()));
+        let link = |backend, message| found.link(&Demand { backend, message, ..Demand::of_cpu("f32") });
+        assert_eq!([link("mpi", 8), link("mpi", 1 << 30), link("shm", 8)], [Some(10.0), Some(90.0), None]);
+        assert!((link("mpi", 1 << 15).unwrap() - 30.0).abs() < 1e-9, "half way on both scales");
     }
 
     #[test]

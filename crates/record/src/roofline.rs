@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::Profile;
+use crate::profile::CPU;
 
 /// What one call of all ranks together does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -18,6 +19,36 @@ pub struct Demand<'a> {
     pub flops: f64,
     /// Their element type.
     pub dtype: &'a str,
+    /// What computes, and holds the buffers.
+    pub device: &'a str,
+    /// Bytes that each rank must send to others, at least; 0: none, or they are part of the traffic.
+    pub sent: f64,
+    /// Bytes of one message.
+    pub message: u64,
+    /// What sends them.
+    pub backend: &'a str,
+}
+
+impl<'a> Demand<'a> {
+    /// Nothing yet, on one thread.
+    pub const fn of_cpu(dtype: &'a str) -> Self {
+        Self {
+            threads: 1,
+            working_set: 0,
+            traffic: 0.0,
+            flops: 0.0,
+            dtype,
+            device: CPU,
+            sent: 0.0,
+            message: 0,
+            backend: "",
+        }
+    }
+
+    /// Whether there is anything that a ceiling could bound.
+    pub fn is_any(&self) -> bool {
+        self.flops > 0.0 || self.traffic > 0.0 || self.sent > 0.0
+    }
 }
 
 /// The shortest time of a demand, and which ceiling sets it.
@@ -25,7 +56,7 @@ pub struct Demand<'a> {
 pub struct Roof {
     /// Seconds.
     pub time_s: f64,
-    /// `memory` or `compute`.
+    /// `memory`, `compute` or `communication`.
     pub bound: &'static str,
     /// Bytes per second that the threads can move.
     pub memory: Option<f64>,
@@ -36,16 +67,17 @@ pub struct Roof {
 impl Profile {
     /// The roof over a demand; None where no ceiling bounds it.
     pub fn roof(&self, demand: &Demand<'_>) -> Option<Roof> {
-        let memory = self.memory(demand.threads, demand.working_set).filter(|_| demand.traffic > 0.0);
-        let compute = self.compute(demand.threads, demand.dtype).filter(|_| demand.flops > 0.0);
-        let moving = memory.map(|rate| demand.traffic / rate);
-        let computing = compute.map(|rate| demand.flops / rate);
-        let (time_s, bound) = match (moving, computing) {
-            (Some(moving), Some(computing)) if computing > moving => (computing, "compute"),
-            (Some(moving), _) => (moving, "memory"),
-            (None, Some(computing)) => (computing, "compute"),
-            (None, None) => return None,
-        };
+        let memory = self.memory(demand).filter(|_| demand.traffic > 0.0);
+        let compute = self.compute(demand).filter(|_| demand.flops > 0.0);
+        let link = self.link(demand).filter(|_| demand.sent > 0.0);
+        let times = [
+            (memory.map(|rate| demand.traffic / rate), "memory"),
+            (compute.map(|rate| demand.flops / rate), "compute"),
+            (link.map(|rate| demand.sent / rate), "communication"),
+        ];
+        // Of equal times the first counts.
+        let longest = times.into_iter().rev().filter_map(|(time, bound)| Some((time?, bound)));
+        let (time_s, bound) = longest.max_by(|a, b| a.0.total_cmp(&b.0))?;
         Some(Roof { time_s, bound, memory, compute })
     }
 }
@@ -83,6 +115,7 @@ mod tests {
             threads: 1,
             bytes: Some(1 << 20),
             dtype: dtype.map(str::to_owned),
+            ..Ceiling::default()
         };
         let ceilings =
             vec![ceiling(CeilingKind::Memory, 10e9, None), ceiling(CeilingKind::Compute, 100e9, Some("f32"))];
@@ -91,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_slower_of_moving_and_computing_is_the_bound() {
-        let demand = |traffic, flops| Demand { threads: 1, working_set: 1 << 20, traffic, flops, dtype: "f32" };
+        let demand = |traffic, flops| Demand { working_set: 1 << 20, traffic, flops, ..Demand::of_cpu("f32") };
         let roof = |traffic, flops| profile().roof(&demand(traffic, flops));
         let told = |traffic, flops| roof(traffic, flops).map(|roof| (roof.time_s, roof.bound));
         assert_eq!(told(1e9, 1e9), Some((0.1, "memory")), "below 10 operations a byte");

@@ -204,7 +204,7 @@ pub struct Chart {
     pub title: String,
     /// What it draws.
     pub kind: ChartKind,
-    /// Where the value across is; of a matrix, what its columns are.
+    /// Where the value across is; of a matrix, where the list of names is that stand beside the numbers of its rows.
     pub x: String,
     /// What stands along the axis across; of a matrix, its rows.
     pub x_title: String,

@@ -1,6 +1,6 @@
 //! A case below the ceilings of a machine's profile: its limit, and its place in the roofline.
 
-use benchmarks::benchmark;
+use benchmarks::{Common, backend_of, benchmark};
 use measure::{BEYOND_LIMIT, CaseRun, limit_share};
 use record::{Case, CaseLine, Caveat, Demand, Limit, Profile};
 use serde_json::{Map, Value};
@@ -14,12 +14,19 @@ pub(crate) fn named<'p>(case: &Case, profiles: &'p [Profile]) -> Option<&'p Prof
 fn demand(run: &CaseRun) -> Option<Demand<'_>> {
     let ready = &run.trials.last()?.ready;
     let messages = f64::from(ready.first()?.messages.max(1));
+    let (benchmark, common) = (benchmark(&run.case.benchmark)?, Common::of(&run.case).ok()?);
+    // What ranks of one host send through its memory is part of their traffic.
+    let in_memory = backend_of(&run.case).is_some_and(|backend| backend.about().one_host);
     Some(Demand {
         threads: run.case.ranks().saturating_mul(run.case.threads()),
-        working_set: benchmark(&run.case.benchmark)?.memory(&run.case),
+        working_set: benchmark.memory(&run.case),
         traffic: ready.iter().map(|ready| ready.traffic_bytes as f64).sum::<f64>() / messages,
         flops: ready.iter().map(|ready| ready.flops).sum::<f64>() / messages,
         dtype: run.case.dtype().unwrap_or("f32"),
+        device: if common.device == "cuda" { "cuda" } else { "cpu" },
+        sent: if in_memory { 0.0 } else { benchmark.sent(&run.case) },
+        message: benchmark.operation(&run.case).1,
+        backend: run.case.text("backend").unwrap_or_default(),
     })
 }
 
@@ -58,7 +65,7 @@ fn set(line: &mut CaseLine, profile: &Profile, demand: &Demand<'_>) {
     let Some(time) = line.time_s.as_ref() else { return };
     let Some(roof) = profile.roof(demand) else {
         // The profile lacks the ceiling: of this type, or of memory at all.
-        if demand.flops > 0.0 || demand.traffic > 0.0 {
+        if demand.is_any() {
             line.caveats.push(Caveat::LimitNotFound);
         }
         return;
@@ -82,4 +89,65 @@ fn set(line: &mut CaseLine, profile: &Profile, demand: &Demand<'_>) {
         line.caveats.push(Caveat::LimitNotFound);
     }
     line.limit = Some(limit);
+}
+
+#[cfg(test)]
+mod tests {
+    use measure::{Ready, Settings, Trial};
+    use record::{Ceiling, CeilingKind, TimeSummary};
+    use serde_json::json;
+    use terms::Status;
+
+    use super::*;
+
+    /// One step of training that takes a second, with these phases.
+    fn step() -> (CaseRun, CaseLine) {
+        let text = "experiment: t
+cases: [{benchmark: training, model: mlp, ranks: 1, threads: 1, precision: f32}]";
+        let read = record::plan::read(text, "t.yaml", &benchmarks::abouts(), &[]);
+        let plan = read.unwrap_or_else(|errors| panic!("{errors}"));
+        let mut run = CaseRun::new(&plan.cases[0], Settings::from_case(&plan.cases[0]), false);
+        run.trials.push(Trial { ready: vec![Ready { flops: 2e9, ..Ready::default() }], ..Trial::default() });
+        let mut line = CaseLine::unmeasured(&run.case, Status::Ok, "");
+        line.time_s = Some(TimeSummary { median: 1.0, ..TimeSummary::default() });
+        let part = |flops: f64, bytes: f64| json!({"seconds": 0.5, "flops": flops, "bytes": bytes});
+        line.metrics.insert("parts".to_owned(), json!({"forward": part(2e9, 1e9), "optimizer": part(0.0, 8e9)}));
+        (run, line)
+    }
+
+    fn profile(dtype: &str) -> Profile {
+        let of = |kind, dtype: Option<&str>| Ceiling {
+            kind,
+            rate: 10e9,
+            threads: 1,
+            bytes: Some(1 << 20),
+            dtype: dtype.map(str::to_owned),
+            ..Ceiling::default()
+        };
+        let ceilings = vec![of(CeilingKind::Memory, None), of(CeilingKind::Compute, Some(dtype))];
+        Profile { ceilings, ..Profile::default() }
+    }
+
+    #[test]
+    fn a_step_has_the_traffic_of_its_phases() {
+        let (run, mut line) = step();
+        place(&run, &mut line, &profile("f32"));
+        assert_eq!(line.metrics["roofline"]["bound"], "compute", "the step alone knows no traffic");
+        place_parts(&run, &mut line, &profile("f32"));
+        let roofline = &line.metrics["roofline"];
+        assert_eq!((&roofline["bound"], line.limit.as_ref().map(|limit| limit.time_s)), (&"memory".into(), Some(0.9)));
+        let bound = |part: &str| roofline["parts"][part]["bound"].as_str().unwrap().to_owned();
+        assert_eq!([bound("forward"), bound("optimizer")], ["compute", "memory"]);
+    }
+
+    /// The traffic of phases alone would call memory the bound of a step that computes in a type without a peak.
+    #[test]
+    fn a_step_without_a_ceiling_of_its_own_has_no_bound() {
+        let (run, mut line) = step();
+        let foreign = profile("f64");
+        place(&run, &mut line, &foreign);
+        place_parts(&run, &mut line, &foreign);
+        assert!(!line.metrics.contains_key("roofline") && line.limit.is_none(), "{:?}", line.metrics);
+        assert_eq!(line.caveats, [Caveat::LimitNotFound]);
+    }
 }

@@ -309,8 +309,11 @@ fn matrices(section: &Operation, chart: &Chart) -> Vec<ChartSpec> {
         let values: Vec<Vec<f64>> = rows.as_array()?.iter().map(row).collect::<Option<_>>()?;
         let columns = values.iter().map(Vec::len).max().filter(|columns| *columns > 0)?;
         let numbered = |number: usize| (0..number).map(|index| index.to_string()).collect();
+        let names = value_at(case, &chart.x).and_then(|names| serde_json::from_value::<Vec<String>>(names).ok());
+        let named =
+            |names: Vec<String>| names.iter().enumerate().map(|(index, name)| format!("{index} {name}")).collect();
         let matrix = Matrix {
-            rows: numbered(values.len()),
+            rows: names.filter(|names| names.len() == values.len()).map_or_else(|| numbered(values.len()), named),
             columns: numbered(columns),
             values,
             quantity: quantity(chart.y_format),

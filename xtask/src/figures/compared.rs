@@ -73,13 +73,49 @@ pub(super) fn training(lines: &[Value]) -> String {
     table.text
 }
 
+/// One row a size and implementation: what overlap gains over the best sequential way, and PyTorch beside it.
+pub(super) fn primitives(lines: &[Value]) -> String {
+    const COLUMNS: [&str; 8] =
+        ["m", "n", "link", "implementation", "time", "communication / product", "speedup", "PyTorch / native"];
+    let mut table = Table::new(&COLUMNS);
+    let is_ours = |line: &Value| line["runtime"] == "native" && line["overlap"].is_object();
+    let alone = |line: &Value| line["runtime"] == "native" && line["variant"].as_str() == Some("sequential");
+    for own in sorted(lines, |line| is_ours(line) || alone(line)) {
+        let same = |line: &&Value| ["m", "n"].iter().all(|name| line["parameters"][*name] == own["parameters"][*name]);
+        let is_peer = |line: &&Value| line["runtime"] == "pytorch" && line["variant"] == own["variant"];
+        let peer = lines.iter().filter(|line| median(line).is_some()).find(|line| is_peer(line) && same(line));
+        let link = own["parameters"]["pace_bandwidth"].as_f64();
+        table.row(&[
+            own["parameters"]["m"].to_string(),
+            own["parameters"]["n"].to_string(),
+            link.map_or("memory".to_owned(), |rate| format!("{:.0} MB/s", rate / 1e6)),
+            text(&own["variant"]),
+            seconds(median(own)),
+            own["overlap"]["ratio"].as_f64().map_or("-".to_owned(), three),
+            interval(&own["overlap"], "speedup"),
+            peer.filter(|_| link.is_none()).map_or("-".to_owned(), |peer| ratio(peer, own)),
+        ]);
+    }
+    table.text
+}
+
+/// A value with its interval, `speedup` with `speedup_ci95`.
+fn interval(of: &Value, name: &str) -> String {
+    let Some(middle) = of[name].as_f64() else { return "-".to_owned() };
+    match cases::ends(of, &format!("{name}_ci95")) {
+        Some([low, high]) => format!("{} ({} to {})", three(middle), three(low), three(high)),
+        None => three(middle),
+    }
+}
+
 /// Those that were measured, in a reader's order.
 fn sorted(lines: &[Value], wanted: impl Fn(&Value) -> bool) -> Vec<&Value> {
     let mut found: Vec<&Value> = lines.iter().filter(|line| median(line).is_some() && wanted(line)).collect();
     let key = |line: &Value| {
         let parameters = &line["parameters"];
         let name = if parameters["op"].is_string() { &parameters["op"] } else { &parameters["model"] };
-        (text(name), line["ranks"].as_u64(), line["bytes"].as_u64(), label(line))
+        let size = line["bytes"].as_u64().or(parameters["n"].as_u64());
+        (text(name), line["ranks"].as_u64(), size, label(line), text(&line["variant"]))
     };
     found.sort_by_key(|line| key(line));
     found
@@ -177,6 +213,32 @@ mod tests {
         assert!(
             rows.contains("| all_reduce | 2 | 1 KiB | 2.00 us | 5.0 % | 0.500 | - | mpi | 3.00 (3.00 to 3.00) |"),
             "{rows}"
+        );
+    }
+
+    #[test]
+    fn a_row_of_a_primitive_has_its_gain_and_the_peer_of_its_size() {
+        let line = |runtime: &str, variant: &str, n: u64, medians: &[f64]| {
+            json!({"id": variant, "runtime": runtime, "backend": "shm", "ranks": 2, "variant": variant,
+                "parameters": {"m": 8, "n": n}, "time_s": {"median": medians[0]},
+                "trial_round": [0, 1, 2, 3, 4, 5], "trial_median_s": medians})
+        };
+        let mut fused = line("native", "fused", 4, &[1.0; 6]);
+        fused["overlap"] = json!({"ratio": 0.9, "speedup": 1.5, "speedup_ci95": [1.4, 1.6]});
+        let lines = [
+            line("native", "sequential", 4, &[2.0; 6]),
+            fused,
+            line("pytorch", "sequential", 4, &[5.0; 6]),
+            line("pytorch", "sequential", 9, &[50.0; 6]),
+        ];
+        let rows = primitives(&lines);
+        let told: Vec<&str> = rows.lines().skip(2).collect();
+        assert_eq!(
+            told,
+            [
+                "| 8 | 4 | memory | fused | 1.00 s | 0.900 | 1.50 (1.40 to 1.60) | - |",
+                "| 8 | 4 | memory | sequential | 2.00 s | - | - | 2.50 (2.50 to 2.50) |"
+            ]
         );
     }
 

@@ -171,6 +171,11 @@ impl Benchmark for CollectiveBenchmark {
         Fields::of(case).map_or((Collective::Barrier, 0), moved)
     }
 
+    fn sent(&self, case: &Case) -> f64 {
+        let (op, bytes) = self.operation(case);
+        op.bus_factor(case.ranks()) * bytes as f64
+    }
+
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
         prepared::prepare(Parameters::from_case(case)?, rank)
     }

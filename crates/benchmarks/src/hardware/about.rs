@@ -6,14 +6,14 @@ use terms::{FieldError, Named};
 
 use super::fields::{Area, Fields, Test};
 use super::resolve::{self, Task};
-use super::{memory, storage};
-use crate::fields::{Sampling, World, problem};
+use super::{memory, storage, torch};
+use crate::fields::{Execution, Sampling, World, problem};
 
 /// The table entry.
 pub(super) static ABOUT: About = About {
     name: "hardware",
     doc: "what this machine can do: memory bandwidth, peaks of computation, links between ranks, storage",
-    fields: &[Fields::fields, World::fields, comm::fields, Sampling::fields],
+    fields: &[Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
     metrics: METRICS,
     check,
     command: Some(Command {
@@ -26,6 +26,7 @@ pub(super) static ABOUT: About = About {
             ("triad --threads 1,2", "memory bandwidth of one core and of two"),
             ("latency,bandwidth --ranks 8", "each pair of 8 ranks: which is slow?"),
             ("gemm --dtype bf16 --size 4096", "one product"),
+            ("--device cuda", "the GPUs of this machine (needs PyTorch)"),
         ],
         notes: "`--limits RECORD` in other commands compares with the profile. docs/hardware.md explains each test.",
         sweep: None,
@@ -61,10 +62,12 @@ static METRICS: &[Metric] = &[
 
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     let fields = Fields::of(case)?;
+    torch::resolve(case, &fields)?;
     if crate::is_simulated(case) && fields.test.area() != Area::Pairs {
         return Err(problem("backend", "a simulated backend has no machine to measure", "`backend: shm`"));
     }
     resolve::check_fields(&fields)?;
+    torch::check(case, &fields)?;
     if fields.test == Test::All {
         // The tests that it stands for are checked one by one; what is wrong in all of them is refused at once.
         let mut pairs = case.clone();
@@ -89,9 +92,10 @@ pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
             settle_bytes(case, task.bytes);
         }
         Area::Storage => settle_bytes(case, task.bytes.next_multiple_of(storage::PAGE)),
-        Area::Nodes => settle_bytes(case, task.bytes),
+        Area::Nodes | Area::Transfer => settle_bytes(case, task.bytes),
         Area::Compute | Area::All => {}
     }
+    torch::add_recipe(case)?;
     crate::fields::reorder(case, &ABOUT);
     Ok(())
 }

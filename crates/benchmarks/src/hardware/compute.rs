@@ -87,9 +87,15 @@ pub(super) fn operations(task: &Task) -> f64 {
 
 /// Prepares a product of square matrices: what the benchmark `primitive` computes without communication.
 pub(super) fn product(task: &Task, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+    PRODUCT.prepare(&product_case(task, case), context)
+}
+
+/// The product as a case of the benchmark `primitive`, with the runtime and device of this one.
+pub(super) fn product_case(task: &Task, case: &Case) -> Case {
     let side = Value::from(task.size);
     let mut product = case.clone();
     product.benchmark = PRODUCT.about().name.to_owned();
+    let kept = |name: &str| Some((name.to_owned(), case.value(name)?.clone()));
     product.parameters = Map::from_iter(
         [
             ("primitive", "tp_columnwise".into()),
@@ -102,9 +108,11 @@ pub(super) fn product(task: &Task, case: &Case, context: &mut RankContext) -> Re
             ("threads", task.threads.into()),
             ("seed", task.seed.into()),
         ]
-        .map(|(name, value): (&str, Value)| (name.to_owned(), value)),
+        .map(|(name, value): (&str, Value)| (name.to_owned(), value))
+        .into_iter()
+        .chain(["runtime", "backend", "device"].into_iter().filter_map(kept)),
     );
-    PRODUCT.prepare(&product, context)
+    product
 }
 
 /// Bytes that a product's matrices take.

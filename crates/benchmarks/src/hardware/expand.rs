@@ -6,7 +6,9 @@ use record::{Case, Plan};
 use serde_json::Value;
 
 use super::about::{ABOUT, check};
-use super::fields::{Area, Fields, Test};
+use super::fields::{Area, CUDA, Fields, Test};
+use super::torch;
+use crate::runtime::is_pytorch;
 
 /// From a first-level cache to past most last-level caches.
 const WORKING_SETS: &[u64] = &[24 << 10, 384 << 10, 6 << 20, 192 << 20];
@@ -25,14 +27,35 @@ fn values<T: Clone + Into<Value>>(of: &[T]) -> Vec<Value> {
     of.iter().cloned().map(Into::into).collect()
 }
 
+/// The same of GPUs: past most caches there, and memory.
+const ON_GPUS: &[u64] = &[48 << 20, 384 << 20, 3 << 30];
+const SIZES_ON_GPUS: &[u64] = &[1024, 4096, 8192];
+const DTYPES_ON_GPUS: &[&str] = &["f32", "f64", "bf16", "f16"];
+
 /// What is open in a test.
-fn open(test: Test) -> Vec<Open> {
+fn open(test: Test, on_gpus: bool) -> Vec<Open> {
     match test.area() {
+        Area::Memory if on_gpus => vec![("bytes", values(ON_GPUS))],
+        Area::Compute if on_gpus => vec![("dtype", values(&["f32"])), ("size", values(SIZES_ON_GPUS))],
         Area::Memory => vec![("bytes", values(WORKING_SETS))],
         Area::Compute if test == Test::Fma => vec![("dtype", values(DTYPES))],
         Area::Compute => vec![("dtype", values(&["f32"])), ("size", values(SIZES))],
-        Area::Nodes | Area::Pairs | Area::Storage | Area::All => Vec::new(),
+        Area::Nodes | Area::Pairs | Area::Storage | Area::Transfer | Area::All => Vec::new(),
     }
+}
+
+/// The tests of a profile by PyTorch's ranks: those that they have, fewer for a first look.
+fn by_torch(device: &str, quick: bool) -> Vec<(Test, Vec<Open>)> {
+    let on_gpus = device == CUDA;
+    let mut tests: Vec<(Test, Vec<Open>)> = [Test::Copy, Test::Triad].map(|test| (test, open(test, on_gpus))).to_vec();
+    let (types, sizes) = if on_gpus { (DTYPES_ON_GPUS, SIZES_ON_GPUS) } else { (DTYPES, &SIZES[..2]) };
+    let types = if quick { &types[..1] } else { types };
+    tests.push((Test::Gemm, vec![("dtype", values(types)), ("size", values(sizes))]));
+    let rest = [Test::HostToDevice, Test::DeviceToHost, Test::Latency, Test::Bandwidth, Test::BothWays];
+    let alone = on_gpus && torch::gpus() < 2;
+    let rest = rest.into_iter().filter(|test| torch::has(*test, device) && !(alone && test.area() == Area::Pairs));
+    tests.extend(rest.map(|test| (test, Vec::new())));
+    tests
 }
 
 /// Four times the last-level caches, past which an array is in memory (as STREAM's rules want), and at least the largest of the
@@ -88,10 +111,35 @@ pub(super) fn complete(plan: &mut Plan) {
 /// The cases that one stands for.
 fn each(case: &Case) -> Vec<Case> {
     let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
-    let tests =
-        if fields.test == Test::All { profile(case.is_quick()) } else { vec![(fields.test, open(fields.test))] };
-    let of_all = fields.test == Test::All;
-    tests.into_iter().flat_map(|(test, open)| of_test(case, test, of_all, &open)).collect()
+    if fields.test != Test::All {
+        return of_test(case, fields.test, false, &open(fields.test, torch::is_on_gpus(case)));
+    }
+    let device = fields.device.as_deref();
+    let tests = match device {
+        Some(device) if is_pytorch(case) => by_torch(device, case.is_quick()),
+        None if is_pytorch(case) => by_torch("cpu", case.is_quick()),
+        _ => profile(case.is_quick()),
+    };
+    let mut cases: Vec<Case> = tests.into_iter().flat_map(|(test, open)| of_test(case, test, true, &open)).collect();
+    if device.is_none() && !is_pytorch(case) && machine::gpus() > 0 {
+        let gpus = of_gpus(case);
+        cases.extend(
+            by_torch(CUDA, case.is_quick()).into_iter().flat_map(|(test, open)| of_test(&gpus, test, true, &open)),
+        );
+    }
+    cases
+}
+
+/// The same of this machine's GPUs.
+fn of_gpus(case: &Case) -> Case {
+    let mut gpus = case.clone();
+    for name in ["runtime", "backend", "bind"] {
+        gpus.parameters.shift_remove(name);
+        gpus.world.shift_remove(name);
+    }
+    gpus.parameters.insert("device".to_owned(), CUDA.into());
+    gpus.world.insert("device".to_owned(), CUDA.into());
+    gpus
 }
 
 /// The case as this test, with every combination of what it leaves open. `of_all`: it stands for all tests.
@@ -120,9 +168,14 @@ fn of_test(case: &Case, test: Test, of_all: bool, open: &[Open]) -> Vec<Case> {
     cases
 }
 
-/// Takes out of `all` what does not concern this test. Injected faults strike messages.
+/// Takes out of `all` what does not concern this test. Injected faults strike messages of native ranks.
 fn leave_out(case: &mut Case, test: Test) {
+    let is_torch = is_pytorch(case) || torch::is_on_gpus(case);
     let foreign: &[&str] = match test.area() {
+        Area::Memory if is_torch => &["dtype", "size", "path", "inject"],
+        Area::Compute if is_torch => &["bytes", "path", "inject"],
+        Area::Transfer => &["threads", "bytes", "dtype", "size", "path", "inject"],
+        Area::Pairs if is_torch => &["threads", "bytes", "dtype", "size", "path", "inject"],
         Area::Memory => &["ranks", "dtype", "size", "path", "inject"],
         Area::Nodes => &["ranks", "threads", "bytes", "dtype", "size", "path", "inject"],
         Area::Compute if test == Test::Fma => &["ranks", "bytes", "size", "path", "inject"],

@@ -2,7 +2,7 @@
 
 use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
-use crate::fields::{BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
+use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
 
 terms::named! {
     /// What a hardware case measures. The first five are loops over arrays of f64: those of STREAM (McCalpin, 1995), and the
@@ -32,6 +32,10 @@ terms::named! {
         BothWays = "both_ways",
         /// A file read through a mapping, after the system has forgotten its pages.
         StorageRead = "storage_read",
+        /// A copy from pinned memory of the host to memory of a device.
+        HostToDevice = "host_to_device",
+        /// The same the other way.
+        DeviceToHost = "device_to_host",
         /// Each of them, for a profile of the machine.
         All = "all",
     }
@@ -45,6 +49,7 @@ pub(super) enum Area {
     Compute,
     Pairs,
     Storage,
+    Transfer,
     All,
 }
 
@@ -56,6 +61,7 @@ impl Test {
             Self::Latency | Self::Bandwidth | Self::BothWays => Area::Pairs,
             Self::Numa => Area::Nodes,
             Self::StorageRead => Area::Storage,
+            Self::HostToDevice | Self::DeviceToHost => Area::Transfer,
             Self::All => Area::All,
             _ => Area::Memory,
         }
@@ -89,6 +95,17 @@ impl Test {
     }
 }
 
+/// Where PyTorch's ranks compute, too. It has no default: all tests of a machine are those of its GPUs, too.
+const DEVICES: Field = Field {
+    kind: Kind::Word(|| vec!["cpu", CUDA]),
+    default: None,
+    doc: "what is measured: cpu, or GPUs through PyTorch (default: cpu; all tests: both)",
+    ..DEVICE
+};
+
+/// The devices that PyTorch's ranks measure.
+pub(super) const CUDA: &str = "cuda";
+
 /// What only some tests take.
 const fn of_some(kind: Kind, doc: &'static str) -> Field {
     Field::new(kind, None, doc).common()
@@ -108,8 +125,8 @@ record::fields! {
             ..RANKS
         },
         threads: Option<u32> = Field { doc: "threads of each rank (default: all cores, divided among ranks)", ..THREADS },
-        backend: String = Field { role: Role::Launch, ..BACKEND },
-        device: String = DEVICE,
+        backend: Option<String> = Field { role: Role::Launch, ..ANY_BACKEND },
+        device: Option<String> = DEVICES,
         bytes: Option<u64> = of_some(
             Kind::Bytes,
             "working set of a rank, message or file (default: several; 8 B; 1 MiB; 256 MiB)",
@@ -117,7 +134,7 @@ record::fields! {
         dtype: Option<Dtype> = of_some(Kind::Word(dtypes), "fma and gemm: element type (default: f32, f64, bf16)"),
         size: Option<u64> = of_some(
             Kind::Whole(1, 1 << 16),
-            "gemm: rows, columns and depth of the product (default: 256, 1024, 2048)",
+            "gemm: rows, columns and depth of the product (default: 256, 1024, 2048; cuda: 1024, 4096, 8192)",
         ),
         path: Option<String> = Field::new(
             Kind::Text,

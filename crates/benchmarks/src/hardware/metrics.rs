@@ -8,42 +8,46 @@ use serde_json::{Map, Value, json};
 use stats::PairVerdict;
 use terms::{Dtype, Named};
 
-use super::fields::{Area, Test};
+use super::fields::{Area, CUDA, Test};
 use super::resolve::{Task, task};
-use super::{compute, memory};
-use crate::Measured;
+use super::{compute, memory, torch};
+use crate::runtime::is_pytorch;
+use crate::{Common, Measured};
 
 /// All that a case says.
 pub(super) fn of(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
     let Ok(task) = task(case) else { return Map::new() };
     let seconds = measured.times.median;
     let mut metrics = match task.test.area() {
-        Area::Memory => bandwidth(&task, seconds),
+        Area::Memory => bandwidth(case, &task, seconds),
         Area::Compute => rate(&task, seconds),
         Area::Storage => {
             let rate = number("gbs", task.bytes as f64 / seconds / 1e9);
             rate.into_iter().chain([("cache".to_owned(), "cold".into())]).collect()
         }
-        Area::Pairs => return pairs(&task, measured.trials),
+        Area::Transfer => Map::from_iter(number("gbs", f64::from(task.ranks) * task.bytes as f64 / seconds / 1e9)),
+        Area::Pairs => return pairs(case, &task, measured.trials),
         Area::Nodes => return nodes(measured.trials),
         Area::All => Map::new(),
     };
     let details = measured.trials.last().and_then(|trial| trial.details.first());
     let name = details.and_then(|details| details.get("loop").or_else(|| details.get("multiplied")));
     metrics.extend(name.map(|name| ("loop".to_owned(), name.clone())));
-    metrics.extend(ceiling(&task, &metrics));
+    metrics.extend(ceiling(case, &task, &metrics));
     metrics
 }
 
 /// What a profile keeps of the case.
-fn ceiling(task: &Task, metrics: &Map<String, Value>) -> Option<(String, Value)> {
+fn ceiling(case: &Case, task: &Task, metrics: &Map<String, Value>) -> Option<(String, Value)> {
     let rate = |name: &str| Some(metrics.get(name)?.as_f64()? * 1e9);
     let area = task.test.area();
+    let on_gpus = torch::is_on_gpus(case);
     let (kind, rate) = match area {
         Area::Memory => (CeilingKind::Memory, rate("gbs")?),
         Area::Compute => (CeilingKind::Compute, rate("gflops")?),
         Area::Pairs if task.test != Test::Latency => (CeilingKind::Link, rate("gbs")?),
         Area::Storage => (CeilingKind::Storage, rate("gbs")?),
+        Area::Transfer => (CeilingKind::Transfer, rate("gbs")?),
         Area::Pairs | Area::Nodes | Area::All => return None,
     };
     let ceiling = Ceiling {
@@ -51,8 +55,14 @@ fn ceiling(task: &Task, metrics: &Map<String, Value>) -> Option<(String, Value)>
         name: task.test.name().to_owned(),
         rate,
         threads: if area == Area::Pairs { 1 } else { task.ranks * task.threads as u32 },
-        bytes: (area != Area::Compute).then(|| task.bytes * u64::from(task.ranks)),
+        bytes: match area {
+            Area::Compute => None,
+            Area::Pairs => Some(task.bytes),
+            _ => Some(task.bytes * u64::from(task.ranks)),
+        },
         dtype: (area == Area::Compute).then(|| task.dtype.name().to_owned()),
+        device: on_gpus.then(|| CUDA.to_owned()),
+        backend: (area == Area::Pairs).then(|| Common::of(case).ok()?.backend).flatten(),
     };
     Some(("ceiling".to_owned(), serde_json::to_value(ceiling).ok()?))
 }
@@ -71,7 +81,8 @@ pub(super) fn roofline(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value>
         working_set: (matrices * copies) as u64,
         traffic: matrices * copies,
         flops: 2.0 * side.powi(3) * copies,
-        dtype,
+        device: parameter("device").and_then(Value::as_str).unwrap_or("cpu"),
+        ..Demand::of_cpu(dtype)
     };
     let others = all.iter().copied().filter(|other| other.id != line.id);
     let profile = Profile { ceilings: Profile::ceilings(others), ..Profile::default() };
@@ -83,11 +94,13 @@ fn number(name: &str, value: f64) -> Option<(String, Value)> {
     Some((name.to_owned(), Value::Number(serde_json::Number::from_f64(value)?)))
 }
 
-fn bandwidth(task: &Task, seconds: f64) -> Map<String, Value> {
+fn bandwidth(case: &Case, task: &Task, seconds: f64) -> Map<String, Value> {
     let elements = memory::elements(task.test, task.bytes) as f64 * f64::from(task.ranks);
     let rate = |bytes: u64| bytes as f64 * elements / seconds / 1e9;
     let rates = [("gbs", task.test.counted_bytes()), ("moved_gbs", task.test.moved_bytes())];
-    rates.into_iter().filter_map(|(name, bytes)| number(name, rate(bytes))).collect()
+    // What torch's loops and the caches of GPUs read before they write is not known.
+    let known = if is_pytorch(case) { 1 } else { rates.len() };
+    rates[..known].iter().filter_map(|(name, bytes)| number(name, rate(*bytes))).collect()
 }
 
 fn rate(task: &Task, seconds: f64) -> Map<String, Value> {
@@ -126,7 +139,7 @@ fn nodes(trials: &[Trial]) -> Map<String, Value> {
     Map::from_iter([("node_gbs".to_owned(), json!(all))])
 }
 
-fn pairs(task: &Task, trials: &[Trial]) -> Map<String, Value> {
+fn pairs(case: &Case, task: &Task, trials: &[Trial]) -> Map<String, Value> {
     let Some(times) = matrix(task.ranks as usize, trials) else { return Map::new() };
     let cells = |of: &dyn Fn(f64) -> f64| -> Value {
         let row = |row: &Vec<f64>| row.iter().map(|time| json!(of(*time))).collect::<Vec<_>>();
@@ -148,13 +161,24 @@ fn pairs(task: &Task, trials: &[Trial]) -> Map<String, Value> {
         "ranks": task.ranks,
         "at_once": trials.last().and_then(|trial| trial.details.first()?.get("at_once").cloned()),
     });
+    let hosts = hosts(trials);
+    if hosts.iter().any(|host| Some(host) != hosts.first()) {
+        found["hosts"] = json!(hosts);
+    }
     judge(&mut found, &times);
     metrics.insert("pairs".to_owned(), found);
     if task.test != Test::Latency {
         metrics.extend(number("gbs", task.bytes as f64 / median / 1e9));
     }
-    metrics.extend(ceiling(task, &metrics));
+    metrics.extend(ceiling(case, task, &metrics));
     metrics
+}
+
+/// The host of each rank; empty where a rank does not tell.
+fn hosts(trials: &[Trial]) -> Vec<String> {
+    let ranks = trials.last().map_or(&[][..], |trial| &trial.details[..]);
+    let host = |details: &Map<String, Value>| details.get("host").and_then(Value::as_str).map(str::to_owned);
+    ranks.iter().map(host).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Where only a rank slower than this would be named, "none is slow" would say too much.
@@ -174,9 +198,12 @@ fn judge(found: &mut Value, times: &[Vec<f64>]) {
         }
         PairVerdict::Slow { ranks, pairs } => (ranks, pairs),
     };
+    let hosts: Vec<String> =
+        found.get("hosts").and_then(|of| serde_json::from_value(of.clone()).ok()).unwrap_or_default();
+    let on = |rank: usize| hosts.get(rank).map_or_else(String::new, |host| format!(" on {host}"));
     let words: Vec<String> = ranks
         .iter()
-        .map(|(rank, _)| format!("rank {rank}"))
+        .map(|(rank, _)| format!("rank {rank}{}", on(*rank)))
         .chain(pairs.iter().map(|([low, high], _)| format!("{low}-{high}")))
         .collect();
     found["slow"] = words.join(", ").into();

@@ -13,6 +13,7 @@ mod resolve;
 mod show;
 mod storage;
 mod team;
+mod torch;
 mod tournament;
 mod view;
 
@@ -35,11 +36,15 @@ impl Benchmark for HardwareBenchmark {
 
     fn memory(&self, case: &Case) -> u64 {
         let Ok(task) = task(case) else { return 0 };
-        let of_rank = match task.test.area() {
+        let area = task.test.area();
+        let of_rank = match area {
+            _ if torch::is_on_gpus(case) && area != Area::Transfer => 0,
             Area::Memory => memory::held(&task),
             Area::Compute if task.test == Test::Gemm => compute::product_bytes(&task),
             Area::Pairs => pairs::held(&task),
             Area::Nodes => task.bytes.saturating_mul(numa::nodes().len() as u64),
+            // GPUs have memory of their own; only what is copied lies in the host's, too.
+            Area::Transfer => task.bytes,
             Area::Compute | Area::Storage | Area::All => 0,
         };
         of_rank.saturating_mul(u64::from(task.ranks))
@@ -59,8 +64,7 @@ impl Benchmark for HardwareBenchmark {
 
     fn operation(&self, case: &Case) -> (Collective, u64) {
         match task(case) {
-            Ok(task) if task.test == Test::BothWays => (Collective::SendRecv, task.bytes),
-            Ok(task) if task.test.area() == Area::Pairs => (Collective::PingPong, task.bytes),
+            Ok(task) if task.test.area() == Area::Pairs => (pairs::operation(task.test), task.bytes),
             _ => (Collective::Barrier, 0),
         }
     }
@@ -74,6 +78,7 @@ impl Benchmark for HardwareBenchmark {
             Area::Pairs => pairs::prepare(&task, rank),
             Area::Nodes => numa::prepare(&task, &numa::nodes()),
             Area::Storage => storage::prepare(&task),
+            Area::Transfer => Err(Failure::new("native ranks have no device to copy to")),
             Area::All => Err(Failure::new("`all` stands for several tests, and is none itself")),
         }
     }

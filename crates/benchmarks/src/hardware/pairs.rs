@@ -36,6 +36,7 @@ struct Duo {
 /// A case on one rank.
 struct Pairs {
     rank: u32,
+    host: String,
     test: Test,
     bytes: u64,
     messages: u64,
@@ -65,15 +66,16 @@ pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn 
             cut(&comm.alloc(bytes.max(64), Space::Host).map_err(failure)?, bytes)
         };
         let (input, output) = (buffer()?, buffer()?);
-        let op = if task.test == Test::BothWays { Collective::SendRecv } else { Collective::PingPong };
+        let op = operation(task.test);
         duos.push(Duo { partner, comm, call: call(op, &input, &output), times: Vec::new() });
     }
     let at_once = !context.options.oversubscribed;
     let mut pairs = Pairs {
         rank: context.rank,
+        host: context.host.clone(),
         test: task.test,
         bytes: task.bytes,
-        messages: (CALL_BYTES / task.bytes.max(1)).clamp(FEWEST, MESSAGES),
+        messages: messages(task.bytes),
         barrier,
         clock: context.clock.clone(),
         duos,
@@ -83,6 +85,16 @@ pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn 
     };
     pairs.refill();
     Ok(Box::new(pairs))
+}
+
+/// Messages of a pair in a call.
+pub(super) fn messages(bytes: u64) -> u64 {
+    (CALL_BYTES / bytes.max(1)).clamp(FEWEST, MESSAGES)
+}
+
+/// What a pair does.
+pub(super) fn operation(test: Test) -> Collective {
+    if test == Test::BothWays { Collective::SendRecv } else { Collective::PingPong }
 }
 
 /// Bytes that the buffers of a rank take.
@@ -201,6 +213,7 @@ impl Prepared for Pairs {
             ("pairs".to_owned(), Value::Object(medians)),
             ("ways".to_owned(), both.into()),
             ("bytes".to_owned(), self.bytes.into()),
+            ("host".to_owned(), self.host.clone().into()),
             ("at_once".to_owned(), self.at_once.into()),
         ])
     }

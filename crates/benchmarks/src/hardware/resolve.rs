@@ -6,6 +6,7 @@ use serde_json::Value;
 use terms::{Dtype, FieldError};
 
 use super::fields::{Area, Fields, Test};
+use super::torch;
 use crate::fields::problem;
 
 /// Fewer ranks have too few pairs to tell a slow one.
@@ -34,11 +35,12 @@ pub(super) struct Task {
 pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
     let fields = Fields::of(case)?;
     let test = fields.test;
-    let ranks = fields.ranks.unwrap_or_else(|| default_ranks(test));
+    let on_gpus = torch::is_on_gpus(case);
+    let ranks = fields.ranks.unwrap_or_else(|| if on_gpus { torch::gpus() } else { default_ranks(test) });
     Ok(Task {
         test,
         ranks,
-        threads: fields.threads.unwrap_or_else(|| default_threads(ranks)) as usize,
+        threads: fields.threads.unwrap_or_else(|| if on_gpus { 1 } else { default_threads(ranks) }) as usize,
         bytes: fields.bytes.unwrap_or(default_bytes(test)),
         dtype: fields.dtype.unwrap_or(Dtype::F32),
         size: fields.size.unwrap_or(1024) as usize,
@@ -76,7 +78,7 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
     let (test, area) = (fields.test, fields.test.area());
     let given: [(&'static str, bool, &[Area]); 5] = [
         ("threads", fields.threads.is_some(), &[Area::Memory, Area::Compute]),
-        ("bytes", fields.bytes.is_some(), &[Area::Memory, Area::Nodes, Area::Pairs, Area::Storage]),
+        ("bytes", fields.bytes.is_some(), &[Area::Memory, Area::Nodes, Area::Pairs, Area::Storage, Area::Transfer]),
         ("dtype", fields.dtype.is_some(), &[Area::Compute]),
         ("size", fields.size.is_some(), &[Area::Compute]),
         ("path", fields.path.is_some(), &[Area::Storage]),
@@ -100,7 +102,7 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
 pub(super) fn settle_world(case: &mut Case) -> Result<(), FieldError> {
     let task = task(case)?;
     settle(case, "ranks", Value::from(task.ranks));
-    if matches!(task.test.area(), Area::Memory | Area::Compute) {
+    if matches!(task.test.area(), Area::Memory | Area::Compute) && !torch::is_on_gpus(case) {
         settle(case, "threads", Value::from(task.threads));
     }
     Ok(())

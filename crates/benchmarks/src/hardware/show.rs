@@ -53,8 +53,8 @@ pub(super) fn show() -> Show {
                 y_title: "cores of node".into(),
                 ..matrix("nodes", "bandwidth, GB/s", "node_gbs")
             },
-            matrix("pairs", "time of a message, us", "pair_us"),
-            matrix("pairs-bandwidth", "bandwidth, GB/s", "pair_gbs"),
+            Chart { x: "pairs.hosts".into(), ..matrix("pairs", "time of a message, us", "pair_us") },
+            Chart { x: "pairs.hosts".into(), ..matrix("pairs-bandwidth", "bandwidth, GB/s", "pair_gbs") },
         ],
         headline: vec!["gbs".into(), "gflops".into()],
     }

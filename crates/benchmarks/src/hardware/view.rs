@@ -80,11 +80,17 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
     let list = |name: &str| pairs.get(name).and_then(|list| list.as_array()).cloned().unwrap_or_default();
     let factor_of =
         |entry: &serde_json::Value| factor(entry.get("factor").and_then(serde_json::Value::as_f64).unwrap_or(1.0));
+    let hosts = list("hosts");
+    let on = |rank: u64| {
+        let host = hosts.get(rank as usize).and_then(serde_json::Value::as_str);
+        host.map_or_else(|| format!("{rank}"), |host| format!("{rank} on {host}"))
+    };
     let mut found = Vec::new();
     for entry in list("slow_ranks") {
         let rank = entry.get("rank").and_then(serde_json::Value::as_u64)?;
         let text = format!(
-            "{name}: rank {rank} is slow: its messages take {} as long as messages between other ranks.",
+            "{name}: rank {} is slow: its messages take {} as long as messages between other ranks.",
+            on(rank),
             factor_of(&entry)
         );
         found.push(Finding::new(text).before_others());
@@ -93,7 +99,9 @@ fn links(name: &str, case: &CaseLine) -> Option<Vec<Finding>> {
         let ranks: Vec<u64> = entry.get("ranks")?.as_array()?.iter().filter_map(serde_json::Value::as_u64).collect();
         let [low, high] = ranks[..] else { continue };
         let text = format!(
-            "{name}: the pair of ranks {low} and {high} is slow: its messages take {} as long as those of the other pairs.",
+            "{name}: the pair of ranks {} and {} is slow: its messages take {} as long as those of the other pairs.",
+            on(low),
+            on(high),
             factor_of(&entry)
         );
         found.push(Finding::new(text).before_others());
@@ -176,6 +184,46 @@ mod tests {
         let declared = [Declared::of(&ABOUT)];
         let found = HardwareView.findings(&::view::study::operations(&lines, &declared)[0]);
         found.unwrap_or_default().into_iter().map(|finding| finding.text).collect()
+    }
+
+    /// What is found where the pairs of four ranks show this.
+    fn of_pairs(pairs: serde_json::Value) -> Vec<String> {
+        let fields = [("test", "latency"), ("ranks", "4")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
+        let mut line = CaseLine::unmeasured(&case, Status::Ok, "");
+        line.metrics.insert("pairs".to_owned(), pairs);
+        links("latency", &line).unwrap().into_iter().map(|finding| finding.text).collect()
+    }
+
+    #[test]
+    fn sentences_about_pairs_say_what_they_can_and_no_more() {
+        let median = "latency: a message takes 2.00 us between the median pair";
+        let told = of_pairs(json!({"median": 2e-6, "slow": "none", "least_factor": 1.4}));
+        let healthy = "of 4 ranks none is slow, and no pair (a rank that took 1.40x as long would be named)";
+        assert_eq!(told, [format!("{median}; {healthy}.")]);
+        let told = of_pairs(json!({"median": 2e-6, "slow": "cannot tell", "least_factor": 3.5}));
+        let wide = "pairs differ so much that only a rank that took 3.50x as long would be named: none is cleared";
+        assert_eq!(told, [format!("{median}; {wide}.")]);
+        let told = of_pairs(json!({"median": 2e-6, "slow": "cannot tell"}));
+        assert_eq!(told, [format!("{median}; fewer than 4 ranks cannot tell a slow one.")]);
+    }
+
+    #[test]
+    fn what_is_slow_is_named_with_its_host_where_there_are_several() {
+        let slow = |hosts: serde_json::Value| {
+            of_pairs(json!({
+                "median": 2e-6, "slow": "rank 3, 0-2", "hosts": hosts,
+                "slow_ranks": [{"rank": 3, "factor": 4.0}], "slow_pairs": [{"ranks": [0, 2], "factor": 2.5}],
+            }))
+        };
+        let ranks = "is slow: its messages take 4.00x as long as messages between other ranks.";
+        let pairs = "is slow: its messages take 2.50x as long as those of the other pairs.";
+        let told = slow(json!(["a", "a", "b", "b"]));
+        assert_eq!(told[0], format!("latency: rank 3 on b {ranks}"));
+        assert_eq!(told[1], format!("latency: the pair of ranks 0 on a and 2 on b {pairs}"));
+        let told = slow(json!([]));
+        assert_eq!(told[0], format!("latency: rank 3 {ranks}"));
+        assert_eq!(told[1], format!("latency: the pair of ranks 0 and 2 {pairs}"));
     }
 
     #[test]

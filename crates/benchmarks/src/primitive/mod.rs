@@ -30,6 +30,7 @@ use self::implementations::Step;
 use self::resolve::resolved;
 use self::site::Site;
 use self::task::Task;
+pub(crate) use self::torch::add_recipe;
 pub use self::words::primitives;
 use crate::{Benchmark, Measured, Prepared, RankContext, Work};
 
@@ -71,6 +72,15 @@ impl Benchmark for PrimitiveBenchmark {
 
     fn operation(&self, case: &Case) -> (Collective, u64) {
         resolved(case).map_or((Collective::Barrier, 0), |(_, _, task)| task.operation())
+    }
+
+    fn sent(&self, case: &Case) -> f64 {
+        let Ok((implementation, _, task)) = resolved(case) else { return 0.0 };
+        if implementation.name == implementations::compute_only::VARIANT.name {
+            return 0.0;
+        }
+        let (op, bytes) = task.operation();
+        op.bus_factor(task.ranks as u32) * bytes as f64
     }
 
     fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {

@@ -113,14 +113,20 @@ pub(super) fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
         }
     }
     if let (Some(compute), Some(communication)) = (peers.compute, peers.communication) {
-        let [t_compute, t_communication, t] = [compute, communication, line].map(median);
+        let [t_compute, t_communication] = [compute, communication].map(median);
         let ratio = t_communication / t_compute;
         overlap["ratio"] = number(ratio);
         overlap["worth"] = is_worth(ratio).into();
-        overlap["speed_of_light"] = number(t_compute.max(t_communication) / t);
+        let light = |t: f64, compute: f64, communication: f64| compute.max(communication) / t;
+        if let Some((share, interval)) = of_rounds([line, compute, communication], light) {
+            overlap["speed_of_light"] = number(share);
+            overlap["speed_of_light_ci95"] = ends(interval);
+        }
         // Where one of the two is next to nothing, the quotient is noise over next to nothing.
         let told = is_worth(ratio) && implementation(line) != "sequential";
-        if let Some((efficiency, interval)) = efficiency(line, compute, communication).filter(|_| told) {
+        let hidden =
+            |t: f64, compute: f64, communication: f64| (compute + communication - t) / compute.min(communication);
+        if let Some((efficiency, interval)) = of_rounds([line, compute, communication], hidden).filter(|_| told) {
             overlap["efficiency"] = number(efficiency);
             overlap["efficiency_ci95"] = ends(interval);
         }
@@ -138,19 +144,18 @@ pub(super) fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
     found
 }
 
-/// `(t_compute + t_communication - t) / min(t_compute, t_communication)` of each round that all three took part in: the
+/// A value of the times of the case, the product and the communication, in each round that all three took part in: the
 /// median, and its interval.
-fn efficiency(line: &CaseLine, compute: &CaseLine, communication: &CaseLine) -> Option<(f64, Option<[f64; 2]>)> {
+fn of_rounds(lines: [&CaseLine; 3], value: impl Fn(f64, f64, f64) -> f64) -> Option<(f64, Option<[f64; 2]>)> {
     let at = |line: &CaseLine, round: u32| {
         let place = line.trial_round.iter().position(|known| *known == round)?;
         line.trial_median_s.get(place).copied()
     };
     let of_round = |round: &u32| {
-        let (t, compute, communication) = (at(line, *round)?, at(compute, *round)?, at(communication, *round)?);
-        let efficiency = (compute + communication - t) / compute.min(communication);
-        efficiency.is_finite().then_some(efficiency)
+        let [t, compute, communication] = lines.map(|line| at(line, *round));
+        Some(value(t?, compute?, communication?)).filter(|value| value.is_finite())
     };
-    let all: Vec<f64> = line.trial_round.iter().filter_map(of_round).collect();
+    let all: Vec<f64> = lines[0].trial_round.iter().filter_map(of_round).collect();
     (!all.is_empty()).then(|| (stats::median(&all), stats::sign_interval(&all)))
 }
 
@@ -235,6 +240,8 @@ mod tests {
         );
         // Of the product and the communication, each as long as the other, three quarters overlap.
         assert_eq!((overlap["efficiency"].as_f64(), overlap["efficiency_ci95"][0].as_f64()), (Some(0.75), Some(0.75)));
+        let light = (overlap["speed_of_light"].as_f64(), overlap["speed_of_light_ci95"][1].as_f64());
+        assert_eq!(light, (Some(0.8), Some(0.8)), "of each round");
     }
 
     /// Two ways are enough for a speedup; what the others would tell is left out.

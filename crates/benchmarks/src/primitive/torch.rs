@@ -3,14 +3,14 @@
 
 use record::Case;
 use serde_json::{Value, json};
-use terms::{Bind, FieldError, Named, Runtime};
+use terms::{FieldError, Named, Runtime};
 
 use super::implementations::{self, Implementation};
 use super::resolve::resolved;
 use super::task::{Options, Scheme, Task};
+use crate::Common;
 use crate::fields::problem;
 use crate::runtime::is_pytorch;
-use crate::{Common, World};
 
 /// The runtime of a case. After [`crate::runtime::resolve`].
 pub(super) fn runtime(case: &Case) -> Runtime {
@@ -30,21 +30,17 @@ pub(super) fn check_implementation(case: &Case, implementation: &Implementation)
 /// Refuses fields of the other runtime, and skips what torch does not do here.
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     crate::runtime::check(case, &[])?;
-    let Common { device, threads, .. } = Common::of(case)?;
     if !is_pytorch(case) {
-        if device != "cpu" {
+        if Common::of(case)?.device != "cpu" {
             return Err(problem("device", "native ranks compute on the CPU", "valid values: cpu"));
         }
         return Ok(());
     }
-    if World::of(case)?.bind == Some(Bind::Core) && threads.is_some_and(|threads| threads > 1) {
-        case.skip = Some("torch's threads would share the one core that a rank is bound to: `bind: none`".to_owned());
-    }
-    Ok(())
+    crate::runtime::check_threads(case)
 }
 
 /// Adds everything that PyTorch's ranks must know, defaults included.
-pub(super) fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
+pub(crate) fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
     if !is_pytorch(case) {
         return Ok(());
     }
@@ -54,6 +50,8 @@ pub(super) fn add_recipe(case: &mut Case) -> Result<(), FieldError> {
 }
 
 fn recipe(name: &str, options: &Options, task: &Task) -> Value {
+    let computes = name != implementations::communication_only::VARIANT.name;
+    let (flops, traffic_bytes) = if computes { (task.flops(), task.traffic_bytes()) } else { (0.0, 0) };
     let tokens: Vec<usize> = (0..task.ranks).map(|expert| task.tokens_of(expert)).collect();
     json!({
         "operation": task.operation().0.name(),
@@ -67,6 +65,8 @@ fn recipe(name: &str, options: &Options, task: &Task) -> Value {
         "ranks": task.ranks,
         "seed": task.seed,
         "tokens": tokens,
+        "flops": flops,
+        "traffic_bytes": traffic_bytes,
     })
 }
 

@@ -36,8 +36,8 @@ pub fn open_rank(
     }
     let hook = Arc::new(Hook::new(place.rank, clock.clone(), slot).telling(nvtx::ranges()));
     let comm: Box<dyn Communicator> = Box::new(Observed::new(comm, hook.clone()));
-    let Place { rank, size: ranks, index, .. } = place;
-    let context = RankContext { rank, ranks, index, comm, hook, clock, abort: abort.clone(), options, cores };
+    let Place { rank, size: ranks, host, index, .. } = place;
+    let context = RankContext { rank, ranks, host, index, comm, hook, clock, abort: abort.clone(), options, cores };
     Ok((RankWork::new(context)?, abort))
 }
 

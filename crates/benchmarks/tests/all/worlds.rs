@@ -93,7 +93,18 @@ impl Wrapped {
                 let hook = Arc::new(Hook::new(rank, clock.clone(), Arc::new(OwnSlot::default())));
                 let comm = Box::new(Observed::new(comm, hook.clone()));
                 let cores = measure::machine::allowed_cpus();
-                let context = RankContext { rank, ranks, index: rank, comm, hook, clock, abort, options, cores };
+                let context = RankContext {
+                    rank,
+                    ranks,
+                    host: String::new(),
+                    index: rank,
+                    comm,
+                    hook,
+                    clock,
+                    abort,
+                    options,
+                    cores,
+                };
                 let mut work = RankWork::new(context).expect("a few bytes");
                 while let Ok(command) = inbox.recv() {
                     if outbox.send(work.obey(&command)).is_err() {

@@ -179,6 +179,22 @@ fn samples_asked_for_by_number_may_take_their_time() {
     assert!(spent < Duration::from_millis(300), "{spent:?} of 500 ms or more count");
 }
 
+/// Temperatures and clocks of a long trial are those within it, too, not only before and after.
+#[test]
+fn sensors_are_read_between_samples_twice_a_second() {
+    let case = case(2, json!({"timeout": 60.0, "max_seconds": 2.0, "iters": 4, "warmup": 0}));
+    let pause = |millis| {
+        let mut world = Scripted::new(2, move |rank, sample, _| {
+            if rank == 0 && sample >= 3 {
+                std::thread::sleep(Duration::from_millis(millis));
+            }
+            2_000_000_000
+        });
+        world.trial_real(&case).sensors.len()
+    };
+    assert_eq!([pause(300), pause(0)], [2, 0], "every 0.5 s of 1.2 s; none in a short trial");
+}
+
 /// The commands that a world was given, in order.
 fn names(world: &Scripted) -> Vec<&'static str> {
     let name = |(command, _): &(Command, Duration)| match command {

@@ -34,6 +34,7 @@ fn text(line: &CaseLine, declared: Option<&Declared>, pivots: bool) -> String {
     let section = declared.map_or("", |declared| declared.show.section.as_str());
     parts.extend(labels.next().filter(|_| !section.is_empty()));
     parts.push(view::study::backend(line));
+    parts.extend(Some(&line.device).filter(|device| !["", "cpu"].contains(&device.as_str())).cloned());
     // A switch that is off is worth no word, unless it declares one.
     parts.extend(labels.filter(|label| !label.starts_with("no ")));
     parts.extend((line.mode != terms::Mode::Streaming).then(|| line.mode.to_string()));

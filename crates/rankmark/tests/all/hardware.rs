@@ -3,6 +3,8 @@
 use serde_json::Value;
 
 use crate::place::{Place, json_lines, statuses};
+use crate::pytorch::torch;
+use crate::skip;
 
 const FEW: &str = "--iters 3 --warmup 1 --bytes 24KiB,192MiB --dtype f32 --threads 1,2 --size 64";
 
@@ -79,6 +81,71 @@ fn without_a_test_everything_is_measured() {
         "triad",
     ];
     assert_eq!(tests.into_iter().collect::<Vec<_>>(), expected, "{}", ended.out);
+}
+
+#[test]
+fn torch_measures_the_same_tests_beside_native_ranks() {
+    let Some(python) = torch("hardware by PyTorch's ranks") else { return };
+    let place = Place::new();
+    let few = "--iters 3 --warmup 1 --trials 1 --spacing 0s --ranks 2 --threads 1 --bytes 96KiB";
+    place.run(&format!("hardware triad --runtime native,pytorch --python {python} {few} --output-dir loops")).exits(0);
+    let loops = place.cases("loops");
+    assert_eq!(statuses(&loops), [2, 0, 0, 0]);
+    for line in &loops {
+        let (rate, time) = (line["gbs"].as_f64().unwrap(), line["time_s"]["median"].as_f64().unwrap());
+        // What is rounded to whole elements of three arrays.
+        assert!((rate * time * 1e9 / (2.0 * 98304.0) - 1.0).abs() < 1e-3, "{line}: both ranks, each word once");
+        assert_eq!((&line["wrong"], &line["ceiling"]["threads"]), (&0.into(), &2.into()));
+    }
+    assert!(loops[1]["loop"].as_str().unwrap().starts_with("torch "), "{}", loops[1]);
+    let few = "--iters 2 --warmup 1 --trials 1 --ranks 4";
+    let run = format!("hardware latency,both_ways --runtime pytorch --python {python} {few} --output-dir pairs");
+    let out = place.run(&run).exits(0).out;
+    assert!(out.contains("latency: time of a message, us"), "{out}");
+    for line in place.cases("pairs") {
+        let matrix: Vec<Vec<Option<f64>>> = serde_json::from_value(line["pair_s"].clone()).unwrap();
+        for (row, times) in matrix.iter().enumerate() {
+            let sound = |(column, time): (usize, &Option<f64>)| time.is_some_and(|time| time > 0.0) == (row != column);
+            assert!(times.len() == 4 && times.iter().enumerate().all(sound), "{matrix:?}");
+        }
+        assert_eq!(line["wrong"], 0);
+    }
+}
+
+#[test]
+fn gpus_that_are_not_there_are_skipped_with_the_reason() {
+    let Some(python) = torch("GPUs that are not there") else { return };
+    if std::fs::read_dir("/proc/driver/nvidia/gpus").is_ok_and(|gpus| gpus.count() > 0) {
+        skip::skip("GPUs that are not there", "this machine has some");
+        return;
+    }
+    let place = Place::new();
+    let run = format!("hardware triad,host_to_device --device cuda --python {python} --quick --output-dir out");
+    let ended = place.run(&run).exits(2);
+    let lines = place.cases("out");
+    assert_eq!(statuses(&lines), [0, 0, 4, 0]);
+    assert!(lines.iter().all(|line| line["reason"].as_str().unwrap().contains("finds no GPU")), "{lines:?}");
+    assert!(ended.out.contains("hardware  triad  pytorch/gloo  cuda"), "{}", ended.out);
+}
+
+/// What ranks of a library send is bounded by the links that its own messages found.
+#[test]
+fn the_link_of_a_backend_sets_the_limit_of_its_collectives() {
+    let Some(python) = torch("the link of gloo as a limit") else { return };
+    let place = Place::new();
+    let torch = format!("--runtime pytorch --python {python} --iters 3 --warmup 1 --trials 1 --ranks 2");
+    place.run(&format!("hardware bandwidth --bytes 1MiB {torch} --output-dir links")).exits(0);
+    let ended = place.run(&format!("comm all_reduce --bytes 1MiB {torch} --limits links --output-dir out")).exits(0);
+    let (link, line) = (place.cases("links").remove(0), place.cases("out").remove(0));
+    let rate = link["ceiling"]["rate"].as_f64().unwrap();
+    assert_eq!((&link["ceiling"]["kind"], &link["ceiling"]["backend"]), (&"link".into(), &"gloo".into()));
+    let limit = line["limit"]["time_s"].as_f64().unwrap();
+    assert!((limit * rate / f64::from(1 << 20) - 1.0).abs() < 1e-9, "a rank sends 2(n-1)/n of the bytes: {line}");
+    assert_eq!(line["limit"]["variant"], "communication ceiling of the profile", "{}", ended.out);
+    // Messages of shared memory are part of its traffic, of which this profile knows nothing.
+    place.run("comm all_reduce --bytes 1MiB --iters 3 --warmup 1 --limits links --output-dir shm").exits(0);
+    let line = place.cases("shm").remove(0);
+    assert!(line["limit"].is_null() && line["caveats"].to_string().contains("limit_not_found"), "{line}");
 }
 
 /// Runs of these tests of pairs, as a user starts them: what each test of each run calls slow.

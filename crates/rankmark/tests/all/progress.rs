@@ -19,6 +19,22 @@ fn a_pipe_hears_of_results_before_the_first_round_ends() {
     assert!(!out.contains('\u{1b}'), "a pipe gets no escape sequences: {out}");
 }
 
+/// A plan's fields are no flags of its command, so the proposal names them.
+#[test]
+fn what_is_next_after_a_plan_has_the_fields_of_the_plan() {
+    let place = Place::new();
+    let plan = "experiment: a_plan
+defaults: {trials: 1, iters: 3, warmup: 1}
+cases: [{benchmark: collective, op: all_gather, dtype: f64, ranks: 2, bytes: [1KiB, 4KiB, 16KiB]}]
+";
+    place.write("plan.yaml", plan);
+    let out = place.run("run plan.yaml --output-dir record").exits(0).out;
+    let next = out.find("\nnext     ").unwrap_or_else(|| panic!("no next command: {out}"));
+    let command = out[next..].lines().nth(1).unwrap().trim_start_matches("next     rankmark ").to_owned();
+    assert!(command.starts_with("comm all_gather ") && command.contains("--dtype f64"), "{command}");
+    place.run(&format!("{command} --dry-run")).exits(0);
+}
+
 #[test]
 fn the_end_tells_findings_reasons_once_the_report_and_what_is_next() {
     let place = Place::new();

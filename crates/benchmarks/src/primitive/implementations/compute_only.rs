@@ -12,7 +12,7 @@ use crate::primitive::site::{Given, Left, Site};
 use crate::primitive::task::{Options, Scheme, Task, word};
 use crate::primitive::words::{Primitive, Size};
 
-pub(super) const VARIANT: Variant =
+pub(in crate::primitive) const VARIANT: Variant =
     Variant { name: "compute_only", doc: "no communication: the product alone", options: &[SIZE] };
 
 pub(super) const IMPLEMENTATION: Implementation =

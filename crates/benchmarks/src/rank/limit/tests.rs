@@ -29,7 +29,18 @@ fn ranks<T: Send>(ranks: u32, shared: bool, body: impl Fn(&mut RankWork) -> T + 
                 let clock = comm.clock();
                 let hook = Arc::new(Hook::new(rank, clock.clone(), Arc::new(OwnSlot::default())));
                 let comm: Box<dyn Communicator> = Box::new(comm::Observed::new(comm, hook.clone()));
-                let context = RankContext { rank, ranks, index: rank, comm, hook, clock, abort, options, cores };
+                let context = RankContext {
+                    rank,
+                    ranks,
+                    host: String::new(),
+                    index: rank,
+                    comm,
+                    hook,
+                    clock,
+                    abort,
+                    options,
+                    cores,
+                };
                 body(&mut RankWork::new(context).unwrap())
             }));
         }

@@ -1,0 +1,98 @@
+//! Which tests PyTorch's ranks have, on which devices, and what they are sent.
+
+use serde_json::Value;
+
+use super::super::about::ABOUT;
+use super::super::expand::complete;
+use super::*;
+
+fn cases(flags: &[(&str, &str)]) -> Result<Vec<Case>, String> {
+    let flags: Vec<_> = flags.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let mut plan = record::plan::from_flags(&ABOUT, &flags, &[]).map_err(|error| error.to_string())?;
+    complete(&mut plan);
+    Ok(plan.cases)
+}
+
+const TORCH: (&str, &str) = ("runtime", "pytorch");
+const GPU: (&str, &str) = ("device", "cuda");
+
+fn recipe(case: &Case, name: &str) -> Value {
+    case.settings["recipe"][name].clone()
+}
+
+#[test]
+fn gpus_are_measured_by_torch() {
+    let all = cases(&[GPU]).unwrap();
+    let tests = |cases: &[Case]| {
+        let mut tests: Vec<String> = cases.iter().filter_map(|case| case.text("test").map(str::to_owned)).collect();
+        tests.dedup();
+        tests
+    };
+    let expected = ["copy", "triad", "gemm", "host_to_device", "device_to_host"];
+    assert_eq!(tests(&all)[..5], expected, "and pairs, where there are several GPUs");
+    for case in &all {
+        let of = |name: &str| case.text(name).map(str::to_owned);
+        assert_eq!([of("runtime"), of("device")], ["pytorch", "cuda"].map(|word| Some(word.to_owned())), "{case:?}");
+        assert_eq!((case.whole("threads"), &case.skip), (None, &None));
+        assert_eq!(case.world.get("device"), Some(&Value::from("cuda")), "other ranks than those of the CPU");
+    }
+    let sizes: Vec<u64> =
+        all.iter().filter(|case| case.text("test") == Some("triad")).filter_map(|case| case.whole("bytes")).collect();
+    assert_eq!(sizes, [48 << 20, 384 << 20, 3 << 30]);
+    assert_eq!(tests(&cases(&[GPU, ("quick", "true")]).unwrap())[..5], expected);
+    let backend = |test| cases(&[("test", test), GPU, ("ranks", "2")]).unwrap()[0].text("backend").map(str::to_owned);
+    assert_eq!([backend("triad"), backend("latency")], ["gloo", "nccl"].map(|name| Some(name.to_owned())));
+}
+
+#[test]
+fn on_the_cpu_torch_has_what_has_a_torch_operation() {
+    let mut tests: Vec<String> =
+        cases(&[TORCH]).unwrap().iter().filter_map(|case| case.text("test").map(str::to_owned)).collect();
+    tests.dedup();
+    assert_eq!(tests, ["copy", "triad", "gemm", "latency", "bandwidth", "both_ways"]);
+    // Beside each other: only who does it differs.
+    let pair = cases(&[("test", "triad"), ("bytes", "24KiB"), ("runtime", "native,pytorch")]).unwrap();
+    let backends: Vec<Option<&str>> = pair.iter().map(|case| case.text("backend")).collect();
+    assert_eq!(backends, [Some("shm"), Some("gloo")]);
+    assert_eq!([0, 1].map(|of| pair[of].whole("bytes")), [Some(24 << 10); 2]);
+}
+
+#[test]
+fn what_torch_lacks_is_refused_with_what_it_has() {
+    for (flags, said) in [
+        (
+            vec![("test", "fma"), TORCH],
+            "valid values: copy, scale, add, triad, gemm, latency, bandwidth, both_ways, all",
+        ),
+        (vec![("test", "numa"), GPU], "PyTorch's ranks have no test `numa` of `cuda`"),
+        (vec![("test", "host_to_device")], "`device: cuda` (needs PyTorch)"),
+        (vec![("test", "host_to_device"), TORCH], "no test `host_to_device` of `cpu`"),
+        (vec![("test", "triad"), GPU, ("runtime", "native")], "`runtime: pytorch` measures GPUs"),
+        (vec![("test", "triad"), GPU, ("threads", "2")], "a GPU has no threads"),
+        (
+            vec![("test", "latency"), TORCH, ("inject", "delay:rank=1,time=5us")],
+            "faults strike messages of native ranks",
+        ),
+        (vec![("test", "triad"), ("python", "python3")], "`python` is for runtime `pytorch`"),
+        (vec![("test", "host_to_device"), GPU, ("size", "5")], "host_to_device takes no `size`"),
+    ] {
+        let why = cases(&flags).unwrap_err();
+        assert!(why.contains(said), "{flags:?}: {why}");
+    }
+    let bound = cases(&[("test", "triad"), TORCH, ("bind", "core"), ("threads", "2")]).unwrap();
+    assert!(bound[0].skip.as_ref().is_some_and(|why| why.contains("`bind: none`")), "{bound:?}");
+}
+
+#[test]
+fn a_recipe_leaves_nothing_open() {
+    let one = |flags: &[(&str, &str)]| cases(&[flags, &[TORCH]].concat()).unwrap().remove(0);
+    let triad = one(&[("test", "triad"), ("bytes", "24KiB")]);
+    assert_eq!([recipe(&triad, "elements"), recipe(&triad, "counted_bytes")], [1024, 24].map(Value::from));
+    let product = recipe(&one(&[("test", "gemm"), ("size", "64"), ("dtype", "bf16"), ("ranks", "2")]), "product");
+    assert_eq!([&product["m"], &product["k"], &product["ranks"]], [64, 64, 1], "each rank a product of its own");
+    assert_eq!((&product["step"], &product["dtype"]), (&"compute_only".into(), &"bf16".into()));
+    assert_eq!(product["flops"], 2.0 * 64f64.powi(3));
+    let pairs = one(&[("test", "latency"), ("ranks", "4")]);
+    assert_eq!(recipe(&pairs, "rounds").as_array().map(Vec::len), Some(3));
+    assert_eq!([recipe(&pairs, "messages"), recipe(&pairs, "bytes")], [16, 8].map(Value::from));
+}
