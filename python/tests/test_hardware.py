@@ -30,7 +30,7 @@ def loop(test: str, elements: int) -> Any:
 
 
 class Alone:
-    """A world of which this rank is one, and `size` the number of ranks."""
+    """A world of `size` ranks, without the others."""
 
     def __init__(self, size: int) -> None:
         self.size, self.place = size, CPU

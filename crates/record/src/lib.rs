@@ -9,6 +9,7 @@ pub use terms;
 mod baseline;
 mod case;
 mod caveat;
+mod demand;
 mod environment;
 mod expected;
 mod explained;
@@ -36,6 +37,7 @@ mod workload;
 pub use baseline::{BASELINES, clear_baseline, find_baselines, list_baselines, read_baseline, save_baseline};
 pub use case::Case;
 pub use caveat::Caveat;
+pub use demand::Demand;
 pub use environment::{command_line, environment, is_of_its_job, smells_like_secret};
 pub use expected::{Basis, Expected};
 pub use explained::{
@@ -52,7 +54,7 @@ pub use merge::merge;
 pub use origin::{Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{Ceiling, CeilingKind, Profile};
-pub use roofline::{Demand, Roof};
+pub use roofline::Roof;
 pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, Overhead, Placement, Rounds, RunFile, Tool};
 pub use shared_fields::SHARED_FIELDS;
 pub use store::{

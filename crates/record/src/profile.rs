@@ -7,7 +7,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use terms::{Error, Status};
 
-use crate::{CaseLine, Demand, Machine, RunFile, store};
+use crate::demand::{CPU, Demand};
+use crate::{CaseLine, Machine, RunFile, store};
 
 /// What a ceiling bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,9 +58,6 @@ impl Ceiling {
         self.device.as_deref().unwrap_or(CPU)
     }
 }
-
-/// The device whose memory all ranks of a host share.
-pub(crate) const CPU: &str = "cpu";
 
 /// A machine's ceilings, and where they are from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! A case below the ceilings of a machine's profile: its limit, and its place in the roofline.
 
-use benchmarks::{Common, backend_of, benchmark};
+use benchmarks::{backend_of, benchmark};
 use measure::{BEYOND_LIMIT, CaseRun, limit_share};
 use record::{Case, CaseLine, Caveat, Demand, Limit, Profile};
 use serde_json::{Map, Value};
@@ -14,7 +14,7 @@ pub(crate) fn named<'p>(case: &Case, profiles: &'p [Profile]) -> Option<&'p Prof
 fn demand(run: &CaseRun) -> Option<Demand<'_>> {
     let ready = &run.trials.last()?.ready;
     let messages = f64::from(ready.first()?.messages.max(1));
-    let (benchmark, common) = (benchmark(&run.case.benchmark)?, Common::of(&run.case).ok()?);
+    let benchmark = benchmark(&run.case.benchmark)?;
     // What ranks of one host send through its memory is part of their traffic.
     let in_memory = backend_of(&run.case).is_some_and(|backend| backend.about().one_host);
     Some(Demand {
@@ -23,10 +23,10 @@ fn demand(run: &CaseRun) -> Option<Demand<'_>> {
         traffic: ready.iter().map(|ready| ready.traffic_bytes as f64).sum::<f64>() / messages,
         flops: ready.iter().map(|ready| ready.flops).sum::<f64>() / messages,
         dtype: run.case.dtype().unwrap_or("f32"),
-        device: if common.device == "cuda" { "cuda" } else { "cpu" },
+        device: run.case.device().unwrap_or("cpu"),
         sent: if in_memory { 0.0 } else { benchmark.sent(&run.case) },
         message: benchmark.operation(&run.case).1,
-        backend: run.case.text("backend").unwrap_or_default(),
+        backend: run.case.backend().unwrap_or_default(),
     })
 }
 

@@ -13,6 +13,7 @@ use measure::{
     conclude,
 };
 use record::{Case, CaseLine, CaseSamples, Caveat, Overhead, Plan, Rounds, RunFile, Store, StoreError};
+use serde_json::{Map, Value};
 use terms::{Collective, Named, Status};
 use trace::timeline::{CollectiveCall, RankTimeline, SOURCE, Timeline};
 
@@ -94,6 +95,7 @@ pub fn run(setup: Setup<'_>) -> Result<Vec<CaseLine>, StoreError> {
         places: HashMap::new(),
         restarted: HashMap::new(),
         worlds: Worlds::default(),
+        lacking: Vec::new(),
         last_visit: HashMap::new(),
         after: None,
         round,
@@ -122,6 +124,8 @@ struct RunState<'a> {
     /// Why the worlds of these cases had to be started again.
     restarted: HashMap<String, String>,
     worlds: Worlds,
+    /// What worlds of these fields lacked when they were to start: to find it out again takes seconds.
+    lacking: Vec<(Map<String, Value>, Verdict)>,
     /// When each case was visited last.
     last_visit: HashMap<String, Instant>,
     /// The case that was visited last.
@@ -325,7 +329,16 @@ impl RunState<'_> {
         if is_in_process(case) {
             return Ok(Box::new(ThreadWorld::start(&spec, START, self.setup.interrupted)?));
         }
-        let mut world = self.setup.starter.start(&spec)?;
+        if let Some((_, verdict)) = self.lacking.iter().find(|(fields, _)| *fields == case.world) {
+            return Err(verdict.clone());
+        }
+        let started = self.setup.starter.start(&spec);
+        if let Err(verdict) = &started
+            && verdict.kind == VerdictKind::Lacking
+        {
+            self.lacking.push((case.world.clone(), verdict.clone()));
+        }
+        let mut world = started?;
         if self.setup.file.overhead.is_none() {
             self.setup.file.overhead = Some(overhead_of(&mut *world)?);
         }

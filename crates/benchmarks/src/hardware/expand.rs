@@ -6,7 +6,7 @@ use record::{Case, Plan};
 use serde_json::Value;
 
 use super::about::{ABOUT, check};
-use super::fields::{Area, CUDA, Fields, Test};
+use super::fields::{self, Area, CUDA, Fields, Test};
 use super::torch;
 use crate::runtime::is_pytorch;
 
@@ -52,7 +52,7 @@ fn by_torch(device: &str, quick: bool) -> Vec<(Test, Vec<Open>)> {
     let types = if quick { &types[..1] } else { types };
     tests.push((Test::Gemm, vec![("dtype", values(types)), ("size", values(sizes))]));
     let rest = [Test::HostToDevice, Test::DeviceToHost, Test::Latency, Test::Bandwidth, Test::BothWays];
-    let alone = on_gpus && torch::gpus() < 2;
+    let alone = on_gpus && fields::gpus() < 2;
     let rest = rest.into_iter().filter(|test| torch::has(*test, device) && !(alone && test.area() == Area::Pairs));
     tests.extend(rest.map(|test| (test, Vec::new())));
     tests
@@ -112,7 +112,7 @@ pub(super) fn complete(plan: &mut Plan) {
 fn each(case: &Case) -> Vec<Case> {
     let Ok(fields) = Fields::of(case) else { return vec![case.clone()] };
     if fields.test != Test::All {
-        return of_test(case, fields.test, false, &open(fields.test, torch::is_on_gpus(case)));
+        return of_test(case, fields.test, false, &open(fields.test, fields::is_on_gpus(case)));
     }
     let device = fields.device.as_deref();
     let tests = match device {
@@ -170,7 +170,7 @@ fn of_test(case: &Case, test: Test, of_all: bool, open: &[Open]) -> Vec<Case> {
 
 /// Takes out of `all` what does not concern this test. Injected faults strike messages of native ranks.
 fn leave_out(case: &mut Case, test: Test) {
-    let is_torch = is_pytorch(case) || torch::is_on_gpus(case);
+    let is_torch = is_pytorch(case) || fields::is_on_gpus(case);
     let foreign: &[&str] = match test.area() {
         Area::Memory if is_torch => &["dtype", "size", "path", "inject"],
         Area::Compute if is_torch => &["bytes", "path", "inject"],

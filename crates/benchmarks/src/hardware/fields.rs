@@ -1,5 +1,7 @@
 //! The fields of a hardware case, declared once as a table and as a struct.
 
+use measure::machine;
+use record::Case;
 use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
 use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
@@ -105,6 +107,16 @@ const DEVICES: Field = Field {
 
 /// The devices that PyTorch's ranks measure.
 pub(super) const CUDA: &str = "cuda";
+
+/// GPUs that ranks can have, at least one: a rank says what is missing where there is none.
+pub(super) fn gpus() -> u32 {
+    machine::gpus().clamp(1, 1024) as u32
+}
+
+/// Whether the case measures GPUs.
+pub(super) fn is_on_gpus(case: &Case) -> bool {
+    Fields::of(case).is_ok_and(|fields| fields.device.as_deref() == Some(CUDA))
+}
 
 /// What only some tests take.
 const fn of_some(kind: Kind, doc: &'static str) -> Field {

@@ -10,7 +10,7 @@ use terms::{Dtype, Named};
 
 use super::fields::{Area, CUDA, Test};
 use super::resolve::{Task, task};
-use super::{compute, memory, torch};
+use super::{compute, fields, memory};
 use crate::runtime::is_pytorch;
 use crate::{Common, Measured};
 
@@ -41,7 +41,7 @@ pub(super) fn of(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
 fn ceiling(case: &Case, task: &Task, metrics: &Map<String, Value>) -> Option<(String, Value)> {
     let rate = |name: &str| Some(metrics.get(name)?.as_f64()? * 1e9);
     let area = task.test.area();
-    let on_gpus = torch::is_on_gpus(case);
+    let on_gpus = fields::is_on_gpus(case);
     let (kind, rate) = match area {
         Area::Memory => (CeilingKind::Memory, rate("gbs")?),
         Area::Compute => (CeilingKind::Compute, rate("gflops")?),

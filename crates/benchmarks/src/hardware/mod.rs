@@ -38,7 +38,7 @@ impl Benchmark for HardwareBenchmark {
         let Ok(task) = task(case) else { return 0 };
         let area = task.test.area();
         let of_rank = match area {
-            _ if torch::is_on_gpus(case) && area != Area::Transfer => 0,
+            _ if fields::is_on_gpus(case) && area != Area::Transfer => 0,
             Area::Memory => memory::held(&task),
             Area::Compute if task.test == Test::Gemm => compute::product_bytes(&task),
             Area::Pairs => pairs::held(&task),

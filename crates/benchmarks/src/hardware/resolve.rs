@@ -5,8 +5,7 @@ use record::Case;
 use serde_json::Value;
 use terms::{Dtype, FieldError};
 
-use super::fields::{Area, Fields, Test};
-use super::torch;
+use super::fields::{self, Area, Fields, Test};
 use crate::fields::problem;
 
 /// Fewer ranks have too few pairs to tell a slow one.
@@ -35,8 +34,8 @@ pub(super) struct Task {
 pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
     let fields = Fields::of(case)?;
     let test = fields.test;
-    let on_gpus = torch::is_on_gpus(case);
-    let ranks = fields.ranks.unwrap_or_else(|| if on_gpus { torch::gpus() } else { default_ranks(test) });
+    let on_gpus = fields::is_on_gpus(case);
+    let ranks = fields.ranks.unwrap_or_else(|| if on_gpus { fields::gpus() } else { default_ranks(test) });
     Ok(Task {
         test,
         ranks,
@@ -102,7 +101,7 @@ pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
 pub(super) fn settle_world(case: &mut Case) -> Result<(), FieldError> {
     let task = task(case)?;
     settle(case, "ranks", Value::from(task.ranks));
-    if matches!(task.test.area(), Area::Memory | Area::Compute) && !torch::is_on_gpus(case) {
+    if matches!(task.test.area(), Area::Memory | Area::Compute) && !fields::is_on_gpus(case) {
         settle(case, "threads", Value::from(task.threads));
     }
     Ok(())

@@ -1,32 +1,21 @@
 //! What differs where ranks are the user's Python: which tests they have, on which devices, and the recipe that they are
 //! sent, in which nothing is open.
 
-use measure::machine;
 use record::Case;
 use serde_json::{Value, json};
 use terms::{FieldError, Named, Runtime};
 
 use super::compute::product_case;
 use super::fields::{Area, CUDA, Fields, Test};
+use super::memory;
 use super::pairs::{messages, operation};
 use super::resolve::{Task, task};
 use super::tournament::rounds;
-use super::{about, memory};
-use crate::fields::problem;
+use crate::fields::{Sampling, problem};
 use crate::runtime::is_pytorch;
 
 /// The backend that moves memory of GPUs.
 const OF_GPUS: &str = "nccl";
-
-/// GPUs that ranks can have, at least one: a rank says what is missing where there is none.
-pub(super) fn gpus() -> u32 {
-    machine::gpus().clamp(1, 1024) as u32
-}
-
-/// Whether the case measures GPUs.
-pub(super) fn is_on_gpus(case: &Case) -> bool {
-    Fields::of(case).is_ok_and(|fields| fields.device.as_deref() == Some(CUDA))
-}
 
 /// Whether torch's ranks have this test.
 pub(super) fn has(test: Test, device: &str) -> bool {
@@ -86,7 +75,7 @@ pub(super) fn check(case: &mut Case, fields: &Fields) -> Result<(), FieldError> 
     if device == CUDA && fields.threads.is_some() {
         return Err(problem("threads", "a GPU has no threads that one could choose", "leave it out"));
     }
-    if test.area() == Area::Pairs && !case.texts("inject").is_empty() {
+    if test.area() == Area::Pairs && !Sampling::of(case)?.inject.is_empty() {
         let message = "faults strike messages of native ranks, and a tournament of PyTorch's is one call";
         return Err(problem("inject", message, "`runtime: native`"));
     }
@@ -122,7 +111,7 @@ fn recipe(case: &Case, task: &Task) -> Result<Value, FieldError> {
         Area::Transfer => json!({"test": test, "operation": "barrier", "bytes": task.bytes, "seed": task.seed}),
         Area::Nodes | Area::Storage | Area::All => {
             let message = format!("PyTorch's ranks have no test `{test}`");
-            return Err(problem("test", message, format!("see `rankmark {} --help`", about::ABOUT.name)));
+            return Err(problem("test", message, "`runtime: native`"));
         }
     })
 }

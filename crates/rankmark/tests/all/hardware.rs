@@ -142,7 +142,7 @@ fn the_link_of_a_backend_sets_the_limit_of_its_collectives() {
     let limit = line["limit"]["time_s"].as_f64().unwrap();
     assert!((limit * rate / f64::from(1 << 20) - 1.0).abs() < 1e-9, "a rank sends 2(n-1)/n of the bytes: {line}");
     assert_eq!(line["limit"]["variant"], "communication ceiling of the profile", "{}", ended.out);
-    // Messages of shared memory are part of its traffic, of which this profile knows nothing.
+    // Messages of shared memory are part of its traffic, and this profile has no ceiling of memory.
     place.run("comm all_reduce --bytes 1MiB --iters 3 --warmup 1 --limits links --output-dir shm").exits(0);
     let line = place.cases("shm").remove(0);
     assert!(line["limit"].is_null() && line["caveats"].to_string().contains("limit_not_found"), "{line}");

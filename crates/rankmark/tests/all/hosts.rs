@@ -76,6 +76,21 @@ fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
 }
 
 #[test]
+fn pairs_of_ranks_are_measured_across_hosts_and_the_slow_rank_has_its_host() {
+    let Some(hosts) = Hosts::new("hardware over hosts", 2) else { return };
+    let place = Place::new();
+    let run = format!("hardware latency --backend mpi --inject delay:rank=3,time=20ms {FIXED}");
+    hosts.command(&place, &[2, 2], &run).run().exits(0);
+    let line = place.cases("r").remove(0);
+    assert_eq!((&line["status"], &line["wrong"], &line["hosts"]), (&json!("ok"), &json!(0), &json!(2)), "{line}");
+    let pairs = &line["pairs"];
+    assert_eq!(pairs["hosts"], json!(["h0", "h0", "h1", "h1"]));
+    assert_eq!((&pairs["slow"], &pairs["slow_ranks"][0]["rank"]), (&json!("rank 3 on h1"), &json!(3)), "{line}");
+    let report = place.read("r/report.md");
+    assert!(report.contains("rank 3 on h1 is slow"), "{report}");
+}
+
+#[test]
 fn pairs_within_a_host_are_apart_from_pairs_across_two() {
     let Some(hosts) = Hosts::new("pairs within a host and across two", 2) else { return };
     let place = Place::new();

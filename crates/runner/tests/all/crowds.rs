@@ -32,3 +32,14 @@ fn a_thousand_ranks_are_refused_where_memory_lacks_before_they_start() {
         assert_eq!(named.iter().all(|part| reason.contains(part)), asked == 0, "{reason}");
     }
 }
+
+/// A Python without torch takes seconds to say so: once for each kind of ranks, not for each case.
+#[test]
+fn what_ranks_lack_is_found_out_once_for_all_cases_of_their_world() {
+    let mut starter = Counting::default();
+    let plan = plan("op: [all_reduce, broadcast], backend: shm, ranks: [2, 4], bytes: [1KiB, 4KiB]");
+    let outcome = run_with(&plan, &mut starter, HOST);
+    assert!(outcome.lines.len() == 8 && outcome.lines.iter().all(|line| line.status == Status::Skipped));
+    assert!(outcome.lines.iter().all(|line| line.reason.as_deref() == Some("asked for")), "{:?}", outcome.lines);
+    assert_eq!(starter.0, 2, "worlds of 2 and of 4 ranks");
+}
