@@ -45,10 +45,10 @@ pub(crate) fn without_prefix<'l>(line: &'l str, hosts: &[String]) -> &'l str {
     }
 }
 
-/// `3: text`.
+/// `3: text`. Every row of a table begins with a digit, too: no more of it is looked at than a rank has digits.
 fn numbered(start: &str) -> Option<&str> {
-    let (rank, rest) = start.split_once(": ")?;
-    (is_number(rank) && rank.len() <= 5).then_some(rest)
+    let digits = start.bytes().take(6).take_while(u8::is_ascii_digit).count();
+    start[digits..].strip_prefix(": ").filter(|_| (1..=5).contains(&digits))
 }
 
 fn is_number(text: &str) -> bool {
@@ -129,6 +129,9 @@ mod tests {
             ("[0] # x", "# x"),
             ("0: 1024 256", "1024 256"),
             (" 3:     8  2", "    8  2"),
+            ("12345: x", "x"),
+            ("123456: x", "123456: x"),
+            ("12:x", "12:x"),
             ("1024   256 float\r", "1024   256 float"),
             ("{\"a\": 1}", "{\"a\": 1}"),
             ("[{\"a\": 1}]", "[{\"a\": 1}]"),

@@ -147,6 +147,9 @@ fn line(case: &Case, figures: &[Figures]) -> Result<CaseLine, String> {
             line.metrics.insert(name.to_owned(), Value::from(value));
         }
     }
+    for (name, word) in figures.first().into_iter().flat_map(|figures| &figures.details().words) {
+        line.metrics.insert((*name).to_owned(), Value::from(*word));
+    }
     if times.len() > 1 {
         line.trial_median_s = times;
     }

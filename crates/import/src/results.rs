@@ -46,6 +46,8 @@ pub struct Details {
     pub max: Option<f64>,
     /// Declared metrics of the benchmark that the time alone does not give. Bandwidths of collectives are computed.
     pub metrics: Vec<(&'static str, f64)>,
+    /// Declared metrics that are words: what charts and tables tell lines apart by.
+    pub words: Vec<(&'static str, &'static str)>,
 }
 
 impl Figures {
@@ -60,6 +62,7 @@ impl Figures {
             min: None,
             max: None,
             metrics: Vec::new(),
+            words: Vec::new(),
         };
         self.details.as_deref().unwrap_or(&NONE)
     }

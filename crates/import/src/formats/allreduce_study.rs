@@ -1,9 +1,10 @@
 //! The CSV of `benchmark_allreduce.py`, the all-reduce study of the CS336 course: backends, sizes and numbers of processes.
 //!
-//! `rankmark comm --output FILE.csv` and the layout `allreduce-study` of reports write such a CSV, too, and it comes back as it
-//! was. A megabyte is 1e6 bytes in both, because the study's sizes are 1 MB to 1 GB and its flag for 1 GB is 1000.
+//! `rankmark comm --output FILE.csv` and the layout `allreduce-study` of reports write such a CSV, too, with more columns, and
+//! it comes back as it was. A megabyte is 1e6 bytes in both, because the study's sizes are 1 MB to 1 GB and its flag for 1 GB
+//! is 1000.
 
-use terms::{Collective, Dtype, Error};
+use terms::{Collective, Dtype, Error, Mode, Named, Reduce, Runtime};
 
 use super::csv::{self, Table};
 use super::method::Groups;
@@ -24,6 +25,11 @@ const ITERATIONS: &[&str] = &["num_iters", "iterations", "num_iterations"];
 const OP: &[&str] = &["op", "operation"];
 const WARMUP: &[&str] = &["num_warmup", "warmup", "num_warmup_iters"];
 const ELEMENTS: &[&str] = &["total_elements", "num_elements"];
+/// Columns that only a file of ours has.
+const RUNTIME: &[&str] = &["runtime"];
+const REDUCE: &[&str] = &["reduce"];
+const IN_PLACE: &[&str] = &["in_place"];
+const MODE: &[&str] = &["mode"];
 /// Columns that follow from size, ranks and time.
 const BANDWIDTHS: &[&str] = &[
     "bandwidth_gb_s",
@@ -71,7 +77,9 @@ impl Format for AllreduceStudy {
         let mut known = vec![BACKEND, DEVICE, RANKS, MEGABYTES, BYTES, DTYPE, ITERATIONS, OP, WARMUP, ELEMENTS];
         known.extend(TIMES.iter().map(|(names, ..)| *names));
         known.extend([BANDWIDTHS, DEVIATIONS].into_iter().flatten().map(std::slice::from_ref));
-        table.refuse_unknown(source, "benchmark_allreduce.py, which names no version,", &known)?;
+        if !is_ours(&table) {
+            table.refuse_unknown(source, "benchmark_allreduce.py, which names no version,", &known)?;
+        }
         for names in [BACKEND, RANKS] {
             if table.column(names).is_none() {
                 return Err(source.error(1, format!("the column `{}` is missing", names[0])));
@@ -94,7 +102,7 @@ impl Format for AllreduceStudy {
 
 /// Results of rows with this warm-up.
 fn results_of(table: &Table, warmup: &str) -> Results {
-    let is_ours = table.header == OURS;
+    let is_ours = is_ours(table);
     let mut results = match is_ours {
         true => Results::new("Rankmark", "mean over samples of the slowest rank"),
         false => Results::new("benchmark_allreduce.py", "mean over iterations and ranks"),
@@ -122,36 +130,95 @@ fn results_of(table: &Table, warmup: &str) -> Results {
 }
 
 /// The columns of the CSV that we write, in their order.
-const OURS: &[&str] =
-    &["backend", "device", "world_size", "data_size_mb", "avg_time_s", "std_time_s", "bandwidth_gb_s"];
+const OURS: &[&str] = &[
+    "backend",
+    "device",
+    "world_size",
+    "data_size_mb",
+    "avg_time_s",
+    "std_time_s",
+    "bandwidth_gb_s",
+    "runtime",
+    "dtype",
+    "reduce",
+    "in_place",
+    "mode",
+];
+/// The columns of the study. Files of ours without the others are read, too.
+const OURS_OF_THE_STUDY: usize = 7;
+
+fn is_ours(table: &Table) -> bool {
+    table.header == OURS || table.header == OURS[..OURS_OF_THE_STUDY]
+}
 
 /// Who moved the data, and where it was if the file does not say.
 struct Backend {
     name: &'static str,
+    /// Where the file does not tell the runtime.
     by_pytorch: bool,
     device: &'static str,
 }
 
+/// Backends that only PyTorch has.
+const PYTORCH_ONLY: &[&str] = &["gloo", "ucc", "ucc/tl/nccl", "ucc/tl/cuda", "ucc/tl/ucp"];
+
 /// A backend of the study, or, in a CSV of ours, of Rankmark.
 fn backend(name: &str, is_ours: bool) -> Result<Backend, &'static str> {
     let of = |name, by_pytorch, device| Ok(Backend { name, by_pytorch, device });
+    let of_pytorch = PYTORCH_ONLY.iter().find(|known| **known == name);
     match name {
         "gloo" => of("gloo", true, "cpu"),
-        // Our CSV does not tell the runtime. PyTorch's NCCL has its buffers on a GPU, as ours has.
+        // The study is one of PyTorch. In a file of ours, native ranks are what is meant where no runtime is told.
         "nccl" => of("nccl", !is_ours, "cuda"),
         "shm" if is_ours => of("shm", false, "cpu"),
         "mpi" if is_ours => of("mpi", false, "cpu"),
         "reference" if is_ours => of("reference", false, "cpu"),
         "sim" if is_ours => Err("times of `sim` are computed and not measured"),
-        _ if is_ours => Err("expected gloo, nccl, shm, mpi or reference"),
+        _ if is_ours => match of_pytorch {
+            Some(name) => of(name, true, "cpu"),
+            None => Err("expected gloo, ucc, nccl, shm, mpi or reference"),
+        },
         _ => Err("expected gloo or nccl"),
     }
+}
+
+/// What a row of ours tells beside the columns of the study; None where it does not.
+struct Particulars {
+    runtime: Option<Runtime>,
+    reduce: Option<Reduce>,
+    in_place: Option<bool>,
+    mode: Option<Mode>,
+}
+
+impl Particulars {
+    fn of(source: &Source, table: &Table, line: usize, row: &[String]) -> Result<Self, Error> {
+        let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim()).filter(|text| !text.is_empty());
+        Ok(Self {
+            runtime: cell(RUNTIME).map(|text| word(source, line, RUNTIME[0], text)).transpose()?,
+            reduce: cell(REDUCE).map(|text| word(source, line, REDUCE[0], text)).transpose()?,
+            in_place: cell(IN_PLACE).map(|text| switch(source, line, IN_PLACE[0], text)).transpose()?,
+            mode: cell(MODE).map(|text| word(source, line, MODE[0], text)).transpose()?,
+        })
+    }
+}
+
+/// The word in a cell.
+fn word<T: Named>(source: &Source, line: usize, name: &str, cell: &str) -> Result<T, Error> {
+    let wrong =
+        || source.error(line, format!("`{name}`: expected {}, found `{}`", T::names().join(" or "), plain(cell)));
+    T::from_name(cell).ok_or_else(wrong)
+}
+
+/// `true` or `false` in a cell.
+fn switch(source: &Source, line: usize, name: &str, cell: &str) -> Result<bool, Error> {
+    let wrong = || source.error(line, format!("`{name}`: expected true or false, found `{}`", plain(cell)));
+    cell.parse().map_err(|_| wrong())
 }
 
 fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mut Results) -> Result<(), Error> {
     let cell = |names: &[&str]| table.column(names).map(|at| row[at].trim());
     let name = cell(BACKEND).unwrap_or_default().to_ascii_lowercase();
-    let is_ours = table.header == OURS;
+    let is_ours = is_ours(table);
     let backend = match backend(&name, is_ours) {
         Ok(backend) => backend,
         Err(why) if name == "sim" && is_ours => {
@@ -160,16 +227,9 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         }
         Err(why) => return Err(source.error(line, format!("`backend`: {why}, found `{}`", plain(&name)))),
     };
-    let device = match cell(DEVICE).map(str::to_ascii_lowercase).as_deref() {
-        None => backend.device,
-        Some("cpu") => "cpu",
-        Some("cuda" | "gpu") => "cuda",
-        Some(other) => {
-            let what = format!("`device`: expected cpu, cuda or gpu, found `{}`", plain(other));
-            return Err(source.error(line, what));
-        }
-    };
-    if is_ours && backend.name == "nccl" {
+    let device = device(source, line, cell(DEVICE), &backend)?;
+    let told = Particulars::of(source, table, line, row)?;
+    if is_ours && told.runtime.is_none() && backend.name == "nccl" {
         results.note("the file does not tell the runtime: `nccl` is read as that of native ranks");
     }
     if cell(OP).is_some_and(|op| collective::op(op) != Some(Collective::AllReduce)) {
@@ -183,20 +243,43 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
         results.omit(line, "it has no time, or an element type that is none of ours");
         return Ok(());
     };
+    // A call of this backend would be read as one of PyTorch, whatever the row says.
+    if told.runtime == Some(Runtime::Native) && PYTORCH_ONLY.contains(&backend.name) {
+        results.omit(line, format!("runtime `native` has no backend `{}`", backend.name));
+        return Ok(());
+    }
     let bytes = bytes(source, line, [BYTES, ELEMENTS, MEGABYTES].map(cell), dtype)?;
+    let by_pytorch = told.runtime.map_or(backend.by_pytorch, |runtime| runtime == Runtime::Pytorch);
     let call = Call {
-        by_pytorch: backend.by_pytorch,
+        by_pytorch,
         dtype,
         bytes,
+        reduce: told.reduce,
         // The study's script works in place and waits for each call. Native ranks do what their defaults are.
-        in_place: backend.by_pytorch.then_some(true),
-        isolated: !is_ours,
+        in_place: told.in_place.or(by_pytorch.then_some(true)),
+        isolated: told.mode.map_or(!is_ours, |mode| mode == Mode::Isolated),
         ..Call::new(Collective::AllReduce, ranks, backend.name, device)
     };
     let place = results.place(call.shape());
+    if is_ours && !results.shapes()[place].1.is_empty() {
+        results.quote(format!("line {line} tells nothing else than an earlier line: it is read as a further trial"));
+    }
     let iterations = cell(ITERATIONS).map(|text| csv::whole(source, line, ITERATIONS[0], text)).transpose()?;
     results.add_at(place, Figures { iterations, ..figures });
     Ok(())
+}
+
+/// Where the buffers were.
+fn device(source: &Source, line: usize, cell: Option<&str>, backend: &Backend) -> Result<&'static str, Error> {
+    match cell.map(str::to_ascii_lowercase).as_deref() {
+        None => Ok(backend.device),
+        Some("cpu") => Ok("cpu"),
+        Some("cuda" | "gpu") => Ok("cuda"),
+        Some(other) => {
+            let what = format!("`device`: expected cpu, cuda or gpu, found `{}`", plain(other));
+            Err(source.error(line, what))
+        }
+    }
 }
 
 /// The size of a row: in bytes, else by its elements, else in megabytes.

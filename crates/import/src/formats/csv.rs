@@ -89,6 +89,6 @@ pub(super) fn whole(source: &Source, line: usize, name: &str, cell: &str) -> Res
 /// The time in a cell, in seconds, of a column in units of so many.
 pub(super) fn time(source: &Source, line: usize, name: &str, cell: &str, unit: f64) -> Result<f64, Error> {
     let wrong = || source.error(line, format!("`{name}`: expected a time, found `{}`", plain(cell)));
-    let value = number(source, line, name, cell)?;
-    if value > 0.0 { Ok(value * unit) } else { Err(wrong()) }
+    let seconds = number(source, line, name, cell)? * unit;
+    if seconds > 0.0 { Ok(seconds) } else { Err(wrong()) }
 }

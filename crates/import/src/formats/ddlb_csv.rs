@@ -138,8 +138,8 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
             return Ok(());
         }
     };
-    let implementation = match implementation(base, option("order"), primitive) {
-        Ok(implementation) => implementation,
+    let way = match way(base, option("order"), primitive) {
+        Ok(way) => way,
         Err(why) => {
             results.omit(line, format!("`{}`: {why}", plain(label)));
             return Ok(());
@@ -161,27 +161,37 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
     }
     fields.extend([
         ("dtype", Dtype::name(dtype).into()),
-        ("implementation", implementation.into()),
+        ("implementation", way.implementation.into()),
         ("runtime", "pytorch".into()),
     ]);
     fields.push(("backend", backend(option("backend")).into()));
     if cell(&["barrier_at_each_iteration"]) == Some("True") {
         fields.push(("mode", "isolated".into()));
     }
-    let figures = figures(source, line, cell)?;
+    let figures = figures(source, line, cell, &way)?;
     results.add(Row { shape: Shape { benchmark: "primitive", fields, device: "cuda" }, figures });
     Ok(())
 }
 
-fn implementation(base: &str, order: Option<&str>, primitive: &str) -> Result<&'static str, &'static str> {
+/// An implementation of ours as a field, and by the words that its charts have.
+struct Way {
+    implementation: &'static str,
+    variant: &'static str,
+    order: &'static str,
+}
+
+fn way(base: &str, order: Option<&str>, primitive: &str) -> Result<Way, &'static str> {
     let columnwise = primitive == "tp_columnwise";
+    let of = |implementation, variant, order| Ok(Way { implementation, variant, order });
     match (base, order) {
-        ("pytorch", Some("AG_before")) if columnwise => Ok("sequential:order=AG_before"),
-        ("pytorch", Some("AG_after")) if columnwise => Ok("sequential:order=AG_after"),
-        ("pytorch", None) if !columnwise => Ok("sequential"),
+        ("pytorch", Some("AG_before")) if columnwise => of("sequential:order=AG_before", "sequential", "AG_before"),
+        ("pytorch", Some("AG_after")) if columnwise => of("sequential:order=AG_after", "sequential", "AG_after"),
+        ("pytorch", None) if !columnwise => of("sequential", "sequential", "RS_after"),
         ("pytorch", _) => Err("its order is not told"),
-        ("transformer_engine", _) if columnwise => Ok("transformer_engine:order=AG_before"),
-        ("transformer_engine", _) => Ok("transformer_engine"),
+        ("transformer_engine", _) if columnwise => {
+            of("transformer_engine:order=AG_before", "transformer_engine", "AG_before")
+        }
+        ("transformer_engine", _) => of("transformer_engine", "transformer_engine", "RS_after"),
         ("compute_only", _) => Err("the CSV does not tell `size`: sharded and unsharded look alike"),
         ("jax", _) => Err("the CSV does not tell which order XLA took"),
         ("fuser", _) => Err("nvFuser is none of our implementations"),
@@ -199,7 +209,12 @@ fn backend(name: Option<&str>) -> &'static str {
     }
 }
 
-fn figures<'r>(source: &Source, line: usize, cell: impl Fn(&[&str]) -> Option<&'r str>) -> Result<Figures, Error> {
+fn figures<'r>(
+    source: &Source,
+    line: usize,
+    cell: impl Fn(&[&str]) -> Option<&'r str>,
+    way: &Way,
+) -> Result<Figures, Error> {
     let time = |names: &[&str]| {
         let text = cell(names).filter(|text| !text.is_empty());
         text.map(|text| csv::time(source, line, names[0], text, 1e-3)).transpose()
@@ -213,6 +228,7 @@ fn figures<'r>(source: &Source, line: usize, cell: impl Fn(&[&str]) -> Option<&'
         min: time(&["min_time"])?,
         max: time(&["max_time"])?,
         metrics,
+        words: vec![("variant", way.variant), ("order", way.order)],
         ..Details::default()
     };
     let wrong = (cell(&["valid"]) == Some("True")).then_some(0);

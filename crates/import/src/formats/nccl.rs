@@ -123,7 +123,11 @@ pub(super) struct Collector<'a> {
     given_ranks: Option<u32>,
     environments: HashMap<Environment, usize>,
     results: Vec<Results>,
-    places: HashMap<(usize, Call), usize>,
+    /// Calls with the places of their figures, in the order in which they came.
+    calls: Vec<((usize, Call), usize)>,
+    /// Where a call is among these, and where the latest is.
+    known: HashMap<(usize, Call), usize>,
+    latest: usize,
     odd_bandwidths: usize,
     /// What runs without a row say: lines that could not be read, and notes.
     lost: Vec<(usize, String)>,
@@ -141,7 +145,9 @@ impl<'a> Collector<'a> {
             given_ranks: collective::given_ranks(source)?,
             environments: HashMap::new(),
             results: Vec::new(),
-            places: HashMap::new(),
+            calls: Vec::new(),
+            known: HashMap::new(),
+            latest: 0,
             odd_bandwidths: 0,
             lost: Vec::new(),
             lost_notes: Vec::new(),
@@ -294,14 +300,29 @@ impl<'a> Collector<'a> {
                 results.note(format!("line {line}: {odd}"));
             }
         }
-        let place = *self.places.entry((at, call)).or_insert_with(|| results.place(call.shape()));
+        let place = self.place(at, call);
         let details = half.spread_us.map(|spread| {
             let seconds = |us: f64| us.is_finite().then_some(us * 1e-6);
             let [min, max, p99, p50, p95, mean] = spread.map(seconds);
             Box::new(Details { min, max, p99, p50, p95, mean, ..Details::default() })
         });
         let time_s = half.time_us.value * 1e-6;
-        results.add_at(place, Figures { time_s, iterations: run.iterations, wrong: half.wrong, details });
+        let figures = Figures { time_s, iterations: run.iterations, wrong: half.wrong, details };
+        self.results[at].add_at(place, figures);
+    }
+
+    /// Where the figures of a call are. Runs repeat each other's sizes: in a long log the next call is found without a hash.
+    fn place(&mut self, at: usize, call: Call) -> usize {
+        let key = (at, call);
+        let next = if self.latest + 1 < self.calls.len() { self.latest + 1 } else { 0 };
+        self.latest = match self.calls.get(next) {
+            Some((known, _)) if *known == key => next,
+            _ => *self.known.entry(key).or_insert_with(|| {
+                self.calls.push((key, self.results[at].place(call.shape())));
+                self.calls.len() - 1
+            }),
+        };
+        self.calls[self.latest].1
     }
 }
 

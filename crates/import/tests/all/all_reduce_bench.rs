@@ -34,6 +34,21 @@ fn the_older_form_names_one_payload() {
 }
 
 #[test]
+fn a_payload_or_a_bandwidth_that_is_none_is_told_by_line() {
+    let text = sample("all_reduce_bench", "one_payload.txt");
+    let first = text.lines().find(|line| line.contains("payload")).unwrap();
+    let payload = first.split(' ').find(|word| word.ends_with("GB")).unwrap();
+    // By such sizes and rates the time of a call would be 0 or no number.
+    for odd in ["0GB", "1e-12GB", "nanGB", "infGB", "1e300GB", "-4.0GB", "4.0MB"] {
+        let omitted = one(&text.replacen(payload, odd, 1)).all_omitted();
+        assert_eq!(omitted, [format!("line 2: expected a payload, found `{odd}`")], "{odd}");
+    }
+    let rate = text.lines().nth(1).unwrap().split(' ').find(|word| word.parse::<f64>().is_ok()).unwrap();
+    let omitted = one(&text.replacen(rate, "1e300", 1)).all_omitted();
+    assert_eq!(omitted, ["line 2: expected a bandwidth above 0, found `1e300`"]);
+}
+
+#[test]
 fn what_does_not_fit_is_told_by_line() {
     let why = refusal(&table().replace("|    algbw   |", "|    algbw   | latency median |"));
     assert!(

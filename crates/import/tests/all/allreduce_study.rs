@@ -61,13 +61,50 @@ fn bad_cells_and_columns_are_refused_by_line() {
     assert!(refusal(&text().replace(",990,1.10", "")).starts_with("x.log, line 3: expected 9 columns, found 7"));
 }
 
+/// Rows of ours differ in what the columns behind those of the study tell. That the writer has these columns, too, is tested
+/// where the program runs (`imports` of the crate `rankmark`).
 #[test]
 fn what_rankmark_writes_comes_back_as_it_was() {
     let text = sample("allreduce_study", "rankmark.csv");
-    let writer = include_str!("../../../report/src/layouts/allreduce_study.rs");
-    let header = format!("const HEADER: &str = \"{}\\n\";", text.lines().next().unwrap());
-    assert!(writer.contains(&header), "the layout allreduce-study has other columns: this reader must know them");
     let results = one(&text);
+    let shape = |ranks: u32, backend: &str, dtype: &str, bytes: u64| {
+        format!("collective op=all_reduce ranks={ranks} backend={backend} dtype={dtype} bytes={bytes}")
+    };
+    let mut wanted: Vec<String> = Vec::new();
+    for (backend, mean_us) in [("gloo runtime=pytorch", 800.0), ("shm", 200.0)] {
+        for (bytes, times) in [(1_000_000, 1.0), (10_000_000, 10.0), (100_000_000, 100.0), (1_000_000_000, 1000.0)] {
+            let time = format!("{:.3} us mean {:.3}", mean_us * times, mean_us * times);
+            wanted.push(format!("{} reduce=sum in_place=true on cpu: {time}", shape(2, backend, "f32", bytes)));
+        }
+    }
+    let told = |dtype: &str, rest: &str, time: &str| {
+        format!("{} {rest} on cpu: {time} us mean {time}", shape(2, "shm", dtype, 1_000_000))
+    };
+    wanted.push(told("f32", "reduce=sum in_place=false", "300.000"));
+    wanted.push(told("i32", "reduce=sum in_place=true", "400.000"));
+    wanted.push(told("f32", "reduce=max in_place=true", "500.000"));
+    wanted.push(told("f32", "reduce=sum in_place=true mode=isolated", "600.000"));
+    for (backend, time) in [("nccl", "1000.000"), ("nccl runtime=pytorch", "1100.000")] {
+        let shape = shape(2, backend, "f32", 100_000_000);
+        wanted.push(format!("{shape} reduce=sum in_place=true on cuda: {time} us mean {time}"));
+    }
+    let ucc = shape(4, "ucc/tl/ucp runtime=pytorch", "f32", 1024);
+    wanted.push(format!("{ucc} reduce=sum in_place=true on cpu: 100.000 us mean 100.000"));
+    assert_eq!(lines(&results), wanted);
+    assert_eq!(
+        (results.tool.as_str(), results.statistic.as_str()),
+        ("Rankmark", "mean over samples of the slowest rank")
+    );
+    assert!(!results.notes.iter().any(|note| note.contains("does not tell")), "{:?}", results.notes);
+    // Times that a model computed must not come back as measured.
+    let simulated = one(&text.replace("shm,", "sim,"));
+    assert_eq!(simulated.shapes().len(), 7);
+    assert_eq!(simulated.all_omitted()[0], "line 6: times of `sim` are computed and not measured");
+}
+
+#[test]
+fn a_file_of_ours_with_the_columns_of_the_study_alone_is_read_with_our_defaults() {
+    let results = one(&sample("allreduce_study", "rankmark_7_columns.csv"));
     let tail = |time: &str| format!("reduce=sum on cpu: {time} us mean {time}");
     assert_eq!(
         lines(&results),
@@ -88,14 +125,35 @@ fn what_rankmark_writes_comes_back_as_it_was() {
                 .to_owned(),
         ]
     );
-    assert_eq!(
-        (results.tool.as_str(), results.statistic.as_str()),
-        ("Rankmark", "mean over samples of the slowest rank")
-    );
-    // Times that a model computed must not come back as measured.
-    let simulated = one(&text.replace("shm,", "sim,"));
-    assert_eq!(simulated.shapes().len(), 4);
-    assert_eq!(simulated.all_omitted()[0], "line 5: times of `sim` are computed and not measured");
+    assert_eq!(results.tool, "Rankmark");
+    let notes = ["the file does not tell the element type", "the file does not tell the runtime: `nccl`"];
+    assert!(notes.iter().all(|what| results.notes.iter().any(|note| note.contains(what))), "{:?}", results.notes);
+}
+
+#[test]
+fn rows_of_ours_that_cannot_be_or_say_nothing_new_are_told_by_line() {
+    let text = sample("allreduce_study", "rankmark.csv");
+    let row = |rest: &str| {
+        text.replace("1.25,pytorch,f32,sum,true,streaming\ngloo,cpu,2,10,", &format!("1.25,{rest}\ngloo,cpu,2,10,"))
+    };
+    for (rest, why) in [
+        ("torch,f32,sum,true,streaming", "`runtime`: expected native or pytorch, found `torch`"),
+        ("pytorch,f32,sun,true,streaming", "`reduce`: expected sum or prod or min or max or avg, found `sun`"),
+        ("pytorch,f32,sum,yes,streaming", "`in_place`: expected true or false, found `yes`"),
+        ("pytorch,f32,sum,true,queued", "`mode`: expected streaming or isolated, found `queued`"),
+    ] {
+        assert_eq!(refusal(&row(rest)), format!("x.log, line 2: {why}"));
+    }
+    let omitted = one(&row("native,f32,sum,true,streaming")).all_omitted();
+    assert_eq!(omitted[0], "line 2: runtime `native` has no backend `gloo`");
+    let last = text.lines().last().unwrap();
+    let again = one(&format!("{text}{last}\n"));
+    assert_eq!(again.shapes().last().unwrap().1.len(), 2);
+    let note = "line 17 tells nothing else than an earlier line: it is read as a further trial".to_owned();
+    assert!(again.notes.contains(&note), "{:?}", again.notes);
+    // The study's own files have none of these columns.
+    let why = refusal("backend,world_size,data_size_mb,avg_time_s,runtime\ngloo,4,100,0.05,native\n");
+    assert!(why.contains("has a column `runtime`"), "{why}");
 }
 
 #[test]

@@ -44,6 +44,23 @@ fn a_file_may_end_anywhere() {
     }
 }
 
+/// What the fuzz target `import` found once. The first byte, which chooses its format, is left out: each format reads them.
+#[test]
+fn what_fuzzing_found_has_no_time_that_is_none() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/regressions/import");
+    let mut read_by = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        for format in import::FORMATS {
+            let Some(Ok(Content::Results(results))) = read(format.name(), bytes[1..].to_vec()) else { continue };
+            let figures = results.iter().flat_map(import::Results::shapes).flat_map(|(_, figures)| figures);
+            assert!(figures.into_iter().all(|one| one.time_s.is_finite() && one.time_s > 0.0), "{}", format.name());
+            read_by += 1;
+        }
+    }
+    assert!(read_by > 0);
+}
+
 /// Words that numbers, names and delimiters are replaced by.
 const WORDS: &[&str] = &[
     "",

@@ -19,10 +19,10 @@ fn rows_of_pytorch_become_sequential_cases() {
         [
             "primitive primitive=tp_columnwise m=65536 n=1024 k=1024 ranks=2 dtype=f32 implementation=sequential:order=AG_before \
              runtime=pytorch backend=nccl mode=isolated on cuda: 2500.000 us wrong 0 mean 2500.000 min 2400.000 max 2900.000 \
-             tflops 54.97",
+             tflops 54.97 variant sequential order AG_before",
             "primitive primitive=tp_columnwise m=65536 n=1024 k=1024 ranks=2 dtype=bf16 implementation=sequential:order=AG_after \
              runtime=pytorch backend=ucc/tl/cuda on cuda: 3500.000 us wrong 0 mean 3500.000 min 3400.000 max 3900.000 tflops \
-             39.27",
+             39.27 variant sequential order AG_after",
         ]
     );
     assert_eq!(results.hosts, ["node-a"]);
@@ -79,5 +79,6 @@ fn a_column_tells_the_primitive_of_a_row_that_does_not() {
     assert!(
         lines(&told)[0].contains("primitive=tp_rowwise")
             && lines(&told)[0].contains("implementation=transformer_engine")
+            && lines(&told)[0].ends_with("variant transformer_engine order RS_after")
     );
 }

@@ -81,6 +81,27 @@ fn cycles_of_rccl_tests_are_trials() {
 }
 
 #[test]
+fn the_same_figures_as_text_and_as_json_are_the_same_cases() {
+    // JSON tells the iterations' number as text does; both have the times that one public run printed.
+    let by_json = lines(&one(&sample("nccl_tests_json", "v3_sizes.json")));
+    let by_text = lines(&one(&sample("nccl_tests", "2.19.txt")));
+    assert_eq!((by_json.len(), by_json), (8, by_text));
+}
+
+#[test]
+fn records_of_rccl_tests_may_stand_one_a_line() {
+    let lines = lines(&one(&sample("rccl_tests_json", "lines.json")));
+    let shape = |bytes: u64, in_place: bool, time: &str| {
+        format!(
+            "collective op=all_reduce ranks=8 backend=nccl dtype=f32 bytes={bytes} reduce=sum in_place={in_place} on cuda: \
+             {time} us wrong 0"
+        )
+    };
+    assert_eq!(lines.len(), 8);
+    assert_eq!((&lines[0], &lines[7]), (&shape(1 << 20, false, "61.500"), &shape(1 << 26, true, "524.000")));
+}
+
+#[test]
 fn keys_that_nobody_has_seen_are_told_once() {
     let text = nccl()
         .replace("\"nwrong\":", "\"energy_j\":1.5,\"nwrong\":")

@@ -82,5 +82,8 @@ fn figure(figures: &Figures) -> String {
     for (name, value) in &details.metrics {
         text += &format!(" {name} {value}");
     }
+    for (name, word) in &details.words {
+        text += &format!(" {name} {word}");
+    }
     text
 }

@@ -18,6 +18,7 @@ mod hardware;
 mod history;
 mod hosts;
 mod huge;
+mod imports;
 mod interleaved;
 mod interrupts;
 mod jobs;

@@ -1,11 +1,15 @@
 //! The files of the all-reduce study: a CSV for each backend and device, tables, an analysis in words, three pictures.
 //!
 //! Columns: backend, device, world_size, data_size_mb (1e6 bytes), avg_time_s (mean over samples, of the slowest rank),
-//! std_time_s (standard deviation of the medians of trials), bandwidth_gb_s (bus bandwidth, 2(n-1)/n x size / time).
+//! std_time_s (standard deviation of the medians of trials), bandwidth_gb_s (bus bandwidth, 2(n-1)/n x size / time). Behind
+//! these of the study stand runtime, dtype, reduce, in_place and mode: without them `rankmark import` would read rows that
+//! differ there as trials of one case.
 
 use std::collections::BTreeSet;
 
 use record::CaseLine;
+use serde_json::Value;
+use terms::Named as _;
 use view::{Axis, ChartSpec, Point, Quantity, Scale, Series};
 
 use crate::chart::Draw as _;
@@ -22,7 +26,9 @@ pub(super) struct AllreduceStudy;
 /// The size at which the study compares backends.
 const COMPARED_MB: f64 = 100.0;
 
-const HEADER: &str = "backend,device,world_size,data_size_mb,avg_time_s,std_time_s,bandwidth_gb_s\n";
+/// `rankmark import` knows a file of ours by these columns: a change here needs one there.
+const HEADER: &str = "backend,device,world_size,data_size_mb,avg_time_s,std_time_s,bandwidth_gb_s,\
+                      runtime,dtype,reduce,in_place,mode\n";
 
 impl Format for AllreduceStudy {
     fn name(&self) -> &'static str {
@@ -95,6 +101,19 @@ impl<'r> Row<'r> {
     fn kind(&self) -> (&'r str, &'r str) {
         (&self.case.backend, &self.case.device)
     }
+
+    /// What tells it from other cases of its backend, device, ranks and size; as in the header.
+    fn particulars(&self) -> [&'r str; 5] {
+        let parameter = |name: &str| self.case.parameters.get(name);
+        let reduce = parameter("reduce").and_then(Value::as_str).unwrap_or_default();
+        let in_place = match parameter("in_place").and_then(Value::as_bool) {
+            Some(true) => "true",
+            Some(false) => "false",
+            None => "",
+        };
+        let dtype = self.case.dtype.as_deref().unwrap_or_default();
+        [&self.case.runtime, dtype, reduce, in_place, self.case.mode.name()]
+    }
 }
 
 /// Backends with their devices, in the order of the record.
@@ -114,7 +133,7 @@ fn csv<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> String {
         let optional = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
         let (backend, device) = row.kind();
         text += &format!(
-            "{},{},{},{},{},{},{}\n",
+            "{},{},{},{},{},{},{},{}\n",
             crate::escape::csv(backend),
             crate::escape::csv(device),
             row.case.ranks,
@@ -122,6 +141,7 @@ fn csv<'r, 'a: 'r>(rows: impl Iterator<Item = &'r Row<'a>>) -> String {
             row.mean_s,
             optional(row.deviation_s),
             optional(row.bandwidth),
+            row.particulars().map(crate::escape::csv).join(","),
         );
     }
     text

@@ -7,8 +7,9 @@ use crate::{pytorch, skip};
 
 /// The study's own line, with a backend that computes times.
 const LINE: &str = "comm all_reduce --backend sim --num-processes 2 4 --data-sizes 1 2 --num-warmup 5 --num-iters 100";
-/// The columns of its CSV.
-const HEADER: &str = "backend,device,world_size,data_size_mb,avg_time_s,std_time_s,bandwidth_gb_s";
+/// The columns of its CSV, and behind them those that tell our cases apart.
+const HEADER: &str =
+    "backend,device,world_size,data_size_mb,avg_time_s,std_time_s,bandwidth_gb_s,runtime,dtype,reduce,in_place,mode";
 
 #[test]
 fn its_flags_run_and_write_its_csv() {
@@ -32,8 +33,10 @@ fn its_flags_run_and_write_its_csv() {
     let cases: Vec<_> = rows.iter().map(|row| (row[0], row[1], row[2], row[3])).collect();
     let all = [("2", "1"), ("2", "2"), ("4", "1"), ("4", "2")];
     assert_eq!(cases, all.map(|(processes, size)| (backend, "cpu", processes, size)), "{csv}");
+    let runtime = if backend == "gloo" { "pytorch" } else { "native" };
     for row in &rows {
-        assert!(row[4..].iter().all(|value| value.parse::<f64>().is_ok_and(|value| value > 0.0)), "{csv}");
+        assert!(row[4..7].iter().all(|value| value.parse::<f64>().is_ok_and(|value| value > 0.0)), "{csv}");
+        assert_eq!(row[7..], [runtime, "f32", "sum", "true", "streaming"], "{csv}");
     }
     assert!(place.cases("out").iter().all(|case| case["wrong"] == 0 && case["samples"] == 12 && case["trials"] == 6));
 }

@@ -26,9 +26,7 @@ fn with(name: &str, path: &str) -> Place {
     place
 }
 
-/// Options that make any training small.
-const SMALL: &str = "--set sequence=8 --set batch=2 --steps 2 --trials 1";
-/// The same of a transformer, with its dimensions.
+/// Options that make the training of a transformer small.
 const TINY: &str = "--set layers=4 --set width=16 --set heads=2 --set vocabulary=64 --set sequence=8 --set batch=4 --steps 2 --trials 1";
 
 /// Share of the cases of a record that are ok; every other one has its reason.

@@ -1,8 +1,10 @@
 //! TorchScale: its configuration, its four phases, its options.
 
-use super::{SMALL, ok_share, with};
+use std::collections::BTreeSet;
+
+use super::{ok_share, with};
 use crate::nvtx;
-use crate::place::Place;
+use crate::place::{Place, json_lines};
 use crate::skip::skip;
 
 /// A model that any machine trains in no time.
@@ -37,7 +39,7 @@ fn its_configurations_plan_as_they_stand() {
     for (file, cases) in [("quick_start", 24), ("format", 36), ("scaling_test", 4)] {
         let place = with("config.yaml", &format!("torchscale/{file}.yaml"));
         let out = place.run("run config.yaml --runtime native --dry-run --json");
-        assert_eq!(crate::place::json_lines(&out.out).len(), cases, "{file}");
+        assert_eq!(json_lines(&out.out).len(), cases, "{file}");
         let ended = place.run("validate --quick --plan config.yaml");
         assert!(ended.out.contains("would run here"), "{file}: {}{}", ended.out, ended.err);
     }
@@ -203,15 +205,33 @@ fn reports_are_of_the_default_folder() {
     assert!(place.read("all.csv").lines().count() > 1);
 }
 
+/// Each model of its format, and options that make it small: its own graph, with one block of each kind.
+const MODELS: [(&str, &str); 3] = [
+    ("gpt2", "--set layers=1 --set width=16 --set heads=2 --set vocabulary=64 --set sequence=8"),
+    ("bert-large", "--set layers=1 --set width=16 --set heads=2 --set vocabulary=64 --set sequence=8"),
+    (
+        "resnet50",
+        "--set image=32 --set classes=4 --set width=8 --set stage1=1 --set stage2=1 --set stage3=1 --set stage4=1",
+    ),
+];
+
 #[test]
-fn a_model_that_it_names_runs_small() {
+fn each_model_that_it_names_runs_small() {
     let place = with("config.yaml", "torchscale/format.yaml");
-    let line = format!(
-        "run config.yaml --model gpt2 --set layers=1 --set width=16 --set heads=2 --set vocabulary=64 --ranks 1 --runtime native {SMALL} --output-dir out"
-    );
-    place.run(&line).exits(0);
-    let record = records(&place, "out").remove(0);
-    assert!(place.cases(&record).iter().all(|case| case["parameters"]["model"] == "gpt2" && case["status"] == "ok"));
+    let plan = place.run("run config.yaml --runtime native --dry-run --json").exits(0).out;
+    let named: BTreeSet<String> =
+        json_lines(&plan).iter().map(|case| case["parameters"]["model"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(named, MODELS.iter().map(|(model, _)| (*model).to_owned()).collect(), "the sample names other models");
+    for (model, small) in MODELS {
+        let rest = "--set batch=2 --ranks 1,2 --runtime native --steps 2 --trials 1";
+        place.run(&format!("run config.yaml --model {model} {small} {rest} --output-dir {model}")).exits(0);
+        let record = records(&place, model).remove(0);
+        let cases = place.cases(&record);
+        assert_eq!(cases.len(), 2, "{model}: 1 and 2 ranks");
+        assert!(cases.iter().all(|case| case["parameters"]["model"] == model), "{cases:?}");
+        assert!(ok_share(&place, &record) >= 0.8, "{model}");
+        assert!(cases.iter().all(|case| case["samples_per_s"].as_f64().unwrap() > 0.0), "{model}");
+    }
 }
 
 #[test]

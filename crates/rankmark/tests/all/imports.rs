@@ -1,0 +1,140 @@
+//! Files of other tools from import to report: every format of results is drawn, and the study's CSV comes back as it was.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+
+use crate::place::Place;
+
+/// A sample of a format, the section of its report, and the points of each line of its charts of time.
+struct Drawn {
+    format: &'static str,
+    file: &'static str,
+    section: &'static str,
+    points: &'static [usize],
+}
+
+const fn drawn(format: &'static str, file: &'static str, section: &'static str, points: &'static [usize]) -> Drawn {
+    Drawn { format, file, section, points }
+}
+
+const SAMPLES: &[Drawn] = &[
+    drawn("nccl_tests", "2.19.txt", "all_reduce", &[4, 4]),
+    drawn("nccl_tests_json", "v3_sizes.json", "all_reduce", &[4, 4]),
+    drawn("rccl_tests_json", "lines.json", "all_reduce", &[4, 4]),
+    drawn("osu", "7.5_allreduce.txt", "all_reduce", &[5]),
+    drawn("imb", "2021.6_allreduce.txt", "all_reduce", &[5]),
+    drawn("ddlb_csv", "sizes.csv", "tp_columnwise", &[4, 4]),
+    drawn("all_reduce_bench", "queued.txt", "all_reduce", &[5]),
+    drawn("allreduce_study", "gloo_sizes.csv", "all_reduce", &[4, 4, 4]),
+    drawn("allreduce_study", "rankmark_sizes.csv", "all_reduce", &[4, 4]),
+];
+
+/// What makes a plan and no record.
+const CONFIGURATIONS: [&str; 3] = ["ddlb", "torchscale", "candle"];
+
+/// What the title of every chart of times has.
+const TIMES: &str = ": time vs ";
+
+fn sample(drawn: &Drawn) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "../import/tests/samples", drawn.format, drawn.file].iter().collect()
+}
+
+#[test]
+fn every_format_of_results_is_drawn_by_html_and_markdown() {
+    for drawn in SAMPLES {
+        assert!(drawn.points.iter().all(|points| *points >= 3), "fewer points are a table: {}", drawn.file);
+        let place = Place::new();
+        let read_as = place.command("import --json --output-dir out").argument(sample(drawn)).run().exits(0).out;
+        let read_as: Value = serde_json::from_str(&read_as).unwrap();
+        assert_eq!(read_as["format"], drawn.format, "{}", drawn.file);
+        // What is looked at is what `report` writes, and not what `import` left.
+        fs::remove_dir_all(place.path("out/charts")).unwrap();
+        for name in ["report.html", "report.md"] {
+            let _ = fs::remove_file(place.path(&format!("out/{name}")));
+        }
+        place.run("report out").exits(0);
+        assert_eq!(in_html(&place.read("out/report.html"), drawn.section), drawn.points, "{}: HTML", drawn.file);
+        assert_eq!(in_markdown(&place, drawn.section), drawn.points, "{}: Markdown", drawn.file);
+    }
+}
+
+#[test]
+fn no_format_of_results_is_missing_above() {
+    let listed: Value = serde_json::from_str(&Place::new().run("list imports --json").exits(0).out).unwrap();
+    let listed = listed["imports"].as_array().unwrap().iter().map(|format| format["name"].as_str().unwrap());
+    let results: BTreeSet<&str> = listed.filter(|name| !CONFIGURATIONS.contains(name)).collect();
+    assert_eq!(SAMPLES.iter().map(|drawn| drawn.format).collect::<BTreeSet<_>>(), results);
+}
+
+/// Points of each line of the section's charts of times, of the values that the page holds. Each chart stands in the page.
+fn in_html(page: &str, section: &str) -> Vec<usize> {
+    let data = page.split("<script type=\"application/json\" id=\"data\">").nth(1).expect("the page's values");
+    let data: Value = serde_json::from_str(data.split("</script>").next().unwrap()).unwrap();
+    let mut points = Vec::new();
+    for (number, chart) in data["charts"].as_array().unwrap().iter().enumerate() {
+        let title = chart["t"].as_str().unwrap();
+        if !(title.starts_with(section) && title.contains(TIMES)) {
+            continue;
+        }
+        let figure = page.split(&format!("data-chart=\"{number}\"")).nth(1).expect("the figure of the values");
+        let figure = figure.split("</figure>").next().unwrap();
+        assert!(figure.contains("<svg ") && figure.contains(&format!("<h4>{title}</h4>")), "{title}: {figure}");
+        for line in chart["s"].as_array().unwrap() {
+            let places: Vec<&Value> = line[2].as_array().unwrap().iter().map(|point| &point[0]).collect();
+            assert!(places.windows(2).all(|pair| pair[0].as_f64() < pair[1].as_f64()), "one point at each: {line}");
+            points.push(places.len());
+        }
+    }
+    points
+}
+
+/// The same of the pictures that the section of the Markdown report shows.
+fn in_markdown(place: &Place, section: &str) -> Vec<usize> {
+    let report = place.read("out/report.md");
+    let body = report.split(&format!("\n## {section}\n")).nth(1).expect("the section");
+    let body = body.split("\n## ").next().unwrap();
+    let mut points = Vec::new();
+    for line in body.lines().filter(|line| line.starts_with("[![") && line.contains(TIMES)) {
+        let shown: Vec<&str> = line.split("](").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+        let [png, svg] = shown[..] else { panic!("a picture and what it links to: {line}") };
+        assert!(fs::read(place.path(&format!("out/{png}"))).unwrap().starts_with(b"\x89PNG"), "{png}");
+        points.extend(lines_of(&place.read(&format!("out/{svg}"))));
+    }
+    points
+}
+
+/// Points of each line of a picture: lines of data alone are so wide.
+fn lines_of(svg: &str) -> Vec<usize> {
+    let lines = svg.split("<polyline points=\"").skip(1).filter_map(|rest| rest.split_once('"'));
+    let drawn = lines.filter(|(_, rest)| rest.split('>').next().unwrap().contains("stroke-width=\"1.8\""));
+    drawn.map(|(points, _)| points.split(' ').count()).collect()
+}
+
+/// Cases that differ only in runtime, element type, reduction, in place or mode. None of them is a trial of another.
+#[test]
+fn the_study_csv_that_is_written_is_read_as_the_same_cases() {
+    let place = Place::new();
+    let shared = "comm all_reduce --backend shm --ranks 2 --iters 3";
+    place.run(&format!("{shared} --bytes 1KiB,4KiB --dtype f32,i32 --in-place true,false --output-dir ours")).exits(0);
+    place.run(&format!("{shared} --bytes 1KiB --reduce max --output-dir largest")).exits(0);
+    // What needs GPUs comes from files: the study is one of PyTorch, and waits for each call; nccl-tests does neither.
+    place.write("study.csv", "backend,device,num_processes,data_size_mb,mean_time_ms\nnccl,cuda,8,1.048576,0.08\n");
+    place.run("import study.csv --output-dir study").exits(0);
+    let native = SAMPLES.iter().find(|drawn| drawn.format == "nccl_tests").map(sample).unwrap();
+    place.command("import --output-dir native").argument(native).run().exits(0);
+    place.run("merge ours largest study native --output-dir all").exits(0);
+    place.run("report all --layout allreduce-study --output-dir layout").exits(0);
+    place.run("import layout/combined_benchmark.csv --output-dir back").exits(0);
+    let imported = &place.run_file("back")["imported"];
+    assert_eq!(imported["tool"], "Rankmark", "the reader knows the columns: {imported}");
+    let mean = |case: &Value| case["time_s"]["mean"].as_f64().or(case["time_s"]["median"].as_f64()).unwrap();
+    let told = |record: &str| {
+        let cases = place.cases(record);
+        assert_eq!(cases.len(), 8 + 1 + 1 + 8, "{record}: {imported}");
+        cases.iter().map(|case| (case["id"].to_string(), mean(case).to_bits())).collect::<BTreeSet<_>>()
+    };
+    assert_eq!(told("back"), told("all"));
+}
