@@ -14,6 +14,10 @@ pub trait Format: Sync {
     fn by_default(&self) -> bool {
         true
     }
+    /// Names of the formats with files that its own refer to: they are written with it.
+    fn refers_to(&self) -> &'static [&'static str] {
+        &[]
+    }
     /// Its files.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     write_formats(run, dir, &default_formats(), None)
 }
 
-/// As [`write()`], in some formats. Those that need it are given the program that sets documents.
+/// As [`write()`], in some formats, and in those that their files refer to. Those that need it are given the program that sets documents.
 ///
 /// # Errors
 /// As [`write()`], and when a document cannot be set.
@@ -62,7 +62,12 @@ pub fn write_formats(
     typesetter: Option<&Typesetter<'_>>,
 ) -> Result<Vec<PathBuf>, Error> {
     let mut out = Out::below(dir, typesetter);
+    let named = |format: &&&'static dyn Format| formats.iter().any(|named| named.name() == format.name());
+    let referred =
+        |format: &&&'static dyn Format| formats.iter().any(|other| other.refers_to().contains(&format.name()));
+    let more = FORMATS.iter().filter(referred).filter(|format| !named(format));
     formats.iter().try_for_each(|format| format.write(run, &mut out))?;
+    more.copied().try_for_each(|format| format.write(run, &mut out))?;
     Ok(out.into_written())
 }
 

@@ -40,6 +40,10 @@ impl Format for Markdown {
         "report.md: summary, pictures (see `charts`), tables, caveats, method"
     }
 
+    fn refers_to(&self) -> &'static [&'static str] {
+        &["svg", "png"]
+    }
+
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
         Ok(vec![Artifact::new("report.md", page(run).into_bytes())])
     }

@@ -85,3 +85,16 @@ fn nothing_is_written_through_a_link() {
         assert!(dir.join(name).is_symlink(), "{name}: it is not ours to remove");
     }
 }
+
+/// A page in Markdown shows pictures that are files of their own.
+#[test]
+fn every_picture_of_a_markdown_page_is_written_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let written = write_formats(&data::study(), folder.path(), &[format("markdown").unwrap()], None).unwrap();
+    assert_eq!(written[0], folder.path().join("report.md"));
+    let page = std::fs::read_to_string(&written[0]).unwrap();
+    let linked: Vec<&str> = page.split(['(', ')']).filter(|part| part.starts_with("charts/")).collect();
+    assert!(linked.len() >= 2, "{page}");
+    assert!(linked.iter().all(|file| folder.path().join(file).is_file()), "{linked:?}");
+    assert!(!folder.path().join("report.html").exists());
+}
