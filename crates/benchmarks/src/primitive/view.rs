@@ -146,7 +146,7 @@ fn heatmap(section: &Operation, family: &Family, grid: &Grid) -> Option<NamedCha
     let spec = ChartSpec {
         title: format!("{} {}: speedup of the best overlap over sequential", section.name, family.order),
         subtitle: family.words(),
-        note: "above 1: overlap is faster".to_owned(),
+        note: "Above 1: overlap is faster".to_owned(),
         x: axis("columns (n)"),
         y: axis("rows (m)"),
         matrix: Some(Matrix {
