@@ -65,7 +65,7 @@ fn of_section(matches: &ArgMatches, section: &Operation, next: &Next, launched: 
     }
     if matches.try_contains_id("plan").unwrap_or(false) {
         // The plan's fields are no flags of this command.
-        let planned = of_cases(about, section).into_iter();
+        let planned = of_cases(about, section)?.into_iter();
         let open = planned.filter(|(name, _)| !starts(name) && !given.iter().any(|(other, _)| other == name));
         let open: Vec<(String, String)> = open.collect();
         given.extend(open);
@@ -85,18 +85,25 @@ fn of_section(matches: &ArgMatches, section: &Operation, next: &Next, launched: 
     Some(Proposal { words: quoted(words), tells: next.tells.clone() })
 }
 
-/// What a section's cases are, as flags: each field that differs from its default, with all of its values.
-fn of_cases(about: &About, section: &Operation) -> Vec<(String, String)> {
+/// What a section's cases are, as flags: each field that differs from its default, with all of its values. None where
+/// flags cannot say it: they give every combination of their values.
+fn of_cases(about: &About, section: &Operation) -> Option<Vec<(String, String)>> {
     let cases = || section.configurations.iter().flat_map(|configuration| &configuration.cases);
     let told = about.all_fields().filter(|field| field.role != Role::Sampling);
-    told.filter_map(|field| {
+    let mut combinations = 1;
+    let mut flags = Vec::new();
+    for field in told {
+        let given: Vec<String> = cases().filter_map(|case| case.parameters.get(field.name)).map(view::plain).collect();
+        if !given.is_empty() && given.len() < cases().count() {
+            return None;
+        }
         let mut values: Vec<String> = Vec::new();
-        for value in cases().filter_map(|case| case.parameters.get(field.name)) {
-            let value = view::plain(value);
+        for value in given {
             if !values.contains(&value) {
                 values.push(value);
             }
         }
+        combinations *= values.len().max(1);
         let differs = values.iter().any(|value| Some(value.as_str()) != field.default);
         // Several choices have commas of their own; without the field, all are made.
         let is_text = match field.kind {
@@ -104,9 +111,9 @@ fn of_cases(about: &About, section: &Operation) -> Vec<(String, String)> {
             Kind::Choice(_) => values.len() == 1,
             _ => true,
         };
-        (differs && is_text).then(|| (field.name.to_owned(), values.join(",")))
-    })
-    .collect()
+        flags.extend((differs && is_text).then(|| (field.name.to_owned(), values.join(","))));
+    }
+    (combinations == cases().count()).then_some(flags)
 }
 
 /// Words for a shell. What looks like a secret is masked, as in the record.

@@ -12,6 +12,8 @@ use crate::table::{Align, Table};
 
 /// What is compared with the others.
 const OURS: &str = "shm";
+/// The kind of a field that chooses among variants.
+const CHOICE: &str = "choice";
 /// What computes its times, or is there to be right: nobody's peer.
 const NO_PEERS: [&str; 2] = ["reference", "sim"];
 /// Parameters that a pair's row tells by itself.
@@ -38,6 +40,10 @@ fn key(configuration: &Configuration, declared: &Declared) -> Option<String> {
     let case = configuration.cases.first()?;
     let mut shared = workload(&case.parameters, declared);
     shared.remove("bytes");
+    // What one chooses among does different things: a product alone is no peer of a product with its collective.
+    let chosen = |name: &str| declared.field(name).is_some_and(|field| field.kind == CHOICE);
+    let choices = case.parameters.iter().filter(|(name, _)| chosen(name));
+    shared.extend(choices.map(|(name, value)| (name.as_str(), value)));
     let shared: Vec<String> = shared.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
     Some(format!("{:?}\n{}", case.pair_hosts.or(case.hosts), shared.join("\n")))
 }

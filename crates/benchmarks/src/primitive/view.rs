@@ -46,6 +46,15 @@ fn speedup(case: &CaseLine) -> Option<Estimate> {
     Some(Estimate::new(mid, ends))
 }
 
+/// A parameter with its value, in a unit where it has one.
+fn said(name: &str, value: &str) -> String {
+    match (name, value.parse::<f64>()) {
+        ("pace_bandwidth", Ok(rate)) => format!("a link of {}", ::view::number::bandwidth(rate / 1e9)),
+        ("pace_latency", Ok(time)) => format!("a latency of {}", ::view::number::seconds(time)),
+        _ => format!("{name} {value}"),
+    }
+}
+
 /// What the cases of a table of sizes have in common: order, and all parameters but sizes and implementation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Family {
@@ -63,13 +72,13 @@ impl Family {
 
     /// All of it, for below a title.
     fn words(&self) -> String {
-        self.rest.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+        self.rest.iter().map(|(name, value)| said(name, value)).collect::<Vec<_>>().join(", ")
     }
 
     /// Its order, and what tells it from others of the section.
     fn subject(&self, others: &[&Self]) -> String {
         let told = self.rest.iter().filter(|pair| others.iter().any(|other| !other.rest.contains(pair)));
-        let told = told.map(|(name, value)| format!("{name} {value}"));
+        let told = told.map(|(name, value)| said(name, value));
         std::iter::once(self.order.clone()).chain(told).collect::<Vec<_>>().join(", ")
     }
 }
@@ -310,6 +319,13 @@ mod tests {
                  0.0200 times as long as the product.",
             ]
         );
+    }
+
+    #[test]
+    fn a_link_that_was_slowed_down_has_its_unit() {
+        assert_eq!(said("pace_bandwidth", "200000000"), "a link of 0.200 GB/s");
+        assert_eq!(said("pace_latency", "5e-5"), "a latency of 50.0 us");
+        assert_eq!(said("dtype", "f32"), "dtype f32");
     }
 
     #[test]

@@ -93,3 +93,26 @@ fn ratios_to_peers_are_those_of_the_rounds() {
     fewer[1].trial_round.iter_mut().for_each(|round| *round += 6);
     assert!(!row(&page(fewer)).contains("2.00x to 2.00x"));
 }
+
+/// A product alone is no peer of a product with its collective, however much faster it is.
+#[test]
+fn only_what_makes_the_same_choice_is_a_peer() {
+    let case = |backend: &'static str, way: &str, time: f64| {
+        let mut line = data::Invented { backend, ..data::Invented::new(2, 1024, time) }.line();
+        line.parameters.insert("way".into(), way.into());
+        line
+    };
+    let table = |lines| {
+        let mut run = data::run(lines);
+        let mut way = run.benchmarks[0].fields.iter().find(|field| field.name == "buffers").unwrap().clone();
+        ("way".clone_into(&mut way.name), "choice".clone_into(&mut way.kind));
+        run.benchmarks[0].fields.push(way);
+        let page = report::format("markdown").unwrap().render(&run).unwrap();
+        let page = String::from_utf8_lossy(&page[0].content).into_owned();
+        page.split("Against the best peer of this run").nth(1).map(str::to_owned)
+    };
+    let ours = case("shm", "sequential", 1e-6);
+    assert_eq!(table(vec![ours.clone(), case("mpi", "compute_only", 1e-7)]), None);
+    let told = table(vec![ours, case("mpi", "compute_only", 1e-7), case("mpi", "sequential", 3e-6)]).unwrap();
+    assert!(told.lines().any(|line| line.contains("1 KiB") && line.contains("3.00x")), "{told}");
+}
