@@ -105,7 +105,8 @@ fn only_what_makes_the_same_choice_is_a_peer() {
     let table = |lines| {
         let mut run = data::run(lines);
         let mut way = run.benchmarks[0].fields.iter().find(|field| field.name == "buffers").unwrap().clone();
-        ("way".clone_into(&mut way.name), "choice".clone_into(&mut way.kind));
+        "way".clone_into(&mut way.name);
+        "choice".clone_into(&mut way.kind);
         run.benchmarks[0].fields.push(way);
         let page = report::format("markdown").unwrap().render(&run).unwrap();
         let page = String::from_utf8_lossy(&page[0].content).into_owned();
