@@ -51,7 +51,8 @@ pub fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>, Error> {
     write_formats(run, dir, &default_formats(), None)
 }
 
-/// As [`write()`], in some formats, and in those that their files refer to. Those that need it are given the program that sets documents.
+/// As [`write()`], in some formats, and in those that their files refer to, which are not among the files that are returned:
+/// nobody asked for them. Those that need it are given the program that sets documents.
 ///
 /// # Errors
 /// As [`write()`], and when a document cannot be set.
@@ -67,8 +68,11 @@ pub fn write_formats(
         |format: &&&'static dyn Format| formats.iter().any(|other| other.refers_to().contains(&format.name()));
     let more = FORMATS.iter().filter(referred).filter(|format| !named(format));
     formats.iter().try_for_each(|format| format.write(run, &mut out))?;
+    let asked_for = out.written();
     more.copied().try_for_each(|format| format.write(run, &mut out))?;
-    Ok(out.into_written())
+    let mut written = out.into_written();
+    written.truncate(asked_for);
+    Ok(written)
 }
 
 /// Writes a format that is one file at a path of the user's.

@@ -44,6 +44,11 @@ impl<'d> Out<'d> {
         self.typesetter.ok_or_else(error::no_typesetter)?(document)
     }
 
+    /// How many files were written so far.
+    pub(crate) fn written(&self) -> usize {
+        self.written.len()
+    }
+
     /// The files that were written, in order.
     pub(crate) fn into_written(self) -> Vec<PathBuf> {
         self.written

@@ -91,7 +91,7 @@ fn nothing_is_written_through_a_link() {
 fn every_picture_of_a_markdown_page_is_written_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let written = write_formats(&data::study(), folder.path(), &[format("markdown").unwrap()], None).unwrap();
-    assert_eq!(written[0], folder.path().join("report.md"));
+    assert_eq!(written, [folder.path().join("report.md")], "what was asked for is told");
     let page = std::fs::read_to_string(&written[0]).unwrap();
     let linked: Vec<&str> = page.split(['(', ')']).filter(|part| part.starts_with("charts/")).collect();
     assert!(linked.len() >= 2, "{page}");
