@@ -70,7 +70,19 @@ pub struct Trial {
     pub wall_s: f64,
 }
 
+/// Between samples, sensors are read this often.
+const LOOK_SECONDS: f64 = 0.5;
+
 impl Trial {
+    /// Reads the sensors between samples, now and then: ranks wait meanwhile, and are not disturbed.
+    pub(crate) fn look_at_sensors(&mut self) {
+        let before = self.canaries.as_ref().map(|(before, _)| before.system.sensors);
+        let last = self.sensors.last().copied().or(before);
+        if last.and_then(|look| look.age_s()).is_some_and(|age| age >= LOOK_SECONDS) {
+            self.sensors.push(Sensors::read());
+        }
+    }
+
     /// This trial and a later one of the same case in the same ranks, as one.
     #[must_use]
     pub fn joined(mut self, later: Self) -> Self {

@@ -10,9 +10,7 @@ use crate::canary::{Canary, SystemCounters};
 use crate::case::{CaseRun, Progress, Round, Sampling, messages};
 use crate::steps;
 use crate::trial::{LimitTime, Trial, slowest};
-use crate::{
-    ClockFit, Command, Probe, SampleRequest, Samples, Sensors, Settings, Verdict, VerdictKind, World, apart_ns,
-};
+use crate::{ClockFit, Command, Probe, SampleRequest, Samples, Settings, Verdict, VerdictKind, World, apart_ns};
 
 /// A sample lasts at least this long, and at least as long as this many clock readings.
 const SAMPLE_NS: f64 = 20_000.0;
@@ -29,8 +27,6 @@ const MAX_CALLS: u32 = 1_000_000;
 const CHUNK_SECONDS: f64 = 0.1;
 /// The same in a warm-up by number.
 const WARM_UP_CHUNK_SECONDS: f64 = 1.0;
-/// Between samples, sensors are read this often.
-const LOOK_SECONDS: f64 = 0.5;
 /// Where calls are so long, one sample is a trial's whole observation; else a median needs a few.
 const LONG_CALL_S: f64 = 0.01;
 const FEW: u32 = 3;
@@ -313,7 +309,7 @@ impl Visit<'_> {
                 // What the user asked for by number may take its time, as long as ranks answer.
                 self.begun += asked.elapsed();
             }
-            self.look_at_sensors();
+            self.trial.look_at_sensors();
             self.trial.samples.resize(samples.len(), Vec::new());
             self.trial.samples.iter_mut().zip(samples).for_each(|(all, taken)| all.extend(taken));
         }
@@ -325,15 +321,6 @@ impl Visit<'_> {
         self.run.sampling_s += self.trial.sampling_s;
         progress(self.run.sampling_s, self.settings.max_seconds);
         Ok(())
-    }
-
-    /// Reads the sensors between samples, now and then: ranks wait meanwhile, and are not disturbed.
-    fn look_at_sensors(&mut self) {
-        let before = self.trial.canaries.as_ref().map(|(before, _)| before.system.sensors);
-        let last = self.trial.sensors.last().copied().or(before);
-        if last.and_then(|look| look.age_s()).is_some_and(|age| age >= LOOK_SECONDS) {
-            self.trial.sensors.push(Sensors::read());
-        }
     }
 
     /// Seconds of sampling. Simulated time passes only in samples; real time passes between them, too.

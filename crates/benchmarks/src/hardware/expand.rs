@@ -130,10 +130,10 @@ fn each(case: &Case) -> Vec<Case> {
     cases
 }
 
-/// The same of this machine's GPUs.
+/// The same of this machine's GPUs: their number and backend are their own, and they have no threads.
 fn of_gpus(case: &Case) -> Case {
     let mut gpus = case.clone();
-    for name in ["runtime", "backend", "bind"] {
+    for name in ["ranks", "threads", "runtime", "backend", "bind"] {
         gpus.parameters.shift_remove(name);
         gpus.world.shift_remove(name);
     }
@@ -172,9 +172,7 @@ fn of_test(case: &Case, test: Test, of_all: bool, open: &[Open]) -> Vec<Case> {
 fn leave_out(case: &mut Case, test: Test) {
     let is_torch = is_pytorch(case) || fields::is_on_gpus(case);
     let foreign: &[&str] = match test.area() {
-        Area::Memory if is_torch => &["dtype", "size", "path", "inject"],
-        Area::Compute if is_torch => &["bytes", "path", "inject"],
-        Area::Transfer => &["threads", "bytes", "dtype", "size", "path", "inject"],
+        Area::Transfer => &["ranks", "threads", "bytes", "dtype", "size", "path", "inject"],
         Area::Pairs if is_torch => &["threads", "bytes", "dtype", "size", "path", "inject"],
         Area::Memory => &["ranks", "dtype", "size", "path", "inject"],
         Area::Nodes => &["ranks", "threads", "bytes", "dtype", "size", "path", "inject"],
@@ -200,6 +198,19 @@ fn settle(case: &mut Case) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What is given for pairs of cores, or settled for them, is nothing that GPUs must have.
+    #[test]
+    fn gpus_beside_the_cpu_have_their_own_number_of_ranks() {
+        let flags = [("ranks", "7"), ("threads", "1")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let all = record::plan::from_flags(&ABOUT, &flags, &[]).unwrap().cases.remove(0);
+        let gpus = of_gpus(&all);
+        for test in [Test::Triad, Test::Gemm, Test::HostToDevice] {
+            let case = of_test(&gpus, test, true, &open(test, true)).remove(0);
+            let ranks = case.whole("ranks");
+            assert_eq!((ranks, case.whole("threads"), case.skip), (Some(fields::gpus().into()), None, None), "{test}");
+        }
+    }
 
     #[test]
     fn arrays_in_memory_are_larger_than_any_cache() {

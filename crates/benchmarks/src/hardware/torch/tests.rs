@@ -50,6 +50,10 @@ fn on_the_cpu_torch_has_what_has_a_torch_operation() {
         cases(&[TORCH]).unwrap().iter().filter_map(|case| case.text("test").map(str::to_owned)).collect();
     tests.dedup();
     assert_eq!(tests, ["copy", "triad", "gemm", "latency", "bandwidth", "both_ways"]);
+    let all = cases(&[TORCH, ("ranks", "5")]).unwrap();
+    let ranks = |test: &str| all.iter().find(|case| case.text("test") == Some(test)).map(Case::ranks);
+    let found = ["triad", "gemm", "latency"].map(ranks);
+    assert_eq!(found, [1, 1, 5].map(Some), "without a name, `--ranks` counts for pairs");
     // Beside each other: only who does it differs.
     let pair = cases(&[("test", "triad"), ("bytes", "24KiB"), ("runtime", "native,pytorch")]).unwrap();
     let backends: Vec<Option<&str>> = pair.iter().map(|case| case.text("backend")).collect();
