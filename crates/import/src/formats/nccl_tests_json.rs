@@ -56,7 +56,8 @@ impl Format for NcclTestsJson {
                     format!("`actual_iterations` is {actual}: the record has the {planned} of `config`"),
                 ));
             }
-            run.program = row.get("experiment_name").and_then(Value::as_str).or(run.program);
+            let named = row.get("experiment_name").and_then(Value::as_str);
+            run.program = named.filter(|name| !name.is_empty()).or(run.program);
             run.rows.push(line(source, &place, at + 1, row)?);
         }
         run.notes.push("line numbers count the entries of `results`".to_owned());
@@ -198,6 +199,8 @@ fn head(root: &Value) -> Run<'_> {
         run.versions.insert("nccl".to_owned(), version_of_code(&code).unwrap_or_else(|| plain(&code)));
     }
     let arguments: Vec<&str> = list(root, "args").iter().filter_map(Value::as_str).collect();
+    // The field for it, `experiment_name`, is empty in files that nccl-tests itself wrote.
+    run.program = arguments.first().and_then(|path| path.rsplit('/').next()).filter(|name| name.contains("_perf"));
     let average = arguments.iter().position(|word| matches!(*word, "-a" | "--average"));
     run.average = average.and_then(|at| arguments.get(at + 1)).copied().or(Some("1"));
     run.facts.push(("arguments", fact(&arguments.join(" "))));
@@ -219,7 +222,7 @@ fn head(root: &Value) -> Run<'_> {
     if let Some(config) = root.get("config") {
         configure(&mut run, config);
     }
-    for error in list(root, "errors").iter().filter_map(Value::as_str) {
+    for error in list(root, "errors").iter().filter_map(Value::as_str).filter(|error| !error.is_empty()) {
         run.notes.push(format!("error: {}", plain(error)));
     }
     if let Some(count) = root.pointer("/out_of_bounds/count").and_then(Value::as_u64).filter(|count| *count > 0) {

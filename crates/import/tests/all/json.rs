@@ -43,6 +43,23 @@ fn nccl_tests_tells_ranks_iterations_and_percentiles() {
 }
 
 #[test]
+fn the_program_is_that_of_the_command() {
+    let text = sample("nccl_tests_json", "v3_h100.json");
+    let results = one(&text);
+    let found = lines(&results);
+    assert_eq!(found.len(), 16);
+    assert_eq!(
+        found[14],
+        "collective op=all_reduce ranks=2 backend=nccl dtype=f32 bytes=16777216 reduce=sum in_place=false on cuda: 102.263 us x20 \
+         wrong 0"
+    );
+    assert_eq!(results.versions["nccl"], "2.30.7");
+    assert!(!results.notes.iter().any(|note| note.starts_with("error")), "{:?}", results.notes);
+    let other = lines(&one(&text.replace("all_reduce_perf", "all_gather_perf_mpi")));
+    assert!(other[0].starts_with("collective op=all_gather "), "{}", other[0]);
+}
+
+#[test]
 fn nccl_tests_of_another_version_or_cut_off_is_refused() {
     assert_eq!(
         refusal(&nccl().replace("\"version\":3", "\"version\":4")),

@@ -23,6 +23,7 @@ const fn drawn(format: &'static str, file: &'static str, section: &'static str, 
 const SAMPLES: &[Drawn] = &[
     drawn("nccl_tests", "2.19.txt", "all_reduce", &[4, 4]),
     drawn("nccl_tests_json", "v3_sizes.json", "all_reduce", &[4, 4]),
+    drawn("nccl_tests_json", "v3_h100.json", "all_reduce", &[8, 8]),
     drawn("rccl_tests_json", "lines.json", "all_reduce", &[4, 4]),
     drawn("osu", "7.5_allreduce.txt", "all_reduce", &[5]),
     drawn("imb", "2021.6_allreduce.txt", "all_reduce", &[5]),
