@@ -30,6 +30,7 @@ pub fn detect() -> Machine {
         hypervisor: hypervisor(&flags),
         container: container(),
         interfaces: topology::interfaces(Path::new("/sys/class")),
+        gpus: gpu_models(Path::new(GPUS)),
     }
 }
 
@@ -43,9 +44,23 @@ pub fn last_level_bytes(numbers: &[u32]) -> Option<u64> {
     topology::last_level_bytes(Path::new("/sys/devices/system/cpu"), numbers)
 }
 
+/// Where NVIDIA's driver lists GPUs: a folder each.
+const GPUS: &str = "/proc/driver/nvidia/gpus";
+
 /// GPUs that NVIDIA's driver lists.
 pub fn gpus() -> usize {
-    fs::read_dir("/proc/driver/nvidia/gpus").map_or(0, |entries| entries.count())
+    fs::read_dir(GPUS).map_or(0, |entries| entries.count())
+}
+
+/// Their models, in the order of their bus addresses.
+fn gpu_models(folder: &Path) -> Vec<String> {
+    let mut found: Vec<_> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    let model = |path: &std::path::PathBuf| {
+        field(&fs::read_to_string(path.join("information")).unwrap_or_default(), "Model")
+            .unwrap_or_else(|| "NVIDIA GPU".to_owned())
+    };
+    found.iter().map(model).collect()
 }
 
 /// Bytes that can be allocated now: what the kernel calls available, within the container's limit.
@@ -232,5 +247,17 @@ mod tests {
         let cpuinfo = "processor : 0\nphysical id : 0\ncore id : 0\n\nprocessor : 1\nphysical id : 0\ncore id : 0\n";
         assert_eq!((cores(cpuinfo), threads(cpuinfo)), (Some(1), Some(2)));
         assert_eq!(isa("fpu avx2 avx512f"), ["avx2", "avx512f"]);
+    }
+
+    #[test]
+    fn gpus_have_the_models_that_the_driver_tells() {
+        let place = tempfile::tempdir().unwrap();
+        assert_eq!(gpu_models(&place.path().join("none")), Vec::<String>::new());
+        let about = "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 25\nGPU UUID: \t GPU-x\nBus Type: \t PCIe\n";
+        for (bus, text) in [("0000:1b:00.0", "IRQ: 4\n"), ("0000:00:06.0", about)] {
+            fs::create_dir(place.path().join(bus)).unwrap();
+            fs::write(place.path().join(bus).join("information"), text).unwrap();
+        }
+        assert_eq!(gpu_models(place.path()), ["NVIDIA H100 80GB HBM3", "NVIDIA GPU"]);
     }
 }

@@ -51,6 +51,9 @@ pub struct Machine {
     /// Network interfaces that are up and lead out, InfiniBand's ports among them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<NetworkInterface>,
+    /// Models of the GPUs that NVIDIA's driver lists, each GPU's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<String>,
 }
 
 /// A network interface.

@@ -100,10 +100,11 @@ impl Profile {
         lines.into_iter().filter(sound).filter_map(ceiling).filter(usable).collect()
     }
 
-    /// Whether this is the machine that was measured.
+    /// Whether this is the machine that was measured. Records of earlier versions name no GPUs.
     pub fn is_of(&self, machine: &Machine) -> bool {
         let of = |machine: &Machine| (machine.host.clone(), machine.cpu_model.clone(), machine.allowed_cpus.len());
-        of(&self.machine) == of(machine)
+        let (then, now) = (&self.machine.gpus, &machine.gpus);
+        of(&self.machine) == of(machine) && (then == now || then.is_empty() || now.is_empty())
     }
 
     /// Bytes per second that the demand's threads read and write at its working set: the fastest loop of the two nearest

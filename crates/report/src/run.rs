@@ -222,6 +222,12 @@ fn machines(file: &record::RunFile) -> String {
     lines.join("; ")
 }
 
+/// `8 x NVIDIA H100 80GB HBM3`; different models one after the other.
+fn gpus(models: &[String]) -> String {
+    let alike = models.chunk_by(|a, b| a == b);
+    alike.map(|models| format!("{} x {}", models.len(), models[0])).collect::<Vec<_>>().join(", ")
+}
+
 /// A machine in a line: what limits a measurement there. What is not known is left out.
 pub fn machine_line(machine: &Machine) -> String {
     let number = match machine.allowed_cpus.len() {
@@ -244,7 +250,7 @@ pub fn machine_line(machine: &Machine) -> String {
         _ => String::new(),
     };
     let kernel = if machine.kernel.is_empty() { String::new() } else { format!("Linux {}{place}", machine.kernel) };
-    let parts = [processor.join(" "), memory.unwrap_or_default(), kernel];
+    let parts = [processor.join(" "), memory.unwrap_or_default(), gpus(&machine.gpus), kernel];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
@@ -279,5 +285,8 @@ mod tests {
         };
         let line = "2 cores EPYC (AVX-512), 24.0 GiB, Linux 6.18 in a virtual machine (KVM)";
         assert_eq!(machine_line(&machine), line);
+        let gpus = ["H100", "H100", "L4"].map(str::to_owned).to_vec();
+        let line = line.replace("GiB, ", "GiB, 2 x H100, 1 x L4, ");
+        assert_eq!(machine_line(&Machine { gpus, ..machine }), line);
     }
 }
