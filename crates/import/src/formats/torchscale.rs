@@ -79,24 +79,40 @@ fn plan(source: &Source, mut fields: Fields<'_>) -> Result<ForeignPlan, Error> {
         plan.became(format!("batch_sizes: {}", told(&batches)), format!("batch: {} on each rank", list(&batches)));
     }
     device(source, &mut plan);
-    match source.here().torch() {
+    Ok(plan.finish())
+}
+
+/// TorchScale takes GPUs where there are some. Only PyTorch's ranks train on them.
+fn device(source: &Source, plan: &mut PlanText) {
+    let gpus = source.here().gpus;
+    let why = match (gpus, source.here().torch()) {
+        (0, torch) => {
+            runtimes(torch, plan);
+            "no GPU was found".to_owned()
+        }
+        (_, Ok(version)) => {
+            plan.line(2, &format!("device: cuda # {} found", count(gpus)));
+            plan.became("GPUs", format!("device: cuda, by PyTorch's ranks (torch {version}), one GPU for each"));
+            return;
+        }
+        (_, Err(why)) => {
+            runtimes(Err(why), plan);
+            format!("{} found, and only PyTorch's ranks train on them", count(gpus))
+        }
+    };
+    plan.line(2, &format!("device: cpu # {why}"));
+    plan.warning(format!("device: cpu, because {why}"));
+}
+
+/// Who trains on the CPU.
+fn runtimes(torch: Result<&str, &str>, plan: &mut PlanText) {
+    match torch {
         Ok(version) => {
             plan.line(2, "runtime: [native, pytorch]");
             plan.became("PyTorch", format!("runtime: pytorch (torch {version}), with native beside it"));
         }
         Err(why) => plan.warning(format!("runtime: native alone, because {}", one_line(why))),
     }
-    Ok(plan.finish())
-}
-
-/// TorchScale takes GPUs where there are some. Training runs on the CPU here, and it is said.
-fn device(source: &Source, plan: &mut PlanText) {
-    let why = match source.here().gpus {
-        0 => "no GPU was found".to_owned(),
-        gpus => format!("{gpus} found, and `training` has no CUDA device yet", gpus = count(gpus)),
-    };
-    plan.line(2, &format!("device: cpu # {why}"));
-    plan.warning(format!("device: cpu, because {why}"));
 }
 
 fn count(gpus: usize) -> String {

@@ -166,9 +166,17 @@ fn torchscale_trains_on_ranks_and_keeps_profiling() {
     let foreign = foreign_of(&source(&text).on(here(Ok("2.13")))).unwrap();
     let runtimes = of(&plan_of(&foreign), "runtime");
     assert_eq!(runtimes.iter().filter(|runtime| *runtime == "pytorch").count(), 24);
-    let gpus = Here { gpus: 4, ..here(Err("no torch")) };
-    let foreign = foreign_of(&source(&text).on(gpus)).unwrap();
-    assert!(foreign.warnings.join("\n").contains("4 GPUs were found, and `training` has no CUDA device yet"));
+    let gpus = |torch| Here { gpus: 4, ..here(torch) };
+    let on_gpus = plan_of(&foreign_of(&source(&text).on(gpus(Ok("2.13")))).unwrap());
+    assert_eq!(on_gpus.cases.len(), 24, "native ranks have no GPUs");
+    for case in &on_gpus.cases {
+        let told = ["device", "runtime", "backend"].map(|name| case.text(name).unwrap_or("-"));
+        assert_eq!((told, &case.skip), (["cuda", "pytorch", "nccl"], &None));
+    }
+    let foreign = foreign_of(&source(&text).on(gpus(Err("no torch")))).unwrap();
+    let warnings = foreign.warnings.join("\n");
+    assert!(warnings.contains("4 GPUs were found, and only PyTorch's ranks train on them"), "{warnings}");
+    assert!(plan_of(&foreign).cases.iter().all(|case| case.text("device") == Some("cpu")));
     assert!(
         foreign.read_as.iter().any(|read| read.starts_with("profiling.enabled: true -> profiling: {enabled: true}"))
     );
@@ -192,7 +200,14 @@ fn candle_becomes_hardware_collectives_training_and_memory() {
         .map(|case| format!("{} {}", case.ranks(), case.text("mesh").unwrap_or("-")))
         .collect();
     assert!(meshes.contains(&"4 2x1x2".to_owned()) && meshes.iter().any(|mesh| mesh.starts_with("1 ")), "{meshes:?}");
-    assert!(plan.cases.iter().any(|case| case.text("backend") == Some("nccl")));
+    let mut on_gpus: Vec<&str> = plan
+        .cases
+        .iter()
+        .filter(|case| case.text("device") == Some("cuda"))
+        .map(|case| case.benchmark.as_str())
+        .collect();
+    on_gpus.dedup();
+    assert_eq!(on_gpus, ["hardware", "collective", "training"]);
     assert!(plan.cases.iter().any(|case| case.whole("limit") == Some(16_000_000_000)));
     let warnings = foreign.warnings.join("\n");
     for word in [

@@ -60,7 +60,8 @@ pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText)
         of_machine(configuration, &several, plan, &mut written);
         about_hardware(source, configuration, &several, plan, &mut written);
         for size in sizes {
-            training(size, ways, global, plan, &mut written);
+            let on_gpus = configuration.hardware.devices.contains(&"cuda");
+            training(size, ways, global, on_gpus, plan, &mut written);
             memory(size, ways, &configuration.hardware, batch, plan, &mut written);
         }
     }
@@ -230,8 +231,12 @@ fn way(strategy: &'static str, division: &Division, hardware: &Hardware) -> Way 
 
 /// What the machine gives, and its collectives.
 fn of_machine(configuration: &Configuration, several: &[u64], plan: &mut PlanText, written: &mut Written) {
-    let devices = &configuration.hardware.devices;
+    let on_gpus = configuration.hardware.devices.contains(&"cuda");
     entry("benchmark: hardware, test: [copy, triad, gemm]", "hardware: memory and compute", plan, written);
+    if on_gpus {
+        let gpus = "benchmark: hardware, test: [copy, triad, gemm], device: cuda, ranks: 1";
+        entry(gpus, "device_type: cuda, a GPU by itself", plan, written);
+    }
     if several.is_empty() {
         plan.became("one device", "no collective cases: a device alone has no peer");
         return;
@@ -241,9 +246,10 @@ fn of_machine(configuration: &Configuration, several: &[u64], plan: &mut PlanTex
     entry(&pairs, "hardware: peer-to-peer bandwidth of each two ranks", plan, written);
     let collectives = format!("benchmark: collective, op: [all_reduce, send_recv], ranks: {ranks}, bytes: {BYTES}");
     entry(&collectives, "communication: AllReduce and peer to peer", plan, written);
-    if devices.contains(&"cuda") {
-        let gpus = format!("benchmark: collective, op: all_reduce, ranks: {ranks}, bytes: {BYTES}, backend: nccl");
-        entry(&gpus, "device_type: cuda", plan, written);
+    if on_gpus {
+        for on_cpus in [&pairs, &collectives] {
+            entry(&format!("{on_cpus}, device: cuda"), "device_type: cuda", plan, written);
+        }
     }
     plan.became(
         "hardware, model and parallelization",
@@ -264,8 +270,8 @@ fn about_hardware(
         match *device {
             "cpu" => plan.became("device_type: cpu", "device: cpu"),
             "cuda" => plan.warning(
-                "device_type: cuda: training, memory and hardware cases run on the CPU, because there is no CUDA device for \
-                 them yet; collectives run over nccl where it is ready",
+                "device_type: cuda: GPUs need PyTorch's ranks, which have no memory cases and train by strategy data \
+                 alone: these cases, and one of each other kind, run on the CPU",
             ),
             other => plan.warning(format!("device_type: {other}: all cases run on the CPU and its memory")),
         }
@@ -322,17 +328,21 @@ fn network(source: &Source, gbps: f64, several: &[u64], plan: &mut PlanText, wri
     }
 }
 
-fn training(size: &Size, ways: &[Way], global: u64, plan: &mut PlanText, written: &mut Written) {
+fn training(size: &Size, ways: &[Way], global: u64, on_gpus: bool, plan: &mut PlanText, written: &mut Written) {
     let Size { name, fields } = size;
     let name = quoted(name);
+    let mut on_each = |way: &str, is_data: bool, why: &str| {
+        let case = format!("benchmark: training, model: {name}, {fields}{way}, global_batch: {global}");
+        entry(&case, why, plan, written);
+        if on_gpus && is_data {
+            entry(&format!("{case}, device: cuda"), "device_type: cuda", plan, written);
+        }
+    };
     if ways.iter().any(|way| way.ranks > 1) {
-        let base =
-            format!("benchmark: training, model: {name}, {fields}strategy: data, ranks: 1, global_batch: {global}");
-        entry(&base, "training: one device, which efficiency is compared with", plan, written);
+        on_each("strategy: data, ranks: 1", true, "training: one device, which efficiency is compared with");
     }
     for way in ways {
-        let case = format!("benchmark: training, model: {name}, {fields}{}, global_batch: {global}", way.fields);
-        entry(&case, &format!("training: strategy {}", way.strategy), plan, written);
+        on_each(&way.fields, way.strategy == "data", &format!("training: strategy {}", way.strategy));
     }
 }
 
