@@ -48,6 +48,7 @@ import statistics
 import sys
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -253,9 +254,11 @@ class Agent:
         # A job that has not used the GPU so far must not begin to because of us.
         if torch.cuda.is_initialized():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
-        # Shapes give the sizes of gloo's collectives.
-        self.profiler = torch.profiler.profile(activities=activities, record_shapes=True)
-        with self.ours():
+        with self.ours(), warnings.catch_warnings():
+            # What it says of several cycles; this is one.
+            warnings.filterwarnings("ignore", message=".*clears events at the end of each cycle")
+            # Shapes give the sizes of gloo's collectives.
+            self.profiler = torch.profiler.profile(activities=activities, record_shapes=True)
             self.profiler.start()
         self.state = "open"
         self.opened_step = self.ended

@@ -1,5 +1,6 @@
-//! Traces of devices that others have published: the tests of HolisticTraceAnalysis hold some. None is kept here;
-//! RANKMARK_TEST_HTA names a clone. What is read is compared with a plain count over the same JSON.
+//! Traces of devices: one of a GPU that is kept here, and those that others have published. The tests of
+//! HolisticTraceAnalysis hold some; RANKMARK_TEST_HTA names a clone. What is read is compared with a plain count over the same
+//! JSON.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -69,6 +70,31 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
+/// Compares what is read of a trace with what its JSON says: the latter, where it has kernels.
+fn compared(file: &Path) -> Option<Sums> {
+    let mut text = String::new();
+    let opened = std::fs::File::open(file).unwrap();
+    flate2::read::GzDecoder::new(opened).read_to_string(&mut text).ok()?;
+    let wanted = counted(&serde_json::from_str(&text).ok()?);
+    if wanted[0].number == 0 {
+        return None;
+    }
+    let timeline = read_timeline(&[file.to_owned()]).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    let timeline = timeline.timeline.unwrap_or_else(|| panic!("{}: no spans", file.display()));
+    let told = read(&timeline.ranks[0]);
+    for (name, (told, wanted)) in ["kernels", "copies", "NCCL", "steps"].iter().zip(told.into_iter().zip(wanted)) {
+        assert!(told.is(wanted), "{}: {name}: {told:?}, counted {wanted:?}", file.display());
+    }
+    Some(wanted)
+}
+
+#[test]
+fn a_trace_of_a_gpu_is_read_as_it_was_written() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples/kineto/h100.json.gz");
+    let sums = compared(&file).unwrap();
+    assert_eq!(sums.map(|sum| sum.number), [3732, 986, 0, 12], "one rank: NCCL copies, and has no kernel of its own");
+}
+
 #[test]
 #[expect(clippy::disallowed_methods, reason = "the variable says what is tested")]
 fn traces_of_devices_are_read_as_they_are_written() {
@@ -76,27 +102,8 @@ fn traces_of_devices_are_read_as_they_are_written() {
     let Some(clone) = std::env::var_os("RANKMARK_TEST_HTA") else {
         return skip(test, "RANKMARK_TEST_HTA names no clone of facebookresearch/HolisticTraceAnalysis");
     };
-    let (mut compared, mut with_nccl) = (0, 0);
-    for file in files(&Path::new(&clone).join("tests/data")) {
-        let mut text = String::new();
-        let opened = std::fs::File::open(&file).unwrap();
-        if flate2::read::GzDecoder::new(opened).read_to_string(&mut text).is_err() {
-            continue;
-        }
-        let Ok(trace) = serde_json::from_str::<Value>(&text) else { continue };
-        let wanted = counted(&trace);
-        if wanted[0].number == 0 {
-            continue;
-        }
-        let timeline =
-            read_timeline(std::slice::from_ref(&file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let timeline = timeline.timeline.unwrap_or_else(|| panic!("{}: no spans", file.display()));
-        let told = read(&timeline.ranks[0]);
-        for (name, (told, wanted)) in ["kernels", "copies", "NCCL", "steps"].iter().zip(told.into_iter().zip(wanted)) {
-            assert!(told.is(wanted), "{}: {name}: {told:?}, counted {wanted:?}", file.display());
-        }
-        compared += 1;
-        with_nccl += usize::from(wanted[2].number > 0);
-    }
-    assert!(compared >= 10 && with_nccl >= 3, "{compared} traces compared, {with_nccl} with NCCL");
+    let folder = Path::new(&clone).join("tests/data");
+    let all: Vec<Sums> = files(&folder).iter().filter_map(|file| compared(file)).collect();
+    let with_nccl = all.iter().filter(|sums| sums[2].number > 0).count();
+    assert!(all.len() >= 10 && with_nccl >= 3, "{} traces compared, {with_nccl} with NCCL", all.len());
 }

@@ -4,6 +4,7 @@ pub(crate) mod explain;
 mod explanation;
 mod job;
 mod kept;
+mod kernel;
 mod native;
 mod show;
 

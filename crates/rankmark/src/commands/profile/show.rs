@@ -8,6 +8,7 @@ use trace::timeline::Kind;
 
 use super::Target;
 use super::explanation::Explanation;
+use super::kernel;
 use crate::terminal;
 
 /// Findings that the terminal shows; the record has all.
@@ -369,10 +370,9 @@ fn sizes_table(analysis: &Analysis) -> ExplainedTable {
 }
 
 fn kernels_table(analysis: &Analysis) -> ExplainedTable {
-    let rows = analysis
-        .kernels
-        .iter()
-        .map(|kernel| vec![json!(kernel.name), json!(kernel.count), json!(kernel.total_s), json!(kernel.share)]);
+    let rows = analysis.kernels.iter().map(|kernel| {
+        vec![json!(kernel::short(&kernel.name)), json!(kernel.count), json!(kernel.total_s), json!(kernel.share)]
+    });
     table("kernels", "Kernels with the most time, all ranks", &["kernel", "count", "time s", "share"], rows.collect())
 }
 
