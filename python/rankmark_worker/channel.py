@@ -56,6 +56,10 @@ class Invitation:
         if len(self.secret) != auth.LENGTH:
             raise Departure(NOT_INVITED, "the invitation holds no secret")
 
+    def local(self, rank: int) -> int:
+        """How many ranks of lower numbers are on the rank's host."""
+        return self.hosts[:rank].count(self.hosts[rank]) if self.hosts else rank
+
 
 class Channel:
     """A connection to the coordinator, both sides having proved themselves."""

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from .calls import All, Call, Operation, bind
-from .group import first_line
+from .group import TorchGroup, first_line, waits
 from .pattern import PERIOD, Number, Pattern
 from .rank import TOLD, Failure, Prepared, WrongReport
 
@@ -42,10 +42,10 @@ Segment = tuple[int, int, torch.Tensor, int]
 Buffers = tuple[torch.Tensor, torch.Tensor]
 
 
-def prepare(values: dict[str, Any], rank: int, ranks: int) -> Prepared:
+def prepare(values: dict[str, Any], rank: int, group: TorchGroup) -> Prepared:
     """Allocates. Fills nothing yet."""
     try:
-        return Collective(values, rank, ranks)
+        return Collective(values, rank, group.size, group.place)
     except (RuntimeError, MemoryError) as error:
         raise Failure(first_line(error), "allocate" in str(error)) from None
 
@@ -56,17 +56,18 @@ def _inputs(pattern: Pattern, rank: int) -> list[Number]:
 
 
 @lru_cache(maxsize=64)
-def _input_table(pattern: Pattern, rank: int) -> torch.Tensor:
-    return _tensor(pattern, _inputs(pattern, rank))
+def _input_table(pattern: Pattern, rank: int, place: torch.device) -> torch.Tensor:
+    return _tensor(pattern, _inputs(pattern, rank)).to(place)
 
 
 @lru_cache(maxsize=64)
-def _reduced(pattern: Pattern, calls: int, own: int) -> torch.Tensor:
+def _reduced(pattern: Pattern, calls: int, own: int, place: torch.device) -> torch.Tensor:
     inputs = [_inputs(pattern, rank) for rank in range(pattern.ranks)]
-    return _tensor(pattern, pattern.reduced(calls, own, inputs))
+    return _tensor(pattern, pattern.reduced(calls, own, inputs)).to(place)
 
 
 def _tensor(pattern: Pattern, numbers: list[Number]) -> torch.Tensor:
+    # Converted on the CPU: all devices are compared with the same bits.
     if pattern.floats:
         return torch.tensor(numbers, dtype=torch.float64).to(DTYPES[pattern.dtype])
     whole = [(int(number) + (1 << 63)) % (1 << 64) - (1 << 63) for number in numbers]
@@ -80,8 +81,11 @@ class Collective:
     flops = 0.0
     traffic_bytes = 0
 
-    def __init__(self, values: dict[str, Any], rank: int, ranks: int) -> None:
+    def __init__(self, values: dict[str, Any], rank: int, ranks: int, place: torch.device) -> None:
         self.op: str = values["op"]
+        self.place = place
+        # On a GPU calls only start. Back to back, they are waited for together.
+        self.waits = waits(place) if place.type == "cuda" else None
         self.rank, self.ranks = rank, ranks
         self.peer = int(values.get("root", values.get("peer", 1) if self.op == "ping_pong" else 0))
         self.form: str = values.get("call", "blocking")
@@ -107,8 +111,8 @@ class Collective:
         self.call: Call = self._bind()
 
     def _allocate(self, given: int, got: int, in_place: bool) -> Buffers:
-        source = torch.empty(given, dtype=self.dtype)
-        return source, source if in_place and given else torch.empty(got, dtype=self.dtype)
+        source = torch.empty(given, dtype=self.dtype, device=self.place)
+        return source, source if in_place and given else torch.empty(got, dtype=self.dtype, device=self.place)
 
     def _extents(self) -> tuple[int, int]:
         """Elements that this rank gives and gets."""
@@ -135,6 +139,9 @@ class Collective:
         """One call, with everything looked up before."""
         if self.op in ("send_recv", "ping_pong") and self.ranks == 1:
             raise Failure(f"{self.op}: torch.distributed sends nothing from a rank to itself", True)
+        if self.op in ("send_recv", "ping_pong") and self.place.type == "cuda" and dist.get_backend() == "gloo":
+            # It would read the memory of the GPU as its own.
+            raise Failure(f"{self.op}: torch's gloo sends no memory of GPUs from rank to rank", True)
         operations = [self._operation(given, got, number) for number, (given, got) in enumerate(self.buffers)]
         if self.form == "coalesced":
             # What is refused must be so before several are in flight: the first that fails is all that torch waits for,
@@ -161,23 +168,32 @@ class Collective:
             "all_gather": partial(dist.all_gather_into_tensor, got, given),
             "reduce_scatter": partial(dist.reduce_scatter_tensor, got, given, reduce),
             "all_to_all": partial(dist.all_to_all_single, got, given),
-            "send_recv": partial(self._ring, given, got, number),
+            "send_recv": partial(self._ring, self._messages(given, got, number)),
             "ping_pong": partial(self._ping_pong, given, got),
             "barrier": partial(dist.barrier),
         }
         return calls[op]
 
-    def _ring(self, given: torch.Tensor, got: torch.Tensor, number: int, async_op: bool = False) -> All | None:
+    def _messages(self, given: torch.Tensor, got: torch.Tensor, number: int) -> Operation:
         """To the next rank and from the one before; both ways: the second halves the other way round."""
         before, after = (self.rank - 1) % self.ranks, (self.rank + 1) % self.ranks
         pairs = [(given, after, got, before)]
         if self.both_ways:
             (there, back), (here, home) = given.chunk(2), got.chunk(2)
             pairs = [(there, after, here, before), (back, before, home, after)]
-        works = []
+        messages: list[tuple[Any, torch.Tensor, int, int]] = []
         for tag, (source, to, target, of) in enumerate(pairs, 2 * number):
-            works += [dist.isend(source, to, tag=tag), dist.irecv(target, of, tag=tag)]
-        started = All(works)
+            messages += [(dist.isend, source, to, tag), (dist.irecv, target, of, tag)]
+        if self.place.type == "cuda":
+            # As one: nccl does what it is given in this order, and ranks that all sent first would wait for ever.
+            return partial(
+                dist.batch_isend_irecv, [dist.P2POp(op, buffer, to, None, tag) for op, buffer, to, tag in messages]
+            )
+        return lambda: [op(buffer, to, tag=tag) for op, buffer, to, tag in messages]
+
+    def _ring(self, start: Operation, async_op: bool = False) -> All | None:
+        """Starts a rank's messages."""
+        started = All(start())
         if async_op:
             return started
         started.wait()
@@ -208,13 +224,15 @@ class Collective:
             for segment in self._inputs(given):
                 for start, stop, at in _stretches(segment, self._displaced(number)):
                     given[start:stop] = segment[2][at : at + stop - start]
+        if self.waits is not None:
+            self.waits()
 
     def _displaced(self, number: int) -> int:
         """Elements that every table is displaced by in the buffers of this operation."""
         return (self.shift + number * BESIDE) % PERIOD
 
     def _table(self, rank: int) -> torch.Tensor:
-        return _input_table(self.pattern, rank)
+        return _input_table(self.pattern, rank, self.place)
 
     def _inputs(self, given: torch.Tensor) -> list[Segment]:
         return [(0, given.numel(), self._table(self.rank), 0)] if given.numel() else []
@@ -238,7 +256,7 @@ class Collective:
             return []
         if self.pattern.reduces:
             phase = block * rank if op == "reduce_scatter" else 0
-            return [(0, length, _reduced(self.pattern, calls, rank), phase)]
+            return [(0, length, _reduced(self.pattern, calls, rank, self.place), phase)]
         table = self._table
         before, after = (rank - 1) % ranks, (rank + 1) % ranks
         if op == "broadcast":

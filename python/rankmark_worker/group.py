@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import inspect
 import os
 import socket
 import sys
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -77,8 +79,10 @@ def meet_at(host: str) -> Meet:
     return meet
 
 
-def open_group(backend: str, channel: Channel, rank: int, size: int, meet: Meet, device: str = "cpu") -> TorchGroup:
-    """Joins this rank with its peers. Collective."""
+def open_group(
+    backend: str, channel: Channel, rank: int, size: int, meet: Meet, device: str = "cpu", local: int = 0
+) -> TorchGroup:
+    """Joins this rank, the `local`th of its host, with its peers. Collective."""
     torch_is = f"torch {torch.__version__} ({sys.executable})"
     # `ucc/tl/cuda`: UCC with one of its transports.
     name, _, transport = backend.partition("/tl/")
@@ -88,12 +92,15 @@ def open_group(backend: str, channel: Channel, rank: int, size: int, meet: Meet,
         raise Failure(f"{torch_is} was built without {name}", True)
     if name == "nccl" and device == "cpu":
         raise Failure(f"the nccl of {torch_is} moves memory of GPUs only, and `device` is cpu", True)
-    place = place_of(device, rank, size, torch_is)
+    place = place_of(device, channel, rank, local, torch_is)
+    # Without it nccl begins with the first operation, and cannot know which GPU a barrier is for.
+    known = inspect.signature(dist.init_process_group).parameters
+    bound = {"device_id": place} if name == "nccl" and "device_id" in known else {}
     if transport:
         os.environ["UCC_CL_BASIC_TLS"] = transport
     try:
         store = meet(channel, rank, size)
-        dist.init_process_group(name, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+        dist.init_process_group(name, store=store, rank=rank, world_size=size, timeout=PATIENCE, **bound)
     except (RuntimeError, ValueError, TypeError, OSError) as error:
         raise Failure(f"{backend} of {torch_is} could not start: {first_line(error)}") from None
     if dist.get_world_size() != size:
@@ -103,24 +110,63 @@ def open_group(backend: str, channel: Channel, rank: int, size: int, meet: Meet,
     return TorchGroup(store, place)
 
 
-def place_of(device: str, rank: int, size: int, torch_is: str) -> torch.device:
-    """Where this rank computes: on the CPU, or on a GPU of its own."""
+def place_of(device: str, channel: Channel, rank: int, local: int, torch_is: str) -> torch.device:
+    """Where this rank computes: on the CPU, or on a GPU of its own. Collective."""
     if device == "cpu":
         return torch.device("cpu")
-    if not torch.cuda.is_available():
-        raise Failure(f"{torch_is} finds no GPU (`device` is {device}: needs CUDA)", True)
     gpus = torch.cuda.device_count()
-    if gpus < size:
-        raise Failure(f"each rank needs a GPU of its own: {size} ranks, {gpus} GPUs", True)
-    place = torch.device(device, rank)
-    torch.cuda.set_device(place)
+    # Some launchers show each rank the GPU of its own alone, as the first.
+    place = torch.device(device, local % max(gpus, 1))
+    if gpus:
+        torch.cuda.set_device(place)
+    # All tell, also one that has none: the others would wait for it.
+    told = [each.decode() for each in channel.all_gather((identity(place) if gpus else "").encode())]
+    if not gpus:
+        raise Failure(f"{torch_is} finds no GPU (`device` is {device}: needs CUDA)", True)
+    refuse_shared(rank, told)
     return place
 
 
+def identity(place: torch.device) -> str:
+    """The name, and what no two GPUs have in common: the UUID, or, before torch 2.4, the host and the number there."""
+    about = torch.cuda.get_device_properties(place)
+    number = f"{os.environ.get('CUDA_VISIBLE_DEVICES', '')}[{place.index}] of {socket.gethostname()}"
+    return f"{about.name} {getattr(about, 'uuid', number)}"
+
+
+def refuse_shared(rank: int, gpus: list[str]) -> None:
+    """Fails where another rank has the same GPU, or none."""
+    without = [str(other) for other, gpu in enumerate(gpus) if not gpu]
+    if without:
+        raise Failure(f"each rank needs a GPU, and there is none for rank {', '.join(without)}", True)
+    # nccl itself tells apart who may share one.
+    if os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE", "0") != "0":
+        return
+    together = [other for other, gpu in enumerate(gpus) if gpu == gpus[rank]]
+    if len(together) > 1:
+        text = f"each rank needs a GPU of its own, and ranks {', '.join(map(str, together))} would share one"
+        raise Failure(f"{text}: {gpus[rank]} (hint: at most one rank for each GPU of a host)", True)
+
+
+def waits(place: torch.device) -> Callable[[], None]:
+    """Waits until the device has done what it was told."""
+    return torch.cuda.synchronize if place.type == "cuda" else lambda: None
+
+
 def compute_on(threads: int) -> None:
-    """Threads that operations of torch compute with. f32 means f32: no product in less."""
+    """Threads that operations of torch compute with."""
     torch.set_num_threads(threads)
+
+
+def compute_exactly(device: str) -> None:
+    """f32 means f32: neither products nor convolutions in TF32, in which torch does the latter on GPUs by itself."""
     torch.set_float32_matmul_precision("highest")
+    if device == "cpu":
+        return
+    with warnings.catch_warnings():
+        # Torch has another way to say it since version 2.9, and says so.
+        warnings.simplefilter("ignore")
+        torch.backends.cudnn.allow_tf32 = False
 
 
 def first_line(error: BaseException) -> str:

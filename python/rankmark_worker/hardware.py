@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .group import TorchGroup, first_line
+from .group import TorchGroup, first_line, waits
 from .primitive import Primitive
 from .rank import Failure, Prepared, WrongReport
 from .status import now_ns
@@ -47,11 +47,6 @@ def prepare(values: dict[str, Any], rank: int, group: TorchGroup) -> Prepared:
         ) from None
 
 
-def waits(place: torch.device) -> Callable[[], None]:
-    """Waits until the device has done what it was told."""
-    return torch.cuda.synchronize if place.type == "cuda" else lambda: None
-
-
 def passes(place: torch.device, counted: int) -> int:
     """Passes of a call, each through so many bytes."""
     return max(1, CALL_BYTES[place.type] // max(1, counted))
@@ -63,6 +58,8 @@ class Case:
     max_calls = UNBOUNDED
     checks = 1
     steps = False
+    # A call waits for the device.
+    waits: Callable[[], None] | None = None
     flops = 0.0
     traffic_bytes = 0
     messages = 1

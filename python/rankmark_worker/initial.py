@@ -105,10 +105,10 @@ def inverse_normal(q: Tensor) -> Tensor:
     return values
 
 
-def normals(name: str, seed: int, first: int, count: int) -> Tensor:
-    """Standard normal numbers `first..first + count` of the parameter of this name, in f64."""
-    key = mix(word_of(fnv1a(name)) ^ mix(word_of(seed + INCREMENT)))
-    index = torch.arange(first + 1, first + 1 + count, dtype=torch.int64)
+def normals(name: str, seed: int, first: int, count: int, place: torch.device | None = None) -> Tensor:
+    """Standard normal numbers `first..first + count` of the parameter of this name, in f64, computed on this device."""
+    key = mix(word_of(fnv1a(name)) ^ mix(word_of(seed + INCREMENT))).to(place)
+    index = torch.arange(first + 1, first + 1 + count, dtype=torch.int64, device=place)
     word = mix(key + index * STEP)
     m = shifted(word, 12).double()  # below 2^52: exact
     return inverse_normal((2.0 * m + 1.0) * 2.0**-53 - 0.5)

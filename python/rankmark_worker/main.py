@@ -69,12 +69,14 @@ def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> Ra
     if "threads" in fields or "OMP_NUM_THREADS" not in os.environ:
         group.compute_on(int(fields.get("threads", 1)))
     meet = group.meet_at(invitation.address[0]) if invitation.hosts else group.meet_in_memory
-    opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet, fields.get("device", "cpu"))
+    device, local = fields.get("device", "cpu"), invitation.local(rank)
+    group.compute_exactly(device)
+    opened = group.open_group(fields.get("backend", ""), channel, rank, ranks, meet, device, local)
     benchmarks: Benchmarks = {
-        "collective": lambda case: collective.prepare(case, rank, ranks),
+        "collective": lambda case: collective.prepare(case, rank, opened),
         "hardware": lambda case: hardware.prepare(case, rank, opened),
         "primitive": lambda case: primitive.prepare(case, rank, ranks, opened.place),
-        "training": lambda case: training.prepare(case, rank, ranks),
+        "training": lambda case: training.prepare(case, rank, opened),
     }
     return RankWork(opened, hook, rank, benchmarks)
 

@@ -460,7 +460,7 @@ def fill(name: str, parameter: Tensor, deviation: float, seed: int, first: int =
     count = max(1, CHUNK // row)
     for begin in range(0, rows.shape[0], count):
         part = rows[begin : begin + count]
-        values = deviation * initial.normals(name, seed, first + begin * row, part.numel())
+        values = deviation * initial.normals(name, seed, first + begin * row, part.numel(), rows.device)
         part.copy_(values.view(part.shape))
 
 

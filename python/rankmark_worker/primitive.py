@@ -256,6 +256,8 @@ class Primitive:
     messages = 1
     checks = 1
     steps = False
+    # A call waits for the device.
+    waits: Callable[[], None] | None = None
 
     def __init__(self, recipe: dict[str, Any], rank: int, ranks: int, place: torch.device) -> None:
         self.recipe = recipe

@@ -101,6 +101,8 @@ class Prepared(Protocol):
     steps: bool
     # Checks from fresh inputs before a case is timed and after each trial, where calls are no steps.
     checks: int
+    # Waits for what calls have started; None where a call ends only when it is done.
+    waits: Callable[[], None] | None
     # Operations of a call, and bytes that it must read and write: 0, where torch's way of doing it is not known.
     flops: float
     traffic_bytes: int
@@ -182,7 +184,7 @@ class RankWork:
         # Of a step of training, what DistributedDataParallel does, as far as others can see.
         operation = values.get("op") or (values.get("recipe") or {}).get("operation") or "all_reduce"
         self._hook.begin_case(operation, injections)
-        self._hook.corrupt = prepared.corrupt
+        self._hook.corrupt, self._hook.pending = prepared.corrupt, prepared.waits
         self._case, self._missed_starts, self._midway = prepared, 0, Midway()
         self._checks = 0 if prepared.steps else prepared.checks
         self._refill()
@@ -212,6 +214,7 @@ class RankWork:
     def _call(self) -> None:
         self._calls += 1
         self._hook.call(self._running().run)
+        self._hook.wait()
 
     def _sample(self, request: dict[str, Any]) -> list[int]:
         one = self._isolated if request["mode"] == "isolated" else lambda: self._streaming(request["calls"])
@@ -221,7 +224,7 @@ class RankWork:
         """`calls` calls back to back, in batches where values would leave the exact range: fresh inputs between them,
         outside the timing."""
         left, total = calls, 0
-        call, run = self._hook.call, self._running().run
+        call, run, wait = self._hook.call, self._running().run, self._hook.wait
         while left > 0:
             batch = self._make_room(left)
             self._group.barrier()
@@ -229,6 +232,7 @@ class RankWork:
             begin = now_ns()
             for _ in rounds:
                 call(run)
+            wait()
             total += now_ns() - begin
             self._calls += batch
             left -= batch

@@ -28,8 +28,8 @@ class Replicas:
     # What calls the model.
     module: nn.Module
 
-    def __init__(self, model: Model, recipe: dict[str, Any], ranks: int) -> None:
-        self.model, self.ranks = model, ranks
+    def __init__(self, model: Model, recipe: dict[str, Any], ranks: int, place: torch.device) -> None:
+        self.model, self.ranks, self.place = model, ranks, place
         self.module = self.wrap(recipe)
         deviations = {name: model.deviation(name) for name, each in parameters_of(model) if each.dim() > 1}
         # After wrapping: sharding puts other parameters in their places.
@@ -83,10 +83,10 @@ def apart(name: str, count: int) -> dict[str, Any]:
 def digest(values: Tensor) -> Tensor:
     """A 64-bit digest of all bits of a tensor, each number mixed with its place."""
     flat = values.contiguous().view(-1).view(BITS[values.element_size()])
-    total = torch.zeros(1, dtype=torch.int64)
+    total = torch.zeros(1, dtype=torch.int64, device=flat.device)
     for first in range(0, flat.numel(), CHUNK):
         part = flat[first : first + CHUNK].long()
-        place = torch.arange(first + 1, first + 1 + part.numel(), dtype=torch.int64)
+        place = torch.arange(first + 1, first + 1 + part.numel(), dtype=torch.int64, device=flat.device)
         total += initial.mix(part ^ initial.mix(place * initial.STEP)).sum()
     return total
 
@@ -101,8 +101,11 @@ class Distributed(Replicas):
         # Running statistics and tables of angles: nothing that training reads differs between ranks.
         known = inspect.signature(nn.parallel.DistributedDataParallel.__init__).parameters
         unsent = "forward_sync_buffers" if "forward_sync_buffers" in known else "broadcast_buffers"
+        if self.place.type == "cuda" and recipe["synchronised"]:
+            self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)
         return nn.parallel.DistributedDataParallel(
             self.model,
+            device_ids=[self.place] if self.place.type == "cuda" else None,
             **{unsent: False},
             bucket_cap_mb=recipe["bucket"] / 2**20,
             gradient_as_bucket_view=bool(recipe["gradient_as_bucket_view"]),
@@ -122,14 +125,17 @@ class Sharded(Replicas):
 
     def wrap(self, recipe: dict[str, Any]) -> nn.Module:
         try:
+            from torch.distributed.device_mesh import init_device_mesh
             from torch.distributed.fsdp import fully_shard
         except ImportError:
             raise Failure(f"torch {torch.__version__} has no FSDP2 (`fully_shard`)", True) from None
         again = recipe["sharded"] == 3
         self.words = f"fully_shard, reshard_after_forward={again}"
+        # Torch would choose a GPU of this host also for ranks that compute on the CPU.
+        mesh = init_device_mesh(self.place.type, (self.ranks,))
         for block in self.model.blocks():
-            fully_shard(block, reshard_after_forward=again)
-        fully_shard(self.model, reshard_after_forward=again)
+            fully_shard(block, mesh=mesh, reshard_after_forward=again)
+        fully_shard(self.model, mesh=mesh, reshard_after_forward=again)
         return self.model
 
     def exchanging(self, last: bool) -> contextlib.AbstractContextManager[Any]:
@@ -148,8 +154,8 @@ class Sharded(Replicas):
         return WrongReport()
 
 
-def open_replicas(model: Model, recipe: dict[str, Any], ranks: int) -> Replicas:
+def open_replicas(model: Model, recipe: dict[str, Any], ranks: int, place: torch.device) -> Replicas:
     """The ranks' way of training together. Collective."""
     if ranks == 1:
-        return Replicas(model, recipe, ranks)
-    return (Sharded if recipe["sharded"] else Distributed)(model, recipe, ranks)
+        return Replicas(model, recipe, ranks, place)
+    return (Sharded if recipe["sharded"] else Distributed)(model, recipe, ranks, place)

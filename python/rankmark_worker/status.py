@@ -63,6 +63,8 @@ class Hook:
         self.count = 0
         self.spans: list[int] | None = None
         self.corrupt: Callable[[int], None] = lambda element: None
+        # Waits for what calls have started; None where a call ends only when it is done.
+        self.pending: Callable[[], None] | None = None
 
     def begin_case(self, operation: str, injections: list[Injection]) -> None:
         """A new case: operations count from 0 again, and these faults are armed (those of other ranks are ignored)."""
@@ -82,6 +84,15 @@ class Hook:
         self._word.value = word
         self.count += 1
 
+    def wait(self) -> None:
+        """Waits for what calls have started and left to a device: inside the last of them, as others see it."""
+        if self.pending is None:
+            return
+        word = self._word.value
+        self._word.value = word | 1
+        self.pending()
+        self._word.value = word
+
     def _call_observed(self, run: Callable[[], None]) -> None:
         hits = [injection for injection in self._armed if injection.hits(self.count)]
         delay = sum(injection.delay_s for injection in hits)
@@ -96,6 +107,8 @@ class Hook:
             if injection.kind == "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
         run()
+        if self.pending is not None:
+            self.pending()
         self._word.value = word
         self.count += 1
         if self.spans is not None:

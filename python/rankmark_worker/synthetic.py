@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .device import Device
 from .initial import INCREMENT, STEP, mix, shifted, word_of
 from .models import Model
 
@@ -78,8 +79,8 @@ class Places:
 class Inputs:
     """The batches of each step, made one step ahead on a thread."""
 
-    def __init__(self, model: Model, seed: int, places: Places, dtype: torch.dtype) -> None:
-        self._model, self._seed, self._places, self._dtype = model, seed, places, dtype
+    def __init__(self, model: Model, seed: int, places: Places, dtype: torch.dtype, device: Device) -> None:
+        self._model, self._seed, self._places, self._dtype, self._device = model, seed, places, dtype, device
         self._pool = ThreadPoolExecutor(1, "data")
         self._step = 0
         self._ahead: Future[list[Batch]] | None = None
@@ -97,9 +98,10 @@ class Inputs:
         made = self._ahead.result()
         self._step += 1
         self._ahead = self._pool.submit(self._make, self._step)
-        return made
+        return [(self._device.take(inputs), self._device.take(targets)) for inputs, targets in made]
 
     def _make(self, step: int) -> list[Batch]:
         at, of = self._places, range(self._places.micros)
         first = step * at.step + at.first
-        return [batch_of(self._model, self._seed, first + micro * at.micro, at.micro, self._dtype) for micro in of]
+        made = (batch_of(self._model, self._seed, first + micro * at.micro, at.micro, self._dtype) for micro in of)
+        return [(self._device.ahead(inputs), self._device.ahead(targets)) for inputs, targets in made]

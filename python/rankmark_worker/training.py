@@ -20,22 +20,23 @@ from torch import Tensor
 
 from . import models, process
 from .channel import PANICKED, Departure
-from .group import first_line
+from .device import Device, device_of
+from .group import TorchGroup, first_line
 from .rank import Failure, Prepared, WrongReport
 from .replicas import Replicas, open_replicas
-from .status import now_ns
 from .synthetic import Inputs, Places
 
 PHASES = ("input", "forward", "backward", "communication", "optimizer")
 
 
-def prepare(values: dict[str, Any], rank: int, ranks: int) -> Prepared:
+def prepare(values: dict[str, Any], rank: int, group: TorchGroup) -> Prepared:
     """Builds everything. Collective."""
+    ranks = group.size
     recipe = values["recipe"]
     # What the case before held: modules and their hooks refer to each other.
     gc.collect()
     try:
-        return Training(recipe, rank, ranks)
+        return Training(recipe, rank, ranks, device_of(group.place))
     except (AttributeError, ImportError, LookupError, NotImplementedError) as error:
         raise lacking(recipe, error) from None
     except (RuntimeError, MemoryError) as error:
@@ -60,27 +61,31 @@ class Training:
     messages = 1
     checks = 0
     steps = True
+    # A step ends with its loss, which the device computes last.
+    waits: Callable[[], None] | None = None
     flops = 0.0
     traffic_bytes = 0
 
-    def __init__(self, recipe: dict[str, Any], rank: int, ranks: int) -> None:
-        self.recipe, self.rank, self.ranks = recipe, rank, ranks
-        process.reset_peak()
-        self.base_bytes = process.once(process.status("VmRSS"))
+    def __init__(self, recipe: dict[str, Any], rank: int, ranks: int, device: Device) -> None:
+        self.recipe, self.rank, self.ranks, self.device = recipe, rank, ranks, device
         double = recipe["precision"] == "f64"
         self.narrow = recipe["precision"] == "bf16"
         dtype = torch.float64 if double else torch.float32
+        # Before memory counts.
+        self.peak = device.peak_flops(torch.bfloat16 if self.narrow else dtype)
+        self.base_bytes = device.begin_memory()
         model = models.build(recipe["model"], recipe["dimensions"])
         model = model.double() if double else model
         if len(model.shape) == 3 and not recipe["sharded"]:
             model = model.to(memory_format=torch.channels_last)
+        model = model.to(device.place)
         micro, micros = int(recipe["micro_batch"]), int(recipe["micro_batches"])
         places = Places(rank * micro * micros, micro, micros, ranks * micro * micros)
-        self.inputs = Inputs(model, int(recipe["seed"]), places, dtype)
-        self.replicas: Replicas = open_replicas(model, recipe, ranks)
+        self.inputs = Inputs(model, int(recipe["seed"]), places, dtype, device)
+        self.replicas: Replicas = open_replicas(model, recipe, ranks, device.place)
         self.call: Callable[[Tensor], Tensor] = self.replicas.module
         self.exchanges = ranks > 1 and bool(recipe["communicate"])
-        self.word = torch.zeros(1, dtype=torch.float64)
+        self.word = torch.zeros(1, dtype=torch.float64, device=device.place)
         self.restart()
         if recipe["compile"]:
             self.compile()
@@ -91,7 +96,7 @@ class Training:
 
     def compile(self) -> None:
         """By torch.compile, with a step that is forgotten: compiling is no part of what is timed."""
-        graphs = try_compiler()
+        graphs = try_compiler(self.device.place)
         self.call = torch.compile(self.replicas.module)
         self.step()
         if graphs() == 0:
@@ -127,12 +132,12 @@ class Training:
 
     def step(self) -> float:
         """One step; gives the mean loss over all ranks' samples."""
-        lap = Lap()
+        lap = Lap(self.device)
         batches = self.inputs.take()
         lap.ends("input")
         self.optimizer.zero_grad(set_to_none=True)
         lap.ends("optimizer")
-        total = torch.zeros((), dtype=torch.float64)
+        total = torch.zeros((), dtype=torch.float64, device=self.device.place)
         for number, (inputs, targets) in enumerate(batches):
             last = number + 1 == len(batches)
             with self.replicas.exchanging(last):
@@ -152,12 +157,14 @@ class Training:
             dist.all_reduce(self.word)
             total = self.word[0] / self.ranks
             lap.ends("communication")
-        self.laps.append(lap.seconds)
-        return float(total)
+        loss = float(total)
+        self.laps.append(lap.end())
+        return loss
 
     def loss(self, inputs: Tensor, targets: Tensor) -> Tensor:
         """Mean over a micro-batch."""
-        with torch.autocast("cpu", torch.bfloat16) if self.narrow else contextlib.nullcontext():
+        narrow = torch.autocast(self.device.place.type, torch.bfloat16) if self.narrow else contextlib.nullcontext()
+        with narrow:
             logits = self.call(inputs)
             return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets)
 
@@ -165,7 +172,7 @@ class Training:
         """Ranks must hold the same parameters, bit by bit, and every loss must be a number."""
         self.cpu_ns = time.process_time_ns() - self.begun_ns
         self.threads = process.threads()
-        self.held_bytes = process.once(process.status("VmHWM"))
+        self.held_bytes = self.device.held_bytes()
         # Without communication ranks go ways of their own, as asked.
         report = self.replicas.agreement() if self.exchanges else WrongReport()
         report.first = [{"rank": self.rank, **each} for each in report.first]
@@ -197,8 +204,8 @@ class Training:
             "threads": self.threads,
             "base_bytes": self.base_bytes,
             "held_bytes": self.held_bytes,
-            "peak_flops": 0.0,
-            "peak_source": "",
+            "peak_flops": self.peak[0],
+            "peak_source": self.peak[1],
             "gemm_flops": 0.0,
             "stages": [],
             "micro_batches": [int(self.recipe["micro_batches"])] * self.ranks,
@@ -208,31 +215,37 @@ class Training:
 class Lap:
     """Where a step's time goes."""
 
-    def __init__(self) -> None:
-        self.seconds = dict.fromkeys(PHASES, 0.0)
-        self._since = now_ns()
-        self._computed = 0
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        # Where phases end, in order: on a device it is known only later when that was.
+        self._ends: list[tuple[str, Any]] = [("", device.mark())]
+        self._computed: Any = None
 
     def ends(self, phase: str) -> None:
         """What passed since the last phase belongs to this one."""
-        now = now_ns()
-        self.seconds[phase] += (now - self._since) / 1e9
-        self._since = now
+        self._ends.append((phase, self._device.mark()))
+
+    def end(self) -> dict[str, float]:
+        """Seconds of each phase, once the step is done."""
+        seconds = dict.fromkeys(PHASES, 0.0)
+        for (_, since), (phase, until) in zip(self._ends, self._ends[1:]):
+            seconds[phase] += self._device.seconds(since, until)
+        return seconds
 
     def computed_at_the_end(self, _gradient: Tensor) -> None:
         """As a hook of the loss: notes when this rank's backward pass has computed everything. The engine runs what is
         queued in the order of queueing, and DistributedDataParallel queues its wait for the exchange later."""
 
         def note() -> None:
-            self._computed = now_ns()
+            self._computed = self._device.mark()
 
         torch.autograd.Variable._execution_engine.queue_callback(note)
 
     def ends_backward(self) -> None:
         """Computing, then waiting for the exchange of gradients, where that was told."""
-        if self._computed:
-            self.seconds["backward"] += (self._computed - self._since) / 1e9
-            self._since, self._computed = self._computed, 0
+        if self._computed is not None:
+            self._ends.append(("backward", self._computed))
+            self._computed = None
             self.ends("communication")
         else:
             self.ends("backward")
@@ -248,11 +261,11 @@ def optimizer_of(recipe: dict[str, Any], parameters: list[Tensor]) -> torch.opti
         epsilon, decay = float(recipe["epsilon"]), float(recipe["weight_decay"])
         return torch.optim.AdamW(parameters, betas=betas, eps=epsilon, weight_decay=decay, **about)
     except (RuntimeError, TypeError) as error:
-        text = f"torch {torch.__version__} has no fused {recipe['optimizer']} for the CPU: {first_line(error)}"
+        text = f"torch {torch.__version__} has no fused {recipe['optimizer']} for this device: {first_line(error)}"
         raise Failure(text, True) from None
 
 
-def try_compiler() -> Callable[[], int]:
+def try_compiler(place: torch.device) -> Callable[[], int]:
     """Compiles a small function, which shows whether anything can be; gives how many graphs were compiled since."""
     import torch._inductor.config as inductor
     from torch._dynamo.utils import counters
@@ -262,7 +275,7 @@ def try_compiler() -> Callable[[], int]:
     # What was compiled for cases before counts against a limit, beyond which nothing more is compiled.
     torch._dynamo.reset()
     try:
-        torch.compile(lambda x: torch.tanh(x) + 1.0)(torch.zeros(8))
+        torch.compile(lambda x: torch.tanh(x) + 1.0)(torch.zeros(8, device=place))
     except Exception as error:
         # Whatever it is: torch wraps what a compiler or its absence says in errors of its own.
         said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -21,7 +21,7 @@ if HERE:
     import torch
     import torch.distributed as dist
 
-    from rankmark_worker import collective
+    from rankmark_worker import collective, group
 
 
 class Started:
@@ -102,9 +102,20 @@ class Forms(unittest.TestCase):
         self.assertEqual(told, ["wait a"])
 
 
+class Alone:
+    """A world of one rank."""
+
+    size = 1
+
+    def __init__(self, place: str) -> None:
+        self.place = torch.device(place)
+
+
 @unittest.skipUnless(HERE, "there is no torch")
 class Buffers(unittest.TestCase):
     """A world of one rank: what comes out is what went in."""
+
+    place = "cpu"
 
     def setUp(self) -> None:
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -112,7 +123,7 @@ class Buffers(unittest.TestCase):
 
     def prepared(self, **values: Any) -> Any:
         common = {"op": "all_gather", "bytes": 400, "dtype": "f32", "call": "async", "in_flight": 3}
-        return collective.prepare({**common, **values}, 0, 1)
+        return collective.prepare({**common, **values}, 0, Alone(self.place))  # type: ignore[arg-type]
 
     def test_every_operation_has_buffers_of_its_own(self) -> None:
         case = self.prepared()
@@ -162,6 +173,45 @@ class Buffers(unittest.TestCase):
         with mock.patch.object(dist, "_coalescing_manager", manager), self.assertRaises(Failure) as caught:
             self.prepared(op="reduce_scatter", dtype="i32", reduce="avg", call="coalesced").run()
         self.assertTrue(caught.exception.lacking and "can't be cast" in str(caught.exception))
+
+
+@unittest.skipUnless(HERE, "there is no torch")
+class Places(unittest.TestCase):
+    def test_no_two_ranks_have_one_gpu(self) -> None:
+        for rank in range(3):
+            group.refuse_shared(rank, ["H100 a", "H100 b", "H100 c"])
+        group.refuse_shared(1, ["H100 a", "H100 b", "H100 a"])
+        with self.assertRaisesRegex(Failure, "ranks 0, 2 would share one: H100 a ") as caught:
+            group.refuse_shared(2, ["H100 a", "H100 b", "H100 a"])
+        self.assertTrue(caught.exception.lacking)
+        with mock.patch.dict("os.environ", NCCL_MULTI_RANK_GPU_ENABLE="1"):
+            group.refuse_shared(2, ["H100 a", "H100 b", "H100 a"])
+            with self.assertRaisesRegex(Failure, "none for rank 1"):
+                group.refuse_shared(2, ["H100 a", "", "H100 a"])
+
+
+@unittest.skipUnless(HERE and torch.cuda.is_available(), "there is no GPU")
+class BuffersOfGpus(Buffers):
+    place = "cuda"
+
+    def setUp(self) -> None:
+        place = torch.device("cuda", 0)
+        torch.cuda.set_device(place)
+        dist.init_process_group("nccl", store=dist.HashStore(), rank=0, world_size=1, device_id=place)
+        self.addCleanup(dist.destroy_process_group)
+
+    def test_every_operation_and_type_is_exact(self) -> None:
+        words = "all_reduce all_gather reduce_scatter broadcast reduce all_to_all gather scatter"
+        for op in words.split():
+            for dtype in ("f32", "f64", "f16", "bf16", "i32", "i64", "u8"):
+                for form in ({"call": "blocking", "in_flight": 1}, {"call": "async"}):
+                    case = self.prepared(op=op, bytes=40000, dtype=dtype, **form)
+                    case.refill()
+                    case.run()
+                    case.waits()
+                    report = case.check(1)
+                    self.assertEqual(report.count, 0, f"{op}, {dtype}, {form}")
+                    self.assertGreater(report.compared, 0)
 
 
 if __name__ == "__main__":

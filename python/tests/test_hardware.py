@@ -18,13 +18,14 @@ if HERE:
     from rankmark_worker import hardware
 
     CPU = torch.device("cpu")
+    GPU = torch.device("cuda", 0)
 
 LOOPS = ("copy", "scale", "add", "triad")
 
 
-def loop(test: str, elements: int) -> Any:
+def loop(test: str, elements: int, place: Any = None) -> Any:
     recipe = {"test": test, "elements": elements, "counted_bytes": 24, "seed": 1}
-    case = hardware.Loop(recipe, 0, CPU)
+    case = hardware.Loop(recipe, 0, place or CPU)
     case.refill()
     return case
 
@@ -133,6 +134,24 @@ class Checks(unittest.TestCase):
             with mock.patch("os.sched_getaffinity", return_value=set(range(cores))):
                 case = self.pairs("latency", 4, 0)
             self.assertEqual((case.at_once, len(case.rounds)), (at_once, 3 if at_once else 6))
+
+
+@unittest.skipUnless(HERE and torch.cuda.is_available(), "there is no GPU")
+class ChecksOfGpus(unittest.TestCase):
+    def test_loops_and_copies_are_exact_and_one_wrong_element_is_seen(self) -> None:
+        for test in LOOPS:
+            case = loop(test, 1 << 20, GPU)
+            self.assertEqual(case.check(1).count, 1 << 20, "nothing ran")
+            case.run()
+            self.assertEqual(case.check(1).count, 0, test)
+            case.corrupt(12345)
+            self.assertEqual(case.check(1).count, 1, test)
+        for test in ("host_to_device", "device_to_host"):
+            copies = hardware.Copies({"test": test, "bytes": 1 << 20, "seed": 4}, 0, GPU)
+            copies.refill()
+            self.assertEqual(copies.check(1).count, 1 << 20)
+            copies.run()
+            self.assertEqual(copies.check(1).count, 0, test)
 
 
 if __name__ == "__main__":

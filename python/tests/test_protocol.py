@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -71,6 +72,12 @@ class Joining(unittest.TestCase):
         invited = invitation(coordinator)
         coordinator.start()
         return coordinator, channel.join(invited, 1, "here")
+
+    def test_a_rank_knows_its_number_on_its_host(self) -> None:
+        invited = invitation(FakeCoordinator(SECRET, []))
+        self.assertEqual([invited.local(rank) for rank in range(2)], [0, 1])
+        invited.hosts = [0, 1, 0, 1, 1]
+        self.assertEqual([invited.local(rank) for rank in range(5)], [0, 0, 1, 1, 2])
 
     def test_a_rank_joins_talks_and_exchanges(self) -> None:
         gathered = {"Gathered": ["00", "ff"]}
@@ -147,6 +154,10 @@ class Hooks(unittest.TestCase):
         self.assertEqual(inside, [code | 1, 1 << 16 | code | 1])
         self.assertEqual(int.from_bytes(page[word], sys.byteorder), 1 << 16 | code)
         self.assertEqual(page[:128], bytes(128), "another rank's slot")
+        hook.pending = lambda: inside.append(int.from_bytes(page[word], sys.byteorder))
+        hook.wait()
+        self.assertEqual(inside[2], 1 << 16 | code | 1, "inside the last one, while it is waited for")
+        self.assertEqual(int.from_bytes(page[word], sys.byteorder), 1 << 16 | code)
 
     def test_injections_hit_their_rank_and_operation_only(self) -> None:
         hook = status.Hook(status.Slot(bytearray(256), 1), 1)
@@ -188,6 +199,7 @@ class Counted:
     messages = 1
     checks = 2
     path = "counted"
+    waits: Callable[[], None] | None = None
 
     def __init__(self) -> None:
         self.held, self.refills, self.steps = 0, 0, False
@@ -209,6 +221,23 @@ class Counted:
 
     def details(self) -> dict[str, Any]:
         return {"held": self.held}
+
+
+class Queued(Counted):
+    """As on a GPU: calls start, and something else waits for what they do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = 0
+        self.waited: list[int] = []
+        self.waits = self.wait
+
+    def run(self) -> None:
+        self.queue += 1
+
+    def wait(self) -> None:
+        self.waited.append(self.queue)
+        self.held, self.queue = self.held + self.queue, 0
 
 
 class Obeying(unittest.TestCase):
@@ -249,6 +278,19 @@ class Obeying(unittest.TestCase):
         self.prepare()
         self.work.obey({"Probe": "Begin"})
         self.assertEqual((self.case.held, self.case.refills), (0, 3))
+
+    def test_what_a_device_still_does_is_waited_for(self) -> None:
+        self.case = case = Queued()
+        self.assertEqual(self.prepare()["Ready"]["wrong"]["count"], 0)
+        begun = len(case.waited)
+        self.work.obey({"Sample": {"mode": "streaming", "samples": 2, "calls": 7}})
+        # Back to back, as far as values stay exact.
+        self.assertEqual(case.waited[begun:], [3, 3, 1, 2, 3, 2])
+        self.assertEqual(self.work.obey("Check")["Checked"]["count"], 0)
+        begun = len(case.waited)
+        self.work.obey({"Sample": {"mode": "isolated", "samples": 2, "calls": 1}})
+        self.work.obey({"Probe": {"Arrivals": {"operations": 2}}})
+        self.assertEqual(case.waited[begun:], [1, 1, 1, 0, 1, 0])
 
     def test_wrong_elements_are_counted(self) -> None:
         ready = self.prepare(inject="wrong:rank=0,at=1,every=0")["Ready"]

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import struct
 import sys
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ if HERE:
 
     from rankmark_worker import initial, models, replicas, synthetic, training
     from rankmark_worker.channel import PANICKED, Departure
+    from rankmark_worker.device import device_of
     from rankmark_worker.rank import Failure
 
 WORD = (1 << 64) - 1
@@ -40,6 +42,15 @@ RECIPE: dict[str, Any] = {
     "static_graph": False,
     "compile": False,
 }
+
+
+class Alone:
+    """A world of one rank."""
+
+    size = 1
+
+    def __init__(self, place: str) -> None:
+        self.place = torch.device(place)
 
 
 def mix(word: int) -> int:
@@ -84,8 +95,13 @@ class Formulas(unittest.TestCase):
 
 @unittest.skipUnless(HERE, "there is no torch")
 class Steps(unittest.TestCase):
+    place = "cpu"
+
+    def setUp(self) -> None:
+        self.device = device_of(torch.device(self.place))
+
     def losses(self, count: int = 3, **changes: Any) -> list[float]:
-        case = training.Training({**RECIPE, **changes}, 0, 1)
+        case = training.Training({**RECIPE, **changes}, 0, 1, self.device)
         for _ in range(count):
             case.run()
         return case.losses
@@ -97,7 +113,7 @@ class Steps(unittest.TestCase):
         self.assertNotAlmostEqual(whole[2], self.losses(micro_batch=4, learning_rate=0.2)[2], delta=1e-6)
 
     def test_a_refill_begins_anew(self) -> None:
-        case = training.Training(RECIPE, 0, 1)
+        case = training.Training(RECIPE, 0, 1, self.device)
         found = []
         for _ in range(2):
             for _ in range(3):
@@ -108,7 +124,7 @@ class Steps(unittest.TestCase):
         self.assertEqual(case.losses, [])
 
     def test_what_a_rank_notes_is_what_it_did(self) -> None:
-        case = training.Training(RECIPE, 0, 1)
+        case = training.Training(RECIPE, 0, 1, self.device)
         case.run()
         report = case.check(1)
         noted = case.details()
@@ -121,18 +137,18 @@ class Steps(unittest.TestCase):
     def test_a_loss_that_is_no_number_fails(self) -> None:
         with self.assertRaisesRegex(Failure, "the loss of step [23] is (nan|inf)"):
             self.losses(learning_rate=math.inf)
-        case = training.Training(RECIPE, 0, 1)
+        case = training.Training(RECIPE, 0, 1, self.device)
         case.losses.append(math.nan)
         self.assertEqual(case.check(1).count, 1)
 
     def test_what_torch_cannot_train_is_lacking(self) -> None:
         with self.assertRaises(Failure) as caught:
-            training.prepare({"recipe": {**RECIPE, "model": "mamba"}}, 0, 1)
+            training.prepare({"recipe": {**RECIPE, "model": "mamba"}}, 0, Alone(self.place))  # type: ignore[arg-type]
         self.assertTrue(caught.exception.lacking)
         self.assertIn("no PyTorch module of the model `mamba`", str(caught.exception))
 
     def test_a_rank_that_fails_alone_leaves_its_peers(self) -> None:
-        case = training.Training(RECIPE, 0, 1)
+        case = training.Training(RECIPE, 0, 1, self.device)
         case.call = lambda inputs: torch.zeros(1).view(3)
         with self.assertRaisesRegex(Failure, "step 1: shape"):
             case.run()
@@ -144,11 +160,43 @@ class Steps(unittest.TestCase):
     def test_clipping_bounds_the_step(self) -> None:
         before = models.build("gpt2", DIMENSIONS).double()
         models.start(before, 3)
-        case = training.Training({**RECIPE, "clip": 1e-3, "momentum": 0.0}, 0, 1)
+        case = training.Training({**RECIPE, "clip": 1e-3, "momentum": 0.0}, 0, 1, self.device)
         case.run()
         pairs = zip(before.parameters(), case.replicas.parameters())
-        moved = math.sqrt(sum(((a - b) ** 2).sum().item() for a, b in pairs))
+        moved = math.sqrt(sum(((a - b.cpu()) ** 2).sum().item() for a, b in pairs))
         self.assertAlmostEqual(moved, 0.1 * 1e-3, delta=1e-8)
+
+
+@unittest.skipUnless(HERE and torch.cuda.is_available(), "there is no GPU")
+class StepsOfGpus(Steps):
+    place = "cuda"
+
+    def test_losses_are_those_of_the_processor(self) -> None:
+        cases: list[dict[str, Any]] = [
+            {},
+            {"optimizer": "adamw", "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-8, "weight_decay": 0.1},
+        ]
+        for changes in cases:
+            there = self.losses(**changes)
+            self.device = device_of(torch.device("cpu"))
+            for one, other in zip(there, self.losses(**changes)):
+                self.assertAlmostEqual(one, other, delta=1e-9 * abs(other))
+            self.setUp()
+
+    def test_initial_values_are_those_of_the_processor(self) -> None:
+        for count in (1, 1 << 20):
+            here = initial.normals("h.0.attn.qkv.weight", 3, 1000, count)
+            there = initial.normals("h.0.attn.qkv.weight", 3, 1000, count, torch.device("cuda"))
+            self.assertTrue(torch.equal(here, there.cpu()), "bit for bit")
+
+    def test_phases_add_up_to_the_step(self) -> None:
+        case = training.Training(RECIPE, 0, 1, self.device)
+        for _ in range(20):
+            begin = time.perf_counter()
+            case.run()
+            whole = time.perf_counter() - begin
+        self.assertGreater(sum(case.laps[-1].values()), 0.5 * whole)
+        self.assertLess(sum(case.laps[-1].values()), whole)
 
 
 if __name__ == "__main__":

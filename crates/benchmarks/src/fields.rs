@@ -81,6 +81,16 @@ record::fields! {
 pub const DEVICE: Field =
     world(Kind::Word(|| vec!["cpu"]), Some("cpu"), "device that holds the buffers and computes").always();
 
+/// What PyTorch's ranks alone compute on.
+pub const CUDA: &str = "cuda";
+
+/// The device, where PyTorch's ranks may have GPUs.
+pub(crate) const DEVICES: Field = Field {
+    kind: Kind::Word(|| vec!["cpu", CUDA]),
+    doc: "device that holds the buffers and computes (cuda: PyTorch)",
+    ..DEVICE
+};
+
 /// How calls are timed.
 pub const MODE: Field =
     Field::new(Kind::Word(Mode::names), Some("streaming"), "calls back to back, or each by itself").always();
@@ -179,7 +189,7 @@ record::fields! {
         ranks: u32 = RANKS,
         threads: Option<u32> = THREADS,
         backend: Option<String> = ANY_BACKEND,
-        device: String = DEVICE,
+        device: String = DEVICES,
         mode: Mode = MODE,
     }
 }

@@ -4,7 +4,7 @@ use record::Case;
 use serde_json::{Map, Value};
 use terms::{Bind, FieldError, Named, Runtime};
 
-use crate::fields::{Common, Execution, TORCH_BACKENDS, World, problem};
+use crate::fields::{CUDA, Common, Execution, TORCH_BACKENDS, World, problem};
 
 /// Whether the case's ranks are the user's Python, by torch.distributed.
 pub fn is_pytorch(case: &Case) -> bool {
@@ -39,15 +39,26 @@ pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
     ranks as usize * (threads as usize + usize::from(progress))
 }
 
-/// Settles runtime and backend where one follows from the other: `gloo` and `ucc` are PyTorch's alone, and each runtime
-/// has its own default. Native is what is meant where no runtime stands in the record. `torch` are the fields that
-/// PyTorch's ranks alone understand.
+/// Whether the case's buffers are in memory of GPUs.
+pub(crate) fn is_on_gpus(case: &Case) -> bool {
+    Common::of(case).is_ok_and(|common| common.device == CUDA)
+}
+
+/// Settles runtime and backend where one follows from the other, or from the device: `gloo`, `ucc` and GPUs are PyTorch's
+/// alone, and each runtime has its own default. Native is what is meant where no runtime stands in the record. `torch` are
+/// the fields that PyTorch's ranks alone understand.
 pub(crate) fn resolve(case: &mut Case, torch: &[&str]) -> Result<(), FieldError> {
     let asked = Execution::of(case)?.runtime;
     let backend = Common::of(case)?.backend;
-    let is_ours = backend.as_deref().is_none_or(|name| comm::backend(name).is_some());
+    let on_gpus = is_on_gpus(case);
+    let is_ours = !on_gpus && backend.as_deref().is_none_or(|name| comm::backend(name).is_some());
     let runtime = asked.unwrap_or(if is_ours { Runtime::Native } else { Runtime::Pytorch });
-    let backend = backend.unwrap_or_else(|| if runtime == Runtime::Native { "shm" } else { "gloo" }.to_owned());
+    let usual = match runtime {
+        Runtime::Native => "shm",
+        Runtime::Pytorch if on_gpus => "nccl",
+        Runtime::Pytorch => "gloo",
+    };
+    let backend = backend.unwrap_or_else(|| usual.to_owned());
     let known = match runtime {
         Runtime::Native => comm::backend(&backend).is_some(),
         Runtime::Pytorch => TORCH_BACKENDS.contains(&backend.as_str()),
@@ -93,6 +104,9 @@ pub(crate) fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), Field
         let stray = torch.iter().copied().chain(["python"]).find(|name| case.value(name).is_some());
         return match stray {
             Some(name) => Err(problem(name, format!("`{name}` is for runtime `pytorch`"), "`runtime: pytorch`")),
+            None if is_on_gpus(case) => {
+                Err(problem("device", "native ranks compute on the CPU", "`runtime: pytorch` has GPUs"))
+            }
             None => Ok(()),
         };
     }

@@ -76,7 +76,7 @@ fn lacks(root: &Path, libraries: &[PathBuf]) -> (Vec<String>, &'static str) {
     let nvidia = file("proc/driver/nvidia/version").or_else(|| file("dev/nvidiactl"));
     let amd = file("dev/kfd");
     let mut whys = Vec::new();
-    let mut hint = "use --device cpu with another backend; `rankmark validate` shows GPUs and libraries";
+    let mut hint = "--device cuda measures the nccl of PyTorch; `rankmark validate` shows GPUs and libraries";
     if libraries.is_empty() {
         whys.push("no libnccl.so or librccl.so where the loader looks".to_owned());
         hint = "pip install nvidia-nccl-cu13, and its nvidia/nccl/lib in LD_LIBRARY_PATH";

@@ -43,6 +43,7 @@ const MODULES: &[(&str, &str)] = &[
     module!("calls"),
     module!("channel"),
     module!("collective"),
+    module!("device"),
     module!("group"),
     module!("guardian"),
     module!("hardware"),

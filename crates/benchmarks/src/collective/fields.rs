@@ -2,7 +2,7 @@
 
 use terms::{BufferKind, Cache, Collective, Direction, Dtype, Field, Kind, Label, Mode, Named, Reduce, Role, Traffic};
 
-use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, setting};
+use crate::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, setting};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -19,7 +19,7 @@ record::fields! {
         op: Collective = parameter(Kind::Word(Collective::names), Some("all_reduce"), "the operation").common(),
         ranks: u32 = RANKS,
         backend: Option<String> = ANY_BACKEND,
-        device: String = DEVICE,
+        device: String = DEVICES,
         dtype: Dtype = parameter(Kind::Word(Dtype::names), Some("f32"), "element type").common(),
         reduce: Option<Reduce> = parameter(
             Kind::Word(Reduce::names),

@@ -146,6 +146,9 @@ impl Benchmark for CollectiveBenchmark {
 
     fn memory(&self, case: &Case) -> u64 {
         let Ok(parameters) = Parameters::from_case(case) else { return 0 };
+        if crate::runtime::is_on_gpus(case) {
+            return 0;
+        }
         let held = |rank: u32| {
             let (input, output) = parameters.region_lengths(rank);
             let bytes = |len: usize| parameters.region(len).map_or(u64::MAX, |bytes| bytes as u64);

@@ -143,6 +143,28 @@ mod tests {
     }
 
     #[test]
+    fn gpus_are_those_of_pytorch_and_its_nccl() {
+        let of = |fields: &[(&str, &str)]| {
+            let case = plan(fields).unwrap().cases.remove(0);
+            let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
+            (text("runtime"), text("backend"), CollectiveBenchmark.memory(&case), case.world.get("device").cloned())
+        };
+        let on_gpus = |backend: &str| ("pytorch".to_owned(), backend.to_owned(), 0, Some(Value::from("cuda")));
+        let gpu = ("device", "cuda");
+        assert_eq!(of(&[gpu]), on_gpus("nccl"));
+        assert_eq!(of(&[gpu, ("backend", "nccl")]), on_gpus("nccl"));
+        assert_eq!(of(&[gpu, ("backend", "gloo")]), on_gpus("gloo"));
+        assert_eq!(plan(&[gpu]).unwrap().cases[0].skip, None);
+        for (fields, said) in [
+            ([gpu, ("runtime", "native")], "native ranks compute on the CPU"),
+            ([gpu, ("backend", "shm")], "runtime `pytorch` has no backend `shm`"),
+        ] {
+            let error = plan(&fields).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
     fn ranks_of_pytorch_are_bound_only_on_request() {
         let bind = |fields: &[(&str, &str)]| {
             let case = &plan(fields).unwrap().cases[0];

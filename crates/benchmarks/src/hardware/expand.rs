@@ -30,7 +30,7 @@ fn values<T: Clone + Into<Value>>(of: &[T]) -> Vec<Value> {
 /// The same of GPUs: past most caches there, and memory.
 const ON_GPUS: &[u64] = &[48 << 20, 384 << 20, 3 << 30];
 const SIZES_ON_GPUS: &[u64] = &[1024, 4096, 8192];
-const DTYPES_ON_GPUS: &[&str] = &["f32", "f64", "bf16", "f16"];
+const DTYPES_ON_GPUS: &[&str] = &["f32", "bf16", "f64", "f16"];
 
 /// What is open in a test.
 fn open(test: Test, on_gpus: bool) -> Vec<Open> {
@@ -48,8 +48,8 @@ fn open(test: Test, on_gpus: bool) -> Vec<Open> {
 fn by_torch(device: &str, quick: bool) -> Vec<(Test, Vec<Open>)> {
     let on_gpus = device == CUDA;
     let mut tests: Vec<(Test, Vec<Open>)> = [Test::Copy, Test::Triad].map(|test| (test, open(test, on_gpus))).to_vec();
-    let (types, sizes) = if on_gpus { (DTYPES_ON_GPUS, SIZES_ON_GPUS) } else { (DTYPES, &SIZES[..2]) };
-    let types = if quick { &types[..1] } else { types };
+    let (types, few, sizes) = if on_gpus { (DTYPES_ON_GPUS, 2, SIZES_ON_GPUS) } else { (DTYPES, 1, &SIZES[..2]) };
+    let types = if quick { &types[..few] } else { types };
     tests.push((Test::Gemm, vec![("dtype", values(types)), ("size", values(sizes))]));
     let rest = [Test::HostToDevice, Test::DeviceToHost, Test::Latency, Test::Bandwidth, Test::BothWays];
     let alone = on_gpus && fields::gpus() < 2;

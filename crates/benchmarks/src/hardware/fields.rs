@@ -106,7 +106,7 @@ const DEVICES: Field = Field {
 };
 
 /// The devices that PyTorch's ranks measure.
-pub(super) const CUDA: &str = "cuda";
+pub(super) use crate::fields::CUDA;
 
 /// GPUs that ranks can have, at least one: a rank says what is missing where there is none.
 pub(super) fn gpus() -> u32 {

@@ -16,6 +16,8 @@ use crate::runtime::is_pytorch;
 
 /// The backend that moves memory of GPUs.
 const OF_GPUS: &str = "nccl";
+/// What ranks meet by that move nothing.
+const ALONE: &str = "gloo";
 
 /// Whether torch's ranks have this test.
 pub(super) fn has(test: Test, device: &str) -> bool {
@@ -30,10 +32,11 @@ pub(super) fn has(test: Test, device: &str) -> bool {
 pub(super) fn resolve(case: &mut Case, fields: &Fields) -> Result<(), FieldError> {
     let device = fields.device.clone().unwrap_or_else(|| "cpu".to_owned());
     if device == CUDA {
-        let (runtime, backend) = (Value::from(Runtime::Pytorch.name()), Value::from(OF_GPUS));
-        set_where_open(case, "runtime", &runtime);
-        if fields.test.area() == Area::Pairs {
-            set_where_open(case, "backend", &backend);
+        set_where_open(case, "runtime", &Value::from(Runtime::Pytorch.name()));
+        // A rank by itself needs nothing between GPUs.
+        let backend = if fields.test.area() == Area::Pairs { OF_GPUS } else { ALONE };
+        if fields.test != Test::All && is_pytorch(case) {
+            set_where_open(case, "backend", &backend.into());
         }
     }
     if fields.test == Test::All && device == CUDA {

@@ -5,6 +5,8 @@ use ::view::study::{Measured, Operation};
 use ::view::{Finding, View};
 use record::CaseLine;
 
+use crate::fields::CUDA;
+
 /// See the module's documentation.
 pub(super) struct HardwareView;
 
@@ -17,9 +19,10 @@ fn rate(point: &Measured) -> Option<f64> {
     point.case.metric("gbs")
 }
 
-/// `2 threads`.
-fn on(number: u64) -> String {
-    ::view::number::count(number as usize, "thread", "threads")
+/// `2 threads`; of GPUs, each rank has one: `2 GPUs`.
+fn on(point: &Measured) -> String {
+    let (one, several) = if point.case.device == CUDA { ("GPU", "GPUs") } else { ("thread", "threads") };
+    ::view::number::count(threads(point) as usize, one, several)
 }
 
 impl View for HardwareView {
@@ -53,7 +56,7 @@ fn peaks(section: &Operation) -> Vec<Finding> {
     let sentence = |of: &String| {
         let best = fastest(of)?;
         let range = best.estimate("gflops", "", section.declared).map(|found| found.range(three_digits));
-        let (name, rate, threads) = (&section.name, three_digits(rate(best)), on(threads(best)));
+        let (name, rate, threads) = (&section.name, three_digits(rate(best)), on(best));
         Some(Finding::new(format!("{name}: {rate} GFLOP/s{} of {of} on {threads}.", range.unwrap_or_default())))
     };
     types.iter().filter_map(sentence).collect()
@@ -147,11 +150,11 @@ fn bandwidths(section: &Operation) -> Option<Vec<Finding>> {
         three_digits(best_rate),
         range(best),
         bytes(largest),
-        on(threads(best)),
+        on(best),
     ))];
     if let Some(single) = at_largest().find(|point| threads(point) == 1).filter(|_| threads(best) > 1) {
         let factor = best_rate / rate(single)?;
-        let (all, factor) = (on(threads(best)), three_digits(factor));
+        let (all, factor) = (on(best), three_digits(factor));
         found.push(Finding::new(format!("{name}: {all} reach {factor} times the bandwidth of one.")));
     }
     Some(found)
@@ -168,8 +171,13 @@ mod tests {
 
     /// What is found where a case of so many threads and bytes has this bandwidth.
     fn findings(measured: &[(&str, &str, f64)]) -> Vec<String> {
-        let line = |(threads, bytes, gbs): &(&str, &str, f64)| {
-            let fields = [("test", "triad"), ("threads", *threads), ("bytes", *bytes)]
+        found("threads", "cpu", measured)
+    }
+
+    /// The same, where a field says how many compute on a device.
+    fn found(field: &str, device: &str, measured: &[(&str, &str, f64)]) -> Vec<String> {
+        let line = |(number, bytes, gbs): &(&str, &str, f64)| {
+            let fields = [("test", "triad"), ("device", device), (field, *number), ("bytes", *bytes)]
                 .map(|(name, value)| (name.to_owned(), value.to_owned()));
             let case = record::plan::from_flags(&ABOUT, &fields, &[]).unwrap().cases.remove(0);
             let mut line = CaseLine {
@@ -224,6 +232,15 @@ mod tests {
         let told = slow(json!([]));
         assert_eq!(told[0], format!("latency: rank 3 {ranks}"));
         assert_eq!(told[1], format!("latency: the pair of ranks 0 and 2 {pairs}"));
+    }
+
+    #[test]
+    fn gpus_have_no_threads() {
+        let told = found("ranks", "cuda", &[("1", "3GiB", 3000.0), ("2", "3GiB", 6000.0)]);
+        assert_eq!(
+            told,
+            ["triad: 6,000 GB/s at 3 GiB, on 2 GPUs.", "triad: 2 GPUs reach 2.00 times the bandwidth of one."]
+        );
     }
 
     #[test]

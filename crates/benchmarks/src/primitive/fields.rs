@@ -4,7 +4,7 @@ use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
 
 use super::implementations;
 use super::words::{Primitive, Tokens};
-use crate::fields::{ANY_BACKEND, DEVICE, MODE, RANKS, SEED, THREADS};
+use crate::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, THREADS};
 
 /// A parameter. Its name is that of its member.
 const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
@@ -26,13 +26,6 @@ pub(super) const IMPLEMENTATION: Field = parameter(
     "how ranks compute and communicate; all: each way of this runtime",
 )
 .role(Role::Implementation);
-
-/// Where PyTorch's ranks compute, too.
-const DEVICES: Field = Field {
-    kind: Kind::Word(|| vec!["cpu", "cuda"]),
-    doc: "device that holds the buffers and computes (cuda: PyTorch)",
-    ..DEVICE
-};
 
 record::fields! {
     /// What a case is. The order is that of the case line.

@@ -63,6 +63,9 @@ impl Benchmark for PrimitiveBenchmark {
 
     fn memory(&self, case: &Case) -> u64 {
         let ranks = u64::from(case.ranks());
+        if crate::runtime::is_on_gpus(case) {
+            return 0;
+        }
         resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_mul(ranks))
     }
 

@@ -8,7 +8,6 @@ use terms::{FieldError, Named, Runtime};
 use super::implementations::{self, Implementation};
 use super::resolve::resolved;
 use super::task::{Options, Scheme, Task};
-use crate::Common;
 use crate::fields::problem;
 use crate::runtime::is_pytorch;
 
@@ -30,13 +29,7 @@ pub(super) fn check_implementation(case: &Case, implementation: &Implementation)
 /// Refuses fields of the other runtime, and skips what torch does not do here.
 pub(super) fn check(case: &mut Case) -> Result<(), FieldError> {
     crate::runtime::check(case, &[])?;
-    if !is_pytorch(case) {
-        if Common::of(case)?.device != "cpu" {
-            return Err(problem("device", "native ranks compute on the CPU", "valid values: cpu"));
-        }
-        return Ok(());
-    }
-    crate::runtime::check_threads(case)
+    if is_pytorch(case) { crate::runtime::check_threads(case) } else { Ok(()) }
 }
 
 /// Adds everything that PyTorch's ranks must know, defaults included.

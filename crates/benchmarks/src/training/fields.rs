@@ -6,7 +6,7 @@ use parallel::{Balance, Schedule};
 use record::{Better, Metric, Shape};
 use terms::{Dtype, Field, Kind, Label, Named, Role};
 
-use crate::fields::{ANY_BACKEND, DEVICE, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, groups, setting};
+use crate::fields::{ANY_BACKEND, DEVICES, LIMITS, QUICK, RANKS, SEED, SPACING, THREADS, TRIALS, groups, setting};
 
 terms::named! {
     /// How ranks divide the work.
@@ -128,7 +128,7 @@ record::fields! {
         ranks: u32 = Field { default: Some("1"), ..RANKS },
         threads: usize = Field { default: Some("1"), ..THREADS },
         backend: Option<String> = ANY_BACKEND,
-        device: String = DEVICE,
+        device: String = DEVICES,
         precision: Dtype = parameter(Kind::Word(precisions), Some("f32"), "type of activations and products").common(),
         matmul: Matmul = extra(
             Kind::Word(Matmul::names),

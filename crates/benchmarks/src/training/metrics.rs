@@ -53,7 +53,7 @@ pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes],
     put(&mut metrics, "step_s", json!(measured.times));
     put(&mut metrics, "phases_s", phases(notes));
     put_rates(&mut metrics, task, median_s, notes.len());
-    put(&mut metrics, "mfu", mfu(task, median_s, notes));
+    put(&mut metrics, "mfu", mfu(task, median_s, notes, ours));
     put(&mut metrics, "loss", first_losses(measured));
     if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
         put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
@@ -166,8 +166,8 @@ fn transfers(notes: &[Notes]) -> Option<Vec<f64>> {
     told.then(|| (0..steps).map(least).collect())
 }
 
-/// Shares of the peak that all ranks' cores reached together.
-fn mfu(task: &Task, median_s: f64, notes: &[Notes]) -> Value {
+/// Shares of the peak that all ranks' cores, or GPUs, reached together.
+fn mfu(task: &Task, median_s: f64, notes: &[Notes], ours: bool) -> Value {
     let peak: f64 = notes.iter().map(|rank| rank.peak_flops).sum();
     if peak <= 0.0 {
         return Value::Null;
@@ -200,7 +200,10 @@ fn mfu(task: &Task, median_s: f64, notes: &[Notes]) -> Value {
     let loops: BTreeSet<&str> = notes.iter().map(|rank| rank.peak_source.as_str()).collect();
     let loops: Vec<&str> = loops.into_iter().collect();
     let loops = loops.join(" and ");
-    let source = format!("measured: a loop of multiplications and additions, {loops}, {threads} threads at once");
+    let source = match ours {
+        true => format!("measured: a loop of multiplications and additions, {loops}, {threads} threads at once"),
+        false => format!("measured: {loops}, on {}", ::view::number::count(notes.len(), "GPU", "GPUs")),
+    };
     put(&mut shares, "peak_source", source.into());
     Value::Object(shares)
 }

@@ -166,7 +166,7 @@ impl Benchmark for TrainingBenchmark {
     }
 
     fn memory(&self, case: &Case) -> u64 {
-        predict::held(case)
+        if crate::runtime::is_on_gpus(case) { 0 } else { predict::held(case) }
     }
 
     fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {

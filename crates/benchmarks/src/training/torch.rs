@@ -11,8 +11,8 @@ use terms::{Bind, Dtype, FieldError};
 use super::data::Origin;
 use super::fields::{LoadBalance, TORCH};
 use super::resolve::{Task, dimensions};
-use crate::fields::problem;
-use crate::runtime::is_pytorch;
+use crate::fields::{CUDA, problem};
+use crate::runtime::{is_on_gpus, is_pytorch};
 use crate::{Common, World};
 
 /// What PyTorch's ranks alone understand.
@@ -23,9 +23,14 @@ fn fields() -> Vec<&'static str> {
 /// Settles runtime and backend.
 pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
     let memory = case.benchmark == super::MEMORY.name;
-    if memory && Common::of(case)?.backend.is_some_and(|backend| comm::backend(&backend).is_none()) {
-        let message = "`memory` looks into this program's own ranks, and that backend is PyTorch's";
-        return Err(problem("backend", message, "`rankmark train --runtime pytorch` tells what its ranks hold"));
+    let theirs = |backend: &String| comm::backend(backend).is_none();
+    let stray = match Common::of(case)? {
+        common if common.device == CUDA => Some("device"),
+        common => common.backend.filter(theirs).map(|_| "backend"),
+    };
+    if let Some(field) = stray.filter(|_| memory) {
+        let message = format!("`memory` looks into this program's own ranks, and that {field} is PyTorch's");
+        return Err(problem(field, message, "`rankmark train --runtime pytorch` tells what its ranks hold"));
     }
     crate::runtime::resolve(case, &fields())
 }
@@ -37,7 +42,7 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
         return Ok(());
     }
     let bind = World::of(case)?.bind;
-    if let Some(reason) = lacking(bind, &dimensions(case), task) {
+    if let Some(reason) = lacking(is_on_gpus(case), bind, &dimensions(case), task) {
         case.skip = Some(reason.to_owned());
     }
     if task.recipe.precision == Dtype::Bf16 {
@@ -49,12 +54,13 @@ pub(super) fn check(case: &mut Case, task: &Task) -> Result<(), FieldError> {
 }
 
 /// Why torch's ranks cannot run the case.
-fn lacking(bind: Option<Bind>, dimensions: &[(String, f64)], task: &Task) -> Option<&'static str> {
+fn lacking(on_gpus: bool, bind: Option<Bind>, dimensions: &[(String, f64)], task: &Task) -> Option<&'static str> {
     let recipe = &task.recipe;
     let several = recipe.mesh.data > 1;
     let nodes = || recipe.model.blocks.iter().flat_map(|block| &block.nodes);
     let normalises = || nodes().any(|node| matches!(node.layer, Layer::BatchNorm(_)));
     let bound = bind == Some(Bind::Core) && task.threads > 1;
+    let on_cpu = !on_gpus;
     let reasons = [
         (recipe.mesh.tensor * recipe.mesh.pipeline > 1, "PyTorch ranks train by strategy `data` only"),
         (
@@ -80,7 +86,7 @@ fn lacking(bind: Option<Bind>, dimensions: &[(String, f64)], task: &Task) -> Opt
         ),
         (several && !recipe.communicate && recipe.sharded > 0, "torch's FSDP2 cannot leave out its exchanges"),
         (
-            several && recipe.synchronised && normalises(),
+            several && on_cpu && recipe.synchronised && normalises(),
             "torch's SyncBatchNorm runs on GPUs only: `synchronised: false` trains the same on both runtimes",
         ),
         (bound, "torch's threads would share the one core that a rank is bound to: `bind: none`"),
@@ -106,6 +112,7 @@ fn recipe(case: &Case, task: &Task) -> Result<Value, FieldError> {
         "bucket": recipe.bucket_bytes,
         "communicate": recipe.communicate,
         "clip": recipe.clip,
+        "synchronised": recipe.synchronised,
         "seed": recipe.seed,
     });
     let optimizer = match recipe.optimizer {

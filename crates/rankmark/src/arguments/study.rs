@@ -102,6 +102,7 @@ impl Study {
         let mut processes = or(self.processes, &PROCESSES);
         if matches!(self.device.as_deref(), Some("cuda" | "gpu")) {
             processes = within(processes, devices(), &mut notes)?;
+            kept.extend(["--device", "cuda"].map(str::to_owned));
         } else if let Some(device) = self.device {
             kept.extend(["--device".to_owned(), device]);
         }
@@ -150,7 +151,8 @@ fn within(processes: Vec<String>, devices: usize, notes: &mut Vec<String>) -> Re
         return Err(Failure::new(what).hint("--backend gloo --device cpu runs the study on the processor"));
     }
     if !cut.is_empty() {
-        notes.push(format!("{} processes are left out: this machine has {devices} GPUs", cut.join(" and ")));
+        let gpus = if devices == 1 { "GPU" } else { "GPUs" };
+        notes.push(format!("{} processes are left out: this machine has {devices} {gpus}", cut.join(" and ")));
     }
     Ok(kept)
 }
@@ -177,7 +179,7 @@ mod tests {
             ),
             (
                 "--backend nccl --device cuda --num-warmup 5 --num-iters 100",
-                "all_reduce --backend nccl --ranks 2,4 --bytes 1MB,10MB,100MB,1000MB --warmup 5 --iters 17 --trials 6",
+                "all_reduce --backend nccl --device cuda --ranks 2,4 --bytes 1MB,10MB,100MB,1000MB --warmup 5 --iters 17 --trials 6",
             ),
             (
                 "--data-sizes 1 --num-processes=2 --output a.csv --quiet",

@@ -67,7 +67,10 @@ fn what_a_runtime_lacks_is_refused_with_what_it_has() {
     refused(&[TORCH, ("implementation", "fused")], &["runtime `pytorch` has no implementation `fused`", ours]);
     let native = "valid values: all, compute_only, communication_only, sequential, pipelined, fused";
     refused(&[("implementation", "jax")], &["runtime `native` has no implementation `jax`", native]);
-    refused(&[("device", "cuda")], &["native ranks compute on the CPU", "valid values: cpu"]);
+    refused(
+        &[("device", "cuda"), ("runtime", "native")],
+        &["native ranks compute on the CPU", "`runtime: pytorch` has GPUs"],
+    );
     refused(&[TORCH, ("backend", "shm")], &["runtime `pytorch` has no backend `shm`"]);
     refused(&[TORCH, ("pace_bandwidth", "1GB/s")], &["`pace_bandwidth` is for runtime `native`"]);
     refused(&[TORCH, ("implementation", "async_tp:order=AG_after")], &["valid values: order=AG_before"]);

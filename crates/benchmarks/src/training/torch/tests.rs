@@ -63,8 +63,8 @@ fn the_recipe_leaves_nothing_open() {
                 "sequence": 32.0, "tied": 0.0, "dropout": 0.0,
             },
             "precision": "f32", "micro_batch": 2, "micro_batches": 3, "sharded": 0, "bucket": 1 << 20,
-            "communicate": true, "clip": null, "seed": 1, "optimizer": "adamw", "learning_rate": 3e-4, "beta1": 0.9,
-            "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01, "gradient_as_bucket_view": false,
+            "communicate": true, "clip": null, "synchronised": true, "seed": 1, "optimizer": "adamw",
+            "learning_rate": 3e-4, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01, "gradient_as_bucket_view": false,
             "static_graph": true, "compile": false,
         })
     );
@@ -98,6 +98,7 @@ fn what_torch_does_not_do_is_skipped_with_the_reason() {
         vec![two, ("model", "resnet18"), ("image", "32"), ("synchronised", "false")],
         vec![two, ("overlap", "false"), ("communicate", "false")],
         vec![two, ("sharded", "2")],
+        vec![two, ("model", "resnet18"), ("image", "32"), ("device", "cuda")],
         vec![("bind", "core")],
     ] {
         assert_eq!(skip(&fields), "", "{fields:?}");
@@ -116,8 +117,10 @@ fn fields_of_the_other_runtime_are_refused() {
         let error = plan(&fields).unwrap_err();
         assert!(error.contains(said), "{error}");
     }
-    let error = planned(MemoryBenchmark.about(), &[("backend", "gloo")]).unwrap_err();
-    assert!(error.contains("this program's own ranks"), "{error}");
+    for field in [("backend", "gloo"), ("device", "cuda")] {
+        let error = planned(MemoryBenchmark.about(), &[field]).unwrap_err();
+        assert!(error.contains(&format!("this program's own ranks, and that {} is PyTorch's", field.0)), "{error}");
+    }
 }
 
 #[test]

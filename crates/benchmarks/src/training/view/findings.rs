@@ -7,6 +7,8 @@ use terms::Status;
 use view::number::{bytes, factor, list, percent, seconds, three_digits};
 use view::study::{Configuration, Measured, Operation, backend, ranks};
 
+use crate::fields::CUDA;
+
 /// A number inside of a metric.
 pub(super) fn inner(case: &CaseLine, path: &[&str]) -> Option<f64> {
     lookup(case, path)?.as_f64()
@@ -108,6 +110,11 @@ fn label(case: &CaseLine) -> String {
     format!("{}{by} with {}{mesh}{how}", word(case, "model"), ranks(case.ranks))
 }
 
+/// What its ranks compute with.
+fn computing(case: &CaseLine) -> &'static str {
+    if case.device == CUDA { "GPUs" } else { "cores" }
+}
+
 /// The fastest case.
 fn throughput(cases: &[&CaseLine]) -> Option<String> {
     let rate = |case: &CaseLine| case.metric("samples_per_s").unwrap_or(0.0);
@@ -117,8 +124,9 @@ fn throughput(cases: &[&CaseLine]) -> Option<String> {
         best.metric("tokens_per_s").map_or(String::new(), |rate| format!(" ({} tokens/s)", three_digits(rate)));
     let how = inner(best, &["mfu", "multiplied", "bf16x6"])
         .map_or(String::new(), |share| format!(", with {} of its products as bf16 on AMX", percent(share)));
-    let mfu = inner(best, &["mfu", "headline"])
-        .map_or(String::new(), |share| format!(", {} of the measured peak of its cores{how}", percent(share)));
+    let mfu = inner(best, &["mfu", "headline"]).map_or(String::new(), |share| {
+        format!(", {} of the measured peak of its {}{how}", percent(share), computing(best))
+    });
     let interval = format!("{}{}", seconds(time.mid), time.range(seconds));
     let rate = three_digits(best.metric("samples_per_s")?);
     Some(format!("Training {} reaches {rate} samples/s{tokens}: {interval} a step{mfu}.", label(best)))
@@ -128,10 +136,9 @@ fn scaling(case: &CaseLine) -> Option<String> {
     let about = case.metrics.get("scaling")?;
     let (kind, base) = (about.get("kind")?.as_str()?, about.get("base_ranks")?.as_u64()?);
     let held = if kind == "weak" { "batch per rank" } else { "global batch" };
-    let normalised = about
-        .get("normalised")
-        .and_then(Value::as_f64)
-        .map_or(String::new(), |share| format!("; {} of the compute-only scaling of these cores", percent(share)));
+    let normalised = about.get("normalised").and_then(Value::as_f64).map_or(String::new(), |share| {
+        format!("; {} of the compute-only scaling of these {}", percent(share), computing(case))
+    });
     let efficiency = efficiency(case)?;
     let base = ranks(u32::try_from(base).ok()?);
     Some(format!(

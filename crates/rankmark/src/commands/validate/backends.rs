@@ -6,7 +6,7 @@ use std::time::Duration;
 use benchmarks::Host;
 use comm::{Backend, Readiness};
 use launch::HostStarter;
-use measure::{Starter, Verdict, VerdictKind, World, WorldSpec};
+use measure::{Starter, Verdict, VerdictKind, World, WorldSpec, machine};
 use record::Case;
 use survey::{Finding, State};
 use terms::{Seconds, Status};
@@ -68,16 +68,24 @@ fn fields_of(row: &Finding, python: Option<&Path>) -> Option<Vec<(&'static str, 
     let backend = row.name.strip_prefix("pytorch/")?;
     let mut fields = vec![("runtime", "pytorch".to_owned()), ("backend", backend.to_owned())];
     fields.extend(python.map(|python| ("python", python.display().to_string())));
+    if backend == "nccl" && machine::gpus() > 0 {
+        // It moves memory of GPUs only, and each rank needs one.
+        fields.extend([("device", "cuda".to_owned()), ("ranks", machine::gpus().min(2).to_string())]);
+    }
     Some(fields)
 }
 
 /// What is asked for.
-const ASKED: &str = "64 KiB all_reduce on 2 ranks";
+fn asked(case: &Case) -> String {
+    let ranks = case.ranks();
+    format!("64 KiB all_reduce on {ranks} rank{}", if ranks == 1 { "" } else { "s" })
+}
 
 /// A row that is ready, and what became of its known answer.
 fn answered(row: Finding, fields: &Fields, host: &Host, quick: bool) -> Result<Finding, Failure> {
     let Finding { group, name, found, library, .. } = row;
     let case = case(fields)?;
+    let asked = asked(&case);
     let answered = if let Some(why) = &case.skip {
         Finding::missing(name, why)
     } else if quick {
@@ -86,15 +94,16 @@ fn answered(row: Finding, fields: &Fields, host: &Host, quick: bool) -> Result<F
         match known_answer(&case, host) {
             Answer::Right(time) => {
                 let time = said(time, benchmarks::is_simulated(&case));
-                Finding::ready(name, format!("{found}; {ASKED} right{time}"))
+                Finding::ready(name, format!("{found}; {asked} right{time}"))
             }
-            Answer::Lacking(why) => Finding::missing(name, format!("{found}; {ASKED}: {why}")),
+            Answer::Lacking(why) => Finding::missing(name, format!("{found}; {asked}: {why}")),
             Answer::Wrong(why) => {
                 let flags: String =
                     fields.iter().map(|(name, value)| format!(" --{} {value}", name.replace('_', "-"))).collect();
-                Finding::misconfigured(name, format!("{found}; {ASKED}: {why}"))
+                let ranks = if flags.contains(" --ranks ") { "" } else { " --ranks 2" };
+                Finding::misconfigured(name, format!("{found}; {asked}: {why}"))
                     .impact("no case of it can be trusted here")
-                    .fix(format!("rankmark comm all_reduce --ranks 2 --bytes 64KiB{flags} shows more"))
+                    .fix(format!("rankmark comm all_reduce{ranks} --bytes 64KiB{flags} shows more"))
             }
         }
     };
@@ -124,7 +133,8 @@ fn case(fields: &Fields) -> Result<Case, Failure> {
         ("timeout", "20s"),
         ("limits", "false"),
     ];
-    let fixed = fixed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let is_open = |(name, _): &&(&str, &str)| fields.iter().all(|(own, _)| own != name);
+    let fixed = fixed.iter().filter(is_open).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     let own = fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let fields: Vec<(String, String)> = fixed.chain(own).collect();
     let unknown = || Failure::new("there is no benchmark of one operation");
