@@ -200,7 +200,10 @@ fn candle_becomes_hardware_collectives_training_and_memory() {
         .map(|case| format!("{} {}", case.ranks(), case.text("mesh").unwrap_or("-")))
         .collect();
     assert!(meshes.contains(&"4 2x1x2".to_owned()) && meshes.iter().any(|mesh| mesh.starts_with("1 ")), "{meshes:?}");
-    let mut on_gpus: Vec<&str> = plan
+    assert!(plan.cases.iter().all(|case| case.text("device") != Some("cuda")), "there is no GPU");
+    let gpus = Here { gpus: 4, ..here(Err("")) };
+    let plan_of_gpus = plan_of(&foreign_of(&source(&sample("candle", "v100-nvlink.json")).on(gpus)).unwrap());
+    let mut on_gpus: Vec<&str> = plan_of_gpus
         .cases
         .iter()
         .filter(|case| case.text("device") == Some("cuda"))

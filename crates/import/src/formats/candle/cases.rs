@@ -57,10 +57,10 @@ pub(super) fn write(source: &Source, all: &[Configuration], plan: &mut PlanText)
         plan.line(1, &format!("# {}", shown(&configuration.name)));
         let several: BTreeSet<u64> = ways.iter().map(|way| way.ranks).filter(|ranks| *ranks > 1).collect();
         let several: Vec<u64> = several.into_iter().collect();
-        of_machine(configuration, &several, plan, &mut written);
+        let on_gpus = configuration.hardware.devices.contains(&"cuda") && source.here().gpus > 0;
+        of_machine(on_gpus, &several, plan, &mut written);
         about_hardware(source, configuration, &several, plan, &mut written);
         for size in sizes {
-            let on_gpus = configuration.hardware.devices.contains(&"cuda");
             training(size, ways, global, on_gpus, plan, &mut written);
             memory(size, ways, &configuration.hardware, batch, plan, &mut written);
         }
@@ -230,8 +230,7 @@ fn way(strategy: &'static str, division: &Division, hardware: &Hardware) -> Way 
 }
 
 /// What the machine gives, and its collectives.
-fn of_machine(configuration: &Configuration, several: &[u64], plan: &mut PlanText, written: &mut Written) {
-    let on_gpus = configuration.hardware.devices.contains(&"cuda");
+fn of_machine(on_gpus: bool, several: &[u64], plan: &mut PlanText, written: &mut Written) {
     entry("benchmark: hardware, test: [copy, triad, gemm]", "hardware: memory and compute", plan, written);
     if on_gpus {
         let gpus = "benchmark: hardware, test: [copy, triad, gemm], device: cuda, ranks: 1";
@@ -269,6 +268,9 @@ fn about_hardware(
     for device in &hardware.devices {
         match *device {
             "cpu" => plan.became("device_type: cpu", "device: cpu"),
+            "cuda" if source.here().gpus == 0 => {
+                plan.warning("device_type: cuda: no GPU was found: all cases run on the CPU")
+            }
             "cuda" => plan.warning(
                 "device_type: cuda: GPUs need PyTorch's ranks, which have no memory cases and train by strategy data \
                  alone: these cases, and one of each other kind, run on the CPU",
