@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from .calls import All, Call, Operation, bind
-from .group import TorchGroup, first_line, waits
+from .group import TorchGroup, first_line, freed, waits
 from .pattern import PERIOD, Number, Pattern
 from .rank import TOLD, Failure, Prepared, WrongReport
 
@@ -86,6 +86,7 @@ class Collective:
         self.place = place
         # On a GPU calls only start. Back to back, they are waited for together.
         self.waits = waits(place) if place.type == "cuda" else None
+        self.freed = freed(place)
         self.rank, self.ranks = rank, ranks
         self.peer = int(values.get("root", values.get("peer", 1) if self.op == "ping_pong" else 0))
         self.form: str = values.get("call", "blocking")

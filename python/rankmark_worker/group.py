@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import inspect
 import os
 import socket
@@ -30,7 +31,8 @@ class TorchGroup:
         self._store = store
         self.place = place
         # What ranks tell each other beside cases is in ordinary memory, which not every backend of GPUs moves.
-        self._control = dist.new_group(backend="gloo") if place.type == "cuda" else None
+        on_gpus = place.type == "cuda"
+        self._control = dist.new_group(backend="gloo", timeout=PATIENCE) if on_gpus else None
         self._word = torch.zeros(1, dtype=torch.int64)
         self.size = dist.get_world_size()
 
@@ -92,7 +94,7 @@ def open_group(
         raise Failure(f"{torch_is} was built without {name}", True)
     if name == "nccl" and device == "cpu":
         raise Failure(f"the nccl of {torch_is} moves memory of GPUs only, and `device` is cpu", True)
-    place = place_of(device, channel, rank, local, torch_is)
+    place = place_of(device, channel, local, torch_is)
     # Without it nccl begins with the first operation, and cannot know which GPU a barrier is for.
     known = inspect.signature(dist.init_process_group).parameters
     bound = {"device_id": place} if name == "nccl" and "device_id" in known else {}
@@ -107,50 +109,75 @@ def open_group(
         found = dist.get_world_size()
         text = f"made a world of {found} ranks, not {size}: it needs its own launcher"
         raise Failure(f"{backend} of {torch_is} {text}", True)
-    return TorchGroup(store, place)
+    group = TorchGroup(store, place)
+    if name == "nccl" and not bound:
+        # Its communicator begins with an operation of all ranks on the right GPU, as torch asks for.
+        dist.all_reduce(torch.zeros(1, device=place))
+    return group
 
 
-def place_of(device: str, channel: Channel, rank: int, local: int, torch_is: str) -> torch.device:
+def place_of(device: str, channel: Channel, local: int, torch_is: str) -> torch.device:
     """Where this rank computes: on the CPU, or on a GPU of its own. Collective."""
     if device == "cpu":
         return torch.device("cpu")
-    gpus = torch.cuda.device_count()
+    # Without the second, a driver that is too old would only fail later.
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
     # Some launchers show each rank the GPU of its own alone, as the first.
     place = torch.device(device, local % max(gpus, 1))
+    own, why = "", f"{torch_is} finds no GPU (`device` is {device}: needs CUDA)"
     if gpus:
-        torch.cuda.set_device(place)
+        try:
+            torch.cuda.set_device(place)
+            own = identity(place)
+        except RuntimeError as error:
+            why = f"{torch_is} cannot use {place}: {first_line(error)}"
     # All tell, also one that has none: the others would wait for it.
-    told = [each.decode() for each in channel.all_gather((identity(place) if gpus else "").encode())]
-    if not gpus:
-        raise Failure(f"{torch_is} finds no GPU (`device` is {device}: needs CUDA)", True)
-    refuse_shared(rank, told)
+    told = [each.decode() for each in channel.all_gather(own.encode())]
+    if not own:
+        raise Failure(why, True)
+    refuse_shared(told)
     return place
 
 
 def identity(place: torch.device) -> str:
-    """The name, and what no two GPUs have in common: the UUID, or, before torch 2.4, the host and the number there."""
+    """The name, and what no two GPUs have in common: the UUID. Before torch 2.4 the host and the number there, or the
+    process, where a launcher shows each rank another GPU under the same number."""
     about = torch.cuda.get_device_properties(place)
-    number = f"{os.environ.get('CUDA_VISIBLE_DEVICES', '')}[{place.index}] of {socket.gethostname()}"
-    return f"{about.name} {getattr(about, 'uuid', number)}"
+    number = f"{place.index} of {socket.gethostname()}"
+    alone = f", process {os.getpid()}" if torch.cuda.device_count() == 1 else ""
+    return f"{about.name} {getattr(about, 'uuid', number + alone)}"
 
 
-def refuse_shared(rank: int, gpus: list[str]) -> None:
-    """Fails where another rank has the same GPU, or none."""
-    without = [str(other) for other, gpu in enumerate(gpus) if not gpu]
+def refuse_shared(gpus: list[str]) -> None:
+    """Fails where two ranks have the same GPU, or one has none: on all ranks alike."""
+    without = [str(rank) for rank, gpu in enumerate(gpus) if not gpu]
     if without:
         raise Failure(f"each rank needs a GPU, and there is none for rank {', '.join(without)}", True)
     # nccl itself tells apart who may share one.
     if os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE", "0") != "0":
         return
-    together = [other for other, gpu in enumerate(gpus) if gpu == gpus[rank]]
-    if len(together) > 1:
-        text = f"each rank needs a GPU of its own, and ranks {', '.join(map(str, together))} would share one"
-        raise Failure(f"{text}: {gpus[rank]} (hint: at most one rank for each GPU of a host)", True)
+    for gpu in gpus:
+        together = [str(rank) for rank, other in enumerate(gpus) if other == gpu]
+        if len(together) > 1:
+            text = f"each rank needs a GPU of its own, and ranks {', '.join(together)} would share one: {gpu}"
+            raise Failure(f"{text} (hint: at most one rank for each GPU of a host)", True)
 
 
 def waits(place: torch.device) -> Callable[[], None]:
     """Waits until the device has done what it was told."""
     return torch.cuda.synchronize if place.type == "cuda" else lambda: None
+
+
+def freed(place: torch.device) -> Callable[[], None] | None:
+    """Gives what no tensor holds any more back to the GPU: other worlds need it."""
+    if place.type == "cpu":
+        return None
+
+    def give_back() -> None:
+        gc.collect()
+        torch.cuda.empty_cache()
+
+    return give_back
 
 
 def compute_on(threads: int) -> None:

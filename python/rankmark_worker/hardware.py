@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .group import TorchGroup, first_line, waits
+from .group import TorchGroup, first_line, freed, waits
 from .primitive import Primitive
 from .rank import Failure, Prepared, WrongReport
 from .status import now_ns
@@ -60,6 +60,7 @@ class Case:
     steps = False
     # A call waits for the device.
     waits: Callable[[], None] | None = None
+    freed: Callable[[], None] | None = None
     flops = 0.0
     traffic_bytes = 0
     messages = 1
@@ -80,6 +81,7 @@ class Loop(Case):
     def __init__(self, recipe: dict[str, Any], rank: int, place: torch.device) -> None:
         super().__init__(recipe, rank)
         count, self.place = int(recipe["elements"]), place
+        self.freed = freed(place)
         names = "abc" if self.test in ("add", "triad") else "ac"
         self.arrays = {name: torch.empty(count, dtype=torch.float64, device=place) for name in names}
         self.messages = passes(place, count * int(recipe["counted_bytes"]))
@@ -167,6 +169,7 @@ class Copies(Case):
     def __init__(self, recipe: dict[str, Any], rank: int, place: torch.device) -> None:
         super().__init__(recipe, rank)
         count, on_gpu = int(recipe["bytes"]), place.type == "cuda"
+        self.freed = freed(place)
         host = torch.empty(count, dtype=torch.uint8, pin_memory=on_gpu)
         device = torch.empty(count, dtype=torch.uint8, device=place)
         self.source, self.target = (host, device) if self.test == "host_to_device" else (device, host)
@@ -207,6 +210,7 @@ class Pairs(Case):
     def __init__(self, recipe: dict[str, Any], rank: int, group: TorchGroup) -> None:
         super().__init__(recipe, rank)
         self.group, self.both = group, recipe["test"] == "both_ways"
+        self.freed = freed(group.place)
         count, self.exchanges = int(recipe["bytes"]), int(recipe["messages"])
         rounds = [[tuple(pair) for pair in one] for one in recipe["rounds"]]
         # All ranks must agree, also those of a host with other cores.

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from . import overlapped, xla
-from .group import first_line
+from .group import first_line, freed
 from .product import Attention, Comparison, Pattern, fill, rounding
 from .rank import Failure, Prepared, WrongReport
 from .steps import Run, Step, Task, communication_only, compute_only, sequential
@@ -258,6 +258,7 @@ class Primitive:
     steps = False
     # A call waits for the device.
     waits: Callable[[], None] | None = None
+    freed: Callable[[], None] | None = None
 
     def __init__(self, recipe: dict[str, Any], rank: int, ranks: int, place: torch.device) -> None:
         self.recipe = recipe
@@ -267,6 +268,7 @@ class Primitive:
         self.step = STEPS[recipe["step"]](self.site)
         self.max_calls = growth(self.site, ranks) if self.step.grows and isinstance(self.site, Product) else UNBOUNDED
         self.path = f"{self.step.path}, torch {torch.__version__}"
+        self.freed = freed(place)
         self.meet: Run = torch.cuda.synchronize if place.type == "cuda" else lambda: None
 
     def run(self) -> None:

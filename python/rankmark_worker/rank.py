@@ -103,6 +103,8 @@ class Prepared(Protocol):
     checks: int
     # Waits for what calls have started; None where a call ends only when it is done.
     waits: Callable[[], None] | None
+    # Gives memory back to the device, once nothing refers to the case; None where that needs nothing.
+    freed: Callable[[], None] | None
     # Operations of a call, and bytes that it must read and write: 0, where torch's way of doing it is not known.
     flops: float
     traffic_bytes: int
@@ -361,7 +363,10 @@ class RankWork:
 
     def _finish(self) -> dict[str, Any]:
         observed = self._observe()
-        self._case = None
+        freed = self._case.freed if self._case is not None else None
+        self._case, self._hook.pending, self._hook.corrupt = None, None, lambda element: None
+        if freed is not None:
+            freed()
         return observed
 
 

@@ -125,14 +125,14 @@ class Sharded(Replicas):
 
     def wrap(self, recipe: dict[str, Any]) -> nn.Module:
         try:
-            from torch.distributed.device_mesh import init_device_mesh
+            from torch.distributed.device_mesh import DeviceMesh
             from torch.distributed.fsdp import fully_shard
         except ImportError:
             raise Failure(f"torch {torch.__version__} has no FSDP2 (`fully_shard`)", True) from None
         again = recipe["sharded"] == 3
         self.words = f"fully_shard, reshard_after_forward={again}"
-        # Torch would choose a GPU of this host also for ranks that compute on the CPU.
-        mesh = init_device_mesh(self.place.type, (self.ranks,))
+        # By itself torch would take GPUs where there are some, also for ranks that compute on the CPU.
+        mesh = DeviceMesh.from_group(dist.group.WORLD, self.place.type)
         for block in self.model.blocks():
             fully_shard(block, mesh=mesh, reshard_after_forward=again)
         fully_shard(self.model, mesh=mesh, reshard_after_forward=again)

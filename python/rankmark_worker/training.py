@@ -21,7 +21,7 @@ from torch import Tensor
 from . import models, process
 from .channel import PANICKED, Departure
 from .device import Device, device_of
-from .group import TorchGroup, first_line
+from .group import TorchGroup, first_line, freed
 from .rank import Failure, Prepared, WrongReport
 from .replicas import Replicas, open_replicas
 from .synthetic import Inputs, Places
@@ -63,6 +63,7 @@ class Training:
     steps = True
     # A step ends with its loss, which the device computes last.
     waits: Callable[[], None] | None = None
+    freed: Callable[[], None] | None = None
     flops = 0.0
     traffic_bytes = 0
 
@@ -73,6 +74,7 @@ class Training:
         dtype = torch.float64 if double else torch.float32
         # Before memory counts.
         self.peak = device.peak_flops(torch.bfloat16 if self.narrow else dtype)
+        self.freed = freed(device.place)
         self.base_bytes = device.begin_memory()
         model = models.build(recipe["model"], recipe["dimensions"])
         model = model.double() if double else model

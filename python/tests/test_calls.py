@@ -167,6 +167,9 @@ class Buffers(unittest.TestCase):
         self.assertGreater(case.check(1).count, 150)
 
     def test_what_is_refused_is_so_before_several_are_in_flight(self) -> None:
+        if self.place == "cuda":
+            self.skipTest("nccl has a form of what gloo refuses")
+
         def manager(async_ops: bool = False) -> None:
             raise AssertionError("several were in flight")
 
@@ -178,16 +181,14 @@ class Buffers(unittest.TestCase):
 @unittest.skipUnless(HERE, "there is no torch")
 class Places(unittest.TestCase):
     def test_no_two_ranks_have_one_gpu(self) -> None:
-        for rank in range(3):
-            group.refuse_shared(rank, ["H100 a", "H100 b", "H100 c"])
-        group.refuse_shared(1, ["H100 a", "H100 b", "H100 a"])
+        group.refuse_shared(["H100 a", "H100 b", "H100 c"])
         with self.assertRaisesRegex(Failure, "ranks 0, 2 would share one: H100 a ") as caught:
-            group.refuse_shared(2, ["H100 a", "H100 b", "H100 a"])
+            group.refuse_shared(["H100 a", "H100 b", "H100 a"])
         self.assertTrue(caught.exception.lacking)
         with mock.patch.dict("os.environ", NCCL_MULTI_RANK_GPU_ENABLE="1"):
-            group.refuse_shared(2, ["H100 a", "H100 b", "H100 a"])
+            group.refuse_shared(["H100 a", "H100 b", "H100 a"])
             with self.assertRaisesRegex(Failure, "none for rank 1"):
-                group.refuse_shared(2, ["H100 a", "", "H100 a"])
+                group.refuse_shared(["H100 a", "", "H100 a"])
 
 
 @unittest.skipUnless(HERE and torch.cuda.is_available(), "there is no GPU")

@@ -200,6 +200,7 @@ class Counted:
     checks = 2
     path = "counted"
     waits: Callable[[], None] | None = None
+    freed: Callable[[], None] | None = None
 
     def __init__(self) -> None:
         self.held, self.refills, self.steps = 0, 0, False

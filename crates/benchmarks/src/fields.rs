@@ -85,11 +85,8 @@ pub const DEVICE: Field =
 pub const CUDA: &str = "cuda";
 
 /// The device, where PyTorch's ranks may have GPUs.
-pub(crate) const DEVICES: Field = Field {
-    kind: Kind::Word(|| vec!["cpu", CUDA]),
-    doc: "device that holds the buffers and computes (cuda: PyTorch)",
-    ..DEVICE
-};
+pub(crate) const DEVICES: Field =
+    Field { kind: Kind::Word(|| vec!["cpu", CUDA]), doc: "device that computes (cuda: by PyTorch)", ..DEVICE };
 
 /// How calls are timed.
 pub const MODE: Field =

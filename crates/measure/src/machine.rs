@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use record::{Cache, Machine, Processor};
 
@@ -47,9 +48,23 @@ pub fn last_level_bytes(numbers: &[u32]) -> Option<u64> {
 /// Where NVIDIA's driver lists GPUs: a folder each.
 const GPUS: &str = "/proc/driver/nvidia/gpus";
 
-/// GPUs that NVIDIA's driver lists.
+/// How many of them this process may see.
+static VISIBLE: OnceLock<usize> = OnceLock::new();
+
+/// Bounds [`gpus`] by what the variable CUDA_VISIBLE_DEVICES says. Once, at the start of the program.
+pub fn show_gpus(visible: &str) {
+    // As CUDA reads it: what comes after an entry that is none is not seen.
+    let _ = VISIBLE.set(visible_gpus(visible));
+}
+
+fn visible_gpus(visible: &str) -> usize {
+    visible.split(',').map(str::trim).take_while(|entry| !entry.is_empty() && *entry != "-1").count()
+}
+
+/// GPUs that NVIDIA's driver lists, and that this process may see.
 pub fn gpus() -> usize {
-    fs::read_dir(GPUS).map_or(0, |entries| entries.count())
+    let listed = fs::read_dir(GPUS).map_or(0, |entries| entries.count());
+    VISIBLE.get().map_or(listed, |visible| listed.min(*visible))
 }
 
 /// Their models, in the order of their bus addresses.
@@ -259,5 +274,7 @@ mod tests {
             fs::write(place.path().join(bus).join("information"), text).unwrap();
         }
         assert_eq!(gpu_models(place.path()), ["NVIDIA H100 80GB HBM3", "NVIDIA GPU"]);
+        let seen = ["0", "3, 1", "GPU-a,GPU-b,GPU-c", "", "-1", "0,-1,2"].map(visible_gpus);
+        assert_eq!(seen, [1, 2, 3, 0, 0, 1]);
     }
 }

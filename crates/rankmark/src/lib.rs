@@ -52,6 +52,9 @@ pub fn main() -> ExitCode {
     }
     terminal::choose_colours();
     comm::mpi::inspect_by(survey::inspect_in_child);
+    if let Ok(visible) = std::env::var("CUDA_VISIBLE_DEVICES") {
+        measure::machine::show_gpus(&visible);
+    }
     let arguments = match arguments::of_others(arguments::ordered(arguments)) {
         Ok(arguments) => arguments,
         Err(failure) => return ExitCode::from(told(Err(failure), false)),

@@ -136,9 +136,14 @@ impl Worlds {
         if self.hold(case) {
             return;
         }
-        if admission::lacks_memory(case, host) {
+        let lacks = admission::lacks_memory(case, host);
+        // How much memory a GPU has left is not known here: one case at a time holds some there.
+        let on_gpus = |fields: &Map<String, Value>| fields.get("device").is_some_and(|device| device != "cpu");
+        let shares = |alive: &Alive| on_gpus(&case.world) && on_gpus(&alive.fields);
+        if lacks || on_gpus(&case.world) {
             // What others hold prepared is given back first; their ranks may stay.
-            for alive in self.alive.iter_mut().filter(|alive| alive.holds.is_some()) {
+            let holds = |alive: &&mut Alive| alive.holds.is_some() && (lacks || shares(alive));
+            for alive in self.alive.iter_mut().filter(holds) {
                 alive.holds = None;
                 if alive.world.as_mut().is_some_and(|world| world.finish(limit).is_err()) {
                     alive.world = None;
@@ -174,5 +179,53 @@ impl Worlds {
         }
         // A world that was for this case alone ends with it.
         self.alive.retain(|alive| alive.owner.as_deref() != Some(id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use measure::{Command, Reply, Verdict};
+
+    use super::*;
+
+    /// Counts the cases that it gave back.
+    struct Holding(Rc<Cell<u32>>);
+
+    impl World for Holding {
+        fn command(&mut self, command: &Command, _limit: Duration) -> Result<Vec<Reply>, Verdict> {
+            self.0.set(self.0.get() + u32::from(*command == Command::Finish));
+            Ok(Vec::new())
+        }
+    }
+
+    fn training(device: &str, batch: &str) -> Case {
+        let fields = [("model", "mlp"), ("runtime", "pytorch"), ("device", device), ("batch", batch)]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let about = benchmark("training").unwrap().about();
+        record::plan::from_flags(about, &fields, &[]).unwrap().cases.remove(0)
+    }
+
+    #[test]
+    fn one_case_at_a_time_holds_memory_of_gpus() {
+        let host = Host { spread: None, cores: 2, available_memory: || None, virtualised: false };
+        let given_back = |held: &Case, wanted: &Case| {
+            let count = Rc::new(Cell::new(0));
+            let mut worlds = Worlds::default();
+            let limit = Duration::from_secs(1);
+            *worlds.place(held, true, limit).world = Some(Box::new(Holding(Rc::clone(&count))));
+            worlds.left(held, true, true, limit);
+            assert!(worlds.hold(held));
+            worlds.make_room(wanted, &host, true, limit);
+            assert_eq!(worlds.hold(held), count.get() == 0);
+            count.get()
+        };
+        let (gpu, other) = (training("cuda", "2"), training("cuda", "4"));
+        let (cpu, another) = (training("cpu", "2"), training("cpu", "4"));
+        assert_eq!(given_back(&gpu, &other), 1);
+        assert_eq!(given_back(&gpu, &gpu), 0, "it is prepared already");
+        assert_eq!([given_back(&cpu, &another), given_back(&cpu, &gpu), given_back(&gpu, &cpu)], [0; 3]);
     }
 }

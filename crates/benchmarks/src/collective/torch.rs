@@ -2,7 +2,7 @@
 
 use record::Case;
 use serde_json::Value;
-use terms::{BufferKind, Collective, Field, FieldError, Kind, Label, Named};
+use terms::{BufferKind, Collective, Field, FieldError, Kind, Label, Named, Reduce};
 
 use crate::fields::groups;
 use crate::runtime::is_pytorch;
@@ -92,6 +92,12 @@ pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(
     if fields.ranks == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
         case.skip = Some("torch.distributed sends nothing from a rank to itself".to_owned());
     }
+    let rounds = fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks.is_power_of_two();
+    if rounds && fields.backend.as_deref() == Some("nccl") {
+        let what =
+            "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
+        case.skip = Some(format!("{what}, and {} ranks are none", fields.ranks));
+    }
     let form = Fields::of(case)?.call.unwrap_or(Form::Blocking);
     if form == Form::Coalesced && !is_coalesced(op) {
         case.skip = Some(format!("torch coalesces all_reduce, all_gather and reduce_scatter, and no {op}"));
@@ -111,7 +117,7 @@ mod tests {
     use crate::{Benchmark, CollectiveBenchmark};
     use record::Plan;
     use serde_json::Value;
-    use terms::{Dtype, Named, Reduce};
+    use terms::{Dtype, Named};
 
     fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
         let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
@@ -155,6 +161,12 @@ mod tests {
         assert_eq!(of(&[gpu, ("backend", "nccl")]), on_gpus("nccl"));
         assert_eq!(of(&[gpu, ("backend", "gloo")]), on_gpus("gloo"));
         assert_eq!(plan(&[gpu]).unwrap().cases[0].skip, None);
+        let mean = |ranks, dtype| {
+            let fields = [gpu, ("op", "all_reduce"), ("reduce", "avg"), ("ranks", ranks), ("dtype", dtype)];
+            plan(&fields).unwrap().cases[0].skip.clone()
+        };
+        assert!(mean("7", "f32").is_some_and(|why| why.contains("multiplies each number by 1/n")));
+        assert_eq!([mean("8", "f32"), mean("7", "i32")], [None, None]);
         for (fields, said) in [
             ([gpu, ("runtime", "native")], "native ranks compute on the CPU"),
             ([gpu, ("backend", "shm")], "runtime `pytorch` has no backend `shm`"),

@@ -86,6 +86,10 @@ fn lacking(on_gpus: bool, bind: Option<Bind>, dimensions: &[(String, f64)], task
         ),
         (several && !recipe.communicate && recipe.sharded > 0, "torch's FSDP2 cannot leave out its exchanges"),
         (
+            several && recipe.sharded > 0 && recipe.synchronised && normalises(),
+            "PyTorch ranks synchronise batch norm with `sharded: 0` only: `synchronised: false` trains the same on both runtimes",
+        ),
+        (
             several && on_cpu && recipe.synchronised && normalises(),
             "torch's SyncBatchNorm runs on GPUs only: `synchronised: false` trains the same on both runtimes",
         ),

@@ -84,6 +84,10 @@ fn what_torch_does_not_do_is_skipped_with_the_reason() {
         (vec![two, ("overlap", "false")], "overlaps the exchange"),
         (vec![two, ("sharded", "3"), ("communicate", "false")], "cannot leave out its exchanges"),
         (vec![two, ("model", "resnet18"), ("image", "32")], "SyncBatchNorm runs on GPUs only"),
+        (
+            vec![two, ("model", "resnet18"), ("image", "32"), ("device", "cuda"), ("sharded", "3")],
+            "synchronise batch norm with `sharded: 0` only",
+        ),
         (vec![("bind", "core"), ("threads", "2")], "share the one core"),
         (vec![("backend", "nccl")], "memory of GPUs only"),
     ] {
