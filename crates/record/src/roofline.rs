@@ -18,13 +18,16 @@ pub struct Roof {
     pub compute: Option<f64>,
 }
 
+/// Operations a byte below which memory is the bound on every machine, whatever its peak: sums of collectives.
+const MEMORY_BOUND: f64 = 1.0;
+
 impl Profile {
     /// The roof over a demand; None where no ceiling bounds it.
     pub fn roof(&self, demand: &Demand<'_>) -> Option<Roof> {
         let memory = self.memory(demand).filter(|_| demand.traffic > 0.0);
         let compute = self.compute(demand).filter(|_| demand.flops > 0.0);
         // Without the peak of its type, memory would seem to bound what computes.
-        if demand.flops > 0.0 && compute.is_none() {
+        if compute.is_none() && demand.flops > 0.0 && demand.flops >= MEMORY_BOUND * demand.traffic {
             return None;
         }
         let link = self.link(demand).filter(|_| demand.sent > 0.0);
@@ -98,5 +101,7 @@ mod tests {
             let of_f64 = Demand { dtype: "f64", ..demand(traffic, 1e9) };
             assert_eq!(profile().roof(&of_f64), None, "a type without a peak has no roof");
         }
+        let sums = Demand { dtype: "f64", ..demand(1e9, 0.25e9) };
+        assert_eq!(profile().roof(&sums).map(|roof| roof.bound), Some("memory"), "what hardly computes needs no peak");
     }
 }
