@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from . import overlapped, xla
-from .group import first_line, freed
+from .group import first_line, freed, waits
 from .product import Attention, Comparison, Pattern, fill, rounding
 from .rank import Failure, Prepared, WrongReport
 from .steps import Run, Step, Task, communication_only, compute_only, sequential
@@ -269,7 +269,7 @@ class Primitive:
         self.max_calls = growth(self.site, ranks) if self.step.grows and isinstance(self.site, Product) else UNBOUNDED
         self.path = f"{self.step.path}, torch {torch.__version__}"
         self.freed = freed(place)
-        self.meet: Run = torch.cuda.synchronize if place.type == "cuda" else lambda: None
+        self.meet: Run = waits(place)
 
     def run(self) -> None:
         """One call."""

@@ -57,8 +57,12 @@ fn all_backends() -> Vec<&'static str> {
 }
 
 /// The backend, where the runtime may be PyTorch. Without one it is that of the runtime: `shm`, or `gloo`.
-pub const ANY_BACKEND: Field =
-    Field { default: None, kind: Kind::Word(all_backends), doc: "what moves data (shm; PyTorch: gloo)", ..BACKEND };
+pub const ANY_BACKEND: Field = Field {
+    default: None,
+    kind: Kind::Word(all_backends),
+    doc: "what moves data (shm; PyTorch: gloo, on GPUs nccl)",
+    ..BACKEND
+};
 
 record::fields! {
     /// Who executes the ranks, where that may be PyTorch.

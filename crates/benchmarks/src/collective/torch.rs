@@ -96,7 +96,7 @@ pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(
     if rounds && fields.backend.as_deref() == Some("nccl") {
         let what =
             "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
-        case.skip = Some(format!("{what}, and {} ranks are none", fields.ranks));
+        case.skip = Some(format!("{what}, which {} is not", fields.ranks));
     }
     let form = Fields::of(case)?.call.unwrap_or(Form::Blocking);
     if form == Form::Coalesced && !is_coalesced(op) {
@@ -165,7 +165,7 @@ mod tests {
             let fields = [gpu, ("op", "all_reduce"), ("reduce", "avg"), ("ranks", ranks), ("dtype", dtype)];
             plan(&fields).unwrap().cases[0].skip.clone()
         };
-        assert!(mean("7", "f32").is_some_and(|why| why.contains("multiplies each number by 1/n")));
+        assert!(mean("7", "f32").is_some_and(|why| why.contains("a power of two, which 7 is not")));
         assert_eq!([mean("8", "f32"), mean("7", "i32")], [None, None]);
         for (fields, said) in [
             ([gpu, ("runtime", "native")], "native ranks compute on the CPU"),
