@@ -1,7 +1,7 @@
 //! Chores of this repository, run as `cargo xtask COMMAND`. Part of no product; knows the repository, never Rankmark.
 //!
 //! `test` is the list of steps of `cargo xtask test`, `tidy` the checks that no compiler makes; `ledger` keeps what
-//! passed, failed and was skipped; `stream`, `counts` and `install` serve them. `coverage`
+//! passed, failed and was skipped; `stream`, `counts`, `install`, `packages` and `times` serve them. `coverage`
 //! is the proof of the intervals on a real machine, `compare_rates` that of comparisons, and `interleave_rates` that of
 //! interleaved ones; `figures` writes docs/performance.md. Both `coverage` and `figures` read `cases`. `browser` looks at HTML
 //! reports. `bounds` holds the largest plans and records to what they may cost.
@@ -22,6 +22,7 @@ mod figures;
 mod install;
 mod interleave_rates;
 mod ledger;
+mod packages;
 mod pdf;
 mod python;
 #[cfg(test)]
@@ -30,6 +31,7 @@ mod skip;
 mod stream;
 mod test;
 mod tidy;
+mod times;
 mod wheels;
 
 use std::path::PathBuf;
@@ -38,11 +40,13 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  test [--full] [--no-install] [--package NAME]...
+  test [--gate | --full] [--no-install] [--package NAME [--dependents] [PART OF A TEST'S NAME]...]...
         format, tidy, clippy, docs, tests, doc tests, cargo-deny; a failing step stops none of the later ones.
+        --gate        with PyTorch and more MPI libraries, which it installs once below the target folder (five gigabytes)
         --full        also the heavy tests and the loom models (same as RANKMARK_TEST_FULL=1)
-        --no-install  never installs the small optional parts that tests use
+        --no-install  never installs the optional parts that tests use
         --package     only this crate (clippy, docs, tests); may be repeated
+        --dependents  also the crates that use it
   tidy  crate edges, circles of modules, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
   coverage [--runs N] [--from N] [--records DIR]
         equal runs of examples/coverage.yaml on this machine: how far the printed intervals hold (docs/method.md);
@@ -72,7 +76,7 @@ fn main() -> ExitCode {
     let root = root();
     match words.as_slice() {
         ["test", options @ ..] => match test::Options::read(options) {
-            Ok(options) => passed(test::run(&root, &options)),
+            Ok(options) => test::run(&root, &options).map_or_else(|problem| wrong_usage(&problem), passed),
             Err(problem) => wrong_usage(&problem),
         },
         ["tidy"] => passed(tidy::run(&root)),

@@ -5,40 +5,62 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{browser, counts, install, pdf, python, tidy, wheels};
+use crate::{browser, counts, install, packages, pdf, python, tidy, times, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
 /// The file to which tests append what they leave out, a line each: `skipped: NAME: reason` (see CONTRIBUTING.md).
 const SKIP_LOG: &str = "RANKMARK_SKIP_LOG";
 
+/// How much is tested.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    /// What a change must pass, in minutes, with what is installed.
+    #[default]
+    Change,
+    /// The same on a machine that may install gigabytes: PyTorch and more MPI libraries.
+    Gate,
+    /// Everything: what is heavy, too.
+    Full,
+}
+
 /// What the command line asks for.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Options {
-    full: bool,
+    level: Level,
     no_install: bool,
+    /// Also the crates that use the packages.
+    dependents: bool,
     /// Empty: the whole workspace.
     packages: Vec<String>,
+    /// Parts of names of tests; empty: all.
+    names: Vec<String>,
 }
 
 impl Options {
     /// Reads the words after `test`.
     ///
     /// # Errors
-    /// An unknown option, or a `--package` without a name.
+    /// An unknown option, a `--package` without a name, or names of tests without a package.
     pub(crate) fn read(words: &[&str]) -> Result<Self, String> {
         let mut options = Self::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
-                "--full" => options.full = true,
+                "--full" => options.level = Level::Full,
+                "--gate" => options.level = options.level.max(Level::Gate),
                 "--no-install" => options.no_install = true,
+                "--dependents" => options.dependents = true,
                 "--package" | "-p" => {
                     let name = words.next().ok_or("`--package` needs a name")?;
                     options.packages.push((*name).to_owned());
                 }
-                other => return Err(format!("unknown option `{other}`")),
+                other if other.starts_with('-') => return Err(format!("unknown option `{other}`")),
+                name => options.names.push(name.to_owned()),
             }
+        }
+        if options.packages.is_empty() && (options.dependents || !options.names.is_empty()) {
+            return Err("`--dependents` and names of tests need `--package NAME`".to_owned());
         }
         Ok(options)
     }
@@ -55,71 +77,131 @@ impl Options {
         }
         self.packages.iter().flat_map(|name| ["--package".to_owned(), name.clone()]).collect()
     }
+
+    /// Whether a step that is about one package is wanted.
+    fn includes(&self, name: &str) -> bool {
+        self.packages.is_empty() || self.packages.iter().any(|package| package == name)
+    }
 }
 
 /// Runs all steps and prints the summary. True when nothing failed.
-pub(crate) fn run(root: &Path, options: &Options) -> bool {
-    let full = options.full || std::env::var_os(FULL).is_some_and(|value| !value.is_empty() && value != "0");
+///
+/// # Errors
+/// A package that the workspace does not have.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<bool, String> {
+    let mut options = options.clone();
+    if std::env::var_os(FULL).is_some_and(|value| !value.is_empty() && value != "0") {
+        options.level = Level::Full;
+    }
+    options.packages = packages::selected(root, &options.packages, options.dependents)?;
+    let options = &options;
     let mut ledger = Ledger::shown();
-    for missing in install::missing_parts(root, full, !options.no_install) {
+    for missing in install::missing_parts(root, options.level == Level::Full, !options.no_install) {
         ledger.left_out(&missing);
     }
     ledger.check("format", &mut cargo(root, &["fmt", "--all", "--check"]));
     ledger.step("tidy", || (if tidy::run(root) { Ending::Passed } else { Ending::Failed("see above".into()) }, None));
+    lints(root, &mut ledger, options);
+    if options.packages.is_empty() {
+        python::check(root, &target(root), !options.no_install, &mut ledger);
+    }
+    tests(root, &mut ledger, options);
+    if options.packages.is_empty() {
+        pdf::check(root, options.level == Level::Full, &mut ledger);
+        deny(root, &mut ledger);
+    }
+    loom(root, &mut ledger, options);
+    loops(root, &mut ledger, options);
+    pages(root, &mut ledger, options);
+    println!("{}", ledger.summary());
+    Ok(ledger.total().failed == 0)
+}
+
+/// What the compiler knows beyond errors, and whether the documentation has dead links.
+fn lints(root: &Path, ledger: &mut Ledger, options: &Options) {
     let mut clippy = cargo(root, &["clippy", "--all-targets", "--no-deps"]);
     ledger.check("clippy", clippy.args(options.selection()).args(["--", "-D", "warnings"]));
     let mut docs = cargo(root, &["doc", "--no-deps"]);
     ledger.check("docs", docs.args(options.selection()).env("RUSTDOCFLAGS", "-D warnings"));
-    if options.packages.is_empty() {
-        python::check(root, &target(root), !options.no_install, &mut ledger);
-    }
-    tests(root, &mut ledger, full, options);
-    if options.packages.is_empty() {
-        pdf::check(root, full, &mut ledger);
-    }
-    deny(root, &mut ledger);
-    loom(root, &mut ledger, full, options);
-    loops(root, &mut ledger, full, options);
-    pages(root, &mut ledger, full, options);
-    println!("{}", ledger.summary());
-    ledger.total().failed == 0
 }
 
 /// Unit, integration and doc tests; nextest does not run the last. Nextest is preferred because it runs every test in a
 /// process of its own, ends those that hang, and names those that leave processes behind.
-fn tests(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
-    let selected = |arguments: &[&str]| {
-        let mut command = cargo(root, arguments);
-        command.args(options.selection());
-        command
-    };
-    let log = target(root).join("xtask/skipped.log");
+fn tests(root: &Path, ledger: &mut Ledger, options: &Options) {
+    let target = target(root);
+    let log = target.join("xtask/skipped.log");
     // Of an earlier run. If the folder cannot be made, neither can cargo's, and the steps below fail and say so.
     let _ = std::fs::remove_file(&log);
     let _ = log.parent().map(std::fs::create_dir_all);
     // Tests that lack what is missing say so themselves.
-    let (wheels, lacking) =
-        if full { wheels::variables(&target(root), !options.no_install) } else { Default::default() };
+    let (wheels, lacking) = match options.level {
+        Level::Change => Default::default(),
+        Level::Gate | Level::Full => wheels::variables(&target, !options.no_install),
+    };
     lacking.iter().for_each(|why| ledger.left_out(why));
-    let with_environment = |mut command: Command| {
-        command.env(SKIP_LOG, &log).env_remove(FULL).envs(wheels.iter().cloned());
-        if full {
+    let command = |arguments: &[&str], selection: &[String]| {
+        let mut command = cargo(root, arguments);
+        command.args(selection).env(SKIP_LOG, &log).env_remove(FULL).envs(wheels.iter().cloned());
+        if options.level == Level::Full {
             command.env(FULL, "1");
         }
         command
     };
+    let selection = options.selection();
+    let names: Vec<&str> = options.names.iter().map(String::as_str).collect();
     if quietly(root, &["nextest", "--version"]).is_ok() {
         let arguments = ["nextest", "run", "--no-fail-fast", "--status-level", "leak"];
-        ledger.tests("tests", &mut with_environment(selected(&arguments)), counts::of_nextest);
-        if options.has_library(root) {
+        // Of an earlier run.
+        let _ = std::fs::remove_file(times::junit(root));
+        ledger.tests("tests", command(&arguments, &selection).args(&names), counts::of_nextest);
+        budget(root, ledger, options, |filter| {
+            command(&["nextest", "run", "--status-level", "fail", "-E", filter], &selection)
+        });
+        if options.has_library(root) && names.is_empty() {
             let arguments = ["test", "--doc", "--no-fail-fast", "--quiet"];
-            ledger.tests("doc tests", &mut with_environment(selected(&arguments)), counts::of_libtest);
+            ledger.tests("doc tests", &mut command(&arguments, &selection), counts::of_libtest);
         }
     } else {
         let arguments = ["test", "--no-fail-fast", "--quiet"];
-        ledger.tests("tests", &mut with_environment(selected(&arguments)), counts::of_libtest);
+        let filters: &[&str] = if names.is_empty() { &[] } else { &["--"] };
+        ledger.tests("tests", command(&arguments, &selection).args(filters).args(&names), counts::of_libtest);
     }
     ledger.left_out(&std::fs::read_to_string(&log).unwrap_or_default());
+}
+
+/// Writes and prints how long tests took, and holds each to its budget unless heavy ones ran.
+fn budget(root: &Path, ledger: &mut Ledger, options: &Options, again: impl Fn(&str) -> Command) {
+    let tests = times::read(&std::fs::read_to_string(times::junit(root)).unwrap_or_default());
+    if tests.is_empty() {
+        return;
+    }
+    let path = target(root).join("xtask/times.tsv");
+    if let Err(error) = std::fs::write(&path, times::file(&tests)) {
+        ledger.skip("times", format!("{}: {error}", path.display()));
+    }
+    println!("\n{}", times::summary(&tests, &path));
+    if options.level == Level::Full {
+        return ledger.skip("budget", "heavy tests have none");
+    }
+    ledger.step("budget", || {
+        let late = times::over(&tests, times::BUDGET);
+        let still: Vec<String> = late.iter().filter_map(|test| over_budget_alone(root, test, &again)).collect();
+        still.iter().for_each(|line| println!("    {line}"));
+        let what = || Ending::Failed(format!("over {} s even alone: {}", times::BUDGET, still.len()));
+        (if still.is_empty() { Ending::Passed } else { what() }, None)
+    });
+}
+
+/// Runs a test by itself; the line that says how long it took, if that was too long for this machine, as busy as it is.
+fn over_budget_alone(root: &Path, test: &times::Timed, again: impl Fn(&str) -> Command) -> Option<String> {
+    let before = times::slowdown();
+    // Whether it passes was judged before.
+    let _ = again(&times::filter(test)).stdin(Stdio::null()).output();
+    let slowdown = before.max(times::slowdown());
+    let alone = times::read(&std::fs::read_to_string(times::junit(root)).unwrap_or_default());
+    let seconds = alone.first().map_or(test.seconds, |alone| alone.seconds);
+    let line = format!("{} {}: {:.1} s, alone {seconds:.1} s", test.binary, test.name, test.seconds);
+    (seconds > times::BUDGET * slowdown).then_some(line)
 }
 
 /// Licences, sources and doubled crates need no network; advisories need their database.
@@ -165,11 +247,11 @@ fn last_line(text: &[u8]) -> String {
 }
 
 /// The protocols of shared memory under every interleaving of their threads that loom can reach.
-fn loom(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
-    if !options.packages.is_empty() && !options.packages.iter().any(|name| name == "comm") {
+fn loom(root: &Path, ledger: &mut Ledger, options: &Options) {
+    if !options.includes("comm") {
         return;
     }
-    if !full {
+    if options.level < Level::Full {
         ledger.skip("loom", "heavy (hint: --full)");
         return;
     }
@@ -185,12 +267,12 @@ fn loom(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
 
 /// Our times of MPI's collectives beside those of plain loops in C, in few and short pairs: 30% and 1 us apart is broken,
 /// whatever else the machine does. The real bounds need a quiet one (docs/performance.md).
-fn loops(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
-    if !options.packages.is_empty() && !options.packages.iter().any(|name| name == "rankmark") {
+fn loops(root: &Path, ledger: &mut Ledger, options: &Options) {
+    if !options.includes("rankmark") {
         return;
     }
     match () {
-        () if !full => ledger.skip("loops", "heavy (hint: --full)"),
+        () if options.level < Level::Full => ledger.skip("loops", "heavy (hint: --full)"),
         () if !install::has_mpi_headers() => {
             ledger.skip("loops", "no headers of an MPI library (hint: apt-get install libopenmpi-dev)");
         }
@@ -204,11 +286,11 @@ fn loops(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
 }
 
 /// HTML reports in a browser.
-fn pages(root: &Path, ledger: &mut Ledger, full: bool, options: &Options) {
-    if !options.packages.is_empty() && !options.packages.iter().any(|name| name == "report") {
+fn pages(root: &Path, ledger: &mut Ledger, options: &Options) {
+    if !options.includes("report") {
         return;
     }
-    if full {
+    if options.level == Level::Full {
         browser::look(root, !options.no_install, ledger);
     } else {
         ledger.skip("browser", "heavy (hint: --full, or cargo xtask browser)");
@@ -236,8 +318,12 @@ mod tests {
     fn options_are_read() {
         assert_eq!(Options::read(&[]), Ok(Options::default()));
         let options = Options::read(&["--full", "-p", "comm", "--no-install", "--package", "terms"]).unwrap();
-        assert!(options.full && options.no_install);
+        assert!(options.level == Level::Full && options.no_install);
         assert_eq!(options.selection(), ["--package", "comm", "--package", "terms"]);
+        assert_eq!(Options::read(&["--full", "--gate"]).unwrap().level, Level::Full);
+        let named = Options::read(&["-p", "comm", "--dependents", "rounds", "worlds"]).unwrap();
+        assert!(named.dependents && named.names == ["rounds", "worlds"]);
+        assert!(Options::read(&["rounds"]).is_err() && Options::read(&["--dependents"]).is_err());
         assert_eq!(Options::read(&["--fast"]), Err("unknown option `--fast`".to_owned()));
         assert!(Options::read(&["--package"]).is_err());
     }

@@ -155,7 +155,7 @@ fn ci_builds_in_the_mirror_unless_it_cannot() {
     let mirror = real("cache/rankmark/source");
     let commit = place.head("one");
     let begun = format!("ci: building commit {commit} in {mirror}");
-    assert_eq!(lines(&output), [begun.clone(), format!("in {mirror} for xtask test --full --more")]);
+    assert_eq!(lines(&output), [begun.clone(), format!("in {mirror} for xtask test --gate --more")]);
     assert!(output.status.success());
     // A second run at the same time.
     place.cargo(&format!(
@@ -164,7 +164,7 @@ fn ci_builds_in_the_mirror_unless_it_cannot() {
     ));
     let output = run();
     let inner = format!("ci: building in {}: {mirror} is in use or cannot be locked", real("one"));
-    assert_eq!(lines(&output)[2..], [inner, format!("in {} for xtask test --full", real("one"))]);
+    assert_eq!(lines(&output)[2..], [inner, format!("in {} for xtask test --gate", real("one"))]);
     assert_eq!(output.status.code(), Some(3), "that of cargo");
     // What changes while it is tested was not tested.
     place.cargo("#!/bin/sh\necho > kept\n");
@@ -176,5 +176,5 @@ fn ci_builds_in_the_mirror_unless_it_cannot() {
     place.cargo(CARGO);
     place.write("one/kept", "edited");
     let why = format!("ci: building in {0}: {0} has changes that are not committed", real("one"));
-    assert_eq!(lines(&run()), [why, format!("in {} for xtask test --full --more", real("one"))]);
+    assert_eq!(lines(&run()), [why, format!("in {} for xtask test --gate --more", real("one"))]);
 }

@@ -1,0 +1,155 @@
+//! How long each test took: a report, longest first, and the budget of one test.
+//!
+//! Nextest writes the times (profile `default` of .config/nextest.toml). A time depends on what else the machine does, so a
+//! test over its budget is run once more, by itself, and the budget is stretched by how much this machine is slowed down then.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// What a test of the gate may take, in seconds of a machine that does nothing else.
+pub(crate) const BUDGET: f64 = 10.0;
+/// How many of the longest tests are printed; the file has all.
+const PRINTED: usize = 10;
+
+/// A test and its time.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Timed {
+    /// The test binary as nextest names it: `comm::all`.
+    pub(crate) binary: String,
+    pub(crate) name: String,
+    pub(crate) seconds: f64,
+}
+
+/// The file that nextest writes, in the repository wherever cargo builds.
+pub(crate) fn junit(root: &Path) -> PathBuf {
+    root.join("target/nextest/default/tests.xml")
+}
+
+/// The tests of a JUnit file of nextest, longest first. A test that ran again counts with its last time.
+pub(crate) fn read(xml: &str) -> Vec<Timed> {
+    let mut tests: Vec<Timed> = xml.split("<testcase ").skip(1).filter_map(test_case).collect();
+    tests.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    tests
+}
+
+fn test_case(text: &str) -> Option<Timed> {
+    let tag = &text[..text.find('>')?];
+    let attribute = |name: &str| {
+        let rest = tag.split_once(&format!("{name}=\""))?.1;
+        Some(rest.split_once('"')?.0.to_owned())
+    };
+    let seconds = attribute("time")?.parse().ok()?;
+    // `name` would also be found at the end of `classname`.
+    let name = tag.strip_prefix("name=\"")?.split_once('"')?.0.to_owned();
+    Some(Timed { binary: attribute("classname")?, name, seconds })
+}
+
+/// All tests as lines `SECONDS<TAB>BINARY<TAB>NAME`, longest first.
+pub(crate) fn file(tests: &[Timed]) -> String {
+    tests.iter().fold(String::from("seconds\tbinary\ttest\n"), |mut text, test| {
+        let _ = writeln!(text, "{:.3}\t{}\t{}", test.seconds, test.binary, test.name);
+        text
+    })
+}
+
+/// The longest tests and what share of the sum they are.
+pub(crate) fn summary(tests: &[Timed], file: &Path) -> String {
+    let sum = |tests: &[Timed]| tests.iter().map(|test| test.seconds).sum::<f64>();
+    let (all, longest) = (sum(tests), &tests[..tests.len().min(PRINTED)]);
+    let share = if all > 0.0 { sum(longest) / all * 100.0 } else { 0.0 };
+    let mut text = format!(
+        "{} tests take {all:.0} s together; the longest {} take {share:.0}% ({}):\n",
+        tests.len(),
+        longest.len(),
+        file.display()
+    );
+    for test in longest {
+        let _ = writeln!(text, "  {:>7.1} s  {} {}", test.seconds, test.binary, test.name);
+    }
+    text
+}
+
+/// Those over the budget.
+pub(crate) fn over(tests: &[Timed], budget: f64) -> Vec<&Timed> {
+    tests.iter().filter(|test| test.seconds > budget).collect()
+}
+
+/// The filter by which nextest runs just this test.
+pub(crate) fn filter(test: &Timed) -> String {
+    format!("binary_id(={}) & test(={})", test.binary, test.name)
+}
+
+/// How many times as long as its processor time a computation takes here now, with a thread on each processor; 1 where the
+/// machine does nothing else. The larger of this and 1.
+pub(crate) fn slowdown() -> f64 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..processors).map(|_| scope.spawn(stretch)).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).fold(1.0, f64::max)
+    })
+}
+
+/// The clock's time of a computation in units of its processor time.
+fn stretch() -> f64 {
+    let Some(begin) = processor_seconds() else { return 1.0 };
+    let clock = Instant::now();
+    // Long enough for the scheduler to give each of its neighbours a turn or ten.
+    let mut state = 1u64;
+    loop {
+        for _ in 0..1_000_000 {
+            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+        }
+        let Some(used) = processor_seconds().map(|now| now - begin) else { return 1.0 };
+        if used >= 0.2 {
+            return clock.elapsed().as_secs_f64() / used;
+        }
+    }
+}
+
+/// Of this thread, from the scheduler; None where the kernel does not say.
+fn processor_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    let nanoseconds: u64 = text.split_whitespace().next()?.parse().ok()?;
+    Some(nanoseconds as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const XML: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="nextest-run" tests="2" failures="0" errors="0" uuid="1" timestamp="2026-11-26T09:03:00" time="12.5">
+    <testsuite name="comm::all" tests="2" disabled="0" errors="0" failures="0">
+        <testcase name="worlds::quick" classname="comm::all" timestamp="2026-11-26T09:03:00.1" time="0.250">
+        </testcase>
+        <testcase name="worlds::a_name=&quot;x&quot;" classname="comm::all" timestamp="2026-11-26T09:03:00.1" time="12.250">
+            <system-out>time="99"</system-out>
+        </testcase>
+    </testsuite>
+</testsuites>"#;
+
+    #[test]
+    fn times_are_read_longest_first() {
+        let tests = read(XML);
+        let told: Vec<(&str, f64)> = tests.iter().map(|test| (test.name.as_str(), test.seconds)).collect();
+        assert_eq!(told, [("worlds::a_name=&quot;x&quot;", 12.25), ("worlds::quick", 0.25)]);
+        assert_eq!(tests[1].binary, "comm::all");
+        assert_eq!(file(&tests).lines().nth(2), Some("0.250\tcomm::all\tworlds::quick"));
+        let summary = summary(&tests, Path::new("times.tsv"));
+        assert!(summary.starts_with("2 tests take 12 s together; the longest 2 take 100% (times.tsv):\n"), "{summary}");
+        assert_eq!(over(&tests, BUDGET), [&tests[0]]);
+        assert_eq!(filter(&tests[1]), "binary_id(=comm::all) & test(=worlds::quick)");
+    }
+
+    #[test]
+    fn a_file_that_is_no_junit_has_no_tests() {
+        assert_eq!(read("<testcase name=\"cut"), []);
+        assert_eq!(read(""), []);
+    }
+
+    #[test]
+    fn this_machine_is_not_faster_than_its_processors() {
+        assert!(slowdown() >= 1.0);
+    }
+}
