@@ -25,6 +25,9 @@ mod run_band;
 pub mod samples;
 mod sequential;
 pub mod simulation;
+#[cfg(test)]
+#[path = "../../../tests/skip.rs"]
+mod skip;
 mod trials;
 mod warm_up;
 

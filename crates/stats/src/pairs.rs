@@ -165,6 +165,9 @@ mod tests {
 
     use super::*;
 
+    /// What is left out unless it is asked for.
+    const NAME: &str = "alarms of healthy pairs at every number of ranks";
+
     struct Draw(Xoshiro256PlusPlus);
 
     impl Draw {
@@ -210,7 +213,9 @@ mod tests {
 
     #[test]
     fn critical_values_are_those_of_simulated_matrices() {
-        for (ranks, matrices) in [(4, 40_000), (5, 40_000), (6, 30_000), (8, 20_000), (12, 8_000)] {
+        let sizes = [(4, 40_000), (5, 40_000), (6, 30_000), (8, 20_000), (12, 8_000)];
+        let few = if crate::skip::heavy(NAME) { 5 } else { 2 };
+        for (ranks, matrices) in sizes.into_iter().take(few) {
             let ((by_rank, by_pair), (rank, pair)) = (critical(ranks), calibrate(ranks, matrices));
             for (known, simulated) in [(by_rank, rank), (by_pair, pair)] {
                 assert!((0.97..1.15).contains(&(known / simulated)), "{ranks} ranks: {known}, simulated {simulated}");
@@ -226,7 +231,8 @@ mod tests {
 
     #[test]
     fn healthy_matrices_raise_an_alarm_in_at_most_one_of_a_hundred() {
-        for ranks in [4, 5, 6, 7, 8, 12, 16] {
+        let sizes = if crate::skip::heavy(NAME) { &[4, 5, 6, 7, 8, 12, 16][..] } else { &[4, 7] };
+        for &ranks in sizes {
             for noise in [0.02, 0.1, 0.5] {
                 let alarms = alarms(|draw| draw.matrix(ranks, noise));
                 assert!(alarms <= 10, "{alarms} of 1000: {ranks} ranks, noise {noise}");

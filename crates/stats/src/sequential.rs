@@ -292,7 +292,7 @@ mod tests {
     fn equal_sides_raise_few_alarms_over_all_cases_and_looks() {
         let looks = Looks::new(94, CASES);
         const TRIES: usize = 400;
-        for machine in [
+        let machines = [
             Machine::Normal,
             Machine::Heavy,
             Machine::Skewed,
@@ -301,7 +301,9 @@ mod tests {
             Machine::Regimes(30.0),
             Machine::Cold,
             Machine::Drift,
-        ] {
+        ];
+        let few = if crate::skip::heavy("false alarms of interleaved runs on every machine") { 8 } else { 3 };
+        for machine in machines.into_iter().rev().take(few) {
             let mut lab = Lab::new(11);
             let alarm = |lab: &mut Lab| (0..CASES).filter(|_| lab.finds(machine, 0.0, &looks)).count() > 0;
             let alarms = (0..TRIES).filter(|_| alarm(&mut lab)).count();

@@ -3,4 +3,6 @@
 mod matching;
 mod profile;
 mod rates;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod verdicts;

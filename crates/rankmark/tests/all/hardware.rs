@@ -163,7 +163,7 @@ fn named(place: &Place, tests: &str, runs: usize, injected: &str) -> Vec<String>
 #[test]
 fn a_slow_rank_is_named_and_nobody_without_one() {
     let place = Place::new();
-    let runs = if std::env::var_os("RANKMARK_TEST_FULL").is_some() { 20 } else { 2 };
+    let runs = if skip::heavy("twenty runs that name a slow rank") { 20 } else { 1 };
     // Messages of 8 bytes take a microsecond: there the delay is no matter of spread.
     assert_eq!(named(&place, "latency", runs, "--inject delay:rank=1,time=200us"), vec!["rank 1"; runs]);
     let healthy = named(&place, "latency", runs, "");
@@ -174,8 +174,10 @@ fn a_slow_rank_is_named_and_nobody_without_one() {
 #[test]
 fn long_messages_name_the_slow_rank_or_say_that_they_cannot_tell() {
     let place = Place::new();
+    let (tests, runs) =
+        if skip::heavy("long messages that name a slow rank") { ("bandwidth,both_ways", 2) } else { ("bandwidth", 1) };
     for (injected, said) in [("--inject delay:rank=1,time=200us", "rank 1"), ("", "none")] {
-        let told = named(&place, "bandwidth,both_ways", 2, injected);
+        let told = named(&place, tests, runs, injected);
         assert!(told.iter().all(|slow| [said, "cannot tell"].contains(&slow.as_str())), "{injected}: {told:?}");
     }
 }

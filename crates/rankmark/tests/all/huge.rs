@@ -9,6 +9,10 @@ use serde_json::{Value, json};
 
 use crate::place::{Live, Place};
 use crate::processes::wait_until;
+use crate::skip;
+
+/// What these tests are, where they do not run.
+const NAME: &str = "plans and records of the most cases";
 
 /// As many as a plan may stand for.
 const CASES: usize = 20_000;
@@ -89,6 +93,9 @@ fn ends_at_once(live: Live<'_>) {
 
 #[test]
 fn a_plan_of_the_most_cases_is_checked_in_seconds() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let place = Place::new();
     place.write("plan.yaml", plan());
     let ended = place.run("validate --quick --json --plan plan.yaml");
@@ -100,6 +107,9 @@ fn a_plan_of_the_most_cases_is_checked_in_seconds() {
 
 #[test]
 fn a_report_of_many_cases_takes_seconds_and_little_memory() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let place = Place::new();
     record(&place, "out");
     let mut live = place.start("report out");
@@ -118,6 +128,9 @@ fn a_report_of_many_cases_takes_seconds_and_little_memory() {
 
 #[test]
 fn ctrl_c_ends_the_reading_of_a_plan() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let place = Place::new();
     place.write("plan.yaml", plan());
     for command in ["validate --quick --plan plan.yaml", "run plan.yaml --output-dir out"] {
@@ -132,6 +145,9 @@ fn ctrl_c_ends_the_reading_of_a_plan() {
 
 #[test]
 fn ctrl_c_ends_the_writing_of_a_report() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let place = Place::new();
     for (name, command) in [("one", "report one"), ("other", "run --resume other")] {
         record(&place, name);

@@ -85,7 +85,7 @@ fn at_random_moments() {
     live.await_lines(&place.path("undisturbed/cases.jsonl"), CASES);
     let took = live.begun.elapsed();
     live.wait().exits(0);
-    let count = if skip::heavy("a hundred interrupts at random moments") { 100 } else { 10 };
+    let count = if skip::heavy("a hundred interrupts at random moments") { 100 } else { 5 };
     let mut random = StdRng::seed_from_u64(5);
     let mut cut_short = 0;
     for number in 0..count {

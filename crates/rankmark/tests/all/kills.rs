@@ -135,7 +135,7 @@ fn kill_at_random_moments(count: usize, seed: u64) {
 
 #[test]
 fn at_random_moments() {
-    let count = if skip::heavy("two hundred kills at random moments") { 200 } else { 20 };
+    let count = if skip::heavy("two hundred kills at random moments") { 200 } else { 6 };
     kill_at_random_moments(count, 2);
 }
 

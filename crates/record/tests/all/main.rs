@@ -14,6 +14,8 @@ mod links;
 mod plan_errors;
 mod regressions;
 mod schema;
+#[path = "../../../../tests/skip.rs"]
+mod skip;
 mod store;
 mod table;
 mod validator;

@@ -1,11 +1,15 @@
 //! Change points of histories with a known truth: how often equal runs raise one, and how soon a change is found.
 
+use crate::skip;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt, SeedableRng};
 use stats::{ChangePoint, change_points};
 
 const RUNS: usize = 20;
 const NOISE: f64 = 0.02;
+
+/// What is left out unless it is asked for.
+const NAME: &str = "error rates of change points in every situation";
 
 /// How the medians of equal runs scatter.
 #[derive(Clone, Copy, Debug)]
@@ -76,8 +80,9 @@ fn false_rate(noise: Noise, cases: usize, runs: usize, histories: u64) -> f64 {
 #[test]
 fn twenty_equal_runs_rarely_raise_a_change_point() {
     // The standard error of 5% over 400 histories is 1.1%.
+    let is_full = skip::heavy(NAME);
     for noise in [Noise::Normal, Noise::Spikes, Noise::Correlated(0.3)] {
-        for cases in [1, 10] {
+        for &cases in if is_full { &[1, 10][..] } else { &[1] } {
             let rate = false_rate(noise, cases, RUNS, 400);
             assert!(rate <= 0.06, "{noise:?}, {cases} cases: {rate}");
         }
@@ -86,7 +91,7 @@ fn twenty_equal_runs_rarely_raise_a_change_point() {
 
 #[test]
 fn few_and_many_equal_runs_rarely_raise_one_either() {
-    for runs in [8, 12, 60] {
+    for &runs in if skip::heavy(NAME) { &[8, 12, 60][..] } else { &[12] } {
         let rate = false_rate(Noise::Normal, 10, runs, 200);
         assert!(rate <= 0.085, "{runs} runs: {rate}");
     }
@@ -113,9 +118,10 @@ fn found_within(changes: &[ChangePoint], at: usize, tolerance: usize) -> bool {
 
 #[test]
 fn a_change_of_twice_the_smallest_is_found_within_three_runs() {
+    let histories = if skip::heavy(NAME) { &[(1, 17), (10, 17), (10, 30), (40, 17)][..] } else { &[(1, 17)] };
     for (noise, least) in [(Noise::Normal, 0.95), (Noise::Spikes, 0.65), (Noise::Correlated(0.3), 0.65)] {
         let factor = twice_the_smallest(noise);
-        for (cases, before) in [(1, 17), (10, 17), (10, 30), (40, 17)] {
+        for &(cases, before) in histories {
             let found = (0..40).filter(|seed| {
                 let history = Histories::new(noise, 1000 + seed).cases(cases, before + 3, before, factor);
                 found_within(&change_points(&history, *seed)[0], before, 1)

@@ -6,3 +6,5 @@ mod coverage;
 mod properties;
 mod replay;
 mod series;
+#[path = "../../../../tests/skip.rs"]
+mod skip;

@@ -3,7 +3,12 @@
 use diagnose::profile::simulation::{Fault, Law, Rates, Scenario, Target, simulate};
 use diagnose::profile::{Phase, Settings};
 
+use crate::skip;
+
 const STEPS: usize = 200;
+
+/// What is left out unless it is asked for.
+const NAME: &str = "error rates of slow ranks in every situation";
 
 fn rates(scenario: &Scenario, runs: usize) -> Rates {
     simulate(scenario, &Settings::default(), runs, 17)
@@ -12,7 +17,7 @@ fn rates(scenario: &Scenario, runs: usize) -> Rates {
 #[test]
 fn equal_ranks_are_rarely_accused() {
     let (mut runs, mut named, mut missed) = (0, 0, Vec::new());
-    for (ranks, jitter, law) in [
+    let situations = [
         (2, 0.01, Law::Correlated(0.6)),
         (2, 0.15, Law::Correlated(0.6)),
         (4, 0.15, Law::Correlated(0.6)),
@@ -20,7 +25,9 @@ fn equal_ranks_are_rarely_accused() {
         (4, 0.15, Law::Spikes),
         (8, 0.15, Law::Correlated(0.6)),
         (8, 0.15, Law::Normal),
-    ] {
+    ];
+    let situations = if skip::heavy(NAME) { &situations[..] } else { &situations[1..4] };
+    for &(ranks, jitter, law) in situations {
         let found = rates(&Scenario { law, ..Scenario::equal(ranks, STEPS, jitter) }, 60);
         (runs, named) = (runs + found.runs, named + found.named);
         // Of 60, a rate of 1% exceeds 4 in fewer than one of a thousand.
@@ -28,13 +35,15 @@ fn equal_ranks_are_rarely_accused() {
             missed.push((ranks, jitter, law, found));
         }
     }
-    // Of 420, a rate of 1% exceeds 11 in one of five hundred.
-    assert!(runs >= 300 && named <= 11 && missed.is_empty(), "{named} of {runs}: {missed:?}");
+    // Of 420, a rate of 1% exceeds 11 in one of five hundred, and of 180, 6 in one of three hundred.
+    let most = if runs == 420 { 11 } else { 6 };
+    assert!(runs >= 180 && named <= most && missed.is_empty(), "{named} of {runs}: {missed:?}");
 }
 
 #[test]
 fn a_constant_difference_below_the_minimum_accuses_nobody() {
-    for jitter in [0.002, 0.05] {
+    let jitters = if skip::heavy(NAME) { &[0.002, 0.05][..] } else { &[0.002] };
+    for &jitter in jitters {
         let found = rates(&Scenario { spread: 0.004, ..Scenario::equal(4, STEPS, jitter) }, 60);
         assert!(found.named <= 3, "{jitter}: {found:?}");
     }
@@ -43,36 +52,41 @@ fn a_constant_difference_below_the_minimum_accuses_nobody() {
 #[test]
 fn a_delay_of_two_percent_is_found_with_its_phase() {
     let (mut runs, mut found, mut phase) = (0, 0, 0);
-    for (law, phase_of) in [
+    let situations = [
         (Law::Normal, Phase::Input),
         (Law::Normal, Phase::Forward),
         (Law::Correlated(0.6), Phase::Backward),
         (Law::HeavyTailed, Phase::Optimizer),
         (Law::Spikes, Phase::Host),
-    ] {
+    ];
+    let situations = if skip::heavy(NAME) { &situations[..] } else { &situations[2..4] };
+    for &(law, phase_of) in situations {
         let faults = vec![Fault { target: Target::Rank(1), phase: phase_of, delay: 0.02, every: 1 }];
         let told = rates(&Scenario { law, faults, ..Scenario::equal(4, STEPS, 0.01) }, 60);
         assert!(told.found >= 54 && told.accused <= 2, "{law:?}: {told:?}");
         (runs, found, phase) = (runs + told.runs, found + told.found, phase + told.phase);
     }
-    assert!(runs >= 300 && found as f64 >= 0.95 * f64::from(runs as u32), "{found} of {runs}");
+    assert!(runs >= 120 && found as f64 >= 0.95 * f64::from(runs as u32), "{found} of {runs}");
     assert!(phase as f64 >= 0.9 * found as f64, "{phase} of {found}");
 }
 
 #[test]
 fn few_steps_accuse_nobody_and_show_what_stands_far_out() {
-    for (steps, law) in [
+    let situations = [
         (24, Law::Correlated(0.6)),
         (24, Law::Correlated(0.9)),
         (24, Law::HeavyTailed),
         (50, Law::Correlated(0.6)),
         (50, Law::Correlated(0.9)),
-    ] {
+    ];
+    let is_full = skip::heavy(NAME);
+    for &(steps, law) in if is_full { &situations[..] } else { &situations[..1] } {
         let equal = rates(&Scenario { law, ..Scenario::equal(2, steps, 0.15) }, 400);
         // Of 400, a rate of 1% exceeds 11 in one of a thousand.
         assert!(equal.named <= 11, "{steps} {law:?}: {equal:?}");
     }
-    for (steps, law) in [(24, Law::Normal), (100, Law::Correlated(0.6))] {
+    let found = [(24, Law::Normal), (100, Law::Correlated(0.6))];
+    for &(steps, law) in if is_full { &found[..] } else { &found[..1] } {
         let faults = vec![Fault { target: Target::Rank(1), phase: Phase::Backward, delay: 0.2, every: 1 }];
         let told = rates(&Scenario { law, faults, ..Scenario::equal(2, steps, 0.01) }, 200);
         assert!(told.found >= 190 && told.phase >= 190, "{steps} {law:?}: {told:?}");
@@ -83,10 +97,11 @@ fn few_steps_accuse_nobody_and_show_what_stands_far_out() {
 fn nobody_is_cleared_of_a_delay_that_is_there() {
     let faults = vec![Fault { target: Target::Rank(1), phase: Phase::Forward, delay: 0.05, every: 1 }];
     let (mut runs, mut wrong) = (0, 0);
-    for (law, steps, jitter) in [(Law::Normal, 50, 0.05), (Law::Normal, 200, 0.4), (Law::Correlated(0.9), 200, 0.05)] {
+    let situations = [(Law::Normal, 50, 0.05), (Law::Normal, 200, 0.4), (Law::Correlated(0.9), 200, 0.05)];
+    for &(law, steps, jitter) in if skip::heavy(NAME) { &situations[..] } else { &situations[..1] } {
         let told = rates(&Scenario { law, faults: faults.clone(), ..Scenario::equal(4, steps, jitter) }, 60);
         (runs, wrong) = (runs + told.runs, wrong + told.wrongly_cleared);
     }
-    // Of 180, a rate of 5% exceeds 17 in fewer than one of a hundred.
-    assert!(runs == 180 && wrong <= 17, "{wrong} of {runs}");
+    // Of 180, a rate of 5% exceeds 17 in fewer than one of a hundred, and so it exceeds 8 of 60.
+    assert!(runs >= 60 && wrong <= if runs == 180 { 17 } else { 8 }, "{wrong} of {runs}");
 }

@@ -6,7 +6,7 @@ use crate::place::{Place, reason};
 use crate::{pytorch, skip};
 
 /// The study's own line, with a backend that computes times.
-const LINE: &str = "comm all_reduce --backend sim --num-processes 2 4 --data-sizes 1 2 --num-warmup 5 --num-iters 100";
+const LINE: &str = "comm all_reduce --backend sim --num-processes 2 4 --data-sizes 1 2 --num-warmup 1 --num-iters 12";
 /// The columns of its CSV, and behind them those that tell our cases apart.
 const HEADER: &str =
     "backend,device,world_size,data_size_mb,avg_time_s,std_time_s,bandwidth_gb_s,runtime,dtype,reduce,in_place,mode";
@@ -46,8 +46,8 @@ fn its_flags_run_and_write_its_csv() {
 #[test]
 fn the_study_ends_with_its_budget_and_has_every_case() {
     let test = "the all-reduce study within its budget";
-    if std::env::var_os("RANKMARK_TEST_FULL").is_none() {
-        return skip::skip(test, "RANKMARK_TEST_FULL is not set: it takes a minute");
+    if !skip::heavy(test) {
+        return;
     }
     let Some(python) = pytorch::torch(test) else { return };
     let place = Place::new();
@@ -87,7 +87,7 @@ fn processes_without_a_gpu_each_are_explained() {
 fn a_port_is_not_needed_and_that_is_said() {
     let place = Place::new();
     let out = place
-        .run("comm --backend sim --num-processes 2 --data-sizes 1 --master-port 29501 --output-dir out")
+        .run("comm --backend sim --num-processes 2 --data-sizes 1 --num-iters 6 --master-port 29501 --output-dir out")
         .exits(0)
         .out;
     assert!(out.contains("--master-port 29501 is not needed"), "{out}");

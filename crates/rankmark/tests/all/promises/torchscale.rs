@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{ok_share, with};
 use crate::nvtx;
 use crate::place::{Place, json_lines};
-use crate::skip::skip;
+use crate::skip::{self, skip};
 
 /// A model that any machine trains in no time.
 const MLP: &str = "--model mlp --set features=8 --set width=8 --set layers=1 --set classes=4 --ranks 1,2 --set batch=2 --runtime native \
@@ -149,7 +149,7 @@ fn its_report_draws_efficiency_beside_the_ideal() {
 
 /// What a profile says where rank 1 is delayed.
 fn delayed(place: &Place, delay: &str) -> String {
-    let sleeping = "--compute sleep --sleep-time 1ms --model gpt2-mini --ranks 2 --duration 8s";
+    let sleeping = "--compute sleep --sleep-time 1ms --model gpt2-mini --ranks 2 --duration 4s";
     place.run(&format!("profile {sleeping} --inject delay:rank=1,{delay} --output-dir profiled")).exits(0).out
 }
 
@@ -163,7 +163,8 @@ fn gradient_exchanges_that_vary_are_warned_of() {
 #[test]
 fn bottlenecks_come_with_recommendations() {
     let place = Place::new();
-    let out = delayed(&place, "phase=backward,percent=40");
+    // Longer than what a busy machine adds to a step of 20 ms.
+    let out = delayed(&place, "phase=backward,time=60ms");
     assert!(out.contains("1. Rank 1 is slower than the others") && out.contains("   do: On rank 1, compare"), "{out}");
     let page = place.read("profiled/report.html");
     assert!(page.contains("<h2>What to do</h2>") && page.contains("Rank 1 is slow in backward"), "no recommendation");
@@ -222,7 +223,9 @@ fn each_model_that_it_names_runs_small() {
     let named: BTreeSet<String> =
         json_lines(&plan).iter().map(|case| case["parameters"]["model"].as_str().unwrap().to_owned()).collect();
     assert_eq!(named, MODELS.iter().map(|(model, _)| (*model).to_owned()).collect(), "the sample names other models");
-    for (model, small) in MODELS {
+    // Of the three, one that has every kind of layer of a transformer; the others are heavy.
+    let models = if skip::heavy("each model that TorchScale names") { &MODELS[..] } else { &MODELS[..1] };
+    for &(model, small) in models {
         let rest = "--set batch=2 --ranks 1,2 --runtime native --steps 2 --trials 1";
         place.run(&format!("run config.yaml --model {model} {small} {rest} --output-dir {model}")).exits(0);
         let record = records(&place, model).remove(0);
