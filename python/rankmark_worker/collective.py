@@ -331,7 +331,7 @@ def _is_lacking(error: Exception) -> bool:
 
 
 def _counts(values: dict[str, Any], ranks: int, element: int) -> list[list[int]]:
-    """Elements from each rank to each rank: mirrors `benchmarks::collective::uneven`."""
+    """Elements from each rank to each rank: mirrors `collective::uneven`."""
     count = int(values.get("bytes_requested") or values.get("bytes", 0)) // element
     traffic = values.get("traffic", "uniform")
     weights = [1] * ranks * ranks

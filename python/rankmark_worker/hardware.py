@@ -1,4 +1,4 @@
-"""What a device can do, on one rank: mirrors `benchmarks::hardware`. The recipe leaves nothing open.
+"""What a device can do, on one rank: mirrors `hardware`. The recipe leaves nothing open.
 
 A call makes several passes and then waits for the device, so that starting them takes little of its time.
 """

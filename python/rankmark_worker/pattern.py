@@ -1,6 +1,6 @@
 """What buffers hold: inputs with results that are exact in every type, so that the check needs no tolerance.
 
-Mirrors `benchmarks::collective::pattern`, which derives it; a test compares both number by number. Floats of every
+Mirrors `collective::pattern`, which derives it; a test compares both number by number. Floats of every
 width are Python floats (f64), integers of every width Python integers.
 """
 
@@ -60,7 +60,7 @@ def widest(n: int) -> int:
 
 @dataclass(frozen=True)
 class Share:
-    """Who gives how much to an element of a sum: mirrors `benchmarks::collective::share`."""
+    """Who gives how much to an element of a sum: mirrors `collective::share`."""
 
     width: int
     bonus: int

@@ -1,4 +1,4 @@
-"""A product of matrices, or attention, with its collective, on one rank: mirrors `benchmarks::primitive`. The recipe
+"""A product of matrices, or attention, with its collective, on one rank: mirrors `primitive`. The recipe
 leaves nothing open; operands and checks are those of native ranks, and what runs is torch's own.
 """
 

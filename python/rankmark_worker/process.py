@@ -1,4 +1,4 @@
-"""What the system knows of this process: mirrors `benchmarks::training::process`."""
+"""What the system knows of this process: mirrors `training::process`."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Operands with a known product, and attention with a known result, so that every element is checked without computing
-it again. Mirrors `benchmarks::primitive::{pattern, attention}`, which derive them; a test compares both.
+it again. Mirrors `primitive::{pattern, attention}`, which derive them; a test compares both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Made-up samples: mirrors `benchmarks::training::data::synthetic`. A sample follows from its index and the seed."""
+"""Made-up samples: mirrors `training::data::synthetic`. A sample follows from its index and the seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training case on one rank: mirrors `benchmarks::training::prepared`. The coordinator sends a recipe that leaves
+"""A training case on one rank: mirrors `training::prepared`. The coordinator sends a recipe that leaves
 nothing open; models, initial values and samples are those of native ranks, and what runs is torch's own.
 """
 
@@ -190,7 +190,7 @@ class Training:
                 held.view(-1)[element % held.numel()] += 1.0
 
     def details(self) -> dict[str, Any]:
-        """What the coordinator makes metrics of: `benchmarks::training::notes`."""
+        """What the coordinator makes metrics of: `training::notes`."""
         phases: dict[str, Any] = {name: 0.0 for name in PHASES}
         if self.laps:
             phases = {name: statistics.median(lap[name] for lap in self.laps) for name in PHASES}

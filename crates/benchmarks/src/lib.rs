@@ -1,37 +1,27 @@
-//! Benchmarks: one module each, and the table of them. Also the rank's side of any benchmark. Never decides what runs when,
-//! and never writes a record (`runner`).
+//! The table of benchmarks, and the rank's side of any of them. Never decides what runs when, and never writes a record
+//! (`runner`).
 //!
-//! A new benchmark is one module and one line in [`BENCHMARKS`].
+//! A new benchmark is one module of a family's crate, or a new family, and one line in [`BENCHMARKS`].
 
 use std::sync::OnceLock;
 
-mod benchmark;
-mod collective;
-mod cores;
-pub mod fields;
-mod gate;
-mod hardware;
-mod host;
 mod midway;
-mod peak;
-mod primitive;
 mod rank;
-mod runtime;
-mod training;
-
-pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Study, Work};
-pub use fields::{Common, Execution, Sampling, World};
-pub use gate::Gate;
-pub use host::{Host, Spread};
-pub use primitive::primitives;
-pub use rank::{RankWork, open_rank};
-pub use runtime::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated, library_of};
-pub use training::{ModelLine, models, parameters, strategies};
+#[cfg(test)]
+#[path = "../../../tests/skip.rs"]
+mod skip;
 
 use collective::CollectiveBenchmark;
 use hardware::HardwareBenchmark;
 use primitive::PrimitiveBenchmark;
 use training::{MemoryBenchmark, TrainingBenchmark};
+
+pub use contract::{Benchmark, Gate, Host, Measured, Prepared, RankContext, Spread, Study, Work};
+pub use contract::{Common, Execution, Sampling, World, fields};
+pub use contract::{backend_of, cores_wanted, is_in_process, is_pytorch, is_simulated};
+pub use primitive::primitives;
+pub use rank::{RankWork, open_rank};
+pub use training::{ModelLine, models, parameters, strategies};
 
 /// Every benchmark, in the order in which help lists them.
 pub static BENCHMARKS: &[&dyn Benchmark] =
@@ -66,4 +56,10 @@ pub const VIEWS: view::Views = view::Views(|name| benchmark(name)?.view());
 /// What every benchmark declares, for plan checking.
 pub fn abouts() -> Vec<&'static record::About> {
     all().map(|benchmark| benchmark.about()).collect()
+}
+
+/// The code that the case names for its ranks to load: a library of its backend, or a Python.
+pub fn library_of(case: &record::Case) -> Option<&str> {
+    let about = benchmark(&case.benchmark)?.about();
+    about.all_fields().filter(|field| field.loads).find_map(|field| case.text(field.name))
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use comm::{Call, Communicator};
+use contract::{Prepared, RankContext, Sampling, Work, failure};
 use device::Slice;
 use measure::{
     AgreedStart, ClockFit, Command, Failure, Observations, Probe, RankSide, Ready, Reply, SampleRequest, StepTimes,
@@ -16,9 +17,8 @@ use record::Case;
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 use trace::{Hook, Injection, Ring};
 
-use crate::benchmark::failure;
+use crate::benchmark;
 use crate::midway::{Midway, add};
-use crate::{Prepared, RankContext, Sampling, Work, benchmark};
 
 pub use open::open_rank;
 

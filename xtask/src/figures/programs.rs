@@ -10,7 +10,7 @@ type Program = (&'static str, &'static [&'static str]);
 /// Loops and products of this program beside those that do nothing else.
 pub(super) const MACHINE: &[Program] = &[
     ("`hardware` beside loops in C", &["bench", "--quiet", "-p", "rankmark", "--bench", "stream"]),
-    ("`primitive`", &["bench", "--quiet", "-p", "benchmarks", "--bench", "product"]),
+    ("`primitive`", &["bench", "--quiet", "-p", "primitive", "--bench", "product"]),
 ];
 
 /// Readers of files, and the analysis of traces.

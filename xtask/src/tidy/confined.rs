@@ -27,11 +27,16 @@ static RULES: &[Rule] = &[
             ("engine", "vector instructions; views of one memory that overlap by plan"),
             ("parallel", "loads and reads what a trainer's program works on, between steps"),
             ("process", "handles signals, binds, polls, runs steps between fork and exec, traces processes"),
-            ("benchmarks", "fills, checks and streams over buffers that ranks share; maps data, bounds its own memory"),
+            ("cores", "binds threads, runs vector instructions"),
+            ("collective", "fills, checks and streams over buffers that ranks share"),
+            ("primitive", "fills, checks and multiplies in buffers that ranks share"),
+            ("training", "maps data, bounds its own memory"),
+            ("hardware", "streams over memory, fills buffers that ranks share, reads files past the cache"),
             ("survey", "calls functions of libraries that it opens, in a child"),
             ("trace", "reads CLOCK_MONOTONIC_RAW, sends itself the injected signal, tells ranges to a tool"),
         ],
         files: &[
+            ("crates/benchmarks/src/rank.rs", "the word by which ranks agree on a start; context switches so far"),
             ("crates/control/src/reach.rs", "reads the kernel's list of network interfaces"),
             ("crates/launch/src/rank/exhaustion.rs", "changes the environment while there is one thread"),
             ("crates/launch/src/rank/guardian.rs", "ends the process where it stands"),
@@ -63,7 +68,7 @@ static RULES: &[Rule] = &[
         ],
         crates: &[("record", "the record is the only way from a run to anything else; reports go through its `file`")],
         files: &[
-            ("crates/benchmarks/src/training/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
+            ("crates/training/src/process.rs", "asks the kernel to forget the peak of memory: /proc only"),
             ("crates/process/src/descriptor.rs", "opens another process's nameless memory: /proc only"),
             ("crates/rankmark/src/commands/gen_job/place.rs", "the job's file, which the user asks for and names"),
             (

@@ -25,7 +25,15 @@ static BELOW: &[(&str, &[&str])] = &[
     ("control", &["process", "measure"]),
     ("survey", &["process", "measure", "comm"]),
     // work
-    ("benchmarks", &["parallel", "measure", "view"]),
+    ("cores", &["engine"]),
+    ("contract", &["comm", "measure", "view"]),
+    // One family of benchmarks each: side by side, so that they compile at the same time.
+    ("collective", &["contract"]),
+    ("primitive", &["contract", "engine"]),
+    ("training", &["contract", "cores", "parallel"]),
+    // Its product is a case of `primitive`.
+    ("hardware", &["cores", "primitive"]),
+    ("benchmarks", &["collective", "primitive", "training", "hardware"]),
     ("runner", &["benchmarks"]),
     ("launch", &["control", "survey"]),
     // meaning
@@ -37,6 +45,14 @@ static BELOW: &[(&str, &[&str])] = &[
     ("rankmark", &["runner", "launch", "diagnose", "import", "report"]),
     // Chores know the repository, never the product; `coverage` judges records by the same pure functions.
     ("xtask", &["stats"]),
+];
+
+/// Crates that only these may use, though others are above them, too: nothing above `benchmarks` names a benchmark.
+static ONLY_FOR: &[(&str, &[&str])] = &[
+    ("collective", &["benchmarks"]),
+    ("primitive", &["benchmarks", "hardware"]),
+    ("training", &["benchmarks"]),
+    ("hardware", &["benchmarks"]),
 ];
 
 /// Everything that `name` may use.
@@ -80,15 +96,19 @@ fn complaints(package: &Package) -> Vec<String> {
     if !BELOW.iter().any(|(known, _)| *known == name) {
         return vec![format!("`{name}` has no place in the order of crates (xtask/src/tidy/edges.rs)")];
     }
-    let allowed = allowed(name);
+    let below = allowed(name);
     let ours = |needed: &&String| BELOW.iter().any(|(known, _)| known == needed);
-    let mut complaints: Vec<String> = package
-        .needs
-        .iter()
-        .filter(ours)
-        .filter(|needed| !allowed.contains(&needed.as_str()))
-        .map(|needed| format!("`{name}` may not use `{needed}`: it is not below it"))
-        .collect();
+    let refused = |needed: &String| {
+        let users = ONLY_FOR.iter().find(|(known, _)| known == needed).map(|(_, users)| *users);
+        match users {
+            _ if !below.contains(&needed.as_str()) => Some("it is not below it".to_owned()),
+            Some(users) if !users.contains(&name) => Some(format!("only {} may", users.join(" and "))),
+            _ => None,
+        }
+    };
+    let needed = package.needs.iter().filter(ours);
+    let mut complaints: Vec<String> =
+        needed.filter_map(|needed| Some(format!("`{name}` may not use `{needed}`: {}", refused(needed)?))).collect();
     if package.folder.rsplit('/').next() != Some(name) {
         complaints.push(format!("`{name}` lies in `{}`: a crate's folder has its name", package.folder));
     }
@@ -131,6 +151,12 @@ mod tests {
             ("process", "terms"),
             ("report", "runner"),
             ("benchmarks", "runner"),
+            ("contract", "benchmarks"),
+            ("collective", "primitive"),
+            ("primitive", "hardware"),
+            ("training", "hardware"),
+            ("runner", "collective"),
+            ("rankmark", "primitive"),
             ("record", "trace"),
             ("xtask", "record"),
         ] {

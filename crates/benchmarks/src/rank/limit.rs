@@ -4,11 +4,11 @@
 //! batches. It ends in a barrier of all ranks, because passes do not wait for each other: where ranks share cores, each
 //! sees only its own part of the time.
 
+use contract::failure;
 use measure::{AgreedStart, Failure, SampleRequest, Timed, take};
 use terms::Mode;
 
 use super::{ActiveCase, RankWork, tell};
-use crate::benchmark::failure;
 
 /// A round lasts at least this long, and as long as this many barriers, because it contains one...
 const ROUND_NS: f64 = 50_000.0;

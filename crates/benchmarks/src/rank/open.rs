@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use comm::{Abort, Bootstrap, Communicator, Observed, Options, Pace, Place};
+use contract::{Common, RankContext, World, failure};
 use measure::{Failure, WorldSpec};
 use terms::{Bandwidth, FieldError, Seconds};
 use trace::{Hook, StatusSlot, nvtx};
 
 use super::RankWork;
-use crate::RankContext;
-use crate::benchmark::failure;
-use crate::fields::{Common, World};
 
 /// Opens a world's backend on this rank, behind the operation hook, ready for commands. Collective. `cores` are those
 /// that ranks of this host may use.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use comm::{Abort, Bootstrap, Communicator, Options};
+use contract::{Prepared, RankContext, Work};
 use measure::{Command, Failure, Probe, RankSide, Reply, SampleRequest, WrongReport};
 use record::Case;
 use terms::{Bytes, Collective, Mode, Named};
 use trace::{Hook, OwnSlot};
 
 use super::super::{Current, RankWork, Timed};
-use crate::runtime::skip;
-use crate::{Prepared, RankContext, Work};
+use crate::skip;
 
 /// Runs `body` on every rank of a world in threads; with a core each, unless they share.
 fn ranks<T: Send>(ranks: u32, shared: bool, body: impl Fn(&mut RankWork) -> T + Sync) -> Vec<T> {
@@ -201,11 +201,7 @@ impl Prepared for Looped {
     fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
         self.inner.limit(self.variant, 0);
         self.done += 1;
-        if self.done.is_multiple_of(self.calls) {
-            comm.run(&self.barrier).map_err(crate::benchmark::failure)
-        } else {
-            Ok(())
-        }
+        if self.done.is_multiple_of(self.calls) { comm.run(&self.barrier).map_err(contract::failure) } else { Ok(()) }
     }
     fn refill(&mut self) {
         self.inner.refill();

@@ -1,0 +1,168 @@
+//! What the benchmark declares: its entry, metrics, and which combinations of fields make sense.
+
+use comm::blocks;
+use contract::fields::{Execution, Sampling, World, problem};
+use contract::runtime;
+use contract::runtime::is_pytorch;
+use record::{About, Better, Case, Caveat, Command, Metric, Shape, Sweep};
+use serde_json::Value;
+use terms::{BufferKind, Collective, FieldError, Named, Reduce};
+
+use super::fields::Fields;
+use super::pattern::Pattern;
+use super::{CollectiveBenchmark, copies, torch, uneven};
+
+/// The table entry.
+pub(super) static ABOUT: About = About {
+    name: "collective",
+    doc: "one collective operation: time and bandwidth",
+    fields: &[Fields::fields, torch::Fields::fields, Execution::fields, World::fields, comm::fields, Sampling::fields],
+    metrics: METRICS,
+    check,
+    command: Some(Command {
+        name: "comm",
+        doc: "Measures one collective operation, or several: time, bandwidth, share of this machine's limit",
+        argument: "op",
+        examples: &[
+            ("all_reduce", "1 KiB to 64 MiB"),
+            ("all_reduce --ranks 2,4 --bytes 1MiB,16MiB", "every combination"),
+            ("all_reduce,all_gather --backend shm,mpi", "compares backends"),
+            ("barrier --quick", "a first look"),
+        ],
+        notes: "Options of nccl-tests are taken, too: -b 8 -e 128M -f 2 (sizes; 128M is 128 MiB), -n (iters), -w (warmup), \
+                -g (ranks), -o (reduce), -d (dtype), -r (root); and -m MIN:MAX of the OSU benchmarks. -n without any other \
+                of them is mpirun's: the number of ranks.",
+        // From latency to bandwidth.
+        sweep: Some(Sweep { field: "bytes", values: "1KiB..64MiB*4", unless: ("op", "barrier") }),
+    }),
+    show: super::show::show,
+};
+
+static METRICS: &[Metric] = &[
+    Metric::new("count", "elements", Better::Higher, "elements of S"),
+    Metric::new("algbw_gbs", "GB/s", Better::Higher, "S / time").shape(Shape::Rate),
+    Metric::new("busbw_gbs", "GB/s", Better::Higher, "algbw x the operation's bus factor").shape(Shape::Rate),
+    Metric::new(
+        "limit_share",
+        "",
+        Better::Higher,
+        "time of the bare memory traffic / time, at the same working set, ranks and cores",
+    ),
+    Metric::new("limit_busbw_gbs", "GB/s", Better::Higher, "busbw at 100% of the limit"),
+];
+
+/// Which parameters mean something in which operation.
+fn concerns(op: Collective, field: &str) -> bool {
+    match field {
+        "dtype" | "bytes" | "buffers" | "touch" | "in_place" | "cache" => op != Collective::Barrier,
+        "reduce" => op.reduces(),
+        "root" => op.has_root(),
+        "peer" => op == Collective::PingPong,
+        "direction" => op == Collective::SendRecv,
+        "traffic" | "traffic_file" | "traffic_sha256" => op == Collective::AllToAllV,
+        _ => true,
+    }
+}
+
+fn has_in_place_form(op: Collective) -> bool {
+    !matches!(op, Collective::AllToAllV | Collective::SendRecv | Collective::PingPong | Collective::Barrier)
+}
+
+/// Whether the operation of this name runs in place and out of place.
+pub(super) fn works_both_ways(op: &str) -> bool {
+    op.parse().is_ok_and(has_in_place_form)
+}
+
+fn check(case: &mut Case) -> Result<(), FieldError> {
+    let op = Fields::of(case)?.op;
+    case.parameters.retain(|name, _| concerns(op, name));
+    runtime::resolve(case, &torch::names())?;
+    fill_absent(case, op);
+    torch::resolve(case)?;
+    let fields = Fields::of(case)?;
+    check_ranks(&fields)?;
+    check_in_place(&fields)?;
+    contract::fields::check(case, &CollectiveBenchmark)?;
+    uneven::resolve(case, &fields)?;
+    copies::resolve(case, &fields)?;
+    if op != Collective::Barrier {
+        round_size(case, &fields);
+    }
+    copies::check(case)?;
+    runtime::check(case, &torch::names())?;
+    torch::check(case, &fields)?;
+    if op != Collective::Barrier {
+        check_exactness(&fields)?;
+    }
+    contract::fields::reorder(case, &ABOUT);
+    Ok(())
+}
+
+/// Values that depend on the operation, where the user gave none.
+fn fill_absent(case: &mut Case, op: Collective) {
+    let by_torch = is_pytorch(case);
+    let mut put = |name: &str, value: Value| {
+        if concerns(op, name) && !case.parameters.contains_key(name) {
+            case.parameters.insert(name.to_owned(), value);
+        }
+    };
+    put("reduce", Value::from(Reduce::Sum.name()));
+    put("buffers", Value::from(if by_torch { BufferKind::Private } else { BufferKind::Registered }.name()));
+    put("in_place", Value::from(if by_torch { torch::works_in_place(op) } else { has_in_place_form(op) }));
+}
+
+fn check_ranks(fields: &Fields) -> Result<(), FieldError> {
+    let Fields { op, ranks, root, peer, .. } = *fields;
+    if op.has_root() && root >= ranks {
+        return Err(problem("root", format!("there is no rank {root} among {ranks}"), "ranks count from 0"));
+    }
+    if op == Collective::PingPong {
+        if ranks < 2 {
+            return Err(problem("ranks", "ping_pong needs two ranks", "for example `ranks: 2`"));
+        }
+        if peer >= ranks {
+            return Err(problem("peer", format!("there is no rank {peer} among {ranks}"), "ranks count from 0"));
+        }
+    }
+    Ok(())
+}
+
+fn check_in_place(fields: &Fields) -> Result<(), FieldError> {
+    let op = fields.op;
+    if fields.in_place == Some(true) && !has_in_place_form(op) {
+        return Err(problem("in_place", format!("{op} has no in-place form"), "leave `in_place` out, or give false"));
+    }
+    Ok(())
+}
+
+/// Sizes that do not divide round down, visibly; zero elements are skipped.
+fn round_size(case: &mut Case, fields: &Fields) {
+    let Fields { op, bytes: requested, direction, ranks, .. } = *fields;
+    let element = fields.dtype.bytes();
+    let blocks = blocks(op, direction, ranks);
+    case.bytes_requested = Some(requested);
+    let used = match op {
+        Collective::AllToAllV => uneven::of_case(case).ok().flatten().map_or(0, |counts| counts.widest() * element),
+        _ => requested / element / blocks * blocks * element,
+    };
+    if used != requested {
+        case.parameters.insert("bytes".to_owned(), Value::from(used));
+        case.caveats.push(Caveat::SizeRounded);
+    }
+    if used == 0 {
+        case.skip = Some(format!("{requested} bytes hold no whole element for each of {ranks} ranks: nothing to do"));
+    }
+}
+
+fn check_exactness(fields: &Fields) -> Result<(), FieldError> {
+    let Fields { op, dtype, ranks, .. } = *fields;
+    let reduce = fields.reduce.unwrap_or(Reduce::Sum);
+    match Pattern::new(op, dtype, reduce, ranks, fields.in_place.unwrap_or(false), 1) {
+        Some(_) => Ok(()),
+        None => Err(problem(
+            "dtype",
+            format!("{reduce} of {dtype} over {ranks} ranks has no exact result to check against"),
+            "a wider type, for example f32",
+        )),
+    }
+}

@@ -1,0 +1,77 @@
+//! The fields of a collective case, declared once as a table and as a struct.
+
+use terms::{BufferKind, Cache, Collective, Direction, Dtype, Field, Kind, Label, Mode, Named, Reduce, Role, Traffic};
+
+use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, setting};
+
+/// A parameter. Its name is that of its member.
+const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field::new(kind, default, doc).always()
+}
+
+const fn extra(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field::new(kind, default, doc)
+}
+
+record::fields! {
+    /// What a case is. The order is that of the case line. Fields that mean nothing in an operation have their defaults.
+    pub(super) struct Fields {
+        op: Collective = parameter(Kind::Word(Collective::names), Some("all_reduce"), "the operation").common(),
+        ranks: u32 = RANKS,
+        backend: Option<String> = ANY_BACKEND,
+        device: String = DEVICES,
+        dtype: Dtype = parameter(Kind::Word(Dtype::names), Some("f32"), "element type").common(),
+        reduce: Option<Reduce> = parameter(
+            Kind::Word(Reduce::names),
+            None,
+            "reduction (default: sum)",
+        )
+        .common(),
+        bytes: u64 = parameter(
+            Kind::Bytes,
+            Some("1MiB"),
+            "message size (docs/method.md)",
+        )
+        .common(),
+        in_place: Option<bool> = parameter(
+            Kind::Bool,
+            None,
+            "output overwrites input (default: where possible)",
+        )
+        .label(Label::Switch("in place", "out of place")),
+        buffers: Option<BufferKind> = parameter(
+            Kind::Word(BufferKind::names),
+            None,
+            "registered: memory that peers reach",
+        )
+        .role(Role::Implementation)
+        .label(Label::Around("{} buffers")),
+        cache: Option<Cache> = extra(
+            Kind::Word(Cache::names),
+            None,
+            "cold: no call finds its buffers in a cache",
+        ),
+        cold_bytes: Option<u64> = setting(
+            Kind::Bytes,
+            None,
+            "cold: least size of copies (twice the last-level caches)",
+        ),
+        touch: bool = parameter(Kind::Bool, Some("false"), "rewrites buffers before each call, untimed"),
+        mode: Mode = MODE,
+        seed: u64 = SEED,
+        root: u32 = extra(Kind::Whole(0, 1023), Some("0"), "root rank of rooted operations")
+            .label(Label::Around("root {}")),
+        peer: u32 = extra(Kind::Whole(1, 1023), Some("1"), "partner of rank 0 in ping_pong"),
+        direction: Direction = extra(
+            Kind::Word(Direction::names),
+            Some("one_way"),
+            "send_recv: one way or both ways round the ring",
+        ),
+        traffic: Traffic = extra(Kind::Word(Traffic::names), Some("uniform"), "all_to_allv: how counts are drawn"),
+        traffic_file: Option<String> = extra(
+            Kind::Text,
+            None,
+            "traffic=file: file of ranks x ranks weights",
+        ),
+    }
+}

@@ -1,0 +1,112 @@
+//! The benchmark `collective`: one operation of a communicator, on checked data.
+
+mod about;
+mod bare;
+mod copies;
+mod fields;
+mod loops;
+mod number;
+mod parameters;
+mod pattern;
+mod prepared;
+mod segments;
+mod share;
+mod show;
+mod streams;
+mod table;
+mod torch;
+mod traffic;
+mod uneven;
+mod view;
+
+#[cfg(test)]
+#[path = "../../../tests/facts.rs"]
+mod facts;
+#[cfg(test)]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
+use contract::{Benchmark, Host, Measured, Prepared, RankContext};
+use measure::Failure;
+use record::{About, Case};
+use serde_json::{Map, Value};
+use terms::{BufferKind, Bytes, Collective, Seconds};
+
+use fields::Fields;
+use parameters::Parameters;
+
+/// The benchmark `collective`.
+pub struct CollectiveBenchmark;
+
+impl Benchmark for CollectiveBenchmark {
+    fn about(&self) -> &'static About {
+        &about::ABOUT
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        let Ok(parameters) = Parameters::from_case(case) else { return 0 };
+        if contract::is_on_gpus(case) {
+            return 0;
+        }
+        let held = |rank: u32| {
+            let (input, output) = parameters.region_lengths(rank);
+            let bytes = |len: usize| parameters.region(len).map_or(u64::MAX, |bytes| bytes as u64);
+            bytes(input).saturating_add(bytes(output))
+        };
+        let of_one = match parameters.buffers {
+            BufferKind::Private => (0..parameters.ranks).map(held).fold(0, u64::saturating_add),
+            BufferKind::Registered => held(0).saturating_mul(u64::from(parameters.ranks)),
+        };
+        of_one.saturating_mul(parameters.in_flight)
+    }
+
+    fn admit(&self, case: &Case, host: &Host) -> Result<(), String> {
+        copies::admit(case, host)
+    }
+
+    fn peer(&self, case: &Case) -> Option<u32> {
+        Fields::of(case).ok().filter(|fields| fields.op == Collective::PingPong).map(|fields| fields.peer)
+    }
+
+    fn operation(&self, case: &Case) -> (Collective, u64) {
+        let moved = |fields: Fields| (fields.op, if fields.op == Collective::Barrier { 0 } else { fields.bytes });
+        Fields::of(case).map_or((Collective::Barrier, 0), moved)
+    }
+
+    fn sent(&self, case: &Case) -> f64 {
+        let (op, bytes) = self.operation(case);
+        op.bus_factor(case.ranks()) * bytes as f64
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        prepared::prepare(Parameters::from_case(case)?, rank)
+    }
+
+    fn view(&self) -> Option<&'static dyn ::view::View> {
+        Some(&view::CollectiveView)
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let median_s = measured.times.median;
+        let mut metrics = Map::new();
+        let Ok(parameters) = Parameters::from_case(case) else { return metrics };
+        let (bytes, time) = (Bytes(parameters.bytes), Seconds(median_s));
+        if parameters.bytes > 0 {
+            metrics.insert("count".to_owned(), Value::from(parameters.count()));
+        }
+        let mut put = |name: &str, value: Option<f64>| {
+            if let Some(value) = value.and_then(serde_json::Number::from_f64) {
+                metrics.insert(name.to_owned(), Value::Number(value));
+            }
+        };
+        put("algbw_gbs", parameters.op.algbw_gbs(bytes, time));
+        put("busbw_gbs", parameters.op.busbw_gbs(bytes, parameters.ranks, time));
+        if let Some(share) = measure::limit_share(measured.limit) {
+            let busbw = parameters.op.busbw_gbs(bytes, parameters.ranks, time);
+            let whole = share.as_f64().filter(|share| *share > 0.0).zip(busbw).map(|(share, busbw)| busbw / share);
+            metrics.insert("limit_share".to_owned(), share);
+            metrics.extend(whole.map(|whole| ("limit_busbw_gbs".to_owned(), Value::from(whole))));
+        }
+        metrics
+    }
+}

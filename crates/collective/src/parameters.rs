@@ -1,0 +1,118 @@
+//! What a collective case asks for, read once, and where its buffers lie.
+
+use comm::{Counts, extents};
+use measure::Failure;
+use record::Case;
+use terms::{BufferKind, Collective, Direction, Dtype, Reduce};
+
+use super::fields::Fields;
+use super::streams::{Place, Side};
+use super::{torch, uneven};
+
+/// A case's parameters, read once.
+#[derive(Clone, Debug)]
+pub(super) struct Parameters {
+    pub(super) op: Collective,
+    pub(super) dtype: Dtype,
+    pub(super) reduce: Reduce,
+    pub(super) bytes: u64,
+    pub(super) in_place: bool,
+    pub(super) buffers: BufferKind,
+    pub(super) touch: bool,
+    pub(super) peer: u32,
+    pub(super) direction: Direction,
+    pub(super) ranks: u32,
+    pub(super) seed: u64,
+    /// Operations of a call, each on buffers of its own.
+    pub(super) in_flight: u64,
+    pub(super) counts: Option<Counts>,
+    /// Bytes that all copies of all ranks' buffers exceed; None: there is one copy.
+    pub(super) cold_bytes: Option<u64>,
+}
+
+/// Where a byte of a buffer lies among all ranks' regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Spot {
+    pub(super) rank: u32,
+    pub(super) region: Side,
+    pub(super) offset: usize,
+}
+
+impl Parameters {
+    pub(super) fn from_case(case: &Case) -> Result<Self, Failure> {
+        let fields = Fields::of(case)?;
+        let torch = torch::Fields::of(case)?;
+        let op = fields.op;
+        let peer = if op == Collective::PingPong { fields.peer } else { fields.root };
+        // A barrier moves nothing, of no type.
+        let (dtype, bytes) = if op == Collective::Barrier { (Dtype::U8, 0) } else { (fields.dtype, fields.bytes) };
+        Ok(Self {
+            op,
+            dtype,
+            reduce: fields.reduce.unwrap_or(Reduce::Sum),
+            bytes,
+            in_place: fields.in_place.unwrap_or(false),
+            buffers: fields.buffers.unwrap_or(BufferKind::Registered),
+            touch: fields.touch,
+            peer,
+            direction: fields.direction,
+            ranks: fields.ranks,
+            seed: fields.seed,
+            in_flight: torch.in_flight.unwrap_or(1),
+            counts: uneven::of_case(case).map_err(Failure::new)?,
+            cold_bytes: fields.cold_bytes,
+        })
+    }
+
+    /// S in elements.
+    pub(super) fn count(&self) -> u64 {
+        self.bytes / self.dtype.bytes()
+    }
+
+    /// Bytes of a rank's input and output; in place they are parts of one buffer of the larger size.
+    pub(super) fn lengths(&self, rank: u32) -> (usize, usize) {
+        let extent = extents(self.op, self.count(), rank, self.ranks, self.peer, self.counts.as_ref());
+        ((extent.input * self.dtype.bytes()) as usize, (extent.output * self.dtype.bytes()) as usize)
+    }
+
+    /// Bytes of the buffers that every rank allocates when they are registered: registered memory is allocated
+    /// collectively, the same on every rank.
+    pub(super) fn registered_lengths(&self) -> (usize, usize) {
+        let lengths = (0..self.ranks).map(|rank| self.lengths(rank));
+        lengths.fold((0, 0), |most, each| (most.0.max(each.0), most.1.max(each.1)))
+    }
+
+    /// Bytes of the input's and the output's region of a rank; in place both are the first one, and the second is empty.
+    pub(super) fn region_lengths(&self, rank: u32) -> (usize, usize) {
+        let (input, output) = match self.buffers {
+            BufferKind::Private => self.lengths(rank),
+            BufferKind::Registered => self.registered_lengths(),
+        };
+        if self.in_place { (input.max(output), 0) } else { (input, output) }
+    }
+
+    /// Where a rank's input and output begin in their regions.
+    pub(super) fn begins(&self, rank: u32) -> (usize, usize) {
+        let (input, output) = self.lengths(rank);
+        let own_block = (self.bytes / u64::from(self.ranks)) as usize * rank as usize;
+        // Rooted: only the root has both ends, and only there is one inside the other.
+        if !self.in_place || input == 0 || output == 0 {
+            return (0, 0);
+        }
+        match self.op {
+            Collective::AllGather | Collective::Gather => (own_block, 0),
+            Collective::ReduceScatter | Collective::Scatter => (0, own_block),
+            _ => (0, 0),
+        }
+    }
+
+    pub(super) fn place(&self, place: Place) -> Spot {
+        let (input, output) = self.begins(place.rank);
+        let (region, begin) = match place.side {
+            Side::Input => (Side::Input, input),
+            Side::Output if self.in_place => (Side::Input, output),
+            Side::Output => (Side::Output, output),
+        };
+        Spot { rank: place.rank, region, offset: begin + place.offset }
+    }
+}

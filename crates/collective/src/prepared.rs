@@ -1,0 +1,300 @@
+//! A collective on one rank: its buffers, its call, what they must hold.
+
+use std::sync::Arc;
+
+use comm::{Call, Communicator};
+use contract::{Prepared, RankContext, Work, failure};
+use device::{Region, Slice};
+use measure::{Failure, WrongReport};
+use terms::{BufferKind, Collective, Reduce, Space};
+
+use super::bare::Bare;
+use super::parameters::Parameters;
+use super::pattern::{PERIOD, Pattern};
+use super::segments::{Moves, Segment, compare, fill};
+use super::streams::share_of;
+use super::table::{Numbers, Table};
+use super::traffic::Share;
+
+/// Elements that a refill displaces the inputs by. Prime to the period, so that no two refills in a row of thousands
+/// give the same; not near a power of two, which blocks often are.
+const SHIFT: u64 = 1409;
+
+/// The same from one copy of the buffers to the next: a call that used another copy's would be seen.
+const BESIDE: u64 = 3001;
+
+/// Buffers up to this many bytes are checked twice, from other inputs: backends alternate between slots, and a fault in
+/// one of two shows at every second call. Above, a check costs as much as many calls do.
+const CHECKED_TWICE: u64 = 1 << 20;
+
+struct PreparedCollective {
+    parameters: Parameters,
+    rank: u32,
+    pattern: Pattern,
+    call: Call,
+    /// What the input holds before the first call; empty for ranks that give nothing.
+    inputs: Vec<Segment>,
+    /// Tables of all ranks' inputs, for operations that move data; empty for those that reduce.
+    tables: Vec<Arc<Table>>,
+    /// Elements that every table is displaced by now: each refill displaces all ranks' inputs alike, so that what a call
+    /// left before it is not right after it. All ranks refill in the same places.
+    shift: u64,
+    share: Share,
+    copies: Copies,
+    bare: Bare,
+    /// What a reduction leaves after so many calls: comparisons in the middle ask for the same again and again.
+    reduced: Option<(u64, Arc<Table>)>,
+    /// What one call of a reduction leaves.
+    once: Arc<Numbers>,
+}
+
+/// The copies of the buffers that calls rotate through. `call` names those of one of them.
+struct Copies {
+    count: u64,
+    /// The next call's.
+    next: u64,
+    /// Where input and output begin in the first copy, and bytes from one copy to the next.
+    begins: [usize; 2],
+    steps: [usize; 2],
+}
+
+impl Copies {
+    /// The next copy, which is then used.
+    #[inline]
+    fn advance(&mut self) -> u64 {
+        let copy = self.next;
+        self.next = if copy + 1 == self.count { 0 } else { copy + 1 };
+        copy
+    }
+
+    /// Has the call use this copy.
+    #[inline]
+    fn select(&self, call: &mut Call, copy: u64) {
+        let offset = |side: usize| self.begins[side] + self.steps[side] * copy as usize;
+        let moved = call.input.move_to(offset(0)) && call.output.move_to(offset(1));
+        debug_assert!(moved, "copies lie in their regions");
+    }
+
+    /// Calls that used a copy, of so many since the last refill.
+    fn calls_of(&self, copy: u64, calls: u64) -> u64 {
+        calls / self.count + u64::from(copy < calls % self.count)
+    }
+}
+
+/// Allocates and fills. Collective.
+pub(super) fn prepare(parameters: Parameters, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+    let Parameters { op, dtype, reduce, ranks, in_place, seed, .. } = parameters;
+    let pattern = Pattern::new(op, dtype, reduce, ranks, in_place, seed)
+        .ok_or_else(|| Failure::new(format!("{reduce} of {dtype} over {ranks} ranks has no exact result")))?;
+    let (input, output) = allocate(&parameters, context)?;
+    let tables = if op == Collective::Barrier { Vec::new() } else { input_tables(&pattern, &parameters, context.rank) };
+    let own = tables.get(if op.reduces() { 0 } else { context.rank as usize }).cloned();
+    let inputs = own.into_iter().map(|table| Segment { offset: 0, len: input.len(), table, phase: 0 }).collect();
+    let counts = parameters.counts.clone();
+    let share = share_of(&parameters, context.rank);
+    let (region_lengths, both) = (parameters.region_lengths(context.rank), parameters.in_place);
+    let steps =
+        [region_lengths.0, if both { region_lengths.0 } else { region_lengths.1 }].map(|len| parameters.step(len));
+    let copies = Copies { count: parameters.copies(), next: 0, begins: [input.offset(), output.offset()], steps };
+    let bare = Bare::new(&parameters, context.rank, &*context.comm, [input.region(), output.region()], steps);
+    let call = Call {
+        op,
+        input,
+        output,
+        dtype,
+        reduce,
+        peer: parameters.peer,
+        direction: parameters.direction,
+        counts: counts.map(Arc::new),
+    };
+    let rank = context.rank;
+    let mut prepared = PreparedCollective {
+        parameters,
+        rank,
+        pattern,
+        call,
+        inputs,
+        tables,
+        shift: 0,
+        share,
+        copies,
+        bare,
+        reduced: None,
+        once: pattern.once(),
+    };
+    prepared.refill();
+    Ok(Box::new(prepared))
+}
+
+/// Every rank's input for operations that move data (any of it may arrive here); only this rank's for reductions.
+fn input_tables(pattern: &Pattern, parameters: &Parameters, rank: u32) -> Vec<Arc<Table>> {
+    let ranks = if parameters.op.reduces() { rank..rank + 1 } else { 0..parameters.ranks };
+    ranks.map(|rank| Arc::new(pattern.inputs(rank))).collect()
+}
+
+/// This rank's input and output, as the operation's layout has them.
+fn allocate(parameters: &Parameters, context: &mut RankContext) -> Result<(Slice, Slice), Failure> {
+    let (input, output) = parameters.lengths(context.rank);
+    let (input_begin, output_begin) = parameters.begins(context.rank);
+    let (input_region, output_region) = parameters.region_lengths(context.rank);
+    let mut region = |bytes: usize| -> Result<Arc<Region>, Failure> {
+        let too_much = || Failure::lacking("all copies of a buffer are more bytes than there are addresses");
+        let bytes = parameters.region(bytes).ok_or_else(too_much)?;
+        match parameters.buffers {
+            BufferKind::Registered => context.comm.alloc(bytes, Space::Host).map_err(failure),
+            BufferKind::Private => Region::host(bytes).map_err(|error| Failure::lacking(error.to_string())),
+        }
+    };
+    let cut = |region: &Arc<Region>, offset: usize, len: usize| {
+        region.slice(offset, len).ok_or_else(|| Failure::new("a buffer is smaller than its layout"))
+    };
+    let from = region(input_region)?;
+    let to = if parameters.in_place { from.clone() } else { region(output_region)? };
+    Ok((cut(&from, input_begin, input)?, cut(&to, output_begin, output)?))
+}
+
+impl PreparedCollective {
+    /// What a reduction leaves at each element after `calls` calls.
+    fn reduced(&mut self, calls: u64) -> Arc<Table> {
+        // Only sums in place differ from call to call.
+        let grows = self.parameters.in_place && self.parameters.reduce == Reduce::Sum;
+        let calls = if grows { calls } else { calls.min(1) };
+        if let Some((_, table)) = self.reduced.as_ref().filter(|(known, _)| *known == calls) {
+            return table.clone();
+        }
+        let table = Arc::new(self.pattern.reduced(&self.once, calls, self.rank));
+        self.reduced = Some((calls, table.clone()));
+        table
+    }
+
+    /// What the output must hold after `calls` calls.
+    fn expected(&mut self, calls: u64) -> Vec<Segment> {
+        let Parameters { op, ranks, direction, peer, in_place, .. } = self.parameters;
+        let output = self.call.output.len();
+        if op.reduces() {
+            let gets = output > 0 && (op != Collective::Reduce || self.rank == peer);
+            let block = self.parameters.count() / u64::from(ranks);
+            let phase = if op == Collective::ReduceScatter { block * u64::from(self.rank) } else { 0 };
+            return if gets {
+                vec![Segment { offset: 0, len: output, table: self.reduced(calls), phase }]
+            } else {
+                Vec::new()
+            };
+        }
+        // Two exchanges in place bring everything back.
+        if op == Collective::AllToAll && in_place && calls.is_multiple_of(2) {
+            return self.inputs.clone();
+        }
+        let moves = Moves {
+            op,
+            count: self.parameters.count(),
+            rank: self.rank,
+            ranks,
+            peer,
+            direction,
+            counts: self.parameters.counts.as_ref(),
+            element: self.parameters.dtype.bytes() as usize,
+        };
+        moves.output(|from| self.tables[from as usize].clone())
+    }
+
+    /// These stretches as the last refill displaced them in this copy of the buffers.
+    fn shifted(&self, mut segments: Vec<Segment>, copy: u64) -> Vec<Segment> {
+        let displaced = (self.shift + copy * BESIDE) % PERIOD as u64;
+        segments.iter_mut().for_each(|segment| segment.phase += displaced);
+        segments
+    }
+
+    /// Compares a buffer of this copy; indices go on from one copy to the next.
+    fn compare(&self, buffer: &Slice, expected: Vec<Segment>, copy: u64, report: &mut WrongReport) {
+        let (dtype, told) = (self.parameters.dtype, report.first.len());
+        compare(buffer, &self.shifted(expected, copy), dtype, self.rank, report);
+        let before = copy * (buffer.len() as u64 / dtype.bytes());
+        report.first[told..].iter_mut().for_each(|wrong| wrong.index += before);
+    }
+
+    /// Whether the inputs must still be what they were: they do unless the operation works in them.
+    fn inputs_stay(&self) -> bool {
+        !self.call.is_in_place() && !self.inputs.is_empty()
+    }
+}
+
+impl Prepared for PreparedCollective {
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        if self.copies.count > 1 {
+            let copy = self.copies.advance();
+            self.copies.select(&mut self.call, copy);
+        }
+        comm.run(&self.call).map_err(failure)
+    }
+
+    fn refill(&mut self) {
+        self.shift = (self.shift + SHIFT) % PERIOD as u64;
+        for copy in 0..self.copies.count {
+            self.copies.select(&mut self.call, copy);
+            // The output first: in place, the input lies in it. A byte pattern that no expected element has would be
+            // ideal; 0xA5 is in none of the sums' and differs from most of the rest, and the check counts every element.
+            let output = &self.call.output;
+            // SAFETY: the slice lies inside its region, and no operation is in flight.
+            unsafe { std::ptr::write_bytes(output.ptr(), 0xA5, output.len()) };
+            fill(&self.call.input, &self.shifted(self.inputs.clone(), copy));
+        }
+        self.copies.next = 0;
+        self.copies.select(&mut self.call, 0);
+    }
+
+    fn check(&mut self, _comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
+        let mut report = WrongReport::default();
+        // Copies were used equally often, or once more: what must come out is computed for the two.
+        let mut known: Vec<(u64, Vec<Segment>)> = Vec::with_capacity(2);
+        for copy in 0..self.copies.count {
+            let own = self.copies.calls_of(copy, calls);
+            self.copies.select(&mut self.call, copy);
+            if own > 0 {
+                if known.iter().all(|(calls, _)| *calls != own) {
+                    known.push((own, self.expected(own)));
+                }
+                let expected =
+                    known.iter().find(|(calls, _)| *calls == own).map_or_else(Vec::new, |(_, all)| all.clone());
+                self.compare(&self.call.output, expected, copy, &mut report);
+            }
+            if own == 0 || self.inputs_stay() {
+                self.compare(&self.call.input, self.inputs.clone(), copy, &mut report);
+            }
+        }
+        let next = self.copies.next;
+        self.copies.select(&mut self.call, next);
+        Ok(report)
+    }
+
+    fn work(&self) -> Work {
+        let Parameters { op, dtype, reduce, ranks, touch, .. } = self.parameters;
+        // n - 1 additions an element that this rank reduces; min and max count as one each.
+        let adds = if op.reduces() { self.share.bytes / dtype.bytes() * u64::from(ranks - 1) } else { 0 };
+        // Of the case, not of this rank's share: all ranks must call equally often.
+        let small = self.parameters.bytes <= CHECKED_TWICE && self.copies.count == 1;
+        let divides = if reduce == Reduce::Avg { self.share.bytes / dtype.bytes() } else { 0 };
+        Work {
+            traffic_bytes: self.share.traffic(),
+            flops: (adds + divides) as f64,
+            messages: if op == Collective::PingPong { 2 } else { 1 },
+            max_calls: if touch { 1 } else { self.pattern.max_calls().saturating_mul(self.copies.count) },
+            copies: self.copies.count,
+            checks: 1 + u32::from(small),
+            steps: false,
+        }
+    }
+
+    fn path(&self, comm: &dyn Communicator) -> String {
+        comm.path(&self.call).to_owned()
+    }
+
+    fn limits(&self) -> Vec<String> {
+        self.bare.variants.iter().map(|variant| variant.name.clone()).collect()
+    }
+
+    fn limit(&mut self, variant: usize, round: u32) -> Option<u64> {
+        let copy = self.copies.advance();
+        self.bare.run(variant, round, copy as usize)
+    }
+}

@@ -1,0 +1,319 @@
+//! What differs where ranks are the user's Python: which forms of an operation there are, and how a call starts them.
+
+use record::Case;
+use serde_json::Value;
+use terms::{BufferKind, Collective, Field, FieldError, Kind, Label, Named, Reduce};
+
+use contract::fields::groups;
+use contract::runtime::is_pytorch;
+
+terms::named! {
+    /// How a call starts its operations.
+    pub(super) enum Form("form of a call") {
+        /// One, and waits for it.
+        Blocking = "blocking",
+        /// Several, each on buffers of its own, and then waits for all.
+        Async = "async",
+        /// Several, given to torch as one.
+        Coalesced = "coalesced",
+    }
+}
+
+const fn field(kind: Kind, doc: &'static str) -> Field {
+    Field::new(kind, None, doc).owner("pytorch").group(groups::PYTORCH)
+}
+
+record::fields! {
+    /// What PyTorch's ranks alone understand, beside the runtime.
+    pub(super) struct Fields {
+        call: Option<Form> = field(
+            Kind::Word(Form::names),
+            "blocking (default): one operation; else in_flight of them",
+        ),
+        in_flight: Option<u64> = field(
+            Kind::Whole(1, 1024),
+            "operations of a call that does not block (default: 4)",
+        )
+        .label(Label::Around("{} in flight")),
+    }
+}
+
+/// Their names.
+pub(super) fn names() -> Vec<&'static str> {
+    Fields::FIELDS.iter().map(|field| field.name).collect()
+}
+
+/// Operations in flight where none are asked for.
+const IN_FLIGHT: u64 = 4;
+
+/// Settles how many operations a call starts. A blocking call is what it is without these fields. After
+/// [`contract::runtime::resolve`].
+pub(super) fn resolve(case: &mut Case) -> Result<(), FieldError> {
+    if !is_pytorch(case) {
+        return Ok(());
+    }
+    let Fields { call, in_flight } = Fields::of(case)?;
+    if call.is_none() && in_flight.is_some() {
+        let message = "a blocking call has one operation in flight";
+        return Err(FieldError::new("in_flight", message).hint("add `call: async` or `call: coalesced`"));
+    }
+    if matches!(call, None | Some(Form::Blocking)) {
+        // Beside other forms in a list, `in_flight` is for those.
+        names().iter().for_each(|name| drop(case.parameters.shift_remove(*name)));
+    } else if in_flight.is_none() {
+        case.parameters.insert("in_flight".to_owned(), Value::from(IN_FLIGHT));
+    }
+    Ok(())
+}
+
+/// Whether torch's form of the operation works in place; it has one form of each.
+pub(super) fn works_in_place(op: Collective) -> bool {
+    matches!(op, Collective::AllReduce | Collective::Reduce | Collective::Broadcast)
+}
+
+/// Whether c10d makes one call of several such operations: others it would run one after the other, each waited for.
+fn is_coalesced(op: Collective) -> bool {
+    matches!(op, Collective::AllReduce | Collective::AllGather | Collective::ReduceScatter)
+}
+
+/// Skips the forms that torch has not.
+pub(super) fn check(case: &mut Case, fields: &super::fields::Fields) -> Result<(), FieldError> {
+    if !is_pytorch(case) {
+        return Ok(());
+    }
+    let op = fields.op;
+    if fields.buffers == Some(BufferKind::Registered) {
+        case.skip = Some("torch's tensors are in ordinary memory: only `buffers: private` is possible".to_owned());
+    }
+    if op != Collective::Barrier && fields.in_place.unwrap_or(false) != works_in_place(op) {
+        let form = if works_in_place(op) { "in place" } else { "out of place" };
+        case.skip = Some(format!("torch.distributed has {op} {form} only"));
+    }
+    if fields.ranks == 1 && matches!(op, Collective::SendRecv | Collective::PingPong) {
+        case.skip = Some("torch.distributed sends nothing from a rank to itself".to_owned());
+    }
+    let rounds = fields.reduce == Some(Reduce::Avg) && fields.dtype.is_float() && !fields.ranks.is_power_of_two();
+    if rounds && fields.backend.as_deref() == Some("nccl") {
+        let what =
+            "NCCL multiplies each number by 1/n before it adds: its mean is exact only where n is a power of two";
+        case.skip = Some(format!("{what}, which {} is not", fields.ranks));
+    }
+    let form = Fields::of(case)?.call.unwrap_or(Form::Blocking);
+    if form == Form::Coalesced && !is_coalesced(op) {
+        case.skip = Some(format!("torch coalesces all_reduce, all_gather and reduce_scatter, and no {op}"));
+    }
+    if form == Form::Async && op == Collective::PingPong {
+        case.skip = Some("a ping_pong is one message after the other: none can be started ahead".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::number::Number;
+    use super::super::pattern::Pattern;
+    use super::*;
+    use crate::CollectiveBenchmark;
+    use crate::facts::facts;
+    use contract::Benchmark;
+    use record::Plan;
+    use serde_json::Value;
+    use terms::{Dtype, Named};
+
+    fn plan(fields: &[(&str, &str)]) -> Result<Plan, String> {
+        let fields: Vec<_> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        record::plan::from_flags(CollectiveBenchmark.about(), &fields, &[]).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn each_runtime_has_its_own_backend_and_form() {
+        let plan = plan(&[("op", "all_gather"), ("runtime", "native,pytorch")]).unwrap();
+        let about: Vec<_> = plan
+            .cases
+            .iter()
+            .map(|case| {
+                let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
+                (
+                    text("runtime"),
+                    text("backend"),
+                    text("buffers"),
+                    case.flag("in_place"),
+                    case.world.get("backend").cloned(),
+                )
+            })
+            .collect();
+        let row = |runtime: &str, backend: &str, buffers: &str, in_place| {
+            (runtime.to_owned(), backend.to_owned(), buffers.to_owned(), in_place, Some(Value::from(backend)))
+        };
+        assert_eq!(about, [row("-", "shm", "registered", true), row("pytorch", "gloo", "private", false)]);
+        assert!(!plan.cases[0].world.contains_key("runtime") && plan.cases[1].world["runtime"] == "pytorch");
+    }
+
+    #[test]
+    fn gpus_are_those_of_pytorch_and_its_nccl() {
+        let of = |fields: &[(&str, &str)]| {
+            let case = plan(fields).unwrap().cases.remove(0);
+            let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
+            (text("runtime"), text("backend"), CollectiveBenchmark.memory(&case), case.world.get("device").cloned())
+        };
+        let on_gpus = |backend: &str| ("pytorch".to_owned(), backend.to_owned(), 0, Some(Value::from("cuda")));
+        let gpu = ("device", "cuda");
+        assert_eq!(of(&[gpu]), on_gpus("nccl"));
+        assert_eq!(of(&[gpu, ("backend", "nccl")]), on_gpus("nccl"));
+        assert_eq!(of(&[gpu, ("backend", "gloo")]), on_gpus("gloo"));
+        assert_eq!(plan(&[gpu]).unwrap().cases[0].skip, None);
+        let mean = |ranks, dtype| {
+            let fields = [gpu, ("op", "all_reduce"), ("reduce", "avg"), ("ranks", ranks), ("dtype", dtype)];
+            plan(&fields).unwrap().cases[0].skip.clone()
+        };
+        assert!(mean("7", "f32").is_some_and(|why| why.contains("a power of two, which 7 is not")));
+        assert_eq!([mean("8", "f32"), mean("7", "i32")], [None, None]);
+        for (fields, said) in [
+            ([gpu, ("runtime", "native")], "native ranks compute on the CPU"),
+            ([gpu, ("backend", "shm")], "runtime `pytorch` has no backend `shm`"),
+        ] {
+            let error = plan(&fields).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn ranks_of_pytorch_are_bound_only_on_request() {
+        let bind = |fields: &[(&str, &str)]| {
+            let case = &plan(fields).unwrap().cases[0];
+            (case.text("bind").map(str::to_owned), case.world.get("bind").cloned())
+        };
+        assert_eq!(bind(&[("runtime", "pytorch")]), (Some("none".into()), Some("none".into())));
+        assert_eq!(bind(&[("runtime", "pytorch"), ("bind", "core")]).0.as_deref(), Some("core"));
+        assert_ne!(bind(&[]).0.as_deref(), Some("none"));
+    }
+
+    #[test]
+    fn a_named_native_runtime_is_the_same_case() {
+        let id = |fields: &[(&str, &str)]| plan(fields).unwrap().cases[0].id.clone();
+        assert_eq!(id(&[("op", "all_reduce")]), id(&[("op", "all_reduce"), ("runtime", "native"), ("backend", "shm")]));
+        assert_eq!(id(&[("backend", "gloo")]), id(&[("runtime", "pytorch")]));
+    }
+
+    #[test]
+    fn what_the_other_runtime_has_is_refused() {
+        for (fields, said) in [
+            ([("runtime", "native"), ("backend", "gloo")], "runtime `native` has no backend `gloo`"),
+            ([("runtime", "pytorch"), ("backend", "shm")], "runtime `pytorch` has no backend `shm`"),
+            ([("backend", "shm"), ("python", "python3")], "`python` is for runtime `pytorch`"),
+            ([("backend", "gloo"), ("pace_bandwidth", "1GB/s")], "`pace_bandwidth` is for runtime `native`"),
+            ([("backend", "gloo"), ("progress_thread", "true")], "`progress_thread` is for runtime `native`"),
+            ([("backend", "shm"), ("call", "async")], "`call` is for runtime `pytorch`"),
+            ([("backend", "shm"), ("in_flight", "2")], "`in_flight` is for runtime `pytorch`"),
+            ([("backend", "gloo"), ("in_flight", "2")], "a blocking call has one operation in flight"),
+        ] {
+            let error = plan(&fields).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn forms_that_torch_has_not_are_skipped() {
+        let skip = |fields: &[(&str, &str)]| plan(fields).unwrap().cases[0].skip.clone().unwrap_or_default();
+        let torch = ("runtime", "pytorch");
+        assert!(skip(&[torch, ("op", "all_reduce"), ("in_place", "false")]).contains("all_reduce in place only"));
+        assert!(skip(&[torch, ("op", "all_to_all"), ("in_place", "true")]).contains("all_to_all out of place only"));
+        assert!(skip(&[torch, ("buffers", "registered")]).contains("ordinary memory"));
+        assert!(skip(&[torch, ("backend", "nccl")]).contains("memory of GPUs only"));
+        assert_eq!(skip(&[torch, ("op", "barrier")]), "");
+    }
+
+    #[test]
+    fn forms_of_calls_are_cases_of_their_own() {
+        let lists = [("runtime", "native,pytorch"), ("call", "blocking,async,coalesced"), ("in_flight", "2,3")];
+        let cases = plan(&lists).unwrap().cases;
+        let told = |case: &Case| {
+            let text = |name: &str| case.text(name).unwrap_or("-").to_owned();
+            (text("runtime"), text("call"), case.whole("in_flight"))
+        };
+        let row = |runtime: &str, call: &str, in_flight| (runtime.to_owned(), call.to_owned(), in_flight);
+        let expected = [
+            row("-", "-", None),
+            row("pytorch", "-", None),
+            row("pytorch", "async", Some(2)),
+            row("pytorch", "async", Some(3)),
+            row("pytorch", "coalesced", Some(2)),
+            row("pytorch", "coalesced", Some(3)),
+        ];
+        assert_eq!(cases.iter().map(told).collect::<Vec<_>>(), expected);
+        let id = |fields: &[(&str, &str)]| plan(fields).unwrap().cases[0].id.clone();
+        let torch = ("runtime", "pytorch");
+        assert_eq!(cases[1].id, id(&[torch]));
+        assert_eq!(id(&[torch, ("call", "async")]), id(&[torch, ("call", "async"), ("in_flight", "4")]));
+        assert_ne!(id(&[torch, ("call", "async"), ("in_flight", "1")]), id(&[torch]));
+    }
+
+    #[test]
+    fn what_torch_does_one_by_one_is_not_coalesced() {
+        let torch = ("runtime", "pytorch");
+        for op in Collective::ALL {
+            let fields = |form| [torch, ("op", op.name()), ("call", form)];
+            let skip = |form| plan(&fields(form)).unwrap().cases[0].skip.clone().unwrap_or_default();
+            let coalesces = ["all_reduce", "all_gather", "reduce_scatter"].contains(&op.name());
+            assert_eq!(skip("coalesced").is_empty(), coalesces, "{op}: {}", skip("coalesced"));
+            assert_eq!(skip("async").is_empty(), *op != Collective::PingPong, "{op}: {}", skip("async"));
+        }
+    }
+
+    #[test]
+    fn every_operation_in_flight_has_memory_of_its_own() {
+        let memory = |fields: &[(&str, &str)]| CollectiveBenchmark.memory(&plan(fields).unwrap().cases[0]);
+        let common = [("runtime", "pytorch"), ("op", "all_gather"), ("bytes", "1MiB")];
+        let several = [&common[..], &[("call", "async"), ("in_flight", "8")]].concat();
+        assert_eq!(memory(&several), 8 * memory(&common));
+        assert_eq!(memory(&common), 2 * ((1 << 19) + (1 << 20)));
+    }
+
+    #[test]
+    fn the_packages_patterns_are_ours() {
+        let mut wanted = Vec::new();
+        let mut ours = Vec::new();
+        for op in [Collective::AllReduce, Collective::Reduce, Collective::ReduceScatter, Collective::Broadcast] {
+            for (dtype, reduce) in Dtype::ALL.iter().flat_map(|dtype| Reduce::ALL.iter().map(move |by| (*dtype, *by))) {
+                for (ranks, in_place) in
+                    [(1, true), (2, true), (3, true), (12, true), (24, true), (100, true), (5, false), (300, false)]
+                {
+                    // Many ranks take long in Python: only where types have no room for all of them.
+                    let narrow =
+                        matches!(dtype, Dtype::U8 | Dtype::Bf16) && matches!(reduce, Reduce::Sum | Reduce::Avg);
+                    if ranks > 24 && !(narrow && op == Collective::AllReduce) {
+                        continue;
+                    }
+                    if let Some(pattern) = Pattern::new(op, dtype, reduce, ranks, in_place, 5) {
+                        wanted.push(serde_json::json!([op.name(), dtype.name(), reduce.name(), ranks, in_place]));
+                        ours.push((pattern, dtype, ranks));
+                    }
+                }
+            }
+        }
+        let Some(theirs) = facts("patterns of the Python package", "facts.py", &Value::from(wanted.clone())) else {
+            return;
+        };
+        let theirs = theirs.as_array().cloned().unwrap_or_default();
+        assert_eq!((theirs.len(), ours.len() > 400), (ours.len(), true));
+        for ((theirs, (pattern, dtype, ranks)), what) in theirs.iter().zip(&ours).zip(&wanted) {
+            assert_eq!(theirs[0].as_u64(), Some(pattern.max_calls()), "{what}");
+            let encoded = |numbers: &Value| {
+                let mut bytes = Vec::new();
+                for number in numbers.as_array().into_iter().flatten() {
+                    let whole = || number.as_i64().unwrap_or_default();
+                    let float = || number.as_f64().unwrap_or_default();
+                    let number = if dtype.is_float() { Number::Float(float()) } else { Number::Whole(whole()) };
+                    number.encode(*dtype, &mut bytes);
+                }
+                bytes
+            };
+            let begins = |bytes: &[u8]| bytes[..40 * dtype.bytes() as usize].to_vec();
+            assert_eq!(encoded(&theirs[1]), begins(&pattern.inputs(ranks - 1).bytes()), "{what}");
+            if theirs[2].as_array().is_some_and(|numbers| !numbers.is_empty()) {
+                let calls = pattern.max_calls().min(2);
+                assert_eq!(encoded(&theirs[2]), begins(&pattern.reduced(&pattern.once(), calls, 0).bytes()), "{what}");
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! What a benchmark is: a name, what it declares, and a few functions. Only [`Prepared::run`] is ever timed.
+
+use std::sync::Arc;
+
+use comm::{Abort, Communicator, Options};
+use measure::{Failure, StepTimes, Trial, WrongReport};
+use record::{About, Case, CaseLine, Limit, Plan, TimeSummary};
+use serde_json::{Map, Value};
+use terms::Collective;
+use trace::{Clock, Hook};
+use view::View;
+
+use crate::Host;
+
+/// A kind of measurement.
+pub trait Benchmark: Sync {
+    /// What it says of itself.
+    fn about(&self) -> &'static About;
+
+    /// Bytes that the buffers of a case hold on this host, over all ranks. Checked against the machine before any rank
+    /// allocates.
+    fn memory(&self, case: &Case) -> u64;
+
+    /// Allocates and fills what a case needs. Runs on every rank; collective.
+    ///
+    /// # Errors
+    /// What could not be had.
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure>;
+
+    /// Completes a plan by what follows from its cases of this benchmark: may drop cases that are the same computation, add
+    /// cases that others are compared with, and bring those before them. The same plan gives the same cases.
+    fn complete(&self, _plan: &mut Plan) {}
+
+    /// Whether the case can run on this host, beyond what holds for every benchmark.
+    ///
+    /// # Errors
+    /// The reason to skip it.
+    fn admit(&self, _case: &Case, _host: &Host) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// Whether calls are steps of one series, which the ranks keep prepared from one trial to the next.
+    fn keeps_prepared(&self) -> bool {
+        false
+    }
+
+    /// Whether the case's ranks run phases of steps that an injected fault can delay.
+    fn has_phases(&self, _case: &Case) -> bool {
+        false
+    }
+
+    /// The rank that rank 0 exchanges messages with, where a case's calls go between these two alone.
+    fn peer(&self, _case: &Case) -> Option<u32> {
+        None
+    }
+
+    /// The operation of a call and its bytes, as traces show them.
+    fn operation(&self, _case: &Case) -> (Collective, u64) {
+        (Collective::Barrier, 0)
+    }
+
+    /// Bytes that each rank must send to others in a call, by any algorithm: what a link bounds. 0: none, or not known.
+    fn sent(&self, _case: &Case) -> f64 {
+        0.0
+    }
+
+    /// The declared metrics of a measured case.
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value>;
+
+    /// Why a measured case has failed, beside wrong elements: what only all ranks together show.
+    fn fault(&self, _case: &Case, _trials: &[Trial]) -> Option<String> {
+        None
+    }
+
+    /// Metrics of a case that need other cases of the run: the efficiency against fewer ranks, say. `all` are the run's
+    /// lines that are ok, this one among them. Asked once, when the run is over.
+    fn relations(&self, _line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {
+        Map::new()
+    }
+
+    /// Cases to record steps of once all are measured, because these lines leave open why they are slow: by identity. `all` are
+    /// the run's lines that are ok.
+    fn unexplained(&self, _all: &[&CaseLine]) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Charts and findings of its own, beside what it declares.
+    fn view(&self) -> Option<&'static dyn View> {
+        None
+    }
+
+    /// The search that these cases of a plan ask for, if any: what it measures next depends on what was measured.
+    fn study(&self, _cases: &[&Case], _host: &Host) -> Option<Box<dyn Study>> {
+        None
+    }
+}
+
+/// Measures on after the plan's cases: each time it is asked, it sees all lines so far and gives the next cases.
+pub trait Study {
+    /// The next cases; none when the study is over.
+    fn next(&mut self, done: &[CaseLine]) -> Vec<Case>;
+}
+
+/// What a case's trials gave.
+pub struct Measured<'a> {
+    /// Seconds of one call.
+    pub times: &'a TimeSummary,
+    /// The machine's limit, where it was measured.
+    pub limit: Option<&'a Limit>,
+    /// All of them.
+    pub trials: &'a [Trial],
+}
+
+/// Bytes and arithmetic of one call.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Bytes that this rank cannot avoid to read and write.
+    pub traffic_bytes: u64,
+    /// Floating-point operations of this rank.
+    pub flops: f64,
+    /// What the time of a call is divided by, where it consists of several of what counts: 2 in a ping_pong, for its
+    /// one-way messages. Zero counts as one.
+    pub messages: u32,
+    /// Calls in a row after which results are still exact; `u64::MAX` for any number.
+    pub max_calls: u64,
+    /// Copies of the buffers that calls rotate through: a check from fresh inputs calls once for each. Zero counts as one.
+    pub copies: u64,
+    /// Checks from fresh inputs before a case is timed and after each trial, the same on all ranks.
+    pub checks: u32,
+    /// Whether calls are steps of one series, see [`measure::Ready::steps`].
+    pub steps: bool,
+}
+
+/// A case, ready on one rank.
+pub trait Prepared {
+    /// One call. The only timed code: it neither logs nor checks.
+    ///
+    /// # Errors
+    /// What the communicator says, or the work itself.
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure>;
+
+    /// Fresh inputs, as before the first call. No operation is in flight on any rank.
+    fn refill(&mut self);
+
+    /// Compares every element with what `calls` calls since the last refill must have left. Collective.
+    ///
+    /// # Errors
+    /// What the communicator says.
+    fn check(&mut self, comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure>;
+
+    /// Bytes and arithmetic of one call on this rank.
+    fn work(&self) -> Work;
+
+    /// Which path the backend takes.
+    fn path(&self, comm: &dyn Communicator) -> String;
+
+    /// Names of the variants of the work's bare memory traffic, the same on all ranks; none: there is no limit to hold the
+    /// case against.
+    fn limits(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Runs a variant of the work's bare memory traffic once on this rank, and gives the bytes that it stands for; None
+    /// where this rank has none. `round` counts what all ranks do together: where ranks must not move data at once, it
+    /// tells who does. Leaves the buffers' contents undefined: a refill follows.
+    fn limit(&mut self, _variant: usize, _round: u32) -> Option<u64> {
+        None
+    }
+
+    /// Whether it can record the spans of its steps.
+    fn records(&self) -> bool {
+        false
+    }
+
+    /// Makes steps that are no samples, and records their spans if asked. Collective.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`]; always where it does not record.
+    fn steps(&mut self, _comm: &mut dyn Communicator, _steps: u32, _record: bool) -> Result<StepTimes, Failure> {
+        Err(Failure::new("this benchmark records no steps"))
+    }
+
+    /// What it noted on this rank since it began, for the benchmark's metrics.
+    fn details(&mut self) -> Map<String, Value> {
+        Map::new()
+    }
+}
+
+/// What a rank has, for all cases of its world.
+pub struct RankContext {
+    /// This rank.
+    pub rank: u32,
+    /// Ranks.
+    pub ranks: u32,
+    /// The world's communicator, behind the operation hook.
+    pub comm: Box<dyn Communicator>,
+    /// The hook, to arm faults and record spans.
+    pub hook: Arc<Hook>,
+    /// The clock that samples are taken with.
+    pub clock: Clock,
+    /// Ends the communicator's waits.
+    pub abort: Abort,
+    /// How the communicator was opened.
+    pub options: Options,
+    /// The name of its host.
+    pub host: String,
+    /// Which of its host's ranks it is, from 0.
+    pub index: u32,
+    /// The cores that ranks of this host may use, ascending.
+    pub cores: Vec<u32>,
+}
+
+impl RankContext {
+    /// The cores of this rank's threads, by its place on its host: its own first, as ranks are bound, then those that follow.
+    pub fn thread_cores(&self, threads: usize) -> Vec<u32> {
+        if self.cores.is_empty() {
+            return Vec::new();
+        }
+        let first = self.index as usize * threads;
+        (0..threads).map(|thread| self.cores[(first + thread) % self.cores.len()]).collect()
+    }
+}
+
+/// A communicator's error, as the coordinator is told.
+#[cold]
+pub fn failure(error: comm::Error) -> Failure {
+    match error {
+        comm::Error::OutOfMemory { .. } => Failure::lacking(error.to_string()),
+        comm::Error::Unsupported { .. } => Failure::lacking(error.to_string()),
+        _ => Failure::new(error.to_string()),
+    }
+}

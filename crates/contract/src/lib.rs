@@ -1,0 +1,14 @@
+//! What benchmarks share: the trait, what a rank gives them, the fields that all of them take, gates, and what follows from
+//! the runtime. Knows no benchmark, and no table of them (`benchmarks`).
+
+mod benchmark;
+pub mod fields;
+mod gate;
+mod host;
+pub mod runtime;
+
+pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Study, Work, failure};
+pub use fields::{Common, Execution, Sampling, World};
+pub use gate::Gate;
+pub use host::{Host, Spread};
+pub use runtime::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated};

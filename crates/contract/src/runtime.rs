@@ -1,0 +1,150 @@
+//! Who executes the ranks: this program, or the user's Python. What follows from that for every benchmark that has both.
+
+use record::Case;
+use serde_json::{Map, Value};
+use terms::{Bind, FieldError, Named, Runtime};
+
+use crate::fields::{CUDA, Common, Execution, TORCH_BACKENDS, World, problem};
+
+/// Whether the case's ranks are the user's Python, by torch.distributed.
+pub fn is_pytorch(case: &Case) -> bool {
+    Execution::of(case).is_ok_and(|execution| execution.runtime == Some(Runtime::Pytorch))
+}
+
+/// Whether the case's times are computed.
+pub fn is_simulated(case: &Case) -> bool {
+    backend_of(case).is_some_and(|backend| backend.about().simulated)
+}
+
+/// Whether the case's ranks must be threads of this process.
+pub fn is_in_process(case: &Case) -> bool {
+    backend_of(case).is_some_and(|backend| backend.about().in_process)
+}
+
+/// The backend of this program that moves the case's data; None where torch does.
+pub fn backend_of(case: &Case) -> Option<&'static dyn comm::Backend> {
+    comm::backend(&Common::of(case).ok()?.backend?).filter(|_| !is_pytorch(case))
+}
+
+/// Cores that the ranks of a world keep busy: one for each of their threads, and one more with a progress thread.
+pub fn cores_wanted(ranks: u32, world: &Map<String, Value>) -> usize {
+    let progress = World::of(world).is_ok_and(|world| world.progress_thread);
+    let threads = Common::of(world).ok().and_then(|common| common.threads).unwrap_or(1);
+    ranks as usize * (threads as usize + usize::from(progress))
+}
+
+/// Whether the case's buffers are in memory of GPUs.
+pub fn is_on_gpus(case: &Case) -> bool {
+    Common::of(case).is_ok_and(|common| common.device == CUDA)
+}
+
+/// Settles runtime and backend where one follows from the other, or from the device: `gloo`, `ucc` and GPUs are PyTorch's
+/// alone, and each runtime has its own default. Native is what is meant where no runtime stands in the record. `torch` are
+/// the fields that PyTorch's ranks alone understand.
+///
+/// # Errors
+/// A backend that the runtime does not have.
+pub fn resolve(case: &mut Case, torch: &[&str]) -> Result<(), FieldError> {
+    let asked = Execution::of(case)?.runtime;
+    let backend = Common::of(case)?.backend;
+    let on_gpus = is_on_gpus(case);
+    let is_ours = !on_gpus && backend.as_deref().is_none_or(|name| comm::backend(name).is_some());
+    let runtime = asked.unwrap_or(if is_ours { Runtime::Native } else { Runtime::Pytorch });
+    let usual = match runtime {
+        Runtime::Native => "shm",
+        Runtime::Pytorch if on_gpus => "nccl",
+        Runtime::Pytorch => "gloo",
+    };
+    let backend = backend.unwrap_or_else(|| usual.to_owned());
+    let known = match runtime {
+        Runtime::Native => comm::backend(&backend).is_some(),
+        Runtime::Pytorch => TORCH_BACKENDS.contains(&backend.as_str()),
+    };
+    if !known {
+        let message = format!("runtime `{runtime}` has no backend `{backend}`");
+        let hint = "each runtime has its own: leave one of the two fields out, or give each pair an entry of a plan";
+        return Err(problem("backend", message, hint));
+    }
+    set(case, "backend", Value::from(backend));
+    match runtime {
+        Runtime::Native => {
+            case.parameters.shift_remove("runtime");
+            case.world.shift_remove("runtime");
+            // Beside `pytorch` in a list, it is for the other cases.
+            if asked.is_some() {
+                for name in torch.iter().chain(&["python"]) {
+                    case.parameters.shift_remove(*name);
+                    case.world.shift_remove(*name);
+                }
+            }
+        }
+        Runtime::Pytorch => {
+            set(case, "runtime", Value::from(runtime.name()));
+            // As torchrun starts ranks: on one core gloo's own threads and the rank's take turns, ten times as slow.
+            if !case.parameters.contains_key("bind") {
+                set(case, "bind", Value::from("none"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A parameter that decides in which processes the case runs.
+fn set(case: &mut Case, name: &str, value: Value) {
+    case.parameters.insert(name.to_owned(), value.clone());
+    case.world.insert(name.to_owned(), value);
+}
+
+/// Refuses fields of the other runtime; skips what its backend cannot do here. After [`resolve`].
+///
+/// # Errors
+/// A field that the case's runtime does not have.
+pub fn check(case: &mut Case, torch: &[&'static str]) -> Result<(), FieldError> {
+    if !is_pytorch(case) {
+        let stray = torch.iter().copied().chain(["python"]).find(|name| case.value(name).is_some());
+        return match stray {
+            Some(name) => Err(problem(name, format!("`{name}` is for runtime `pytorch`"), "`runtime: pytorch`")),
+            None if is_on_gpus(case) => {
+                Err(problem("device", "native ranks compute on the CPU", "`runtime: pytorch` has GPUs"))
+            }
+            None => Ok(()),
+        };
+    }
+    let paced = ["pace_bandwidth", "pace_latency"].into_iter();
+    if let Some(name) = paced.chain(native(case)).find(|name| case.value(name).is_some()) {
+        return Err(problem(name, format!("`{name}` is for runtime `native`"), "leave it out for `pytorch`"));
+    }
+    if World::of(case)?.progress_thread {
+        let message = "`progress_thread` is for runtime `native`".to_owned();
+        return Err(problem("progress_thread", message, "leave it out for `pytorch`"));
+    }
+    let Common { backend, device, .. } = Common::of(case)?;
+    if backend.as_deref() == Some("nccl") && device == "cpu" {
+        case.skip = Some("torch's nccl moves memory of GPUs only, and `device` is cpu".to_owned());
+    }
+    Ok(())
+}
+
+/// Skips a case of torch with more threads than the core that its rank is bound to runs.
+///
+/// # Errors
+/// A field that cannot be read.
+pub fn check_threads(case: &mut Case) -> Result<(), FieldError> {
+    let threads = Common::of(case)?.threads;
+    if World::of(case)?.bind == Some(Bind::Core) && threads.is_some_and(|threads| threads > 1) {
+        case.skip = Some("torch's threads would share the one core that a rank is bound to: `bind: none`".to_owned());
+    }
+    Ok(())
+}
+
+/// Own fields of backends that PyTorch's ranks do not obey: all but those that a library reads from its environment, whoever
+/// opens it.
+fn native(case: &Case) -> impl Iterator<Item = &'static str> {
+    let obeyed = |backend: &dyn comm::Backend, name: &str| {
+        let own = comm::own_of(backend, &case.parameters).into_iter().filter(|(own, _)| own == name).collect();
+        !backend.environment(&own).is_empty()
+    };
+    comm::backends().flat_map(move |backend| {
+        backend.fields().iter().map(|field| field.name).filter(move |name| !obeyed(backend, name))
+    })
+}

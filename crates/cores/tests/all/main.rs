@@ -1,0 +1,3 @@
+//! Loops multiply and add, and their rates are those of a processor.
+
+mod peak;

@@ -1,0 +1,97 @@
+//! The benchmark `hardware`: what this machine can do, whatever uses it: memory, computation, links between ranks, storage.
+
+mod about;
+mod compute;
+mod expand;
+mod fields;
+mod loops;
+mod memory;
+mod metrics;
+mod numa;
+mod pairs;
+mod resolve;
+mod show;
+mod storage;
+mod team;
+mod torch;
+mod tournament;
+mod view;
+
+use contract::{Benchmark, Host, Measured, Prepared, RankContext};
+use measure::Failure;
+use record::{About, Case, CaseLine, Plan};
+use serde_json::{Map, Value};
+use terms::Collective;
+
+use fields::{Area, Test};
+use resolve::task;
+
+/// The benchmark `hardware`.
+pub struct HardwareBenchmark;
+
+impl Benchmark for HardwareBenchmark {
+    fn about(&self) -> &'static About {
+        &about::ABOUT
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        let Ok(task) = task(case) else { return 0 };
+        let area = task.test.area();
+        let of_rank = match area {
+            _ if fields::is_on_gpus(case) && area != Area::Transfer => 0,
+            Area::Memory => memory::held(&task),
+            Area::Compute if task.test == Test::Gemm => compute::product_bytes(&task),
+            Area::Pairs => pairs::held(&task),
+            Area::Nodes => task.bytes.saturating_mul(numa::nodes().len() as u64),
+            // GPUs have memory of their own; only what is copied lies in the host's, too.
+            Area::Transfer => task.bytes,
+            Area::Compute | Area::Storage | Area::All => 0,
+        };
+        of_rank.saturating_mul(u64::from(task.ranks))
+    }
+
+    fn admit(&self, case: &Case, _host: &Host) -> Result<(), String> {
+        let is_numa = task(case).is_ok_and(|task| task.test == Test::Numa);
+        if is_numa && numa::nodes().len() < 2 {
+            return Err("there is one NUMA node, and no other to compare it with".to_owned());
+        }
+        Ok(())
+    }
+
+    fn complete(&self, plan: &mut Plan) {
+        expand::complete(plan);
+    }
+
+    fn operation(&self, case: &Case) -> (Collective, u64) {
+        match task(case) {
+            Ok(task) if task.test.area() == Area::Pairs => (pairs::operation(task.test), task.bytes),
+            _ => (Collective::Barrier, 0),
+        }
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        let task = task(case)?;
+        match task.test.area() {
+            Area::Memory => memory::prepare(&task, rank),
+            Area::Compute if task.test == Test::Fma => compute::registers(&task, rank),
+            Area::Compute => compute::product(&task, case, rank),
+            Area::Pairs => pairs::prepare(&task, rank),
+            Area::Nodes => numa::prepare(&task, &numa::nodes()),
+            Area::Storage => storage::prepare(&task),
+            Area::Transfer => Err(Failure::new("native ranks have no device to copy to")),
+            Area::All => Err(Failure::new("`all` stands for several tests, and is none itself")),
+        }
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        metrics::of(case, measured)
+    }
+
+    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        metrics::roofline(line, all)
+    }
+
+    fn view(&self) -> Option<&'static dyn ::view::View> {
+        Some(&view::HardwareView)
+    }
+}

@@ -1,0 +1,212 @@
+//! Metrics of a case from its trials.
+
+use std::cmp::Ordering;
+
+use contract::runtime::is_pytorch;
+use contract::{Common, Measured};
+use measure::Trial;
+use record::{Case, CaseLine, Ceiling, CeilingKind, Demand, Profile};
+use serde_json::{Map, Value, json};
+use stats::PairVerdict;
+use terms::{Dtype, Named};
+
+use super::fields::{Area, CUDA, Test};
+use super::resolve::{Task, task};
+use super::{compute, fields, memory};
+
+/// All that a case says.
+pub(super) fn of(case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+    let Ok(task) = task(case) else { return Map::new() };
+    let seconds = measured.times.median;
+    let mut metrics = match task.test.area() {
+        Area::Memory => bandwidth(case, &task, seconds),
+        Area::Compute => rate(&task, seconds),
+        Area::Storage => {
+            let rate = number("gbs", task.bytes as f64 / seconds / 1e9);
+            rate.into_iter().chain([("cache".to_owned(), "cold".into())]).collect()
+        }
+        Area::Transfer => Map::from_iter(number("gbs", f64::from(task.ranks) * task.bytes as f64 / seconds / 1e9)),
+        Area::Pairs => return pairs(case, &task, measured.trials),
+        Area::Nodes => return nodes(measured.trials),
+        Area::All => Map::new(),
+    };
+    let details = measured.trials.last().and_then(|trial| trial.details.first());
+    let name = details.and_then(|details| details.get("loop").or_else(|| details.get("multiplied")));
+    metrics.extend(name.map(|name| ("loop".to_owned(), name.clone())));
+    metrics.extend(ceiling(case, &task, &metrics));
+    metrics
+}
+
+/// What a profile keeps of the case.
+fn ceiling(case: &Case, task: &Task, metrics: &Map<String, Value>) -> Option<(String, Value)> {
+    let rate = |name: &str| Some(metrics.get(name)?.as_f64()? * 1e9);
+    let area = task.test.area();
+    let on_gpus = fields::is_on_gpus(case);
+    let (kind, rate) = match area {
+        Area::Memory => (CeilingKind::Memory, rate("gbs")?),
+        Area::Compute => (CeilingKind::Compute, rate("gflops")?),
+        Area::Pairs if task.test != Test::Latency => (CeilingKind::Link, rate("gbs")?),
+        Area::Storage => (CeilingKind::Storage, rate("gbs")?),
+        Area::Transfer => (CeilingKind::Transfer, rate("gbs")?),
+        Area::Pairs | Area::Nodes | Area::All => return None,
+    };
+    let ceiling = Ceiling {
+        kind,
+        name: task.test.name().to_owned(),
+        rate,
+        threads: if area == Area::Pairs { 1 } else { task.ranks * task.threads as u32 },
+        bytes: match area {
+            Area::Compute => None,
+            Area::Pairs => Some(task.bytes),
+            _ => Some(task.bytes * u64::from(task.ranks)),
+        },
+        dtype: (area == Area::Compute).then(|| task.dtype.name().to_owned()),
+        device: on_gpus.then(|| CUDA.to_owned()),
+        backend: (area == Area::Pairs).then(|| Common::of(case).ok()?.backend).flatten(),
+    };
+    Some(("ceiling".to_owned(), serde_json::to_value(ceiling).ok()?))
+}
+
+/// Where a product lies below the ceilings that the same run measured.
+pub(super) fn roofline(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+    let parameter = |name: &str| line.parameters.get(name);
+    let (Some(side), Some(time)) = (parameter("size").and_then(Value::as_f64), &line.time_s) else { return Map::new() };
+    let dtype = parameter("dtype").and_then(Value::as_str).unwrap_or("f32");
+    let element = Dtype::from_name(dtype).map_or(4, Dtype::bytes);
+    let matrices = 3.0 * side * side * element as f64;
+    let threads = parameter("threads").and_then(Value::as_u64).unwrap_or(1) as u32 * line.ranks;
+    let copies = f64::from(line.ranks);
+    let demand = Demand {
+        threads,
+        working_set: (matrices * copies) as u64,
+        traffic: matrices * copies,
+        flops: 2.0 * side.powi(3) * copies,
+        device: parameter("device").and_then(Value::as_str).unwrap_or("cpu"),
+        ..Demand::of_cpu(dtype)
+    };
+    let others = all.iter().copied().filter(|other| other.id != line.id);
+    let profile = Profile { ceilings: Profile::ceilings(others), ..Profile::default() };
+    let placed = profile.roof(&demand).map(|roof| roof.point(&demand, time.median));
+    placed.map(|point| ("roofline".to_owned(), Value::Object(point))).into_iter().collect()
+}
+
+fn number(name: &str, value: f64) -> Option<(String, Value)> {
+    Some((name.to_owned(), Value::Number(serde_json::Number::from_f64(value)?)))
+}
+
+fn bandwidth(case: &Case, task: &Task, seconds: f64) -> Map<String, Value> {
+    let elements = memory::elements(task.test, task.bytes) as f64 * f64::from(task.ranks);
+    let rate = |bytes: u64| bytes as f64 * elements / seconds / 1e9;
+    let rates = [("gbs", task.test.counted_bytes()), ("moved_gbs", task.test.moved_bytes())];
+    // What torch's loops and the caches of GPUs read before they write is not known.
+    let known = if is_pytorch(case) { 1 } else { rates.len() };
+    rates[..known].iter().filter_map(|(name, bytes)| number(name, rate(*bytes))).collect()
+}
+
+fn rate(task: &Task, seconds: f64) -> Map<String, Value> {
+    let all = compute::operations(task) * f64::from(task.ranks);
+    Map::from_iter(number("gflops", all / seconds / 1e9))
+}
+
+/// Seconds of a message between each two ranks: the median over trials of what the lower rank's clock says. None where no
+/// trial has a pair.
+fn matrix(ranks: usize, trials: &[Trial]) -> Option<Vec<Vec<f64>>> {
+    let of_pair = |low: usize, high: usize| {
+        let time = |trial: &Trial| trial.details.get(low)?.get("pairs")?.get(high.to_string())?.as_f64();
+        let times: Vec<f64> = trials.iter().filter_map(time).collect();
+        (!times.is_empty()).then(|| stats::median(&times))
+    };
+    let cell = |row: usize, column: usize| match row.cmp(&column) {
+        Ordering::Equal => Some(f64::NAN),
+        _ => of_pair(row.min(column), row.max(column)),
+    };
+    (0..ranks).map(|row| (0..ranks).map(|column| cell(row, column)).collect()).collect()
+}
+
+/// Bandwidth between the nodes: medians over trials.
+fn nodes(trials: &[Trial]) -> Map<String, Value> {
+    let tables: Vec<Vec<Vec<f64>>> = trials
+        .iter()
+        .filter_map(|trial| serde_json::from_value(trial.details.first()?.get("node_gbs")?.clone()).ok())
+        .collect();
+    let Some(first) = tables.first() else { return Map::new() };
+    let cell = |row: usize, column: usize| {
+        let values: Vec<f64> = tables.iter().filter_map(|table| table.get(row)?.get(column).copied()).collect();
+        stats::median(&values)
+    };
+    let row = |row: usize| (0..first.len()).map(|column| cell(row, column)).collect::<Vec<_>>();
+    let all: Vec<Vec<f64>> = (0..first.len()).map(row).collect();
+    Map::from_iter([("node_gbs".to_owned(), json!(all))])
+}
+
+fn pairs(case: &Case, task: &Task, trials: &[Trial]) -> Map<String, Value> {
+    let Some(times) = matrix(task.ranks as usize, trials) else { return Map::new() };
+    let cells = |of: &dyn Fn(f64) -> f64| -> Value {
+        let row = |row: &Vec<f64>| row.iter().map(|time| json!(of(*time))).collect::<Vec<_>>();
+        times.iter().map(row).collect::<Vec<_>>().into()
+    };
+    let mut metrics = Map::new();
+    metrics.insert("pair_s".to_owned(), cells(&|time| time));
+    if task.test == Test::Latency {
+        metrics.insert("pair_us".to_owned(), cells(&|time| time * 1e6));
+    } else {
+        metrics.insert("pair_gbs".to_owned(), cells(&|time| task.bytes as f64 / time / 1e9));
+    }
+    let above = |low: usize| (low + 1..times.len()).map(move |high| (low, high));
+    let all: Vec<f64> = (0..times.len()).flat_map(above).map(|(low, high)| times[low][high]).collect();
+    let median = stats::median(&all);
+    let mut found = json!({
+        "median": median,
+        "slowest": all.iter().copied().fold(0.0, f64::max),
+        "ranks": task.ranks,
+        "at_once": trials.last().and_then(|trial| trial.details.first()?.get("at_once").cloned()),
+    });
+    let hosts = hosts(trials);
+    if hosts.iter().any(|host| Some(host) != hosts.first()) {
+        found["hosts"] = json!(hosts);
+    }
+    judge(&mut found, &times);
+    metrics.insert("pairs".to_owned(), found);
+    if task.test != Test::Latency {
+        metrics.extend(number("gbs", task.bytes as f64 / median / 1e9));
+    }
+    metrics.extend(ceiling(case, task, &metrics));
+    metrics
+}
+
+/// The host of each rank; empty where a rank does not tell.
+fn hosts(trials: &[Trial]) -> Vec<String> {
+    let ranks = trials.last().map_or(&[][..], |trial| &trial.details[..]);
+    let host = |details: &Map<String, Value>| details.get("host").and_then(Value::as_str).map(str::to_owned);
+    ranks.iter().map(host).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Where only a rank slower than this would be named, "none is slow" would say too much.
+const MOST_UNSEEN: f64 = 2.0;
+
+/// Names what is slow.
+fn judge(found: &mut Value, times: &[Vec<f64>]) {
+    let (ranks, pairs) = match stats::slow_pairs(times) {
+        PairVerdict::CannotTell => {
+            found["slow"] = "cannot tell".into();
+            return;
+        }
+        PairVerdict::Healthy { least } => {
+            found["least_factor"] = least.into();
+            found["slow"] = if least > MOST_UNSEEN { "cannot tell" } else { "none" }.into();
+            return;
+        }
+        PairVerdict::Slow { ranks, pairs } => (ranks, pairs),
+    };
+    let hosts: Vec<String> =
+        found.get("hosts").and_then(|of| serde_json::from_value(of.clone()).ok()).unwrap_or_default();
+    let on = |rank: usize| hosts.get(rank).map_or_else(String::new, |host| format!(" on {host}"));
+    let words: Vec<String> = ranks
+        .iter()
+        .map(|(rank, _)| format!("rank {rank}{}", on(*rank)))
+        .chain(pairs.iter().map(|([low, high], _)| format!("{low}-{high}")))
+        .collect();
+    found["slow"] = words.join(", ").into();
+    found["slow_ranks"] = ranks.iter().map(|(rank, factor)| json!({"rank": rank, "factor": factor})).collect();
+    found["slow_pairs"] = pairs.iter().map(|(pair, factor)| json!({"ranks": pair, "factor": factor})).collect();
+}

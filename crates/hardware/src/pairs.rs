@@ -1,0 +1,219 @@
+//! Latency and bandwidth of each two ranks: a call is a tournament in which every pair exchanges messages.
+
+use std::sync::Arc;
+
+use comm::{Call, Communicator};
+use contract::{Prepared, RankContext, Work, failure};
+use device::{Region, Slice};
+use measure::{Failure, WrongReport};
+use record::WrongElement;
+use serde_json::{Map, Value};
+use terms::{Collective, Direction, Dtype, Reduce, Space};
+use trace::Clock;
+
+use super::fields::Test;
+use super::resolve::Task;
+use super::tournament::{Round, one_at_a_time, rounds};
+
+/// Messages of a pair in a call, one after the other: enough to hide the clock, and few where each is long.
+const MESSAGES: u64 = 16;
+const FEWEST: u64 = 2;
+/// Bytes of a pair in a call, at most, beyond the fewest messages.
+const CALL_BYTES: u64 = 1 << 20;
+/// What a buffer holds before a message arrives: no message has it.
+const UNWRITTEN: u8 = 0xff;
+
+/// A communicator of two ranks, and what it exchanges.
+struct Duo {
+    partner: u32,
+    comm: Box<dyn Communicator>,
+    call: Call,
+    /// Seconds of one message, of each call since they were last asked for.
+    times: Vec<f64>,
+}
+
+/// A case on one rank.
+struct Pairs {
+    rank: u32,
+    host: String,
+    test: Test,
+    bytes: u64,
+    messages: u64,
+    barrier: Call,
+    clock: Clock,
+    duos: Vec<Duo>,
+    schedule: Vec<Round>,
+    at_once: bool,
+    seed: u64,
+}
+
+/// Splits the world into pairs, round by round. Collective.
+pub(super) fn prepare(task: &Task, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+    let all = rounds(task.ranks);
+    let region = context.comm.alloc(64, Space::Host).map_err(failure)?;
+    let empty = cut(&region, 0)?;
+    let barrier = call(Collective::Barrier, &empty, &empty);
+    let mut duos = Vec::new();
+    for round in &all {
+        let own = round.iter().find(|pair| pair.contains(&context.rank));
+        let color = own.map(|pair| pair[0]);
+        let split = context.comm.split(color, context.rank).map_err(failure)?;
+        let (Some(mut comm), Some(pair)) = (split, own) else { continue };
+        let partner = if pair[0] == context.rank { pair[1] } else { pair[0] };
+        let mut buffer = || -> Result<Slice, Failure> {
+            let bytes = task.bytes as usize;
+            cut(&comm.alloc(bytes.max(64), Space::Host).map_err(failure)?, bytes)
+        };
+        let (input, output) = (buffer()?, buffer()?);
+        let op = operation(task.test);
+        duos.push(Duo { partner, comm, call: call(op, &input, &output), times: Vec::new() });
+    }
+    let at_once = !context.options.oversubscribed;
+    let mut pairs = Pairs {
+        rank: context.rank,
+        host: context.host.clone(),
+        test: task.test,
+        bytes: task.bytes,
+        messages: messages(task.bytes),
+        barrier,
+        clock: context.clock.clone(),
+        duos,
+        schedule: if at_once { all } else { one_at_a_time(all) },
+        at_once,
+        seed: task.seed,
+    };
+    pairs.refill();
+    Ok(Box::new(pairs))
+}
+
+/// Messages of a pair in a call.
+pub(super) fn messages(bytes: u64) -> u64 {
+    (CALL_BYTES / bytes.max(1)).clamp(FEWEST, MESSAGES)
+}
+
+/// What a pair does.
+pub(super) fn operation(test: Test) -> Collective {
+    if test == Test::BothWays { Collective::SendRecv } else { Collective::PingPong }
+}
+
+/// Bytes that the buffers of a rank take.
+pub(super) fn held(task: &Task) -> u64 {
+    task.bytes.max(64).saturating_mul(2 * u64::from(task.ranks - 1))
+}
+
+fn cut(region: &Arc<Region>, bytes: usize) -> Result<Slice, Failure> {
+    region.slice(0, bytes).ok_or_else(|| Failure::new("a buffer is smaller than its layout"))
+}
+
+fn call(op: Collective, input: &Slice, output: &Slice) -> Call {
+    Call {
+        op,
+        input: input.clone(),
+        output: output.clone(),
+        dtype: Dtype::U8,
+        reduce: Reduce::Sum,
+        peer: 1,
+        direction: Direction::OneWay,
+        counts: None,
+    }
+}
+
+/// A byte of the message from one rank to another; never [`UNWRITTEN`].
+fn byte(from: u32, to: u32, index: usize, seed: u64) -> u8 {
+    let place = index as u64 + 31 * u64::from(from) + 17 * u64::from(to) + seed;
+    (place % 251) as u8
+}
+
+impl Duo {
+    /// Messages of a call of the communicator that pass one after the other.
+    fn passes(&self) -> f64 {
+        if self.call.op == Collective::PingPong { 2.0 } else { 1.0 }
+    }
+
+    fn fill(&self, rank: u32, seed: u64) {
+        // SAFETY: this rank's own buffers, and no operation is in flight.
+        unsafe {
+            std::ptr::write_bytes(self.call.output.ptr(), UNWRITTEN, self.call.output.len());
+            for index in 0..self.call.input.len() {
+                *self.call.input.ptr().add(index) = byte(rank, self.partner, index, seed);
+            }
+        }
+    }
+
+    fn compare(&self, rank: u32, seed: u64, arrived: bool, report: &mut WrongReport) {
+        for index in 0..self.call.output.len() {
+            // SAFETY: as above.
+            let got = unsafe { *self.call.output.ptr().add(index) };
+            let expected = if arrived { byte(self.partner, rank, index, seed) } else { UNWRITTEN };
+            if got != expected {
+                report.count += 1;
+                if report.first.is_empty() {
+                    let (expected, got) = (expected.to_string(), got.to_string());
+                    report.first.push(WrongElement { rank, index: index as u64, expected, got });
+                }
+            }
+        }
+        report.compared += self.call.output.len() as u64;
+    }
+}
+
+impl Prepared for Pairs {
+    /// All rounds. A barrier begins each, so that pairs of a round run at the same time, and nothing else does.
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        for round in &self.schedule {
+            comm.run(&self.barrier).map_err(failure)?;
+            let Some(pair) = round.iter().find(|pair| pair.contains(&self.rank)) else { continue };
+            let partner = if pair[0] == self.rank { pair[1] } else { pair[0] };
+            let Some(duo) = self.duos.iter_mut().find(|duo| duo.partner == partner) else { continue };
+            // The first shows both that the other is there.
+            duo.comm.run(&duo.call).map_err(failure)?;
+            let begin = self.clock.now_ns();
+            for _ in 0..self.messages {
+                duo.comm.run(&duo.call).map_err(failure)?;
+            }
+            let ns = self.clock.now_ns() - begin;
+            duo.times.push(ns as f64 * 1e-9 / (self.messages as f64 * duo.passes()));
+        }
+        Ok(())
+    }
+
+    fn refill(&mut self) {
+        self.seed += 1;
+        self.duos.iter().for_each(|duo| duo.fill(self.rank, self.seed));
+    }
+
+    fn check(&mut self, _comm: &mut dyn Communicator, calls: u64) -> Result<WrongReport, Failure> {
+        let mut report = WrongReport::default();
+        self.duos.iter().for_each(|duo| duo.compare(self.rank, self.seed, calls > 0, &mut report));
+        Ok(report)
+    }
+
+    fn work(&self) -> Work {
+        Work { max_calls: u64::MAX, checks: 1, ..Work::default() }
+    }
+
+    fn path(&self, _comm: &dyn Communicator) -> String {
+        let path = self.duos.first().map_or("", |duo| duo.comm.path(&duo.call));
+        let how = if self.at_once { "pairs at once" } else { "one pair at a time" };
+        if path.is_empty() { how.to_owned() } else { format!("{path}, {how}") }
+    }
+
+    /// The median time of a message to each rank, in seconds, since it was last asked.
+    fn details(&mut self) -> Map<String, Value> {
+        let mut medians = Map::new();
+        for duo in &mut self.duos {
+            let times = std::mem::take(&mut duo.times);
+            if !times.is_empty() {
+                medians.insert(duo.partner.to_string(), stats::median(&times).into());
+            }
+        }
+        let both = if self.test == Test::BothWays { "both" } else { "one" };
+        Map::from_iter([
+            ("pairs".to_owned(), Value::Object(medians)),
+            ("ways".to_owned(), both.into()),
+            ("bytes".to_owned(), self.bytes.into()),
+            ("host".to_owned(), self.host.clone().into()),
+            ("at_once".to_owned(), self.at_once.into()),
+        ])
+    }
+}

@@ -1,0 +1,113 @@
+//! A case with everything settled that it leaves open.
+
+use contract::fields::problem;
+use measure::machine;
+use record::Case;
+use serde_json::Value;
+use terms::{Dtype, FieldError};
+
+use super::fields::{self, Area, Fields, Test};
+
+/// Fewer ranks have too few pairs to tell a slow one.
+const RANKS_OF_PAIRS: u32 = stats::FEWEST_RANKS as u32;
+
+/// What is measured, and with what.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Task {
+    pub(super) test: Test,
+    pub(super) ranks: u32,
+    pub(super) threads: usize,
+    /// The working set, message or file.
+    pub(super) bytes: u64,
+    pub(super) dtype: Dtype,
+    /// Rows, columns and depth of a product.
+    pub(super) size: usize,
+    /// The folder of a file.
+    pub(super) path: String,
+    pub(super) seed: u64,
+}
+
+/// The task of a case.
+///
+/// # Errors
+/// A value that is missing or wrong.
+pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
+    let fields = Fields::of(case)?;
+    let test = fields.test;
+    let on_gpus = fields::is_on_gpus(case);
+    let ranks = fields.ranks.unwrap_or_else(|| if on_gpus { fields::gpus() } else { default_ranks(test) });
+    Ok(Task {
+        test,
+        ranks,
+        threads: fields.threads.unwrap_or_else(|| if on_gpus { 1 } else { default_threads(ranks) }) as usize,
+        bytes: fields.bytes.unwrap_or(default_bytes(test)),
+        dtype: fields.dtype.unwrap_or(Dtype::F32),
+        size: fields.size.unwrap_or(1024) as usize,
+        path: fields.path.unwrap_or_else(|| ".".to_owned()),
+        seed: fields.seed,
+    })
+}
+
+fn cores() -> u32 {
+    machine::allowed_cpus().len().max(1) as u32
+}
+
+fn default_ranks(test: Test) -> u32 {
+    if test.area() == Area::Pairs { cores().clamp(RANKS_OF_PAIRS, 1024) } else { 1 }
+}
+
+fn default_threads(ranks: u32) -> u32 {
+    (cores() / ranks).max(1)
+}
+
+/// Bytes where a case gives none.
+const fn default_bytes(test: Test) -> u64 {
+    match test {
+        Test::Latency => 8,
+        Test::Bandwidth | Test::BothWays => 1 << 20,
+        _ => 256 << 20,
+    }
+}
+
+/// Refuses a field that means nothing in the test.
+///
+/// # Errors
+/// The first such field.
+pub(super) fn check_fields(fields: &Fields) -> Result<(), FieldError> {
+    let (test, area) = (fields.test, fields.test.area());
+    let given: [(&'static str, bool, &[Area]); 5] = [
+        ("threads", fields.threads.is_some(), &[Area::Memory, Area::Compute]),
+        ("bytes", fields.bytes.is_some(), &[Area::Memory, Area::Nodes, Area::Pairs, Area::Storage, Area::Transfer]),
+        ("dtype", fields.dtype.is_some(), &[Area::Compute]),
+        ("size", fields.size.is_some(), &[Area::Compute]),
+        ("path", fields.path.is_some(), &[Area::Storage]),
+    ];
+    for (name, is_given, areas) in given {
+        let means_nothing = !areas.contains(&area) || (name == "size" && test == Test::Fma);
+        if is_given && area != Area::All && means_nothing {
+            return Err(problem(name, format!("{test} takes no `{name}`"), "leave it out"));
+        }
+    }
+    if matches!(area, Area::Storage | Area::Nodes) && fields.ranks.is_some_and(|ranks| ranks > 1) {
+        return Err(problem("ranks", format!("{test} has one rank"), "leave it out"));
+    }
+    Ok(())
+}
+
+/// Writes what decides the ranks into the case, so that the record says it and other ranks are started for other values.
+///
+/// # Errors
+/// As [`task`].
+pub(super) fn settle_world(case: &mut Case) -> Result<(), FieldError> {
+    let task = task(case)?;
+    settle(case, "ranks", Value::from(task.ranks));
+    if matches!(task.test.area(), Area::Memory | Area::Compute) && !fields::is_on_gpus(case) {
+        settle(case, "threads", Value::from(task.threads));
+    }
+    Ok(())
+}
+
+fn settle(case: &mut Case, name: &str, value: Value) {
+    case.parameters.insert(name.to_owned(), value.clone());
+    case.world.insert(name.to_owned(), value);
+}

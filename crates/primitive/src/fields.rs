@@ -1,0 +1,48 @@
+//! The fields of a case, declared once as a table and as a struct.
+
+use contract::fields::{ANY_BACKEND, DEVICES, MODE, RANKS, SEED, THREADS};
+use terms::{Dtype, Field, Kind, Label, Mode, Named, Role};
+
+use super::implementations;
+use super::words::{Primitive, Tokens};
+
+/// A parameter. Its name is that of its member.
+const fn parameter(kind: Kind, default: Option<&'static str>, doc: &'static str) -> Field {
+    Field::new(kind, default, doc).always().common()
+}
+
+const fn dimension(doc: &'static str) -> Field {
+    parameter(Kind::Whole(1, 1 << 31), None, doc)
+}
+
+fn dtypes() -> Vec<&'static str> {
+    [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16].map(Dtype::name).to_vec()
+}
+
+/// Which implementation, with its options.
+pub(super) const IMPLEMENTATION: Field = parameter(
+    Kind::Choice(implementations::VARIANTS),
+    Some(implementations::ALL),
+    "how ranks compute and communicate; all: each way of this runtime",
+)
+.role(Role::Implementation);
+
+record::fields! {
+    /// What a case is. The order is that of the case line.
+    pub(super) struct Fields {
+        primitive: Primitive = parameter(Kind::Word(Primitive::names), Some("tp_columnwise"), "what is computed"),
+        m: Option<u64> = dimension("rows, or tokens (default: 4096)"),
+        n: Option<u64> = dimension("columns; of cp_ring, heads (its default: 8)"),
+        k: Option<u64> = dimension("depth, or width (default: 1024; cp_ring: 64)"),
+        implementation: String = IMPLEMENTATION,
+        tokens: Option<Tokens> = Field::new(Kind::Word(Tokens::names), None, "ep_all_to_all: tokens of each expert")
+            .label(Label::Around("{} tokens")),
+        dtype: Dtype = parameter(Kind::Word(dtypes), Some("f32"), "element type"),
+        ranks: u32 = RANKS,
+        threads: Option<u32> = Field { doc: "threads that each rank computes with (default: 1)", ..THREADS },
+        backend: Option<String> = ANY_BACKEND,
+        device: String = DEVICES,
+        mode: Mode = MODE,
+        seed: u64 = SEED,
+    }
+}

@@ -1,0 +1,90 @@
+//! Computation alone: what communication is compared with.
+
+use comm::Communicator;
+use measure::Failure;
+use terms::{FieldError, Named, Variant};
+use contract::RankContext;
+
+use super::{Implementation, SIZE, Runs, Step};
+use crate::gathering::{self, Panels, Piece};
+use crate::product::Operands;
+use crate::site::{Given, Left, Site};
+use crate::task::{Options, Scheme, Task, word};
+use crate::words::{Primitive, Size};
+
+pub(crate) const VARIANT: Variant =
+    Variant { name: "compute_only", doc: "no communication: the product alone", options: &[SIZE] };
+
+pub(super) const IMPLEMENTATION: Implementation =
+    Implementation { name: VARIANT.name, ways: |_| vec!["size=sharded", "size=unsharded"], settle, task, runs: Runs::Both(prepare) };
+
+fn settle(_: Primitive, options: &mut Options) -> Result<(), FieldError> {
+    options.entry(SIZE.name).or_insert_with(|| Size::Sharded.name().into());
+    Ok(())
+}
+
+fn task(task: Task, options: &Options) -> Task {
+    match word(options, SIZE.name) {
+        Some(Size::Unsharded) => task.alone(),
+        // Of its own rows, which is what each rank multiplies before the product is gathered.
+        _ if task.scheme == Scheme::GatherFirst => Task { scheme: Scheme::GatherLast, ..task },
+        _ => task,
+    }
+}
+
+enum Compute {
+    /// Rows of A from this buffer, into rows of C.
+    Rows { operands: Operands, c_row: usize, rows: usize },
+    /// All panels, one after the other.
+    Panels(Panels),
+}
+
+fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
+    let task = &site.task;
+    Ok(Box::new(match task.scheme {
+        Scheme::Attention => Compute::Panels(gathering::panels(site, &site.wide)),
+        Scheme::GatherFirst => rows(site.operands([&site.own, &site.other, &site.output]), 0, task.m),
+        Scheme::GatherLast => {
+            rows(site.operands([&site.own, &site.other, &site.output]), task.rank * task.rows(), task.rows())
+        }
+        Scheme::Exchange => rows(site.operands([&site.wide, &site.other, &site.block]), 0, site.received()),
+        Scheme::ScatterLast | Scheme::ReduceLast => {
+            rows(site.operands([&site.own, &site.other, &site.wide]), 0, task.m)
+        }
+    }))
+}
+
+fn rows(operands: Operands, c_row: usize, rows: usize) -> Compute {
+    Compute::Rows { operands, c_row, rows }
+}
+
+impl Step for Compute {
+    fn run(&mut self, site: &mut Site, _comm: &mut dyn Communicator) -> Result<(), Failure> {
+        match self {
+            // SAFETY: this rank's own buffers.
+            Self::Rows { operands, c_row, rows } => unsafe { site.multiply(operands, 0, *c_row, *rows) },
+            Self::Panels(panels) => {
+                let len = gathering::panel_elements(site);
+                gathering::begin(site);
+                for from in 0..site.task.ranks {
+                    // SAFETY: this rank's own buffers.
+                    unsafe { gathering::see(site, panels, Piece::whole(from * len, from)) };
+                }
+                gathering::end(site);
+            }
+        }
+        Ok(())
+    }
+
+    fn given(&self) -> Given {
+        Given::Gathered
+    }
+
+    fn leaves(&self) -> &'static [Left] {
+        &[Left::Products]
+    }
+
+    fn path(&self, _comm: &dyn Communicator) -> String {
+        String::new()
+    }
+}

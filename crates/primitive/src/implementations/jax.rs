@@ -1,0 +1,31 @@
+//! JAX's compiled product and collective: what overlaps is XLA's choice. The ranks are PyTorch's, which load JAX beside
+//! torch: `rankmark_worker/xla.py`.
+
+use terms::{FieldError, Variant};
+use contract::fields::problem;
+
+use super::{Implementation, ORDER, Runs, orders, settle_order};
+use crate::task::Options;
+use crate::words::Primitive;
+
+pub(super) const VARIANT: Variant =
+    Variant { name: "jax", doc: "JAX's compiled product and collective (pytorch)", options: &[ORDER] };
+
+pub(super) const IMPLEMENTATION: Implementation =
+    Implementation { name: VARIANT.name, ways, settle, task: |task, _| task, runs: Runs::Pytorch };
+
+fn multiplies(primitive: Primitive) -> bool {
+    matches!(primitive, Primitive::TpColumnwise | Primitive::TpRowwise | Primitive::DpAllReduce)
+}
+
+fn ways(primitive: Primitive) -> Vec<&'static str> {
+    if multiplies(primitive) { orders(primitive) } else { Vec::new() }
+}
+
+fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
+    if !multiplies(primitive) {
+        let message = format!("`jax` computes tp_columnwise, tp_rowwise and dp_all_reduce, not {primitive}");
+        return Err(problem("implementation", message, "valid values: compute_only, communication_only, sequential"));
+    }
+    settle_order(primitive, options)
+}

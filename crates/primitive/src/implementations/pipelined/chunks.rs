@@ -1,0 +1,315 @@
+//! Collectives of chunks: one moves while another is computed.
+
+use comm::{Call, Communicator, Ticket, Wait};
+use device::{Queue, Slice};
+use measure::Failure;
+use terms::Collective;
+use contract::failure;
+
+use crate::exchange;
+use crate::gathering::{self, Panels, Piece};
+use crate::implementations::Step;
+use crate::product::Operands;
+use crate::site::Site;
+use crate::task::Scheme;
+
+/// What is done with each chunk.
+enum Chunks {
+    /// Gathered, then computed.
+    Gather { calls: Vec<Call>, panels: Panels, offset: bool },
+    /// Multiplied, gathered, and put where its rows belong.
+    GatherLast { calls: Vec<Call>, operands: Operands },
+    /// Multiplied and scattered; the blocks of a chunk lie together.
+    Scatter { calls: Vec<Call>, operands: Operands, offset: bool },
+    /// Multiplied and reduced.
+    Reduce { calls: Vec<Call>, operands: Operands },
+    /// Sent, multiplied, sent back.
+    Exchange { there: Vec<Call>, back: Vec<Call>, operands: Operands, chunks: Vec<Tokens> },
+}
+
+/// A chunk of tokens: packed before they go, as they arrive, multiplied, and before they are unpacked.
+struct Tokens {
+    packed: Slice,
+    /// First row among those that arrive, and how many.
+    first: usize,
+    rows: usize,
+    returned: Slice,
+}
+
+/// Makes chunks ready.
+///
+/// # Errors
+/// When counts do not fit.
+pub(super) fn prepare(site: &Site, chunks: usize, offset: bool) -> Result<Box<dyn Step>, Failure> {
+    let task = &site.task;
+    let (rows, n, ranks) = (task.rows(), task.n, task.ranks);
+    let each = rows / chunks;
+    Ok(Box::new(match task.scheme {
+        Scheme::GatherFirst | Scheme::Attention => {
+            let len = gathering::panel_elements(site) / chunks;
+            let call = |chunk: usize| {
+                let to = site.part(&site.wide, chunk * ranks * len, ranks * len);
+                site.call(Collective::AllGather, site.part(&site.own, chunk * len, len), to)
+            };
+            let calls = (0..chunks).map(call).collect();
+            Chunks::Gather { calls, panels: gathering::panels(site, &site.wide), offset }
+        }
+        Scheme::GatherLast => {
+            let len = each * n;
+            let call = |chunk: usize| {
+                let from = site.part(&site.output, (task.rank * rows + chunk * each) * n, len);
+                site.call(Collective::AllGather, from, site.part(&site.wide, chunk * ranks * len, ranks * len))
+            };
+            let calls = (0..chunks).map(call).collect();
+            Chunks::GatherLast { calls, operands: site.operands([&site.own, &site.other, &site.output]) }
+        }
+        Scheme::ScatterLast => {
+            let len = each * n;
+            let call = |chunk: usize| {
+                let from = site.part(&site.wide, chunk * ranks * len, ranks * len);
+                site.call(Collective::ReduceScatter, from, site.part(&site.output, chunk * len, len))
+            };
+            let calls = (0..chunks).map(call).collect();
+            Chunks::Scatter { calls, operands: site.operands([&site.own, &site.other, &site.wide]), offset }
+        }
+        Scheme::ReduceLast => {
+            let len = task.m / chunks * n;
+            let part = |of: &Slice, chunk: usize| site.part(of, chunk * len, len);
+            let call =
+                |chunk: usize| site.call(Collective::AllReduce, part(&site.wide, chunk), part(&site.output, chunk));
+            let calls = (0..chunks).map(call).collect();
+            Chunks::Reduce { calls, operands: site.operands([&site.own, &site.other, &site.wide]) }
+        }
+        Scheme::Exchange => exchanges(site, chunks)?,
+    }))
+}
+
+/// The chunks of an exchange. Behind what arrives, `wide` has room for tokens as they are sent; behind the products, `block`
+/// has room for them as they come back.
+fn exchanges(site: &Site, chunks: usize) -> Result<Chunks, Failure> {
+    let task = &site.task;
+    let (k, n, ranks) = (task.k, task.n, task.ranks);
+    let held = task.most_tokens().max(task.rows());
+    let (mut there, mut back, mut tokens) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut sent, mut received) = (0, 0);
+    for chunk in 0..chunks {
+        let counts = exchange::counts(task, chunk, chunks);
+        let (gives, gets) = (counts.iter().sum::<usize>(), counts[task.rank] * ranks);
+        let packed = site.part(&site.wide, (held + sent) * k, gives * k);
+        let returned = site.part(&site.block, (held + sent) * n, gives * n);
+        let arrived = site.part(&site.wide, received * k, gets * k);
+        let product = site.part(&site.block, received * n, gets * n);
+        there.push(site.exchange(packed.clone(), arrived, exchange::there(&counts, k))?);
+        back.push(site.exchange(product, returned.clone(), exchange::back(&counts, n))?);
+        tokens.push(Tokens { packed, first: received, rows: gets, returned });
+        (sent, received) = (sent + gives, received + gets);
+    }
+    let operands = site.operands([&site.wide, &site.other, &site.block]);
+    Ok(Chunks::Exchange { there, back, operands, chunks: tokens })
+}
+
+/// Starts an operation that may proceed while this rank computes.
+fn start(comm: &mut dyn Communicator, call: &Call) -> Result<Ticket, Failure> {
+    comm.start(std::slice::from_ref(call), &Queue::host()).map_err(failure)
+}
+
+fn wait(comm: &mut dyn Communicator, ticket: &mut Ticket) -> Result<(), Failure> {
+    if !ticket.done {
+        comm.finish(ticket, Wait::Host).map_err(failure)?;
+    }
+    Ok(())
+}
+
+/// Lets an operation proceed where the backend needs the caller for it.
+pub(super) fn poll(comm: &mut dyn Communicator, ticket: Option<&mut Ticket>) -> Result<(), Failure> {
+    match ticket.filter(|ticket| !ticket.done) {
+        Some(ticket) => {
+            ticket.done = comm.finish(ticket, Wait::Poll).map_err(failure)?;
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+impl Step for Chunks {
+    fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        match self {
+            Self::Gather { calls, panels, offset } => gather(site, comm, calls, panels, *offset),
+            Self::GatherLast { calls, operands } => gather_last(site, comm, calls, operands),
+            Self::Scatter { calls, operands, offset } => scatter(site, comm, calls, operands, *offset),
+            Self::Reduce { calls, operands } => {
+                let rows = site.task.m / calls.len();
+                products_then(site, comm, calls, |site, chunk, _| {
+                    // SAFETY: rows of a chunk that no operation has begun to send.
+                    unsafe { site.multiply(operands, chunk * rows, chunk * rows, rows) };
+                    Ok(())
+                })
+            }
+            Self::Exchange { there, back, operands, chunks } => experts(site, comm, [there, back], operands, chunks),
+        }
+    }
+
+    fn path(&self, comm: &dyn Communicator) -> String {
+        let (Self::Gather { calls, .. }
+        | Self::GatherLast { calls, .. }
+        | Self::Scatter { calls, .. }
+        | Self::Reduce { calls, .. }
+        | Self::Exchange { there: calls, .. }) = self;
+        calls.first().map_or(String::new(), |call| comm.path(call).to_owned())
+    }
+}
+
+/// The next chunk moves while one is computed.
+fn gather(
+    site: &mut Site,
+    comm: &mut dyn Communicator,
+    calls: &[Call],
+    panels: &Panels,
+    offset: bool,
+) -> Result<(), Failure> {
+    let (ranks, chunks) = (site.task.ranks, calls.len());
+    let len = gathering::panel_elements(site) / chunks;
+    let first = if offset { site.task.rank } else { 0 };
+    gathering::begin(site);
+    let mut moving = Some(start(comm, &calls[0])?);
+    for chunk in 0..chunks {
+        let arrived = moving.take();
+        // In the order of their numbers: the one that was started first ends first.
+        moving = calls.get(chunk + 1).map(|call| start(comm, call)).transpose()?;
+        if let Some(mut ticket) = arrived {
+            wait(comm, &mut ticket)?;
+        }
+        for step in 0..ranks {
+            let from = (first + step) % ranks;
+            let piece = Piece { at: (chunk * ranks + from) * len, from, part: chunk, parts: chunks };
+            // SAFETY: the chunk has arrived, and the next one goes elsewhere.
+            unsafe { gathering::see(site, panels, piece) };
+            poll(comm, moving.as_mut())?;
+        }
+    }
+    gathering::end(site);
+    Ok(())
+}
+
+/// Multiplies chunk after chunk, and lets each go on its way.
+fn products_then(
+    site: &mut Site,
+    comm: &mut dyn Communicator,
+    calls: &[Call],
+    mut multiply: impl FnMut(&mut Site, usize, &mut dyn FnMut() -> Result<(), Failure>) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut moving: Option<Ticket> = None;
+    for (chunk, call) in calls.iter().enumerate() {
+        multiply(site, chunk, &mut || poll(comm, moving.as_mut()))?;
+        if let Some(mut before) = moving.take() {
+            wait(comm, &mut before)?;
+        }
+        moving = Some(start(comm, call)?);
+    }
+    moving.map_or(Ok(()), |mut last| wait(comm, &mut last))
+}
+
+fn scatter(
+    site: &mut Site,
+    comm: &mut dyn Communicator,
+    calls: &[Call],
+    operands: &Operands,
+    offset: bool,
+) -> Result<(), Failure> {
+    let (ranks, rows) = (site.task.ranks, site.task.rows());
+    let each = rows / calls.len();
+    let first = if offset { site.task.rank } else { 0 };
+    products_then(site, comm, calls, |site, chunk, poll| {
+        for step in 0..ranks {
+            let to = (first + step) % ranks;
+            // SAFETY: rows of a chunk that no operation has begun to send.
+            unsafe { site.multiply(operands, to * rows + chunk * each, (chunk * ranks + to) * each, each) };
+            poll()?;
+        }
+        Ok(())
+    })
+}
+
+fn gather_last(
+    site: &mut Site,
+    comm: &mut dyn Communicator,
+    calls: &[Call],
+    operands: &Operands,
+) -> Result<(), Failure> {
+    let (rank, rows, chunks) = (site.task.rank, site.task.rows(), calls.len());
+    let each = rows / chunks;
+    let mut moving: Option<Ticket> = None;
+    for chunk in 0..=chunks {
+        if chunk < chunks {
+            // SAFETY: rows of a chunk that no operation has begun to send.
+            unsafe { site.multiply(operands, chunk * each, rank * rows + chunk * each, each) };
+        }
+        if let Some(mut before) = moving.take() {
+            wait(comm, &mut before)?;
+            if let Some(call) = calls.get(chunk) {
+                moving = Some(start(comm, call)?);
+            }
+            place(site, chunk - 1, chunks);
+        } else if let Some(call) = calls.get(chunk) {
+            moving = Some(start(comm, call)?);
+        }
+    }
+    Ok(())
+}
+
+/// Puts the rows of a chunk, gathered from all ranks, where they belong in the result.
+fn place(site: &Site, chunk: usize, chunks: usize) {
+    let (ranks, rank, rows, n) = (site.task.ranks, site.task.rank, site.task.rows(), site.task.n);
+    let each = rows / chunks;
+    for from in (0..ranks).filter(|from| *from != rank) {
+        let gathered = site.part(&site.wide, (chunk * ranks + from) * each * n, each * n);
+        let to = site.part(&site.output, (from * rows + chunk * each) * n, each * n);
+        // SAFETY: different buffers of this rank; the chunk has arrived.
+        unsafe { std::ptr::copy_nonoverlapping(gathered.ptr(), to.ptr(), to.len()) };
+    }
+}
+
+/// Tokens of a chunk are on their way while those of another are multiplied, in both directions.
+fn experts(
+    site: &mut Site,
+    comm: &mut dyn Communicator,
+    [there, back]: [&Vec<Call>; 2],
+    operands: &Operands,
+    tokens: &[Tokens],
+) -> Result<(), Failure> {
+    let (chunks, k, n) = (tokens.len(), site.task.k, site.task.n);
+    let send = |site: &Site, chunk: usize| {
+        exchange::pack(site, &site.own, &tokens[chunk].packed, k, (chunk, chunks), true);
+    };
+    let unpack = |site: &Site, chunk: usize| {
+        exchange::pack(site, &site.output, &tokens[chunk].returned, n, (chunk, chunks), false);
+    };
+    send(site, 0);
+    let mut arriving = Some(start(comm, &there[0])?);
+    let mut returning: Option<Ticket> = None;
+    for chunk in 0..chunks {
+        if let Some(mut ticket) = arriving.take() {
+            wait(comm, &mut ticket)?;
+        }
+        if let Some(call) = there.get(chunk + 1) {
+            send(site, chunk + 1);
+            arriving = Some(start(comm, call)?);
+        }
+        // SAFETY: the chunk has arrived, and no operation has begun to send its products.
+        unsafe { site.multiply(operands, tokens[chunk].first, tokens[chunk].first, tokens[chunk].rows) };
+        // Operations end in the order in which they were started.
+        if let Some(mut ticket) = returning.take() {
+            wait(comm, &mut ticket)?;
+            unpack(site, chunk - 1);
+        }
+        if let Some(mut ticket) = arriving.take() {
+            wait(comm, &mut ticket)?;
+        }
+        returning = Some(start(comm, &back[chunk])?);
+    }
+    if let Some(mut ticket) = returning {
+        wait(comm, &mut ticket)?;
+        unpack(site, chunks - 1);
+    }
+    Ok(())
+}

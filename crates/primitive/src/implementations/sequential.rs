@@ -1,0 +1,112 @@
+//! Communication and computation one after the other: what every other implementation is compared with.
+
+use comm::{Call, Communicator};
+use measure::Failure;
+use terms::Variant;
+use contract::{RankContext, failure};
+
+use super::{Implementation, ORDER, Runs, Step, communication_only, orders, settle_order};
+use crate::gathering::{self, Panels, Piece};
+use crate::product::Operands;
+use crate::site::Site;
+use crate::task::{Options, Scheme};
+
+pub(super) const VARIANT: Variant =
+    Variant { name: "sequential", doc: "one after the other", options: &[ORDER] };
+
+pub(super) const IMPLEMENTATION: Implementation =
+    Implementation { name: VARIANT.name, ways: orders, settle: settle_order, task: |task, _| task, runs: Runs::Both(prepare) };
+
+/// A product of some rows: where they begin in A and in C, and how many.
+struct Product {
+    operands: Operands,
+    c_row: usize,
+    rows: usize,
+}
+
+enum Sequential {
+    /// Gathers, then computes with all panels.
+    Panels { gather: Call, panels: Panels },
+    /// Gathers, then multiplies all rows at once.
+    After { gather: Call, product: Product },
+    /// Multiplies, then communicates.
+    Before { product: Product, call: Call },
+    /// Sends, multiplies, sends back.
+    Between { there: Call, product: Product, back: Call },
+}
+
+fn prepare(site: &Site, _: &Options, _: &mut RankContext) -> Result<Box<dyn Step>, Failure> {
+    let task = &site.task;
+    let mut calls = communication_only::calls(site)?.into_iter();
+    let lacks = || Failure::new("the primitive has no operation");
+    let first = calls.next().ok_or_else(lacks)?;
+    let product = |operands, c_row, rows| Product { operands, c_row, rows };
+    Ok(Box::new(match task.scheme {
+        Scheme::Attention => {
+            Sequential::Panels { gather: first, panels: gathering::panels(site, &site.wide) }
+        }
+        Scheme::GatherFirst => {
+            let product = product(site.operands([&site.wide, &site.other, &site.output]), 0, task.m);
+            Sequential::After { gather: first, product }
+        }
+        Scheme::GatherLast => {
+            let operands = site.operands([&site.own, &site.other, &site.output]);
+            Sequential::Before { product: product(operands, task.rank * task.rows(), task.rows()), call: first }
+        }
+        Scheme::ScatterLast | Scheme::ReduceLast => {
+            let product = product(site.operands([&site.own, &site.other, &site.wide]), 0, task.m);
+            Sequential::Before { product, call: first }
+        }
+        Scheme::Exchange => {
+            let product = product(site.operands([&site.wide, &site.other, &site.block]), 0, site.received());
+            Sequential::Between { there: first, product, back: calls.next().ok_or_else(lacks)? }
+        }
+    }))
+}
+
+impl Product {
+    fn run(&self, site: &Site) {
+        // SAFETY: this rank's own buffers, and no operation is in flight.
+        unsafe { site.multiply(&self.operands, 0, self.c_row, self.rows) }
+    }
+}
+
+impl Step for Sequential {
+    fn run(&mut self, site: &mut Site, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        match self {
+            Self::Panels { gather, panels } => {
+                comm.run(gather).map_err(failure)?;
+                let len = gathering::panel_elements(site);
+                gathering::begin(site);
+                for from in 0..site.task.ranks {
+                    // SAFETY: this rank's own buffers, and no operation is in flight.
+                    unsafe { gathering::see(site, panels, Piece::whole(from * len, from)) };
+                }
+                gathering::end(site);
+                Ok(())
+            }
+            Self::After { gather, product } => {
+                comm.run(gather).map_err(failure)?;
+                product.run(site);
+                Ok(())
+            }
+            Self::Before { product, call } => {
+                product.run(site);
+                comm.run(call).map_err(failure)
+            }
+            Self::Between { there, product, back } => {
+                comm.run(there).map_err(failure)?;
+                product.run(site);
+                comm.run(back).map_err(failure)
+            }
+        }
+    }
+
+    fn path(&self, comm: &dyn Communicator) -> String {
+        let (Self::Panels { gather: call, .. }
+        | Self::After { gather: call, .. }
+        | Self::Before { call, .. }
+        | Self::Between { there: call, .. }) = self;
+        comm.path(call).to_owned()
+    }
+}

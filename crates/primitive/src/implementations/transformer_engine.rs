@@ -1,0 +1,26 @@
+//! TransformerEngine's linear layer with overlapped communication, on GPUs. The ranks are PyTorch's:
+//! `rankmark_worker/overlapped.py`.
+
+use terms::{FieldError, Variant};
+
+use super::{Implementation, ORDER, Runs, gathers_first_or_scatters, ways_of_fused_torch};
+use crate::task::Options;
+use crate::words::Primitive;
+
+pub(super) const VARIANT: Variant = Variant {
+    name: "transformer_engine",
+    doc: "TransformerEngine's linear layer with its overlap (pytorch)",
+    options: &[ORDER],
+};
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    name: VARIANT.name,
+    ways: ways_of_fused_torch,
+    settle,
+    task: |task, _| task,
+    runs: Runs::Pytorch,
+};
+
+fn settle(primitive: Primitive, options: &mut Options) -> Result<(), FieldError> {
+    gathers_first_or_scatters(VARIANT.name, primitive, options)
+}

@@ -1,0 +1,172 @@
+//! The benchmark `primitive`: a product of matrices, or attention, with the collective that a parallel model needs beside it,
+//! by several implementations. Formulas: docs/primitives.md.
+
+mod about;
+mod attention;
+mod crossover;
+mod exchange;
+mod fields;
+mod gathering;
+mod implementations;
+mod pattern;
+mod product;
+mod relations;
+mod resolve;
+mod show;
+mod site;
+mod sum;
+mod task;
+mod torch;
+mod view;
+mod words;
+
+#[cfg(test)]
+#[path = "../../../tests/facts.rs"]
+mod facts;
+#[cfg(test)]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
+use comm::Communicator;
+use contract::{Benchmark, Measured, Prepared, RankContext, Work};
+use measure::{Failure, WrongReport};
+use record::{About, Case, CaseLine};
+use serde_json::{Map, Value, json};
+use terms::{Collective, Named as _};
+
+use self::implementations::Step;
+use self::resolve::resolved;
+use self::site::Site;
+use self::task::Task;
+pub use self::torch::add_recipe;
+pub use self::words::primitives;
+
+/// The benchmark `primitive`.
+pub struct PrimitiveBenchmark;
+
+/// A case on one rank.
+struct PreparedPrimitive {
+    site: Site,
+    step: Box<dyn Step>,
+    /// Whether a call multiplies at all.
+    computes: bool,
+    /// What it is timed with: the clock, and the barrier before each sample.
+    timed_with: [(&'static str, &'static str); 2],
+}
+
+/// What this rank times calls with.
+fn timed_with(site: &Site, context: &RankContext) -> [(&'static str, &'static str); 2] {
+    let barrier = match context.comm.path(&site.barrier()) {
+        "" => "the backend's own",
+        path => path,
+    };
+    [("clock", context.clock.name()), ("barrier", barrier)]
+}
+
+impl Benchmark for PrimitiveBenchmark {
+    fn about(&self) -> &'static About {
+        &about::ABOUT
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        let ranks = u64::from(case.ranks());
+        if contract::is_on_gpus(case) {
+            return 0;
+        }
+        resolved(case).map_or(0, |(_, _, task)| task.bytes().saturating_mul(ranks))
+    }
+
+    fn complete(&self, plan: &mut record::Plan) {
+        about::complete(plan);
+    }
+
+    fn operation(&self, case: &Case) -> (Collective, u64) {
+        resolved(case).map_or((Collective::Barrier, 0), |(_, _, task)| task.operation())
+    }
+
+    fn sent(&self, case: &Case) -> f64 {
+        let Ok((implementation, _, task)) = resolved(case) else { return 0.0 };
+        if implementation.name == implementations::compute_only::VARIANT.name {
+            return 0.0;
+        }
+        let (op, bytes) = task.operation();
+        op.bus_factor(task.ranks as u32) * bytes as f64
+    }
+
+    fn prepare(&self, case: &Case, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        let (implementation, options, task) = resolved(case)?;
+        let rank = if task.ranks == 1 { 0 } else { context.rank as usize };
+        let site = Site::new(Task { rank, ..task }, context)?;
+        let step = implementation.prepare(&site, &options, context)?;
+        let computes = implementation.name != implementations::communication_only::VARIANT.name;
+        let timed_with = timed_with(&site, context);
+        let mut prepared = PreparedPrimitive { site, step, computes, timed_with };
+        prepared.refill();
+        Ok(Box::new(prepared))
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let Ok((implementation, options, task)) = resolved(case) else { return Map::new() };
+        let mut metrics = Map::new();
+        let seconds = measured.times.median;
+        if implementation.name != implementations::communication_only::VARIANT.name {
+            let rate = |operations: f64| Value::from(operations / seconds / 1e12);
+            metrics.insert("tflops".to_owned(), rate(task.whole_flops()));
+            metrics.insert("tflops_per_rank".to_owned(), rate(task.flops()));
+        }
+        metrics.insert("variant".to_owned(), show::variant(implementation.name, &options).into());
+        metrics.insert("order".to_owned(), show::order(task.scheme).into());
+        let ranks = measured.trials.last().map_or(&[][..], |trial| &trial.details[..]);
+        if let Some(mut conditions) = relations::of_ranks(ranks) {
+            conditions.insert("warmup".to_owned(), case.warmup().map_or("adaptive".into(), Value::from));
+            conditions.insert("mode".to_owned(), case.mode().name().into());
+            metrics.insert("conditions".to_owned(), conditions.into());
+        }
+        metrics
+    }
+
+    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        relations::of(line, all)
+    }
+
+    fn view(&self) -> Option<&'static dyn ::view::View> {
+        Some(&view::PrimitiveView)
+    }
+}
+
+impl Prepared for PreparedPrimitive {
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        self.step.run(&mut self.site, comm)
+    }
+
+    fn refill(&mut self) {
+        self.site.refill(self.step.given());
+    }
+
+    fn check(&mut self, _comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
+        let mut report = WrongReport::default();
+        self.step.leaves().iter().for_each(|left| self.site.compare(*left, &mut report));
+        Ok(report)
+    }
+
+    fn work(&self) -> Work {
+        let task = &self.site.task;
+        let (flops, traffic_bytes) = if self.computes { (task.flops(), task.traffic_bytes()) } else { (0.0, 0) };
+        Work { flops, traffic_bytes, messages: 1, max_calls: u64::MAX, checks: 1, ..Work::default() }
+    }
+
+    fn path(&self, comm: &dyn Communicator) -> String {
+        self.step.path(comm)
+    }
+
+    fn details(&mut self) -> Map<String, Value> {
+        let (bytes, threads, multiplied) = self.site.conditions();
+        let mut details = Map::from_iter([
+            ("buffer_bytes".to_owned(), json!(bytes)),
+            ("threads".to_owned(), json!(threads)),
+            ("multiplied".to_owned(), json!(multiplied)),
+        ]);
+        details.extend(self.timed_with.map(|(name, what)| (name.to_owned(), what.into())));
+        details
+    }
+}

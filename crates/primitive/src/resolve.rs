@@ -1,0 +1,54 @@
+//! From the fields of a case to its implementation and its task.
+
+use contract::fields::problem;
+use record::Case;
+use terms::FieldError;
+
+use super::fields::{Fields, IMPLEMENTATION};
+use super::implementations::{self, Implementation};
+use super::task::{Options, Task, scheme, word};
+use super::words::{Order, Tokens};
+
+/// Name and options of a case's implementation.
+///
+/// # Errors
+/// When the text is none: it was not read from a plan.
+pub(super) fn chosen(text: &str) -> Result<(&'static str, Options), FieldError> {
+    let field = IMPLEMENTATION.named("implementation");
+    let unknown = |message: String| problem("implementation", message, "`rankmark primitive --help` lists them");
+    record::plan::chosen(&field, text).map(|(variant, options)| (variant.name, options)).map_err(unknown)
+}
+
+/// Rank 0's part of a case.
+///
+/// # Errors
+/// The first field with a value that cannot be read.
+pub(super) fn task(case: &Case) -> Result<Task, FieldError> {
+    let fields = Fields::of(case)?;
+    let (_, options) = chosen(&fields.implementation)?;
+    let [m, n, k] = [fields.m, fields.n, fields.k].map(|size| size.unwrap_or(1) as usize);
+    Ok(Task {
+        m,
+        n,
+        k,
+        dtype: fields.dtype,
+        ranks: fields.ranks as usize,
+        rank: 0,
+        threads: fields.threads.unwrap_or(1) as usize,
+        seed: fields.seed,
+        tokens: fields.tokens.unwrap_or(Tokens::Uniform),
+        scheme: scheme(fields.primitive, word(&options, "order").unwrap_or(Order::Before)),
+    })
+}
+
+/// The implementation of a case, its options, and what it computes.
+///
+/// # Errors
+/// The first field with a value that cannot be read.
+pub(super) fn resolved(case: &Case) -> Result<(&'static Implementation, Options, Task), FieldError> {
+    let (name, options) = chosen(&Fields::of(case)?.implementation)?;
+    let unknown = || problem("implementation", format!("there is no implementation `{name}`"), "see `--help`");
+    let implementation = implementations::named(name).ok_or_else(unknown)?;
+    let task = (implementation.task)(task(case)?, &options);
+    Ok((implementation, options, task))
+}

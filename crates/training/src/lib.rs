@@ -1,0 +1,153 @@
+//! The benchmarks `training` and `memory`: a model trained by a strategy on a mesh of ranks, timed step by step, or
+//! looked at for what it holds.
+
+mod about;
+mod balance;
+mod baselines;
+mod catalog;
+mod data;
+mod exchange;
+mod fields;
+mod limit;
+mod merge;
+mod metrics;
+mod notes;
+mod predict;
+mod prepared;
+mod process;
+mod resolve;
+mod scaling;
+mod search;
+mod torch;
+mod view;
+
+#[cfg(test)]
+#[path = "../../../tests/facts.rs"]
+mod facts;
+#[cfg(test)]
+#[path = "../../../tests/skip.rs"]
+mod skip;
+
+use ::view::View;
+use contract::{Benchmark, Host, Measured, Prepared, RankContext, Study, is_on_gpus, is_pytorch};
+use measure::{Failure, Trial};
+use record::{About, Case, CaseLine, Plan};
+use serde_json::{Map, Value};
+
+use self::about::{MEMORY, TRAINING};
+use self::prepared::Wanted;
+use self::resolve::Task;
+
+pub use self::catalog::{ModelLine, models, parameters};
+pub use self::fields::strategies;
+
+/// Training, timed.
+pub struct TrainingBenchmark;
+
+/// Training, for what it holds in memory.
+pub struct MemoryBenchmark;
+
+/// A checked case's task, on a rank.
+fn task(case: &Case) -> Result<Task, Failure> {
+    Ok(Task::from_case(case)?)
+}
+
+fn fault(trials: &[Trial]) -> Option<String> {
+    match metrics::notes(trials.last()) {
+        Some(notes) => metrics::disagreement(&notes),
+        None => Some("ranks noted nothing of their steps".to_owned()),
+    }
+}
+
+impl Benchmark for TrainingBenchmark {
+    fn about(&self) -> &'static About {
+        &TRAINING
+    }
+
+    fn complete(&self, plan: &mut Plan) {
+        merge::single_ranks(plan, TRAINING.name);
+        baselines::complete(plan, TRAINING.name);
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        if is_on_gpus(case) { 0 } else { predict::held(case) }
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        prepared::prepare(task(case)?, Wanted { peak: true, limit: None }, rank)
+    }
+
+    fn has_phases(&self, case: &Case) -> bool {
+        !is_pytorch(case)
+    }
+
+    fn keeps_prepared(&self) -> bool {
+        true
+    }
+
+    fn view(&self) -> Option<&'static dyn View> {
+        Some(&view::TrainingView)
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
+            return Map::new();
+        };
+        metrics::of_training(&metrics::balanced(task, &notes), measured, &notes, !is_pytorch(case))
+    }
+
+    fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
+        fault(trials)
+    }
+
+    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        scaling::relations(line, all)
+    }
+
+    fn unexplained(&self, all: &[&CaseLine]) -> Vec<String> {
+        scaling::unexplained(all)
+    }
+}
+
+impl Benchmark for MemoryBenchmark {
+    fn about(&self) -> &'static About {
+        &MEMORY
+    }
+
+    fn complete(&self, plan: &mut Plan) {
+        merge::single_ranks(plan, MEMORY.name);
+    }
+
+    fn memory(&self, case: &Case) -> u64 {
+        predict::held(case)
+    }
+
+    fn prepare(&self, case: &Case, rank: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+        let limit = fields::Memory::of(case)?.limit;
+        prepared::prepare(task(case)?, Wanted { peak: false, limit }, rank)
+    }
+
+    fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value> {
+        let (Ok(task), Some(notes)) = (Task::from_case(case), metrics::notes(measured.trials.last())) else {
+            return Map::new();
+        };
+        metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
+    }
+
+    fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
+        fault(trials)
+    }
+
+    fn view(&self) -> Option<&'static dyn View> {
+        Some(&view::MemoryView)
+    }
+
+    fn study(&self, cases: &[&Case], host: &Host) -> Option<Box<dyn Study>> {
+        Some(Box::new(search::MaxBatch::for_cases(cases, host)?))
+    }
+
+    fn relations(&self, line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {
+        let largest = search::largest(line);
+        largest.map(|batch| ("max_batch".to_owned(), Value::from(batch))).into_iter().collect()
+    }
+}

@@ -1,0 +1,62 @@
+//! The memory that a rank may hold: refused together before anything is allocated, bounded while steps run, and looked
+//! at after them.
+//!
+//! Three lines of defence, because each alone lets something through: the plan's arithmetic knows what will be
+//! allocated, the bound on addresses stops what the plan does not know, and what was held at most is what counts.
+
+use contract::RankContext;
+use measure::Failure;
+use terms::Bytes;
+
+use super::exchange::Exchange;
+use super::predict;
+use super::process::{Bound, Held};
+use super::resolve::Task;
+
+/// Addresses that the bound leaves beside the limit, which no page stands behind: stacks, and the arenas of malloc (64
+/// MiB each, one a thread).
+const ADDRESSES_A_THREAD: u64 = 72 << 20;
+/// Threads beside those that compute: data, communication.
+const OTHER_THREADS: u64 = 6;
+
+/// Refuses, on all ranks at once, what does not fit on one of them; else bounds this rank's addresses. Collective.
+pub(super) fn apply(
+    task: &Task,
+    limit: Option<u64>,
+    exchange: &mut Exchange,
+    context: &mut RankContext,
+) -> Result<Option<Bound>, Failure> {
+    let Some(limit) = limit else { return Ok(None) };
+    let rank = context.rank as usize;
+    let planned = parallel::outline(&task.recipe, rank, task.threads);
+    let planned = planned.map_err(|refusal| Failure::new(refusal.to_string()))?;
+    let planned = predict::rank_bytes(task, rank, &planned);
+    let held = Held::now().unwrap_or_default();
+    let needed = held.resident_once() + planned;
+    // Up to 2^53 bytes a number is exact.
+    let all = exchange.gather(&mut *context.comm, needed as f64)?;
+    let over: Vec<String> = all
+        .iter()
+        .enumerate()
+        .filter(|(_, needed)| **needed > limit as f64)
+        .map(|(rank, needed)| exceeded(rank as u32, *needed as u64, limit))
+        .collect();
+    if !over.is_empty() {
+        return Err(Failure::new(over.join("; ")));
+    }
+    // Peers' shared memory is mapped here, too; theirs is what they may hold.
+    let others = limit.saturating_mul(u64::from(context.ranks - 1));
+    let threads = (task.threads as u64 + OTHER_THREADS) * ADDRESSES_A_THREAD;
+    let left = limit.saturating_sub(held.resident_once());
+    let bound = held.mapped.saturating_add(left).saturating_add(others).saturating_add(threads);
+    Ok(Bound::set(bound))
+}
+
+/// What is said of a rank that needs more than it may hold.
+pub(super) fn exceeded(rank: u32, needed: u64, limit: u64) -> String {
+    format!(
+        "out of memory on rank {rank}: {} needed, and {} are its limit",
+        Bytes(needed).about(),
+        Bytes(limit).about()
+    )
+}

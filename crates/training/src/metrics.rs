@@ -1,0 +1,333 @@
+//! From what ranks noted to the case line: rates, phases, MFU, memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use engine::{Multiplier, Phase};
+use measure::Trial;
+
+use contract::Measured;
+use model::Convention;
+use serde_json::{Map, Value, json};
+
+use super::notes::{Notes, Phases};
+use super::predict;
+use super::resolve::Task;
+
+/// What the ranks noted up to this trial; None where one of them noted nothing.
+pub(super) fn notes(trial: Option<&Trial>) -> Option<Vec<Notes>> {
+    let details = &trial?.details;
+    let notes: Vec<Notes> = details.iter().filter_map(Notes::read).collect();
+    (!notes.is_empty() && notes.len() == details.len()).then_some(notes)
+}
+
+/// Losses of the first trial: later ones go on from where it ended.
+fn first_losses(measured: &Measured<'_>) -> Value {
+    let first = notes(measured.trials.first());
+    first.map_or(Value::Null, |notes| notes[0].losses().map(number).collect())
+}
+
+/// The task as the ranks have balanced it.
+pub(super) fn balanced(mut task: Task, notes: &[Notes]) -> Task {
+    let Notes { stages, micro_batches, .. } = &notes[0];
+    if micro_batches.len() == task.recipe.micro_batches.len() {
+        task.recipe.micro_batches.clone_from(micro_batches);
+    }
+    task.recipe.stages.clone_from(stages);
+    task
+}
+
+/// A number, if it is one.
+pub(super) fn number(value: f64) -> Value {
+    serde_json::Number::from_f64(value).map_or(Value::Null, Value::Number)
+}
+
+fn put(metrics: &mut Map<String, Value>, name: &str, value: Value) {
+    if !value.is_null() {
+        metrics.insert(name.to_owned(), value);
+    }
+}
+
+/// The metrics of a training case. What programs hold and exchange is known of `ours` only, and not of what others run.
+pub(super) fn of_training(task: &Task, measured: &Measured<'_>, notes: &[Notes], ours: bool) -> Map<String, Value> {
+    let (mut metrics, median_s) = (Map::new(), measured.times.median);
+    put(&mut metrics, "step_s", json!(measured.times));
+    put(&mut metrics, "phases_s", phases(notes));
+    put_rates(&mut metrics, task, median_s, notes.len());
+    put(&mut metrics, "mfu", mfu(task, median_s, notes, ours));
+    put(&mut metrics, "loss", first_losses(measured));
+    if let Some(outlines) = predict::outlines(task).ok().filter(|_| ours) {
+        put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
+        put(&mut metrics, "traffic", predict::traffic(&outlines));
+        put(&mut metrics, "parts", phase_work(&outlines, notes));
+    } else {
+        put(&mut metrics, "memory", memory(None, notes));
+    }
+    put(&mut metrics, "cpu", cpu(task, notes));
+    put(&mut metrics, "exchange", exchange(task));
+    metrics
+}
+
+/// The phases of a step on all ranks: operations, memory traffic, and the time of the rank that computes longest.
+fn phase_work(outlines: &[parallel::Outline], notes: &[Notes]) -> Value {
+    let slowest = notes.iter().max_by(|a, b| a.phases.computing().total_cmp(&b.phases.computing()));
+    let Some(Phases { forward, backward, optimizer, .. }) = slowest.map(|rank| &rank.phases) else {
+        return Value::Null;
+    };
+    let part = |phase: Phase, seconds: f64| {
+        let of = |outline: &parallel::Outline| outline.phases.get(&phase).copied().unwrap_or_default();
+        let sum =
+            |pick: fn(&parallel::PhaseWork) -> f64| outlines.iter().map(|outline| pick(&of(outline))).sum::<f64>();
+        json!({"seconds": seconds, "flops": sum(|work| work.flops), "bytes": sum(|work| work.bytes)})
+    };
+    json!({
+        "forward": part(Phase::Forward, *forward),
+        "backward": part(Phase::Backward, *backward),
+        "optimizer": part(Phase::Optimizer, *optimizer),
+    })
+}
+
+/// How gradients are exchanged, in a word; none where no replica has another to exchange them with.
+fn exchange(task: &Task) -> Value {
+    match (task.recipe.communicate, task.recipe.overlap) {
+        _ if task.recipe.mesh.data < 2 => Value::Null,
+        (false, _) => "none".into(),
+        (true, true) => "overlapped".into(),
+        (true, false) => "after backward".into(),
+    }
+}
+
+/// The metrics of a memory case.
+pub(super) fn of_memory(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -> Map<String, Value> {
+    let mut metrics = Map::new();
+    if let Ok(outlines) = predict::outlines(task) {
+        put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), notes));
+    }
+    put(&mut metrics, "step_s", json!(measured.times));
+    put(&mut metrics, "loss", first_losses(measured));
+    metrics
+}
+
+fn put_rates(metrics: &mut Map<String, Value>, task: &Task, median_s: f64, ranks: usize) {
+    let samples = task.recipe.global_batch() as f64 / median_s;
+    let tokens = samples * task.tokens() as f64;
+    put(metrics, "samples_per_s", number(samples));
+    if tokens > 0.0 {
+        put(metrics, "tokens_per_s", number(tokens));
+    }
+    put(metrics, "samples_per_s_per_rank", number(samples / ranks as f64));
+    if tokens > 0.0 {
+        put(metrics, "tokens_per_s_per_rank", number(tokens / ranks as f64));
+    }
+}
+
+/// Medians of the slowest rank's phases, then those of each rank.
+///
+/// A rank in a collective waits for the others before anything is transferred; what the rank that waited least spent is
+/// the transfer, and what others spent beyond it is waiting (definitions: stalls and stragglers), here over a whole step.
+/// Who waits least may differ from step to step, so the minimum over ranks is that of each step, and then the median over
+/// steps counts: the minimum of the ranks' medians would take waiting for transfer.
+fn phases(notes: &[Notes]) -> Value {
+    let transfers = transfers(notes);
+    let transfer = transfers.as_ref().map(|all| stats::median(all));
+    let waits = |rank: &Notes| {
+        let all = transfers.as_ref()?.iter().zip(&rank.communication_s).map(|(transfer, own)| own - transfer);
+        Some(stats::median(&all.collect::<Vec<_>>()))
+    };
+    let of = |rank: &Notes| {
+        let own = &rank.phases;
+        [
+            ("input", Some(own.input)),
+            ("forward", Some(own.forward)),
+            ("backward", Some(own.backward)),
+            ("communication", transfer),
+            ("wait", waits(rank)),
+            ("optimizer", Some(own.optimizer)),
+        ]
+    };
+    let number = |value: Option<f64>| value.map_or(Value::Null, number);
+    // Who waits least is who the others wait for; of two that wait alike, the one that takes longer.
+    let slowest = notes.iter().max_by(|a, b| a.phases.computing().total_cmp(&b.phases.computing()));
+    let Some(slowest) = slowest else { return Value::Null };
+    let told = || of(slowest).into_iter().enumerate().filter(|(_, (_, value))| value.is_some());
+    let mut all: Map<String, Value> = told().map(|(_, (name, value))| (name.to_owned(), number(value))).collect();
+    let mut ranks = Map::new();
+    for (index, (name, _)) in told() {
+        ranks.insert(name.to_owned(), notes.iter().map(|rank| number(of(rank)[index].1)).collect());
+    }
+    all.insert("per_rank".to_owned(), Value::Object(ranks));
+    Value::Object(all)
+}
+
+/// Seconds of transfer in each step: what the rank spent that waited least in it. None where a rank cannot tell.
+fn transfers(notes: &[Notes]) -> Option<Vec<f64>> {
+    let steps = notes.iter().map(|rank| rank.communication_s.len()).min()?;
+    let told = steps > 0 && notes.iter().all(|rank| rank.phases.communication.is_some());
+    let least = |step: usize| notes.iter().map(|rank| rank.communication_s[step]).fold(f64::INFINITY, f64::min);
+    told.then(|| (0..steps).map(least).collect())
+}
+
+/// Shares of the peak that all ranks' cores, or GPUs, reached together.
+fn mfu(task: &Task, median_s: f64, notes: &[Notes], ours: bool) -> Value {
+    let peak: f64 = notes.iter().map(|rank| rank.peak_flops).sum();
+    if peak <= 0.0 {
+        return Value::Null;
+    }
+    let (model, batch) = (&task.recipe.model, task.recipe.global_batch() as f64);
+    let headline = model.headline();
+    let share = |convention: Convention| {
+        let flops = model.flops(convention).ok().flatten()?;
+        Some(flops * batch / median_s / peak)
+    };
+    let mut shares = Map::new();
+    put(&mut shares, "headline", share(headline).map_or(Value::Null, number));
+    put(&mut shares, "convention", headline.to_string().into());
+    for convention in <Convention as terms::Named>::ALL {
+        put(&mut shares, &convention.to_string(), share(*convention).map_or(Value::Null, number));
+    }
+    if task.recipe.recompute {
+        let done: f64 = predict::outlines(task).unwrap_or_default().iter().map(|outline| outline.flops).sum();
+        put(&mut shares, "hfu", number(done / median_s / peak));
+    }
+    let gemm: f64 = notes.iter().map(|rank| rank.gemm_flops).sum();
+    if let Some(share) = share(headline).filter(|_| gemm > 0.0) {
+        put(&mut shares, "of_gemm", number(share * peak / gemm));
+        put(&mut shares, "gemm_flops", number(gemm));
+    }
+    put(&mut shares, "parameters", model.product_parameters().into());
+    put(&mut shares, "peak_flops", number(peak));
+    put(&mut shares, "multiplied", multiplied(notes));
+    let threads = notes.len() * task.threads;
+    let loops: BTreeSet<&str> = notes.iter().map(|rank| rank.peak_source.as_str()).collect();
+    let loops: Vec<&str> = loops.into_iter().collect();
+    let loops = loops.join(" and ");
+    let source = match ours {
+        true => format!("measured: a loop of multiplications and additions, {loops}, {threads} threads at once"),
+        false => format!("measured: {loops}, on {}", ::view::number::count(notes.len(), "GPU", "GPUs")),
+    };
+    put(&mut shares, "peak_source", source.into());
+    Value::Object(shares)
+}
+
+/// Share of all ranks' products that each way to multiply did.
+fn multiplied(notes: &[Notes]) -> Value {
+    let mut sums: BTreeMap<Multiplier, f64> = BTreeMap::new();
+    for (by, flops) in notes.iter().flat_map(|rank| &rank.multiplied) {
+        *sums.entry(*by).or_default() += flops;
+    }
+    let all: f64 = sums.values().sum();
+    let shares: Map<String, Value> = sums.iter().map(|(by, flops)| (by.to_string(), number(flops / all))).collect();
+    if shares.is_empty() { Value::Null } else { Value::Object(shares) }
+}
+
+/// Predicted by category and measured, in bytes over all ranks. `process` is what ranks held before anything of the case
+/// was there (program, libraries, measuring code): no plan knows it, so it is measured, is no part of what was predicted, and is
+/// taken off what was measured before the two are compared.
+fn memory(predicted: Option<Map<String, Value>>, notes: &[Notes]) -> Value {
+    let process: u64 = notes.iter().map(|rank| rank.base_bytes).sum();
+    let measured: u64 = notes.iter().map(|rank| rank.held_bytes).sum();
+    let mut memory = Map::new();
+    if measured > 0 {
+        let per_rank: Value = notes.iter().map(|rank| rank.held_bytes).collect();
+        let case = measured.saturating_sub(process);
+        let all = json!({"total": measured, "process": process, "case": case, "per_rank": per_rank});
+        memory.insert("measured".to_owned(), all);
+    }
+    let Some(mut predicted) = predicted else { return Value::Object(memory) };
+    let total: u64 = predicted.values().filter_map(Value::as_u64).sum();
+    let parts = parts(&predicted);
+    predicted.insert("total".to_owned(), total.into());
+    memory.shift_insert(0, "predicted".to_owned(), Value::Object(predicted));
+    memory.shift_insert(1, "parts".to_owned(), Value::Object(parts));
+    if measured > process {
+        let case = (measured - process) as f64;
+        memory.insert("difference".to_owned(), number((total as f64 - case) / case));
+    }
+    Value::Object(memory)
+}
+
+/// What was predicted, in as many parts as a table shows.
+fn parts(predicted: &Map<String, Value>) -> Map<String, Value> {
+    const PARTS: [(&str, &[&str]); 6] = [
+        ("parameters", &["parameters"]),
+        ("gradients", &["gradients"]),
+        ("optimizer", &["optimizer"]),
+        ("activations", &["activations"]),
+        ("buffers", &["communication", "groups"]),
+        ("rest", &["input", "read_ahead", "scalars", "scratch"]),
+    ];
+    let sum = |names: &[&str]| names.iter().filter_map(|name| predicted.get(*name)?.as_u64()).sum::<u64>();
+    PARTS.iter().map(|(part, names)| ((*part).to_owned(), sum(names).into())).collect()
+}
+
+fn cpu(task: &Task, notes: &[Notes]) -> Value {
+    let seconds: f64 = notes.iter().map(|rank| rank.cpu_s).sum();
+    let steps = notes[0].loss_bits.len().max(1) as f64;
+    json!({
+        "compute_threads": notes.len() * task.threads,
+        "threads": notes.iter().map(|rank| rank.threads).sum::<u64>(),
+        "seconds": number(seconds),
+        "seconds_per_step": number(seconds / steps),
+    })
+}
+
+/// Why the ranks' notes cannot all be right: losses that differ between ranks.
+pub(super) fn disagreement(notes: &[Notes]) -> Option<String> {
+    let first = notes.first()?;
+    for (rank, other) in notes.iter().enumerate().skip(1) {
+        if other.loss_bits.len() != first.loss_bits.len() {
+            let (a, b) = (first.loss_bits.len(), other.loss_bits.len());
+            return Some(format!("rank 0 made {a} steps, and rank {rank} {b}"));
+        }
+        let differs = first.losses().zip(other.losses()).position(|(a, b)| a.to_bits() != b.to_bits());
+        if let Some(step) = differs {
+            let loss = |notes: &Notes| f64::from_bits(notes.loss_bits[step]);
+            let (a, b) = (loss(first), loss(other));
+            return Some(format!("the loss of step {} is {a} on rank 0 and {b} on rank {rank}", step + 1));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rank(communication: &[f64]) -> Notes {
+        let phases = Phases { forward: 1.0, communication: Some(stats::median(communication)), ..Phases::default() };
+        Notes { phases, communication_s: communication.to_vec(), ..Notes::default() }
+    }
+
+    #[test]
+    fn communication_is_the_least_of_each_step() {
+        // Transfer takes 1.7 ms; in each step another of three ranks is last, and the others wait 6 ms for it.
+        let (transfer, wait) = (1.7e-3, 7.7e-3);
+        let of =
+            |own: usize| -> Vec<f64> { (0..9).map(|step| if step % 3 == own { transfer } else { wait }).collect() };
+        let told = phases(&[rank(&of(0)), rank(&of(1)), rank(&of(2))]);
+        assert_eq!(told["communication"], 1.7e-3);
+        // Each rank's median is a step in which it waited.
+        assert!((told["wait"].as_f64().unwrap() - 6e-3).abs() < 1e-12, "{told}");
+        assert_eq!(told["per_rank"]["communication"], json!([transfer, transfer, transfer]));
+    }
+
+    #[test]
+    fn communication_that_a_rank_cannot_tell_is_left_out() {
+        let silent = Notes { phases: Phases { communication: None, ..Phases::default() }, ..Notes::default() };
+        let told = phases(&[rank(&[1.0]), silent]);
+        assert_eq!((told.get("communication"), told.get("wait")), (None, None));
+    }
+
+    #[test]
+    fn the_process_is_no_part_of_what_was_predicted() {
+        let predicted: Map<String, Value> =
+            [("parameters".to_owned(), json!(600)), ("activations".to_owned(), json!(300))].into_iter().collect();
+        let held = |base_bytes, held_bytes| Notes { base_bytes, held_bytes, ..Notes::default() };
+        let told = memory(Some(predicted), &[held(5_000, 5_500), held(5_000, 5_500)]);
+        assert_eq!(told["predicted"]["total"], 900);
+        assert_eq!(told["predicted"].get("process"), None);
+        assert_eq!(told["measured"]["process"], 10_000);
+        assert_eq!((&told["measured"]["total"], &told["measured"]["case"]), (&json!(11_000), &json!(1_000)));
+        // 900 bytes of 1,000, and not 10,900 of 11,000.
+        assert_eq!(told["difference"], -0.1);
+    }
+}

@@ -1,0 +1,267 @@
+//! A training case on one rank: what it needs before the first step, a step, and what is looked at after the last.
+
+use comm::Communicator;
+use contract::{Prepared, RankContext, Work};
+use cores::peak;
+use engine::Multiplier;
+use measure::{Failure, StepTimes, WrongReport};
+use parallel::{Agreement, Asleep, Error, Recipe, StepReport, Trainer};
+use record::WrongElement;
+use serde_json::{Map, Value};
+use terms::Dtype;
+use trace::timeline::Kind;
+use trace::{RankSteps, StepRecorder};
+
+use super::exchange::Exchange;
+use super::notes::{Notes, Phases};
+use super::process::{self, Bound, Held};
+use super::resolve::{Sleep, Task};
+use super::{balance, limit};
+
+/// What else than steps is measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Wanted {
+    /// The cores' peak, for MFU.
+    pub(super) peak: bool,
+    /// Bytes that the rank may hold.
+    pub(super) limit: Option<u64>,
+}
+
+struct PreparedTraining {
+    trainer: Trainer,
+    task: Task,
+    rank: u32,
+    steps: Vec<StepReport>,
+    notes: Notes,
+    /// Processor time when the case began again.
+    cpu_begin_ns: u64,
+    limit: Option<u64>,
+    peaks: Option<Peaks>,
+    // Last, so that memory is given back before the bound is lifted.
+    _bound: Option<Bound>,
+}
+
+/// The cores' peak, measured again beside each trial: clocks and other tenants change between trials.
+struct Peaks {
+    kind: (Dtype, Multiplier),
+    first: usize,
+    cores: Vec<u32>,
+    seen: Vec<f64>,
+}
+
+impl Peaks {
+    /// Operations a second: the median of all measurements, this one among them.
+    fn again(&mut self, threads: usize) -> f64 {
+        self.seen.push(peak::measure(self.kind, threads, self.first, &self.cores).0);
+        stats::median(&self.seen)
+    }
+}
+
+/// Steps that are kept without allocating.
+const STEPS: usize = 10_000;
+
+/// Builds the trainer. Collective.
+pub(super) fn prepare(mut task: Task, wanted: Wanted, context: &mut RankContext) -> Result<Box<dyn Prepared>, Failure> {
+    let mut exchange = Exchange::new(&mut *context.comm)?;
+    let bound = limit::apply(&task, wanted.limit, &mut exchange, context)?;
+    let multiplier = multiplier(&task, &mut exchange, context)?;
+    let mut notes = Notes::default();
+    let mut peaks = None;
+    // What sleeps reaches no peak: there is nothing to compare it with.
+    if wanted.peak && task.sleep.is_none() {
+        let first = context.index as usize * task.threads;
+        // All ranks at once: cores that share a clock or a cache show it.
+        let kind = (task.recipe.precision, multiplier);
+        let (flops, source) = peak::measure(kind, task.threads, first, &context.cores);
+        (notes.peak_flops, notes.peak_source) = (flops, source.to_owned());
+        peaks = Some(Peaks { kind, first, cores: context.cores.clone(), seen: vec![flops] });
+        let cores = context.thread_cores(task.threads);
+        exchange.gather(&mut *context.comm, 0.0)?;
+        notes.gemm_flops = product_rate(&task, &cores, &mut exchange, context)?;
+    }
+    balance::apply(&mut task, context)?;
+    (notes.stages, notes.micro_batches) = (task.recipe.stages.clone(), task.recipe.micro_batches.clone());
+    process::reset_peak();
+    notes.base_bytes = Held::now().map_or(0, Held::resident_once);
+    let mut trainer = trainer(&task, context)?;
+    trainer.record_with(StepRecorder::new(context.clock.clone(), Some(context.hook.clone())));
+    if let Some(Sleep { pass_s, jitter, heavy_tail }) = task.sleep {
+        trainer.sleep_instead(Asleep { pass_s, jitter, heavy_tail, seed: task.recipe.seed, rank: context.rank });
+    }
+    notes.multiplied = trainer.multiplied();
+    Ok(Box::new(PreparedTraining {
+        trainer,
+        task,
+        rank: context.rank,
+        steps: Vec::with_capacity(STEPS),
+        notes,
+        cpu_begin_ns: process::cpu_ns(),
+        limit: wanted.limit,
+        peaks,
+        _bound: bound,
+    }))
+}
+
+/// What this rank multiplies with. Collective: where one rank lacks what the case asks for, none begins.
+fn multiplier(task: &Task, exchange: &mut Exchange, context: &mut RankContext) -> Result<Multiplier, Failure> {
+    let Recipe { precision, matmul, .. } = task.recipe;
+    let own = engine::multiplier(precision, matmul);
+    let all = exchange.gather(&mut *context.comm, own.map_or(f64::NAN, |_| 0.0))?;
+    let lacking =
+        |rank: usize| Failure::lacking(format!("the processor of rank {rank} has no {matmul} (AMX for bf16)"));
+    match (own, all.iter().position(|has| has.is_nan())) {
+        (Some(own), None) => Ok(own),
+        (_, rank) => Err(lacking(rank.unwrap_or(context.rank as usize))),
+    }
+}
+
+/// Operations a second of this rank's product of matrices. Collective: where one rank has no memory or no threads for it,
+/// none goes on to a collective in which the others would wait.
+fn product_rate(
+    task: &Task,
+    cores: &[u32],
+    exchange: &mut Exchange,
+    context: &mut RankContext,
+) -> Result<f64, Failure> {
+    let rate = parallel::product_rate(task.recipe.precision, task.recipe.matmul, task.threads, cores);
+    let all = exchange.gather(&mut *context.comm, rate.as_ref().copied().unwrap_or(f64::NAN))?;
+    let rate = rate.map_err(|error| Failure::lacking(error.to_string()))?;
+    match all.iter().position(|rate| rate.is_nan()) {
+        Some(rank) => Err(Failure::lacking(format!("rank {rank} could not measure its product of matrices"))),
+        None => Ok(rate),
+    }
+}
+
+/// The trainer of this rank. Collective.
+///
+/// # Panics
+/// When this rank alone has no memory or no threads: its peers wait for it in a collective, and the end of its process
+/// is what their coordinator notices at once.
+pub(super) fn trainer(task: &Task, context: &mut RankContext) -> Result<Trainer, Failure> {
+    let replica = task.recipe.mesh.coordinate(context.rank as usize).data;
+    let source = task.origin.open(&task.recipe, replica, &context.cores)?;
+    let cores = context.thread_cores(task.threads);
+    let comm = &mut *context.comm;
+    let made = Trainer::new(&task.recipe, comm, &context.abort, &context.options, task.threads, &cores, source);
+    made.map_err(|error| {
+        let full = matches!(error, Error::Memory { .. } | Error::Comm(comm::Error::OutOfMemory { .. }));
+        let alone = full || matches!(error, Error::Engine(_));
+        let place = if full { "out of memory on" } else { "on" };
+        let message = format!("{place} rank {}: {error}", context.rank);
+        assert!(!alone || context.ranks == 1, "{message}");
+        Failure::new(message)
+    })
+}
+
+/// What is said of replicas that do not hold the same.
+fn apart(rank: u32, agreement: &Agreement) -> WrongElement {
+    let Agreement { compared, different, first } = agreement;
+    let name = first.as_deref().unwrap_or("a parameter");
+    WrongElement {
+        rank,
+        index: 0,
+        expected: format!("what other ranks hold in `{name}`"),
+        got: format!("something else, as {different} of {compared} numbers"),
+    }
+}
+
+/// Nanoseconds that recording a span takes: the median of bursts, with the clock reading that each span needs.
+fn span_ns(recorder: &mut StepRecorder) -> f64 {
+    const SPANS: u32 = 1000;
+    let mut bursts = [0.0; 11];
+    for burst in &mut bursts {
+        recorder.record(SPANS as usize, 0);
+        let begun_ns = recorder.now_ns();
+        let mut since = begun_ns;
+        for _ in 0..SPANS {
+            let now_ns = recorder.now_ns();
+            recorder.mark(Kind::Host, since, now_ns);
+            since = now_ns;
+        }
+        *burst = (recorder.now_ns() - begun_ns) as f64 / f64::from(SPANS);
+        drop(recorder.take());
+    }
+    stats::median(&bursts)
+}
+
+impl Prepared for PreparedTraining {
+    fn run(&mut self, comm: &mut dyn Communicator) -> Result<(), Failure> {
+        let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    /// Back to the initial parameters.
+    fn refill(&mut self) {
+        if !self.steps.is_empty() {
+            self.trainer.reset();
+            self.steps.clear();
+        }
+        self.cpu_begin_ns = process::cpu_ns();
+    }
+
+    /// Replicas must hold the same parameters, bit by bit, and every loss must be a number. Before that, what the steps
+    /// took is noted: every rank still holds everything.
+    fn check(&mut self, comm: &mut dyn Communicator, _calls: u64) -> Result<WrongReport, Failure> {
+        self.notes.cpu_s = process::cpu_ns().saturating_sub(self.cpu_begin_ns) as f64 / 1e9;
+        self.notes.threads = process::threads();
+        self.notes.held_bytes = Held::now().map_or(0, Held::peak_once);
+        if let Some(limit) = self.limit.filter(|limit| self.notes.held_bytes > *limit) {
+            return Err(Failure::new(limit::exceeded(self.rank, self.notes.held_bytes, limit)));
+        }
+        if let Some(peaks) = &mut self.peaks {
+            self.notes.peak_flops = peaks.again(self.task.threads);
+        }
+        // Without communication replicas go ways of their own, as asked.
+        let agreement = match self.task.recipe.communicate {
+            true => self.trainer.agreement(comm).map_err(|error| Failure::new(error.to_string()))?,
+            false => Agreement::default(),
+        };
+        let losses = self.steps.iter().filter(|step| !step.loss.is_finite()).count() as u64;
+        Ok(WrongReport {
+            count: agreement.different + losses,
+            compared: agreement.compared + self.steps.len() as u64,
+            first: if agreement.different > 0 { vec![apart(self.rank, &agreement)] } else { Vec::new() },
+        })
+    }
+
+    /// No step is made beside those that are sampled.
+    fn work(&self) -> Work {
+        let outline = parallel::outline(&self.task.recipe, self.rank as usize, self.task.threads);
+        let flops = outline.map_or(0.0, |outline| outline.flops);
+        Work { traffic_bytes: 0, flops, messages: 1, max_calls: u64::MAX, copies: 1, checks: 0, steps: true }
+    }
+
+    fn path(&self, _comm: &dyn Communicator) -> String {
+        String::new()
+    }
+
+    fn records(&self) -> bool {
+        true
+    }
+
+    fn steps(&mut self, comm: &mut dyn Communicator, steps: u32, record: bool) -> Result<StepTimes, Failure> {
+        let mut times = StepTimes { ns: Vec::with_capacity(steps as usize), ..StepTimes::default() };
+        if record {
+            times.span_ns = span_ns(self.trainer.recorder());
+            let room = self.trainer.marks_in_a_step() * steps as usize;
+            self.trainer.recorder().record(room, steps as usize);
+        }
+        for _ in 0..steps {
+            let step = self.trainer.step(comm).map_err(|error| Failure::new(error.to_string()))?;
+            times.ns.push((step.total_s * 1e9) as u64);
+        }
+        if record {
+            let recorded = self.trainer.recorder().take();
+            times.recorded = RankSteps { exchanges: self.trainer.exchange_notes(), ..recorded };
+        }
+        Ok(times)
+    }
+
+    fn details(&mut self) -> Map<String, Value> {
+        self.notes.loss_bits = self.steps.iter().map(|step| step.loss.to_bits()).collect();
+        self.notes.phases = Phases::from_steps(&self.steps);
+        self.notes.communication_s = self.steps.iter().map(|step| step.communication_s).collect();
+        self.notes.write()
+    }
+}

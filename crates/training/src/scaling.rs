@@ -1,0 +1,238 @@
+//! What only several cases tell: the efficiency of more ranks, and the share of communication that overlap hides.
+//! Formulas: definitions.md (Training).
+
+use record::{CaseLine, Caveat};
+use serde_json::{Map, Value, json};
+use stats::Ratio;
+
+use super::fields::TRAINING;
+use super::metrics::number;
+
+/// The time of `a` over that of `b`, by their trials of the same rounds. Without a common round (one of them was measured
+/// by the run that this one goes on with), by what an equal run of each would show.
+fn ratio(a: &CaseLine, b: &CaseLine) -> Option<Ratio> {
+    let (of_a, of_b) = a.paired_trials(b);
+    stats::paired_ratio(&of_a, &of_b).or_else(|| {
+        let run = |line: &CaseLine| {
+            let time = line.time_s.as_ref()?;
+            Some(stats::RunMedian { median: time.median, again: time.ci95_again })
+        };
+        stats::run_ratio(run(a)?, run(b)?)
+    })
+}
+
+fn times(ratio: Ratio, factor: f64) -> Ratio {
+    Ratio { mid: ratio.mid * factor, ends: ratio.ends.map(|ends| ends.map(|end| end * factor)) }
+}
+
+/// Whether two cases are the same but for these parameters.
+fn alike(a: &CaseLine, b: &CaseLine, but: &[&str]) -> bool {
+    let rest = |line: &CaseLine| {
+        let kept = line.parameters.iter().filter(|(name, _)| !but.contains(&name.as_str()));
+        kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
+    };
+    rest(a) == rest(b)
+}
+
+/// What may differ between a case and its base: how many ranks there are, and what follows from that.
+pub(super) const SCALED: &[&str] = &[
+    "ranks",
+    "mesh",
+    "batch",
+    "global_batch",
+    "micro_batches",
+    "schedule",
+    "chunks",
+    "overlap",
+    "communicate",
+    "sharded",
+    "bucket",
+    "load_balance",
+    "balance",
+    "synchronised",
+    "sequence_parallel",
+    "gradient_as_bucket_view",
+    "static_graph",
+];
+
+fn flag(line: &CaseLine, name: &str) -> Option<bool> {
+    line.parameters.get(name).and_then(Value::as_bool)
+}
+
+fn communicates(line: &CaseLine) -> bool {
+    flag(line, "communicate") != Some(false)
+}
+
+fn global_batch(line: &CaseLine) -> Option<f64> {
+    line.metric("samples_per_s").zip(line.time_s.as_ref()).map(|(rate, time)| (rate * time.median).round())
+}
+
+/// The case with the fewest ranks that this one can be compared with.
+fn base<'a>(line: &CaseLine, all: &[&'a CaseLine]) -> Option<&'a CaseLine> {
+    let comparable = |other: &&CaseLine| {
+        // One rank divides nothing: it is the base of every strategy.
+        let apart: Vec<&str> = match other.ranks {
+            1 => SCALED.iter().copied().chain(["strategy"]).collect(),
+            _ => SCALED.to_vec(),
+        };
+        other.ranks < line.ranks && communicates(other) && alike(other, line, &apart)
+    };
+    all.iter().copied().filter(comparable).min_by_key(|other| other.ranks)
+}
+
+/// What this case says beside the others of its run.
+pub(super) fn relations(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+    let mut found = Map::new();
+    // What does not communicate trains nothing together: it has a time, and no efficiency.
+    let base = base(line, all).filter(|_| communicates(line));
+    if let Some((efficiency, about)) = base.and_then(|base| scaling(line, base)) {
+        found.insert("efficiency".to_owned(), number(efficiency));
+        found.insert("scaling".to_owned(), about);
+    }
+    if let Some(hidden) = hidden(line, all) {
+        found.insert("overlapped".to_owned(), hidden);
+    }
+    if let Some(roofline) = bound_by_communication(line) {
+        found.insert("roofline".to_owned(), roofline);
+    }
+    found
+}
+
+/// The case's place in the roofline where its slowest rank spends more time on communication that nothing hides than on
+/// computation: no ceiling of the rank's cores is the bound then.
+fn bound_by_communication(line: &CaseLine) -> Option<Value> {
+    let mut roofline = line.metrics.get("roofline")?.clone();
+    let phases = line.metrics.get("phases_s")?;
+    let computing = compute(line)? + phases.get("optimizer")?.as_f64()?;
+    if phases.get("communication")?.as_f64()? <= computing {
+        return None;
+    }
+    roofline["bound"] = "communication".into();
+    Some(roofline)
+}
+
+/// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody,
+/// and the difference between the two shows where time is lost.
+pub(super) fn unexplained(all: &[&CaseLine]) -> Vec<String> {
+    let mut found = Vec::new();
+    let own = |line: &&&CaseLine| line.benchmark == TRAINING && line.runtime == "native" && !line.simulated;
+    // Where ranks share cores, that is the reason.
+    let apart = |line: &&&CaseLine| !line.caveats.contains(&Caveat::Oversubscribed);
+    for line in all.iter().filter(own).filter(apart).filter(|line| communicates(line)) {
+        let Some(base) = base(line, all) else { continue };
+        if scaling(line, base).is_some_and(|(_, about)| about["ci95"].is_array() && about["word"].is_null()) {
+            found.extend([base.id.clone(), line.id.clone()]);
+        }
+    }
+    // In the order of the lines, each once.
+    all.iter().map(|line| line.id.clone()).filter(|id| found.contains(id)).collect()
+}
+
+/// Weak: each rank has as many samples as before, E = T(n) / (n T(n0) / n0). Strong: all ranks together have,
+/// E = t(n0) n0 / (n t(n)). Anything else compares nothing.
+fn scaling(line: &CaseLine, base: &CaseLine) -> Option<(f64, Value)> {
+    let (n, n0) = (f64::from(line.ranks), f64::from(base.ranks));
+    let (batch, batch0) = (global_batch(line)?, global_batch(base)?);
+    let kind = match () {
+        () if batch == batch0 => "strong",
+        () if batch * n0 == batch0 * n => "weak",
+        () => return None,
+    };
+    // Throughput per rank over that of the base, which is what both formulas come to.
+    let efficiency = times(ratio(base, line)?, batch / batch0 * n0 / n);
+    let mut about = json!({
+        "kind": kind,
+        "base_ranks": base.ranks,
+        "efficiency": number(efficiency.mid),
+    });
+    if let Some([low, high]) = efficiency.ends {
+        about["ci95"] = json!([number(low), number(high)]);
+        // A word is a promise: the low end must deserve it.
+        if let Some(word) = word(low) {
+            about["word"] = word.into();
+        }
+    }
+    if let Some(fma) = fma_scaling(line, base) {
+        about["fma_scaling"] = number(fma);
+        about["normalised"] = number(efficiency.mid / fma);
+    }
+    Some((efficiency.mid, about))
+}
+
+/// What definitions.md calls an efficiency.
+fn word(efficiency: f64) -> Option<&'static str> {
+    match efficiency {
+        e if e > 0.9 => Some("excellent"),
+        e if e > 0.8 => Some("good"),
+        _ => None,
+    }
+}
+
+/// The same efficiency of a loop that only computes, on the same cores: cores that share power or threads of one core
+/// do not scale, whatever the program.
+fn fma_scaling(line: &CaseLine, base: &CaseLine) -> Option<f64> {
+    let peak = |line: &CaseLine| Some(line.metrics.get("mfu")?.get("peak_flops")?.as_f64()? / f64::from(line.ranks));
+    Some(peak(line)? / peak(base)?)
+}
+
+/// `hidden = (t_off - t_on) / (t_off - t_nocomm)`: of the time that communication costs without overlap, the share that
+/// overlap takes away. By times, because a communication thread that takes the core looks overlapped in spans.
+fn hidden(line: &CaseLine, all: &[&CaseLine]) -> Option<Value> {
+    if flag(line, "overlap") != Some(true) || !communicates(line) {
+        return None;
+    }
+    let alike = |other: &&&CaseLine| alike(other, line, &["overlap", "communicate"]);
+    let off = |other: &&&CaseLine| flag(other, "overlap") == Some(false) && communicates(other);
+    let off = all.iter().filter(alike).find(off)?;
+    let without = all.iter().filter(alike).find(|other| !communicates(other))?;
+    let median = |line: &CaseLine| line.time_s.as_ref().map(|time| time.median);
+    let (t_on, t_off, t_nocomm) = (median(line)?, median(off)?, median(without)?);
+    let mut about = json!({
+        "off_s": number(t_off),
+        "on_s": number(t_on),
+        "nocomm_s": number(t_nocomm),
+        "compute_slowdown": compute(line).zip(compute(off)).map_or(Value::Null, |(on, off)| number(on / off)),
+    });
+    if about["compute_slowdown"].is_null() {
+        about.as_object_mut()?.remove("compute_slowdown");
+    }
+    // Only where communication clearly costs something is there a share of it: else the quotient is noise over noise.
+    let cost = ratio(off, without)?;
+    let costs = cost.ends.is_some_and(|[low, _]| low > 1.0);
+    match hidden_by_round(line, off, without).filter(|_| costs) {
+        Some((share, ends)) => {
+            about["share"] = number(share);
+            if let Some([low, high]) = ends {
+                about["ci95"] = json!([number(low), number(high)]);
+            }
+        }
+        None if cost.ends.is_some() => about["nothing_to_overlap"] = true.into(),
+        // Too few trials to tell whether communication costs anything.
+        None => {}
+    }
+    Some(about)
+}
+
+/// The overlapped share of each round that all three cases took part in: the median, and its interval.
+fn hidden_by_round(on: &CaseLine, off: &CaseLine, without: &CaseLine) -> Option<(f64, Option<[f64; 2]>)> {
+    let at = |line: &CaseLine, round: u32| {
+        let place = line.trial_round.iter().position(|known| *known == round)?;
+        line.trial_median_s.get(place).copied()
+    };
+    let share = |round: &u32| {
+        let (on, off, without) = (at(on, *round)?, at(off, *round)?, at(without, *round)?);
+        let share = (off - on) / (off - without);
+        share.is_finite().then_some(share)
+    };
+    let shares: Vec<f64> = on.trial_round.iter().filter_map(share).collect();
+    (!shares.is_empty()).then(|| (stats::median(&shares), stats::sign_interval(&shares)))
+}
+
+/// Seconds of forward and backward pass of the slowest rank.
+fn compute(line: &CaseLine) -> Option<f64> {
+    let phases = line.metrics.get("phases_s")?;
+    Some(phases.get("forward")?.as_f64()? + phases.get("backward")?.as_f64()?)
+}
+
+#[cfg(test)]
+mod tests;

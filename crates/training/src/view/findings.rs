@@ -1,0 +1,215 @@
+//! What training and memory cases show, in sentences. Efficiency, overlap and memory stand in the case lines; nothing here
+//! needs samples.
+
+use record::CaseLine;
+use serde_json::Value;
+use terms::Status;
+use view::number::{bytes, factor, list, percent, seconds, three_digits};
+use view::study::{Configuration, Measured, Operation, backend, ranks};
+
+use contract::fields::CUDA;
+
+/// A number inside of a metric.
+pub(super) fn inner(case: &CaseLine, path: &[&str]) -> Option<f64> {
+    lookup(case, path)?.as_f64()
+}
+
+fn lookup<'c>(case: &'c CaseLine, path: &[&str]) -> Option<&'c Value> {
+    let (first, rest) = path.split_first()?;
+    rest.iter().try_fold(case.metrics.get(*first)?, |value, name| value.get(name))
+}
+
+pub(super) fn parameter<'c>(case: &'c CaseLine, name: &str) -> Option<&'c Value> {
+    case.parameters.get(name)
+}
+
+pub(super) fn word<'c>(case: &'c CaseLine, name: &str) -> &'c str {
+    parameter(case, name).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `94% (92% to 96%), excellent`.
+fn efficiency(case: &CaseLine) -> Option<String> {
+    let about = case.metrics.get("scaling")?;
+    let number = |value: Option<&Value>| value.and_then(Value::as_f64);
+    let ends = about.get("ci95").and_then(Value::as_array);
+    let ends = ends.and_then(|ends| Some([number(ends.first())?, number(ends.get(1))?]));
+    let range = ends.map_or(String::new(), |[low, high]| format!(" ({} to {})", percent(low), percent(high)));
+    let word = about.get("word").and_then(Value::as_str).map_or(String::new(), |word| format!(", {word}"));
+    Some(format!("{}{range}{word}", percent(number(about.get("efficiency"))?)))
+}
+
+/// Measured, right cases, in the order of the run.
+pub(super) fn measured<'o>(operation: &'o Operation) -> Vec<(&'o Configuration<'o>, &'o CaseLine)> {
+    let of = |c: &'o Configuration<'o>| c.points.iter().map(move |point| (c, point.case));
+    operation.configurations.iter().flat_map(of).collect()
+}
+
+const PHASES: [&str; 6] = ["input", "forward", "backward", "communication", "wait", "optimizer"];
+
+/// What a case predicts beside what has a column of its own.
+pub(super) const REST: [&str; 4] = ["input", "read_ahead", "scalars", "scratch"];
+
+/// What the processes held before the case. Older records have it among what was predicted.
+pub(super) fn process(case: &CaseLine) -> Option<f64> {
+    inner(case, &["memory", "measured", "process"]).or_else(|| inner(case, &["memory", "predicted", "process"]))
+}
+
+/// What was predicted of the case alone.
+pub(super) fn predicted_total(case: &CaseLine) -> Option<f64> {
+    let older = inner(case, &["memory", "predicted", "process"]).unwrap_or(0.0);
+    inner(case, &["memory", "predicted", "total"]).map(|total| total - older)
+}
+
+/// How far what was predicted is from what was measured, both of the case alone.
+pub(super) fn difference(case: &CaseLine) -> Option<f64> {
+    let measured = inner(case, &["memory", "measured", "total"])? - process(case)?;
+    predicted_total(case).filter(|_| measured > 0.0).map(|predicted| (predicted - measured) / measured)
+}
+
+/// Cases that exchange gradients.
+fn training<'o>(operation: &'o Operation<'o>) -> Vec<&'o CaseLine> {
+    measured(operation).into_iter().map(|(_, case)| case).filter(|case| communicates(case)).collect()
+}
+
+/// What memory cases show, the most important first.
+pub(super) fn of_memory(operation: &Operation) -> Vec<String> {
+    [fullest(&training(operation)), largest(operation)].into_iter().flatten().collect()
+}
+
+/// What training cases show, the most important first.
+pub(super) fn of_training(operation: &Operation) -> Vec<String> {
+    let cases = training(operation);
+    let mut said: Vec<String> = super::strategies::fastest(operation).into_iter().collect();
+    said.extend(throughput(&cases));
+    said.extend(cases.iter().filter_map(|case| scaling(case)));
+    said.extend(cases.iter().filter_map(|case| overlapped(case)));
+    said.extend(longest_phase(&cases));
+    said
+}
+
+/// Whether gradients are exchanged: without, there is a time and no training.
+pub(super) fn communicates(case: &CaseLine) -> bool {
+    parameter(case, "communicate").and_then(Value::as_bool) != Some(false)
+}
+
+/// Whether this program trained.
+pub(super) fn is_ours(case: &CaseLine) -> bool {
+    case.runtime == "native" || case.runtime.is_empty()
+}
+
+fn label(case: &CaseLine) -> String {
+    let mesh = word(case, "mesh");
+    let mesh = if case.ranks > 1 && !mesh.is_empty() { format!(" ({mesh})") } else { String::new() };
+    let off = parameter(case, "overlap").and_then(Value::as_bool) == Some(false);
+    let how = match (communicates(case), off) {
+        (false, _) => ", no communication",
+        (_, true) => ", no overlap",
+        _ => "",
+    };
+    let by = if is_ours(case) { String::new() } else { format!(" by {}", backend(case)) };
+    format!("{}{by} with {}{mesh}{how}", word(case, "model"), ranks(case.ranks))
+}
+
+/// What its ranks compute with.
+fn computing(case: &CaseLine) -> &'static str {
+    if case.device == CUDA { "GPUs" } else { "cores" }
+}
+
+/// The fastest case.
+fn throughput(cases: &[&CaseLine]) -> Option<String> {
+    let rate = |case: &CaseLine| case.metric("samples_per_s").unwrap_or(0.0);
+    let best = cases.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))?;
+    let time = Measured::from_case(best)?.time;
+    let tokens =
+        best.metric("tokens_per_s").map_or(String::new(), |rate| format!(" ({} tokens/s)", three_digits(rate)));
+    let how = inner(best, &["mfu", "multiplied", "bf16x6"])
+        .map_or(String::new(), |share| format!(", with {} of its products as bf16 on AMX", percent(share)));
+    let mfu = inner(best, &["mfu", "headline"]).map_or(String::new(), |share| {
+        format!(", {} of the measured peak of its {}{how}", percent(share), computing(best))
+    });
+    let interval = format!("{}{}", seconds(time.mid), time.range(seconds));
+    let rate = three_digits(best.metric("samples_per_s")?);
+    Some(format!("Training {} reaches {rate} samples/s{tokens}: {interval} a step{mfu}.", label(best)))
+}
+
+fn scaling(case: &CaseLine) -> Option<String> {
+    let about = case.metrics.get("scaling")?;
+    let (kind, base) = (about.get("kind")?.as_str()?, about.get("base_ranks")?.as_u64()?);
+    let held = if kind == "weak" { "batch per rank" } else { "global batch" };
+    let normalised = about.get("normalised").and_then(Value::as_f64).map_or(String::new(), |share| {
+        format!("; {} of the compute-only scaling of these {}", percent(share), computing(case))
+    });
+    let efficiency = efficiency(case)?;
+    let base = ranks(u32::try_from(base).ok()?);
+    Some(format!(
+        "{}: {kind}-scaling efficiency {efficiency}, against {base} at the same {held}{normalised}.",
+        label(case)
+    ))
+}
+
+fn overlapped(case: &CaseLine) -> Option<String> {
+    let about = case.metrics.get("overlapped")?;
+    let time = |name: &str| about.get(name).and_then(Value::as_f64).map(seconds);
+    let times = format!(
+        "{} without overlap, {} with it, {} without communication",
+        time("off_s")?,
+        time("on_s")?,
+        time("nocomm_s")?
+    );
+    let slower = about
+        .get("compute_slowdown")
+        .and_then(Value::as_f64)
+        .map_or(String::new(), |slower| format!("; computation takes {} as long meanwhile", factor(slower)));
+    Some(match about.get("share").and_then(Value::as_f64) {
+        Some(share) => {
+            format!("{} of the communication of {} is overlapped: {times}{slower}.", percent(share), label(case))
+        }
+        None => format!("The time of communication in {} is within the noise: {times}.", label(case)),
+    })
+}
+
+/// The phase that takes the most, of the case with the most ranks.
+fn longest_phase(cases: &[&CaseLine]) -> Option<String> {
+    let case = cases.iter().max_by_key(|case| case.ranks)?;
+    let phases = PHASES.iter().filter_map(|name| Some((*name, inner(case, &["phases_s", name])?)));
+    let (name, longest) = phases.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let all: f64 = PHASES.iter().filter_map(|name| inner(case, &["phases_s", name])).sum();
+    let name = if name == "communication" { "exposed communication" } else { name };
+    (all > 0.0).then(|| format!("Of a step of {}, {} is {name}.", label(case), percent(longest / all)))
+}
+
+/// What holds the most, and how right the plan was.
+fn fullest(cases: &[&CaseLine]) -> Option<String> {
+    let total = |case: &CaseLine| predicted_total(case).unwrap_or(0.0);
+    let case = cases.iter().max_by(|a, b| total(a).total_cmp(&total(b)))?;
+    let parts = ["parameters", "gradients", "optimizer", "activations"];
+    let named: Vec<String> = parts
+        .iter()
+        .filter_map(|name| Some(format!("{} {name}", bytes(inner(case, &["memory", "predicted", name])? as u64))))
+        .collect();
+    let measured = inner(case, &["memory", "measured", "total"]).zip(process(case)).zip(difference(case));
+    let measured = measured.map_or(String::new(), |((held, process), off)| {
+        let (held, process) = (bytes((held - process) as u64), bytes(process as u64));
+        format!(" by the plan, {held} measured ({} off) beside {process} of the processes", percent(off))
+    });
+    let batch = parameter(case, "batch").map_or(String::new(), |batch| format!(" at batch {batch}"));
+    let all = bytes(total(case) as u64);
+    Some(format!("{}{batch} takes {all}{measured}: {}.", label(case), list(&named)))
+}
+
+/// The largest batch that ran under a limit, and why not one more.
+fn largest(operation: &Operation) -> Option<String> {
+    let cases = operation.configurations.iter().flat_map(|c| c.cases.iter().copied());
+    let limited: Vec<&CaseLine> = cases.filter(|case| parameter(case, "limit").is_some()).collect();
+    let batch = |case: &CaseLine| parameter(case, "batch").and_then(Value::as_u64).unwrap_or(0);
+    let best = limited.iter().filter(|case| case.status == Status::Ok).max_by_key(|case| batch(case))?;
+    let limit = parameter(best, "limit").and_then(Value::as_u64).map(bytes)?;
+    let same = |case: &&&CaseLine| word(case, "model") == word(best, "model") && case.ranks == best.ranks;
+    let failed = limited.iter().filter(same).filter(|case| case.status == Status::Failed && batch(case) > batch(best));
+    let why = match (best.metric("max_batch"), failed.map(|case| batch(case)).min()) {
+        (Some(_), _) => "it ran, and one more does not fit by the plan".to_owned(),
+        (None, Some(failed)) => format!("it ran, and {failed} did not"),
+        (None, None) => return None,
+    };
+    Some(format!("The largest batch of {} under {limit} a rank is {}: {why}.", label(best), batch(best)))
+}
