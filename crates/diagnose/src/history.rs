@@ -3,13 +3,16 @@
 //! Reading records is the caller's part. A [`Run`] keeps of a record what a history needs, so that many fit in memory.
 
 mod differences;
+mod facts;
 mod matching;
 mod run;
+mod series;
 
-use stats::{BetweenRuns, change_points, median, noise_around};
+use stats::{change_points, median, noise_around};
 
 pub use differences::Difference;
 pub use run::{LeftOut, Run, RunCase};
+pub use series::{Series, SeriesChange, SeriesPoint};
 
 /// Seed of the permutations: equal records give equal histories.
 const SEED: u64 = 24;
@@ -25,49 +28,6 @@ pub struct History {
     pub series: Vec<Series>,
     /// Runs at which cases changed, the oldest first.
     pub changes: Vec<ChangedRun>,
-}
-
-/// One case over the runs.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// The case as the latest run has it.
-    pub latest: RunCase,
-    /// Its results, the oldest first.
-    pub points: Vec<SeriesPoint>,
-    /// The noise between runs, around the levels that changes separate; None below five runs.
-    pub noise: Option<BetweenRuns>,
-    /// Where it changed.
-    pub changes: Vec<SeriesChange>,
-}
-
-/// One result of a case.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SeriesPoint {
-    /// The run, as an index into [`History::runs`].
-    pub run: usize,
-    /// Median time in seconds.
-    pub median_s: f64,
-    /// 95% interval over that run's own span.
-    pub ci95: Option<[f64; 2]>,
-}
-
-/// A change of one case.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SeriesChange {
-    /// Index into [`Series::points`] of the first result after it.
-    pub at: usize,
-    /// The run of that result.
-    pub run: usize,
-    /// The run of the result before.
-    pub before: usize,
-    /// Time after it over time before it.
-    pub ratio: f64,
-    /// Results of the levels before and after it.
-    pub results: [usize; 2],
-    /// Median times of the levels before and after it.
-    pub level_s: [f64; 2],
-    /// The chance of such a change anywhere, in any case of this history, if all runs were equal.
-    pub p_value: f64,
 }
 
 /// A run at which cases changed.
@@ -158,13 +118,5 @@ impl History {
     /// Whether its times were computed and never measured.
     pub fn simulated(&self) -> bool {
         self.runs.iter().any(|run| run.simulated)
-    }
-}
-
-impl Series {
-    /// The median of its medians.
-    pub fn median_s(&self) -> f64 {
-        let values: Vec<f64> = self.points.iter().map(|point| point.median_s).collect();
-        if values.is_empty() { 0.0 } else { median(&values) }
     }
 }

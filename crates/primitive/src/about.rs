@@ -6,6 +6,7 @@ use serde_json::Value;
 use terms::{Dtype, FieldError, Mode, Named};
 
 use super::fields::Fields;
+use super::implementation::CHUNKS;
 use super::implementations::{self, ALL};
 use super::resolve::{chosen, task};
 use super::task::{Options, Scheme, whole};
@@ -114,7 +115,7 @@ fn written(name: &str, options: &Options) -> String {
 /// Refuses sizes that ranks and chunks do not divide, and names those next to them that they do.
 fn check_sizes(case: &Case, options: &Options) -> Result<(), FieldError> {
     let task = task(case)?;
-    let chunks = whole(options, implementations::CHUNKS.name).unwrap_or(1);
+    let chunks = whole(options, CHUNKS.name).unwrap_or(1);
     if task.scheme == Scheme::Attention && task.dtype != Dtype::F32 {
         return Err(problem("dtype", format!("cp_ring has no {}", task.dtype), "valid values: f32"));
     }

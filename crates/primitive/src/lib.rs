@@ -7,6 +7,7 @@ mod crossover;
 mod exchange;
 mod fields;
 mod gathering;
+mod implementation;
 mod implementations;
 mod pattern;
 mod product;
@@ -34,7 +35,7 @@ use record::{About, Case, CaseLine};
 use serde_json::{Map, Value, json};
 use terms::{Collective, Named as _};
 
-use self::implementations::Step;
+use self::implementation::Step;
 use self::resolve::resolved;
 use self::site::Site;
 use self::task::Task;

@@ -5,7 +5,8 @@ use record::Case;
 use terms::FieldError;
 
 use super::fields::{Fields, IMPLEMENTATION};
-use super::implementations::{self, Implementation};
+use super::implementation::Implementation;
+use super::implementations;
 use super::task::{Options, Task, scheme, word};
 use super::words::{Order, Tokens};
 

@@ -7,7 +7,8 @@ use record::Case;
 use serde_json::{Value, json};
 use terms::{FieldError, Named, Runtime};
 
-use super::implementations::{self, Implementation};
+use super::implementation::Implementation;
+use super::implementations;
 use super::resolve::resolved;
 use super::task::{Options, Scheme, Task};
 

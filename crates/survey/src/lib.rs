@@ -17,10 +17,9 @@ mod probe;
 mod profilers;
 mod programs;
 mod pytorch;
+mod request;
 mod system;
 mod versions;
-
-use std::path::PathBuf;
 
 pub use device_sensors::NvidiaSmi;
 pub use finding::{Finding, State};
@@ -28,18 +27,8 @@ pub use inspect::{inspect_in_child, probe_answer};
 pub use probe::{is_probe, probe_main};
 pub use programs::Programs;
 pub use pytorch::{Torch, python, torch};
+pub use request::Request;
 pub use versions::versions;
-
-/// What is to be looked at, and where.
-#[derive(Clone, Debug, Default)]
-pub struct Request {
-    /// Folders of programs, as PATH names them.
-    pub path: Vec<PathBuf>,
-    /// The Python that the user named; None: the first `python3` of the path.
-    pub python: Option<PathBuf>,
-    /// Leaves out what takes long.
-    pub quick: bool,
-}
 
 /// What belongs together.
 struct Group {

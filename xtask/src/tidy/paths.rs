@@ -15,11 +15,27 @@ pub(crate) struct Named {
 }
 
 /// All paths of two and more segments, and whatever `use` names, in code without comments and literals
-/// (`mask::product_code`).
+/// (`mask::product_code`). Inside `mod x { .. }` the file is `super`: each path is given as the file would write it.
 pub(crate) fn named(code: &str) -> Vec<Named> {
     let tokens = tokens(code);
     let (mut found, mut at) = (Vec::new(), 0);
+    // Braces that are open, and how many were when each module inside the file began.
+    let (mut braces, mut modules) = (0_usize, Vec::new());
     while at < tokens.len() {
+        let before = found.len();
+        match tokens[at] {
+            "{" => {
+                if at >= 2 && tokens[at - 2] == "mod" {
+                    modules.push(braces);
+                }
+                braces += 1;
+            }
+            "}" => {
+                braces = braces.saturating_sub(1);
+                modules.pop_if(|begun| *begun == braces);
+            }
+            _ => {}
+        }
         if tokens[at] == "use" {
             // `pub` or the end of `pub(crate)`.
             let passed_on = at > 0 && matches!(tokens[at - 1], "pub" | ")");
@@ -33,8 +49,19 @@ pub(crate) fn named(code: &str) -> Vec<Named> {
         } else {
             at += 1;
         }
+        found[before..].iter_mut().for_each(|path| leave(&mut path.segments, modules.len()));
     }
     found
+}
+
+/// Removes the `super` of up to so many modules inside the file.
+fn leave(segments: &mut Vec<String>, modules: usize) {
+    let above = segments.iter().take(modules).take_while(|word| *word == "super").count();
+    segments.drain(..above);
+    // `super::X` in such a module is the file's own `X`.
+    if above > 0 {
+        segments.insert(0, "self".to_owned());
+    }
 }
 
 /// Words, `::`, and every other character but blanks by itself.
@@ -141,5 +168,11 @@ mod tests {
         let code = "fn f(a: crate::a::B<'_>) -> super::C { g::<u8>(d::e(), x.y); pub(super) h }";
         assert_eq!(texts(code), ["crate::a::B", "super::C", "g", "d::e"]);
         assert_eq!(texts("use"), [""; 0]);
+    }
+
+    #[test]
+    fn paths_of_modules_inside_a_file_are_those_of_the_file() {
+        let code = "mod a { use super::B; use super::super::c::D; mod e { super::super::f::g() } } use super::H;";
+        assert_eq!(texts(code), ["self::B as B", "self::super::c::D as D", "self::f::g", "super::H as H"]);
     }
 }

@@ -7,16 +7,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::run::KnownField;
+use super::run::{KnownField, plain};
 use super::{Run, RunCase, Series, SeriesPoint};
-
-/// A parameter's value as text.
-pub(super) fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
 
 /// The series of these runs, without changes and noise.
 pub(super) fn series(runs: &[Run]) -> Vec<Series> {

@@ -15,6 +15,14 @@ pub struct LeftOut {
     pub why: String,
 }
 
+/// A parameter's value as text.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// A run as a point of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
@@ -110,7 +118,7 @@ impl Run {
             simulated: file.simulated,
             damaged: record.damaged.len(),
             counts,
-            facts: super::differences::facts(file),
+            facts: super::facts::facts(file),
             declared: file.benchmarks.iter().map(declared).collect(),
             cases,
         })
@@ -131,7 +139,7 @@ fn case(line: &CaseLine, settings: Option<&Map<String, Value>>) -> Option<RunCas
     let time = line.time_s.as_ref()?;
     let right =
         line.status == Status::Ok && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
-    let text = |(name, value): (&String, &Value)| (name.clone(), super::matching::plain(value));
+    let text = |(name, value): (&String, &Value)| (name.clone(), plain(value));
     right.then(|| RunCase {
         id: line.id.clone(),
         benchmark: line.benchmark.clone(),

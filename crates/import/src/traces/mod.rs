@@ -4,6 +4,7 @@
 
 mod events;
 mod flight;
+mod format;
 mod input;
 mod inspector;
 mod join;
@@ -19,9 +20,11 @@ use terms::Error;
 use trace::timeline::Timeline;
 
 pub use flight::{Finding, FlightEntry, FlightRank, FlightReport, Frame, Missing, Problem, join_flight};
+pub use format::TraceFormat;
 pub use inspector::{InspectorCall, InspectorReport};
 pub use words::UNKNOWN_GROUP;
 
+use format::{Part, Spans};
 use input::Input;
 
 /// What files of traces hold.
@@ -39,37 +42,9 @@ pub struct Traces {
     pub notes: Vec<String>,
 }
 
-/// One format of traces.
-pub struct TraceFormat {
-    /// Its name.
-    pub name: &'static str,
-    /// The program that writes it, and how.
-    pub doc: &'static str,
-    recognises: fn(&Input) -> bool,
-    read: fn(&Input) -> Result<Part, Error>,
-}
-
 /// Every format of traces, in the order in which files are tried.
 pub static TRACES: &[TraceFormat] =
     &[sqlite::NSYS, flight::PICKLE, flight::JSON, inspector::INSPECTOR, own::OWN, kineto::KINETO];
-
-/// What one file holds.
-enum Part {
-    Spans(Box<Spans>),
-    Flight(Box<flight::Dump>),
-    Calls(Box<InspectorReport>),
-}
-
-/// A timeline of one file.
-struct Spans {
-    timeline: Timeline,
-    /// The rank that the file names. Its timeline then has one rank.
-    rank: Option<u32>,
-    /// Whether the ranks of the timeline have their numbers already.
-    is_numbered: bool,
-    /// Whether times are those of a calendar.
-    is_calendar: bool,
-}
 
 /// Reads traces. Several files are joined: one a rank, or dumps of a flight recorder beside them. A directory means the files
 /// in it.

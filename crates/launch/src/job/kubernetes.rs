@@ -8,8 +8,9 @@
 use serde_json::{Value, json};
 use terms::Error;
 
+use super::description::{CLAIM, IMAGE, Job, LONGEST_NAME, NAMESPACE, SECRET, TIME, is_label, unfit};
 use super::shell::comments;
-use super::{CLAIM, IMAGE, Job, LONGEST_NAME, NAMESPACE, SECRET, TIME, is_label, time, unfit};
+use super::time;
 use crate::rank::{COORDINATOR, LOCAL_WORLD_SIZE, SECRET_FILE, WORLD_SIZE};
 
 /// Where the coordinator listens in its pod.

@@ -3,6 +3,7 @@
 //! Texts only: nothing is started, read or written here, and nothing is known of plans but their path, name and text. One
 //! table of targets; each declares its own options.
 
+mod description;
 mod kubernetes;
 mod mpirun;
 mod shell;
@@ -16,6 +17,11 @@ mod tests;
 use comm::StartedBy;
 use comm::mpi::Vendor;
 use terms::Error;
+
+use description::{
+    ACCOUNT, CLAIM, ENDPOINT, HOSTFILE, IMAGE, JOB_NAME, MPI, NAMESPACE, NODES, PARTITION, PER_NODE, SECRET, TIME,
+};
+pub use description::{Choice, Job, Step};
 
 /// A kind of launcher that files are written for.
 pub struct Target {
@@ -35,46 +41,6 @@ pub struct Target {
     pub executable: bool,
     text: fn(&Job) -> Result<String, Error>,
 }
-
-/// An option of some targets.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Choice {
-    /// As in `--NAME`.
-    pub name: &'static str,
-    /// What its value is called in help.
-    pub value: &'static str,
-    /// A line of help.
-    pub doc: &'static str,
-}
-
-const JOB_NAME: Choice =
-    Choice { name: "job-name", value: "NAME", doc: "the job's name (default: rankmark-EXPERIMENT)" };
-const TIME: Choice = Choice {
-    name: "time",
-    value: "LIMIT",
-    doc: "after which the job is ended: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]]",
-};
-const PER_NODE: Choice =
-    Choice { name: "ranks-per-node", value: "N", doc: "ranks on each node (default: ranks / nodes)" };
-const NODES: Choice = Choice { name: "nodes", value: "N", doc: "nodes that the ranks are spread over (default: 1)" };
-const PARTITION: Choice = Choice { name: "partition", value: "NAME", doc: "Slurm's partition" };
-const ACCOUNT: Choice = Choice { name: "account", value: "NAME", doc: "the account that is charged" };
-const MPI: Choice = Choice {
-    name: "mpi",
-    value: "TYPE",
-    doc: "srun's --mpi: pmix, pmi2, none ... (default: what the plan's MPI library wants)",
-};
-const HOSTFILE: Choice = Choice { name: "hostfile", value: "FILE", doc: "the hosts that mpirun starts ranks on" };
-const ENDPOINT: Choice = Choice { name: "endpoint", value: "HOST:PORT", doc: "where the nodes meet, on one of them" };
-const IMAGE: Choice = Choice { name: "image", value: "IMAGE", doc: "the container image, with this program in it" };
-const NAMESPACE: Choice = Choice { name: "namespace", value: "NAME", doc: "the namespace (default: kubectl's)" };
-const SECRET: Choice =
-    Choice { name: "secret", value: "NAME", doc: "the Secret that the pods share (default: JOB-NAME-secret)" };
-const CLAIM: Choice = Choice {
-    name: "claim",
-    value: "NAME",
-    doc: "the PersistentVolumeClaim that keeps the record; without one it is gone with its pod",
-};
 
 /// Every target, in the order of help.
 pub static TARGETS: [Target; 4] = [
@@ -120,46 +86,6 @@ pub static TARGETS: [Target; 4] = [
     },
 ];
 
-/// A start of ranks, one after the other in a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Ranks; 1: the program alone.
-    pub ranks: u32,
-    /// Hosts that they are spread over; divides `ranks`.
-    pub nodes: u32,
-    /// Cores of each rank.
-    pub cores: usize,
-}
-
-/// What is to be started, where.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// The plan's name: safe as a file's.
-    pub experiment: String,
-    /// This program: a path, or a name that the nodes find.
-    pub program: String,
-    /// The plan's path on the nodes.
-    pub plan: String,
-    /// The plan's text.
-    pub plan_text: String,
-    /// Where the record goes; None: where the target's default is.
-    pub record: Option<String>,
-    /// A step for each number of ranks, all into one record. Empty: one step of `ranks`, for all that it can run.
-    pub steps: Vec<Step>,
-    /// Ranks, at most; 1: one process, which starts all ranks itself.
-    pub ranks: u32,
-    /// Hosts that they are spread over; divides `ranks`.
-    pub nodes: u32,
-    /// Cores of each rank; of the one process where `ranks` is 1.
-    pub cores: usize,
-    /// What `srun --mpi` should be for the plan's MPI library; None: nothing of MPI in it, or nothing is known.
-    pub mpi: Option<&'static str>,
-    /// What whoever reads the file should know, a line each.
-    pub notes: Vec<String>,
-    /// Options of the target, by name.
-    pub options: Vec<(&'static str, String)>,
-}
-
 /// The kind of process management that `srun --mpi` must offer to ranks of this MPI.
 pub fn srun_mpi(vendor: Vendor) -> &'static str {
     match vendor {
@@ -186,55 +112,4 @@ impl Target {
     pub fn takes(&self, option: &str) -> bool {
         self.options.iter().any(|choice| choice.name == option)
     }
-}
-
-impl Job {
-    fn option(&self, choice: &Choice) -> Option<&str> {
-        self.options.iter().find(|(name, _)| *name == choice.name).map(|(_, value)| value.as_str())
-    }
-
-    fn per_node(&self) -> u32 {
-        self.ranks / self.nodes
-    }
-
-    /// `rankmark-EXPERIMENT` in letters that every target takes, or the name that was given where it is such a name.
-    fn name(&self) -> Result<String, Error> {
-        if let Some(given) = self.option(&JOB_NAME) {
-            let fine = is_label(given) && given.len() <= LONGEST_NAME;
-            let hint = "lower-case letters, digits and hyphens, beginning with a letter, at most 50";
-            return if fine { Ok(given.to_owned()) } else { Err(Error::new(unfit(&JOB_NAME, given)).hint(hint)) };
-        }
-        let mut name = "rankmark-".to_owned();
-        for letter in self.experiment.to_lowercase().chars() {
-            let fitting = if letter.is_ascii_alphanumeric() { letter } else { '-' };
-            if !(fitting == '-' && name.ends_with('-')) {
-                name.push(fitting);
-            }
-        }
-        name.truncate(LONGEST_NAME);
-        Ok(name.trim_end_matches('-').to_owned())
-    }
-
-    /// An option with a value outside quotes: letters of names, paths and numbers only.
-    fn plain(&self, choice: &Choice) -> Result<Option<&str>, Error> {
-        let Some(value) = self.option(choice) else { return Ok(None) };
-        let fits = |letter: char| letter.is_ascii_alphanumeric() || "._-,:/@+".contains(letter);
-        if value.is_empty() || value.starts_with('-') || !value.chars().all(fits) {
-            return Err(Error::new(unfit(choice, value)).hint("letters, digits and . _ - , : / @ +"));
-        }
-        Ok(Some(value))
-    }
-}
-
-/// Kubernetes takes 63 letters, and appends to a pod's name `-` and its index.
-const LONGEST_NAME: usize = 50;
-
-/// Whether it is a label of RFC 1035: what Kubernetes takes as the name of a Service.
-fn is_label(text: &str) -> bool {
-    let inner = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
-    text.starts_with(|letter: char| letter.is_ascii_lowercase()) && !text.ends_with('-') && text.chars().all(inner)
-}
-
-fn unfit(choice: &Choice, value: &str) -> String {
-    format!("`--{}` does not take `{}`", choice.name, value.escape_debug())
 }

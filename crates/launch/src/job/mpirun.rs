@@ -2,8 +2,8 @@
 
 use terms::Error;
 
+use super::description::{HOSTFILE, Job};
 use super::shell::{comments, quoted, record, run, step, steps};
-use super::{HOSTFILE, Job};
 
 pub(super) fn text(job: &Job) -> Result<String, Error> {
     if job.nodes > 1 && job.option(&HOSTFILE).is_none() {

@@ -1,6 +1,6 @@
 //! Words and comments of a POSIX shell.
 
-use super::Job;
+use super::description::Job;
 
 /// One word for the shell, whatever it holds.
 pub(super) fn quoted(text: &str) -> String {

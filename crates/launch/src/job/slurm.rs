@@ -2,8 +2,9 @@
 
 use terms::Error;
 
+use super::description::{ACCOUNT, Job, MPI, PARTITION, TIME, unfit};
 use super::shell::{comments, quoted, run, step, steps};
-use super::{ACCOUNT, Job, MPI, PARTITION, TIME, time, unfit};
+use super::time;
 
 pub(super) fn text(job: &Job) -> Result<String, Error> {
     let mut text =

@@ -2,8 +2,8 @@
 
 use terms::Error;
 
+use super::description::{ENDPOINT, Job};
 use super::shell::{comments, quoted, record, run, step, steps};
-use super::{ENDPOINT, Job};
 
 pub(super) fn text(job: &Job) -> Result<String, Error> {
     let mut text = "#!/bin/sh\n\

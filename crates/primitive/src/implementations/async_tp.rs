@@ -3,7 +3,7 @@
 
 use terms::{FieldError, Variant};
 
-use super::{Implementation, ORDER, Runs, gathers_first_or_scatters, ways_of_fused_torch};
+use crate::implementation::{Implementation, ORDER, Runs, gathers_first_or_scatters, ways_of_fused_torch};
 use crate::task::Options;
 use crate::words::Primitive;
 

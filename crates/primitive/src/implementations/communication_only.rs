@@ -5,7 +5,7 @@ use measure::Failure;
 use terms::{Collective, Variant};
 use contract::{RankContext, failure};
 
-use super::{Implementation, ORDER, Runs, Step, orders, settle_order};
+use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
 use crate::exchange;
 use crate::site::{Given, Left, Site};
 use crate::task::{Options, Scheme};

@@ -5,7 +5,7 @@ use measure::Failure;
 use terms::{FieldError, Named, Variant};
 use contract::RankContext;
 
-use super::{Implementation, SIZE, Runs, Step};
+use crate::implementation::{Implementation, SIZE, Runs, Step};
 use crate::gathering::{self, Panels, Piece};
 use crate::product::Operands;
 use crate::site::{Given, Left, Site};

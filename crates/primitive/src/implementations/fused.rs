@@ -9,7 +9,7 @@ use contract::RankContext;
 use contract::fields::problem;
 use contract::failure;
 
-use super::{Implementation, OFFSET, Runs, Step};
+use crate::implementation::{Implementation, OFFSET, Runs, Step};
 use crate::gathering::{self, Panels, Piece};
 use crate::product::Operands;
 use crate::site::Site;

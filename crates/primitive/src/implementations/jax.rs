@@ -4,7 +4,7 @@
 use terms::{FieldError, Variant};
 use contract::fields::problem;
 
-use super::{Implementation, ORDER, Runs, orders, settle_order};
+use crate::implementation::{Implementation, ORDER, Runs, orders, settle_order};
 use crate::task::Options;
 use crate::words::Primitive;
 

@@ -8,7 +8,7 @@ use terms::{FieldError, Named, Variant};
 use contract::RankContext;
 use contract::fields::problem;
 
-use super::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Runs, Step, order, settle_order};
+use crate::implementation::{ALGORITHM, CHUNKS, Implementation, OFFSET, ORDER, Runs, Step, order, settle_order};
 use crate::site::Site;
 use crate::task::{Options, Scheme, scheme, whole, word};
 use crate::words::{Algorithm, Order, Primitive};

@@ -5,7 +5,8 @@ use measure::Failure;
 use terms::Variant;
 use contract::{RankContext, failure};
 
-use super::{Implementation, ORDER, Runs, Step, communication_only, orders, settle_order};
+use crate::implementation::{Implementation, ORDER, Runs, Step, orders, settle_order};
+use super::communication_only;
 use crate::gathering::{self, Panels, Piece};
 use crate::product::Operands;
 use crate::site::Site;

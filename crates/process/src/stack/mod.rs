@@ -5,6 +5,7 @@
 //! `EINTR` in it, as after SIGSTOP and SIGCONT. Files of the process are read as hostile ones: all sizes are bounded.
 
 mod elf;
+mod frame;
 mod memory;
 mod modules;
 mod permission;
@@ -14,15 +15,14 @@ mod seized;
 mod thread;
 mod unwind;
 
-use std::fmt;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::child::printable;
 use memory::Memory;
 use modules::Modules;
 use seized::Seized;
 
+pub use frame::{Frame, Thread};
 pub use python::python_stack;
 
 /// Frames of one thread, at most.
@@ -39,64 +39,6 @@ pub struct Stack {
     pub lacking: Option<String>,
     /// Whether it runs Python. Native frames tell little of its work.
     pub python: bool,
-}
-
-/// One thread of a process.
-#[derive(Clone, Debug, Default)]
-pub struct Thread {
-    /// Its number.
-    pub number: u32,
-    /// Its name.
-    pub name: String,
-    /// Its state as /proc has it: `R` runs, `S` sleeps, `D` waits for a device, `T` is stopped.
-    pub state: char,
-    /// The function of the kernel that it sleeps in, where that can be read.
-    pub sleeps_in: Option<String>,
-    /// The system call that it is in, where that can be read.
-    pub system_call: Option<String>,
-    /// The innermost first.
-    pub frames: Vec<Frame>,
-}
-
-/// One native frame.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// Where it is, in the process's memory.
-    pub address: u64,
-    /// The function, demangled.
-    pub function: Option<String>,
-    /// The name of the file that the code comes from.
-    pub module: Option<String>,
-}
-
-impl fmt::Display for Frame {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.function {
-            Some(function) => f.write_str(&printable(function))?,
-            None => write!(f, "{:#x}", self.address)?,
-        }
-        self.module.as_ref().map_or(Ok(()), |module| write!(f, " ({})", printable(module)))
-    }
-}
-
-impl Thread {
-    /// "sleeps in clock_nanosleep", "runs", "is stopped".
-    pub fn doing(&self) -> String {
-        let state = match self.state {
-            'R' => "runs",
-            'S' | 'I' => "sleeps",
-            'D' => "waits for a device or a file system",
-            'T' => "is stopped",
-            't' => "is stopped by a debugger",
-            'Z' | 'X' => "has ended",
-            _ => "is in an unknown state",
-        };
-        let kernel = self.sleeps_in.as_ref().map(|function| format!("kernel function {function}"));
-        match self.system_call.clone().or(kernel) {
-            Some(place) => format!("{state} in {}", printable(&place)),
-            None => state.to_owned(),
-        }
-    }
 }
 
 impl Stack {

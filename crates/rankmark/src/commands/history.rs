@@ -1,20 +1,23 @@
 //! `rankmark history DIR...`: the records of one machine over time: a series for each case, and the runs at which it changed.
 
+mod found;
 mod json;
 mod names;
 mod page;
 mod records;
 mod text;
+mod words;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
-use diagnose::history::{History, LeftOut, histories};
+use diagnose::history::{History, histories};
 
 use crate::cli::parts;
 use crate::directory::RESULTS;
 use crate::{Failure, terminal};
 
+use found::{Found, Named};
 pub(crate) use page::INDEX_FILE;
 
 pub(crate) fn command() -> Command {
@@ -78,32 +81,6 @@ pub(super) fn write_index(folder: &Path) -> Result<PathBuf, Failure> {
     page::write(&found, &titled(&[folder.to_owned()]), &folder.join(INDEX_FILE))
 }
 
-/// The histories of some records, and the records that are part of none.
-struct Found {
-    machines: Vec<Named>,
-    left_out: Vec<LeftOut>,
-}
-
-/// A history, with the name of each of its cases.
-struct Named {
-    history: History,
-    names: Vec<String>,
-}
-
-impl Found {
-    /// Leaves the machines with this text in their name.
-    fn keep(&mut self, wanted: &str) -> Result<(), Failure> {
-        let names: Vec<String> = self.machines.iter().map(|machine| machine.history.machine.clone()).collect();
-        let wanted_low = wanted.to_lowercase();
-        self.machines.retain(|machine| machine.history.machine.to_lowercase().contains(&wanted_low));
-        if self.machines.is_empty() {
-            let hint = format!("valid values are parts of: {}", names.join(" | "));
-            return Err(Failure::new(format!("no machine of these records has `{wanted}` in its name")).hint(hint));
-        }
-        Ok(())
-    }
-}
-
 fn found(folders: &[PathBuf], any_host: bool) -> Result<Found, Failure> {
     let (runs, left_out) = records::read(folders, any_host)?;
     if runs.is_empty() && left_out.is_empty() {
@@ -116,29 +93,4 @@ fn found(folders: &[PathBuf], any_host: bool) -> Result<Found, Failure> {
 
 fn titled(folders: &[PathBuf]) -> String {
     folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ")
-}
-
-/// Text of a record, which somebody else may have written, without control characters.
-fn plain(text: &str) -> String {
-    view::one_line(text)
-}
-
-/// `2026-11-24 10:15`.
-fn date(started: jiff::Timestamp) -> String {
-    started.strftime("%Y-%m-%d %H:%M").to_string()
-}
-
-/// What the user calls a run, else its plan's name.
-fn run_name(run: &diagnose::history::Run) -> String {
-    plain(run.labels.name.as_ref().unwrap_or(&run.experiment))
-}
-
-/// `+12%`, `-3.1%`.
-fn signed(ratio: f64) -> String {
-    format!("{}{}", if ratio < 1.0 { "" } else { "+" }, view::number::percent(ratio - 1.0))
-}
-
-/// `±3.1%`; empty below five runs.
-fn band(series: &diagnose::history::Series) -> String {
-    series.noise.map_or(String::new(), |noise| format!("±{}", view::number::percent(noise.band())))
 }

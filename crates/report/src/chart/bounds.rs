@@ -1,8 +1,9 @@
 //! How much one picture shows: beyond, lines hide each other and drawing takes minutes. What is left out is said.
 
+use view::ChartSpec;
+
 use std::borrow::Cow;
 
-use super::ChartSpec;
 use crate::number::{count, thousands};
 
 /// Points of a line: more than two pixels of the plot have no place of their own.

@@ -1,5 +1,7 @@
 //! Lays a [`ChartSpec`] out: title, axes, bands, lines, markers, and a label at each line's end, or all below.
 
+use view::{ChartSpec, Point, Scale, Series};
+
 use super::axis::{self, text};
 use super::bounds::bounded;
 use super::font::{self, Weight};
@@ -11,7 +13,6 @@ use super::scene::{Anchor, Box2, Item, Paint, Pen, Scene, Text};
 use super::stack;
 use super::style::{self, FRAME, INK, QUIET, WARNING, WARNING_INK};
 use super::waterfall;
-use super::{ChartSpec, Point, Scale, Series};
 
 const MARGIN: f64 = 20.0;
 const TITLE_SIZE: f64 = 18.0;

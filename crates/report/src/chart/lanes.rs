@@ -1,12 +1,13 @@
 //! Spans of time in rows, one row a rank. Stalls are outlined and hatched and all else is filled, so that a picture reads
 //! without colour. A row of more spans than the picture has columns is merged ([`fitted`]).
 
+use view::{Axis, Lane, Lanes, Span};
+
 use super::axis::{self, text};
 use super::font::{self, Weight};
 use super::scale::Mapped;
 use super::scene::{Anchor, Box2, Item, Paint, Pen};
 use super::style::{self, GRID, QUIET};
-use super::{Axis, Lane, Lanes, Span};
 use crate::number::{count, thousands};
 
 /// Rows that are drawn: more are thinner than a letter.

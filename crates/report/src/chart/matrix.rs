@@ -1,11 +1,12 @@
 //! A matrix as coloured cells, each with its value where there is room.
 
+use view::{Matrix, Quantity};
+
 use super::axis::text;
 use super::font::{self, Weight};
 use super::scale::label;
 use super::scene::{Anchor, Box2, Item, Paint, Text};
 use super::style::{CELL_INK, INK, QUIET, WHITE};
-use super::{Matrix, Quantity};
 
 /// Rows and columns that are drawn: more are narrower than a letter.
 pub(crate) const MOST: usize = 64;

@@ -1,6 +1,7 @@
 //! From values to places along an axis, and the ticks between them.
 
-use super::{Axis, Quantity, Scale};
+use view::{Axis, Quantity, Scale};
+
 use crate::number;
 
 /// A tick: where, and what it says.

@@ -1,9 +1,10 @@
 //! Bars of parts that add up to a whole, and marks beside them: what was measured, what it may be at most.
 
+use view::{ChartSpec, Mark};
+
 use super::scale::{Extent, Mapped};
 use super::scene::{Item, Paint, Pen};
 use super::style::{self, INK, WARNING_INK, WHITE};
-use super::{ChartSpec, Mark};
 
 /// Half the width of a bar at most.
 const HALF: f64 = 34.0;

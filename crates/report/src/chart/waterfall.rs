@@ -2,12 +2,13 @@
 //! begins where the one above ends, to the right if it adds and to the left if it takes away. Rows and not columns: names
 //! of terms are long.
 
+use view::{Axis, Quantity, Term, Waterfall};
+
 use super::axis::{self, text};
 use super::font::{self, Weight};
 use super::scale::Mapped;
 use super::scene::{Anchor, Box2, Item, Paint, Pen};
 use super::style::{self, FRAME, INK};
-use super::{Axis, Quantity, Term, Waterfall};
 use crate::number::{percent, seconds, three_digits};
 
 const SIZE: f64 = 12.0;

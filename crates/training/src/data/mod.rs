@@ -5,6 +5,7 @@
 
 mod images;
 mod prefetch;
+mod samples;
 mod synthetic;
 mod tokens;
 
@@ -20,18 +21,10 @@ use terms::FieldError;
 
 use self::images::ImageFile;
 use self::prefetch::{Places, Prefetched};
+use self::samples::{Depth, Samples};
 use self::synthetic::Synthetic;
 use self::tokens::TokenFile;
 use super::fields::{DataKind, Fields};
-
-/// Reads samples by their index. Shared with the thread that reads ahead.
-trait Samples: Send + Sync {
-    /// As [`Source::tokens`].
-    fn tokens(&self, index: u64, tokens: &mut [i32], targets: &mut [i32]) -> Result<(), String>;
-
-    /// As [`Source::numbers`].
-    fn numbers(&self, index: u64, numbers: &mut [f32], class: &mut i32) -> Result<(), String>;
-}
 
 /// Where a case's samples come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,15 +88,6 @@ impl Origin {
 /// Bytes that a rank of this replica holds to read ahead.
 pub(super) fn held(recipe: &Recipe, replica: usize) -> u64 {
     Places::from_recipe(recipe, replica).bytes(recipe.model.input) as u64
-}
-
-/// How closely a file is looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Depth {
-    /// Form and size.
-    Header,
-    /// Its contents, too.
-    Whole,
 }
 
 /// Maps a file.

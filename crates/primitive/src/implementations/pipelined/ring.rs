@@ -8,7 +8,7 @@ use contract::failure;
 
 use super::chunks::poll;
 use crate::gathering::{self, Panels, Piece};
-use crate::implementations::Step;
+use crate::implementation::Step;
 use crate::product::Operands;
 use crate::site::Site;
 use crate::sum;

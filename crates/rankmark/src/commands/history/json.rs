@@ -3,7 +3,7 @@
 use diagnose::history::{ChangedRun, Series};
 use serde_json::{Value, json};
 
-use super::{Found, Named};
+use super::found::{Found, Named};
 
 /// `{"machines": [...], "left_out": [...]}`.
 pub(super) fn json(found: &Found) -> Value {

@@ -16,7 +16,7 @@ pub(super) fn of(history: &History) -> Vec<String> {
         let extra =
             telling(case, history).into_iter().map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
         let parts: Vec<String> = std::iter::once(short(case)).chain(extra).collect();
-        super::plain(&parts.join(" "))
+        super::words::plain(&parts.join(" "))
     };
     history.series.iter().map(name).collect()
 }

@@ -6,7 +6,9 @@ use diagnose::history::{ChangedRun, Run, Series};
 use report::index::{Index, IndexCase, IndexChange, IndexMachine, IndexMark, IndexPoint, IndexRun, write_index};
 use view::number::count;
 
-use super::{Found, Named, band, date, plain, run_name, text};
+use super::found::{Found, Named};
+use super::text;
+use super::words::{band, date, plain, run_name};
 use crate::Failure;
 
 /// The name of the page in a folder of records.

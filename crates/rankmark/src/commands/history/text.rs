@@ -4,7 +4,8 @@ use diagnose::history::{ChangedRun, History, Series};
 use stats::{FEWEST_FOR_A_CHANGE, FEWEST_RUNS, MOST_FOR_A_CHANGE};
 use view::number::{count, percent, seconds};
 
-use super::{Found, Named, band, date, plain, run_name, signed};
+use super::found::{Found, Named};
+use super::words::{band, date, plain, run_name, signed};
 use crate::terminal::{sparkline, wrap};
 
 /// Cases that are listed at one change.

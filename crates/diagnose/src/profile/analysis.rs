@@ -1,0 +1,54 @@
+//! Everything that a timeline says about a job.
+
+use serde::Serialize;
+
+use super::{
+    Bubble, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Rotating, Steps, Straggler, TopKernel,
+};
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Analysis {
+    /// What recorded the timeline.
+    pub source: String,
+    /// Ranks of the whole job, where known.
+    pub world: Option<u32>,
+    /// The steps, rank by rank.
+    pub steps: Steps,
+    /// Where the mean step's time goes.
+    pub parts: Parts,
+    /// Collectives and transfers.
+    pub collectives: Collectives,
+    /// The exchanges of a step, by communicator and in their order.
+    pub exchanges: Vec<Exchange>,
+    /// Overlap of communication with computation.
+    pub overlap: Overlap,
+    /// The most costly slow rank; None: no rank stands out, or `straggler_abstains` says why nothing can be said.
+    pub straggler: Option<Straggler>,
+    /// All slow ranks, the most costly first.
+    pub stragglers: Vec<Straggler>,
+    /// Ranks that are late in turn; only where no rank stands out.
+    pub rotating: Option<Rotating>,
+    /// Why there is no verdict on slow ranks.
+    pub straggler_abstains: Option<String>,
+    /// Where no rank is named: the share of a step that any rank loses at most in the median step, with 95% confidence for all
+    /// ranks together.
+    pub straggler_at_most: Option<f64>,
+    /// Seconds per step that each rank (rows, as in `steps.ranks`) waits for each other (columns); None where no collective
+    /// tells it.
+    pub blame: Option<Vec<Vec<f64>>>,
+    /// The critical path; None where `critical_path_abstains` says why.
+    pub critical_path: Option<CriticalPath>,
+    /// Why there is no critical path.
+    pub critical_path_abstains: Option<String>,
+    /// Idle time of devices; None without kernels.
+    pub idle: Option<Idle>,
+    /// The kernels with the most time.
+    pub kernels: Vec<TopKernel>,
+    /// The pipeline bubble; None without transfers between two ranks.
+    pub bubble: Option<Bubble>,
+    /// What to do, the most saving first.
+    pub findings: Vec<Finding>,
+    /// What could not be read or used, one sentence each.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,36 @@
+//! A format of traces, and what it makes of a file.
+
+use terms::Error;
+use trace::timeline::Timeline;
+
+use super::flight::Dump;
+use super::input::Input;
+use super::inspector::InspectorReport;
+
+/// One format of traces.
+pub struct TraceFormat {
+    /// Its name.
+    pub name: &'static str,
+    /// The program that writes it, and how.
+    pub doc: &'static str,
+    pub(super) recognises: fn(&Input) -> bool,
+    pub(super) read: fn(&Input) -> Result<Part, Error>,
+}
+
+/// What one file holds.
+pub(super) enum Part {
+    Spans(Box<Spans>),
+    Flight(Box<Dump>),
+    Calls(Box<InspectorReport>),
+}
+
+/// A timeline of one file.
+pub(super) struct Spans {
+    pub(super) timeline: Timeline,
+    /// The rank that the file names. Its timeline then has one rank.
+    pub(super) rank: Option<u32>,
+    /// Whether the ranks of the timeline have their numbers already.
+    pub(super) is_numbered: bool,
+    /// Whether times are those of a calendar.
+    pub(super) is_calendar: bool,
+}
