@@ -8,8 +8,8 @@ use record::{Case, CaseLine, Plan};
 use terms::{Collective, Space, Status};
 use trace::Clock;
 
-use crate::plans;
 use crate::worlds::{Wrap, Wrapped};
+use crate::{plans, skip};
 
 fn plan(entry: &str) -> Plan {
     let trials = if entry.contains("trials:") { "" } else { "trials: 1, " };
@@ -36,8 +36,9 @@ fn all_right(entry: &str, skipped: usize) -> Vec<CaseLine> {
 
 #[test]
 fn every_way_gives_the_product() {
+    let numbers = if skip::heavy("primitives on one to three ranks") { &[1, 2, 3][..] } else { &[3] };
     for (primitive, k) in [("tp_columnwise", 24), ("tp_rowwise", 24), ("dp_all_reduce", 300), ("ep_all_to_all", 40)] {
-        for ranks in [1, 2, 3] {
+        for ranks in numbers {
             let entry = format!("primitive: {primitive}, m: 144, n: 10, k: {k}, ranks: {ranks}, backend: shm");
             let lines = all_right(&entry, 0);
             assert!(lines.len() >= 5, "{entry}");
@@ -47,8 +48,10 @@ fn every_way_gives_the_product() {
 
 #[test]
 fn every_element_type_gives_the_product() {
+    let primitives = ["tp_columnwise", "tp_rowwise", "dp_all_reduce", "ep_all_to_all"];
+    let few = if skip::heavy("every primitive in every element type") { primitives.len() } else { 1 };
     for dtype in ["f64", "bf16", "f16"] {
-        for primitive in ["tp_columnwise", "tp_rowwise", "dp_all_reduce", "ep_all_to_all"] {
+        for primitive in &primitives[..few] {
             all_right(&format!("primitive: {primitive}, m: 96, n: 33, k: 700, dtype: {dtype}, ranks: 2"), 0);
         }
     }
