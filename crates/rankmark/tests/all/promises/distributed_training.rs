@@ -118,12 +118,12 @@ fn torchrun_starts_the_ranks() {
 
 /// Ranks that sleep instead of computing, and move real gradients.
 const PROFILE: &str =
-    "profile --model gpt2-mini --ranks 2 --compute sleep --sleep-time 1ms --duration 4s --output-dir profiled";
+    "profile --model gpt2-mini --ranks 2 --compute sleep --sleep-time 300us --duration 4s --output-dir profiled";
 
 #[test]
 fn waiting_for_data_is_told_apart() {
     let place = Place::new();
-    let out = place.run(&format!("{PROFILE} --target input --inject delay:rank=1,phase=input,time=40ms")).exits(0).out;
+    let out = place.run(&format!("{PROFILE} --target input --inject delay:rank=1,phase=input,time=20ms")).exits(0).out;
     // Where the machine is too busy to call the rank slow, waiting for data is still told from other waiting.
     let told = ["Rank 1 is slow in input", "aiting for input", "Steps wait for data"];
     assert!(told.iter().any(|words| out.contains(words)), "{out}");

@@ -149,7 +149,7 @@ fn its_report_draws_efficiency_beside_the_ideal() {
 
 /// What a profile says where rank 1 is delayed.
 fn delayed(place: &Place, delay: &str) -> String {
-    let sleeping = "--compute sleep --sleep-time 1ms --model gpt2-mini --ranks 2 --duration 4s";
+    let sleeping = "--compute sleep --sleep-time 300us --model gpt2-mini --ranks 2 --duration 4s";
     place.run(&format!("profile {sleeping} --inject delay:rank=1,{delay} --output-dir profiled")).exits(0).out
 }
 
@@ -163,8 +163,8 @@ fn gradient_exchanges_that_vary_are_warned_of() {
 #[test]
 fn bottlenecks_come_with_recommendations() {
     let place = Place::new();
-    // Longer than what a busy machine adds to a step of 20 ms.
-    let out = delayed(&place, "phase=backward,time=60ms");
+    // Longer than what a busy machine adds to a step, and short enough for many steps.
+    let out = delayed(&place, "phase=backward,time=20ms");
     assert!(out.contains("1. Rank 1 is slower than the others") && out.contains("   do: On rank 1, compare"), "{out}");
     let page = place.read("profiled/report.html");
     assert!(page.contains("<h2>What to do</h2>") && page.contains("Rank 1 is slow in backward"), "no recommendation");
