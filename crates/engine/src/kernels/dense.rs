@@ -15,11 +15,11 @@ use crate::context::{Context, Matmul};
 use crate::memory::Memory;
 use crate::op::{Attention, Dense};
 pub use matmul::{Multiplier, multiplier};
+pub(crate) use product::{Matrix, Size, product};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use {
     matmul::{bf16x6_product, bf16x6_scratch, bf16x6_serves},
     packed::bf16x6::{Items, Operand, vectors_of},
-    product::{Matrix, Size},
 };
 
 /// Runs one operation.

@@ -1,5 +1,5 @@
-//! A step allocates nothing: counted by the allocator itself, with the call stacks of what it sees. What the `gemm` crate
-//! takes to pack its operands is apart.
+//! A step allocates nothing: counted by the allocator itself, with the call stacks of what it sees. What the `gemm` crates
+//! take to pack their operands is apart.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;
@@ -26,7 +26,7 @@ fn note() {
     if NOTED.get() {
         NOTED.set(false);
         let stack = Backtrace::force_capture().to_string();
-        if !stack.contains("gemm_common") && !stack.contains("gemm::gemm") {
+        if !stack.contains("gemm_common") {
             SEEN.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(stack);
         }
         NOTED.set(true);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 use half::{bf16, f16};
 use terms::Dtype;
 
@@ -351,7 +351,7 @@ pub(super) unsafe fn by_widening<E: Element, C: Element<Wide = E::Wide>>(
     unsafe { operands.split(context, work) }
 }
 
-/// By the `gemm` crate, which splits the work itself.
+/// By `gemm`, which splits the work itself.
 ///
 /// # Safety
 /// As [`crate::execute`].

@@ -1,6 +1,8 @@
-//! One product of strided matrices of f32 or f64, by the `gemm` crate.
+//! One product of strided matrices of f32 or f64, by the crates of `gemm`. Not by `gemm` itself, which also brings kernels
+//! of complex numbers.
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
+use terms::Dtype;
 
 use crate::element::Wide;
 
@@ -45,6 +47,11 @@ impl<T> Matrix<T> {
         if transposed { stored.transposed() } else { stored }
     }
 
+    /// The same memory as elements of another type.
+    fn cast<U>(self) -> Matrix<U> {
+        Matrix { at: self.at.cast(), row: self.row, column: self.column }
+    }
+
     /// What begins at element (i, j).
     ///
     /// # Safety
@@ -77,7 +84,7 @@ impl Size {
 ///
 /// # Safety
 /// The matrices are as large as `size` says, c overlaps neither a nor b, and nobody else writes to them meanwhile.
-pub(super) unsafe fn product<W: Wide>(
+pub(crate) unsafe fn product<W: Wide>(
     size: Size,
     c: Matrix<W>,
     a: Matrix<W>,
@@ -86,9 +93,65 @@ pub(super) unsafe fn product<W: Wide>(
     add: bool,
     parallelism: Parallelism,
 ) {
-    // SAFETY: the caller's; `gemm` takes strides column first, and computes `alpha c + beta a b`.
+    let transposed = Size { m: size.n, n: size.m, ..size };
+    // Kernels write columns. The `gemm` crate decides so, too.
+    let (size, c, a, b) =
+        if c.column < c.row { (transposed, c.transposed(), b.transposed(), a.transposed()) } else { (size, c, a, b) };
+    // SAFETY: the caller's; the type is that of the function.
     unsafe {
-        gemm::gemm(
+        match W::DTYPE {
+            Dtype::F64 => {
+                let [c, a, b] = [c, a, b].map(Matrix::cast::<f64>);
+                call(gemm_f64::gemm::f64::get_gemm_fn(), size, c, a, b, scale.f64(), add, parallelism);
+            }
+            _ => {
+                let [c, a, b] = [c, a, b].map(Matrix::cast::<f32>);
+                call(gemm_f32::gemm::f32::get_gemm_fn(), size, c, a, b, f32::of(scale.f64()), add, parallelism);
+            }
+        }
+    }
+}
+
+/// A kernel of `gemm`: m, n, k; dst and its strides, column first; whether to add to it; lhs and rhs alike; alpha and beta of
+/// `dst = alpha dst + beta lhs rhs`; three flags of complex numbers.
+type Gemm<T> = unsafe fn(
+    usize,
+    usize,
+    usize,
+    *mut T,
+    isize,
+    isize,
+    bool,
+    *const T,
+    isize,
+    isize,
+    *const T,
+    isize,
+    isize,
+    T,
+    T,
+    bool,
+    bool,
+    bool,
+    Parallelism,
+);
+
+/// # Safety
+/// As [`product`].
+#[expect(clippy::too_many_arguments, reason = "those of a product, and the kernel")]
+unsafe fn call<W: Wide>(
+    gemm: Gemm<W>,
+    size: Size,
+    c: Matrix<W>,
+    a: Matrix<W>,
+    b: Matrix<W>,
+    scale: W,
+    add: bool,
+    parallelism: Parallelism,
+) {
+    // SAFETY: the caller's.
+    unsafe {
+        gemm(
             size.m,
             size.n,
             size.k,

@@ -1,7 +1,7 @@
 //! Products of 16-bit floats where the CPU has no instruction for them: blocks are widened to f32 in scratch and
 //! multiplied there.
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 

@@ -4,10 +4,13 @@
 use std::any::TypeId;
 use std::ops::Range;
 
+use gemm_common::Parallelism;
+
 use super::pass::Pass;
 use super::{Shared, wide_bytes};
 use crate::context::Context;
 use crate::element::{Element, Wide};
+use crate::kernels::dense::{Matrix, Size, product};
 
 /// Pixels of a block: its matrices stay in the second cache for common widths, and one product is long enough to pay.
 const BLOCK: usize = 256;
@@ -27,49 +30,6 @@ fn correlate_areas(pass: &Pass, narrow: bool) -> [usize; 3] {
 /// Scratch bytes of [`correlate`].
 pub(super) fn correlate_scratch(pass: &Pass, bytes: usize, _threads: usize) -> usize {
     correlate_areas(pass, bytes < 4).iter().sum::<usize>() * wide_bytes(bytes)
-}
-
-/// A row-major or column-major matrix.
-#[derive(Clone, Copy)]
-struct Matrix<S> {
-    data: *const S,
-    row: usize,
-    column: usize,
-}
-
-/// `c[m,n] = a[m,k] b[k,n]`, or += ; c has `row` numbers from row to row.
-///
-/// # Safety
-/// All three lie in memory that the caller may use so.
-unsafe fn product<S: Wide>([m, n, k]: [usize; 3], a: Matrix<S>, b: Matrix<S>, c: *mut S, row: usize, accumulate: bool) {
-    let (one, before) = (S::ONE, if accumulate { S::ONE } else { S::ZERO });
-    let (row, parallelism) = (row as isize, gemm::Parallelism::None);
-    let (a_column, a_row) = (a.column as isize, a.row as isize);
-    let (b_column, b_row) = (b.column as isize, b.row as isize);
-    // SAFETY: the caller's promise.
-    unsafe {
-        gemm::gemm(
-            m,
-            n,
-            k,
-            c,
-            1,
-            row,
-            accumulate,
-            a.data,
-            a_column,
-            a_row,
-            b.data,
-            b_column,
-            b_row,
-            before,
-            one,
-            false,
-            false,
-            false,
-            parallelism,
-        );
-    }
 }
 
 /// Whether elements are what arithmetic is done in.
@@ -100,14 +60,7 @@ fn gather<E: Element>(pass: &Pass, x: &[E], rows: Range<usize>, (ty, tx): (usize
 }
 
 /// One pass: `y = x * weight`, or +=. Outputs of other passes are left alone.
-pub(super) fn correlate<E: Element>(
-    pass: &Pass,
-    x: &[E],
-    weight: &[E],
-    y: &mut [E],
-    accumulate: bool,
-    context: &Context<'_>,
-) {
+pub(super) fn correlate<E: Element>(pass: &Pass, x: &[E], weight: &[E], y: &mut [E], accumulate: bool, context: &Context<'_>) {
     let areas = correlate_areas(pass, !is_wide::<E>());
     let y = Shared::new(y);
     context.split(pass.rows(), 1, |part, rows| {
@@ -141,19 +94,20 @@ fn add_tap<E: Element>(
     sums: &mut [E::Wide],
 ) {
     let (run, outputs, strides) = (pass.run(), pass.outputs, pass.weights);
-    let size = [sums.len() / outputs.max(1), outputs, run];
+    let size = Size { m: sums.len() / outputs.max(1), n: outputs, k: run };
     let b = if is_wide::<E>() {
-        Matrix { data: weight[first..].as_ptr().cast(), row: strides.channel, column: strides.output }
+        let at = weight[first..].as_ptr().cast_mut().cast();
+        Matrix { at, row: strides.channel, column: strides.output }
     } else {
         for (k, to) in widened.chunks_exact_mut(outputs).enumerate() {
             let from = weight[first + k * strides.channel..].iter().step_by(strides.output);
             to.iter_mut().zip(from).for_each(|(to, from)| *to = from.widen());
         }
-        Matrix { data: widened.as_ptr(), row: outputs, column: 1 }
+        Matrix::rows(widened.as_mut_ptr(), outputs)
     };
-    let a = Matrix { data: columns.as_ptr(), row: run, column: 1 };
+    let (a, c) = (Matrix::rows(columns.as_ptr().cast_mut(), run), Matrix::rows(sums.as_mut_ptr(), outputs));
     // SAFETY: `columns` and `sums` hold `size` numbers; of b, the last number is the last weight of this tap.
-    unsafe { product(size, a, b, sums.as_mut_ptr(), outputs, true) };
+    unsafe { product(size, c, a, b, E::Wide::ONE, true, Parallelism::None) };
 }
 
 /// Writes rows of output pixels, each to its place.
@@ -214,13 +168,14 @@ pub(super) fn gradient<E: Element>(
             for ty in 0..pass.y.taps {
                 for tx in 0..pass.runs() {
                     gather(pass, x, block.clone(), (ty, tx), columns);
-                    let size = [outputs.len(), pass.run(), pixels];
+                    let size = Size { m: outputs.len(), n: pass.run(), k: pixels };
                     // SAFETY: inside dy, columns and this part's rows of the gradient.
                     unsafe {
-                        let a = Matrix { data: dy.add(outputs.start), row: 1, column: pass.outputs };
-                        let b = Matrix { data: columns.as_ptr(), row: pass.run(), column: 1 };
+                        let a = Matrix::rows(dy.add(outputs.start).cast_mut(), pass.outputs).transposed();
+                        let b = Matrix::rows(columns.as_mut_ptr(), pass.run());
                         let c = d_weight.at(outputs.start * pass.depth() + pass.weight(ty, tx));
-                        product(size, a, b, c, pass.depth(), accumulate || first > 0);
+                        let c = Matrix::rows(c, pass.depth());
+                        product(size, c, a, b, E::Wide::ONE, accumulate || first > 0, Parallelism::None);
                     }
                 }
             }

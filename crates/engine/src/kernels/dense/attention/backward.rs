@@ -4,7 +4,7 @@
 //! With p the probabilities and d the gradient of the output: `dV = p' d`, `dp = d V'`, `ds = p (dp - rowsum(d O)) scale`,
 //! `dQ = ds K`, `dK = ds' Q` (Dao, 2023, section 2.3).
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 
 use super::softmax::{Window, differentiate, dot};
 use super::{COLUMNS, Exponential, Packed, ROWS, columns, is_narrow, row, row_mut, scale, take, visible, wide};

@@ -1,6 +1,6 @@
 //! The forward pass: one part takes some heads of some samples.
 
-use gemm::Parallelism;
+use gemm_common::Parallelism;
 
 use super::softmax::{RunningSoftmax, Window, accumulate};
 use super::{COLUMNS, Exponential, Packed, ROWS, columns, is_narrow, row_mut, scale, take, visible, wide};
