@@ -27,3 +27,40 @@ pub use memory::Memory;
 pub use op::Op;
 pub use plan::{MemoryPlan, Place, plan};
 pub use program::{Axis, Exchange, ExchangeKind, Instruction, Phase, Program};
+
+/// What tests reach besides all this. They stand in tests/all: as unit tests they would compile all kernels a second time.
+#[doc(hidden)]
+pub mod internals {
+    pub use crate::kernels::dense::{Kernel, Matrix, Size};
+    pub use crate::kernels::rows::philox;
+    pub use crate::kernels::simd::{Level, Number, at_level, evaluate, normal};
+    pub use crate::kernels::spatial::{Convolved, Pass};
+    pub use crate::plan::occupancy::Occupancy;
+
+    pub mod attention {
+        pub use crate::kernels::dense::attention::{backward_by, forward_by};
+    }
+
+    pub mod matmul {
+        pub use crate::kernels::dense::matmul::run_by;
+    }
+
+    pub mod portable {
+        pub use crate::kernels::spatial::portable::{correlate, gradient};
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub mod ahead {
+        pub use crate::kernels::dense::packed::ahead::{Ahead, GROUP, LINE, Stream};
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub mod bf16x6 {
+        pub use crate::kernels::dense::packed::bf16x6::{BLOCKS, DEPTH, SIDE, STEP_WORDS, Tasks, TilePlan};
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    pub mod direct {
+        pub use crate::kernels::spatial::direct::{LANES, serves, transposed};
+    }
+}

@@ -28,3 +28,27 @@ pub enum Op {
     /// What changes parameters.
     Update(Update),
 }
+
+impl From<Dense> for Op {
+    fn from(op: Dense) -> Self {
+        Self::Dense(op)
+    }
+}
+
+impl From<Rows> for Op {
+    fn from(op: Rows) -> Self {
+        Self::Rows(op)
+    }
+}
+
+impl From<Spatial> for Op {
+    fn from(op: Spatial) -> Self {
+        Self::Spatial(op)
+    }
+}
+
+impl From<Update> for Op {
+    fn from(op: Update) -> Self {
+        Self::Update(op)
+    }
+}

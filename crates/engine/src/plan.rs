@@ -3,7 +3,7 @@
 //! Buffers of a step are placed greedily by size, largest first, each at the lowest place that no buffer alive at the
 //! same time holds (Pisarchyk and Lee, arXiv 2001.03288, "greedy by size").
 
-mod occupancy;
+pub(crate) mod occupancy;
 
 use std::collections::BTreeMap;
 
@@ -133,57 +133,5 @@ fn account(
     }
     if planned > counted {
         *categories.entry(Category::Activation).or_insert(0) += planned - counted;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::buffer::View;
-    use crate::op::{Op, Rows};
-    use terms::Dtype;
-
-    fn step(program: &mut Program, len: usize) -> View {
-        program.buffer(Category::Activation, Lifetime::Step, Dtype::F32, len)
-    }
-
-    fn copy(program: &mut Program, x: View, y: View) {
-        program.run(Op::Rows(Rows::Convert { x, y }));
-    }
-
-    #[test]
-    fn memory_is_used_again_once_nobody_names_it() {
-        let mut program = Program::default();
-        let (a, b) = (step(&mut program, 100), step(&mut program, 100));
-        let (c, d) = (step(&mut program, 100), step(&mut program, 50));
-        copy(&mut program, a, b);
-        copy(&mut program, b, c);
-        copy(&mut program, c, d);
-        let plan = plan(&program);
-        assert_eq!(plan.private, 2 * 448);
-        assert_eq!(plan.categories[&Category::Activation], 2 * 448);
-    }
-
-    #[test]
-    fn buffers_alive_together_never_overlap() {
-        // A chain that also reads from afar, of all sizes.
-        let mut program = Program::default();
-        let views: Vec<View> = (0..60).map(|index| step(&mut program, 1 + index * 7919 % 100)).collect();
-        for index in 1..60 {
-            copy(&mut program, views[index / 3], views[index]);
-            copy(&mut program, views[index - 1], views[index]);
-        }
-        let plan = plan(&program);
-        let lives = program.lifetimes();
-        for a in 0..60 {
-            for b in 0..a {
-                let ((from, to), (begin, end)) = (lives[a].unwrap(), lives[b].unwrap());
-                if from <= end && begin <= to {
-                    let (x, y) = (plan.places[a].offset, plan.places[b].offset);
-                    let (m, n) = (program.buffers[a].bytes(), program.buffers[b].bytes());
-                    assert!(x + m <= y || y + n <= x, "{a} and {b}");
-                }
-            }
-        }
     }
 }

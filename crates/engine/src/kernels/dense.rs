@@ -1,12 +1,10 @@
 //! Operations of [`Dense`].
 
-mod attention;
-mod matmul;
+pub(crate) mod attention;
+pub(crate) mod matmul;
 #[cfg(target_arch = "x86_64")]
-mod packed;
+pub(crate) mod packed;
 mod product;
-#[cfg(test)]
-mod tests;
 mod widened;
 
 use terms::Dtype;
@@ -15,12 +13,20 @@ use crate::context::{Context, Matmul};
 use crate::memory::Memory;
 use crate::op::{Attention, Dense};
 pub use matmul::{Multiplier, multiplier};
-pub(crate) use product::{Matrix, Size, product};
+#[cfg(target_arch = "x86_64")]
+pub use packed::Kernel;
+pub(crate) use product::product;
+pub use product::{Matrix, Size};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use {
     matmul::{bf16x6_product, bf16x6_scratch, bf16x6_serves},
     packed::bf16x6::{Items, Operand, vectors_of},
 };
+
+/// A kernel of ours: there is none for this CPU.
+#[cfg(not(target_arch = "x86_64"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kernel {}
 
 /// Runs one operation.
 ///

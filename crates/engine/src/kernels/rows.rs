@@ -8,13 +8,12 @@ mod loss;
 mod norm;
 mod rotary;
 mod sums;
-#[cfg(test)]
-pub(crate) mod tests;
 
 use crate::context::Context;
 use crate::kernels::simd::typed;
 use crate::memory::Memory;
 use crate::op::Rows;
+pub use dropout::philox;
 
 /// Elements of work that are worth another thread: some microseconds of arithmetic, as waking one takes.
 const GRAIN: usize = 16 * 1024;

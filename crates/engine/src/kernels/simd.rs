@@ -10,15 +10,16 @@ mod math;
 mod number;
 mod raw;
 
-use std::sync::OnceLock;
+use std::cell::Cell;
 
 pub(crate) use math::Real;
-pub(crate) use number::Number;
+pub use math::{evaluate, normal};
+pub use number::Number;
 pub(crate) use raw::Raw;
 
 /// Which version of kernels runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
+pub enum Level {
     /// AVX-512 F, BW, DQ, VL.
     Avx512,
     /// AVX2 and FMA.
@@ -90,24 +91,22 @@ fn detect() -> Level {
     Level::Portable
 }
 
-#[cfg(test)]
 thread_local! {
-    /// A lower level than the processor's, for tests that compare versions. Holds for this thread.
-    static FORCED: std::cell::Cell<Option<Level>> = const { std::cell::Cell::new(None) };
+    /// What [`level`] found. Of a thread, so that [`at_level`] changes no other's.
+    static LEVEL: Cell<Option<Level>> = const { Cell::new(None) };
 }
 
-/// Runs `work` with kernels of this version on this thread; None if the processor lacks it.
-#[cfg(test)]
-pub(crate) fn at_level<R>(level: Level, work: impl FnOnce() -> R) -> Option<R> {
+/// Runs `work` with kernels of this version on this thread, to compare versions; None if the processor lacks it.
+pub fn at_level<R>(level: Level, work: impl FnOnce() -> R) -> Option<R> {
     let able = match detect() {
         Level::Avx512 => true,
         Level::Avx2 => level != Level::Avx512,
         Level::Portable => level == Level::Portable,
     };
     able.then(|| {
-        let before = FORCED.replace(Some(level));
+        let before = LEVEL.replace(Some(level));
         let result = work();
-        FORCED.set(before);
+        LEVEL.set(before);
         result
     })
 }
@@ -115,12 +114,11 @@ pub(crate) fn at_level<R>(level: Level, work: impl FnOnce() -> R) -> Option<R> {
 /// The version that kernels run in.
 #[inline]
 pub(crate) fn level() -> Level {
-    static LEVEL: OnceLock<Level> = OnceLock::new();
-    #[cfg(test)]
-    if let Some(level) = FORCED.get() {
-        return level;
-    }
-    *LEVEL.get_or_init(detect)
+    LEVEL.get().unwrap_or_else(|| {
+        let found = detect();
+        LEVEL.set(Some(found));
+        found
+    })
 }
 
 /// Makes a function of a body that is generic over the instruction set, compiled once for each [`Level`] and called by

@@ -4,15 +4,13 @@
 mod batch_norm;
 mod convolution;
 #[cfg(target_arch = "x86_64")]
-mod direct;
+pub(crate) mod direct;
 #[cfg(target_arch = "x86_64")]
 mod gathered;
 mod lanes;
 mod pass;
 mod pooling;
-mod portable;
-#[cfg(test)]
-mod tests;
+pub(crate) mod portable;
 
 use half::{bf16, f16};
 use terms::Dtype;
@@ -21,6 +19,8 @@ use crate::context::{Context, Matmul};
 use crate::kernels::dense::Multiplier;
 use crate::memory::Memory;
 use crate::op::Spatial;
+pub use convolution::Convolved;
+pub use pass::Pass;
 
 /// Memory that several threads write to, each to its own elements.
 struct Shared<T>(*mut T);

@@ -3,8 +3,6 @@
 
 mod control;
 mod optimizer;
-#[cfg(test)]
-mod tests;
 
 use crate::context::Context;
 use crate::kernels::simd::typed;

@@ -38,7 +38,7 @@ struct Node {
 }
 
 /// See the module's documentation.
-pub(super) struct Occupancy {
+pub struct Occupancy {
     /// First and last moments of all buffers, ascending: the leaves.
     moments: Vec<usize>,
     nodes: Vec<Node>,
@@ -48,7 +48,7 @@ pub(super) struct Occupancy {
 
 impl Occupancy {
     /// An empty one. `moments`: every first and last moment that will be named, in any order.
-    pub(super) fn new(mut moments: Vec<usize>) -> Self {
+    pub fn new(mut moments: Vec<usize>) -> Self {
         moments.sort_unstable();
         moments.dedup();
         let nodes = vec![Node::default(); 2 * moments.len().next_power_of_two()];
@@ -56,7 +56,7 @@ impl Occupancy {
     }
 
     /// The lowest place from `from` up where `bytes` are free from moment `first` to `last`.
-    pub(super) fn lowest(&self, from: usize, bytes: usize, (first, last): (usize, usize)) -> usize {
+    pub fn lowest(&self, from: usize, bytes: usize, (first, last): (usize, usize)) -> usize {
         let (first, last) = self.leaves(first, last);
         let above = above(first).chain(above(last)).map(|node| &self.nodes[node].throughout);
         let inside = inside(first, last).into_iter().map(|node| &self.nodes[node].sometimes);
@@ -75,7 +75,7 @@ impl Occupancy {
     }
 
     /// Takes the bytes from `begin` to `end` from moment `first` to `last`.
-    pub(super) fn take(&mut self, begin: usize, end: usize, (first, last): (usize, usize)) {
+    pub fn take(&mut self, begin: usize, end: usize, (first, last): (usize, usize)) {
         if begin == end {
             return;
         }
@@ -87,6 +87,11 @@ impl Occupancy {
         for node in above(first).chain(above(last)) {
             self.nodes[node].sometimes.add(begin, end);
         }
+    }
+
+    /// How often [`Self::lowest`] asked a node, in all.
+    pub fn looks(&self) -> usize {
+        self.looks.get()
     }
 
     fn leaves(&self, first: usize, last: usize) -> (usize, usize) {
@@ -116,83 +121,4 @@ fn inside(first: usize, last: usize) -> Vec<usize> {
         (left, right) = (left / 2, right / 2);
     }
     nodes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The lowest place, found by looking at every buffer.
-    fn by_list(placed: &[(usize, usize, (usize, usize))], bytes: usize, (first, last): (usize, usize)) -> usize {
-        let mut taken: Vec<(usize, usize)> = placed
-            .iter()
-            .filter(|(_, _, (from, to))| *from <= last && first <= *to)
-            .map(|(begin, end, _)| (*begin, *end))
-            .collect();
-        taken.sort_unstable();
-        let mut at = 64;
-        for (begin, end) in taken {
-            if at + bytes <= begin {
-                break;
-            }
-            at = at.max(end);
-        }
-        at
-    }
-
-    /// Numbers that look random, from a seed.
-    fn numbers(mut seed: u64) -> impl FnMut(usize) -> usize {
-        move |below| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) as usize % below
-        }
-    }
-
-    #[test]
-    fn places_are_those_of_a_search_through_all_buffers() {
-        for seed in 0..40 {
-            let mut number = numbers(seed);
-            let moments = 1 + number(60);
-            let mut lives: Vec<(usize, (usize, usize))> = (0..120)
-                .map(|_| {
-                    let (a, b) = (number(moments), number(moments));
-                    (64 * number(20), (3 * a.min(b), 3 * a.max(b)))
-                })
-                .collect();
-            // Largest first as the plan does it, or in any order.
-            if seed % 2 == 0 {
-                lives.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
-            }
-            let ends = lives.iter().flat_map(|(_, (first, last))| [*first, *last]).collect();
-            let mut occupancy = Occupancy::new(ends);
-            let mut placed = Vec::new();
-            for (bytes, life) in lives {
-                let at = occupancy.lowest(64, bytes, life);
-                assert_eq!(at, by_list(&placed, bytes, life), "seed {seed}, {bytes} bytes in {life:?}");
-                occupancy.take(at, at + bytes, life);
-                placed.push((at, at + bytes, life));
-            }
-        }
-    }
-
-    /// Looks for `number` buffers that are alive together, as all-forward schedules leave them, beside short ones.
-    fn looks(number: usize) -> usize {
-        let lives = |index: usize| match index % 2 {
-            0 => (index, 2 * number - index),
-            _ => (index, index + 3),
-        };
-        let mut occupancy = Occupancy::new((0..number).map(lives).flat_map(|(a, b)| [a, b]).collect());
-        for index in 0..number {
-            let bytes = 64 * (1 + index % 7);
-            let at = occupancy.lowest(0, bytes, lives(index));
-            occupancy.take(at, at + bytes, lives(index));
-        }
-        occupancy.looks.get()
-    }
-
-    #[test]
-    fn looks_grow_with_buffers_and_not_with_their_square() {
-        let (few, many) = (looks(2_000), looks(32_000));
-        assert!(many < 32 * few, "16 times as many buffers take {many} looks instead of {few}");
-    }
 }

@@ -4,7 +4,7 @@
 mod backward;
 mod forward;
 #[cfg(target_arch = "x86_64")]
-pub(super) mod fused;
+mod fused;
 mod softmax;
 
 use half::{bf16, f16};
@@ -12,7 +12,7 @@ use terms::Dtype;
 
 use super::matmul::Multiplier;
 use super::product::Matrix;
-use super::widened;
+use super::{Kernel, widened};
 use crate::buffer::View;
 use crate::context::Context;
 use crate::element::{Element, Wide};
@@ -27,19 +27,52 @@ const ROWS: usize = 64;
 /// something.
 const COLUMNS: usize = 512;
 
+/// Which of our kernels runs this attention, of operands of this type, if any.
+fn kernel(op: &Attention, precision: Dtype) -> Option<Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    match precision {
+        Dtype::F32 => fused::kernel::<f32>(op),
+        Dtype::Bf16 => fused::kernel::<bf16>(op),
+        _ => None,
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = (op, precision);
+        None
+    }
+}
+
+/// What runs this attention, of operands of this type.
+pub(super) fn multiplier_of(op: &Attention, precision: Dtype) -> Multiplier {
+    kernel(op, precision).map_or(Multiplier::Fma, |kernel| kernel.multiplier())
+}
+
 /// Runs the forward pass.
 ///
 /// # Safety
 /// As [`crate::execute`].
 pub(super) unsafe fn forward(op: &Attention, memory: &Memory, context: &Context<'_>) {
+    // SAFETY: the caller's; the CPU has the kernel.
+    unsafe { forward_by(kernel(op, memory.dtype(op.qkv)), op, memory, context) }
+}
+
+/// Runs the forward pass by this kernel, or without ours.
+///
+/// # Safety
+/// As [`crate::execute`]; the CPU has the kernel.
+pub unsafe fn forward_by(kernel: Option<Kernel>, op: &Attention, memory: &Memory, context: &Context<'_>) {
     // SAFETY: the caller's.
     unsafe {
-        match memory.dtype(op.qkv) {
-            Dtype::F32 => forward_by_cpu::<f32>(op, memory, context),
-            Dtype::F64 => forward::run::<f64>(op, memory, context),
-            Dtype::Bf16 => forward_by_cpu::<bf16>(op, memory, context),
-            Dtype::F16 => forward::run::<f16>(op, memory, context),
-            other => panic!("no attention of {other}"),
+        match (kernel, memory.dtype(op.qkv)) {
+            #[cfg(target_arch = "x86_64")]
+            (Some(kernel), Dtype::F32) => fused::forward::<f32>(kernel, op, memory, context),
+            #[cfg(target_arch = "x86_64")]
+            (Some(kernel), Dtype::Bf16) => fused::forward::<bf16>(kernel, op, memory, context),
+            (None, Dtype::F32) => forward::run::<f32>(op, memory, context),
+            (None, Dtype::F64) => forward::run::<f64>(op, memory, context),
+            (None, Dtype::Bf16) => forward::run::<bf16>(op, memory, context),
+            (None, Dtype::F16) => forward::run::<f16>(op, memory, context),
+            (_, other) => panic!("no attention of {other} by {kernel:?}"),
         }
     }
 }
@@ -49,81 +82,16 @@ pub(super) unsafe fn forward(op: &Attention, memory: &Memory, context: &Context<
 /// # Safety
 /// As [`crate::execute`].
 pub(super) unsafe fn backward(op: &Attention, d_output: View, d_qkv: View, memory: &Memory, context: &Context<'_>) {
-    // SAFETY: the caller's.
-    unsafe {
-        match memory.dtype(op.qkv) {
-            Dtype::F32 => backward_by_cpu::<f32>(op, d_output, d_qkv, memory, context),
-            Dtype::F64 => backward::run::<f64>(op, d_output, d_qkv, memory, context),
-            Dtype::Bf16 => backward_by_cpu::<bf16>(op, d_output, d_qkv, memory, context),
-            Dtype::F16 => backward::run::<f16>(op, d_output, d_qkv, memory, context),
-            other => panic!("no attention of {other}"),
-        }
-    }
+    // SAFETY: the caller's; the CPU has the kernel.
+    unsafe { backward_by(kernel(op, memory.dtype(op.qkv)), op, d_output, d_qkv, memory, context) }
 }
 
-/// A type that some CPUs have kernels for.
-#[cfg(target_arch = "x86_64")]
-trait OwnKernels: super::packed::Unit {}
-#[cfg(target_arch = "x86_64")]
-impl<E: super::packed::Unit> OwnKernels for E {}
-/// A type that some CPUs have kernels for: not this one.
-#[cfg(not(target_arch = "x86_64"))]
-trait OwnKernels: Element<Wide = f32> {}
-#[cfg(not(target_arch = "x86_64"))]
-impl<E: Element<Wide = f32>> OwnKernels for E {}
-
-/// With our kernels where the CPU has them.
-unsafe fn forward_by_cpu<E: OwnKernels>(op: &Attention, memory: &Memory, context: &Context<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(kernel) = fused::kernel::<E>(op) {
-        // SAFETY: the caller's.
-        return unsafe { fused::forward::<E>(kernel, op, memory, context) };
-    }
-    // SAFETY: the caller's.
-    unsafe { forward::run::<E>(op, memory, context) }
-}
-
-/// With our kernels where the CPU has them.
-unsafe fn backward_by_cpu<E: OwnKernels>(
-    op: &Attention,
-    d_output: View,
-    d_qkv: View,
-    memory: &Memory,
-    context: &Context<'_>,
-) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(kernel) = fused::kernel::<E>(op) {
-        // SAFETY: the caller's.
-        return unsafe { fused::backward::<E>(kernel, op, d_output, d_qkv, memory, context) };
-    }
-    // SAFETY: the caller's.
-    unsafe { backward::run::<E>(op, d_output, d_qkv, memory, context) }
-}
-
-/// What runs this attention, of operands of this type.
-pub(super) fn multiplier_of(op: &Attention, precision: Dtype) -> Multiplier {
-    #[cfg(target_arch = "x86_64")]
-    let found = match precision {
-        Dtype::F32 => fused::kernel::<f32>(op),
-        Dtype::Bf16 => fused::kernel::<bf16>(op),
-        _ => None,
-    };
-    #[cfg(target_arch = "x86_64")]
-    let found = found.map(|kernel| kernel.multiplier());
-    #[cfg(not(target_arch = "x86_64"))]
-    let found = {
-        let _ = (op, precision);
-        None
-    };
-    found.unwrap_or(Multiplier::Fma)
-}
-
-/// Both passes without our kernels, whatever the CPU has.
+/// Runs the backward pass by this kernel, or without ours.
 ///
 /// # Safety
-/// As [`crate::execute`].
-#[cfg(test)]
-pub(super) unsafe fn portable<E: Element<Wide: Exponential>>(
+/// As [`crate::execute`]; the CPU has the kernel.
+pub unsafe fn backward_by(
+    kernel: Option<Kernel>,
     op: &Attention,
     d_output: View,
     d_qkv: View,
@@ -132,8 +100,17 @@ pub(super) unsafe fn portable<E: Element<Wide: Exponential>>(
 ) {
     // SAFETY: the caller's.
     unsafe {
-        forward::run::<E>(op, memory, context);
-        backward::run::<E>(op, d_output, d_qkv, memory, context);
+        match (kernel, memory.dtype(op.qkv)) {
+            #[cfg(target_arch = "x86_64")]
+            (Some(kernel), Dtype::F32) => fused::backward::<f32>(kernel, op, d_output, d_qkv, memory, context),
+            #[cfg(target_arch = "x86_64")]
+            (Some(kernel), Dtype::Bf16) => fused::backward::<bf16>(kernel, op, d_output, d_qkv, memory, context),
+            (None, Dtype::F32) => backward::run::<f32>(op, d_output, d_qkv, memory, context),
+            (None, Dtype::F64) => backward::run::<f64>(op, d_output, d_qkv, memory, context),
+            (None, Dtype::Bf16) => backward::run::<bf16>(op, d_output, d_qkv, memory, context),
+            (None, Dtype::F16) => backward::run::<f16>(op, d_output, d_qkv, memory, context),
+            (_, other) => panic!("no attention of {other} by {kernel:?}"),
+        }
     }
 }
 

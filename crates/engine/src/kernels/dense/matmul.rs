@@ -7,9 +7,9 @@ use half::{bf16, f16};
 use terms::Dtype;
 
 #[cfg(target_arch = "x86_64")]
-use super::packed::{self, BlockPlan, Job, Kernel, Output, Unit, bf16x6};
+use super::packed::{self, BlockPlan, Job, Output, Unit, bf16x6};
 use super::product::{Matrix, Size, product};
-use super::widened;
+use super::{Kernel, widened};
 use crate::context::{Context, Matmul};
 use crate::element::{Element, Wide};
 use crate::memory::Memory;
@@ -29,8 +29,8 @@ terms::named! {
     }
 }
 
-/// What runs this product, of operands of this type.
-pub(super) fn multiplier_of(op: &MatMul, precision: Dtype, matmul: Matmul) -> Multiplier {
+/// Which of our kernels runs this product, of operands of this type, if any.
+fn kernel(op: &MatMul, precision: Dtype, matmul: Matmul) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     {
         let size = Size { m: op.m, n: op.n, k: op.k };
@@ -39,14 +39,18 @@ pub(super) fn multiplier_of(op: &MatMul, precision: Dtype, matmul: Matmul) -> Mu
             Dtype::Bf16 => Kernel::all::<bf16>(),
             _ => &[],
         };
-        let kernel = kernels.iter().find(|kernel| kernel.suits(size, matmul));
-        kernel.map_or(Multiplier::Fma, |kernel| kernel.multiplier())
+        kernels.iter().copied().find(|kernel| kernel.suits(size, matmul))
     }
     #[cfg(not(target_arch = "x86_64"))]
     {
         let _ = (op, precision, matmul);
-        Multiplier::Fma
+        None
     }
+}
+
+/// What runs this product, of operands of this type.
+pub(super) fn multiplier_of(op: &MatMul, precision: Dtype, matmul: Matmul) -> Multiplier {
+    kernel(op, precision, matmul).map_or(Multiplier::Fma, |kernel| kernel.multiplier())
 }
 
 /// What multiplies large matrices of this type on this CPU. None where it lacks what `matmul` asks for.
@@ -72,7 +76,7 @@ const GRAIN: usize = 32;
 const SMALL: usize = 1 << 19;
 
 /// Operands of a product.
-pub(super) struct Operands<E, C> {
+struct Operands<E, C> {
     size: Size,
     a: Matrix<E>,
     b: Matrix<E>,
@@ -89,18 +93,41 @@ unsafe impl<E: Sync, C: Send> Sync for Operands<E, C> {}
 /// # Safety
 /// As [`crate::execute`].
 pub(super) unsafe fn run(op: &MatMul, memory: &Memory, context: &Context<'_>) {
+    // SAFETY: the caller's; the CPU has the kernel.
+    unsafe { run_by(kernel(op, memory.dtype(op.a), context.matmul), op, memory, context) }
+}
+
+/// Runs a product by this kernel, or without ours.
+///
+/// # Safety
+/// As [`crate::execute`]; the CPU has the kernel.
+pub unsafe fn run_by(kernel: Option<Kernel>, op: &MatMul, memory: &Memory, context: &Context<'_>) {
     let (dtype, wide) = (memory.dtype(op.a), memory.dtype(op.c) != memory.dtype(op.a));
     assert!(op.m * op.n * op.k > 0, "an empty product: {op:?}");
     // SAFETY: the caller's.
     unsafe {
-        match (dtype, wide) {
-            (Dtype::F32, false) => single(&Operands::<f32, f32>::new(op, memory), context),
-            (Dtype::F64, false) => library(&Operands::<f64, f64>::new(op, memory), context),
-            (Dtype::Bf16, false) => half_width(&Operands::<bf16, bf16>::new(op, memory), context),
-            (Dtype::Bf16, true) => half_width(&Operands::<bf16, f32>::new(op, memory), context),
-            (Dtype::F16, false) => by_widening(&Operands::<f16, f16>::new(op, memory), context),
-            (Dtype::F16, true) => by_widening(&Operands::<f16, f32>::new(op, memory), context),
-            _ => panic!("no product of {dtype} into {}", memory.dtype(op.c)),
+        match (kernel, dtype, wide) {
+            #[cfg(target_arch = "x86_64")]
+            (Some(Kernel::Bf16x6), Dtype::F32, false) => by_parts(&Operands::<f32, f32>::new(op, memory), context),
+            #[cfg(target_arch = "x86_64")]
+            (Some(kernel), Dtype::F32, false) => {
+                by_packing(kernel, &Operands::<f32, f32>::new(op, memory), Output::Wide, context);
+            }
+            #[cfg(target_arch = "x86_64")]
+            (Some(kernel), Dtype::Bf16, false) => {
+                by_packing(kernel, &Operands::<bf16, bf16>::new(op, memory), Output::Narrow, context);
+            }
+            #[cfg(target_arch = "x86_64")]
+            (Some(kernel), Dtype::Bf16, true) => {
+                by_packing(kernel, &Operands::<bf16, f32>::new(op, memory), Output::Wide, context);
+            }
+            (None, Dtype::F32, false) => library(&Operands::<f32, f32>::new(op, memory), context),
+            (None, Dtype::F64, false) => library(&Operands::<f64, f64>::new(op, memory), context),
+            (None, Dtype::Bf16, false) => by_widening(&Operands::<bf16, bf16>::new(op, memory), context),
+            (None, Dtype::Bf16, true) => by_widening(&Operands::<bf16, f32>::new(op, memory), context),
+            (None, Dtype::F16, false) => by_widening(&Operands::<f16, f16>::new(op, memory), context),
+            (None, Dtype::F16, true) => by_widening(&Operands::<f16, f32>::new(op, memory), context),
+            _ => panic!("no product of {dtype} into {} by {kernel:?}", memory.dtype(op.c)),
         }
     }
 }
@@ -108,7 +135,7 @@ pub(super) unsafe fn run(op: &MatMul, memory: &Memory, context: &Context<'_>) {
 impl<E: Element, C: Element<Wide = E::Wide>> Operands<E, C> {
     /// # Safety
     /// The views do not overlap and nobody else uses them.
-    pub(super) unsafe fn new(op: &MatMul, memory: &Memory) -> Self {
+    unsafe fn new(op: &MatMul, memory: &Memory) -> Self {
         assert!(op.a.len >= op.m * op.k && op.b.len >= op.k * op.n && op.c.len >= op.m * op.n, "{op:?}");
         assert!(op.bias.is_none_or(|bias| bias.len >= op.n), "{op:?}");
         // SAFETY: the caller's.
@@ -200,49 +227,12 @@ pub(super) fn scratch_bytes(op: &MatMul, bytes: usize, threads: usize) -> usize 
     need
 }
 
-/// f32.
-unsafe fn single(operands: &Operands<f32, f32>, context: &Context<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(kernel) = Kernel::all::<f32>().iter().find(|kernel| kernel.suits(operands.size, context.matmul)) {
-        // SAFETY: the caller's.
-        return unsafe {
-            match kernel {
-                Kernel::Bf16x6 => by_parts(operands, context),
-                _ => by_packing(*kernel, operands, Output::Wide, context),
-            }
-        };
-    }
-    // SAFETY: the caller's.
-    unsafe { library(operands, context) }
-}
-
-/// bf16.
-unsafe fn half_width<C: Element<Wide = f32>>(operands: &Operands<bf16, C>, context: &Context<'_>) {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(kernel) = Kernel::all::<bf16>().first() {
-        // SAFETY: the caller's; the cast is to the type that C is.
-        return unsafe { by_packing(*kernel, operands, output::<C>, context) };
-    }
-    // SAFETY: the caller's.
-    unsafe { by_widening(operands, context) }
-}
-
-/// Where results of type C go.
-#[cfg(target_arch = "x86_64")]
-pub(super) fn output<C: Element>(c: Matrix<C>) -> Output<bf16> {
-    if C::DTYPE == Dtype::F32 {
-        Output::Wide(Matrix { at: c.at.cast(), row: c.row, column: c.column })
-    } else {
-        Output::Narrow(Matrix { at: c.at.cast(), row: c.row, column: c.column })
-    }
-}
-
 /// With our own kernels.
 ///
 /// # Safety
 /// As [`crate::execute`]; the CPU has the kernel.
 #[cfg(target_arch = "x86_64")]
-pub(super) unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
+unsafe fn by_packing<E: Unit, C: Element<Wide = f32>>(
     kernel: Kernel,
     operands: &Operands<E, C>,
     output: impl Fn(Matrix<C>) -> Output<E> + Sync,
@@ -322,7 +312,7 @@ unsafe fn in_parts<A: bf16x6::Operand, B: bf16x6::Operand>(product: &bf16x6::Pro
 /// # Safety
 /// As [`crate::execute`]; the CPU has the kernel.
 #[cfg(target_arch = "x86_64")]
-pub(super) unsafe fn by_parts(operands: &Operands<f32, f32>, context: &Context<'_>) {
+unsafe fn by_parts(operands: &Operands<f32, f32>, context: &Context<'_>) {
     let Operands { size, a, b, c, mut bias, accumulate } = *operands;
     // SAFETY: the caller's.
     unsafe {
@@ -338,10 +328,7 @@ pub(super) unsafe fn by_parts(operands: &Operands<f32, f32>, context: &Context<'
 ///
 /// # Safety
 /// As [`crate::execute`].
-pub(super) unsafe fn by_widening<E: Element, C: Element<Wide = E::Wide>>(
-    operands: &Operands<E, C>,
-    context: &Context<'_>,
-) {
+unsafe fn by_widening<E: Element, C: Element<Wide = E::Wide>>(operands: &Operands<E, C>, context: &Context<'_>) {
     let work = |index, part: Operands<E, C>| {
         let Operands { size, a, b, c, bias, accumulate } = part;
         // SAFETY: the part's own rows and columns of c; one thread a part.
@@ -355,7 +342,7 @@ pub(super) unsafe fn by_widening<E: Element, C: Element<Wide = E::Wide>>(
 ///
 /// # Safety
 /// As [`crate::execute`].
-pub(super) unsafe fn library<W: Wide>(operands: &Operands<W, W>, context: &Context<'_>) {
+unsafe fn library<W: Wide>(operands: &Operands<W, W>, context: &Context<'_>) {
     let Operands { size, a, b, c, bias, accumulate } = *operands;
     let parallelism = if context.threads > 1 { Parallelism::Rayon(context.threads) } else { Parallelism::None };
     // SAFETY: the caller's.

@@ -4,9 +4,9 @@
 //! the second cache, a panel of rows of a in the first, and results are written along their rows. `gemm` reaches the same
 //! on large squares; for few rows its packing of the weights shows, and it knows neither `vdpbf16ps` nor AMX.
 
-mod ahead;
+pub(crate) mod ahead;
 mod amx;
-pub(super) mod bf16x6;
+pub(crate) mod bf16x6;
 mod pack;
 mod plan;
 pub(super) mod strip;
@@ -21,12 +21,11 @@ use crate::element::Element;
 use ahead::{Ahead, Stream};
 pub(super) use pack::Unit;
 use pack::{WIDTH, pack_a, pack_a_across, pack_b};
-pub(super) use plan::BlockPlan;
-pub(super) use plan::STRIDE;
+pub(super) use plan::{BlockPlan, STRIDE};
 
 /// An inner kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kernel {
+pub enum Kernel {
     /// f32, AVX-512.
     Fma,
     /// bf16, AVX-512-BF16.
@@ -39,7 +38,7 @@ pub(super) enum Kernel {
 
 impl Kernel {
     /// Those of a type that this CPU has, the fastest first.
-    pub(super) fn all<E: Element>() -> &'static [Self] {
+    pub fn all<E: Element>() -> &'static [Self] {
         let vectors = is_x86_feature_detected!("avx512f")
             && is_x86_feature_detected!("avx512bw")
             && is_x86_feature_detected!("avx512vl");
@@ -218,11 +217,13 @@ struct Block<E> {
     far: bool,
 }
 
-/// A range: first and how many.
+/// A range.
 #[derive(Clone, Copy)]
-struct Range {
-    first: usize,
-    len: usize,
+pub struct Range {
+    /// The first.
+    pub first: usize,
+    /// How many.
+    pub len: usize,
 }
 
 /// Ranges of at most `most` that cover `0..len`.

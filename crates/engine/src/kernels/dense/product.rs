@@ -8,13 +8,13 @@ use crate::element::Wide;
 
 /// A matrix in memory: element (i, j) lies `i row + j column` elements after the first.
 #[derive(Debug)]
-pub(crate) struct Matrix<T> {
+pub struct Matrix<T> {
     /// Element (0, 0).
-    pub(crate) at: *mut T,
+    pub at: *mut T,
     /// From row to row.
-    pub(crate) row: usize,
+    pub row: usize,
     /// From column to column.
-    pub(crate) column: usize,
+    pub column: usize,
 }
 
 impl<T> Clone for Matrix<T> {
@@ -64,13 +64,13 @@ impl<T> Matrix<T> {
 
 /// Rows, columns, and products in each sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Size {
+pub struct Size {
     /// Rows of the result.
-    pub(crate) m: usize,
+    pub m: usize,
     /// Columns of the result.
-    pub(crate) n: usize,
+    pub n: usize,
     /// Products in each sum.
-    pub(crate) k: usize,
+    pub k: usize,
 }
 
 impl Size {

@@ -133,7 +133,7 @@ fn check<X, W, Y>(shape: &Conv2d, batch: usize, x: &[X], weight: &[W], y: &[Y]) 
 }
 
 /// Types that convolutions are computed in, each by its fastest kernels.
-pub(super) trait Convolved: Element {
+pub trait Convolved: Element {
     /// One pass: `y = x * weight`, or +=.
     fn correlate(pass: &Pass, x: &[Self], weight: &[Self], y: &mut [Self], accumulate: bool, context: &Context<'_>) {
         portable::correlate(pass, x, weight, y, accumulate, context);

@@ -12,11 +12,12 @@ mod tile;
 
 pub(super) use correlate::{correlate, correlate_scratch};
 pub(super) use gradient::{gradient, gradient_scratch};
+pub use pack::transposed;
 
 /// Numbers of a vector.
-const LANES: usize = 16;
+pub const LANES: usize = 16;
 
 /// Whether these kernels run here, for elements of `bytes` bytes.
-pub(super) fn serves(bytes: usize) -> bool {
+pub fn serves(bytes: usize) -> bool {
     bytes <= 4 && is_x86_feature_detected!("avx512f")
 }

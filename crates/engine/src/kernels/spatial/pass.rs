@@ -86,26 +86,26 @@ pub(super) struct Strides {
 
 /// Which source pixels each output pixel gathers, and by which weights.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pass {
+pub struct Pass {
     /// Images.
-    pub batch: usize,
+    pub(super) batch: usize,
     /// Rows.
-    pub y: Axis,
+    pub(super) y: Axis,
     /// Columns.
-    pub x: Axis,
+    pub(super) x: Axis,
     /// Channels of the source.
-    pub channels: usize,
+    pub(super) channels: usize,
     /// Channels of the output.
-    pub outputs: usize,
+    pub(super) outputs: usize,
     /// Rows and columns of the output image (all passes of it together).
-    pub image: (usize, usize),
+    pub(super) image: (usize, usize),
     /// Rows and columns of the kernel.
-    pub kernel: usize,
+    pub(super) kernel: usize,
     /// How weights lie.
-    pub weights: Strides,
+    pub(super) weights: Strides,
     /// Taps of one row are gathered as one run of `x.taps x channels` numbers: they lie next to each other. Where there
     /// are few channels, runs of one tap would be too short.
-    pub fold: bool,
+    pub(super) fold: bool,
 }
 
 /// With fewer source channels than this, taps are folded.
@@ -113,7 +113,7 @@ const FEW_CHANNELS: usize = 16;
 
 impl Pass {
     /// y of x.
-    pub(super) fn forward(shape: &Conv2d, batch: usize) -> Self {
+    pub fn forward(shape: &Conv2d, batch: usize) -> Self {
         let (height, width) = shape.output();
         let taps = shape.kernel * shape.kernel;
         Self {
@@ -131,7 +131,7 @@ impl Pass {
     }
 
     /// dx of dy, in `stride x stride` phases.
-    pub(super) fn backward(shape: &Conv2d, batch: usize) -> impl Iterator<Item = Self> + use<> {
+    pub fn backward(shape: &Conv2d, batch: usize) -> impl Iterator<Item = Self> + use<> {
         let shape = shape.clone();
         let (height, width) = shape.output();
         let taps = shape.kernel * shape.kernel;

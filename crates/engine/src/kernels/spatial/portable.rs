@@ -60,7 +60,7 @@ fn gather<E: Element>(pass: &Pass, x: &[E], rows: Range<usize>, (ty, tx): (usize
 }
 
 /// One pass: `y = x * weight`, or +=. Outputs of other passes are left alone.
-pub(super) fn correlate<E: Element>(pass: &Pass, x: &[E], weight: &[E], y: &mut [E], accumulate: bool, context: &Context<'_>) {
+pub fn correlate<E: Element>(pass: &Pass, x: &[E], weight: &[E], y: &mut [E], accumulate: bool, context: &Context<'_>) {
     let areas = correlate_areas(pass, !is_wide::<E>());
     let y = Shared::new(y);
     context.split(pass.rows(), 1, |part, rows| {
@@ -141,7 +141,7 @@ pub(super) fn gradient_scratch(pass: &Pass, bytes: usize, _threads: usize) -> us
 
 /// Gradient of the weight; `pass` is the forward pass. Each part has its own outputs, so that sums over pixels have one
 /// order.
-pub(super) fn gradient<E: Element>(
+pub fn gradient<E: Element>(
     pass: &Pass,
     x: &[E],
     dy: &[E],

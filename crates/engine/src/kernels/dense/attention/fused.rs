@@ -82,12 +82,7 @@ impl<'a> ForwardTiles<'a> {
 ///
 /// # Safety
 /// As [`crate::execute`]; the CPU has the kernel.
-pub(in super::super) unsafe fn forward<E: Unit>(
-    kernel: Kernel,
-    op: &Attention,
-    memory: &Memory,
-    context: &Context<'_>,
-) {
+pub(super) unsafe fn forward<E: Unit>(kernel: Kernel, op: &Attention, memory: &Memory, context: &Context<'_>) {
     // SAFETY: the caller's.
     let pass = unsafe {
         Forward::<E> {
@@ -240,7 +235,7 @@ impl<'a> BackwardTiles<'a> {
 ///
 /// # Safety
 /// As [`crate::execute`]; the CPU has the kernel.
-pub(in super::super) unsafe fn backward<E: Unit>(
+pub(super) unsafe fn backward<E: Unit>(
     kernel: Kernel,
     op: &Attention,
     d_output: View,

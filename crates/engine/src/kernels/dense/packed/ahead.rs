@@ -3,27 +3,29 @@
 
 use super::super::product::Matrix;
 use super::pack::Unit;
-use super::plan::GROUP;
+pub use super::plan::GROUP;
 
 /// Bytes of a line of the cache.
-const LINE: usize = 64;
+pub const LINE: usize = 64;
 
-/// Lines that one call of a kernel fetches, one every 16 units: the first, and bytes from one to the next.
+/// Lines that one call of a kernel fetches, one every 16 units.
 #[derive(Clone, Copy)]
-pub(super) struct Stream {
-    pub(super) at: *const u8,
-    pub(super) step: usize,
+pub struct Stream {
+    /// The first.
+    pub at: *const u8,
+    /// Bytes from one to the next.
+    pub step: usize,
 }
 
 impl Stream {
     /// Nothing: the line that is given, which is in the cache, again and again.
-    pub(super) fn none(near: *const u32) -> Self {
+    pub fn none(near: *const u32) -> Self {
         Self { at: near.cast(), step: 0 }
     }
 }
 
 /// A part of a matrix, handed out in streams of `lines` lines, evenly over the calls that are left.
-pub(super) struct Ahead {
+pub struct Ahead {
     /// The next stream.
     at: *const u8,
     step: usize,
@@ -44,7 +46,7 @@ pub(super) struct Ahead {
 impl Ahead {
     /// The first `rows` rows and `columns` columns of a matrix, for `calls` calls of `units` units. The elements of a
     /// row, or those of a column, lie one after another.
-    pub(super) fn new<E: Unit>(matrix: Matrix<E>, rows: usize, columns: usize, units: usize, calls: usize) -> Self {
+    pub fn new<E: Unit>(matrix: Matrix<E>, rows: usize, columns: usize, units: usize, calls: usize) -> Self {
         let (runs, stride, length) = match matrix.column {
             1 => (rows, matrix.row * size_of::<E>(), columns),
             _ => (columns, matrix.column * size_of::<E>(), rows),
@@ -67,7 +69,7 @@ impl Ahead {
     /// Given back, not written to memory: what is copied there after being written in parts waits until all stores before
     /// it have reached the cache, among them the results of the call before.
     #[inline(always)]
-    pub(super) fn streams<const N: usize>(ahead: &mut Option<Self>, none: Stream) -> [Stream; N] {
+    pub fn streams<const N: usize>(ahead: &mut Option<Self>, none: Stream) -> [Stream; N] {
         let Some(ahead) = ahead else { return [none; N] };
         ahead.due += ahead.all;
         let streams = std::array::from_fn(|_| ahead.stream().unwrap_or(none));
@@ -94,51 +96,6 @@ impl Ahead {
         if self.part == self.parts {
             self.run = self.run.wrapping_add(self.stride);
             (self.at, self.part) = (self.run, 0);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use super::*;
-
-    /// Lines that all calls together ask for.
-    fn fetched(ahead: Ahead, units: usize, calls: usize) -> BTreeSet<usize> {
-        let (mut lines, mut ahead) = (BTreeSet::new(), Some(ahead));
-        for _ in 0..calls {
-            let streams: [Stream; 2] = Ahead::streams(&mut ahead, Stream::none(std::ptr::null()));
-            for stream in streams.iter().filter(|stream| stream.step > 0) {
-                lines.extend((0..units.div_ceil(GROUP)).map(|group| (stream.at as usize + group * stream.step) / LINE));
-            }
-        }
-        lines
-    }
-
-    /// Every line of a part is asked for, however the matrix is stored, as long as a call takes no more than two streams. (Runs
-    /// that begin inside a line end in one more, which no stream need reach.)
-    #[test]
-    fn no_line_is_left_out() {
-        let at: usize = 1 << 20;
-        for (rows, columns, row, column) in [
-            (256usize, 768usize, 3072usize, 1usize),
-            (256, 512, 1, 768),
-            (384, 14, 768, 1),
-            (384, 48, 768, 1),
-            (14, 384, 1, 50),
-        ] {
-            let matrix = Matrix { at: at as *mut f32, row, column };
-            let (runs, stride, length) = if column == 1 { (rows, row, columns) } else { (columns, column, rows) };
-            let of_run = length.div_ceil(LINE / 4);
-            let lines = |run: usize| (0..of_run).map(move |line| (at + run * stride * 4) / LINE + line);
-            let wanted: BTreeSet<usize> = (0..runs).flat_map(lines).collect();
-            let streams = runs * of_run.div_ceil(256 / GROUP);
-            for calls in [streams.div_ceil(2), streams, 3 * streams + 1] {
-                let fetched = fetched(Ahead::new(matrix, rows, columns, 256, calls), 256, calls);
-                let missing = wanted.difference(&fetched).count();
-                assert_eq!(missing, 0, "{rows} x {columns}, {calls} calls: of {} lines", wanted.len());
-            }
         }
     }
 }

@@ -25,24 +25,24 @@ use super::{Range, Start, amx, far, ranges};
 use kernel::Call;
 use pack::pack;
 pub(crate) use pack::{Items, Operand, vectors_of};
-pub(in super::super) use tasks::Tasks;
+pub use tasks::Tasks;
 
 /// Along k, of one tile of units: 16 pairs.
 const STEP: usize = 32;
 /// Rows and columns of the result of one call of the kernel: 2 x 2 tiles.
-const SIDE: usize = 32;
+pub const SIDE: usize = 32;
 /// Numbers of bf16 that one of f32 becomes.
 const PARTS: usize = 3;
 /// Words of 32 bits of a tile: 16 rows of 64 bytes.
 const TILE: usize = 256;
 /// Words of a step of a panel: of each part, the tile of the first 16 rows (columns) and of the others.
-const STEP_WORDS: usize = PARTS * 2 * TILE;
+pub const STEP_WORDS: usize = PARTS * 2 * TILE;
 /// Groups of four multiplications in a step; the kernel fetches a line of each stream with each.
 const GROUPS: usize = 6;
 
 /// Most steps of one call: what is read again for each strip of columns, 48 KiB, is in the first cache or was just there.
 /// And of a pass, but where [`TilePlan::new`] says why, so that little of the second cache is taken up.
-const DEPTH: usize = 8;
+pub const DEPTH: usize = 8;
 /// Columns that are read again for each panel of rows.
 const COLUMNS: usize = 256;
 /// Bytes that the shorter side and a block may take together, to stay in the second cache.
@@ -56,7 +56,7 @@ const WHOLE: usize = 2720;
 /// Blocks for each thread. A slower core then takes fewer; a core is slow, for example, if its sibling has other work.
 const BLOCKS_A_THREAD: usize = 4;
 /// Most blocks of a product.
-const BLOCKS: usize = 1024;
+pub const BLOCKS: usize = 1024;
 
 /// Whether a product gains by it: a call computes 32 x 32 results, and packing is paid for by the other side.
 pub(in super::super) fn suits(Size { m, n, k }: Size) -> bool {
@@ -66,27 +66,27 @@ pub(in super::super) fn suits(Size { m, n, k }: Size) -> bool {
 /// How one product is cut. The longer side is cut into blocks, which threads take one by one; every thread packs all of
 /// the shorter side for itself, as much as fits.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct TilePlan {
+pub struct TilePlan {
     size: Size,
     /// Whether blocks are rows.
     by_rows: bool,
     /// Steps along k in all.
-    steps: usize,
+    pub steps: usize,
     /// Steps of one pass: of what is packed.
-    pass: usize,
+    pub pass: usize,
     /// Steps of one call.
     depth: usize,
     /// Items of the shorter side that are packed at once.
-    whole: usize,
+    pub whole: usize,
     /// Items of a block.
-    block: usize,
+    pub block: usize,
     /// Blocks of the longer side.
-    blocks: usize,
+    pub blocks: usize,
 }
 
 impl TilePlan {
     /// For so many threads. Which sums are formed in which order does not depend on them.
-    pub(in super::super) fn new(size: Size, threads: usize) -> Self {
+    pub fn new(size: Size, threads: usize) -> Self {
         let Size { m, n, k } = size;
         let (by_rows, long, short) = if m > n { (true, m, n) } else { (false, n, m) };
         let steps = k.div_ceil(STEP);
@@ -109,7 +109,7 @@ impl TilePlan {
     }
 
     /// Threads that find a block.
-    pub(in super::super) fn threads(&self, threads: usize) -> usize {
+    pub fn threads(&self, threads: usize) -> usize {
         threads.min(self.blocks)
     }
 
@@ -123,7 +123,7 @@ impl TilePlan {
     }
 
     /// Scratch of a thread, in words.
-    pub(in super::super) fn total(&self) -> usize {
+    pub fn total(&self) -> usize {
         self.words(self.whole) + self.words(self.block) + self.size.n.next_multiple_of(SIDE)
     }
 
@@ -136,11 +136,12 @@ impl TilePlan {
     }
 
     /// What is done for every block, one after another: passes over parts of the shorter side.
-    fn stages(&self) -> usize {
+    pub fn stages(&self) -> usize {
         self.short().div_ceil(self.whole) * self.passes()
     }
 
-    fn stage(&self, index: usize) -> Stage {
+    /// What stage `index` works on.
+    pub fn stage(&self, index: usize) -> Stage {
         let (first, step) = (index / self.passes() * self.whole, index % self.passes() * self.pass);
         Stage {
             whole: Range { first, len: self.whole.min(self.short() - first) },
@@ -149,7 +150,7 @@ impl TilePlan {
     }
 
     /// A block of the longer side.
-    fn block(&self, index: usize) -> Range {
+    pub fn block(&self, index: usize) -> Range {
         let long = if self.by_rows { self.size.m } else { self.size.n };
         let first = index * self.block;
         Range { first, len: self.block.min(long - first) }
@@ -158,9 +159,11 @@ impl TilePlan {
 
 /// See [`TilePlan::stages`].
 #[derive(Clone, Copy)]
-struct Stage {
-    whole: Range,
-    steps: Range,
+pub struct Stage {
+    /// Items of the shorter side.
+    pub whole: Range,
+    /// Steps along k.
+    pub steps: Range,
 }
 
 /// A product.
@@ -338,44 +341,6 @@ impl<A: Operand, B: Operand> TileProduct<'_, A, B> {
             _ if step > 0 || self.accumulate => Start::Add,
             Some(bias) => Start::Row(bias.wrapping_add(column)),
             None => Start::Zero,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Blocks and stages cover a product once, however many threads there are, and scratch holds what they pack.
-    #[test]
-    fn plans_cover_the_product() {
-        for (m, n, k) in [
-            (32, 32, 32),
-            (256, 3072, 768),
-            (3072, 768, 256),
-            (2048, 3000, 5000),
-            (33, 300_000, 40),
-            (256, 50_257, 768),
-            (32, 32_000, 4096),
-        ] {
-            for threads in [1, 2, 7, 64] {
-                let plan = TilePlan::new(Size { m, n, k }, threads);
-                let long: usize = (0..plan.blocks).map(|index| plan.block(index).len).sum();
-                let cells: usize = (0..plan.stages()).map(|i| plan.stage(i)).map(|s| s.whole.len * s.steps.len).sum();
-                assert_eq!((long, cells), (m.max(n), m.min(n) * plan.steps), "{plan:?}");
-                assert!(plan.blocks <= BLOCKS && plan.threads(threads) <= threads, "{plan:?}");
-                let (whole, block) = (plan.whole.min(m.min(n)), plan.block.min(m.max(n)));
-                let words = (whole.div_ceil(SIDE) + block.div_ceil(SIDE)) * plan.pass * STEP_WORDS + n;
-                assert!(plan.total() >= words, "{plan:?}");
-            }
-        }
-    }
-
-    /// Results that no cache holds are completed in one pass, unless what is packed for that is too much.
-    #[test]
-    fn many_results_take_one_pass() {
-        for ((m, n, k), pass) in [((256, 50_257, 768), 24), ((32, 32_000, 4096), DEPTH), ((256, 3072, 768), DEPTH)] {
-            assert_eq!(TilePlan::new(Size { m, n, k }, 2).pass, pass, "{m} x {n} x {k}");
         }
     }
 }

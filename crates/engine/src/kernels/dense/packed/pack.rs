@@ -14,7 +14,7 @@ use crate::element::Element;
 pub(super) const WIDTH: usize = 32;
 
 /// A type that is packed in units of 32 bits.
-pub(in super::super) trait Unit: Element<Wide = f32> {
+pub trait Unit: Element<Wide = f32> {
     /// Elements of a unit.
     const PER: usize;
 

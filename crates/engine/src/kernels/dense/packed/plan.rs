@@ -8,7 +8,7 @@ use super::pack::WIDTH;
 pub(super) const DEPTH: usize = 384;
 
 /// Units after which kernels fetch the next lines of what is used later: a line of a row.
-pub(super) const GROUP: usize = 16;
+pub const GROUP: usize = 16;
 
 /// Units from row to row of packed a; not a power of two, so that rows fall into different sets of the cache.
 pub(in super::super) const STRIDE: usize = DEPTH + 16;

@@ -77,8 +77,11 @@ fn transpose<E: Element<Wide = f32>>(from: &[E], stride: usize, width: usize, to
 }
 
 /// 16 x 16 numbers, rows for columns: pairs, then fours, then quarters of vectors.
+///
+/// # Safety
+/// The CPU has AVX-512 F.
 #[target_feature(enable = "avx512f")]
-fn transposed(rows: [__m512; LANES]) -> [__m512; LANES] {
+pub fn transposed(rows: [__m512; LANES]) -> [__m512; LANES] {
     let mut pairs = rows;
     for i in 0..LANES / 2 {
         pairs[2 * i] = _mm512_unpacklo_ps(rows[2 * i], rows[2 * i + 1]);
@@ -105,27 +108,4 @@ fn transposed(rows: [__m512; LANES]) -> [__m512; LANES] {
         columns[12 + c] = _mm512_shuffle_f32x4::<0b11_01_11_01>(low, high);
     }
     columns
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sixteen_rows_become_columns() {
-        if !super::super::serves(4) {
-            return;
-        }
-        type Rows = [[f32; LANES]; LANES];
-        let number = |row: usize, column: usize| (row * LANES + column) as f32;
-        let rows: Rows = std::array::from_fn(|row| std::array::from_fn(|column| number(row, column)));
-        // SAFETY: AVX-512, as asked; an array of 16 f32 and a vector have the same bits.
-        let columns = unsafe {
-            let rows = std::mem::transmute::<Rows, [__m512; LANES]>(rows);
-            std::mem::transmute::<[__m512; LANES], Rows>(transposed(rows))
-        };
-        for (column, numbers) in columns.iter().enumerate() {
-            assert_eq!(*numbers, std::array::from_fn(|row| number(row, column)), "column {column}");
-        }
-    }
 }

@@ -8,7 +8,7 @@ use super::BLOCKS;
 ///
 /// Tasks are counted stage by stage, block by block. A task adds to what the stage before has left of its block, so it
 /// waits for that: for a task with a lower number. A thread does its tasks by number; so whoever has the lowest can go on.
-pub(in super::super::super) struct Tasks {
+pub struct Tasks {
     next: AtomicUsize,
     /// Stages that have ended, of each block.
     ended: [AtomicUsize; BLOCKS],
@@ -28,14 +28,16 @@ impl Drop for Telling<'_> {
 }
 
 impl Tasks {
-    pub(in super::super::super) fn new() -> Self {
+    /// None is done.
+    #[expect(clippy::new_without_default, reason = "one for each product, never a default")]
+    pub fn new() -> Self {
         let ended = [const { AtomicUsize::new(0) }; BLOCKS];
         Self { next: AtomicUsize::new(0), ended, broken: AtomicBool::new(false) }
     }
 
     /// Does tasks of `blocks` in each of `stages` until none is left. `prepare(stage, block)` comes before the wait,
     /// `compute(stage, block, next)` after it; `next` is the task of this thread that follows.
-    pub(super) fn work(
+    pub fn work(
         &self,
         blocks: usize,
         stages: usize,
@@ -68,46 +70,5 @@ impl Tasks {
                 std::hint::spin_loop();
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    /// Every task is done once, and a block's stages one after another, also where one thread is slow.
-    #[test]
-    fn stages_of_a_block_follow_each_other() {
-        for (blocks, stages, threads) in [(1, 5, 3), (2, 20, 2), (3, 7, 4), (5, 1, 2)] {
-            let tasks = Tasks::new();
-            let (done, busy) = ([const { AtomicUsize::new(0) }; 5], [const { AtomicUsize::new(0) }; 5]);
-            let work = |thread: usize| {
-                let compute = |stage: usize, block: usize, _: usize| {
-                    assert_eq!(busy[block].fetch_add(1, Ordering::SeqCst), 0, "two threads on block {block}");
-                    if thread == 0 {
-                        std::thread::sleep(Duration::from_millis(2));
-                    }
-                    assert_eq!(done[block].fetch_add(1, Ordering::SeqCst), stage, "block {block}");
-                    busy[block].fetch_sub(1, Ordering::SeqCst);
-                };
-                tasks.work(blocks, stages, |_, _| (), compute);
-            };
-            std::thread::scope(|scope| (0..threads).for_each(|thread| drop(scope.spawn(move || work(thread)))));
-            assert!(done[..blocks].iter().all(|done| done.load(Ordering::SeqCst) == stages), "{blocks} x {stages}");
-        }
-    }
-
-    /// A panic ends all threads, and none waits for what will not come.
-    #[test]
-    fn a_panic_is_no_hang() {
-        let tasks = Tasks::new();
-        let failing = |stage: usize, _: usize, _: usize| assert!(stage < 3, "as the test wants");
-        let ended = std::thread::scope(|scope| {
-            let threads = [0, 1].map(|_| scope.spawn(|| tasks.work(2, 9, |_, _| (), failing)));
-            threads.map(|thread| thread.join().is_err())
-        });
-        assert_eq!(ended, [true, true]);
     }
 }

@@ -1,10 +1,10 @@
 //! Pooling against naive loops, ties and borders included.
 
+use engine::op::Spatial;
 use model::Pool;
 use terms::Dtype;
 
 use super::lab::{Lab, Random, TYPES, assert_within, dot, unit, wide};
-use crate::op::Spatial;
 
 fn shape(random: &mut Random) -> Pool {
     loop {

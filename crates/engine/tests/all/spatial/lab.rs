@@ -1,11 +1,13 @@
 //! Runs operations on numbers that tests can look at.
 
 use device::Region;
+use engine::op::Spatial;
+use engine::{
+    BufferId, Category, Context, Element, Lifetime, Matmul, Memory, Op, Program, Scratch, Step, Threads, View,
+};
+use engine::{execute, scratch_bytes};
 use half::{bf16, f16};
 use terms::Dtype;
-
-use crate::kernels::spatial::{run, scratch_bytes};
-use crate::{Category, Context, Element, Lifetime, Matmul, Memory, Program, Scratch, Step, Threads, View, op::Spatial};
 
 /// Buffers, and what they begin with.
 #[derive(Default)]
@@ -45,12 +47,13 @@ impl Lab {
         let memory = Memory::new(&self.program.buffers, places);
         let done = Done { memory };
         for (index, values) in self.values.iter().enumerate() {
-            done.set(View { buffer: crate::BufferId(index as u32), offset: 0, len: values.len() }, values);
+            done.set(View { buffer: BufferId(index as u32), offset: 0, len: values.len() }, values);
         }
         let pool = Threads::new(threads, &[]).unwrap();
         for operation in operations {
-            let bytes = self.bytes(operation);
-            let scratch = Scratch::new(threads, scratch_bytes(operation, bytes, threads));
+            let operation = Op::Spatial(operation.clone());
+            let bytes = self.bytes(&operation);
+            let scratch = Scratch::new(threads, scratch_bytes(&operation, bytes, threads));
             let step = Step { number: 1, seed: 0 };
             let context = Context { threads, scratch: &scratch, step, loss_scale: 1.0, matmul };
             for part in 0..threads {
@@ -58,13 +61,13 @@ impl Lab {
                 unsafe { context.area::<f64>(part, scratch.bytes() / 8) }.fill(f64::NAN);
             }
             // SAFETY: tests overlap views only as operations allow, and nobody else knows the memory.
-            pool.install(|| unsafe { run(operation, &done.memory, &context) });
+            pool.install(|| unsafe { execute(&operation, &done.memory, &context) });
         }
         done
     }
 
     /// Bytes of an element of what the operation works on: its widest floating-point view that is no f64 sum.
-    fn bytes(&self, operation: &Spatial) -> usize {
+    fn bytes(&self, operation: &Op) -> usize {
         let mut bytes = 8;
         let visit = &mut |view: View| {
             let dtype = self.program.dtype(view);
@@ -72,7 +75,7 @@ impl Lab {
                 bytes = bytes.min(dtype.bytes() as usize);
             }
         };
-        crate::Op::Spatial(operation.clone()).for_each_view(visit);
+        operation.for_each_view(visit);
         bytes
     }
 }

@@ -1,15 +1,13 @@
 //! Convolution: forward and both gradients against naive loops, with the error bound of a sum of k products; both paths;
 //! the adjoint identities that make gradients gradients.
 
+use engine::internals::{Convolved, Pass, portable};
+use engine::op::Spatial;
+use engine::{Context, Matmul, Multiplier, Op, Scratch, Step, Threads, flops, multiplier, multiplier_of};
 use model::Conv2d;
 use terms::Dtype;
 
 use super::lab::{Lab, Random, TYPES, assert_within, dot, unit, wide};
-use crate::kernels::spatial::convolution::Convolved;
-use crate::kernels::spatial::pass::Pass;
-use crate::kernels::spatial::{flops, multiplier_of, portable};
-use crate::op::Spatial;
-use crate::{Context, Matmul, Multiplier, Scratch, Step, Threads};
 
 fn sizes(shape: &Conv2d, batch: usize) -> [usize; 3] {
     let (height, width) = shape.output();
@@ -237,11 +235,11 @@ fn what_multiplies_is_told() {
                 },
                 Spatial::ConvBackwardWeight { shape, batch: 1, x: view, dy: view, d_weight: view, accumulate: false },
             ]
-            .map(|op| multiplier_of(&op, precision, matmul))
+            .map(|op| multiplier_of(&Op::Spatial(op), precision, matmul))
         };
     let fma = Multiplier::Fma;
     for (precision, matmul) in [(Dtype::F32, Matmul::Auto), (Dtype::F32, Matmul::Fma), (Dtype::Bf16, Matmul::Auto)] {
-        let fastest = crate::multiplier(precision, matmul).unwrap();
+        let fastest = multiplier(precision, matmul).unwrap();
         let whole = if fastest == Multiplier::Avx512Bf16 { fma } else { fastest };
         let gathered = if precision == Dtype::F32 { fastest } else { fma };
         let by = |form, channels| by(form, channels, precision, matmul);
@@ -386,5 +384,5 @@ fn flops_are_two_a_product() {
     let forward = Spatial::ConvForward { shape: shape.clone(), batch: 2, x: view, weight: view, y: view };
     let mut count = 0.0;
     products(&shape, 2, |_, _, _| count += 2.0);
-    assert_eq!(flops(&forward), count);
+    assert_eq!(flops(&Op::Spatial(forward)), count);
 }

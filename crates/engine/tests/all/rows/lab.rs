@@ -1,15 +1,11 @@
 //! Memory to run single operations in: values go in and come out as f64, which holds every type's exactly.
 
 use device::Region;
+use engine::internals::Number;
+use engine::{Buffer, BufferId, Category, Context, Element, Lifetime, Matmul, Memory, Op, Program, Scratch, Step};
+use engine::{Threads, View, Wide, execute, scratch_bytes};
 use half::{bf16, f16};
 use terms::Dtype;
-
-use crate::buffer::{Buffer, Category, Lifetime, View};
-use crate::element::Element;
-use crate::kernels::simd::Number;
-use crate::op::Op;
-use crate::program::Program;
-use crate::{Context, Matmul, Memory, Scratch, Step, Threads, execute, scratch_bytes};
 
 /// Numbers from -1 to 1 that follow from the seed.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<f64> {
@@ -112,7 +108,7 @@ impl Lab {
 
     fn views(&self) -> Vec<(View, Buffer)> {
         let view = |(id, buffer): (usize, &Buffer)| {
-            (View { buffer: crate::BufferId(id as u32), offset: 0, len: buffer.len }, buffer.clone())
+            (View { buffer: BufferId(id as u32), offset: 0, len: buffer.len }, buffer.clone())
         };
         self.program.buffers.iter().enumerate().map(view).collect()
     }
@@ -146,13 +142,13 @@ impl Lab {
 fn copy_in<E: Element>(memory: &Memory, view: View, values: &[f64]) {
     // SAFETY: nothing runs.
     for (to, from) in unsafe { memory.write::<E>(view) }.iter_mut().zip(values) {
-        *to = E::narrow(crate::Wide::of(*from));
+        *to = E::narrow(Wide::of(*from));
     }
 }
 
 fn copy_out<E: Element>(memory: &Memory, view: View) -> Vec<f64> {
     // SAFETY: nothing runs.
-    unsafe { memory.read::<E>(view) }.iter().map(|value| crate::Wide::f64(value.widen())).collect()
+    unsafe { memory.read::<E>(view) }.iter().map(|value| Wide::f64(value.widen())).collect()
 }
 
 /// The nearest of a type.
@@ -162,17 +158,5 @@ pub(crate) fn rounded(dtype: Dtype, value: f64) -> f64 {
         Dtype::Bf16 => f64::from(bf16::nearest(value)),
         Dtype::F16 => f64::from(f16::nearest(value)),
         _ => value,
-    }
-}
-
-impl From<crate::op::Rows> for Op {
-    fn from(op: crate::op::Rows) -> Self {
-        Self::Rows(op)
-    }
-}
-
-impl From<crate::op::Update> for Op {
-    fn from(op: crate::op::Update) -> Self {
-        Self::Update(op)
     }
 }

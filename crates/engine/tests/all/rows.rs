@@ -1,4 +1,4 @@
-//! Tests of [`crate::op::Rows`]: gradients by finite differences, types against f64, versions and threads against each
+//! Tests of [`engine::op::Rows`]: gradients by finite differences, types against f64, versions and threads against each
 //! other, and what is special about single operations.
 
 mod cases;

@@ -1,11 +1,11 @@
 //! What holds for every case.
 
+use engine::internals::{Level, at_level};
 use terms::Dtype;
 
 use super::cases::{self, Case};
 use super::lab::rounded;
 use super::noise;
-use crate::kernels::simd::{Level, at_level};
 
 /// `sum dy y` at `x + step direction` for one input.
 fn along(case: &mut Case, input: usize, x: &[f64], direction: &[f64], step: f64) -> f64 {

@@ -3,4 +3,6 @@
 mod batch_norm;
 mod convolution;
 mod lab;
+#[cfg(target_arch = "x86_64")]
+mod pack;
 mod pooling;

@@ -1,13 +1,10 @@
 //! Matrix products against sums in f64.
 
+use engine::op::{Dense, MatMul};
+use engine::{Matmul, Memory, Multiplier, View, multiplier};
 use terms::Dtype;
 
-use super::super::matmul::{Multiplier, multiplier};
 use super::{Draw, Setup, bytes, execute, read, state};
-use crate::Matmul;
-use crate::buffer::View;
-use crate::memory::Memory;
-use crate::op::{Dense, MatMul};
 
 /// A product with its contents, drawn.
 struct Case {
@@ -220,9 +217,8 @@ fn the_same_product_has_the_same_bits() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn every_kernel_is_right() {
-    use super::super::matmul::{Operands, by_packing, by_parts, by_widening, library, output};
-    use super::super::packed::{Kernel, Output};
-    use crate::context::{Context, Matmul, Scratch, Step};
+    use engine::internals::{Kernel, matmul};
+    use engine::{Context, Scratch, Step};
     use half::bf16;
 
     let mut draw = Draw(5);
@@ -240,26 +236,22 @@ fn every_kernel_is_right() {
         unsafe {
             for kernel in Kernel::all::<bf16>() {
                 let narrow = case(m, n, k, Kind { wide: false, ..Kind::drawn(Dtype::Bf16, &mut draw) }, &mut draw);
-                by_packing(*kernel, &Operands::<bf16, bf16>::new(&narrow.op, &narrow.memory), output, &context);
+                matmul::run_by(Some(*kernel), &narrow.op, &narrow.memory, &context);
                 check(&narrow);
                 let wide = case(m, n, k, Kind { wide: true, ..Kind::drawn(Dtype::Bf16, &mut draw) }, &mut draw);
-                by_packing(*kernel, &Operands::<bf16, f32>::new(&wide.op, &wide.memory), output, &context);
+                matmul::run_by(Some(*kernel), &wide.op, &wide.memory, &context);
                 check(&wide);
             }
             let portable = case(m, n, k, Kind { wide: true, ..Kind::drawn(Dtype::Bf16, &mut draw) }, &mut draw);
-            by_widening(&Operands::<bf16, f32>::new(&portable.op, &portable.memory), &context);
+            matmul::run_by(None, &portable.op, &portable.memory, &context);
             check(&portable);
             for kernel in Kernel::all::<f32>() {
                 let case = case(m, n, k, Kind::drawn(Dtype::F32, &mut draw), &mut draw);
-                let operands = Operands::<f32, f32>::new(&case.op, &case.memory);
-                match kernel {
-                    Kernel::Bf16x6 => by_parts(&operands, &context),
-                    _ => by_packing(*kernel, &operands, Output::Wide, &context),
-                }
+                matmul::run_by(Some(*kernel), &case.op, &case.memory, &context);
                 check(&case);
             }
             let by_library = case(m, n, k, Kind::drawn(Dtype::F32, &mut draw), &mut draw);
-            library(&Operands::<f32, f32>::new(&by_library.op, &by_library.memory), &context);
+            matmul::run_by(None, &by_library.op, &by_library.memory, &context);
             check(&by_library);
         }
     }
@@ -268,10 +260,10 @@ fn every_kernel_is_right() {
 /// f32 as products of bf16: what it promises.
 #[cfg(target_arch = "x86_64")]
 mod bf16x6 {
-    use super::super::super::matmul::{Operands, by_packing, by_parts};
-    use super::super::super::packed::{Kernel, Output};
+    use engine::internals::{Kernel, matmul};
+    use engine::{Context, Scratch, Step};
+
     use super::*;
-    use crate::context::{Context, Matmul, Scratch, Step};
 
     /// c = a b of `[m, k]` and `[k, n]`, by one kernel.
     fn product(kernel: Kernel, (m, n, k): (usize, usize, usize), a: &[f64], b: &[f64]) -> Vec<f64> {
@@ -284,13 +276,7 @@ mod bf16x6 {
         let step = Step { number: 1, seed: 0 };
         let context = Context { threads: 1, scratch: &scratch, step, loss_scale: 1.0, matmul: Matmul::Auto };
         // SAFETY: views that do not overlap; a kernel that the CPU has.
-        unsafe {
-            let operands = Operands::<f32, f32>::new(&op, &memory);
-            match kernel {
-                Kernel::Bf16x6 => by_parts(&operands, &context),
-                _ => by_packing(kernel, &operands, Output::Wide, &context),
-            }
-        }
+        unsafe { matmul::run_by(Some(kernel), &op, &memory, &context) };
         read(&memory, c)
     }
 

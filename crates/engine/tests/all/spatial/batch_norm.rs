@@ -1,10 +1,10 @@
 //! Batch norm against naive sums, in parts against whole, and its gradients against finite differences.
 
+use engine::View;
+use engine::op::Spatial;
 use terms::Dtype;
 
 use super::lab::{Lab, Random, TYPES, assert_within, dot, rounded, unit, wide};
-use crate::View;
-use crate::op::Spatial;
 
 const EPSILON: f64 = 1e-5;
 

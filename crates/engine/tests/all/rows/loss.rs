@@ -1,10 +1,10 @@
 //! Cross-entropy: by its definition, in parts of the classes, and what it does with rows that have no target.
 
+use engine::View;
+use engine::op::Rows;
 use terms::Dtype;
 
 use super::{Lab, noise};
-use crate::buffer::View;
-use crate::op::Rows;
 
 const ROWS: usize = 7;
 

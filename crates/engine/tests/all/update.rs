@@ -1,10 +1,10 @@
-//! Tests of [`crate::op::Update`] against the formulas, number by number.
+//! Tests of [`engine::op::Update`] against the formulas, number by number.
 
+use engine::View;
+use engine::op::Update;
 use terms::Dtype;
 
-use crate::buffer::View;
-use crate::kernels::rows::tests::{Lab, noise};
-use crate::op::Update;
+use crate::rows::{Lab, noise};
 
 const COUNT: usize = 3001;
 

@@ -1,11 +1,10 @@
 //! Attention against a plain softmax, and its gradients against differences.
 
+use engine::op::{Attention, Dense};
+use engine::{Memory, Op, View, flops};
 use terms::Dtype;
 
 use super::{Draw, Setup, bytes, difference, execute, read, state, write};
-use crate::buffer::View;
-use crate::memory::Memory;
-use crate::op::{Attention, Dense};
 
 struct Case {
     op: Attention,
@@ -194,9 +193,9 @@ fn flops_count_what_is_seen() {
         let pairs = (0..sequence).map(|i| if causal { i + 1 } else { sequence }).sum::<usize>();
         let forward = (batch * heads * width * pairs * 4) as f64;
         let op = Dense::AttentionForward(case.op.clone());
-        assert_eq!(super::super::flops(&op), forward);
+        assert_eq!(flops(&Op::Dense(op)), forward);
         let op = Dense::AttentionBackward { forward: case.op.clone(), d_output: case.d_output, d_qkv: case.d_qkv };
-        assert_eq!(super::super::flops(&op), 2.0 * forward);
+        assert_eq!(flops(&Op::Dense(op)), 2.0 * forward);
     }
 }
 
@@ -204,9 +203,8 @@ fn flops_count_what_is_seen() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn every_kernel_gives_the_same_attention() {
-    use super::super::attention::fused;
-    use super::super::packed::Kernel;
-    use crate::context::{Context, Matmul, Scratch, Step};
+    use engine::internals::{Kernel, attention};
+    use engine::{Context, Matmul, Scratch, Step};
     use half::bf16;
 
     let mut draw = Draw(17);
@@ -226,17 +224,12 @@ fn every_kernel_gives_the_same_attention() {
         exact.forward(1);
         exact.backward(1);
         let expected = [exact.op.output, exact.d_qkv].map(|view| read(&exact.memory, view));
-        for kernel in Kernel::all::<bf16>().iter().map(Some).chain([None]) {
+        for kernel in Kernel::all::<bf16>().iter().copied().map(Some).chain([None]) {
             // SAFETY: views that do not overlap; kernels that the CPU has.
             unsafe {
                 let Case { op, memory, d_output, d_qkv, .. } = &narrow;
-                match kernel {
-                    Some(kernel) => {
-                        fused::forward::<bf16>(*kernel, op, memory, &context);
-                        fused::backward::<bf16>(*kernel, op, *d_output, *d_qkv, memory, &context);
-                    }
-                    None => super::super::attention::portable::<bf16>(op, *d_output, *d_qkv, memory, &context),
-                }
+                attention::forward_by(kernel, op, memory, &context);
+                attention::backward_by(kernel, op, *d_output, *d_qkv, memory, &context);
             }
             let got = [narrow.op.output, narrow.d_qkv].map(|view| read(&narrow.memory, view));
             for (got, expected) in got.iter().zip(&expected) {

@@ -1,10 +1,10 @@
 //! What is special about single operations: in place, accumulating, parts of views, conversions.
 
+use engine::op::{Norm, Rows};
 use terms::Dtype;
 
 use super::lab::rounded;
 use super::{Lab, noise};
-use crate::op::{Norm, Rows};
 
 const TYPES: [Dtype; 4] = [Dtype::F32, Dtype::F64, Dtype::Bf16, Dtype::F16];
 

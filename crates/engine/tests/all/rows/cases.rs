@@ -1,10 +1,10 @@
 //! Forward and backward passes with random inputs, as data that every property is checked on.
 
+use engine::op::{Norm, Rows};
+use engine::{Op, View};
 use terms::Dtype;
 
 use super::{Lab, noise};
-use crate::buffer::View;
-use crate::op::{Norm, Op, Rows};
 
 /// A differentiable piece: `y` of some inputs, and from `dy` their gradients.
 pub(super) struct Case {

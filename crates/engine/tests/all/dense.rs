@@ -1,16 +1,20 @@
 //! Products and attention against plain f64 versions of themselves.
 
+#[cfg(target_arch = "x86_64")]
+mod ahead;
 mod attention;
 mod matmul;
+#[cfg(target_arch = "x86_64")]
+mod tasks;
+#[cfg(target_arch = "x86_64")]
+mod tile_plan;
 
 use device::Region;
+use engine::op::Dense;
+use engine::{Buffer, BufferId, Category, Context, Element, Lifetime, Matmul, Memory, Op, Scratch, Step, Threads};
+use engine::{View, Wide};
 use half::{bf16, f16};
 use terms::Dtype;
-
-use crate::buffer::{Buffer, BufferId, Category, Lifetime, View};
-use crate::context::{Context, Matmul, Scratch, Step, Threads};
-use crate::memory::Memory;
-use crate::op::{Dense, Op};
 
 /// Numbers that look random and are the same each time: SplitMix64.
 pub(super) struct Draw(pub(super) u64);
@@ -103,7 +107,6 @@ macro_rules! by_dtype {
 
 /// Overwrites a view.
 pub(super) fn write(memory: &Memory, view: View, contents: &[f64]) {
-    use crate::element::{Element, Wide};
     by_dtype!(memory.dtype(view), E => {
         // SAFETY: tests use one memory on one thread between operations.
         let to = unsafe { memory.write::<E>(view) };
@@ -113,7 +116,6 @@ pub(super) fn write(memory: &Memory, view: View, contents: &[f64]) {
 
 /// What a view holds.
 pub(super) fn read(memory: &Memory, view: View) -> Vec<f64> {
-    use crate::element::{Element, Wide};
     by_dtype!(memory.dtype(view), E => {
         // SAFETY: as above.
         unsafe { memory.read::<E>(view) }.iter().map(|value| value.widen().f64()).collect()
@@ -123,7 +125,7 @@ pub(super) fn read(memory: &Memory, view: View) -> Vec<f64> {
 /// Runs an operation with exactly the scratch that it asks for, filled with NaN before.
 pub(super) fn execute(op: Dense, memory: &Memory, bytes: usize, threads: usize) {
     let op = Op::Dense(op);
-    let scratch = Scratch::new(threads, crate::scratch_bytes(&op, bytes, threads));
+    let scratch = Scratch::new(threads, engine::scratch_bytes(&op, bytes, threads));
     let context = Context {
         threads,
         scratch: &scratch,
@@ -137,7 +139,7 @@ pub(super) fn execute(op: Dense, memory: &Memory, bytes: usize, threads: usize) 
     }
     let pool = Threads::new(threads, &[]).expect("threads");
     // SAFETY: tests give views that do not overlap.
-    pool.install(|| unsafe { crate::execute(&op, memory, &context) });
+    pool.install(|| unsafe { engine::execute(&op, memory, &context) });
 }
 
 /// Bytes of an element.

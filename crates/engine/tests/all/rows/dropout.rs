@@ -1,9 +1,11 @@
 //! Dropout: what is dropped, how often, and that nothing but an element's place decides.
 
+use engine::Step;
+use engine::internals::philox;
+use engine::op::Rows;
 use terms::Dtype;
 
 use super::Lab;
-use crate::op::Rows;
 
 #[derive(Clone, Copy)]
 struct Draw {
@@ -20,7 +22,7 @@ const DRAW: Draw = Draw { columns: 1000, first_row: 0, node: 0, rate: 0.25, seed
 /// Which elements of `rows` rows are dropped.
 fn dropped(rows: usize, draw: Draw, threads: usize) -> Vec<bool> {
     let mut lab = Lab::new(Dtype::F32);
-    (lab.threads, lab.step) = (threads, crate::Step { number: draw.step, seed: draw.seed });
+    (lab.threads, lab.step) = (threads, Step { number: draw.step, seed: draw.seed });
     let x = lab.put(Dtype::F32, vec![3.0; rows * draw.columns]);
     let Draw { columns, first_row, node, rate, .. } = draw;
     // In place, as programs do it.
@@ -89,4 +91,13 @@ fn everything_is_dropped_at_rate_one() {
     let x = lab.put(Dtype::F32, vec![3.0; 100]);
     lab.run(Rows::Dropout { x, y: x, columns: 10, first_row: 0, node: 0, rate: 1.0 });
     assert_eq!(lab.get(x), vec![0.0; 100]);
+}
+
+/// Known answers of Random123 (kat_vectors, philox4x32 10).
+#[test]
+fn philox_is_that_of_random123() {
+    assert_eq!(philox([0; 4], [0; 2]), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+    assert_eq!(philox([u32::MAX; 4], [u32::MAX; 2]), [0x408f_276d, 0x41c8_3b0e, 0xa20b_c7c6, 0x6d54_51fd]);
+    let pi = [0x243f_6a88, 0x85a3_08d3, 0x1319_8a2e, 0x0370_7344];
+    assert_eq!(philox(pi, [0xa409_3822, 0x299f_31d0]), [0xd16c_fe09, 0x94fd_cceb, 0x5001_e420, 0x2412_6ea1]);
 }

@@ -1,0 +1,4 @@
+//! Numbers and their functions in every version of kernels.
+
+mod math;
+mod number;
