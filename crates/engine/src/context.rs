@@ -123,6 +123,11 @@ impl Context<'_> {
     /// Runs `work(part, range)` for consecutive ranges that cover `0..items`, at most one a thread, each a multiple of
     /// `grain` items long but for the last. Few items run on the calling thread. Parts count from 0.
     pub fn split(&self, items: usize, grain: usize, work: impl Fn(usize, Range<usize>) + Sync) {
+        self.split_by(items, grain, &work);
+    }
+
+    /// Not generic, so that rayon's part of it is compiled once and not for each kernel and type.
+    fn split_by(&self, items: usize, grain: usize, work: &(dyn Fn(usize, Range<usize>) + Sync)) {
         let grains = items.div_ceil(grain.max(1));
         let parts = self.threads.min(grains).max(1);
         if parts == 1 {
