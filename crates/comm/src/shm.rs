@@ -16,7 +16,7 @@ mod eager;
 mod endpoint;
 mod flag;
 mod group;
-mod kernels;
+pub(crate) mod kernels;
 mod mail;
 mod near;
 mod open;
@@ -27,6 +27,14 @@ mod regions;
 mod rendezvous;
 mod rounds;
 mod staged;
+
+#[cfg(not(test))]
+pub use {
+    cross::Cross,
+    group::Group,
+    open::world,
+    rounds::{AHEAD, RING},
+};
 
 use crate::{Abort, About, Backend, Bootstrap, Communicator, Options, Readiness, Result};
 
@@ -72,7 +80,3 @@ impl Backend for Shm {
 
 #[cfg(all(test, loom))]
 mod models;
-#[cfg(all(test, not(loom)))]
-mod streams;
-#[cfg(all(test, not(loom)))]
-mod tests;

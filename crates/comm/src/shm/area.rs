@@ -98,7 +98,7 @@ impl Area {
     }
 
     /// Which mapping it lies in.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(not(test))]
     pub(crate) fn mapping(&self) -> *const SharedMapping {
         Arc::as_ptr(&self._mapping)
     }

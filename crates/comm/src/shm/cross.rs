@@ -35,7 +35,7 @@ const TRIED: usize = 16;
 
 /// The cross-memory path of one rank: how to reach peers' private memory.
 #[derive(Debug)]
-pub(crate) struct Cross {
+pub struct Cross {
     /// Process of each rank.
     processes: Vec<i32>,
     /// Whether private memory has huge pages where it is long enough, on all ranks.
@@ -51,7 +51,8 @@ enum Way {
 }
 
 impl Cross {
-    pub(crate) fn new(processes: Vec<i32>, huge: bool) -> Self {
+    /// `processes`: of each rank; `huge`: whether private memory has huge pages where it is long enough, on all ranks.
+    pub fn new(processes: Vec<i32>, huge: bool) -> Self {
         let sources = Vec::with_capacity(processes.len());
         Self { processes, huge, sources }
     }

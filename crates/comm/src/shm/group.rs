@@ -64,13 +64,13 @@ impl Prepared {
 
 /// One rank's end.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub struct Group {
     pub(super) endpoint: Endpoint,
     eager: Eager,
     direct: Direct,
     staged: Staged,
     /// None where the system forbids it.
-    pub(super) cross: Option<Cross>,
+    pub cross: Option<Cross>,
     mail: Mail,
     pub(super) star: Star,
     /// The core that each rank is bound to, if it is to one.
@@ -99,6 +99,20 @@ pub(super) struct Parts {
     pub(super) cores: Vec<Option<u32>>,
     pub(super) crowd: usize,
     pub(super) cross: Option<Cross>,
+}
+
+/// What tests change and look at.
+#[cfg(not(test))]
+impl Group {
+    /// Sets whether the cores of two ranks count as near each other. Returns whether they did.
+    pub fn set_near(&mut self, near: bool) -> bool {
+        std::mem::replace(&mut self.endpoint.near, near)
+    }
+
+    /// The mapping that each rank's area lies in.
+    pub fn mappings(&self) -> Vec<*const device::SharedMapping> {
+        self.endpoint.areas.iter().map(Area::mapping).collect()
+    }
 }
 
 impl Group {

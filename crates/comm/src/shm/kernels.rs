@@ -9,7 +9,8 @@ mod stream;
 
 use terms::{Dtype, Reduce};
 
-pub(crate) use isa::{Isa, detect};
+pub use isa::Isa;
+pub(crate) use isa::detect;
 
 /// One pass: destinations[*][i] = operator over sources[*][i], in the order of the sources, for `count` elements.
 /// A destination may be a source (the same address) and may overlap nothing else.
@@ -22,15 +23,15 @@ pub(crate) type Exchange = unsafe fn(*mut u8, *mut u8, usize);
 
 /// How a pass goes through memory: changes its speed, never its result.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manner {
+pub struct Manner {
     /// Store past the caches.
-    pub(crate) past_caches: bool,
+    pub past_caches: bool,
     /// From the last block to the first. Copies, and two sources with other than two destinations, do not heed it.
-    pub(crate) down: bool,
+    pub down: bool,
 }
 
 /// The kernel for this type and operator. `avg` divides by the number given; the others ignore it.
-pub(crate) fn kernel(isa: Isa, dtype: Dtype, reduce: Reduce) -> Kernel {
+pub fn kernel(isa: Isa, dtype: Dtype, reduce: Reduce) -> Kernel {
     isa::table(isa)(dtype, reduce)
 }
 
@@ -39,7 +40,7 @@ pub(crate) fn kernel(isa: Isa, dtype: Dtype, reduce: Reduce) -> Kernel {
 /// # Safety
 /// All ranges are valid, and nobody writes the source or touches a destination meanwhile.
 #[inline]
-pub(crate) unsafe fn copy(isa: Isa, source: *const u8, destinations: &[*mut u8], len: usize, past_caches: bool) {
+pub unsafe fn copy(isa: Isa, source: *const u8, destinations: &[*mut u8], len: usize, past_caches: bool) {
     // SAFETY: passed on to the caller.
     unsafe { isa::copy(isa)(&[source], destinations, len, 1, Manner { past_caches, down: false }) };
 }
@@ -65,13 +66,10 @@ pub(crate) unsafe fn copy_in(isa: Isa, from: *const u8, to: *mut u8, len: usize)
 /// # Safety
 /// Both ranges are valid, do not overlap, and nobody else touches them meanwhile.
 #[inline]
-pub(crate) unsafe fn exchange(isa: Isa, a: *mut u8, b: *mut u8, len: usize) {
+pub unsafe fn exchange(isa: Isa, a: *mut u8, b: *mut u8, len: usize) {
     // SAFETY: passed on to the caller.
     unsafe { isa::exchange(isa)(a, b, len) };
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;
 
 /// Asks for the line at `at` in order to write it, and goes on. What readers hold is given back meanwhile, all lines at once:
 /// stores alone get few of them at a time, and raising a flag waits for all. (`broadcast` of 1 KiB, 2 ranks: 0.28 us, without

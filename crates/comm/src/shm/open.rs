@@ -106,7 +106,7 @@ fn process_names() -> u64 {
 }
 
 /// Opens the communicator of the whole world. Collective.
-pub(super) fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Abort) -> Result<Group> {
+pub fn world(bootstrap: &mut dyn Bootstrap, options: &Options, abort: &Abort) -> Result<Group> {
     let place = bootstrap.place();
     if place.size > MOST_RANKS {
         let what = format!("join {} ranks (at most {MOST_RANKS})", place.size);
@@ -328,7 +328,8 @@ impl Group {
         region(&views, self.endpoint.members[self.endpoint.rank()]).ok_or_else(small)
     }
 
-    pub(super) fn part(&mut self, color: Option<u32>, key: u32) -> Result<Option<Group>> {
+    /// This rank's group of those that all ranks are split into.
+    pub fn part(&mut self, color: Option<u32>, key: u32) -> Result<Option<Group>> {
         self.endpoint.ready()?;
         let sides = self.endpoint.gather(Side { color: color.map_or(u64::MAX, u64::from), key })?;
         let entry = |side: &Side| (u32::try_from(side.color).ok(), side.key);

@@ -14,9 +14,9 @@ use crate::{Abort, Result};
 
 /// Places: divides 2^32, since rounds wrap. (4 ranks on 2 cores, `broadcast` of 1 KiB: 0.67 us with 16, 1.0 with 8, 1.9 if
 /// none goes on.) Few for loom, which goes round the ring.
-pub(crate) const RING: usize = if cfg!(loom) { 4 } else { 16 };
+pub const RING: usize = if cfg!(loom) { 4 } else { 16 };
 /// How many rounds a rank may go on before it waits for its peers.
-pub(crate) const AHEAD: u32 = RING as u32 / 2;
+pub const AHEAD: u32 = RING as u32 / 2;
 
 /// A rank's view of all ranks' flags.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use super::{Exchange, Kernel, Manner};
 
 /// What the loops are compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Isa {
+pub enum Isa {
     /// AVX-512 F, BW, DQ, VL.
     #[cfg(target_arch = "x86_64")]
     Avx512,
@@ -21,7 +21,7 @@ pub(crate) enum Isa {
 
 impl Isa {
     /// Every one that this machine has, best first.
-    pub(crate) fn all() -> Vec<Self> {
+    pub fn all() -> Vec<Self> {
         let mut all = Vec::new();
         #[cfg(target_arch = "x86_64")]
         {

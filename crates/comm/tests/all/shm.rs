@@ -2,17 +2,15 @@
 //! against a model that knows only the table of `layout`.
 
 mod groups;
+mod kernels;
+mod streams;
 
 use std::sync::Arc;
 
+use comm::internals::{Cross, Group, RING, world};
+use comm::{Abort, Call, Communicator, Counts, Error, Options, extents, threads};
 use device::{Region, Slice};
 use terms::{Collective, Direction, Dtype, Named, Reduce, Space};
-
-use super::cross::Cross;
-use super::group::Group;
-use super::open;
-use super::rounds::RING;
-use crate::{Abort, Call, Communicator, Counts, Error, Options, extents, threads};
 
 /// Opens a group of threads and runs `body` in each; returns what each returned, in rank order.
 pub(super) fn run<T: Send>(ranks: u32, options: &Options, body: impl Fn(&mut dyn Communicator) -> T + Sync) -> Vec<T> {
@@ -29,7 +27,7 @@ pub(super) fn run_groups<T: Send>(ranks: u32, options: &Options, body: impl Fn(&
             .map(|mut bootstrap| {
                 scope.spawn(move || {
                     let _guard = EndsPeers(abort.clone());
-                    body(&mut open::world(&mut bootstrap, options, abort).unwrap())
+                    body(&mut world(&mut bootstrap, options, abort).unwrap())
                 })
             })
             .collect();
@@ -291,7 +289,7 @@ fn every_operation_at_every_size_of_group() {
 fn near_and_far_cores() {
     for near in [true, false] {
         let told = run_groups(2, &Options::default(), |group| {
-            let measured = std::mem::replace(&mut group.endpoint.near, near);
+            let measured = group.set_near(near);
             // Within the flag's line, in the ring's slots and in large ones, and what only far cores leave to the kernel.
             for about in [9, 200, 700, 5_000, 9_000, 40_000] {
                 for op in Collective::ALL {
@@ -341,7 +339,7 @@ fn some_in_place_and_some_not() {
     for (ranks, options) in [(2, Options::default()), (3, shared_cores())] {
         run_groups(ranks, &options, |communicator| {
             // Where the kernel copies from small sizes on.
-            communicator.endpoint.near = false;
+            communicator.set_near(false);
             let rank = communicator.shape().rank;
             for op in Collective::ALL.iter().filter(|op| can_be_in_place(**op)) {
                 // Up to and beyond what private buffers publish at once and what the kernel copies.
@@ -365,7 +363,7 @@ fn nothing_runs_after_an_operation_that_failed_halfway() {
     let told = run_groups(2, &Options::default(), |group| {
         // Where the system forbids this path, no operation takes it.
         group.cross.as_ref()?;
-        group.endpoint.near = false;
+        group.set_near(false);
         let own = std::process::id() as i32;
         // The kernel knows no such process: copies fail in the middle of the operation, on both ranks.
         group.cross = Some(Cross::new(vec![i32::MAX; 2], true));
@@ -449,13 +447,12 @@ fn sixty_four_ranks() {
 #[test]
 fn all_areas_of_a_group_lie_in_one_mapping() {
     let one = |group: &Group| {
-        let first = group.endpoint.areas[0].mapping();
-        group.endpoint.areas.len() == group.endpoint.ranks()
-            && group.endpoint.areas.iter().all(|area| std::ptr::eq(area.mapping(), first))
+        let all = group.mappings();
+        all.len() == group.shape().size as usize && all.iter().all(|mapping| *mapping == all[0])
     };
     let seen = run_groups(12, &shared_cores(), |group| {
-        let part = group.part(Some(group.endpoint.rank() as u32 % 2), 0).unwrap().unwrap();
-        (one(group), one(&part), std::ptr::eq(group.endpoint.areas[0].mapping(), part.endpoint.areas[0].mapping()))
+        let part = group.part(Some(group.shape().rank % 2), 0).unwrap().unwrap();
+        (one(group), one(&part), group.mappings()[0] == part.mappings()[0])
     });
     assert_eq!(seen, [(true, true, false); 12]);
 }

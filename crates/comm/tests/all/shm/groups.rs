@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use comm::{Abort, Call, Communicator, Error, Options, backend, threads};
 use device::Region;
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
 use super::{Case, cases, check, read, run, shared_cores, write};
-use crate::shm::Shm;
-use crate::{Abort, Backend, Call, Communicator, Error, Options, threads};
 
 #[test]
 fn groups_work_side_by_side() {
@@ -127,7 +126,7 @@ fn an_abort_ends_every_wait() {
             for mut bootstrap in bootstraps {
                 let options = &options;
                 scope.spawn(move || {
-                    let (mut communicator, abort) = Shm.open(&mut bootstrap, options).unwrap();
+                    let (mut communicator, abort) = backend("shm").unwrap().open(&mut bootstrap, options).unwrap();
                     let region = Region::host(64).unwrap();
                     let op = [Collective::Barrier, Collective::SendRecv, Collective::Barrier]
                         [communicator.shape().rank as usize];

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
+use comm::internals::{AHEAD, RING};
+use comm::{Abort, Call, Communicator, Error, Options, backend, threads};
 use device::{Region, Slice};
 use terms::{Collective, Direction, Dtype, Reduce, Space};
 
-use super::rounds::{AHEAD, RING};
-use super::tests::{run, run_groups};
-use crate::{Abort, Backend, Call, Communicator, Error, Options, threads};
+use super::{run, run_groups};
 
 /// Bytes: in the header, in small slots, in large ones, a small slot full, and too long for eager rounds.
 const LENGTHS: [usize; 8] = [8, 40, 512, 4 << 10, 8 << 10, 40 << 10, 64 << 10, 96 << 10];
@@ -124,7 +124,7 @@ fn any_mixture_back_to_back() {
 /// `near`: as if the cores of two ranks were near each other, which they may be or not.
 fn mixture(ranks: u32, oversubscribed: bool, near: bool) {
     run_groups(ranks, &Options { oversubscribed, ..Options::default() }, |world| {
-        world.endpoint.near = near;
+        world.set_near(near);
         let rank = world.shape().rank;
         let mut part = world.split(Some(rank / 2), 0).unwrap().unwrap();
         let memories = [buffers(world, false), buffers(world, true)];
@@ -159,7 +159,7 @@ fn who_gives_goes_on_until_its_slots_are_full() {
         std::thread::scope(|scope| {
             for mut bootstrap in threads(2, &Abort::default()) {
                 scope.spawn(move || {
-                    let (mut communicator, abort) = super::Shm.open(&mut bootstrap, options).unwrap();
+                    let (mut communicator, abort) = backend("shm").unwrap().open(&mut bootstrap, options).unwrap();
                     if communicator.shape().rank == 1 {
                         // Never reads.
                         return;

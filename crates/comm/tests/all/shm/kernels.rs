@@ -1,10 +1,8 @@
 //! Every kernel of every instruction set against one value at a time, with the `half` crate's conversions.
 
+use comm::internals::kernels::{Isa, Manner, copy, exchange, kernel};
 use half::{bf16, f16};
 use terms::{Dtype, Named, Reduce};
-
-use super::isa::Isa;
-use super::{Manner, copy, exchange, kernel};
 
 /// Reduces one element the slow way: values as f64 or i128, which hold every type exactly.
 fn expected(dtype: Dtype, reduce: Reduce, values: &[Vec<u8>]) -> Vec<u8> {
