@@ -172,10 +172,10 @@ fn a_training_of_low_efficiency_is_explained_with_its_results() {
     let told = |text: &str| text.contains("do not fit into the time budget");
     assert!(!tried || told(&ran.err) || told(&ran.out), "{ran:?}");
     assert!(!place.path("brief/trace").exists());
-    // Where ranks do not wait, there is nothing to explain.
+    // Where ranks do not wait, there is nothing to explain. Beside other work they may wait.
     place.run(&format!("{train} --sleep-time 3ms --sleep-jitter 0 --output-dir even")).exits(0);
     let even = place.cases("even").remove(1);
-    let is_low = even["efficiency"].as_f64().unwrap() < 0.9;
+    let is_low = even["scaling"]["ci95"].is_array() && even["scaling"]["word"].is_null();
     assert_eq!(place.path("even/trace").exists(), is_low, "{}", even["scaling"]);
 }
 
