@@ -185,6 +185,11 @@ def compute_on(threads: int) -> None:
     torch.set_num_threads(threads)
 
 
+def draw_other_numbers() -> None:
+    """Random numbers of this process are not those of the one that it was forked from."""
+    torch.default_generator.seed()
+
+
 def compute_exactly(device: str) -> None:
     """f32 means f32: neither products nor convolutions in TF32, in which torch does the latter on GPUs by itself."""
     torch.set_float32_matmul_precision("highest")

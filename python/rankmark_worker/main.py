@@ -10,6 +10,7 @@ import sys
 import traceback
 from typing import Any
 
+from . import fork_server
 from .channel import BROKEN, NOT_INVITED, PANICKED, Channel, Departure, Invitation, join
 from .guardian import Guardian
 from .rank import Benchmarks, Failure, RankWork
@@ -22,6 +23,8 @@ def main(argument: str) -> None:
     """Never returns: ends the process without running the ends of what torch's threads still use."""
     code = PANICKED
     try:
+        if fork_server.is_asked(argument):
+            argument = fork_server.serve(argument, load, renew)
         serve(argument)
         code = 0
     except Departure as departure:
@@ -56,6 +59,18 @@ def serve(argument: str) -> None:
         if kind != "Command" or work is None:
             raise Departure(BROKEN, "the control channel is broken: a message that is out of place")
         answer(channel, work.obey(content))
+
+
+def load() -> None:
+    """Imports all that ranks need, torch above all."""
+    from . import collective, group, hardware, primitive, training  # noqa: F401
+
+
+def renew() -> None:
+    """Does what a rank that is forked needs besides."""
+    from . import group
+
+    group.draw_other_numbers()
 
 
 def start(channel: Channel, hook: Hook, rank: int, invitation: Invitation) -> RankWork:

@@ -35,6 +35,9 @@ pub enum Departure {
     /// Its launcher ended while it waited for its coordinator.
     #[error("{}", launcher_ended(.0, "this host"))]
     LauncherEnded(String),
+    /// A fork server could not start.
+    #[error("the fork server could not start: {0}")]
+    NoForkServer(String),
     /// The system refused something.
     #[error("the system refused: {0}")]
     System(io::Error),
@@ -90,7 +93,8 @@ impl Departure {
             Self::Panicked(_) => PANICKED,
             // As a run that was interrupted.
             Self::Interrupted(signal) => 128 + *signal,
-            Self::Channel(_) | Self::NoCoordinator { .. } | Self::LauncherEnded(_) | Self::System(_) => 71,
+            Self::NoForkServer(_) | Self::System(_) => 71,
+            Self::Channel(_) | Self::NoCoordinator { .. } | Self::LauncherEnded(_) => 71,
         }
     }
 }

@@ -58,6 +58,12 @@ impl HostStarter {
         self
     }
 
+    /// Tells what the user should know of how ranks start.
+    #[must_use]
+    pub fn on_note(self, on_note: fn(&str)) -> Self {
+        Self { local: self.local.on_note(on_note), ..self }
+    }
+
     /// Ranks are this program instead: another build of Rankmark with the same protocol ([`crate::PROTOCOL`]).
     #[must_use]
     pub fn program(mut self, program: PathBuf) -> Self {
@@ -131,5 +137,9 @@ impl HostStarter {
 impl Starter for HostStarter {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         Ok(Box::new(self.start_processes(spec)?))
+    }
+
+    fn starts_quickly(&self, spec: &WorldSpec) -> bool {
+        self.local.starts_quickly(spec)
     }
 }

@@ -8,6 +8,7 @@ pub mod external;
 pub mod job;
 
 mod departure;
+mod fork_server;
 mod host;
 mod launcher;
 mod member;

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,7 +22,8 @@ use survey::python;
 use terms::{Error, Runtime};
 
 use crate::Environment;
-use crate::rank::argument;
+use crate::rank::{argument, python_server_argument};
+use crate::starter::Wishes;
 
 /// Importing torch for the first time reads a gigabyte, once for all ranks and again on slow disks.
 pub(crate) const LIMIT: Duration = Duration::from_secs(120);
@@ -44,6 +45,7 @@ const MODULES: &[(&str, &str)] = &[
     module!("channel"),
     module!("collective"),
     module!("device"),
+    module!("fork_server"),
     module!("group"),
     module!("guardian"),
     module!("hardware"),
@@ -82,7 +84,7 @@ pub(crate) fn check(spec: &WorldSpec, search: &[PathBuf]) -> Result<(), Verdict>
 
 const HINT: &str = "`--python PATH` names a Python that has torch";
 
-fn named(spec: &WorldSpec) -> Option<&str> {
+pub(crate) fn named(spec: &WorldSpec) -> Option<&str> {
     spec.fields.get("python").and_then(Value::as_str)
 }
 
@@ -95,8 +97,7 @@ pub(crate) fn become_python(
     across: Option<SocketAddr>,
     environment: Environment<'_>,
 ) -> Failure {
-    let search: Vec<PathBuf> = environment("PATH").iter().flat_map(std::env::split_paths).collect();
-    let path = match python(named(spec), &search) {
+    let path = match python(named(spec), &search(environment)) {
         Ok(path) => path,
         Err(message) => return Failure { error: Error::new(message).hint(HINT), lacking: true },
     };
@@ -110,13 +111,7 @@ pub(crate) fn become_python(
             return failed("handing over memory to Python", error);
         }
     }
-    // Its own name: by it a Python finds its virtual environment.
-    let mut command = Command::new(&path);
-    command.arg("-c").arg(BOOT).arg(argument(rank, invitation.as_raw_fd(), status.as_raw_fd()));
-    command.arg(package.as_raw_fd().to_string());
-    // What `-P` says, for what this Python starts, too. Pythons before 3.11 know neither, and would refuse the option: the
-    // first lines of the boot file do the same.
-    command.env(SAFE_PATH, "1");
+    let mut command = boot(&path, &argument(rank, invitation.as_raw_fd(), status.as_raw_fd()), &package);
     // gloo would take the address that the host's own name stands for, which is loopback on many.
     if let Some(interface) = across.and_then(reach::toward)
         && environment(GLOO_INTERFACE).is_none()
@@ -124,6 +119,44 @@ pub(crate) fn become_python(
         command.env(GLOO_INTERFACE, interface);
     }
     failed(&format!("starting {}", path.display()), command.exec())
+}
+
+/// Turns this process into the Python that forks ranks, which it is told to by this socket. Returns only when it cannot: why.
+pub(crate) fn become_server(socket: &str, named: Option<&str>, environment: Environment<'_>) -> String {
+    let path = match python(named, &search(environment)) {
+        Ok(path) => path,
+        Err(message) => return message,
+    };
+    match package().and_then(|package| keep_on_exec(&package).map(|()| package)) {
+        Err(error) => format!("handing over the Python package: {error}"),
+        Ok(package) => {
+            let error = boot(&path, &python_server_argument(socket), &package).exec();
+            format!("starting {}: {error}", path.display())
+        }
+    }
+}
+
+/// Whether ranks of this world can be forked. CUDA cannot be used in a fork of a process that has begun to, and libraries
+/// read the cores that they may use when they are loaded.
+pub(crate) fn can_be_forked(spec: &WorldSpec, wishes: &Wishes) -> bool {
+    let on_cpu = spec.fields.get("device").is_none_or(|device| device == "cpu");
+    is_asked(spec) && on_cpu && !wishes.bound
+}
+
+/// Where this process's programs are.
+fn search(environment: Environment<'_>) -> Vec<PathBuf> {
+    environment("PATH").iter().flat_map(std::env::split_paths).collect()
+}
+
+/// A Python that takes the package and becomes what the argument says.
+fn boot(path: &Path, argument: &str, package: &File) -> Command {
+    // Its own name: by it a Python finds its virtual environment.
+    let mut command = Command::new(path);
+    command.arg("-c").arg(BOOT).arg(argument).arg(package.as_raw_fd().to_string());
+    // What `-P` says, for what this Python starts, too. Pythons before 3.11 know neither, and would refuse the option: the
+    // first lines of the boot file do the same.
+    command.env(SAFE_PATH, "1");
+    command
 }
 
 /// Keeps Python from looking for modules in the working folder.

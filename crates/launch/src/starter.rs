@@ -17,6 +17,7 @@ use rustix::process::{Resource, getrlimit};
 use serde_json::Value;
 use terms::Bind;
 
+use crate::fork_server::{ForkServer, ForkServers};
 use crate::member::Member;
 use crate::opening::Opening;
 use crate::pytorch;
@@ -40,6 +41,7 @@ pub struct LocalStarter {
     program: PathBuf,
     limit: Duration,
     on_stall: Option<OnStall>,
+    servers: ForkServers,
 }
 
 impl Default for LocalStarter {
@@ -52,13 +54,24 @@ impl LocalStarter {
     /// Ranks are this very program (also when its file was replaced since it started), which must call
     /// [`crate::rank_main`]. They have a minute to come up.
     pub fn new() -> Self {
-        Self { program: PathBuf::from(ITSELF), limit: Duration::from_secs(60), on_stall: None }
+        Self {
+            program: PathBuf::from(ITSELF),
+            limit: Duration::from_secs(60),
+            on_stall: None,
+            servers: ForkServers::default(),
+        }
     }
 
     /// Tells of commands that stall.
     #[must_use]
     pub fn on_stall(self, on_stall: OnStall) -> Self {
         Self { on_stall: Some(on_stall), ..self }
+    }
+
+    /// Tells what the user should know of how ranks start.
+    #[must_use]
+    pub fn on_note(self, on_note: fn(&str)) -> Self {
+        Self { servers: self.servers.on_note(on_note), ..self }
     }
 
     /// Gives ranks this long to come up.
@@ -87,10 +100,15 @@ impl LocalStarter {
     }
 
     fn spawn_all(&self, spec: &WorldSpec, wishes: &Wishes) -> Result<ProcessWorld, Verdict> {
+        let mut server = self.servers.take(spec, wishes, &self.program, self.limit)?;
         // From here on an early return drops the world, which kills the ranks that it has.
         let Opening { mut world, invitation, status, cores, .. } = Opening::new(spec, wishes.bound, self.limit)?;
         world.tell_stalls(self.on_stall.clone());
         for rank in 0..spec.ranks {
+            if let Some(server) = &mut server {
+                world.add(self.fork(server, rank, [&invitation, &status])?);
+                continue;
+            }
             let core = if wishes.bound { core_of(rank, &cores) } else { None };
             let argument = argument(rank, invitation.as_raw_fd(), status.as_raw_fd());
             let inherited = [&invitation, &status].map(File::as_raw_fd);
@@ -102,7 +120,16 @@ impl LocalStarter {
             })?;
             world.add(Member::new(rank, process, output));
         }
+        if let Some(server) = server {
+            self.servers.put(server);
+        }
         Ok(world)
+    }
+
+    fn fork(&self, server: &mut ForkServer, rank: u32, inherited: [&File; 2]) -> Result<Member, Verdict> {
+        let (read, write) = output_pipe().map_err(|error| not_started(format!("making a pipe: {error}"), None))?;
+        let process = server.fork(rank, inherited, &write, self.limit)?;
+        Ok(Member::new(rank, process, Output::new(read)))
     }
 
     fn spawn(
@@ -128,6 +155,11 @@ impl LocalStarter {
 impl Starter for LocalStarter {
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict> {
         Ok(Box::new(self.start_processes(spec)?))
+    }
+
+    fn starts_quickly(&self, spec: &WorldSpec) -> bool {
+        let forked = |wishes: Wishes| self.servers.serve(spec, &wishes);
+        !pytorch::is_asked(spec) || Wishes::from_spec(spec).is_ok_and(forked)
     }
 }
 
@@ -209,7 +241,7 @@ mod tests {
     /// What the system says of a rank's process: whether it leads a session, and whether a group.
     fn leads(sessions: bool) -> (bool, bool) {
         let null = File::open("/dev/null").unwrap();
-        let starter = LocalStarter { program: PathBuf::from("/bin/sh"), limit: Duration::from_secs(1), on_stall: None };
+        let starter = LocalStarter { program: PathBuf::from("/bin/sh"), ..LocalStarter::new() };
         let script = std::env::temp_dir().join(format!("rankmark-leads-{}-{sessions}", std::process::id()));
         std::fs::write(&script, "exec sleep 10").unwrap();
         let wishes = Wishes { bound: false, sessions, environment: Vec::new() };

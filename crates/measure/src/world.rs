@@ -375,6 +375,11 @@ pub trait Starter {
     /// The verdict, when they do not come up.
     fn start(&mut self, spec: &WorldSpec) -> Result<Box<dyn World>, Verdict>;
 
+    /// Whether such a world starts in so little time that each round can have a new one, as far as is known.
+    fn starts_quickly(&self, _spec: &WorldSpec) -> bool {
+        true
+    }
+
     /// Whether a world may be started while others are alive.
     fn several(&self) -> bool {
         true

@@ -9,9 +9,11 @@ pub mod interrupt;
 pub mod stack;
 
 mod activity;
+mod adopt;
 mod alarm;
 mod ancestors;
 mod attached;
+mod courier;
 mod descriptor;
 mod lines;
 mod output;
@@ -23,9 +25,11 @@ mod signal;
 mod start;
 
 pub use activity::Activity;
+pub use adopt::Adoption;
 pub use alarm::Alarm;
 pub use ancestors::{Ancestor, ancestors, began, parent};
 pub use attached::attached;
+pub use courier::Courier;
 pub use descriptor::{inherited_memory, keep_on_exec, output_pipe, path_of, sealed_memory, sealed_memory_at};
 pub use lines::Lines;
 pub use output::Output;

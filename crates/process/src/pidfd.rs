@@ -134,7 +134,7 @@ impl Process {
     /// Whether it is stopped (SIGSTOP, a terminal's stop), as /proc tells. A debugger's stop ('t') does not count.
     pub fn is_stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
-        state_of(&stat) == Some('T')
+        state_and_parent_of(&stat).is_some_and(|(state, _)| state == 'T')
     }
 }
 
@@ -143,9 +143,11 @@ fn number(pid: u32) -> io::Result<Pid> {
     number.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no process has this number"))
 }
 
-/// The state letter of a /proc/PID/stat line. The name before it may hold any character, so the last `)` ends it.
-fn state_of(stat: &str) -> Option<char> {
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
+/// The state letter and the parent of a /proc/PID/stat line. The name before them may hold any character, so the last `)`
+/// ends it.
+pub(crate) fn state_and_parent_of(stat: &str) -> Option<(char, u32)> {
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.chars().next()?, fields.next()?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -161,8 +163,8 @@ mod tests {
 
     #[test]
     fn state_is_read_behind_any_name() {
-        assert_eq!(state_of("12 (name) S 1 2"), Some('S'));
-        assert_eq!(state_of("12 (a) R (b)) T 1 2"), Some('T'));
-        assert_eq!(state_of(""), None);
+        assert_eq!(state_and_parent_of("12 (name) S 1 2"), Some(('S', 1)));
+        assert_eq!(state_and_parent_of("12 (a) R (b)) T 7 2"), Some(('T', 7)));
+        assert_eq!(state_and_parent_of(""), None);
     }
 }

@@ -384,7 +384,7 @@ fn profiles(plan: &Plan) -> Result<Vec<record::Profile>, Failure> {
 
 /// Who starts worlds: launchers are looked for on the path, too.
 pub(crate) fn starter() -> launch::HostStarter {
-    launch::HostStarter::new(environment::search_path()).on_stall(on_stall())
+    launch::HostStarter::new(environment::search_path()).on_stall(on_stall()).on_note(crate::terminal::noted)
 }
 
 /// Commands of ranks that stall are told on standard error.

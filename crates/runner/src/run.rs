@@ -20,7 +20,7 @@ use trace::timeline::{CollectiveCall, RankTimeline, SOURCE, Timeline};
 use crate::lines::{missed, relations, samples_of, unmeasured};
 use crate::order::Meeting;
 use crate::threads::ThreadWorld;
-use crate::worlds::{Place, Worlds};
+use crate::worlds::{Place, Starts, Worlds};
 use crate::{admission, lines, order};
 
 mod closer;
@@ -291,9 +291,11 @@ impl RunState<'_> {
     }
 
     fn in_world(&mut self, case: &Case, run: &mut CaseRun) -> Result<(), Verdict> {
-        let several = self.setup.starter.several();
+        let starter = &self.setup.starter;
+        let quickly = starter.starts_quickly(&spec_of(case, self.round));
+        let starts = Starts { several: starter.several(), quickly };
         let mut worlds = std::mem::take(&mut self.worlds);
-        let place = worlds.place(case, several, START);
+        let place = worlds.place(case, starts, START);
         if let Some(why) = place.died.clone() {
             self.restarted.insert(case.id.clone(), why);
         }

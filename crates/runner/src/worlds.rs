@@ -1,12 +1,13 @@
 //! In which rank processes a case's trials run: new ones each round where starting them is cheap, the same through the run
 //! where it is not.
 //!
-//! New processes land on other pages and cores, which moves results more than repetitions do. But an MPI library, a
-//! Python with torch or the ranks of an external launcher take seconds to start, and a trainer takes seconds to prepare.
+//! New processes land on other pages and cores, which moves results more than repetitions do. But an MPI library, the ranks
+//! of an external launcher, or a Python that imports torch for itself take seconds to start, and a trainer takes seconds to
+//! prepare.
 
 use std::time::Duration;
 
-use benchmarks::{Host, backend_of, benchmark, is_pytorch};
+use benchmarks::{Host, backend_of, benchmark};
 use measure::{VerdictKind, World};
 use record::Case;
 use serde_json::{Map, Value};
@@ -66,9 +67,18 @@ fn stays_prepared(case: &Case) -> bool {
 }
 
 /// Whether starting the case's ranks is so expensive that they stay through the run.
-fn is_expensive(case: &Case, several: bool) -> bool {
+fn is_expensive(case: &Case, starts: Starts) -> bool {
     let launched = backend_of(case).is_some_and(|backend| backend.about().launched);
-    !several || launched || is_pytorch(case) || stays_prepared(case)
+    !starts.several || !starts.quickly || launched || stays_prepared(case)
+}
+
+/// What the starter says of worlds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Starts {
+    /// They may be alive at once.
+    pub(crate) several: bool,
+    /// That of the case starts in little time.
+    pub(crate) quickly: bool,
 }
 
 impl Worlds {
@@ -85,11 +95,11 @@ impl Worlds {
     }
 
     /// The place of this case.
-    pub(crate) fn place(&mut self, case: &Case, several: bool, limit: Duration) -> Place<'_> {
-        let owner = owner(case, several);
+    pub(crate) fn place(&mut self, case: &Case, starts: Starts, limit: Duration) -> Place<'_> {
+        let owner = owner(case, starts.several);
         let own = |alive: &Alive| alive.is_of(case, owner.as_ref());
         let place = self.alive.iter().position(own).unwrap_or_else(|| {
-            let kept = is_expensive(case, several);
+            let kept = is_expensive(case, starts);
             let (fields, ranks) = (case.world.clone(), case.ranks());
             self.alive.push(Alive { fields, owner: owner.clone(), kept, holds: None, ranks, world: None });
             self.alive.len() - 1
@@ -215,7 +225,8 @@ mod tests {
             let count = Rc::new(Cell::new(0));
             let mut worlds = Worlds::default();
             let limit = Duration::from_secs(1);
-            *worlds.place(held, true, limit).world = Some(Box::new(Holding(Rc::clone(&count))));
+            *worlds.place(held, Starts { several: true, quickly: true }, limit).world =
+                Some(Box::new(Holding(Rc::clone(&count))));
             worlds.left(held, true, true, limit);
             assert!(worlds.hold(held));
             worlds.make_room(wanted, &host, true, limit);

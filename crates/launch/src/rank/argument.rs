@@ -20,6 +20,25 @@ pub(crate) fn launched_argument(seat: Seat, invitation: &str, status: &str) -> S
     format!("{ARGUMENT}{},{invitation},{status}", seat.name())
 }
 
+/// What stands in place of the rank in the argument of a fork server: `__rank=server,SOCKET,PYTHON`.
+const SERVER: &str = "server,";
+
+/// The argument of a fork server: of this Python, if one is named. It inherits the socket.
+pub(crate) fn server_argument(socket: RawFd, python: Option<&str>) -> String {
+    format!("{ARGUMENT}{SERVER}{socket},{}", python.unwrap_or_default())
+}
+
+/// The argument for its Python: with room for that of a rank, which each rank writes over it.
+pub(crate) fn python_server_argument(socket: &str) -> String {
+    format!("{:40}", format!("{ARGUMENT}{SERVER}{socket}"))
+}
+
+/// The socket and the Python of a fork server, where the arguments are those of one.
+pub(super) fn find_server<S: AsRef<OsStr>>(args: &[S]) -> Option<(&str, Option<&str>)> {
+    let (socket, python) = find_argument(args)?.strip_prefix(SERVER)?.split_once(',')?;
+    Some((socket, Some(python).filter(|python| !python.is_empty())))
+}
+
 /// Whether these arguments (with or without the program's name) are those of a rank process.
 pub fn is_rank<S: AsRef<OsStr>>(args: &[S]) -> bool {
     find_argument(args).is_some()

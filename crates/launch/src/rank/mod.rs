@@ -23,8 +23,8 @@ use crate::status::{MappedSlot, StatusPage};
 use crate::{Environment, Variables};
 
 pub use argument::is_rank;
-use argument::{ARGUMENT, find_argument};
-pub(crate) use argument::{argument, launched_argument};
+use argument::{ARGUMENT, find_argument, find_server};
+pub(crate) use argument::{argument, launched_argument, python_server_argument, server_argument};
 use bootstrap::ControlBootstrap;
 pub use guardian::Guardian;
 use place::place;
@@ -74,6 +74,9 @@ pub fn rank_main(
 ) -> Result<(), Departure> {
     // A number that is no text is refused as what it is.
     let variable = |name: &str| environment(name).map(|value| value.to_string_lossy().into_owned());
+    if let Some((socket, python)) = find_server(args) {
+        return Err(Departure::NoForkServer(pytorch::become_server(socket, python, environment)));
+    }
     let Accepted { rank, invitation, memory, page } = accept(args, &variable)?;
     let instead = pytorch::is_asked(&invitation.spec).then(|| {
         let across = (!invitation.hosts.is_empty()).then_some(invitation.address);

@@ -52,6 +52,12 @@ pub(crate) fn stalled(stall: &launch::Stall) {
     remark(&format!("\n\u{1b}[1;33mstall:\u{1b}[0m {stall}\n"));
 }
 
+/// Says what the user should know of how ranks start.
+pub(crate) fn noted(text: &str) {
+    live::begin_below();
+    remark(&format!("\u{1b}[1;33mnote:\u{1b}[0m {text}\n"));
+}
+
 /// What a rank says when it leaves otherwise than asked.
 pub(crate) fn last_words(departure: &launch::Departure) {
     let _ = writeln!(io::stderr(), "{departure}");

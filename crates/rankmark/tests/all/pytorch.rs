@@ -1,6 +1,8 @@
 //! Worlds of PyTorch ranks from a plain shell: the same cases beside native ranks, checked, and clear words for what is
 //! missing or dies. What needs torch is listed as skipped without it.
 
+mod forked;
+
 use std::process::Command;
 
 use crate::place::{Place, reason, statuses};
@@ -42,8 +44,8 @@ fn both_runtimes_stand_in_one_table() {
         [["native", "shm"], ["pytorch", "gloo"]].map(|pair| pair.map(str::to_owned))
     );
     assert!(cases.iter().all(|case| case["wrong"] == 0 && case["samples"] == 12), "{cases:?}");
-    // Starting torch is expensive: its ranks stay from round to round, and the record says so.
-    assert_eq!([&cases[0], &cases[1]].map(|case| case["worlds"].as_str()), [Some("fresh"), Some("kept")]);
+    // torch is imported once: ranks of both are new in each round, and the record says so.
+    assert_eq!([&cases[0], &cases[1]].map(|case| case["worlds"].as_str()), [Some("fresh"), Some("fresh")]);
     drop(told);
     let file = place.run_file("r");
     let state = file["backends"].as_array().and_then(|all| all.iter().find(|state| state["name"] == "pytorch/gloo"));
@@ -473,8 +475,8 @@ fn modules_of_the_working_folder_are_not_imported() {
     // The ranks' Python came as far as torch, the one of the packages.
     assert!(reason(&place.cases("r")[0]).contains("has no PyTorch: "), "{:?}", place.cases("r"));
     ended.exits(2);
-    // Once in the look at it before the run, and once in each rank; from Python 3.11 on ranks start as by `-P`.
-    assert_eq!(place.read("safe").matches("True").count(), 2, "{}", place.read("safe"));
+    // In the look before the run, where it counts from Python 3.11 on only; in the fork server; and in each rank.
+    assert_eq!(place.read("safe").matches("True").count(), 3, "{}", place.read("safe"));
     let mut starting = place.command("validate --quick --python python3");
     starting.command.env("PYTHONPATH", place.path("packages"));
     drop(starting.run());
