@@ -71,8 +71,10 @@ fn a_slow_rank_is_named() {
     let line = measured("test: latency, ranks: 5, backend: reference, inject: ['delay:rank=3,time=20ms']").remove(0);
     let slow = &line.metrics["pairs"]["slow_ranks"];
     let ranks: Vec<u64> = slow.as_array().unwrap().iter().filter_map(|entry| entry["rank"].as_u64()).collect();
-    assert_eq!(ranks, [3], "{slow}");
-    assert!(slow[0]["factor"].as_f64().unwrap() > 2.0, "{slow}");
+    // Beside other work another rank may be slow, too, and nowhere near 20 ms.
+    assert_eq!(ranks.first(), Some(&3), "{slow}");
+    let factors: Vec<f64> = slow.as_array().unwrap().iter().filter_map(|entry| entry["factor"].as_f64()).collect();
+    assert!(factors[0] > 2.0 && factors[1..].iter().all(|factor| 2.0 * factor < factors[0]), "{slow}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::place::{Place, json_lines, statuses};
-use crate::pytorch::torch;
+use crate::pytorch::{self, torch};
 use crate::skip;
 
 const FEW: &str = "--iters 3 --warmup 1 --bytes 24KiB,192MiB --dtype f32 --threads 1,2 --size 64";
@@ -131,6 +131,9 @@ fn gpus_that_are_not_there_are_skipped_with_the_reason() {
 /// What ranks of a library send is bounded by the links that its own messages found.
 #[test]
 fn the_link_of_a_backend_sets_the_limit_of_its_collectives() {
+    if !skip::heavy(pytorch::BEYOND) {
+        return;
+    }
     let Some(python) = torch("the link of gloo as a limit") else { return };
     let place = Place::new();
     let torch = format!("--runtime pytorch --python {python} --iters 3 --warmup 1 --trials 1 --ranks 2");

@@ -21,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Two seconds, and what a busy machine takes.
 const SOON: Duration = Duration::from_secs(8);
 
+/// What is left out unless it is asked for.
+const NAME: &str = "what ranks on several hosts do beyond a collective, a clock and a killed rank";
+
 fn placed(place: &Place) -> Vec<Value> {
     place.run_file("r")["placement"][0]["hosts"].as_array().unwrap().clone()
 }
@@ -77,6 +80,9 @@ fn collectives_over_hosts_are_checked_and_say_where_they_ran() {
 
 #[test]
 fn pairs_of_ranks_are_measured_across_hosts_and_the_slow_rank_has_its_host() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let Some(hosts) = Hosts::new("hardware over hosts", 2) else { return };
     let place = Place::new();
     let run = format!("hardware latency --backend mpi --inject delay:rank=3,time=20ms {FIXED}");
@@ -92,6 +98,9 @@ fn pairs_of_ranks_are_measured_across_hosts_and_the_slow_rank_has_its_host() {
 
 #[test]
 fn pairs_within_a_host_are_apart_from_pairs_across_two() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let Some(hosts) = Hosts::new("pairs within a host and across two", 2) else { return };
     let place = Place::new();
     let pairs = "comm ping_pong --backend mpi --peer 1,2,3 --bytes 1KiB --iters 6 --warmup 1 --limits false";
@@ -149,6 +158,9 @@ fn isolated_starts_agree_whatever_the_clocks_of_hosts_show() {
 
 #[test]
 fn mpich_reaches_other_hosts_too() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let test = "collectives of MPICH over hosts";
     let Some(hosts) = Hosts::new(test, 2) else { return };
     if !is_here("mpiexec.mpich") {
@@ -163,6 +175,9 @@ fn mpich_reaches_other_hosts_too() {
 
 #[test]
 fn training_over_hosts_has_the_losses_of_one() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let Some(hosts) = Hosts::new("data-parallel training over hosts", 2) else { return };
     let place = Place::new();
     let training = "train --model mlp --strategy data --batch 2 --seed 7 --threads 1";
@@ -208,6 +223,9 @@ fn a_hosts_killed_rank_is_named_with_its_host() {
 
 #[test]
 fn a_killed_orted_ends_its_run() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let Some(hosts) = Hosts::new("a killed orted of another host", 2) else { return };
     let place = Place::new();
     let live = hosts.command(&place, &[1, 1], LONG).start();
@@ -226,6 +244,9 @@ fn a_killed_orted_ends_its_run() {
 
 #[test]
 fn all_killed_ranks_of_a_host_are_named_with_it() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     const RANKS: [usize; 4] = [1, 2, 1, 1];
     let Some(hosts) = Hosts::new("all ranks of one of four hosts, killed", RANKS.len()) else { return };
     let place = Place::new();
@@ -256,6 +277,9 @@ fn all_killed_ranks_of_a_host_are_named_with_it() {
 
 #[test]
 fn a_host_out_of_reach_is_named_and_nothing_is_left() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let Some(hosts) = Hosts::new("a host out of reach", 2) else { return };
     let place = Place::new();
     let live = hosts.command(&place, &[1, 1], LONG).start();
@@ -279,6 +303,9 @@ fn a_host_out_of_reach_is_named_and_nothing_is_left() {
 
 #[test]
 fn a_slow_link_shows_at_its_host() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let Some(hosts) = Hosts::new("a host at a tenth of the bandwidth", 4) else { return };
     // Ranks 1 and 3 have other cores than rank 0 where there are two, which these hosts share.
     hosts.limit(1, "100mbit").unwrap();
@@ -329,6 +356,9 @@ fn pods_on_two_hosts_meet_without_a_folder() {
 
 #[test]
 fn pytorch_reaches_other_hosts() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let test = "PyTorch ranks on two hosts";
     let Some(python) = crate::pytorch::torch(test) else { return };
     let Some(hosts) = Hosts::new(test, 2) else { return };
@@ -365,6 +395,9 @@ fn pytorch_reaches_other_hosts() {
 
 #[test]
 fn the_script_of_torchrun_runs_on_two_hosts() {
+    if !skip::heavy(NAME) {
+        return;
+    }
     let test = "gen-job for torchrun, on two hosts";
     let Some(torchrun) = crate::external::torchrun() else {
         return skip::skip(test, "no torchrun on the path, and RANKMARK_TEST_TORCHRUN names none");

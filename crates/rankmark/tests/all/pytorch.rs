@@ -10,6 +10,9 @@ use crate::skip;
 
 const FIXED: &str = "--iters 6 --warmup 1 --limits false --output-dir r";
 
+/// What is left out unless it is asked for.
+pub(crate) const BEYOND: &str = "PyTorch beyond one case of each kind";
+
 /// A Python that has torch: RANKMARK_TEST_PYTHON, which is taken at its word (to import torch takes seconds), or `python3`.
 pub(crate) fn torch(test: &str) -> Option<String> {
     if let Ok(python) = std::env::var("RANKMARK_TEST_PYTHON") {
@@ -68,6 +71,9 @@ fn every_operation_of_gloo_gives_right_results() {
 
 #[test]
 fn types_are_right_or_skipped() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("element types and operators of pytorch/gloo") else { return };
     let place = Place::new();
     let lists = "--dtype f32,f64,f16,bf16,i32,i64,u8 --reduce sum,max,avg --ranks 2 --bytes 1KiB";
@@ -124,6 +130,9 @@ fn every_primitive_gives_right_results_or_says_what_is_missing() {
 
 #[test]
 fn a_changed_element_of_a_primitive_is_found() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("a wrong element of a primitive of a PyTorch rank") else { return };
     let place = Place::new();
     let primitives = "primitive tp_rowwise,cp_ring --implementation sequential -m 64 -n 4 -k 16 --ranks 2 --trials 1";
@@ -138,6 +147,9 @@ fn a_changed_element_of_a_primitive_is_found() {
 
 #[test]
 fn operations_in_flight_are_right_and_count_as_one_each() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("asynchronous and coalesced calls of pytorch/gloo") else { return };
     let place = Place::new();
     let operations =
@@ -173,6 +185,9 @@ fn operations_in_flight_are_right_and_count_as_one_each() {
 
 #[test]
 fn a_changed_element_is_found_in_any_operation_in_flight() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("a wrong element among operations in flight") else { return };
     let place = Place::new();
     // 1024 elements each: the last operation's.
@@ -300,6 +315,9 @@ fn losses_of_gpt2_agree() {
 
 #[test]
 fn losses_of_llama_agree() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let sgd = "--optimizer sgd --learning-rate 0.1 --momentum 0.9";
     let options = format!("--model llama-tiny {SMALL} --kv-heads 2 --ffn 80 {sgd} --ranks 1,2 --precision f32,f64");
     agree("losses of llama by both runtimes", &options, &[F32, F64, F32, F64]);
@@ -307,12 +325,18 @@ fn losses_of_llama_agree() {
 
 #[test]
 fn losses_of_bert_agree_with_parts_of_a_batch() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let options = format!("--model bert-base {SMALL} --positions 24 --accumulate 2 --ranks 1,2 --precision f32,f64");
     agree("losses of bert by both runtimes", &options, &[F32, F64, F32, F64]);
 }
 
 #[test]
 fn losses_of_resnet_agree() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let options = "--model resnet18 --image 32 --classes 10 --width 8 --synchronised false --ranks 1,2";
     let bounds = [F32_OF_IMAGES, F64, F32_OF_IMAGES, F64];
     agree("losses of resnet by both runtimes", &format!("{options} --precision f32,f64"), &bounds);
@@ -320,6 +344,9 @@ fn losses_of_resnet_agree() {
 
 #[test]
 fn losses_agree_however_gradients_are_exchanged() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let small = format!("--model gpt2 {SMALL} --positions 24 --ranks 2 --precision f64");
     let test = "losses of sharded training by both runtimes";
     agree(test, &format!("{small} --sharded 2,3"), &[F64, F64]);
@@ -329,6 +356,9 @@ fn losses_agree_however_gradients_are_exchanged() {
 
 #[test]
 fn buckets_and_graphs_change_no_loss() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("fields of DistributedDataParallel") else { return };
     let place = Place::new();
     let lists = "--gradient-as-bucket-view false,true --static-graph false,true --bucket 4KiB,25MiB";
@@ -345,6 +375,9 @@ fn buckets_and_graphs_change_no_loss() {
 
 #[test]
 fn bf16_of_both_is_near_and_marked() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("bf16 by both runtimes") else { return };
     let place = Place::new();
     let options = format!("--model gpt2 {SMALL} --positions 24 --precision bf16");
@@ -359,6 +392,9 @@ fn bf16_of_both_is_near_and_marked() {
 
 #[test]
 fn ranks_that_part_are_found() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("a changed parameter of a PyTorch rank") else { return };
     let place = Place::new();
     let options = format!("--runtime pytorch --model gpt2 {SMALL} --positions 24 --ranks 2 --steps 4 --output-dir r");
@@ -372,6 +408,9 @@ fn ranks_that_part_are_found() {
 
 #[test]
 fn a_step_without_its_exchange_trains_each_rank_for_itself() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("training without exchange by PyTorch ranks") else { return };
     let place = Place::new();
     let options = format!("--runtime pytorch --model gpt2 {SMALL} --positions 24 --ranks 2 --steps 3 --output-dir r");
@@ -384,6 +423,9 @@ fn a_step_without_its_exchange_trains_each_rank_for_itself() {
 
 #[test]
 fn a_late_rank_is_waited_for_and_not_computed() {
+    if !skip::heavy(BEYOND) {
+        return;
+    }
     let Some(python) = torch("the wait for a late PyTorch rank") else { return };
     let place = Place::new();
     let options = format!("--runtime pytorch --model gpt2 {SMALL} --positions 24 --ranks 2 --steps 6 --output-dir r");
