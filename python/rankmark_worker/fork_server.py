@@ -88,7 +88,7 @@ def fork(coordinator: int, number: int, descriptors: list[int]) -> dict[str, Any
             os.write(said, str(error).encode())
             os._exit(1)
         if rank != 0:
-            # It is adopted as a rank: once it has closed this.
+            # The coordinator takes over a rank: once it has closed this.
             os.close(settling)
             os.read(settled, 1)
             os.write(said, str(rank).encode())
@@ -103,7 +103,7 @@ def fork(coordinator: int, number: int, descriptors: list[int]) -> dict[str, Any
     os.close(said)
     if between > 0:
         forked = os.read(heard, LONGEST).decode()
-        # Adopted by the coordinator from now on.
+        # The coordinator is its parent from now on.
         _, status = os.waitpid(between, 0)
         if status == 0 and forked.isdigit():
             os.write(go, b"!")

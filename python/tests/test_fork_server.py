@@ -1,4 +1,4 @@
-"""The fork server beside a process that plays its coordinator: whose children ranks are, how they end, and that they
+"""The fork server beside a process that plays its coordinator: the parent of ranks, how ranks end, and that they
 are as ranks that start alone."""
 
 from __future__ import annotations

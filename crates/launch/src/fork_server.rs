@@ -1,8 +1,8 @@
 //! Fork servers: processes of the user's Python that import torch once, and fork a rank for each request.
 //!
-//! A server is started as a rank is and lives as long as its starter. It forks each rank through a process between, at whose
-//! end the rank becomes a child of this process. So its number, its end and its signals are those of a rank that was started,
-//! and a server may end without its ranks. The other half is `python/rankmark_worker/fork_server.py`.
+//! A server is started as a rank is and lives as long as its starter. It forks each rank through a process between. When that
+//! one ends, the rank becomes a child of this process. So its number, its end and its signals are those of a rank that was
+//! started, and a server may end without its ranks. The other half is `python/rankmark_worker/fork_server.py`.
 
 use std::fmt;
 use std::fs::File;
@@ -240,7 +240,7 @@ impl ForkServer {
         drop(adoption);
         match (answer, sent) {
             (Ok(Answer::Forked(pid)), Ok(())) => {
-                Process::watch_adopted(pid).map_err(|error| failed(self, error.to_string()))
+                Process::watch_descendant(pid).map_err(|error| failed(self, error.to_string()))
             }
             (Ok(Answer::Failed(why)), _) => Err(failed(self, why)),
             (Ok(other), _) => Err(failed(self, format!("it said {other:?}"))),

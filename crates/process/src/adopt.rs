@@ -6,7 +6,7 @@ use rustix::process::{getpid, set_child_subreaper};
 
 use crate::pidfd::{Process, state_and_parent_of};
 
-/// While it lives, descendants whose parent ends become children of this process, not of init.
+/// While it lives, descendants that lose their parent become children of this process, not of init.
 ///
 /// No longer than needed: whatever else loses its parent then becomes a child that nobody reaps.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Process {
     ///
     /// # Errors
     /// When it is not a child of this process, or the system has no descriptors left.
-    pub fn watch_adopted(pid: u32) -> io::Result<Self> {
+    pub fn watch_descendant(pid: u32) -> io::Result<Self> {
         // Only this process reaps its children: if it is one, the number stays its own.
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
         match state_and_parent_of(&stat) {
@@ -59,10 +59,10 @@ mod tests {
     }
 
     #[test]
-    fn orphans_are_adopted_only_meanwhile() {
+    fn orphans_become_children_only_meanwhile() {
         let adoption = Adoption::begin().unwrap();
         let pid = left_behind();
-        let mut process = Process::watch_adopted(pid).unwrap();
+        let mut process = Process::watch_descendant(pid).unwrap();
         drop(adoption);
         process.kill();
         let ended = (0..500).find_map(|_| {
@@ -71,7 +71,7 @@ mod tests {
         });
         assert_eq!(ended, Some(crate::Exit::Signal(libc::SIGKILL)));
         let other = left_behind();
-        assert!(Process::watch_adopted(other).is_err(), "it belongs to init");
+        assert!(Process::watch_descendant(other).is_err(), "it belongs to init");
         Process::watch_foreign(other).unwrap().kill();
     }
 }
