@@ -41,11 +41,12 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   test [--gate | --full] [--no-install] [--package NAME [--dependents] [PART OF A TEST'S NAME]...]...
-        format, tidy, clippy, docs, tests, doc tests, cargo-deny; a failing step stops none of the later ones.
-        --gate        with PyTorch and more MPI libraries, which it installs once below the target folder (five gigabytes)
+        format, tidy, ruff and mypy, tests, doc tests, cargo-deny; a failing step stops none of the later ones.
+        --gate        also clippy and docs; with PyTorch and more MPI libraries, which it installs once below the target
+                      folder (five gigabytes)
         --full        also the heavy tests and the loom models (same as RANKMARK_TEST_FULL=1)
         --no-install  never installs the optional parts that tests use
-        --package     only this crate (clippy, docs, tests); may be repeated
+        --package     only this crate, with clippy and docs; may be repeated
         --dependents  also the crates that use it
   tidy  crate edges, circles of modules, module docs, file lengths, who may print, exit, read the environment, use unsafe, and the like
   coverage [--runs N] [--from N] [--records DIR]

@@ -119,6 +119,10 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool, String> {
 
 /// What the compiler knows beyond errors, and whether the documentation has dead links.
 fn lints(root: &Path, ledger: &mut Ledger, options: &Options) {
+    // Of the whole workspace they check every dependency once more: minutes, in a new clone.
+    if options.level == Level::Change && options.packages.is_empty() {
+        return ["clippy", "docs"].iter().for_each(|name| ledger.skip(name, "of the gate (hint: --gate, or -p NAME)"));
+    }
     let mut clippy = cargo(root, &["clippy", "--all-targets", "--no-deps"]);
     ledger.check("clippy", clippy.args(options.selection()).args(["--", "-D", "warnings"]));
     let mut docs = cargo(root, &["doc", "--no-deps"]);
