@@ -173,7 +173,7 @@ fn tests(root: &Path, ledger: &mut Ledger, options: &Options) {
     ledger.left_out(&std::fs::read_to_string(&log).unwrap_or_default());
 }
 
-/// Writes and prints how long tests took, and holds each to its budget unless heavy ones ran.
+/// Writes and prints how long tests took, and holds each to its limit unless heavy ones ran.
 fn budget(root: &Path, ledger: &mut Ledger, options: &Options, again: impl Fn(&str) -> Command) {
     let tests = times::read(&std::fs::read_to_string(times::junit(root)).unwrap_or_default());
     if tests.is_empty() {
@@ -188,10 +188,11 @@ fn budget(root: &Path, ledger: &mut Ledger, options: &Options, again: impl Fn(&s
         return ledger.skip("budget", "heavy tests have none");
     }
     ledger.step("budget", || {
-        let late = times::over(&tests, times::BUDGET);
+        let (number, late) = times::over(&tests);
+        println!("    {number} tests took more than {} s, {} more than their limit", times::BUDGET, late.len());
         let still: Vec<String> = late.iter().filter_map(|test| over_budget_alone(root, test, &again)).collect();
         still.iter().for_each(|line| println!("    {line}"));
-        let what = || Ending::Failed(format!("over {} s even alone: {}", times::BUDGET, still.len()));
+        let what = || Ending::Failed(format!("over their limit even alone: {}", still.len()));
         (if still.is_empty() { Ending::Passed } else { what() }, None)
     });
 }
@@ -205,7 +206,7 @@ fn over_budget_alone(root: &Path, test: &times::Timed, again: impl Fn(&str) -> C
     let alone = times::read(&std::fs::read_to_string(times::junit(root)).unwrap_or_default());
     let seconds = alone.first().map_or(test.seconds, |alone| alone.seconds);
     let line = format!("{} {}: {:.1} s, alone {seconds:.1} s", test.binary, test.name, test.seconds);
-    (seconds > times::BUDGET * slowdown).then_some(line)
+    (seconds > times::limit(test) * slowdown).then_some(line)
 }
 
 /// Licences, sources and doubled crates need no network; advisories need their database.

@@ -1,14 +1,22 @@
 //! How long each test took: a report, longest first, and the budget of one test.
 //!
 //! Nextest writes the times (profile `default` of .config/nextest.toml). A time depends on what else the machine does, so a
-//! test over its budget is run once more, by itself, and the budget is stretched by how much this machine is slowed down then.
+//! test over its limit is run once more, by itself, and the limit is stretched by how much this machine is slowed down then.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-/// What a test of the gate may take, in seconds of a machine that does nothing else.
+/// What a test of the gate should take, in seconds of a machine that does nothing else.
 pub(crate) const BUDGET: f64 = 10.0;
+/// What it may take at most, or the run fails.
+const LIMIT: f64 = 30.0;
+/// Tests with a limit of their own, each with the reason.
+static LONGER: &[(&str, f64, &str)] = &[(
+    "pytorch::the_packages_own_tests_pass",
+    120.0,
+    "all tests of the Python package, which import torch several times",
+)];
 /// How many of the longest tests are printed; the file has all.
 const PRINTED: usize = 10;
 
@@ -70,9 +78,15 @@ pub(crate) fn summary(tests: &[Timed], file: &Path) -> String {
     text
 }
 
-/// Those over the budget.
-pub(crate) fn over(tests: &[Timed], budget: f64) -> Vec<&Timed> {
-    tests.iter().filter(|test| test.seconds > budget).collect()
+/// What the test may take at most, in seconds.
+pub(crate) fn limit(test: &Timed) -> f64 {
+    LONGER.iter().find(|(name, ..)| *name == test.name).map_or(LIMIT, |(_, seconds, _)| *seconds)
+}
+
+/// How many are over the budget, and those that are over their limit.
+pub(crate) fn over(tests: &[Timed]) -> (usize, Vec<&Timed>) {
+    let late = tests.iter().filter(|test| test.seconds > limit(test)).collect();
+    (tests.iter().filter(|test| test.seconds > BUDGET).count(), late)
 }
 
 /// The filter by which nextest runs just this test.
@@ -138,7 +152,10 @@ mod tests {
         assert_eq!(file(&tests).lines().nth(2), Some("0.250\tcomm::all\tworlds::quick"));
         let summary = summary(&tests, Path::new("times.tsv"));
         assert!(summary.starts_with("2 tests take 12 s together; the longest 2 take 100% (times.tsv):\n"), "{summary}");
-        assert_eq!(over(&tests, BUDGET), [&tests[0]]);
+        assert_eq!(over(&tests), (1, vec![]));
+        let slow = |name: &str| Timed { binary: "launch::all".to_owned(), name: name.to_owned(), seconds: 31.0 };
+        let slow = [slow("stalls::one"), slow("pytorch::the_packages_own_tests_pass")];
+        assert_eq!(over(&slow), (2, vec![&slow[0]]), "one has a limit of its own");
         assert_eq!(filter(&tests[1]), "binary_id(=comm::all) & test(=worlds::quick)");
     }
 
