@@ -1,7 +1,8 @@
 """The fork server: imports torch once, then forks one rank for each request of its coordinator.
 
 The coordinator's half is `launch::fork_server`. A rank becomes a child of the coordinator: it is forked by a process
-between, and the coordinator adopts it when that one ends. All forks are Python's own, so every library is told of them.
+between, and the kernel gives it to the coordinator when that one ends. All forks are Python's own, so every library is
+told of them.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def fork(coordinator: int, number: int, descriptors: list[int]) -> dict[str, Any
             os.close(end)
         settle(number, descriptors)
         os.close(settling)
-        await_adoption(start, coordinator)
+        await_parent(start, coordinator)
         return None
     os.close(start)
     os.close(said)
@@ -126,7 +127,7 @@ def settle(rank: int, descriptors: list[int]) -> None:
     os.close(descriptors[2])
 
 
-def await_adoption(start: int, coordinator: int) -> None:
+def await_parent(start: int, coordinator: int) -> None:
     """Waits until this process is a child of the coordinator. From then on the kernel ends it with that one."""
     if os.read(start, 1) != b"!":
         os._exit(ORPHANED)

@@ -34,7 +34,7 @@ pub(crate) fn junit(root: &Path) -> PathBuf {
     root.join("target/nextest/default/tests.xml")
 }
 
-/// The tests of a JUnit file of nextest, longest first. A test that ran again counts with its last time.
+/// The tests of a JUnit file of nextest, longest first.
 pub(crate) fn read(xml: &str) -> Vec<Timed> {
     let mut tests: Vec<Timed> = xml.split("<testcase ").skip(1).filter_map(test_case).collect();
     tests.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));

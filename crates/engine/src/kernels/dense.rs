@@ -23,7 +23,7 @@ pub(crate) use {
     packed::bf16x6::{Items, Operand, vectors_of},
 };
 
-/// A kernel of ours: there is none for this CPU.
+/// A kernel of Rankmark: there is none for this processor.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {}
