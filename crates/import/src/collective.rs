@@ -69,7 +69,7 @@ impl Call {
         if self.isolated {
             fields.push(("mode", "isolated".into()));
         }
-        Shape { benchmark: "collective", fields, device: self.device }
+        Shape { benchmark: "collective", fields, device: self.device, implementation: None }
     }
 }
 

@@ -8,12 +8,14 @@
 mod collective;
 mod content;
 mod contract;
+mod decode;
 mod fields;
 mod formats;
 mod here;
 mod json;
-mod launcher;
 mod plan_text;
+mod prefix;
+mod processes;
 mod record_of;
 mod results;
 mod source;

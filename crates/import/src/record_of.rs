@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use record::{About, Case, CaseLine, Caveat, Imported, Machine, Plan, RunFile, TimeSummary, Tool};
+use record::{About, Case, CaseLine, CaseSamples, Caveat, Imported, Machine, Plan, RunFile, TimeSummary, Tool};
 use serde_json::Value;
 use terms::{Bytes, Error, Named as _, Seconds, Status};
 
-use crate::{Figures, Results, Shape, Source};
+use crate::{Figures, Results, Shape, Source, processes};
 
 /// A record, before it is written.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +15,8 @@ pub struct ImportedRecord {
     pub file: RunFile,
     /// The case lines, in the order of the file.
     pub lines: Vec<CaseLine>,
+    /// Samples of cases, where the file tells single times.
+    pub samples: Vec<CaseSamples>,
 }
 
 /// The most case lines that a record holds.
@@ -59,10 +61,12 @@ fn record(
     }
     let mut cases = Cases::new(benchmarks);
     let (mut lines, mut kept) = (Vec::with_capacity(shapes.len()), Vec::with_capacity(shapes.len()));
+    let mut samples = Vec::new();
     for (shape, figures) in &shapes {
         let measured = cases.case(shape).and_then(|case| Ok((line(&case, figures)?, case)));
         match measured {
             Ok((line, case)) => {
+                samples.extend(processes::samples(&case, figures));
                 lines.push(line);
                 kept.push(case);
             }
@@ -77,7 +81,7 @@ fn record(
         return Err(error);
     }
     let file = run_file(source, format, &results, kept, benchmarks, tool, now);
-    Ok(ImportedRecord { file, lines })
+    Ok(ImportedRecord { file, lines, samples })
 }
 
 fn omit(results: &mut Results, shape: &Shape, why: &str) {
@@ -101,7 +105,7 @@ impl<'b> Cases<'b> {
         let about = about.ok_or_else(|| format!("there is no benchmark `{}`", shape.benchmark))?;
         let pairs: Vec<(String, String)> =
             shape.fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone().into_owned())).collect();
-        let plan = record::plan::from_flags(about, &pairs, &[]);
+        let plan = record::plan::from_flags(about, &divisible(&pairs), &[]);
         let mut cases = plan.map_err(|errors| first_line(&errors.to_string()))?.cases;
         if cases.len() != 1 {
             return Err(format!("its fields make {} cases", cases.len()));
@@ -115,7 +119,17 @@ impl<'b> Cases<'b> {
         }
         case.skip = None;
         case.settings.clear();
-        case.caveats.retain(|caveat| *caveat == Caveat::SizeRounded);
+        // Other programs give ranks uneven blocks where a size cannot be divided: what was measured is the size that they say.
+        if let Some((_, bytes)) = pairs.iter().find(|(name, _)| name == "bytes")
+            && let (Ok(bytes), Some(known)) = (bytes.parse::<u64>(), case.parameters.get_mut("bytes"))
+        {
+            *known = Value::from(bytes);
+            case.bytes_requested = None;
+        }
+        if let Some(name) = &shape.implementation {
+            case.parameters.insert("implementation".to_owned(), Value::from(name.as_str()));
+        }
+        case.caveats.clear();
         case.caveats.push(Caveat::Imported);
         case.identify();
         let told = format!("{shape:?}");
@@ -124,6 +138,21 @@ impl<'b> Cases<'b> {
             _ => Ok(case),
         }
     }
+}
+
+/// The fields with a size that every rank has an equal part of: a plan of ours refuses others or rounds them down.
+fn divisible(pairs: &[(String, String)]) -> Vec<(String, String)> {
+    let of = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let part = || {
+        let ranks: u64 = of("ranks")?.parse().ok()?;
+        ranks.checked_mul(of("dtype").and_then(terms::Dtype::from_name).map_or(1, terms::Dtype::bytes))
+    };
+    let rounded = |bytes: &str| bytes.parse::<u64>().ok()?.checked_next_multiple_of(part()?.max(1));
+    let field = |(name, value): &(String, String)| {
+        let bytes = (name == "bytes").then(|| rounded(value)).flatten();
+        (name.clone(), bytes.map_or_else(|| value.clone(), |bytes| bytes.to_string()))
+    };
+    pairs.iter().map(field).collect()
 }
 
 fn first_line(text: &str) -> String {
@@ -148,11 +177,12 @@ fn line(case: &Case, figures: &[Figures]) -> Result<CaseLine, String> {
         }
     }
     for (name, word) in figures.first().into_iter().flat_map(|figures| &figures.details().words) {
-        line.metrics.insert((*name).to_owned(), Value::from(*word));
+        line.metrics.insert((*name).to_owned(), Value::from(word.as_ref()));
     }
     if times.len() > 1 {
         line.trial_median_s = times;
     }
+    processes::add(&mut line, figures);
     if let Some(wrong) = line.wrong.filter(|wrong| *wrong > 0) {
         line.status = Status::Failed;
         line.reason = Some(format!("the program that measured it found {wrong} wrong elements"));
@@ -246,7 +276,8 @@ fn run_file(
         file.hosts = machines;
     }
     file.versions.clone_from(&results.versions);
-    let mut notes = results.notes.clone();
+    let mut notes = source.notes().to_vec();
+    notes.extend(results.notes.iter().cloned());
     if results.started.is_none() {
         notes.push(
             "the file does not say when it was measured: the time of the record is that of its import".to_owned(),

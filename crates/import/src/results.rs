@@ -12,6 +12,8 @@ pub struct Shape {
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
     /// The device that held the buffers: `cpu`, `cuda`.
     pub device: &'static str,
+    /// What the tool calls an implementation that is none of ours; the case has this name.
+    pub implementation: Option<String>,
 }
 
 /// What a tool says of one shape, in seconds. Nothing that it does not say is made up.
@@ -47,7 +49,9 @@ pub struct Details {
     /// Declared metrics of the benchmark that the time alone does not give. Bandwidths of collectives are computed.
     pub metrics: Vec<(&'static str, f64)>,
     /// Declared metrics that are words: what charts and tables tell lines apart by.
-    pub words: Vec<(&'static str, &'static str)>,
+    pub words: Vec<(&'static str, Cow<'static, str>)>,
+    /// `[process][iteration]`: times of single processes.
+    pub processes: Vec<Vec<f64>>,
 }
 
 impl Figures {
@@ -63,6 +67,7 @@ impl Figures {
             max: None,
             metrics: Vec::new(),
             words: Vec::new(),
+            processes: Vec::new(),
         };
         self.details.as_deref().unwrap_or(&NONE)
     }
@@ -217,6 +222,27 @@ impl Results {
         self.omitted_more += other.omitted_more;
         self.unread_more += other.unread_more;
         self.quotes_more += other.quotes_more;
+    }
+
+    /// Takes a further run of the same program. What both measured has one more trial.
+    pub(crate) fn absorb_run(&mut self, mut other: Self) {
+        self.begin_run();
+        self.tell(std::mem::take(&mut other.facts));
+        for host in std::mem::take(&mut other.hosts) {
+            if !self.hosts.contains(&host) {
+                self.hosts.push(host);
+            }
+        }
+        for (shape, figures) in other.take_shapes() {
+            let place = self.place(shape);
+            self.shapes[place].1.extend(figures);
+        }
+        self.absorb(other);
+    }
+
+    /// Whether both measured the same of something.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        other.shapes.iter().any(|(shape, _)| self.places.contains_key(shape))
     }
 
     pub(crate) fn take_shapes(&mut self) -> Vec<(Shape, Vec<Figures>)> {

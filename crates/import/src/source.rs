@@ -6,7 +6,9 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 use terms::Error;
 
-use crate::{Here, launcher};
+use crate::Here;
+use crate::decode::{self, Decoded};
+use crate::prefix::Prefixes;
 
 /// The largest file that is read: logs of a long day are smaller.
 const LARGEST: u64 = 1 << 30;
@@ -17,8 +19,12 @@ pub struct Source {
     name: String,
     text: String,
     sha256: String,
-    /// Hosts that lines begin with.
-    hosts: Vec<String>,
+    /// How its bytes were read, where that is not plain.
+    notes: Vec<String>,
+    /// The number of its last line if that has no end; 0 if it has one.
+    unended: usize,
+    /// What other programs put before its lines.
+    prefixes: Prefixes,
     given: BTreeMap<String, String>,
     here: Here,
 }
@@ -28,7 +34,7 @@ pub struct Source {
 pub struct Line<'s> {
     /// From 1.
     pub number: usize,
-    /// Its text, without line end and without a launcher's prefix (`[1,0]<stdout>:`, `0: `, `node-a: `).
+    /// Its text, without line end and without what other programs put before it (`[1,0]<stdout>:`, `0: `, `node-a: `).
     pub text: &'s str,
 }
 
@@ -36,20 +42,14 @@ impl Source {
     /// A file's bytes. `name` is for messages.
     ///
     /// # Errors
-    /// When it is no UTF-8 text, with the line.
+    /// When they are not text, with the line, or are compressed by another program than gzip.
     pub fn new(name: impl Into<String>, bytes: Vec<u8>) -> Result<Self, Error> {
         let name = name.into();
         let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        let text = String::from_utf8(bytes).map_err(|error| {
-            let valid = error.utf8_error().valid_up_to();
-            let line = 1 + error.as_bytes()[..valid].iter().filter(|byte| **byte == b'\n').count();
-            Error::new(format!("{name} is no text: line {line} is not UTF-8"))
-                .hint("name a file that the other tool wrote as text, JSON, YAML or CSV")
-        })?;
-        // A byte order mark, as editors under Windows write it.
-        let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
-        let hosts = launcher::hosts(&text);
-        Ok(Self { name, text, sha256, hosts, given: BTreeMap::new(), here: Here::default() })
+        let Decoded { text, notes } = decode::decode(&name, bytes, LARGEST)?;
+        let prefixes = Prefixes::of(&text);
+        let unended = if text.ends_with('\n') { 0 } else { 1 + text.bytes().filter(|byte| *byte == b'\n').count() };
+        Ok(Self { name, text, sha256, notes, unended, prefixes, given: BTreeMap::new(), here: Here::default() })
     }
 
     /// Reads a file that the user names.
@@ -57,12 +57,20 @@ impl Source {
     /// # Errors
     /// When it cannot be read, is too large, or is no text.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        use std::io::Read;
         let name = path.display().to_string();
         let unread = |error: std::io::Error| Error::new(format!("cannot read {name}")).cause(error.to_string());
+        Self::from_reader(&name, record::file::open_named(path).map_err(unread)?)
+    }
+
+    /// Reads all of a reader, such as standard input.
+    ///
+    /// # Errors
+    /// When it cannot be read, is too large, or is no text.
+    pub fn from_reader(name: &str, reader: impl std::io::Read) -> Result<Self, Error> {
+        use std::io::Read;
+        let unread = |error: std::io::Error| Error::new(format!("cannot read {name}")).cause(error.to_string());
         let mut bytes = Vec::new();
-        let file = record::file::open_named(path).map_err(unread)?;
-        file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unread)?;
+        reader.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unread)?;
         if bytes.len() as u64 > LARGEST {
             return Err(Error::new(format!("{name} is larger than {} MiB", LARGEST >> 20)).hint("split it by runs"));
         }
@@ -112,10 +120,29 @@ impl Source {
         &self.sha256
     }
 
-    /// Its lines, without launchers' prefixes.
+    /// How its bytes were read, where that is not plain: one sentence each.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Whether this line may be cut: the file ends in it, as one does that is copied while it is written.
+    pub(crate) fn may_be_cut(&self, line: usize) -> bool {
+        line == self.unended
+    }
+
+    /// Its lines, without what other programs put before them. Two that were written as one have the same number.
     pub fn lines(&self) -> impl Iterator<Item = Line<'_>> {
-        let bare = |(at, line): (usize, _)| Line { number: at + 1, text: launcher::without_prefix(line, &self.hosts) };
-        self.text.lines().enumerate().map(bare)
+        let may_be_glued = self.prefixes.may_be_glued();
+        self.text.lines().enumerate().flat_map(move |(at, line)| {
+            let (first, mut rest) = if may_be_glued { self.prefixes.split(line) } else { (line, None) };
+            let more = std::iter::from_fn(move || {
+                let (next, behind) = self.prefixes.split(rest?);
+                rest = behind;
+                Some(next)
+            });
+            let bare = move |text| Line { number: at + 1, text: self.prefixes.strip(text) };
+            std::iter::once(first).chain(more).map(bare)
+        })
     }
 
     /// The first lines, for whoever looks what a file is.
@@ -134,11 +161,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_refused_with_its_line() {
-        let why = Source::new("x.log", b"a\nb\xff\n".to_vec()).unwrap_err();
-        assert!(why.what.contains("line 2"), "{why}");
+    fn lines_have_their_numbers() {
         let source = Source::new("dir/x.log", b"\xef\xbb\xbfa\r\nb".to_vec()).unwrap();
         assert_eq!(source.lines().map(|line| line.text).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(source.file_name(), "x.log");
+        assert!(source.may_be_cut(2) && !source.may_be_cut(1));
+        let text = "[1,0]<stdout>:# size x\n[1,0]<stdout>:1[1,0]<stdout>:2[1,1]<stdout>:\n[1,0]<stdout>:3\n";
+        let source = Source::new("x.log", text.as_bytes().to_vec()).unwrap();
+        let lines: Vec<(usize, &str)> = source.lines().map(|line| (line.number, line.text)).collect();
+        assert_eq!(lines, [(1, "# size x"), (2, "1"), (2, "2"), (2, ""), (3, "3")]);
     }
 }

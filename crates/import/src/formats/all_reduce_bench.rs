@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use terms::{Collective, Dtype, Error};
 
-use super::method::Groups;
 use super::nccl::plain;
+use super::runs::Runs;
 use super::versions::unknown_column;
 use crate::collective::{self, Call};
 use crate::{Content, Figures, Format, Line, Results, Source};
@@ -34,7 +34,7 @@ impl Format for AllReduceBench {
         let given = collective::given_ranks(source)?;
         let mut reader = Reader {
             source,
-            results: Groups::default(),
+            results: Runs::default(),
             head: Head::default(),
             ranks: None,
             given,
@@ -45,7 +45,7 @@ impl Format for AllReduceBench {
         for line in source.lines() {
             reader.line(line)?;
         }
-        Ok(Content::Results(reader.results.finish()))
+        Ok(Content::Results(reader.results.finish(source)?))
     }
 }
 
@@ -58,6 +58,13 @@ fn is_header(text: &str) -> bool {
     cells(text).is_some_and(|cells| cells.first() == Some(&"payload") && cells.contains(&"algbw"))
 }
 
+/// How lines of the script begin that become nothing.
+const OWN: &[&str] = &["Environment:", "Legend:", "busbw:", "algbw:", "payload", "|", "- ", "duration:"];
+
+fn is_own(text: &str) -> bool {
+    OWN.iter().any(|first| text.starts_with(first))
+}
+
 /// What stands above a table.
 #[derive(Default)]
 struct Head {
@@ -68,7 +75,7 @@ struct Head {
 struct Reader<'s> {
     source: &'s Source,
     /// Apart by environment and method.
-    results: Groups,
+    results: Runs,
     head: Head,
     ranks: Option<u32>,
     given: Option<u32>,
@@ -112,16 +119,19 @@ impl Reader<'_> {
             self.head.hardware = Some(plain(hardware));
         } else {
             self.in_table &= !text.is_empty() && !text.starts_with("Legend");
+            if !self.in_table && !is_own(text) {
+                self.results.headings.add(line.number, text);
+            }
         }
         Ok(())
     }
 
     /// The results of the table that is read. A table may stand without the line above it.
     fn results(&mut self) -> &mut Results {
-        if self.results.current().is_none() {
-            self.open("");
+        match self.results.is_empty() {
+            true => self.open(""),
+            false => self.results.current_or(empty),
         }
-        self.results.current_or(empty)
     }
 
     /// `over 8 ranks (5 warmups / 20 trials):`, or `with a 4.0GB payload (5 trials, 16 ranks):`.
@@ -137,19 +147,17 @@ impl Reader<'_> {
     }
 
     /// Begins a run. Runs with other warm-ups, calls or software are no trials of one case.
-    fn open(&mut self, about: &str) {
+    fn open(&mut self, about: &str) -> &mut Results {
         let options = about.split(['(', ')', ',', '/']).map(str::trim).skip(1);
         let method: Vec<&str> = options.filter(|option| !option.is_empty() && !option.ends_with(" ranks")).collect();
         let Head { versions, hardware } = &self.head;
         let key = format!("{method:?} {versions:?} {hardware:?}");
-        let results = self.results.of(&key, || {
-            let mut results = empty();
-            results.versions.clone_from(versions);
-            results
-        });
-        results.begin_run();
+        let mut results = empty();
+        results.versions.clone_from(versions);
         let hardware = hardware.clone().map(|hardware| ("hardware".to_owned(), hardware));
+        let results = self.results.begin(key, "", results);
         results.tell([("table".to_owned(), plain(about))].into_iter().chain(hardware));
+        results
     }
 
     fn row(&mut self, number: usize, cells: &[&str]) -> Result<(), Error> {

@@ -7,8 +7,8 @@
 use terms::{Collective, Dtype, Error, Mode, Named, Reduce, Runtime};
 
 use super::csv::{self, Table};
-use super::method::Groups;
 use super::nccl::plain;
+use super::runs::Groups;
 use crate::collective::{self, Call};
 use crate::{Content, Details, Figures, Format, Results, Source};
 

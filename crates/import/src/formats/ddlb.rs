@@ -31,8 +31,10 @@ const PRIMITIVES: &[&str] = &["tp_columnwise", "tp_rowwise"];
 const DTYPES: &[&str] = &["float32", "float64", "float16", "bfloat16"];
 /// The largest size of a matrix.
 const LARGEST: u64 = 1 << 31;
-/// Iterations are spread over so many trials, which is what an interval needs.
-const TRIALS: u64 = stats::FEWEST_TRIALS as u64;
+/// Iterations are spread over at least so many trials, which is what an interval needs.
+const FEWEST: u64 = stats::FEWEST_TRIALS as u64;
+/// And over at most so many.
+const MOST: u64 = 30;
 /// What `mpirun -np` of its own documentation starts.
 const RANKS: &str = "2";
 
@@ -102,17 +104,28 @@ fn ranks(source: &Source, plan: &mut PlanText) {
     plan.line(1, &format!("ranks: {ranks} # mpirun -np"));
 }
 
+/// Iterations as trials and calls in each: as many in all, unless no number of trials divides them.
+fn spread(iterations: u64) -> (u64, u64) {
+    if iterations < FEWEST {
+        return (iterations, 1);
+    }
+    let trials = (FEWEST..=MOST).find(|trials| iterations.is_multiple_of(*trials)).unwrap_or(FEWEST);
+    (trials, iterations.div_ceil(trials))
+}
+
 /// How often, and how calls are timed.
 fn sampling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Result<(), Error> {
     if let Some(node) = fields.take("num_iterations") {
         let iterations = whole(source, "num_iterations", node, 1, 10_000)?;
-        let each = iterations.div_ceil(TRIALS);
+        let (trials, each) = spread(iterations);
+        let about = if trials * each == iterations { String::new() } else { format!(", {} in all", trials * each) };
+        let calls = if each == 1 { "1 call".to_owned() } else { format!("{each} calls") };
         plan.became(
             format!("num_iterations: {iterations}"),
-            format!("iters: {each} in each of {TRIALS} trials, because an interval needs trials"),
+            format!("{calls} in each of {trials} trials{about}, because an interval needs trials"),
         );
         plan.line(1, &format!("iters: {each} # num_iterations: {iterations}, spread over trials"));
-        plan.line(1, &format!("trials: {TRIALS}"));
+        plan.line(1, &format!("trials: {trials}"));
     }
     if let Some(node) = fields.take("num_warmups") {
         let warmups = whole(source, "num_warmups", node, 0, 10_000)?;
@@ -125,12 +138,12 @@ fn sampling(source: &Source, fields: &mut Fields<'_>, plan: &mut PlanText) -> Re
             false => plan.warning("validate: false has no effect: every result is checked, outside of the timing"),
         }
     }
-    if let Some(node) = fields.take("barrier_at_each_iteration") {
-        let barrier = flag(source, "barrier_at_each_iteration", node)?;
-        let mode = if barrier { "isolated" } else { "streaming" };
-        plan.became(format!("barrier_at_each_iteration: {barrier}"), format!("mode: {mode}"));
-        plan.line(1, &format!("mode: {mode} # barrier_at_each_iteration: {barrier}"));
-    }
+    let barrier = fields.take("barrier_at_each_iteration");
+    let barrier = barrier.map(|node| flag(source, "barrier_at_each_iteration", node)).transpose()?;
+    let mode = if barrier.unwrap_or(true) { "isolated" } else { "streaming" };
+    let told = barrier.map_or("true, its default".to_owned(), |barrier| barrier.to_string());
+    plan.became(format!("barrier_at_each_iteration: {told}"), format!("mode: {mode}"));
+    plan.line(1, &format!("mode: {mode} # barrier_at_each_iteration: {told}"));
     if let Some(node) = fields.take("time_measurement_backend") {
         match word(source, "time_measurement_backend", node, &["cpu_clock", "cuda_event"])? {
             "cpu_clock" => plan.became("time_measurement_backend: cpu_clock", "the clock of the host, as everywhere"),
@@ -195,4 +208,18 @@ fn cases(source: &Source, primitives: &[&str], chosen: &Chosen, plan: &mut PlanT
 fn implementation(lines: &[String], plan: &mut PlanText) {
     plan.line(2, "implementation:");
     lines.iter().for_each(|line| plan.line(3, &format!("- {line}")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iterations_are_as_many_as_the_file_says() {
+        for (iterations, expected) in
+            [(1, (1, 1)), (5, (5, 1)), (6, (6, 1)), (20, (10, 2)), (50, (10, 5)), (100, (10, 10)), (53, (6, 9))]
+        {
+            assert_eq!(spread(iterations), expected, "{iterations}");
+        }
+    }
 }

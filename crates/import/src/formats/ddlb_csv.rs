@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use terms::{Dtype, Error, Named};
 
 use super::csv::{self, Table};
-use super::method::Groups;
 use super::nccl::plain;
+use super::runs::Groups;
 use crate::collective;
 use crate::{Content, Details, Figures, Format, Results, Row, Shape, Source};
 
@@ -74,7 +74,10 @@ fn method(table: &Table, row: &[String]) -> Vec<(&'static str, String)> {
         let value = plain(&row[table.column(&[name])?]);
         (!value.is_empty()).then_some((name, value))
     };
-    let options = label(table, row).1.split(", ").filter(|option| !option.is_empty() && !is_field(option));
+    // What has no counterpart has its options in its name.
+    let (base, options) = label(table, row);
+    let options = if matches!(base, "pytorch" | "transformer_engine") { options } else { "" };
+    let options = options.split(", ").filter(|option| !option.is_empty() && !is_field(option));
     let options = options.collect::<Vec<_>>().join(", ");
     let options = (!options.is_empty()).then(|| ("options", plain(&options)));
     of("time_measurement_backend").into_iter().chain(options).collect()
@@ -130,21 +133,18 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
                 .error(line, format!("there is no primitive `{}`", plain(other)))
                 .hint("valid values: tp_columnwise, tp_rowwise"));
         }
-        // Columnwise rows of `pytorch` name their order.
-        None if base == "pytorch" => "tp_rowwise",
+        // Columnwise rows of these two name their order.
+        None if base == "pytorch" || (base == "fuser" && option("algorithm").is_some()) => "tp_rowwise",
         None => {
             let hint = "add a column `primitive` with tp_columnwise or tp_rowwise";
             results.omit(line, format!("`{}`: the file does not tell the primitive; {hint}", plain(label)));
             return Ok(());
         }
     };
-    let way = match way(base, option("order"), primitive) {
-        Ok(way) => way,
-        Err(why) => {
-            results.omit(line, format!("`{}`: {why}", plain(label)));
-            return Ok(());
-        }
-    };
+    let way = way(base, option("order"), primitive);
+    if way.is_none() {
+        results.note(format!("`{}` has no counterpart here and keeps its name", plain(base)));
+    }
     if cell(&["valid"]).is_some_and(|valid| valid == "False") {
         results.omit(line, format!("`{}`: its own check failed", plain(label)));
         return Ok(());
@@ -161,15 +161,30 @@ fn add(source: &Source, table: &Table, line: usize, row: &[String], results: &mu
     }
     fields.extend([
         ("dtype", Dtype::name(dtype).into()),
-        ("implementation", way.implementation.into()),
+        ("implementation", way.as_ref().map_or("sequential", |way| way.implementation).into()),
         ("runtime", "pytorch".into()),
     ]);
     fields.push(("backend", backend(option("backend")).into()));
     if cell(&["barrier_at_each_iteration"]) == Some("True") {
         fields.push(("mode", "isolated".into()));
     }
-    let figures = figures(source, line, cell, &way)?;
-    results.add(Row { shape: Shape { benchmark: "primitive", fields, device: "cuda" }, figures });
+    let mut name = plain(label);
+    if base == "compute_only" {
+        results.note("the CSV does not tell `size` of compute_only: sharded and unsharded look alike");
+        let is_known = |(shape, _): &(Shape, Vec<Figures>)| {
+            shape.implementation.as_deref() == Some(&name) && shape.fields == fields
+        };
+        if results.shapes().iter().any(is_known) {
+            name += &format!(" (line {line})");
+        }
+    }
+    let words = match &way {
+        Some(way) => vec![("variant", way.variant.into()), ("order", way.order.into())],
+        None => vec![("variant", name.clone().into())],
+    };
+    let figures = figures(source, line, cell, words)?;
+    let implementation = way.is_none().then_some(name);
+    results.add(Row { shape: Shape { benchmark: "primitive", fields, device: "cuda", implementation }, figures });
     Ok(())
 }
 
@@ -180,22 +195,19 @@ struct Way {
     order: &'static str,
 }
 
-fn way(base: &str, order: Option<&str>, primitive: &str) -> Result<Way, &'static str> {
+/// None for what has no counterpart: nvFuser, XLA, and what a row does not tell enough of.
+fn way(base: &str, order: Option<&str>, primitive: &str) -> Option<Way> {
     let columnwise = primitive == "tp_columnwise";
-    let of = |implementation, variant, order| Ok(Way { implementation, variant, order });
+    let of = |implementation, variant, order| Some(Way { implementation, variant, order });
     match (base, order) {
         ("pytorch", Some("AG_before")) if columnwise => of("sequential:order=AG_before", "sequential", "AG_before"),
         ("pytorch", Some("AG_after")) if columnwise => of("sequential:order=AG_after", "sequential", "AG_after"),
         ("pytorch", None) if !columnwise => of("sequential", "sequential", "RS_after"),
-        ("pytorch", _) => Err("its order is not told"),
         ("transformer_engine", _) if columnwise => {
             of("transformer_engine:order=AG_before", "transformer_engine", "AG_before")
         }
         ("transformer_engine", _) => of("transformer_engine", "transformer_engine", "RS_after"),
-        ("compute_only", _) => Err("the CSV does not tell `size`: sharded and unsharded look alike"),
-        ("jax", _) => Err("the CSV does not tell which order XLA took"),
-        ("fuser", _) => Err("nvFuser is none of our implementations"),
-        _ => Err("this implementation is none of ours"),
+        _ => None,
     }
 }
 
@@ -213,7 +225,7 @@ fn figures<'r>(
     source: &Source,
     line: usize,
     cell: impl Fn(&[&str]) -> Option<&'r str>,
-    way: &Way,
+    words: Vec<(&'static str, Cow<'static, str>)>,
 ) -> Result<Figures, Error> {
     let time = |names: &[&str]| {
         let text = cell(names).filter(|text| !text.is_empty());
@@ -228,7 +240,7 @@ fn figures<'r>(
         min: time(&["min_time"])?,
         max: time(&["max_time"])?,
         metrics,
-        words: vec![("variant", way.variant), ("order", way.order)],
+        words,
         ..Details::default()
     };
     let wrong = (cell(&["valid"]) == Some("True")).then_some(0);

@@ -2,10 +2,11 @@
 
 use terms::{Collective, Dtype, Error, Reduce};
 
-use super::method::{self, Groups};
+use super::command;
 use super::nccl::plain;
 use super::osu::{per_rank, time};
-use super::row_like::Words;
+use super::row_like::{self, Words};
+use super::runs::Runs;
 use super::versions::{self, unknown_column};
 use crate::collective::{self, Call};
 use crate::{Content, Details, Figures, Format, Line, Results, Source};
@@ -28,11 +29,11 @@ impl Format for Imb {
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
-        let mut reader = Reader { source, results: Groups::default(), head: Head::default(), table: Table::default() };
+        let mut reader = Reader { source, results: Runs::default(), head: Head::default(), table: Table::default() };
         for line in source.lines() {
             reader.line(line)?;
         }
-        Ok(Content::Results(reader.results.finish()))
+        Ok(Content::Results(reader.results.finish(source)?))
     }
 }
 
@@ -51,19 +52,24 @@ enum Column {
 #[derive(Default)]
 struct Table {
     name: String,
-    /// None where its figures are no time of a call of ours, or several groups ran at once.
+    /// None where it has no counterpart here, or several groups ran at once.
     op: Option<Collective>,
     ranks: Option<u32>,
     columns: Vec<Column>,
     line: usize,
+    /// Decimals of the last number of the latest row.
+    decimals: Option<usize>,
 }
 
 /// What the head of a run says.
 struct Head {
     tool: String,
     facts: Vec<(String, String)>,
+    notes: Vec<String>,
     /// What of the command line decides how calls are timed.
     method: String,
+    command: String,
+    device: &'static str,
     /// Types of what is reduced and of the rest.
     reduced: Option<Dtype>,
     other: Dtype,
@@ -77,7 +83,10 @@ impl Default for Head {
         Self {
             tool: "Intel MPI Benchmarks".to_owned(),
             facts: Vec::new(),
+            notes: Vec::new(),
             method: String::new(),
+            command: String::new(),
+            device: "cpu",
             reduced: Some(Dtype::F32),
             other: Dtype::U8,
             reduce: Some(Reduce::Sum),
@@ -102,8 +111,7 @@ const NO_METHOD: &[&str] = &[
 
 struct Reader<'s> {
     source: &'s Source,
-    /// Apart by version and method.
-    results: Groups,
+    results: Runs,
     head: Head,
     table: Table,
 }
@@ -114,7 +122,7 @@ impl Reader<'_> {
         let bare = text.trim_start_matches(['#', ' ']);
         if text.starts_with("#bytes") || text.starts_with("#repetitions") {
             self.header(line.number, text)?;
-        } else if text.starts_with(|c: char| c.is_ascii_digit())
+        } else if row_like::begins_with_number(text)
             || (!text.starts_with('#') && !text.contains("IMB-") && Words::of(text).may_be(self.table.columns.len()))
         {
             self.row(line.number, text)?;
@@ -125,51 +133,69 @@ impl Reader<'_> {
         } else if bare.contains("groups of") && bare.contains("simultaneous") && self.table.op.take().is_some() {
             let what = format!("`{}`: several groups ran at once", self.table.name);
             self.results().omit(line.number, what);
+        } else if let Some(results) = self.results.current().filter(|_| row_like::is_ending(text)) {
+            results.quote(format!("line {}: {}", line.number, plain(text)));
         } else {
-            self.head(line.number, bare)?;
+            self.head(line.number, text, bare);
         }
         Ok(())
     }
 
-    /// Results of the head: those of a run alike have its trials.
+    /// Results of the head.
     fn results(&mut self) -> &mut Results {
         let head = &mut self.head;
-        let is_new = !std::mem::replace(&mut head.is_over, true);
-        let results = self.results.of(&format!("{}: {}", head.tool, head.method), || {
-            Results::new(head.tool.clone(), "mean over iterations of the mean over ranks")
-        });
-        if is_new {
-            results.begin_run();
-            results.tell(std::mem::take(&mut head.facts));
+        let new = || Results::new(head.tool.clone(), "mean over iterations of the mean over ranks");
+        if std::mem::replace(&mut head.is_over, true) {
+            return self.results.current_or(new);
         }
+        let results = self.results.begin(format!("{}: {}", head.tool, head.method), &head.command, new());
+        results.tell(std::mem::take(&mut head.facts));
+        std::mem::take(&mut head.notes).into_iter().for_each(|note| results.note(note));
         results
     }
 
     fn benchmark(&mut self, number: usize, name: &str) {
         let op = collective::op(name.trim()).filter(|op| *op != Collective::AllToAllV && !name.contains("_block"));
         if op.is_none() {
-            let what = format!("`{}`: its figures are no time of a call of ours", plain(name));
-            self.results().omit(number, what);
+            self.results().omit(number, format!("`{}` has no counterpart here", plain(name)));
         }
         self.table = Table { name: plain(name), op, line: number, ..Table::default() };
     }
 
     /// What the head of a run says.
-    fn head(&mut self, number: usize, bare: &str) -> Result<(), Error> {
+    fn head(&mut self, number: usize, text: &str, bare: &str) {
         if bare.starts_with("Intel") && bare.contains("MPI Benchmark") {
             (self.head, self.table) = (Head::default(), Table::default());
             let is_version = |word: &&str| word.trim_start_matches('V').starts_with(|c: char| c.is_ascii_digit());
             if let Some(version) = bare.split([' ', ',']).find(is_version) {
-                versions::IMB.check(self.source, number, version)?;
+                self.head.notes.extend(versions::IMB.unseen(number, version));
                 self.head.tool = format!("Intel MPI Benchmarks {}", plain(version));
             }
-            return Ok(());
+            if bare.contains("(GPU)") {
+                self.on_gpus();
+            }
+            return;
         }
-        if let Some((before, options)) = bare.split_once("IMB-MPI1").filter(|_| !self.head.is_over) {
-            self.head.method = method::of_command(before, options, NO_METHOD);
+        if let Some((before, options)) = bare.split_once("IMB-MPI1") {
+            // That of the next run is repeated in its head.
+            if self.head.is_over {
+                return;
+            }
+            let is_gpu = options.starts_with("-GPU");
+            let options = options.strip_prefix("-GPU").unwrap_or(options);
+            self.head.method = command::method(before, options, NO_METHOD);
+            self.head.command = command::plain(bare);
             self.head.facts.push(("command line".to_owned(), plain(bare)));
+            let memory = options.split_once("-mem_alloc_type ").map_or("", |(_, value)| value.trim_start());
+            if is_gpu && !["host", "cpu"].iter().any(|word| memory.starts_with(word)) {
+                self.on_gpus();
+            } else if is_gpu {
+                (self.head.device, self.head.notes) = ("cpu", Vec::new());
+            }
+        } else if !text.starts_with('#') {
+            self.results.headings.add(number, text);
         }
-        let Some((name, value)) = bare.split_once(':') else { return Ok(()) };
+        let Some((name, value)) = bare.split_once(':') else { return };
         let value = value.trim();
         match name.trim() {
             "MPI_Datatype" => self.head.other = collective::dtype(value).unwrap_or(Dtype::U8),
@@ -180,7 +206,15 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        Ok(())
+    }
+
+    /// Notes that buffers are in the memory of GPUs.
+    fn on_gpus(&mut self) {
+        self.head.device = "gpu";
+        let note = "the buffers were in the memory of GPUs; the file does not tell their kind";
+        if !self.head.notes.iter().any(|known| known == note) {
+            self.head.notes.push(note.to_owned());
+        }
     }
 
     fn header(&mut self, number: usize, text: &str) -> Result<(), Error> {
@@ -210,6 +244,12 @@ impl Reader<'_> {
 
     fn row(&mut self, number: usize, text: &str) -> Result<(), Error> {
         let Some(op) = self.table.op else { return Ok(()) };
+        let (before, decimals) = (self.table.decimals, row_like::decimals(text));
+        if self.source.may_be_cut(number) && decimals < before {
+            self.results().omit(number, "the file ends within this line");
+            return Ok(());
+        }
+        self.table.decimals = decimals;
         if self.table.columns.is_empty() {
             if Words::of(text).are_a_row() {
                 self.results().omit(number, "no header of a table stands above this line");
@@ -221,8 +261,8 @@ impl Reader<'_> {
             None => collective::given_ranks(self.source)?
                 .ok_or_else(|| collective::no_ranks(self.source, self.table.line))?,
         };
-        let Head { reduced, other, reduce: reduction, .. } = self.head;
-        let call = Call::new(op, ranks, "mpi", "cpu");
+        let Head { reduced, other, reduce: reduction, device, .. } = self.head;
+        let call = Call::new(op, ranks, "mpi", device);
         let has_place = !matches!(op, Collective::PingPong | Collective::SendRecv | Collective::Barrier);
         let read = figures(&self.table.columns, text).and_then(|(bytes, figures)| {
             let dtype = if op.reduces() { reduced.ok_or("its element type is not one of ours")? } else { other };

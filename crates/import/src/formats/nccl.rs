@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use terms::{Bytes, Collective, Dtype, Error, Reduce, Seconds};
+use terms::{Collective, Dtype, Error};
 
+use super::nccl_bandwidth::{derive, disagreement};
+use super::runs::{self, MOST_RESULTS, Origin};
 use crate::collective::{self, Call};
 use crate::{Details, Figures, Results, Source};
 
 /// The name that nccl-tests has for the reduction in tables and files. Our own word is another, so it is spelled once.
 pub(super) const REDUCTION: &str = "re\u{64}op";
-/// The most environments in a file: each makes a record.
-const MOST_ENVIRONMENTS: usize = 100;
 
 /// One run of a program: what it says of itself, and its table.
 #[derive(Debug, Default)]
@@ -28,6 +28,14 @@ pub(super) struct Run<'s> {
     pub(super) versions: BTreeMap<String, String>,
     /// Ranks of its communicator, where it lists them.
     pub(super) ranks: Option<u32>,
+    /// Programs of so many ranks that wrote at once; 0 where ranks are not listed.
+    pub(super) programs: usize,
+    /// Ranks that the command line above starts.
+    pub(super) launched: Option<u32>,
+    /// Its command line, and what stands above it.
+    pub(super) origin: Origin,
+    /// What it says of its end, if it did not end well.
+    pub(super) failure: Option<String>,
     /// Timed iterations times aggregated calls.
     pub(super) iterations: Option<u64>,
     /// Whether it waits after each call.
@@ -45,6 +53,22 @@ pub(super) struct Run<'s> {
     pub(super) unread: Vec<String>,
 }
 
+impl Run<'_> {
+    /// Says that so many communicators ran at once. Runs of other numbers are no trials of one case.
+    pub(super) fn split(&mut self, communicators: usize) {
+        if communicators > 1 {
+            let split = format!("{communicators} communicators ran at once (NCCL_TESTS_SPLIT)");
+            self.method += &format!("{split}; ");
+            self.notes.push(format!("{split}: sizes and bandwidths are those of one of them"));
+        }
+    }
+}
+
+/// The note about calls of a CUDA graph.
+pub(super) fn of_graph(launches: u64) -> String {
+    format!("calls are those of a CUDA graph, which was launched {launches} times (`-G`)")
+}
+
 /// One line of the table.
 #[derive(Debug)]
 pub(super) struct Raw<'s> {
@@ -56,6 +80,8 @@ pub(super) struct Raw<'s> {
     pub(super) root: Option<i64>,
     /// Out of place, in place.
     pub(super) halves: [Option<Half>; 2],
+    /// `[process][iteration]` of each half, in microseconds; empty where they are not told.
+    pub(super) processes: [Vec<Vec<f64>>; 2],
 }
 
 /// One measurement.
@@ -116,15 +142,25 @@ fn cut(text: &str, most: usize) -> String {
 /// Program, hosts, libraries, how times of ranks are merged, and the method.
 type Environment = (String, Vec<String>, BTreeMap<String, String>, String, String);
 
+/// A call of some results, where its figures are, and where the run stands that measured it first.
+struct Known {
+    key: (usize, Call),
+    place: usize,
+    origin: usize,
+}
+
 /// Results of all runs of a file.
 pub(super) struct Collector<'a> {
     source: &'a Source,
     given_op: Option<Collective>,
     given_ranks: Option<u32>,
-    environments: HashMap<Environment, usize>,
+    /// Results of each environment: runs that are no trials of one case have their own.
+    environments: HashMap<Environment, Vec<usize>>,
     results: Vec<Results>,
-    /// Calls with the places of their figures, in the order in which they came.
-    calls: Vec<((usize, Call), usize)>,
+    /// Where the runs of each results stand.
+    origins: Vec<Vec<Origin>>,
+    /// Calls in the order in which they came.
+    calls: Vec<Known>,
     /// Where a call is among these, and where the latest is.
     known: HashMap<(usize, Call), usize>,
     latest: usize,
@@ -132,6 +168,8 @@ pub(super) struct Collector<'a> {
     /// What runs without a row say: lines that could not be read, and notes.
     lost: Vec<(usize, String)>,
     lost_notes: Vec<String>,
+    /// Why the first run without a row has none.
+    failed: Option<Error>,
 }
 
 impl<'a> Collector<'a> {
@@ -145,18 +183,23 @@ impl<'a> Collector<'a> {
             given_ranks: collective::given_ranks(source)?,
             environments: HashMap::new(),
             results: Vec::new(),
+            origins: Vec::new(),
             calls: Vec::new(),
             known: HashMap::new(),
             latest: 0,
             odd_bandwidths: 0,
             lost: Vec::new(),
             lost_notes: Vec::new(),
+            failed: None,
         })
     }
 
     /// The results, once each run was added.
     pub(super) fn finish(mut self) -> Result<Vec<Results>, Error> {
         if self.results.is_empty() {
+            if let Some(failed) = self.failed {
+                return Err(failed);
+            }
             if let Some((line, why)) = self.lost.first() {
                 return Err(self.source.error(*line, why));
             }
@@ -173,59 +216,107 @@ impl<'a> Collector<'a> {
         for note in self.lost_notes {
             self.results[0].quote(note);
         }
-        Ok(self.results)
+        let first = |origins: Vec<Origin>| origins.into_iter().next().unwrap_or_default();
+        Ok(runs::name(self.origins.into_iter().map(first).zip(self.results)))
     }
 
     /// Adds a run. One without a table adds nothing.
     pub(super) fn add(&mut self, run: &Run<'_>) -> Result<(), Error> {
         if run.rows.is_empty() {
-            self.lost.extend_from_slice(&run.omitted);
-            self.lost_notes.extend_from_slice(&run.notes);
+            self.lose(run);
             return Ok(());
         }
-        let ranks = run.ranks.or(self.given_ranks).ok_or_else(|| collective::no_ranks(self.source, run.line))?;
-        let at = self.environment(run)?;
+        if run.programs > 1 {
+            self.refuse_programs(run);
+            return Ok(());
+        }
+        let ranks = run.ranks.or(self.given_ranks).or(run.launched);
+        let ranks = ranks.ok_or_else(|| collective::no_ranks(self.source, run.line))?;
         let Some(op) = self.op(run, ranks)? else {
+            let at = self.results_of(run, &[])?;
             let program = run.program.unwrap_or_default();
-            self.results[at].omit(run.line, format!("no operation of ours is what `{program}` does"));
+            self.results[at].omit(run.line, format!("`{program}` has no counterpart here"));
             return Ok(());
         };
+        let calls = calls(run, op, ranks);
+        let at = self.results_of(run, &calls)?;
         self.results[at].begin_run();
         tell(&mut self.results[at], run);
+        if run.ranks.is_none() && self.given_ranks.is_none() {
+            self.results[at].quote(format!("line {}: {ranks} ranks, by the command line above", run.line));
+        }
         if op == Collective::AllToAllV {
             self.results[at].omit(run.line, "all_to_allv: the file does not tell how counts are drawn");
             return Ok(());
         }
-        for row in &run.rows {
-            self.row(run, row, op, ranks, at);
+        for (row, call) in run.rows.iter().zip(calls) {
+            self.row(run, row, call, at);
         }
         Ok(())
     }
 
-    /// The results of the run's environment: its program, hosts, libraries and method.
-    fn environment(&mut self, run: &Run<'_>) -> Result<usize, Error> {
+    /// Keeps what a run without a row says.
+    fn lose(&mut self, run: &Run<'_>) {
+        self.lost.extend_from_slice(&run.omitted);
+        self.lost_notes.extend_from_slice(&run.notes);
+        if let Some(failure) = run.failure.as_ref().filter(|_| self.failed.is_none()) {
+            let program = run.program.map_or(String::new(), |program| format!(", {}", plain(program)));
+            let hosts = if run.hosts.is_empty() { String::new() } else { format!(" on {}", run.hosts.join(", ")) };
+            let what = format!("{}{program}{hosts} failed before its first line of results", run.tool);
+            self.failed = Some(self.source.error(run.line, what).cause(failure.clone()));
+        }
+    }
+
+    /// Programs that each have a rank 0 measured nothing together, and their lines are mixed.
+    fn refuse_programs(&mut self, run: &Run<'_>) {
+        let ranks = run.ranks.map_or(String::new(), |ranks| format!(" of {ranks} ranks"));
+        let hosts = if run.hosts.is_empty() { String::new() } else { format!(" on {}", run.hosts.join(", ")) };
+        let what = format!(
+            "{} separate programs{ranks} wrote here at once{hosts}: nothing was measured between them, and their lines are mixed",
+            run.programs
+        );
+        let why = "each has a rank 0: the program was built without MPI=1, or the launcher is that of another MPI";
+        self.lost.push((run.line, what.clone()));
+        self.lost_notes.extend_from_slice(&run.notes);
+        if self.failed.is_none() {
+            let error = self.source.error(run.line, what).cause(why);
+            self.failed = Some(error.hint("build it with MPI=1 for the MPI that starts it, and run it again"));
+        }
+    }
+
+    /// The results that a run belongs to: of its program, hosts, libraries and method, and without a case that a run measured
+    /// which is another trial of none of its cases.
+    fn results_of(&mut self, run: &Run<'_>, calls: &[Option<Call>]) -> Result<usize, Error> {
         let average = run.average.unwrap_or("1").to_owned();
         let key = (run.tool.clone(), run.hosts.clone(), run.versions.clone(), average, run.method.clone());
-        if let Some(at) = self.environments.get(&key) {
-            return Ok(*at);
+        let candidates = self.environments.get(&key).cloned().unwrap_or_default();
+        let found = candidates.into_iter().find(|at| self.takes(*at, &run.origin, calls));
+        if let Some(at) = found {
+            if !self.origins[at].contains(&run.origin) {
+                self.origins[at].push(run.origin.clone());
+            }
+            return Ok(at);
         }
-        if self.results.len() == MOST_ENVIRONMENTS {
-            let what = format!("the file holds runs of more than {MOST_ENVIRONMENTS} environments");
+        if self.results.len() == MOST_RESULTS {
+            let what = format!("the file holds runs of more than {MOST_RESULTS} environments");
             return Err(self.source.error(run.line, what).hint("split it by hosts and options"));
         }
-        let over_ranks = match run.average {
-            Some("0") => "the time of rank 0",
-            Some("2") => "the fastest rank",
-            Some("3") => "the slowest rank",
-            _ => "the mean over ranks",
-        };
-        let mut results = Results::new(run.tool.clone(), format!("mean over iterations of {over_ranks}"));
-        results.hosts.clone_from(&run.hosts);
-        results.versions.clone_from(&run.versions);
-        results.started.clone_from(&run.started);
-        self.results.push(results);
-        self.environments.insert(key, self.results.len() - 1);
+        self.results.push(new_results(run));
+        self.origins.push(vec![run.origin.clone()]);
+        self.environments.entry(key).or_default().push(self.results.len() - 1);
         Ok(self.results.len() - 1)
+    }
+
+    /// Whether the run's calls are new in these results, or trials of those that are there.
+    fn takes(&self, at: usize, origin: &Origin, calls: &[Option<Call>]) -> bool {
+        if self.origins[at].iter().all(|known| known.is_like(origin)) {
+            return true;
+        }
+        let halves = calls.iter().flatten().flat_map(|call| [false, true].map(|in_place| half_of(call, in_place)));
+        halves.filter_map(|call| self.known.get(&(at, call))).all(|known| {
+            let first = self.calls[*known].origin;
+            self.origins[at].get(first).is_some_and(|first| first.is_like(origin))
+        })
     }
 
     /// The operation of a run; None where we have none like it.
@@ -251,41 +342,29 @@ impl<'a> Collector<'a> {
         }
     }
 
-    fn row(&mut self, run: &Run<'_>, row: &Raw<'_>, op: Collective, ranks: u32, at: usize) {
+    fn row(&mut self, run: &Run<'_>, row: &Raw<'_>, call: Option<Call>, at: usize) {
         let results = &mut self.results[at];
         if row.bytes == 0 {
             results.omit(row.line, "0 bytes: nothing moves");
             return;
         }
-        let Some(dtype) = collective::dtype(row.dtype) else {
-            results.omit(row.line, format!("there is no element type `{}`", plain(row.dtype)));
+        let Some(call) = call else {
+            results.omit(row.line, no_call(row));
             return;
         };
-        if dtype == Dtype::U8 && row.dtype != "uint8" {
+        if call.dtype == Dtype::U8 && row.dtype != "uint8" {
             results.note(format!("`{}` is read as u8: bytes are alike", plain(row.dtype)));
         }
-        let reduce = match row.reduction.filter(|_| op.reduces()) {
-            None => None,
-            Some(word) => match collective::reduce(word) {
-                Some(reduce) => Some(reduce),
-                None => {
-                    results.omit(row.line, format!("there is no reduction `{}`", plain(word)));
-                    return;
-                }
-            },
-        };
-        let root = row.root.and_then(|root| u32::try_from(root).ok());
-        for (half, in_place) in row.halves.iter().zip([false, true]) {
-            if let Some(half) = half {
-                let call = call(run, op, ranks, dtype, row.bytes, reduce, root, in_place);
-                self.half(run, row.line, half, call, at);
+        for in_place in [false, true] {
+            if row.halves[usize::from(in_place)].is_some() {
+                self.half(run, row, call, in_place, at);
             }
         }
     }
 
-    fn half(&mut self, run: &Run<'_>, line: usize, half: &Half, call: Call, at: usize) {
+    fn half(&mut self, run: &Run<'_>, row: &Raw<'_>, call: Call, in_place: bool, at: usize) {
+        let (line, Some(half)) = (row.line, &row.halves[usize::from(in_place)]) else { return };
         let results = &mut self.results[at];
-        let in_place = call.in_place == Some(true);
         if in_place && matches!(call.op, Collective::AllToAll | Collective::SendRecv) {
             results.note(format!("in-place times of {} are left out: it has no in-place form", call.op));
             return;
@@ -300,30 +379,78 @@ impl<'a> Collector<'a> {
                 results.note(format!("line {line}: {odd}"));
             }
         }
-        let place = self.place(at, call);
-        let details = half.spread_us.map(|spread| {
-            let seconds = |us: f64| us.is_finite().then_some(us * 1e-6);
-            let [min, max, p99, p50, p95, mean] = spread.map(seconds);
-            Box::new(Details { min, max, p99, p50, p95, mean, ..Details::default() })
-        });
+        let place = self.place(at, half_of(&call, in_place), &run.origin);
+        let details = details(half, &row.processes[usize::from(in_place)]);
         let time_s = half.time_us.value * 1e-6;
         let figures = Figures { time_s, iterations: run.iterations, wrong: half.wrong, details };
         self.results[at].add_at(place, figures);
     }
 
     /// Where the figures of a call are. Runs repeat each other's sizes: in a long log the next call is found without a hash.
-    fn place(&mut self, at: usize, call: Call) -> usize {
+    fn place(&mut self, at: usize, call: Call, origin: &Origin) -> usize {
         let key = (at, call);
         let next = if self.latest + 1 < self.calls.len() { self.latest + 1 } else { 0 };
         self.latest = match self.calls.get(next) {
-            Some((known, _)) if *known == key => next,
+            Some(known) if known.key == key => next,
             _ => *self.known.entry(key).or_insert_with(|| {
-                self.calls.push((key, self.results[at].place(call.shape())));
+                let origin = self.origins[at].iter().position(|known| known == origin).unwrap_or(0);
+                self.calls.push(Known { key, place: self.results[at].place(call.shape()), origin });
                 self.calls.len() - 1
             }),
         };
-        self.calls[self.latest].1
+        self.calls[self.latest].place
     }
+}
+
+/// What is told beside the time of a call.
+fn details(half: &Half, processes: &[Vec<f64>]) -> Option<Box<Details>> {
+    let spread = half.spread_us.or((!processes.is_empty()).then_some([f64::NAN; 6]))?;
+    let seconds = |us: f64| us.is_finite().then_some(us * 1e-6);
+    let [min, max, p99, p50, p95, mean] = spread.map(seconds);
+    let processes = processes.iter().map(|row| row.iter().map(|us| us * 1e-6).collect()).collect();
+    Some(Box::new(Details { min, max, p99, p50, p95, mean, processes, ..Details::default() }))
+}
+
+fn new_results(run: &Run<'_>) -> Results {
+    let over_ranks = match run.average {
+        Some("0") => "the time of rank 0",
+        Some("2") => "the fastest rank",
+        Some("3") => "the slowest rank",
+        _ => "the mean over ranks",
+    };
+    let mut results = Results::new(run.tool.clone(), format!("mean over iterations of {over_ranks}"));
+    results.hosts.clone_from(&run.hosts);
+    results.versions.clone_from(&run.versions);
+    results.started.clone_from(&run.started);
+    results
+}
+
+/// The call of each row, out of place; None where a row's words name none.
+fn calls(run: &Run<'_>, op: Collective, ranks: u32) -> Vec<Option<Call>> {
+    let call = |row: &Raw<'_>| {
+        let dtype = collective::dtype(row.dtype)?;
+        let reduce = match row.reduction.filter(|_| op.reduces()) {
+            None => None,
+            Some(word) => Some(collective::reduce(word)?),
+        };
+        let root = row.root.and_then(|root| u32::try_from(root).ok()).filter(|_| op.has_root());
+        let call = Call::new(op, ranks, "nccl", "cuda");
+        Some(Call { dtype, bytes: row.bytes, reduce, root, isolated: run.blocking, ..call })
+    };
+    run.rows.iter().map(call).collect()
+}
+
+/// Why a row names no call.
+fn no_call(row: &Raw<'_>) -> String {
+    match collective::dtype(row.dtype) {
+        None => format!("there is no element type `{}`", plain(row.dtype)),
+        Some(_) => format!("there is no reduction `{}`", plain(row.reduction.unwrap_or_default())),
+    }
+}
+
+/// The call of one half of a row. Sends have no in-place form.
+fn half_of(call: &Call, in_place: bool) -> Call {
+    Call { in_place: (call.op != Collective::SendRecv).then_some(in_place), ..*call }
 }
 
 /// What the file says of a run.
@@ -341,72 +468,6 @@ fn tell(results: &mut Results, run: &Run<'_>) {
         results.quote(note.clone());
     }
     results.tell(run.facts.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-}
-
-#[expect(clippy::too_many_arguments, reason = "the columns of a line")]
-fn call(
-    run: &Run<'_>,
-    op: Collective,
-    ranks: u32,
-    dtype: Dtype,
-    bytes: u64,
-    reduce: Option<Reduce>,
-    root: Option<u32>,
-    in_place: bool,
-) -> Call {
-    let root = root.filter(|_| op.has_root());
-    let in_place = (op != Collective::SendRecv).then_some(in_place);
-    let call = Call::new(op, ranks, "nccl", "cuda");
-    Call { dtype, bytes, reduce, root, in_place, isolated: run.blocking, ..call }
-}
-
-/// What is odd about the printed bandwidths: not ours of the same size and time, within rounding.
-fn disagreement(half: &Half, call: &Call) -> Option<String> {
-    let at = |us: f64| call.op.algbw_gbs(Bytes(call.bytes), Seconds(us * 1e-6));
-    let Printed { value: time, within } = half.time_us;
-    let (low, high) = (at(time + within)?, at((time - within).max(time * 1e-3))?);
-    let factor = call.op.bus_factor(call.ranks);
-    let fits = |printed: Printed, factor: f64| {
-        let slack = printed.within * 1.01 + 1e-9 + high * factor * 1e-6;
-        printed.value >= low * factor - slack && printed.value <= high * factor + slack
-    };
-    // Before 2.4, the algbw of these two is their busbw.
-    let old = matches!(call.op, Collective::AllGather | Collective::ReduceScatter) && fits(half.algbw, factor);
-    if !fits(half.algbw, 1.0) && !old {
-        let ours = at(time)?;
-        return Some(format!("its algbw of {} GB/s is not size / time, {ours:.2} GB/s", half.algbw.value));
-    }
-    if !fits(half.busbw, factor) {
-        let ours = at(time)? * factor;
-        let ranks = call.ranks;
-        return Some(format!("its busbw of {} GB/s is not that of {ranks} ranks, {ours:.2} GB/s", half.busbw.value));
-    }
-    None
-}
-
-/// The operation that alone fits the columns and busbw / algbw.
-fn derive(rows: &[Raw<'_>], ranks: u32) -> Option<Collective> {
-    let largest = rows
-        .iter()
-        .filter_map(|row| Some((row, row.halves[0]?)))
-        .max_by(|a, b| a.1.algbw.value.total_cmp(&b.1.algbw.value));
-    let (row, half) = largest.filter(|(_, half)| half.algbw.value >= 0.5 && ranks > 1)?;
-    let ratio = half.busbw.value / half.algbw.value;
-    let slack = 3.0 * (half.busbw.within + half.algbw.within) / half.algbw.value;
-    let n = f64::from(ranks);
-    let is = |factor: f64| (ratio - factor).abs() <= slack;
-    let (ring, share, one) = (is(2.0 * (n - 1.0) / n), is((n - 1.0) / n), is(1.0));
-    let has_root = row.root.is_some_and(|root| root >= 0);
-    match (row.reduction.is_some(), has_root) {
-        (true, true) if one => Some(Collective::Reduce),
-        (false, true) if one && !share => Some(Collective::Broadcast),
-        // Sends in a ring have factor 1 and name a reduction, too.
-        (true, false) if [ring, share, one] == [true, false, false] => Some(Collective::AllReduce),
-        (true, false) if [ring, share, one] == [false, true, false] => Some(Collective::ReduceScatter),
-        // Only all_to_all leaves its in-place result unchecked.
-        (false, false) if share && !one && half.wrong.is_some() => row.halves[1]?.wrong.map(|_| Collective::AllGather),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

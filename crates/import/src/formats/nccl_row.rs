@@ -53,7 +53,15 @@ pub(super) fn row<'s>(columns: &[Column], words: &[&'s str], line: usize) -> Res
     const NONE: Printed = Printed { value: f64::NAN, within: 0.0 };
     let empty = Half { time_us: NONE, algbw: NONE, busbw: NONE, wrong: None, spread_us: None };
     let mut halves = [empty; 2];
-    let mut raw = Raw { line, bytes: 0, dtype: "", reduction: None, root: None, halves: [None; 2] };
+    let mut raw = Raw {
+        line,
+        bytes: 0,
+        dtype: "",
+        reduction: None,
+        root: None,
+        halves: [None; 2],
+        processes: Default::default(),
+    };
     for (column, word) in columns.iter().zip(words) {
         let word = *word;
         let number =

@@ -2,10 +2,12 @@
 
 use terms::Error;
 
-use super::method;
-use super::nccl::{Collector, REDUCTION, Run, fact, plain, version_of_code};
+use super::command;
+use super::nccl::{Collector, REDUCTION, Run, fact, of_graph, plain, version_of_code};
+use super::nccl_lines::{NO_METHOD, Ranks, is_own};
 use super::nccl_row::{Column, UNREAD, has_type, is_damaged, row};
-use super::row_like::Words;
+use super::row_like::{self, Words};
+use super::runs::Headings;
 use super::versions::{NCCL_TESTS, RCCL_TESTS, unknown_column};
 use crate::{Content, Format, Line, Source};
 
@@ -22,7 +24,10 @@ impl Format for NcclTests {
     }
 
     fn recognises(&self, source: &Source) -> bool {
-        source.text().contains("algbw") && source.lines().any(|line| is_header(line.text))
+        let text = source.text();
+        // A run that failed has no table.
+        (text.contains("algbw") && source.lines().any(|line| is_header(line.text)))
+            || (text.contains("# nThread ") && source.lines().any(|line| line.text.starts_with("# nThread ")))
     }
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
@@ -34,67 +39,29 @@ impl Format for NcclTests {
             columns: None,
             in_table: false,
             times: None,
-            split: 0,
+            ranks: Ranks::default(),
+            footers: 0,
+            decimals: None,
+            headings: Headings::default(),
+            processes: None,
             command: None,
         };
         for line in source.lines() {
             reader.line(line)?;
         }
         reader.end_run()?;
-        if reader.columns.is_none() {
+        let (has_table, collector) = (reader.columns.is_some(), reader.collector);
+        let found = collector.finish();
+        if found.is_err() && !has_table && !source.text().contains("# nThread ") {
             return Err(Error::new(format!("{} has no table of nccl-tests", source.name()))
                 .hint("the header that names size, count, type, time, algbw and busbw is needed"));
         }
-        Ok(Content::Results(reader.collector.finish()?))
+        Ok(Content::Results(found?))
     }
 }
 
 /// The most words of a line.
 const WORDS: usize = 32;
-
-/// Options that tell what is measured, that the line of options repeats, or that do not change how calls run.
-const NO_METHOD: &[&str] = &[
-    "-b",
-    "--minbytes",
-    "-e",
-    "--maxbytes",
-    "-f",
-    "--stepfactor",
-    "-i",
-    "--stepbytes",
-    "-o",
-    "--op",
-    "-d",
-    "--datatype",
-    "-r",
-    "--root",
-    "-c",
-    "--check",
-    "-t",
-    "--nthreads",
-    "-g",
-    "--ngpus",
-    "-n",
-    "--iters",
-    "-w",
-    "--warmup_iters",
-    "-m",
-    "--agg_iters",
-    "-G",
-    "--cudagraph",
-    "-z",
-    "--blocking",
-    "-a",
-    "--average",
-    "-T",
-    "--timeout",
-    "-J",
-    "--output_file",
-    "-N",
-    "--run_cycles",
-    "-h",
-    "--help",
-];
 
 fn is_header(text: &str) -> bool {
     let mut words = text.trim_start_matches(['#', ' ', '\t']).split_ascii_whitespace();
@@ -110,8 +77,16 @@ struct Reader<'s> {
     in_table: bool,
     /// Date and time of the first and the last row, where rows tell them.
     times: Option<[[&'s str; 2]; 2]>,
-    /// The group of the first rank, under NCCL_TESTS_SPLIT.
-    split: u32,
+    /// The ranks that the run lists.
+    ranks: Ranks,
+    /// Last lines that tables have, since the run's begin.
+    footers: usize,
+    /// Decimals of the last number of the latest row.
+    decimals: Option<usize>,
+    /// Lines that no run wrote.
+    headings: Headings,
+    /// Processes that the run's launcher starts.
+    processes: Option<u32>,
     /// The last command line: it is that of the run that begins next.
     command: Option<Command<'s>>,
 }
@@ -123,6 +98,10 @@ struct Command<'s> {
     average: &'s str,
     /// What else decides how calls are timed.
     method: String,
+    /// Processes that its launcher starts.
+    processes: Option<u32>,
+    /// All of it, without the shell's part.
+    text: String,
 }
 
 impl<'s> Reader<'s> {
@@ -146,20 +125,38 @@ impl<'s> Reader<'s> {
             (self.run.program, self.run.program_is_from_command) = (Some(program.trim()), false);
         } else if bare.starts_with("nccl-tests version ") || bare.starts_with("rccl-tests version ") {
             self.begin(line.number)?;
-            self.version(line.number, bare)?;
-        } else if !self.other(line.number, text, bare)? && self.in_table && is_damaged(text) {
-            self.run.omitted.push((line.number, self.expected(text)));
+            self.version(line.number, bare);
+        } else if !self.other(line.number, text, bare)? {
+            if self.in_table && !text.starts_with('#') && is_damaged(text) {
+                self.run.omitted.push((line.number, self.expected(text)));
+            } else {
+                self.foreign(line.number, text);
+            }
         }
         Ok(())
     }
 
-    /// Begins the next run where this one has its table.
+    /// A line that nccl-tests did not write.
+    fn foreign(&mut self, number: usize, text: &str) {
+        if row_like::is_ending(text) && self.run.line > 0 {
+            let what = format!("line {number}: {}", plain(text));
+            self.run.failure.get_or_insert_with(|| what.clone());
+            self.run.notes.push(what);
+        } else {
+            self.headings.add(number, text);
+        }
+    }
+
+    /// Begins the next run where this one has its table, or ended before it. Heads that follow each other are those of several
+    /// programs that wrote at once.
     fn begin(&mut self, number: usize) -> Result<(), Error> {
-        if !self.run.rows.is_empty() {
+        let has_ended = self.run.failure.is_some() || self.command.is_some() || self.in_table;
+        if !self.run.rows.is_empty() || (self.run.line > 0 && !self.ranks.groups.is_empty() && has_ended) {
             self.end_run()?;
         }
         if self.run.line == 0 {
             self.run.line = number;
+            self.run.origin = self.headings.begin("");
         }
         Ok(())
     }
@@ -174,6 +171,17 @@ impl<'s> Reader<'s> {
         if run.tool.is_empty() {
             "nccl-tests".clone_into(&mut run.tool);
         }
+        let (ranks, footers) = (std::mem::take(&mut self.ranks), std::mem::take(&mut self.footers));
+        self.decimals = None;
+        run.ranks = ranks.of_communicator();
+        run.programs = ranks.zeros.max(footers);
+        run.split(ranks.groups.len());
+        if footers == 0 && !run.rows.is_empty() {
+            let first = run.line;
+            run.notes.push(format!(
+                "line {first}: this run has no last lines (`Avg bus bandwidth`): it was ended, or the file is cut"
+            ));
+        }
         self.collector.add(&run)?;
         // The next run needs as much room.
         run.rows.clear();
@@ -181,20 +189,19 @@ impl<'s> Reader<'s> {
         Ok(())
     }
 
-    fn version(&mut self, number: usize, bare: &str) -> Result<(), Error> {
+    fn version(&mut self, number: usize, bare: &str) {
         for (at, word) in bare.split_ascii_whitespace().enumerate() {
             match word.split_once('=') {
                 Some(("nccl-library", code)) => self.library("nccl", code),
                 Some(("rccl-library", code)) => self.library("rccl", code),
                 None if at == 2 => {
                     let known = if bare.starts_with('r') { RCCL_TESTS } else { NCCL_TESTS };
-                    known.check(self.source, number, word)?;
+                    self.run.notes.extend(known.unseen(number, word));
                     self.run.tool = format!("{} {}", known.tool, plain(word));
                 }
                 _ => {}
             }
         }
-        Ok(())
     }
 
     fn library(&mut self, name: &str, code: &str) {
@@ -210,15 +217,15 @@ impl<'s> Reader<'s> {
             let rest = bare.split(name).nth(1)?;
             rest.split_ascii_whitespace().next()?.parse::<u64>().ok()
         };
-        let aggregated = after("agg iters: ").unwrap_or(1);
         // `warmup iters:` stands before `iters:`.
         let timed = bare.split(" iters: ").nth(2).and_then(|rest| rest.split_ascii_whitespace().next()?.parse().ok());
-        self.run.iterations = timed.map(|iters: u64| iters.saturating_mul(aggregated));
-        if self.run.ranks.is_some() {
-            // Several programs of one rank each wrote into one file.
-            self.run.ranks = None;
-            self.run.hosts.clear();
-        }
+        let graph = after(" graph: ").filter(|launches| *launches > 0);
+        let repeats = after("agg iters: ").unwrap_or(1).saturating_mul(graph.unwrap_or(1));
+        self.run.iterations = timed.map(|iters: u64| iters.saturating_mul(repeats));
+        self.run.notes.extend(graph.map(of_graph));
+        let of_process = after("nThread ").unwrap_or(1).saturating_mul(after(" nGpus ").unwrap_or(1));
+        let launched = u64::from(self.processes.take().unwrap_or(0)).saturating_mul(of_process);
+        self.run.launched = u32::try_from(launched).ok().filter(|ranks| *ranks > 0);
         self.run.facts.retain(|(name, _)| *name != "options");
         self.run.facts.push(("options", fact(bare)));
         // What is before is sizes, threads and devices; a check follows the timed calls.
@@ -252,16 +259,7 @@ impl<'s> Reader<'s> {
         let Some(number) = number.filter(|number| *number < 1 << 20) else { return };
         let group = bare.split_once(" Group ").and_then(|(_, rest)| rest.split_ascii_whitespace().next()?.parse().ok());
         let group: u32 = group.unwrap_or(0);
-        if self.run.ranks.is_none() {
-            self.split = group;
-        }
-        if group != self.split {
-            return;
-        }
-        if number == 0 && self.run.ranks.is_some() {
-            self.run.notes.push("several programs wrote into this file, each with a rank 0".to_owned());
-        }
-        self.run.ranks = Some(self.run.ranks.unwrap_or(0).max(number + 1));
+        self.ranks.add(number, group);
         if let Some(host) = bare.split_once(" on ").and_then(|(_, rest)| rest.split_ascii_whitespace().next()) {
             let host = plain(host);
             if !self.run.hosts.contains(&host) {
@@ -281,6 +279,7 @@ impl<'s> Reader<'s> {
         let value = |text: &str| text.split_once(':').map_or(String::new(), |(_, value)| plain(value));
         if bare.starts_with("Avg bus bandwidth") {
             self.in_table = false;
+            self.footers += 1;
             self.run.facts.push(("average bus bandwidth, GB/s", value(bare)));
         } else if bare.starts_with("Out of bounds values") {
             self.in_table = false;
@@ -301,15 +300,17 @@ impl<'s> Reader<'s> {
             self.begin(number)?;
             // Early ones name a commit alone: `develop:2596ca5f71`.
             if version.starts_with(|first: char| first.is_ascii_digit()) {
-                RCCL_TESTS.check(self.source, number, version)?;
+                self.run.notes.extend(RCCL_TESTS.unseen(number, version));
             }
             self.run.tool = format!("rccl-tests {}", plain(version));
         } else if text.contains("NCCL failure") || text.contains("CUDA failure") || text.contains("Test failure") {
-            self.run.notes.push(format!("line {number}: {}", plain(text)));
+            let what = format!("line {number}: {}", plain(text));
+            self.run.failure.get_or_insert_with(|| what.clone());
+            self.run.notes.push(what);
         } else if text.contains("_perf") && !text.contains(".o ") && !text.contains("concluded") {
             self.command(text);
         } else {
-            return Ok(text.is_empty() || text.starts_with('#'));
+            return Ok(text.is_empty() || is_own(text, bare));
         }
         Ok(true)
     }
@@ -325,15 +326,18 @@ impl<'s> Reader<'s> {
         if let Some(program) = named {
             let (before, options) = text.split_once(program).unwrap_or((text, ""));
             let average = words.find(|word| matches!(*word, "-a" | "--average")).and_then(|_| words.next());
-            let method = method::of_command(before, options, NO_METHOD);
-            self.command = Some(Command { program, average: average.unwrap_or("1"), method });
+            let method = command::method(before, options, NO_METHOD);
+            let (processes, text) = (command::processes(before), command::plain(text));
+            self.command = Some(Command { program, average: average.unwrap_or("1"), method, processes, text });
         }
     }
 
     /// The command line above a run is its own.
     fn take_command(&mut self) {
-        if let Some(Command { program, average, method }) = self.command.take() {
+        if let Some(Command { program, average, method, processes, text }) = self.command.take() {
             self.run.average = Some(average);
+            self.run.origin = self.headings.begin(&text);
+            self.processes = processes;
             self.method(&method);
             if !method.is_empty() {
                 self.run.facts.push(("settings of the command line", fact(&method)));
@@ -345,7 +349,7 @@ impl<'s> Reader<'s> {
     }
 
     fn header(&mut self, number: usize, bare: &str) -> Result<Vec<Column>, Error> {
-        if self.command.is_some() || self.run.line == 0 {
+        if self.command.is_some() || self.run.line == 0 || !self.run.rows.is_empty() {
             self.begin(number)?;
             self.take_command();
         }
@@ -431,6 +435,12 @@ impl<'s> Reader<'s> {
         let read = if count == expected { row(columns, &words[..count], number) } else { Err(self.expected(text)) };
         match read {
             Ok(row) => {
+                let decimals = row_like::decimals(text);
+                if self.source.may_be_cut(number) && decimals < self.decimals {
+                    self.run.omitted.push((number, "the file ends within this line".to_owned()));
+                    return;
+                }
+                self.decimals = decimals;
                 if expected > columns.len() {
                     let time = [words[count - 2], words[count - 1]];
                     self.times.get_or_insert([time, time])[1] = time;

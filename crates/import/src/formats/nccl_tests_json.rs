@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use terms::Error;
 
-use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, fact, plain, version_of_code};
+use super::nccl::{Collector, Half, Printed, REDUCTION, Raw, Run, fact, of_graph, plain, version_of_code};
 use crate::json::{parsed, syntax};
 use crate::{Content, Format, Source};
 
@@ -176,6 +176,7 @@ fn rccl_line<'v>(
         reduction,
         root: None,
         halves,
+        processes: Default::default(),
     };
     let ranks = u32::try_from(ranks).ok().filter(|ranks| *ranks > 0);
     let ranks = ranks.ok_or_else(|| wrong(source, &format!("{place}.ranks"), "a number of ranks"))?;
@@ -266,15 +267,15 @@ const ROW_KEYS: &[&str] = &[
     "experiment_name",
 ];
 const HALF_KEYS: &[&str] = &["time", "alg_bw", "bus_bw", "nwrong", "cpu_time"];
-const SPREAD_KEYS: &[&str] = &["min_us", "max_us", "avg_us", "p50_us", "p95_us", "p99_us"];
+const SPREAD_KEYS: &[&str] =
+    &["min_us", "max_us", "avg_us", "p50_us", "p95_us", "p99_us", "skipped_iterations", "per_process_max_times_us"];
 const DEVICE_KEYS: &[&str] = &["rank", "group", "pid", "hostname", "device", "device_hex", "device_info"];
 
 /// Keys that are known and that the record has no place for, and why.
 const NO_PLACE: &[(&str, &str)] = &[
     ("stdev_us", "the record has no standard deviation"),
     ("cv_pct", "the record has no coefficient of variation"),
-    ("times_us", "the record has no single iterations of another tool"),
-    ("skipped_iterations", "the record does not tell which iterations its times leave out"),
+    ("times_us", "single iterations are kept where the file tells those of each process"),
 ];
 
 /// Says of the keys of an object that are not among these why they are not read.
@@ -304,7 +305,17 @@ fn configure(run: &mut Run<'_>, config: &Value) {
     let devices = list(config, "devices");
     // One entry for each process, with its first GPU.
     let each = whole("nthreads").unwrap_or(1).saturating_mul(whole("ngpus").unwrap_or(1));
-    run.ranks = u32::try_from((devices.len() as u64).saturating_mul(each)).ok().filter(|ranks| *ranks > 0);
+    let group_of = |device: &Value| device.get("group").and_then(Value::as_i64).unwrap_or(0);
+    let mut groups: Vec<(i64, u64)> = Vec::new();
+    for group in devices.iter().map(group_of) {
+        match groups.iter_mut().find(|(known, _)| *known == group) {
+            Some((_, processes)) => *processes += 1,
+            None => groups.push((group, 1)),
+        }
+    }
+    let processes = groups.first().map_or(0, |(_, processes)| *processes);
+    run.ranks = u32::try_from(processes.saturating_mul(each)).ok().filter(|ranks| *ranks > 0);
+    run.split(groups.len());
     for device in devices {
         unread(device, "config.devices", DEVICE_KEYS, &mut run.unread);
         let text = |key: &str| device.get(key).and_then(Value::as_str).map(plain).unwrap_or_default();
@@ -316,8 +327,10 @@ fn configure(run: &mut Run<'_>, config: &Value) {
             run.facts.push(("device", name));
         }
     }
-    let aggregated = whole("aggregated_iterations").unwrap_or(1);
-    run.iterations = whole("iterations").map(|iterations| iterations.saturating_mul(aggregated));
+    let graph = whole("graph").filter(|launches| *launches > 0);
+    let repeats = whole("aggregated_iterations").unwrap_or(1).saturating_mul(graph.unwrap_or(1));
+    run.iterations = whole("iterations").map(|iterations| iterations.saturating_mul(repeats));
+    run.notes.extend(graph.map(of_graph));
     run.blocking = config.get("blocking_collectives").and_then(Value::as_str) == Some("true");
 }
 
@@ -337,7 +350,24 @@ fn line<'v>(source: &Source, place: &str, number: usize, row: &'v Map<String, Va
             measured(source, &place, value, spread).map(Some)
         }
     };
-    Ok(Raw { line: number, bytes, dtype, reduction, root, halves: [half("out_of_place")?, half("in_place")?] })
+    let halves = [half("out_of_place")?, half("in_place")?];
+    let processes =
+        ["out_of_place_per_iter", "in_place_per_iter"].map(|key| row.get(key).map_or(Vec::new(), processes));
+    Ok(Raw { line: number, bytes, dtype, reduction, root, halves, processes })
+}
+
+/// The times of each process in each iteration, in microseconds, without those that the run skips. Empty unless all have as
+/// many.
+fn processes(spread: &Value) -> Vec<Vec<f64>> {
+    let skipped = spread.get("skipped_iterations").and_then(Value::as_u64).unwrap_or(0);
+    let times = |row: &Value| {
+        let times = row.as_array()?.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>()?;
+        let times: Vec<f64> = times.into_iter().skip(usize::try_from(skipped).ok()?).collect();
+        (!times.is_empty() && times.iter().all(|us| (0.0..1e12).contains(us))).then_some(times)
+    };
+    let rows =
+        list(spread, "per_process_max_times_us").iter().map(times).collect::<Option<Vec<_>>>().unwrap_or_default();
+    if rows.iter().all(|row| row.len() == rows[0].len()) { rows } else { Vec::new() }
 }
 
 fn measured(source: &Source, place: &str, half: &Map<String, Value>, spread: Option<&Value>) -> Result<Half, Error> {

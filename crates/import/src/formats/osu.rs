@@ -2,9 +2,10 @@
 
 use terms::{Collective, Dtype, Error};
 
-use super::method::{self, Groups};
+use super::command;
 use super::nccl::plain;
-use super::row_like::Words;
+use super::row_like::{self, Words};
+use super::runs::Runs;
 use super::versions::{self, unknown_column};
 use crate::collective::{self, Call};
 use crate::{Content, Details, Figures, Format, Line, Results, Source};
@@ -27,11 +28,11 @@ impl Format for Osu {
 
     fn read(&self, source: &Source) -> Result<Content, Error> {
         let given = collective::given_ranks(source)?;
-        let mut reader = Reader { source, given, launched: None, table: None, results: Groups::default() };
+        let mut reader = Reader { source, given, launched: None, table: None, results: Runs::default() };
         for line in source.lines() {
             reader.line(line)?;
         }
-        Ok(Content::Results(reader.results.finish()))
+        Ok(Content::Results(reader.results.finish(source)?))
     }
 }
 
@@ -58,7 +59,7 @@ enum Column {
 
 /// A table that is being read.
 struct Table {
-    /// None where its figures are no time of a call of ours.
+    /// None where it has no counterpart here.
     op: Option<Collective>,
     backend: &'static str,
     device: &'static str,
@@ -67,6 +68,8 @@ struct Table {
     columns: Vec<Column>,
     /// The program with its version.
     tool: String,
+    /// Decimals of the last number of the latest row.
+    decimals: Option<usize>,
 }
 
 struct Reader<'s> {
@@ -75,8 +78,7 @@ struct Reader<'s> {
     /// The last command line: it is that of the table that begins next.
     launched: Option<Launched>,
     table: Option<Table>,
-    /// Apart by version and method.
-    results: Groups,
+    results: Runs,
 }
 
 /// What a command line says.
@@ -84,6 +86,8 @@ struct Launched {
     ranks: Option<u32>,
     /// What decides how calls are timed.
     method: String,
+    /// All of it, without the shell's part.
+    text: String,
 }
 
 /// Options that tell what is measured, or that do not change how calls run.
@@ -110,7 +114,10 @@ impl Reader<'_> {
             return self.begin(line.number, library, test, version);
         }
         let Some(table) = &mut self.table else {
-            self.launched = launched(text).or(self.launched.take());
+            match launched(text) {
+                Some(launched) => self.launched = Some(launched),
+                None => self.results.headings.add(line.number, text),
+            }
             return Ok(());
         };
         if let Some(bare) = text.strip_prefix('#') {
@@ -129,12 +136,16 @@ impl Reader<'_> {
                     );
                 }
             }
-        } else if text.starts_with(|c: char| c.is_ascii_digit()) {
+        } else if row_like::begins_with_number(text) {
             self.row(line.number, text);
         } else if let Some(launched) = launched(text) {
             self.launched = Some(launched);
         } else if Words::of(text).may_be(table.columns.len()) {
             self.row(line.number, text);
+        } else if let Some(results) = self.results.current().filter(|_| row_like::is_ending(text)) {
+            results.quote(format!("line {}: {}", line.number, plain(text)));
+        } else {
+            self.results.headings.add(line.number, text);
         }
         Ok(())
     }
@@ -146,19 +157,15 @@ impl Reader<'_> {
     }
 
     fn begin(&mut self, number: usize, library: &str, test: &str, version: &str) -> Result<(), Error> {
-        versions::OSU.check(self.source, number, version)?;
         let tool = format!("OSU Micro-Benchmarks {}", plain(version));
         let launched = self.launched.take();
-        let method = launched.as_ref().map_or("", |launched| launched.method.as_str());
-        let results = self.results.of(&format!("{tool}: {method}"), || {
-            let mut results = Results::new(tool.clone(), "mean over iterations of the mean over ranks");
-            results.note("bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's part");
-            if !method.is_empty() {
-                results.facts.insert("settings of the command line".to_owned(), method.to_owned());
-            }
-            results
-        });
-        results.begin_run();
+        let (method, text) = launched.as_ref().map_or(("", ""), |launched| (&launched.method, &launched.text));
+        let mut results = Results::new(tool.clone(), "mean over iterations of the mean over ranks");
+        versions::OSU.unseen(number, version).into_iter().for_each(|note| results.note(note));
+        if !method.is_empty() {
+            results.facts.insert("settings of the command line".to_owned(), method.to_owned());
+        }
+        self.results.begin(format!("{tool}: {method}"), text, results);
         let launched = launched.and_then(|launched| launched.ranks);
         let (family, accelerator) = library.split_once('-').unwrap_or((library, ""));
         let backend = match family {
@@ -172,7 +179,12 @@ impl Reader<'_> {
             (Some(_), Some(ranks)) => ranks,
             (Some(_), None) => return Err(collective::no_ranks(self.source, number)),
         };
-        let device = if accelerator.is_empty() { "cpu" } else { "cuda" };
+        let device = match accelerator {
+            "" => "cpu",
+            // Level Zero, and SYCL, which is above it: GPUs of Intel, by PyTorch's word.
+            "ZE" | "SYCL" => "xpu",
+            _ => "cuda",
+        };
         self.table = Some(Table {
             op,
             backend: backend.unwrap_or("mpi"),
@@ -181,16 +193,19 @@ impl Reader<'_> {
             dtype: None,
             columns: Vec::new(),
             tool,
+            decimals: None,
         });
         let launched = launched.filter(|_| self.given.is_none());
         let Some(results) = self.results.current() else { return Ok(()) };
         match op {
             None => {
-                let what = format!("`{} {}`: its figures are no time of a call of ours", plain(library), plain(test));
-                results.omit(number, what);
+                results.omit(number, format!("`{} {}` has no counterpart here", plain(library), plain(test)));
             }
             Some(op) => {
-                results.facts.insert(format!("line {number}"), format!("OSU {} {}", plain(library), plain(test)));
+                results.tell([("table".to_owned(), format!("OSU {} {}, line {number}", plain(library), plain(test)))]);
+                if per_rank(op) {
+                    results.note("bytes of all_gather, all_to_all, gather and scatter are the printed size x ranks: it counts one rank's part");
+                }
                 if let Some(ranks) = launched.filter(|_| op != Collective::PingPong) {
                     results.quote(format!("line {number}: {ranks} ranks, by the command line above"));
                 }
@@ -200,8 +215,13 @@ impl Reader<'_> {
     }
 
     fn row(&mut self, number: usize, text: &str) {
-        let Some(table) = self.table.as_ref() else { return };
+        let Some(table) = self.table.as_mut() else { return };
         let Some(op) = table.op else { return };
+        let (before, decimals) = (table.decimals, row_like::decimals(text));
+        if self.source.may_be_cut(number) && decimals < before {
+            return self.omit(number, "the file ends within this line");
+        }
+        table.decimals = decimals;
         if table.columns.is_empty() {
             if Words::of(text).are_a_row() {
                 self.omit(number, "no header of a table stands above this line");
@@ -334,21 +354,9 @@ fn launched(text: &str) -> Option<Launched> {
     if text.contains(" : ") {
         return None;
     }
-    let (before, program) = text.split_at(text.find("osu_")?);
+    // The last one: folders have such names, too.
+    let (before, program) = text.split_at(text.rfind("osu_")?);
     let options = program.split_once(' ').map_or("", |(_, options)| options);
-    Some(Launched { ranks: ranks(before), method: method::of_command(before, options, NO_METHOD) })
-}
-
-/// The number of ranks that a launcher is told.
-fn ranks(before: &str) -> Option<u32> {
-    let mut words = before.split_ascii_whitespace();
-    let mut found = None;
-    while let Some(word) = words.next() {
-        let value = match word {
-            "-n" | "-np" | "--ntasks" => words.next(),
-            _ => word.strip_prefix("--ntasks=").or(word.strip_prefix("-n")),
-        };
-        found = value.and_then(|value| value.parse().ok()).filter(|ranks| *ranks > 0).or(found);
-    }
-    found
+    let method = command::method(before, options, NO_METHOD);
+    Some(Launched { ranks: command::processes(before), method, text: command::plain(text) })
 }

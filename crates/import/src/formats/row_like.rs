@@ -29,8 +29,43 @@ impl Words {
     }
 }
 
+/// Whether the first word is a number.
+pub(super) fn begins_with_number(text: &str) -> bool {
+    text.split_ascii_whitespace().next().is_some_and(is_number)
+}
+
+/// Decimals of the last number of a row: a row at the end of a cut file has fewer than those before it.
+pub(super) fn decimals(text: &str) -> Option<usize> {
+    let last = text.split_ascii_whitespace().last().filter(|word| is_number(word))?;
+    Some(last.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
+}
+
+/// What a launcher, a scheduler or the kernel says of a program that did not end by itself.
+const ENDINGS: &[&str] = &[
+    "time limit",
+    "will now be aborted",
+    "MPI_ABORT",
+    "BAD TERMINATION",
+    "exited on signal",
+    "Exited with exit code",
+    "exit code:",
+    "CANCELLED",
+    "Caught signal",
+    "Segmentation fault",
+    "Killed",
+    "oom-kill",
+    "out of memory",
+    "Out Of Memory",
+    "core dumped",
+];
+
+/// Whether a line says that a program was ended, or ended itself because of an error.
+pub(super) fn is_ending(text: &str) -> bool {
+    ENDINGS.iter().any(|words| text.contains(words))
+}
+
 /// Words that no table has, though Rust reads them as numbers, are none: `inf`, `NaN`.
-fn is_number(word: &str) -> bool {
+pub(super) fn is_number(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '+' | '.'))
         && word.parse::<f64>().is_ok()
 }
@@ -51,6 +86,9 @@ mod tests {
         ] {
             assert_eq!(Words::of(text).are_a_row(), is_row, "{text}");
         }
+        assert_eq!(decimals("4 1.98"), Some(2));
+        assert_eq!((decimals("1048576 63"), decimals("0 N/A"), decimals("")), (Some(0), None, None));
+        assert!(is_ending("srun: error: node-a: task 1: Exited with exit code 3") && !is_ending("# size count"));
         assert!(Words::of("1O24 2.81").may_be(2) && !Words::of("job 1 is queued").may_be(2));
     }
 }

@@ -1,4 +1,4 @@
-//! Versions of a tool that its reader knows: others are refused by name.
+//! Versions of tools with tables that were seen. A table of another version is read if all its columns are known.
 
 use terms::Error;
 
@@ -24,16 +24,21 @@ pub(super) const IMB: Known = Known {
 };
 
 impl Known {
-    /// Refuses a version that is none of these: what its columns mean would be a guess.
-    pub(super) fn check(&self, source: &Source, line: usize, version: &str) -> Result<(), Error> {
+    /// What to note of a version that is none of these.
+    pub(super) fn unseen(&self, line: usize, version: &str) -> Option<String> {
         let found = parsed(version);
         if found.is_some_and(|found| self.ranges.iter().any(|(first, last)| *first <= found && found <= *last)) {
-            return Ok(());
+            return None;
         }
         let shown = |(major, minor): Version| format!("{major}.{minor}");
-        let ranges = self.ranges.iter().map(|(first, last)| format!("{} to {}", shown(*first), shown(*last)));
-        let what = format!("version `{}` of {} is not known", plain(version), self.tool);
-        Err(source.error(line, what).hint(format!("known versions: {}", ranges.collect::<Vec<_>>().join(", "))))
+        let ranges: Vec<String> =
+            self.ranges.iter().map(|(first, last)| format!("{} to {}", shown(*first), shown(*last))).collect();
+        Some(format!(
+            "line {line}: version `{}` of {} is new to this reader, which knows {}; all columns of its tables are known",
+            plain(version),
+            self.tool,
+            ranges.join(", ")
+        ))
     }
 }
 

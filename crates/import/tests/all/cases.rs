@@ -38,5 +38,15 @@ fn runs_without_a_case_are_told_in_the_record_of_the_others() {
     let records = import::records(&source, "ddlb_csv", results, &benchmarks::abouts(), &tool, now).unwrap();
     let omitted = &records[0].file.imported.as_ref().unwrap().omitted;
     assert_eq!(records.len(), 2);
-    assert!(omitted.iter().any(|what| what.contains("nvFuser is none of our implementations")), "{omitted:?}");
+    assert!(omitted.iter().any(|what| what.contains("its own check failed")), "{omitted:?}");
+    // Implementations without a counterpart have their own names.
+    let names: Vec<&str> = records
+        .iter()
+        .flat_map(|record| &record.file.plan.cases)
+        .filter_map(|case| case.text("implementation"))
+        .collect();
+    assert!(
+        names.contains(&"compute_only") && names.iter().any(|name| name.starts_with("fuser (backend=")),
+        "{names:?}"
+    );
 }

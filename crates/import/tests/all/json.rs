@@ -31,15 +31,59 @@ fn nccl_tests_tells_ranks_iterations_and_percentiles() {
         [
             "line 2: a time of NaN us is no time",
             "the key `env`: variables that do not begin with NCCL_ are left out, they may hold secrets",
-            "the key `out_of_place_per_iter.skipped_iterations`: the record does not tell which iterations its times leave out",
             "the key `out_of_place_per_iter.stdev_us`: the record has no standard deviation",
             "the key `out_of_place_per_iter.cv_pct`: the record has no coefficient of variation",
-            "the key `out_of_place_per_iter.times_us`: the record has no single iterations of another tool",
+            "the key `out_of_place_per_iter.times_us`: single iterations are kept where the file tells those of each process",
         ]
     );
     assert!(results.facts["options"].contains("warmup_iters 1") && results.facts["options"].contains("graph 0"));
     assert!(results.notes.contains(&"out of bounds values: 1".to_owned()));
     assert!(!results.notes.iter().any(|note| note.contains("bw of")), "{:?}", results.notes);
+}
+
+#[test]
+fn times_of_processes_are_kept_and_name_the_slow_one() {
+    let time = |process: usize, at: usize| {
+        (if process == 5 { 90.0 } else { 60.0 }) + ((process * 3 + at * 5) % 7) as f64 / 10.0
+    };
+    let rows: Vec<Vec<f64>> = (0..8).map(|process| (0..20).map(|at| time(process, at)).collect()).collect();
+    let mut root: serde_json::Value = serde_json::from_str(&nccl()).unwrap();
+    root["config"]["devices"] =
+        (0..8).map(|rank| serde_json::json!({"rank": rank, "group": 0, "hostname": "node-a"})).collect();
+    root["config"]["ngpus"] = 1.into();
+    root["results"][0]["out_of_place_per_iter"]["per_process_max_times_us"] = serde_json::to_value(&rows).unwrap();
+    root["results"][0]["out_of_place_per_iter"]["skipped_iterations"] = 4.into();
+    let record = record(&root.to_string());
+    let line = &record.lines[0];
+    assert_eq!((line.metrics["slow_rank"].as_u64(), line.per_rank_median_s.as_ref().unwrap().len()), (Some(5), 8));
+    assert!(line.caveats.contains(&record::Caveat::SlowRank), "{line:?}");
+    assert!((2.8e-5..3.2e-5).contains(&line.metrics["slow_rank_wait_s"].as_f64().unwrap()), "{line:?}");
+    let [samples] = &record.samples[..] else { panic!("one trial: {:?}", record.samples) };
+    assert_eq!((samples.id.as_str(), samples.ns.len(), samples.ns[5].len()), (line.id.as_str(), 8, 16));
+    assert_eq!(samples.ns[5][0], (rows[5][4] * 1e3).round() as u64);
+    // Without a slow one nobody is named, and a process of two GPUs is no rank.
+    let even = root.to_string().replace("9", "6");
+    assert!(!self::record(&even).lines[0].metrics.contains_key("slow_rank"));
+    root["config"]["ngpus"] = 2.into();
+    assert!(self::record(&root.to_string()).lines[0].per_rank_median_s.is_none());
+}
+
+/// The one record of a text.
+fn record(text: &str) -> import::ImportedRecord {
+    let (source, tool) = (crate::source(text), record::Tool { name: "rankmark".to_owned(), version: "0".to_owned() });
+    let results = crate::read(&source).unwrap();
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    import::records(&source, "nccl_tests_json", results, &benchmarks::abouts(), &tool, now).unwrap().remove(0)
+}
+
+#[test]
+fn devices_of_other_groups_are_other_communicators() {
+    let mut root: serde_json::Value = serde_json::from_str(&nccl()).unwrap();
+    root["config"]["ngpus"] = 1.into();
+    root["config"]["devices"] = (0..4).map(|rank| serde_json::json!({"rank": rank, "group": rank % 2})).collect();
+    let results = one(&root.to_string());
+    assert!(lines(&results)[0].contains("ranks=2"), "{:?}", lines(&results));
+    assert!(results.notes.iter().any(|note| note.starts_with("2 communicators ran at once")));
 }
 
 #[test]

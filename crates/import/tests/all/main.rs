@@ -10,7 +10,9 @@ mod json;
 mod nccl_tests;
 mod osu;
 mod plans;
+mod prefixes;
 mod public_traces;
+mod runs;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod traces;

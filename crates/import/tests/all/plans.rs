@@ -88,11 +88,11 @@ fn ddlb_without_torch_runs_natively_and_says_what_is_left_out() {
             [whole("m"), whole("n"), whole("k"), whole("ranks")],
             [Some(65536), Some(1024), Some(1024), Some(2)]
         );
-        assert_eq!([whole("iters"), whole("trials"), whole("warmup")], [Some(9), Some(6), Some(5)]);
+        assert_eq!([whole("iters"), whole("trials"), whole("warmup")], [Some(5), Some(10), Some(5)]);
     }
     let told = foreign.read_as.join("\n");
     for word in [
-        "num_iterations: 50 -> iters: 9 in each of 6 trials",
+        "num_iterations: 50 -> 5 calls in each of 10 trials",
         "validate: true -> every result is checked",
         "dtype: float32",
     ] {

@@ -28,7 +28,7 @@ pub(crate) fn command() -> Command {
                 .num_args(1..)
                 .value_hint(ValueHint::FilePath)
                 .value_parser(value_parser!(PathBuf))
-                .help("a file that another tool wrote or reads; several files make several records"),
+                .help("a file that another tool wrote or reads, `-` for standard input; several make several records"),
         )
         .arg(
             Arg::new("format")
@@ -78,7 +78,10 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     }
     let mut text = String::new();
     for file in files {
-        let mut source = Source::load(file)?;
+        let mut source = match file.as_os_str() == "-" {
+            true => Source::from_reader("standard input", std::io::stdin().lock())?,
+            false => Source::load(file)?,
+        };
         let read_as = format.or_else(|| import::recognise(&source));
         if let Some(ranks) = matches.get_one::<u32>("ranks") {
             source = source.with_given("ranks", ranks.to_string());
@@ -146,6 +149,7 @@ fn write(
         record.file.command_line = record::command_line(std::env::args());
         let mut store = Store::create(&directory, &record.file)?;
         store.append_all(&record.lines)?;
+        record.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
         drop(store);
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;
@@ -170,10 +174,18 @@ fn told(
         });
         return format!("{told}\n");
     }
-    let runs = imported.runs.map_or(String::new(), |runs| format!(" of {runs} runs"));
+    let trials = record.lines.iter().filter_map(|line| line.trials).max().filter(|trials| *trials > 1);
+    let runs = match (imported.runs, trials) {
+        (Some(runs), Some(trials)) => format!(" of {runs} runs, put together as up to {trials} trials of a case"),
+        (Some(runs), None) => format!(" of {runs} runs"),
+        (None, _) => String::new(),
+    };
     let cases = record.lines.len();
     let word = if cases == 1 { "case" } else { "cases" };
-    let mut text = format!("{} is {}: {cases} {word}{runs} of {}\n", source.name(), format.doc(), imported.tool);
+    let mut text = format!("{} is {}: {cases} {word} of {}{runs}\n", source.name(), format.doc(), imported.tool);
+    if let Some(heading) = imported.facts.get("heading") {
+        text += &format!("under    {heading}\n");
+    }
     text += &format!("times    {}\n", imported.statistic);
     imported.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
     imported.omitted.iter().for_each(|omitted| text += &format!("omitted: {omitted}\n"));

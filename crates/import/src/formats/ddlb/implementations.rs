@@ -47,7 +47,7 @@ impl Chosen {
 }
 
 /// Every implementation that DDLB has.
-const NAMES: &[&str] = &["compute_only", "pytorch", "fuser", "transformer_engine", "jax", "pytorch_sym_mem"];
+const NAMES: &[&str] = &["compute_only", "pytorch", "fuser", "transformer_engine", "jax", "pytorch_sym_mem", "ddlp"];
 const BACKENDS: &[&str] = &["nccl", "ucc", "ucc/tl/nccl", "ucc/tl/cuda", "ucc/tl/ucp", "gloo"];
 const ORDERS: &[&str] = &["AG_before", "AG_after"];
 
@@ -68,6 +68,12 @@ pub(super) fn read(block: &mut Fields<'_>, primitives: &[&str], plan: &mut PlanT
                 "compute_only" => compute_only(fields, &mut chosen, plan)?,
                 "pytorch" => pytorch(fields, primitives, &mut chosen, plan)?,
                 "fuser" => fuser(fields, primitives, &mut chosen, plan)?,
+                "ddlp" => {
+                    let mut fields = fields;
+                    let options: Vec<String> = fields.rest().iter().map(|(name, node)| given((name, *node))).collect();
+                    let options = if options.is_empty() { String::new() } else { format!(" ({})", told(&options)) };
+                    plan.warning(format!("ddlp{options} is left out: it has no counterpart here"));
+                }
                 _ => of_library(name, fields, &mut chosen, plan)?,
             }
         }
@@ -121,6 +127,8 @@ fn pytorch(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, pla
     Ok(())
 }
 
+/// Chunks that a pipeline here has at most.
+const MOST_CHUNKS: u64 = 64;
 const ALGORITHMS: &[&str] = &["default", "coll_pipeline", "p2p_pipeline"];
 /// Options of nvFuser that have no counterpart.
 const OF_NVFUSER: &[&str] = &[
@@ -139,24 +147,22 @@ fn fuser(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan:
     let mut chunks = Vec::new();
     if let Some(node) = fields.take("s") {
         for one in items(source, "s", node)? {
-            chunks.push(whole(source, "s", one, 2, 64)?);
+            chunks.push(whole(source, "s", one, 1, u64::MAX)?);
         }
     }
+    let (kept, too_many): (Vec<u64>, Vec<u64>) = chunks.iter().partition(|chunks| **chunks <= MOST_CHUNKS);
+    if !too_many.is_empty() {
+        let why = format!("a pipeline has at most {MOST_CHUNKS} chunks here");
+        plan.warning(format!("fuser: s {} left out: {why}", told(&too_many)));
+    }
+    let is_empty = chunks.is_empty();
+    let chunks: Vec<u64> = kept;
     let ignored: Vec<String> =
         OF_NVFUSER.iter().filter_map(|name| Some((name, fields.take(name)?))).map(given).collect();
     fields.finish(&[&["algorithm", "s"], OF_NVFUSER].concat())?;
     // DDLB's default.
-    let chunks = if chunks.is_empty() { vec![8] } else { chunks };
-    let lines: Vec<String> = algorithms
-        .iter()
-        .map(|algorithm| match *algorithm {
-            "coll_pipeline" => {
-                item("pipelined", &[("algorithm", "collective_chunks".to_owned()), ("chunks", list(&chunks))])
-            }
-            "p2p_pipeline" => item("pipelined", &[("algorithm", "ring_p2p".to_owned())]),
-            _ => item("sequential", &[]),
-        })
-        .collect();
+    let chunks = if is_empty { vec![8] } else { chunks };
+    let lines: Vec<String> = algorithms.iter().flat_map(|algorithm| pipelines(algorithm, &chunks)).collect();
     lines.iter().for_each(|line| chosen.native(line.clone()));
     let options = if ignored.is_empty() {
         String::new()
@@ -170,6 +176,20 @@ fn fuser(mut fields: Fields<'_>, primitives: &[&str], chosen: &mut Chosen, plan:
         told(&lines)
     ));
     Ok(())
+}
+
+/// An algorithm of nvFuser as implementations here. A pipeline of one chunk is no pipeline.
+fn pipelines(algorithm: &str, chunks: &[u64]) -> Vec<String> {
+    match algorithm {
+        "coll_pipeline" => {
+            let several: Vec<u64> = chunks.iter().copied().filter(|chunks| *chunks > 1).collect();
+            let options = [("algorithm", "collective_chunks".to_owned()), ("chunks", list(&several))];
+            let one = chunks.contains(&1).then(|| item("sequential", &[]));
+            one.into_iter().chain((!several.is_empty()).then(|| item("pipelined", &options))).collect()
+        }
+        "p2p_pipeline" => vec![item("pipelined", &[("algorithm", "ring_p2p".to_owned())])],
+        _ => vec![item("sequential", &[])],
+    }
 }
 
 /// An option as it stands in the file.
