@@ -149,12 +149,14 @@ fn a_job_of_pytorch_is_explained_and_its_slow_rank_named() {
     assert!(text.contains("Rank 1 is slow in backward"), "{text}");
 }
 
+/// Each step waits for the slower of two ranks that vary much.
+const VARYING: &str = "train --model gpt2-mini --ranks 1,2 --compute sleep --trials 6 --spacing 0s --max-seconds 0.2 \
+                       --sleep-time 500us --sleep-jitter 0.6";
+
 #[test]
 fn a_training_of_low_efficiency_is_explained_with_its_results() {
     let place = Place::new();
-    // Each step waits for the slower of two ranks that vary much.
-    let train = "train --model gpt2-mini --ranks 1,2 --compute sleep --trials 6 --spacing 0s --max-seconds 0.2";
-    let ran = place.run(&format!("{train} --sleep-time 500us --sleep-jitter 0.6 --output-dir varying")).exits(0);
+    let ran = place.run(&format!("{VARYING} --output-dir varying")).exits(0);
     let cases = place.cases("varying");
     assert!(cases[1]["efficiency"].as_f64().unwrap() < 0.9, "{}", cases[1]);
     assert!(ran.out.contains("gpt2-mini, data, 2 ranks, shm: ") || ran.err.contains("gpt2-mini, data, 2 ranks, shm: "));
@@ -164,16 +166,25 @@ fn a_training_of_low_efficiency_is_explained_with_its_results() {
     assert!(place.read("varying/report.md").contains("What limits the steps"));
     // Its trials are those that were asked for, and no more.
     assert!(cases.iter().all(|line| line["trials"] == 6));
-    // What does not fit is told, and takes nothing from the results.
+}
+
+#[test]
+fn an_explanation_that_does_not_fit_takes_nothing_from_the_results() {
+    let place = Place::new();
     // A closer look takes 4 s at least. A machine too busy for six trials within them looks no closer, and need not say so.
-    let brief = format!("{train} --sleep-time 500us --sleep-jitter 0.6 --budget 4s --output-dir brief");
-    let ran = place.run(&brief);
+    let ran = place.run(&format!("{VARYING} --budget 4s --output-dir brief"));
     let tried = place.cases("brief").iter().all(|line| line["trials"] == 6);
     let told = |text: &str| text.contains("do not fit into the time budget");
     assert!(!tried || told(&ran.err) || told(&ran.out), "{ran:?}");
     assert!(!place.path("brief/trace").exists());
-    // Where ranks do not wait, there is nothing to explain. Beside other work they may wait.
-    place.run(&format!("{train} --sleep-time 3ms --sleep-jitter 0 --output-dir even")).exits(0);
+}
+
+#[test]
+fn where_ranks_do_not_wait_there_is_nothing_to_explain() {
+    let place = Place::new();
+    let train = VARYING.replace("500us --sleep-jitter 0.6", "3ms --sleep-jitter 0");
+    place.run(&format!("{train} --output-dir even")).exits(0);
+    // Beside other work ranks may wait.
     let even = place.cases("even").remove(1);
     let is_low = even["scaling"]["ci95"].is_array() && even["scaling"]["word"].is_null();
     assert_eq!(place.path("even/trace").exists(), is_low, "{}", even["scaling"]);

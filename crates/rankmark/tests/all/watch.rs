@@ -9,7 +9,7 @@ const SMALL: &str = "comm all_reduce --ranks 1 --bytes 1KiB,2KiB,4KiB --output-d
 #[test]
 fn a_run_is_followed_to_its_end() {
     let place = Place::new();
-    let run = place.start(&format!("{SMALL} --trials 3 --max-seconds 3 --quiet"));
+    let run = place.start(&format!("{SMALL} --trials 3 --max-seconds 1.5 --quiet"));
     run.await_lines(&place.path("record/cases.jsonl"), 1);
     let once = place.run("watch record --once").exits(0);
     assert!(once.out.contains("of 3 cases with a result") && once.out.contains("the run goes on"), "{}", once.out);
