@@ -126,6 +126,8 @@ pub struct Here {
     pub interface: Option<String>,
     /// The host.
     pub machine: Machine,
+    /// The arguments that it was started with; what may be secret is masked.
+    pub command: Vec<String>,
 }
 
 /// From a rank to the coordinator, sealed.

@@ -31,8 +31,9 @@ pub(crate) enum Part {
 pub(crate) fn part(arguments: &[OsString]) -> Result<Part, Failure> {
     let coordinator = launch::external::is_coordinator(arguments);
     let measures = arguments.get(1).and_then(|argument| argument.to_str()).is_some_and(measures);
+    let own = if coordinator { launch::external::coordinator_arguments(arguments) } else { arguments.to_vec() };
     let external = External::from_environment(&|name| std::env::var_os(name));
-    match external {
+    match external.map(|external| external.map(|external| external.with_arguments(&own))) {
         Ok(Some(external)) if coordinator => Ok(Part::Coordinator(external)),
         _ if coordinator => {
             let cause = "no launcher's variables are set".to_owned();

@@ -23,6 +23,7 @@ mod only;
 mod outputs;
 mod placement;
 mod plans;
+mod restart;
 mod session;
 mod terminal;
 mod typesetter;

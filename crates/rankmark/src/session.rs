@@ -22,7 +22,7 @@ use crate::commands::profile::explain;
 use crate::exports::Exports;
 use crate::next::Proposal;
 use crate::terminal::{Screen, Verbosity};
-use crate::{Failure, directory, dry_run, environment, placement};
+use crate::{Failure, directory, dry_run, environment, placement, restart};
 
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
@@ -130,7 +130,13 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     process::interrupt::install().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     let mut record = match request.directory("resume") {
         Some(directory) => resume(directory, plan.as_ref())?,
-        None => create(request, plan.ok_or_else(|| Failure::new("there is no plan"))?)?,
+        None => {
+            let plan = plan.ok_or_else(|| Failure::new("there is no plan"))?;
+            match again(request, &plan)? {
+                Some(record) => record,
+                None => create(request, plan)?,
+            }
+        }
     };
     let mut plan = record.file.plan.clone();
     if let Some(ranks) = only_ranks(request, &mut plan, &record.done)? {
@@ -332,13 +338,7 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     let tool = Tool { name: "rankmark".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     let mut file = RunFile::new(tool, started, request.machine.clone(), plan, &benchmarks::abouts());
     file.labels = labels;
-    let mut arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some(coordinator) = request.entry.coordinator {
-        arguments = launch::external::coordinator_arguments(&arguments);
-        file.launcher = coordinator.command(&arguments);
-    }
-    let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
-    file.command_line = record::command_line(arguments);
+    (file.launcher, file.command_line) = command_line(request);
     file.environment = record::environment(environment::variables());
     file.backends = backends(&file.plan, request.entry.coordinator);
     file.started_by = request.entry.coordinator.map(|coordinator| coordinator.launcher().to_owned());
@@ -348,6 +348,37 @@ pub(crate) fn create(request: &Request<'_>, plan: Plan) -> Result<Record, Failur
     file.profiles = profiles(&file.plan)?;
     let store = Store::create(&directory, &file)?;
     Ok(Record { store, file, done: HashSet::new(), before: Vec::new(), notes: Vec::new() })
+}
+
+/// The record of the attempt before, where a launcher has started its ranks again.
+fn again(request: &Request<'_>, plan: &Plan) -> Result<Option<Record>, Failure> {
+    let count = if request.entry.coordinator.is_some() { restart::count() } else { 0 };
+    let line = command_line(request).1;
+    let found = if count > 0 { restart::earlier(request.directory("output-dir"), plan, &line) } else { None };
+    let Some(directory) = found else { return Ok(None) };
+    // The coordinator of the attempt before may still write its report.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut record = loop {
+        match resume(&directory, Some(plan)) {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(100)),
+            other => break other?,
+        }
+    };
+    let shown = directory.display();
+    record.notes.push(format!("the launcher started its ranks again (restart {count}): the run goes on in {shown}"));
+    Ok(Some(record))
+}
+
+/// The launcher's words, where one started this program, and the user's.
+fn command_line(request: &Request<'_>) -> (Vec<String>, Vec<String>) {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let mut launcher = Vec::new();
+    if let Some(coordinator) = request.entry.coordinator {
+        arguments = launch::external::coordinator_arguments(&arguments);
+        launcher = coordinator.command(&arguments);
+    }
+    let arguments = arguments.iter().map(|argument| argument.to_string_lossy().into_owned());
+    (launcher, record::command_line(arguments))
 }
 
 fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {

@@ -67,6 +67,18 @@ pub(super) fn is_launcher(ancestor: &Ancestor) -> bool {
     named(&ancestor.name) || (ancestor.name.starts_with("python") && torch())
 }
 
+/// Whether a process is a shell that somebody types into: it was started without a script.
+pub(super) fn is_interactive_shell(ancestor: &Ancestor) -> bool {
+    let line = std::fs::read(Path::new("/proc").join(ancestor.pid.to_string()).join("cmdline")).unwrap_or_default();
+    NO_LAUNCHERS[..8].contains(&ancestor.name.as_str()) && has_no_script(&line)
+}
+
+/// `bash -l`, and not `bash job.sh` or `bash -c "..."`.
+fn has_no_script(line: &[u8]) -> bool {
+    let mut words = line.strip_suffix(&[0]).unwrap_or(line).split(|byte| *byte == 0).skip(1);
+    words.all(|word| word.starts_with(b"-") && word != b"-c")
+}
+
 /// Calls `tell` with the title of the first of these that ends. Sleeps until then, on a thread of its own.
 pub(super) fn tell_end(of: Vec<Above>, tell: impl FnOnce(&str) + Send + 'static) -> io::Result<()> {
     if of.is_empty() {
@@ -86,4 +98,22 @@ pub(super) fn tell_end(of: Vec<Above>, tell: impl FnOnce(&str) + Send + 'static)
         }
     };
     std::thread::Builder::new().name("launcher".to_owned()).stack_size(128 << 10).spawn(wait).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shells_with_a_script_are_not_typed_into() {
+        for (line, is_typed) in [
+            (b"-bash\0".as_slice(), true),
+            (b"/bin/bash\0--login\0-i\0", true),
+            (b"bash\0job.sh\0", false),
+            (b"bash\0-c\0rankmark run\0", false),
+            (b"", true),
+        ] {
+            assert_eq!(has_no_script(line), is_typed);
+        }
+    }
 }

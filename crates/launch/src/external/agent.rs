@@ -165,7 +165,7 @@ fn knock(
             }
             Err(other) => other.into(),
             Ok(mut channel) => {
-                let here = here(&channel.stream()?)?;
+                let here = here(&channel.stream()?, external)?;
                 channel.send(&FromRank::Here(Box::new(here)))?;
                 return Ok(Ok((channel, invitation.secret().map_err(Departure::System)?)));
             }
@@ -180,14 +180,14 @@ fn nobody(external: &External, why: String) -> Departure {
 }
 
 /// What this process's host is, and by which of its interfaces the coordinator is reached.
-fn here(coordinator: &TcpStream) -> Result<Here, Departure> {
+fn here(coordinator: &TcpStream, external: &External) -> Result<Here, Departure> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(Departure::System)?;
     let cores = allowed_cores().map_err(Departure::System)?;
     let (cores, machine) = (measure::machine::processors(&cores), measure::machine::detect());
     // A second address of an interface may have a label (`eth0:1`), which is no other interface.
     let interface = coordinator.local_addr().ok().and_then(|own| having(own.ip().to_canonical()));
     let interface = interface.map(|name| name.split(':').next().unwrap_or_default().to_owned());
-    Ok(Here { boot: boot.trim().to_owned(), cores, interface, machine })
+    Ok(Here { boot: boot.trim().to_owned(), cores, interface, machine, command: external.command.clone() })
 }
 
 /// Starts ranks until the run is over. `run` is the run's secret.

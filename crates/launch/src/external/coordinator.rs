@@ -342,7 +342,28 @@ fn wait_for(rendezvous: &mut Rendezvous, external: &External) -> Result<Vec<(Age
             }
         }
     }
-    Ok(arrivals.into_iter().filter_map(|arrival| arrival.agent.zip(arrival.here)).collect())
+    let all: Vec<(Agent, Here)> = arrivals.into_iter().filter_map(|arrival| arrival.agent.zip(arrival.here)).collect();
+    match other_commands(&all, external) {
+        Some(refusal) => Err(refusal),
+        None => Ok(all),
+    }
+}
+
+/// Ranks that were started with another command (`mpirun -n 1 A : -n 1 B`): they would be measured as ranks of this one.
+fn other_commands(all: &[(Agent, Here)], external: &External) -> Option<Verdict> {
+    let others = all.iter().zip(0..).filter(|((_, here), _)| here.command != external.command);
+    let ranks: Vec<u32> = others.map(|(_, rank)| rank).collect();
+    let first = *ranks.first()?;
+    let shown = |command: &[String]| format!("`rankmark {}`", command.join(" "));
+    let theirs = all.get(first as usize).map(|(_, here)| shown(&here.command))?;
+    let more = if ranks.len() > 1 { format!(" (and {} more ranks another)", ranks.len() - 1) } else { String::new() };
+    let message = format!(
+        "{} started rank {first} with {theirs}{more}, and rank 0 with {}",
+        external.launcher(),
+        shown(&external.command)
+    );
+    let hint = "all ranks must run the same command: start each command by a launcher of its own";
+    Some(not_started(message, Some(hint.to_owned())).ranks(ranks))
 }
 
 /// What has come of one agent so far.

@@ -29,7 +29,7 @@ pub struct RankHost {
 /// When two hosts have one name: nothing that is said of a rank could be told apart.
 pub(super) fn group(ranks: Vec<(String, Here)>) -> Result<Vec<RankHost>, String> {
     let (mut hosts, mut boots): (Vec<RankHost>, HashMap<String, String>) = (Vec::new(), HashMap::new());
-    for ((name, Here { boot, cores, interface, machine }), rank) in ranks.into_iter().zip(0..) {
+    for ((name, Here { boot, cores, interface, machine, .. }), rank) in ranks.into_iter().zip(0..) {
         let known = boots.entry(name.clone()).or_insert_with(|| boot.clone());
         if *known != boot {
             return Err(format!("two hosts call themselves {name}"));
@@ -124,7 +124,7 @@ mod tests {
         let machine = Machine { host: name.to_owned(), ..Machine::default() };
         let core = |number: &u32| Processor { number: *number, socket: None, numa_node: None };
         let cores = cores.iter().map(core).collect();
-        (name.to_owned(), Here { boot: boot.to_owned(), cores, interface: None, machine })
+        (name.to_owned(), Here { boot: boot.to_owned(), cores, interface: None, machine, command: Vec::new() })
     }
 
     #[test]

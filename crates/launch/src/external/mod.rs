@@ -60,6 +60,8 @@ pub struct External {
     interface: Option<String>,
     /// How long all processes have to arrive.
     pub arrival: Duration,
+    /// The arguments of this process, without the program's name; what may be secret is masked.
+    command: Vec<String>,
 }
 
 /// Programs that start several processes, by what their names begin with.
@@ -96,13 +98,16 @@ impl External {
             set(&adapter.rank) && set(&adapter.size) && adapter.also.iter().all(|name| variable(name).is_some())
         };
         let Some(adapter) = ADAPTERS.iter().find(complete) else {
-            return unannounced(variable, process::parent()).map_or(Ok(None), Err);
+            return unannounced(variable, &process::ancestors()).map_or(Ok(None), Err);
         };
         let wrong = |why: String| not_started(format!("{} started this process, and {why}", adapter.title), None);
         let rank = number(adapter.rank, variable).map_err(wrong)?;
         let size = number(adapter.size, variable).map_err(wrong)?;
         if size < 2 {
             return Ok(None);
+        }
+        if let Some(refusal) = in_a_shell(adapter, size, variable) {
+            return Err(refusal);
         }
         if rank >= size {
             return Err(wrong(format!("{} is {rank}, which is not one of {size} ranks", adapter.rank)));
@@ -121,12 +126,19 @@ impl External {
             .map_err(several_refused("give all of them the same RANKMARK_JOB, another for each job"))?;
         let arrival = arrival(adapter, variable).map_err(wrong)?;
         let interface = interface(variable, several && rank > 0)?;
-        Ok(Some(Self { adapter, rank, size, job, meeting_point, several, interface, arrival }))
+        Ok(Some(Self { adapter, rank, size, job, meeting_point, several, interface, arrival, command: Vec::new() }))
     }
 
     /// "Open MPI's mpirun".
     pub fn launcher(&self) -> &'static str {
         self.adapter.title
+    }
+
+    /// With the arguments that the user gave this process: those of all ranks must be the same.
+    #[must_use]
+    pub fn with_arguments(self, arguments: &[OsString]) -> Self {
+        let words = arguments.iter().skip(1).map(|word| word.to_string_lossy().into_owned());
+        Self { command: record::command_line(words), ..self }
     }
 }
 
@@ -202,27 +214,65 @@ fn job(adapter: &Adapter, variable: Variables<'_>, several: bool) -> Result<Stri
 }
 
 /// A process that a launcher has started without saying which of how many it is: each would think that it is alone.
-fn unannounced(variable: Variables<'_>, parent: Option<process::Ancestor>) -> Option<Verdict> {
+fn unannounced(variable: Variables<'_>, above: &[process::Ancestor]) -> Option<Verdict> {
+    if variable(WORLD_SIZE).as_deref() == Some("1") {
+        return None;
+    }
+    let alone = format!("{WORLD_SIZE}=1 makes each process a run of its own");
     let hint = || {
         let known = "known are Open MPI, PMI (MPICH, Intel MPI), srun, torchrun and Kubernetes Jobs: docs/launchers.md";
-        Some(known.to_owned())
+        Some(format!("{known}; {alone}"))
     };
     if let Some(rank) = variable("PMIX_RANK") {
         return Some(not_started(format!("PMIX_RANK is {rank}, and nothing says of how many ranks"), hint()));
     }
-    if let Some(index) = variable(JOB_COMPLETION_INDEX).filter(|_| variable(WORLD_SIZE).as_deref() != Some("1")) {
+    if let Some(index) = variable(JOB_COMPLETION_INDEX) {
         let message = format!("{JOB_COMPLETION_INDEX} is {index}, and nothing says which Job of how many pods this is");
-        let hint = format!(
-            "`rankmark gen-job --for kubernetes` writes a Job that says it; {WORLD_SIZE}=1 makes each pod a run of its own"
-        );
+        let hint = format!("`rankmark gen-job --for kubernetes` writes a Job that says it; {alone}");
         return Some(not_started(message, Some(hint)));
     }
-    let parent = parent.filter(|parent| LAUNCHERS.iter().any(|known| parent.name.starts_with(known)))?;
+    if let Some(refusal) = in_a_training_job(variable, &alone) {
+        return Some(refusal);
+    }
+    let launcher = above.iter().find(|one| LAUNCHERS.iter().any(|known| one.name.starts_with(known)))?;
     let message = format!(
         "`{}` (pid {}) started this process and does not say in the environment which rank of how many it is",
-        parent.name, parent.pid
+        launcher.name, launcher.pid
     );
     Some(not_started(message, hint()))
+}
+
+/// The words of PyTorch's rendezvous without those of torchrun: a PyTorchJob's pod, or a script that starts ranks itself.
+fn in_a_training_job(variable: Variables<'_>, alone: &str) -> Option<Verdict> {
+    let words = ["RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"];
+    let [rank, size, ..] = words.map(&variable);
+    if words.iter().any(|name| variable(name).is_none()) || variable("LOCAL_RANK").is_some() {
+        return None;
+    }
+    let size = size.filter(|size| size.parse::<u32>().is_ok_and(|size| size > 1))?;
+    let rank = rank.unwrap_or_default();
+    let message = format!(
+        "RANK is {rank} of WORLD_SIZE {size}, as in a pod of a PyTorchJob, and no launcher started this process: each of the \
+         {size} would run by itself"
+    );
+    let hint = format!(
+        "start `torchrun --no-python rankmark ...` in each pod with the same --nnodes, --rdzv-endpoint and --node-rank; {alone}"
+    );
+    Some(not_started(message, Some(hint)))
+}
+
+/// A shell that `srun --pty` opened: only the first task has one, so the other ranks would never come.
+fn in_a_shell(adapter: &Adapter, size: u32, variable: Variables<'_>) -> Option<Verdict> {
+    variable("SLURM_PTY_PORT").filter(|_| adapter.seat == Seat::Slurm)?;
+    let shell = process::parent().filter(above::is_interactive_shell)?;
+    let message = format!(
+        "`{}` (pid {}) is a shell of `srun --pty` with {size} tasks: it is task 0, and the others start nothing",
+        shell.name, shell.pid
+    );
+    let hint = format!(
+        "`srun --overlap -n {size} rankmark ...` starts all ranks; `env -u SLURM_STEP_ID rankmark ...` is a run of its own"
+    );
+    Some(not_started(message, Some(hint)))
 }
 
 /// Ends the run of this coordinator when its launcher ends. The process of rank 0, which started it, asks it to end by

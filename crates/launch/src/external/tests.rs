@@ -86,6 +86,26 @@ fn all_arrive_are_told_to_go_and_nothing_is_left() {
     assert_eq!(left, 0, "the file is removed once all have joined");
 }
 
+#[test]
+fn ranks_of_another_command_are_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |rank: u32, words: &[&str]| {
+        let words: Vec<OsString> = ["rankmark"].iter().chain(words).map(Into::into).collect();
+        seat(folder.path(), rank, 3).with_arguments(&words)
+    };
+    let (own, other) = (["comm", "all_reduce"], ["comm", "all_gather", "--ranks", "2"]);
+    let coordinator = gathering(of(0, &own), Duration::from_secs(20));
+    let agents: Vec<_> = [of(0, &own), of(1, &other), of(2, &own)]
+        .map(|external| spawn(move || arrive(&external, None, Duration::from_secs(20)).map(drop)))
+        .into();
+    let refused = coordinator.join().unwrap().err().expect("refused");
+    let why = refused.error.on_one_line();
+    let both = "rank 1 with `rankmark comm all_gather --ranks 2`, and rank 0 with `rankmark comm all_reduce`";
+    assert!(why.contains(both) && why.contains("all ranks must run the same command"), "{why}");
+    assert_eq!(refused.ranks, [terms::Rank(1)]);
+    agents.into_iter().for_each(|agent| drop(agent.join()));
+}
+
 /// What the clock of the agent below shows more.
 const AHEAD: u64 = 1_000_000_000_000;
 

@@ -96,7 +96,8 @@ pub(crate) static ADAPTERS: [Adapter; 5] = [
         title: "torchrun",
         rank: "RANK",
         size: "WORLD_SIZE",
-        also: &["MASTER_ADDR", "MASTER_PORT"],
+        // A PyTorchJob's pod has all but the last, and is no worker of torchrun.
+        also: &["MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK"],
         local_size: "LOCAL_WORLD_SIZE",
         process_manager: false,
         job: &["MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"],

@@ -285,6 +285,53 @@ fn nothing_outlives_a_killed_coordinator() {
     assert!(!place.cases("r").is_empty(), "what was finished is on disk");
 }
 
+/// What torchrun says to a worker that it has started again so often.
+fn worker(rank: u32, restarts: u32) -> [(&'static str, String); 8] {
+    [
+        ("RANK", rank.to_string()),
+        ("WORLD_SIZE", "2".to_owned()),
+        ("LOCAL_RANK", rank.to_string()),
+        ("LOCAL_WORLD_SIZE", "2".to_owned()),
+        ("MASTER_ADDR", "localhost".to_owned()),
+        ("MASTER_PORT", "46685".to_owned()),
+        ("TORCHELASTIC_RUN_ID", "none".to_owned()),
+        ("TORCHELASTIC_RESTART_COUNT", restarts.to_string()),
+    ]
+}
+
+#[test]
+fn a_restart_of_torchrun_goes_on_in_the_same_record() {
+    let place = Place::new();
+    let plan = "experiment: again\ndefaults: {ranks: 2, limits: false, bytes: 1KiB, trials: 1}\ncases:\n  \
+                - {benchmark: collective, op: all_gather, iters: 6, warmup: 1}\n  \
+                - {benchmark: collective, op: all_reduce, inject: \"delay:rank=1,time=5ms,every=1\", max_seconds: 4s, target_precision: 0}\n";
+    place.write("plan.yaml", plan);
+    let workers = start(&place, 2, "run plan.yaml", |rank| worker(rank, 0));
+    assert!(processes::wait_until(std::time::Duration::from_secs(60), || place.path("results").is_dir()));
+    let name = std::fs::read_dir(place.path("results")).unwrap().next().unwrap().unwrap().file_name();
+    let record = format!("results/{}", name.to_string_lossy());
+    workers[0].await_lines(&place.path(&record).join("cases.jsonl"), 1);
+    // A lost rank, and then what torchrun does.
+    Aim::at(workers[1].pid()).unwrap().send(9).unwrap();
+    workers.into_iter().for_each(|live| drop(live.wait()));
+    let first = place.cases(&record);
+    let ended: Vec<_> = start(&place, 2, "run plan.yaml", |rank| worker(rank, 1))
+        .into_iter()
+        .map(|live| live.wait().exits(0))
+        .collect();
+    let told = format!("{}{}", ended[0].out, ended[0].err);
+    assert!(told.contains("(restart 1): the run goes on in results/"), "{told}");
+    assert_eq!(std::fs::read_dir(place.path("results")).unwrap().count(), 1, "one record");
+    let cases = place.cases(&record);
+    assert_eq!(statuses(&cases), [2, 0, 0, 0], "{cases:?}");
+    assert_eq!(cases[0], first[0], "what was finished is kept");
+    // Another command is another run.
+    start(&place, 2, &format!("comm all_gather {FIXED}"), |rank| worker(rank, 1))
+        .into_iter()
+        .for_each(|live| drop(live.wait().exits(0)));
+    assert_eq!(place.cases("r").len(), 1);
+}
+
 #[test]
 fn what_the_launcher_ends_is_a_valid_record() {
     let place = Place::new();

@@ -202,8 +202,27 @@ fn what_could_not_be_right_is_refused() {
     assert!(why(POD, &[("RANKMARK_WORLD_SIZE", "")]).contains("which Job of how many pods"));
     assert!(why(POD, &[("RANKMARK_LOCAL_WORLD_SIZE", "")]).contains("which Job of how many pods"));
     assert!(why(&[("PMIX_RANK", "2")], &[]).contains("nothing says of how many ranks"));
-    let parent = |name: &str| Some(process::Ancestor { pid: 7, name: name.to_owned(), started: 0 });
-    let silent = unannounced(&|_| None, parent("mpirun")).expect("refused").to_string();
-    assert!(silent.contains("`mpirun` (pid 7) started this process and does not say"), "{silent}");
-    assert!(unannounced(&|_| None, parent("bash")).is_none());
+    let above = |names: &[&str]| -> Vec<process::Ancestor> {
+        names.iter().map(|name| process::Ancestor { pid: 7, name: (*name).to_owned(), started: 0 }).collect()
+    };
+    // Whatever stands between, such as `sh -c "env -i rankmark ..."`.
+    for names in [&["mpirun"][..], &["sh", "env", "mpirun", "bash"]] {
+        let silent = unannounced(&|_| None, &above(names)).expect("refused").error.on_one_line();
+        assert!(silent.contains("`mpirun` (pid 7) started this process and does not say"), "{silent}");
+        assert!(silent.contains("RANKMARK_WORLD_SIZE=1 makes each process a run of its own"), "{silent}");
+        let alone = |name: &str| (name == "RANKMARK_WORLD_SIZE").then(|| "1".to_owned());
+        assert!(unannounced(&alone, &above(names)).is_none());
+    }
+    assert!(unannounced(&|_| None, &above(&["bash", "tmux: server"])).is_none());
+}
+
+#[test]
+fn a_pod_of_a_training_job_is_not_a_run_of_its_own() {
+    let pod = [("RANK", "1"), ("WORLD_SIZE", "4"), ("MASTER_ADDR", "job-master-0"), ("MASTER_PORT", "23456")];
+    let why = of(&pod, &[]).err().expect("refused").error.on_one_line();
+    assert!(why.contains("RANK is 1 of WORLD_SIZE 4, as in a pod of a PyTorchJob"), "{why}");
+    assert!(why.contains("torchrun --no-python rankmark"), "{why}");
+    for changed in [("WORLD_SIZE", "1"), ("MASTER_ADDR", ""), ("RANKMARK_WORLD_SIZE", "1")] {
+        assert!(of(&pod, &[changed]).unwrap().is_none(), "{changed:?}");
+    }
 }
