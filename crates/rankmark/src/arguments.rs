@@ -1,5 +1,6 @@
 //! Arguments as clap gets them: what users write in another place or spelling, moved to where it belongs.
 
+mod ddlb;
 mod foreign;
 mod study;
 
@@ -9,6 +10,7 @@ use crate::external::measures;
 use crate::{Failure, cli};
 use measure::machine;
 
+pub(crate) use ddlb::DDLB_CONFIG;
 pub(crate) use foreign::READ_AS;
 pub(crate) use study::STUDY_CSV;
 
@@ -34,7 +36,8 @@ pub(crate) fn ordered(mut arguments: Vec<OsString>) -> Vec<OsString> {
 /// # Errors
 /// When something is said twice, or cannot be said with our options.
 pub(crate) fn of_others(arguments: Vec<OsString>) -> Result<Vec<OsString>, Failure> {
-    of_launchers(foreign::rewritten(study::rewritten(of_torchscale(arguments), machine::gpus)?)?)
+    let arguments = ddlb::rewritten(of_torchscale(arguments))?;
+    of_launchers(foreign::rewritten(study::rewritten(arguments, machine::gpus)?)?)
 }
 
 /// `benchmark -o DIR`, as TorchScale has it; elsewhere `-o` is another option.

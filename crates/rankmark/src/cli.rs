@@ -9,6 +9,7 @@ use std::ffi::{OsStr, OsString};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use launch::job::TARGETS;
 
+use crate::arguments::DDLB_CONFIG;
 use crate::commands::list::RECORDS;
 use parts::json;
 
@@ -88,7 +89,8 @@ fn run() -> Command {
                 .short('c')
                 .conflicts_with("plan")
                 .help("the same, as an option"),
-        );
+        )
+        .arg(Arg::new(DDLB_CONFIG).long(DDLB_CONFIG).hide(true));
     let command = command.after_help("An option of a field replaces it in all cases of the plan, as --set does.");
     let only = Arg::new("only-ranks").long("only-ranks").value_name("N").value_parser(value_parser!(u32).range(1..));
     let only = only.help("runs the cases of N ranks alone; the others are left to --resume");

@@ -60,6 +60,30 @@ pub(crate) fn load(
     // What cannot be read as text is refused by the reader of plans, which says why.
     let Ok(source) = import::Source::load(path) else { return ours() };
     let Some(format) = import::recognise(&source) else { return ours() };
+    foreign(source, format, overrides, coordinator)
+}
+
+/// Reads another tool's configuration that stands on the command line.
+///
+/// # Errors
+/// As [`load`].
+pub(crate) fn of_command_line(
+    configuration: &str,
+    overrides: &[(String, String)],
+    coordinator: Option<&Coordinator>,
+) -> Result<Loaded, Failure> {
+    let source = import::Source::new("the command line", configuration.as_bytes().to_vec())?;
+    let format = import::recognise(&source).ok_or_else(|| Failure::new("the command line holds no configuration"))?;
+    foreign(source, format, overrides, coordinator)
+}
+
+fn foreign(
+    source: import::Source,
+    format: &'static dyn Format,
+    overrides: &[(String, String)],
+    coordinator: Option<&Coordinator>,
+) -> Result<Loaded, Failure> {
+    let abouts = benchmarks::abouts();
     let source = foreign::here(source, format, overrides, coordinator);
     match format.read(&source)? {
         Content::Plan(made) => {

@@ -6,6 +6,7 @@ use record::Plan;
 use std::path::Path;
 
 use super::measure;
+use crate::arguments::DDLB_CONFIG;
 use crate::only::Only;
 use crate::plans::Loaded;
 use crate::session::{Entry, Request};
@@ -25,9 +26,13 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
     let words: Vec<String> = matches.get_many::<String>("only").into_iter().flatten().cloned().collect();
     let only = if words.is_empty() { None } else { Some(Only::named(&words)?) };
     let mut into_folder = false;
-    let plan = match file {
-        Some(file) => {
-            let Loaded { mut plan, format } = plans::load(Path::new(file), &overrides, entry.coordinator)?;
+    let loaded = match (file, matches.try_get_one::<String>(DDLB_CONFIG).ok().flatten()) {
+        (Some(file), _) => Some(plans::load(Path::new(file), &overrides, entry.coordinator)?),
+        (None, Some(text)) => Some(plans::of_command_line(text, &overrides, entry.coordinator)?),
+        (None, None) => None,
+    };
+    let plan = match loaded {
+        Some(Loaded { mut plan, format }) => {
             into_folder = format.is_some_and(|format| format.shares_output_dir());
             if let Some(only) = only.filter(|only| !only.keep(&mut plan)) {
                 return Err(only.missing(&plan));

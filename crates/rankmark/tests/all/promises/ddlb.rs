@@ -20,6 +20,20 @@ fn its_example_runs_reduced() {
 }
 
 #[test]
+fn its_command_line_runs() {
+    let place = Place::new();
+    let line = "primitive --primitive tp_columnwise -m 64 -n 16,32 -k 16 --dtype float32 --num-iterations 12 --num-warmups 1 \
+                --impl pytorch;order=AG_before,AG_after --impl compute_only --output-csv x.csv --runtime native --output-dir out";
+    let ended = place.run(line).exits(0);
+    let told = format!("{}{}", ended.out, ended.err);
+    assert!(told.contains("output_csv: x.csv is not written"), "{told}");
+    let cases = place.cases("out");
+    assert_eq!(cases.len(), 6, "two sizes, three ways: {cases:?}");
+    assert!(ok_share(&place, "out") >= 0.99);
+    assert!(cases.iter().all(|case| case["samples"] == 12 && case["parameters"]["mode"] == "isolated"), "{cases:?}");
+}
+
+#[test]
 fn its_example_plans_as_it_stands() {
     let place = with("config.json", "ddlb/readme.json");
     let validate = |path: &std::path::Path, more: &str| {
@@ -136,7 +150,8 @@ fn under_mpirun(place: &Place, ranks: u32, what: &str) -> Option<Ended> {
         skip::skip(what, "no mpirun (Debian: openmpi-bin, mpich)");
         return None;
     };
-    let line = format!("run config.json {REDUCED} --trials 1 --limits false --output-dir out");
+    // Its barrier before each call needs a core for each rank.
+    let line = format!("run config.json {REDUCED} --set mode=streaming --trials 1 --limits false --output-dir out");
     let mut starting = place.command_under(&format!("{mpirun} -np {ranks}"), &line);
     starting.command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     Some(starting.run())
