@@ -95,7 +95,16 @@ fn memfd(len: usize) -> io::Result<OwnedFd> {
     let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
     // SAFETY: calls on an owned descriptor, with plain integers.
     let done = unsafe { libc::ftruncate(fd, size) == 0 && libc::fcntl(fd, libc::F_ADD_SEALS, seals) == 0 };
-    if done { Ok(file) } else { Err(io::Error::last_os_error()) }
+    if done { Ok(file) } else { Err(refused(io::Error::last_os_error(), len)) }
+}
+
+/// The limit on file sizes counts for shared memory, too, which the system's own words do not say.
+fn refused(error: io::Error, len: usize) -> io::Error {
+    if error.kind() != io::ErrorKind::FileTooLarge {
+        return error;
+    }
+    let why = format!("{error}: the limit on file sizes (`ulimit -f`) allows less than {len} bytes of shared memory");
+    io::Error::new(io::ErrorKind::FileTooLarge, why)
 }
 
 /// Puts pages behind a range of the file.

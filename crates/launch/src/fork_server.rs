@@ -205,7 +205,8 @@ impl ForkServer {
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         command.envs(wishes.environment.iter().map(|(name, value)| (name, value)));
         // As a rank: what ranks inherit from it is then what they would have by themselves.
-        let tie = Tie::killed().session(wishes.sessions).deaf_to_interrupt().keeping(&[other.as_raw_fd()]);
+        let tie = Tie::killed().session(wishes.sessions).deaf_to_interrupt().without_core_file();
+        let tie = tie.keeping(&[other.as_raw_fd()]);
         let process = spawn(command, tie)?;
         Ok(Self { key: key.clone(), process, link, output: Output::new(read), polls: PollSet::default() })
     }

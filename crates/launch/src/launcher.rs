@@ -34,7 +34,7 @@ impl Launcher {
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         // When the coordinator dies its launcher is asked to end, not killed: it then takes its ranks with it and removes
         // its files; ranks leave by themselves besides.
-        let process = spawn(command, Tie::asked())?;
+        let process = spawn(command, Tie::asked().without_core_file())?;
         Ok(Self { name, process, output: Output::new(read), ended_at: None, watched: [None; 2] })
     }
 

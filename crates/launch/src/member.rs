@@ -57,6 +57,8 @@ struct Told {
     stopped: bool,
     /// It says nothing any more.
     silent: bool,
+    /// The process that was to start it, where that was lost before it said which process the rank is.
+    agent: Option<u32>,
 }
 
 /// What a rank answers.
@@ -140,6 +142,17 @@ impl Member {
     pub(crate) fn tell_end(&mut self, pid: u32, exit: Exit) {
         (self.told.pid, self.told.exit) = (pid, Some(exit));
         self.ended_at.get_or_insert_with(Instant::now);
+    }
+
+    /// Whether nobody has said yet which process it is.
+    pub(crate) fn is_unknown(&self) -> bool {
+        self.process.is_none() && self.told.pid == 0
+    }
+
+    /// The process that was to start it is lost, and nobody knows whether it did.
+    pub(crate) fn tell_agent_lost(&mut self, pid: u32, lost: Lost) {
+        self.told.agent = Some(pid);
+        self.tell_silence(lost);
     }
 
     /// Nothing is told any more of what is on the rank's host.
@@ -331,7 +344,10 @@ impl Member {
             }
             (Some(Exit::Signal(signal)), ..) => Outcome::Signalled(signal),
             (Some(Exit::Code(code)), ..) => Outcome::Exited(code),
-            (_, Some(Lost::Closed), _) => Outcome::Lost("its control connection ended".to_owned()),
+            (_, Some(Lost::Closed), _) => Outcome::Lost(match self.told.agent {
+                Some(pid) => format!("the control connection of the process that starts it (pid {pid}) ended"),
+                None => "its control connection ended".to_owned(),
+            }),
             (_, Some(Lost::Silent), _) => {
                 Outcome::Lost(format!("nothing has come from its host for {} s", control::SILENT))
             }

@@ -164,9 +164,12 @@ impl Remote {
             for message in self.inbox.drain(..) {
                 take(message, &self.world, member, page, agent);
             }
-            // Of a rank of this host the kernel tells.
-            if let Some(lost) = agent.lost.as_ref().filter(|_| *abroad) {
-                member.tell_silence(lost.clone());
+            match &agent.lost {
+                // Nobody else knows whether it was started.
+                Some(lost) if member.is_unknown() => member.tell_agent_lost(agent.pid, lost.clone()),
+                // Of a rank of this host the kernel tells.
+                Some(lost) if *abroad => member.tell_silence(lost.clone()),
+                _ => {}
             }
         }
     }

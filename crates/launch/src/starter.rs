@@ -146,7 +146,7 @@ impl LocalStarter {
         command.arg0(name).arg(argument);
         command.stdin(Stdio::null()).stdout(write.try_clone()?).stderr(write);
         command.envs(wishes.environment.iter().map(|(name, value)| (name, value)));
-        let tie = Tie::killed().session(wishes.sessions).deaf_to_interrupt();
+        let tie = Tie::killed().session(wishes.sessions).deaf_to_interrupt().without_core_file();
         let tie = tie.bound_to(core.map(|core| CoreMask::new(&[core]))).keeping(&inherited);
         Ok((spawn(command, tie)?, Output::new(read)))
     }

@@ -220,14 +220,19 @@ fn hung(limit: Seconds, phase: Phase, bytes: Option<Bytes>, culprits: &[&RankSta
         let verb = if waits(state) { "hung" } else { "was" };
         format!("{verb} {}{silent}", place(state, phase, bytes))
     });
-    let pids: Vec<String> = culprits.iter().map(|state| state.pid.to_string()).collect();
-    let pids = if pids.len() > 8 { String::new() } else { format!(" (pid {})", pids.join(", ")) };
+    let known = culprits.iter().filter(|state| state.pid != 0);
+    let pids: Vec<String> = known.map(|state| state.pid.to_string()).collect();
+    let pids = if pids.is_empty() || pids.len() > 8 { String::new() } else { format!(" (pid {})", pids.join(", ")) };
     format!("{what} within {limit}: {}{pids}", who.join("; "))
 }
 
 pub(crate) fn identity(state: &RankState) -> String {
     let host = state.host.as_ref().map_or_else(|| "this host".to_owned(), |host| format!("on {host}"));
-    format!("rank {} (pid {}, {host})", state.rank, state.pid)
+    match state.pid {
+        // It has not said yet which process it is.
+        0 => format!("rank {} ({host})", state.rank),
+        pid => format!("rank {} (pid {pid}, {host})", state.rank),
+    }
 }
 
 /// Where in its work a rank is.

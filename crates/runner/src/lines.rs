@@ -70,6 +70,12 @@ pub(crate) fn unmeasured(case: &Case, status: Status, reason: String) -> CaseLin
     CaseLine { simulated: is_simulated(case), ..CaseLine::unmeasured(case, status, reason) }
 }
 
+/// The line of a case that this machine cannot run, with what is known without a run.
+pub(crate) fn skipped(case: &Case, reason: String) -> CaseLine {
+    let metrics = benchmark(&case.benchmark).map(|benchmark| benchmark.predicted(case)).unwrap_or_default();
+    CaseLine { metrics, ..unmeasured(case, Status::Skipped, reason) }
+}
+
 /// Adds the benchmark's metrics, before what `measure` knew, and what it finds wrong.
 fn complete(run: &CaseRun, line: &mut CaseLine) {
     let (Some(benchmark), Some(times)) = (benchmark(&run.case.benchmark), &line.time_s) else { return };

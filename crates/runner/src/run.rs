@@ -17,7 +17,7 @@ use serde_json::{Map, Value};
 use terms::{Collective, Named, Status};
 use trace::timeline::{CollectiveCall, RankTimeline, SOURCE, Timeline};
 
-use crate::lines::{missed, relations, samples_of, unmeasured};
+use crate::lines::{missed, relations, samples_of, skipped, unmeasured};
 use crate::order::Meeting;
 use crate::threads::ThreadWorld;
 use crate::worlds::{Place, Starts, Worlds};
@@ -262,7 +262,7 @@ impl RunState<'_> {
             let Some(run) = self.open.remove(&case.id) else { return Ok(()) };
             // Trials that it has stay: the machine has changed since, the measurement has not.
             return match run.trials.is_empty() {
-                true => self.keep(unmeasured(case, Status::Skipped, reason), &[]),
+                true => self.keep(skipped(case, reason), &[]),
                 false => self.measured(&run, false, Vec::new()).map(drop),
             };
         }
@@ -383,12 +383,13 @@ impl RunState<'_> {
             // As where admission refuses: the machine has changed since, the measurement has not.
             return self.measured(&run, false, Vec::new()).map(drop);
         }
-        let status = if lacking { Status::Skipped } else { Status::Failed };
         let trial = match run.trials.len() {
             0 => String::new(),
             made => format!("trial {}: ", made + 1),
         };
-        self.keep(unmeasured(case, status, format!("{trial}{}", verdict.error.on_one_line())), &[])
+        let reason = format!("{trial}{}", verdict.error.on_one_line());
+        let line = if lacking { skipped(case, reason) } else { unmeasured(case, Status::Failed, reason) };
+        self.keep(line, &[])
     }
 
     /// On disk first, then on the screen.

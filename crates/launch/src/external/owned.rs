@@ -135,5 +135,5 @@ fn start(argument: &str, environment: &[(String, String)]) -> Result<Process, De
     command.arg0(own_name()).arg(argument).stdin(Stdio::null()).stdout(errors);
     command.envs(environment.iter().map(|(name, value)| (name, value)));
     // Only the coordinator ends it in order.
-    spawn(command, Tie::killed().deaf_to_interrupt()).map_err(Departure::System)
+    spawn(command, Tie::killed().deaf_to_interrupt().without_core_file()).map_err(Departure::System)
 }

@@ -88,11 +88,14 @@ fn private(found: &fs::Metadata, folder: bool) -> Result<(), String> {
     Ok(())
 }
 
+/// How names of these files begin.
+const PREFIX: &str = "job-";
+
 /// The file of a job.
 pub(super) fn path(folder: &Path, job: &str) -> PathBuf {
     let digest = Sha256::digest(job.as_bytes());
     let digits: String = digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect();
-    folder.join(format!("job-{digits}"))
+    folder.join(format!("{PREFIX}{digits}"))
 }
 
 /// Writes the file of a job. One that a coordinator left behind which is gone is replaced.
@@ -107,6 +110,7 @@ pub(super) fn publish(folder: &Path, job: &str, rendezvous_file: &RendezvousFile
     }
     let found = fs::symlink_metadata(folder).map_err(told)?;
     private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
+    sweep(folder);
     let path = path(folder, job);
     let told = |error: io::Error| format!("{}: {error}", path.display());
     let mut file = match create(&path) {
@@ -127,6 +131,19 @@ pub(super) fn publish(folder: &Path, job: &str, rendezvous_file: &RendezvousFile
     Ok(published)
 }
 
+/// Removes the files of coordinators of this host that are gone: a process that is killed leaves its own.
+fn sweep(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let named = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        let Some(other) = Some(&path).filter(|_| named).and_then(|path| read_at(path).ok()) else { continue };
+        if other.host == host_name() && !lives(&other) {
+            // Whoever removed it before us has done no harm.
+            let _ = fs::remove_file(&path);
+        }
+    }
+}
+
 /// Whether the coordinator of this rendezvous file is still there. Of one on another host its port tells.
 fn lives(other: &RendezvousFile) -> bool {
     if other.host == host_name() {
@@ -145,12 +162,17 @@ fn create(path: &Path) -> io::Result<File> {
 /// When there is none (yet), or not a whole one, or others could have written it.
 pub(super) fn read(folder: &Path, job: &str) -> Result<RendezvousFile, String> {
     let path = path(folder, job);
-    let told = |error: io::Error| format!("{}: {error}", path.display());
     let found = fs::symlink_metadata(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     private(&found, true).map_err(|why| format!("{} {why}", folder.display()))?;
     // A network file system remembers for a while that there was no such file; looking through the folder makes it ask.
     let _ = fs::read_dir(folder).map(Iterator::count);
-    let file = OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(&path).map_err(told)?;
+    read_at(&path)
+}
+
+/// Reads a file of this folder.
+fn read_at(path: &Path) -> Result<RendezvousFile, String> {
+    let told = |error: io::Error| format!("{}: {error}", path.display());
+    let file = OpenOptions::new().read(true).custom_flags(NOFOLLOW).open(path).map_err(told)?;
     private(&file.metadata().map_err(told)?, false).map_err(|why| format!("{} {why}", path.display()))?;
     let mut text = Vec::new();
     file.take(LONGEST).read_to_end(&mut text).map_err(told)?;

@@ -375,6 +375,27 @@ fn a_second_coordinator_is_refused_and_a_dead_one_replaced() {
 }
 
 #[test]
+fn files_of_runs_that_were_killed_are_removed_by_the_next_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = seat(folder.path(), 0, 2);
+    let began = process::began(std::process::id()).unwrap();
+    let of = |started: u64| rendezvous_file("127.0.0.1:1".parse().unwrap(), 2, started);
+    let publish = |job: &str, file: &RendezvousFile| rendezvous_file::publish(lies_in(&place), job, file).unwrap();
+    let path = |job: &str| rendezvous_file::path(lies_in(&place), job);
+    let live = publish("live", &of(began));
+    // Kept as a kill keeps them: by a process of another time, and on a host that cannot be asked.
+    std::mem::forget(publish("abroad", &RendezvousFile { host: "another".to_owned(), ..of(began) }));
+    std::mem::forget(publish("dead", &of(began + 1)));
+    let other = lies_in(&place).join("notes");
+    std::fs::write(&other, "mine").unwrap();
+    assert!(path("dead").exists());
+    drop(publish(&place.job, &of(began)));
+    assert!(!path("dead").exists(), "its coordinator is gone");
+    assert!(path("live").exists() && path("abroad").exists() && other.exists());
+    drop(live);
+}
+
+#[test]
 fn only_what_others_cannot_reach_is_trusted() {
     let folder = tempfile::tempdir().unwrap();
     let place = seat(folder.path(), 0, 2);

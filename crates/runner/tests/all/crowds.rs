@@ -21,14 +21,14 @@ impl Starter for Counting {
 #[test]
 fn a_thousand_ranks_are_refused_where_memory_lacks_before_they_start() {
     let plan = plan("op: all_reduce, backend: shm, ranks: 1024, bytes: 1KiB, trials: 1");
-    // 24 GiB: less than 64 MiB for each of them. 80 GiB: more.
-    for (available, asked) in [((|| Some(24 << 30)) as fn() -> Option<u64>, 0), (|| Some(80 << 30), 1)] {
+    // 8 GiB: less than 12 MiB for each of them. 16 GiB: more.
+    for (available, asked) in [((|| Some(8 << 30)) as fn() -> Option<u64>, 0), (|| Some(16 << 30), 1)] {
         let mut starter = Counting::default();
         let outcome = run_with(&plan, &mut starter, Host { available_memory: available, ..HOST });
         let line = &outcome.lines[0];
         assert_eq!((line.status, starter.0), (Status::Skipped, asked), "{line:?}");
         let reason = line.reason.as_deref().unwrap_or("");
-        let named = ["not enough memory", "1024 ranks", "64.0 GiB for the ranks", "24.0 GiB are available"];
+        let named = ["not enough memory", "1024 ranks", "12.0 GiB for the ranks", "8.00 GiB are available"];
         assert_eq!(named.iter().all(|part| reason.contains(part)), asked == 0, "{reason}");
     }
 }
