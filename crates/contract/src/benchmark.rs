@@ -67,6 +67,11 @@ pub trait Benchmark: Sync {
     /// The declared metrics of a measured case.
     fn metrics(&self, case: &Case, measured: &Measured<'_>) -> Map<String, Value>;
 
+    /// The declared metrics of a case that this machine cannot run: those that follow from its fields alone.
+    fn predicted(&self, _case: &Case) -> Map<String, Value> {
+        Map::new()
+    }
+
     /// Why a measured case has failed, beside wrong elements: what only all ranks together show.
     fn fault(&self, _case: &Case, _trials: &[Trial]) -> Option<String> {
         None

@@ -11,7 +11,7 @@ mod quantity;
 mod runs;
 pub mod simulation;
 
-use record::{CaseLine, Record};
+use record::{CaseLine, Caveat, Record};
 
 pub use differs::{Difference, Topic, other_machine};
 pub use matching::{Change, Lone, Unmatched};
@@ -141,6 +141,8 @@ pub struct Comparison<'r> {
     pub other_machine: bool,
     /// Whether the figures of either were computed.
     pub simulated: bool,
+    /// Compared cases into which a fault was injected on request: of the base, and of the new record.
+    pub injected: [usize; 2],
     /// Runs of the base and of the history that count, and those left out because their machine is another.
     pub runs: [usize; 2],
     /// What else differs.
@@ -177,6 +179,11 @@ pub fn compare<'r>(base: &[&'r Record], new: &'r Record, settings: &Settings<'r>
     let known: Vec<&Record> = settings.history.clone();
     let (same, others): (Vec<&Record>, Vec<&Record>) =
         known.into_iter().partition(|record| !other_machine(&record.file, &latest.file));
+    let has_fault = |line: &CaseLine| line.caveats.contains(&Caveat::Injected);
+    let injected = [
+        matching.pairs.iter().filter(|pair| has_fault(pair.base)).count(),
+        matching.pairs.iter().filter(|pair| has_fault(pair.new)).count(),
+    ];
     let judged = judge::judge(&base, new, &matching.pairs, &same, settings.threshold);
     Comparison {
         threshold: settings.threshold,
@@ -187,6 +194,7 @@ pub fn compare<'r>(base: &[&'r Record], new: &'r Record, settings: &Settings<'r>
         same_record: base.iter().any(|record| record.file.started == new.file.started && record.cases == new.cases),
         other_machine: other_machine(&latest.file, &new.file),
         simulated: latest.file.simulated || new.file.simulated,
+        injected,
         runs: [base.len().max(same.len()), others.len()],
         differences,
     }

@@ -8,6 +8,8 @@ mod matching;
 mod run;
 mod series;
 
+use std::collections::HashMap;
+
 use stats::{change_points, median, noise_around};
 
 pub use differences::Difference;
@@ -86,18 +88,16 @@ fn history(machine: String, runs: Vec<Run>) -> History {
 
 /// Changes of several cases at one run together.
 fn changed_runs(runs: &[Run], series: &[Series]) -> Vec<ChangedRun> {
+    let mut places: HashMap<(usize, usize), usize> = HashMap::new();
     let mut changed: Vec<ChangedRun> = Vec::new();
     for (case, series) in series.iter().enumerate() {
         for (number, change) in series.changes.iter().enumerate() {
-            match changed.iter_mut().find(|known| (known.run, known.before) == (change.run, change.before)) {
-                Some(known) => known.cases.push((case, number)),
-                None => changed.push(ChangedRun {
-                    run: change.run,
-                    before: change.before,
-                    cases: vec![(case, number)],
-                    differences: Vec::new(),
-                }),
-            }
+            let (run, before) = (change.run, change.before);
+            let place = *places.entry((run, before)).or_insert_with(|| {
+                changed.push(ChangedRun { run, before, cases: Vec::new(), differences: Vec::new() });
+                changed.len() - 1
+            });
+            changed[place].cases.push((case, number));
         }
     }
     for change in &mut changed {

@@ -7,10 +7,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use terms::Status;
 
 use crate::pack::Redaction;
 use crate::store::{CASES_FILE, RUN_FILE, line_text, reseal};
-use crate::{CaseLine, Record, StoreError, read_run};
+use crate::{CaseLine, Caveat, Record, StoreError, read_run};
 
 /// The folder of baselines, below the folder of a project.
 pub const BASELINES: &str = ".rankmark/baselines";
@@ -140,6 +141,8 @@ fn runs_of(own: &Path) -> Result<Vec<String>, StoreError> {
 /// The compact texts of both files.
 fn texts(record: &Record) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
     let mut file = record.file.clone();
+    // Its lines are written again, without their places.
+    file.id.clear();
     file.plan.source_text.clear();
     file.profiles.clear();
     for case in &mut file.plan.cases {
@@ -154,11 +157,16 @@ fn texts(record: &Record) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
     let mut text = serde_json::to_vec(&file)?;
     text.push(b'\n');
     let mut lines = Vec::new();
-    for line in &record.cases {
+    for line in record.cases.iter().filter(|line| is_kept(line)) {
         lines.extend_from_slice(line_text(&compact(line))?.as_bytes());
         lines.push(b'\n');
     }
     Ok((text, lines))
+}
+
+/// Whether a case was measured as often as its plan asks for. A case that the run did not come to says nothing.
+fn is_kept(line: &CaseLine) -> bool {
+    line.status != Status::NotRun && !line.caveats.contains(&Caveat::Preliminary)
 }
 
 /// A case line without what comparisons do not read: figures of single ranks, lists and matrices.

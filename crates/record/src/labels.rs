@@ -55,6 +55,10 @@ impl Labels {
                     format!("from 1 to {longest} bytes of text, without line breaks and other control characters");
                 return Err((format!("`{}` cannot be a {what} of a run", shown(text)), rule));
             }
+            if crate::holds_secret(text) {
+                let rule = "it would stand in the record: leave the password or token out";
+                return Err((format!("the {what} of a run seems to hold a secret"), rule.to_owned()));
+            }
         }
         Ok(self)
     }

@@ -38,7 +38,7 @@ pub use baseline::{BASELINES, clear_baseline, find_baselines, list_baselines, re
 pub use case::Case;
 pub use caveat::Caveat;
 pub use demand::Demand;
-pub use environment::{command_line, environment, is_of_its_job, smells_like_secret};
+pub use environment::{command_line, environment, holds_secret, is_of_its_job, smells_like_secret};
 pub use expected::{Basis, Expected};
 pub use explained::{
     Blame, EXPLAINED_FILE, EXPLAINED_VERSION, Explained, ExplainedCase, ExplainedFinding, ExplainedTable, Lane, Lanes,
@@ -55,11 +55,13 @@ pub use origin::{Imported, Part};
 pub use plan::{Plan, PlanError, PlanErrors};
 pub use profile::{Ceiling, CeilingKind, Profile};
 pub use roofline::Roof;
-pub use run_file::{BackendState, Declared, DeclaredField, DeclaredMetric, Overhead, Placement, Rounds, RunFile, Tool};
+pub use run_file::{
+    BackendState, Declared, DeclaredField, DeclaredMetric, End, Overhead, Placement, Rounds, RunFile, Tool,
+};
 pub use shared_fields::SHARED_FIELDS;
 pub use store::{
-    CaseSamples, DamagedLine, Record, Resumed, SampleLines, Store, StoreError, directory_name, fresh_directory,
+    CaseSamples, DamagedLine, Record, Resumed, RunEnd, SampleLines, Store, StoreError, directory_name, fresh_directory,
     line_text, read_results, read_run, read_samples, read_samples_of,
 };
 pub use typed::{DefaultValue, Defaults, Values, typed};
-pub use workload::{Roles, differences, workload};
+pub use workload::{INJECTED, Roles, differences, workload};

@@ -257,6 +257,14 @@ impl CaseLine {
         medians(self).into_iter().filter_map(|(round, own)| Some((own, *theirs.get(&round)?))).unzip()
     }
 
+    /// Whether this line stands for its case in place of one that was written earlier: the one with more trials, of two that
+    /// have a result. A resumed run begins a case again, and may be killed before it has as many trials as it had.
+    pub fn replaces(&self, earlier: &Self) -> bool {
+        let is_result = |line: &Self| line.status == Status::Ok && line.time_s.is_some();
+        let worth = |line: &Self| (!line.caveats.contains(&Caveat::Preliminary), line.trials);
+        !(is_result(self) && is_result(earlier)) || worth(self) >= worth(earlier)
+    }
+
     /// A metric's value, if it is a number.
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.get(name)?.as_f64()

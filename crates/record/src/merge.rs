@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use terms::Error;
+use terms::{Error, Status};
 
-use crate::{Expected, Machine, Part, Record, Rounds, RunFile};
+use crate::{CaseLine, Expected, Machine, Part, Record, Rounds, RunEnd, RunFile};
 
 /// One record of all of these, in their order. Each has the name of its directory. A note of its plan names each expected
 /// figure that it does not have.
@@ -12,13 +12,15 @@ use crate::{Expected, Machine, Part, Record, Rounds, RunFile};
 /// # Errors
 /// When they do not fit: the same case in two of them, benchmarks that are declared differently, machines that differ while
 /// the device is the same.
-pub fn merge(parts: Vec<(String, Record)>) -> Result<Record, Error> {
+pub fn merge(mut parts: Vec<(String, Record)>) -> Result<Record, Error> {
+    drop_open(&mut parts);
     if parts.len() < 2 {
         return Err(Error::new("one record alone is merged already").hint("name two records or more"));
     }
     refuse_same_cases(&parts)?;
     refuse_other_machines(&parts)?;
     let mut file = parts[0].1.file.clone();
+    file.identify_merged(&parts.iter().map(|(name, part)| format!("{name} {}", part.file.id)).collect::<Vec<_>>());
     file.plan.cases.clear();
     (file.plan.expected, file.plan.notes) = expected(&parts);
     file.benchmarks = benchmarks(&parts)?;
@@ -33,7 +35,10 @@ pub fn merge(parts: Vec<(String, Record)>) -> Result<Record, Error> {
     (file.hosts, file.placement, file.backends, file.profiles) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let (mut cases, mut damaged, mut notes, mut round) = (Vec::new(), Vec::new(), Vec::new(), 0);
     for (directory, record) in parts {
-        let Record { file: mut of, cases: lines, damaged: lost, notes: told } = record;
+        let Record { file: mut of, cases: lines, end, damaged: lost, notes: told } = record;
+        if end != RunEnd::Ended {
+            file.plan.notes.push(format!("{directory} has no end: its run was killed, or goes on"));
+        }
         file.merged.push(part(directory, &mut of, &file, lines.len(), round));
         file.plan.cases.append(&mut of.plan.cases);
         file.plan.notes.append(&mut of.plan.notes);
@@ -51,8 +56,20 @@ pub fn merge(parts: Vec<(String, Record)>) -> Result<Record, Error> {
         damaged.extend(lost);
         notes.extend(told);
     }
+    let mut seen = HashSet::new();
+    file.plan.cases.retain(|case| seen.insert(case.id.clone()));
     file.rounds = file.rounds.map(|rounds| Rounds { made: round, correlation: None, ..rounds });
-    Ok(Record { file, cases, damaged, notes })
+    Ok(Record { file, cases, end: RunEnd::Ended, damaged, notes })
+}
+
+/// Leaves out cases that did not run, where another part has them.
+fn drop_open(parts: &mut [(String, Record)]) {
+    let is_open = |line: &CaseLine| line.status == Status::NotRun;
+    let lines = || parts.iter().flat_map(|(_, part)| &part.cases);
+    let mut known: HashSet<String> = lines().filter(|line| !is_open(line)).map(|line| line.id.clone()).collect();
+    for (_, part) in parts {
+        part.cases.retain(|line| !is_open(line) || known.insert(line.id.clone()));
+    }
 }
 
 fn part(directory: String, of: &mut RunFile, merged: &RunFile, cases: usize, first_round: u32) -> Part {
@@ -205,9 +222,8 @@ fn benchmarks(parts: &[(String, Record)]) -> Result<Vec<crate::Declared>, Error>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Case, CaseLine, Plan, Tool};
+    use crate::{Case, Plan, Tool};
     use serde_json::{Map, json};
-    use terms::Status;
 
     fn record(host: &str, cases: &[(&str, &str)], rounds: u32) -> Record {
         let case = |(id, device): &(&str, &str)| Case {
@@ -242,7 +258,7 @@ mod tests {
         let mut file = RunFile::new(tool, jiff::Timestamp::UNIX_EPOCH, machine, plan, &[]);
         file.rounds = Some(Rounds { seed: 1, made: rounds, correlation: Some(0.2) });
         file.versions = BTreeMap::from([("a".into(), "1".into()), ("b".into(), host.to_owned())]);
-        Record { file, cases: lines, damaged: Vec::new(), notes: Vec::new() }
+        Record { file, cases: lines, end: RunEnd::Ended, damaged: Vec::new(), notes: Vec::new() }
     }
 
     fn merged(parts: Vec<Record>) -> Result<Record, String> {
@@ -268,6 +284,21 @@ mod tests {
         assert_eq!(parts, [("r0", "a", 1), ("r1", "b", 2)]);
         assert_eq!(all.file.versions.keys().collect::<Vec<_>>(), ["a"], "what differs is with its part");
         assert_eq!(all.file.merged[1].versions["b"], "b");
+    }
+
+    #[test]
+    fn a_case_that_another_part_measured_is_not_open() {
+        let (mut killed, done) =
+            (record("a", &[("1", "cpu"), ("2", "cpu"), ("3", "cpu")], 1), record("a", &[("2", "cpu")], 1));
+        for line in &mut killed.cases[1..] {
+            *line = CaseLine { status: Status::NotRun, ..line.clone() };
+        }
+        killed.end = RunEnd::Killed;
+        let all = merged(vec![killed, done]).unwrap();
+        let told: Vec<(&str, Status)> = all.cases.iter().map(|line| (line.id.as_str(), line.status)).collect();
+        assert_eq!(told, [("1", Status::Ok), ("3", Status::NotRun), ("2", Status::Ok)]);
+        assert_eq!(all.file.plan.cases.len(), 3, "each case once");
+        assert_eq!(all.file.plan.notes, ["r0 has no end: its run was killed, or goes on"]);
     }
 
     fn figure(parameters: serde_json::Value, value: f64) -> Expected {

@@ -13,7 +13,9 @@ use flate2::{Compression, GzBuilder};
 
 use crate::explained::EXPLAINED_FILE;
 use crate::file::{Folder, open_inside};
-use crate::store::{CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER, read_run_file, reseal};
+use crate::store::{
+    CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER, read_run_file, reseal, reseal_run,
+};
 
 pub use redact::{Names, Redaction, Replaced};
 
@@ -147,7 +149,10 @@ fn redacted(member: &Member, text: Vec<u8>, redaction: &mut Redaction) -> Result
     if name.ends_with(".jsonl") {
         return Ok(text.split_inclusive(|byte| *byte == b'\n').flat_map(|line| line_of(line, redaction)).collect());
     }
-    let text = redaction.replace_bytes(&text);
+    let text = match name {
+        RUN_FILE => reseal_run(&text, |text| redaction.replace_bytes(text)),
+        _ => redaction.replace_bytes(&text),
+    };
     if name == RUN_FILE {
         read_run_file(&text, RUN_FILE)?;
     }

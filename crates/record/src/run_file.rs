@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use terms::{Label, Role};
 
@@ -13,6 +14,9 @@ use crate::{About, Better, Imported, Interleaved, Labels, Machine, Part, Plan, P
 pub struct RunFile {
     /// Version of this form, [`SCHEMA`].
     pub schema: u32,
+    /// The run's identity, which its lines name; empty in records of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
     /// Who wrote it.
     pub tool: Tool,
     /// The plan's name.
@@ -57,6 +61,9 @@ pub struct RunFile {
     /// The rounds that the run made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<Rounds>,
+    /// The end of the run; absent while it runs, and where it was killed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end: Option<End>,
     /// Two sides that were measured interleaved, and how they compare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interleaved: Option<Interleaved>,
@@ -84,6 +91,13 @@ pub struct Rounds {
     /// widened by.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<f64>,
+}
+
+/// What is known once a run has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Lines of `cases.jsonl`.
+    pub case_lines: u64,
 }
 
 /// The program that wrote a record.
@@ -237,6 +251,7 @@ impl RunFile {
         let used = benchmarks.iter().filter(|about| plan.cases.iter().any(|case| case.benchmark == about.name));
         Self {
             schema: SCHEMA,
+            id: run_identity(&tool, started, &machine, &plan),
             tool,
             experiment: plan.experiment.clone(),
             labels: Labels::default(),
@@ -254,6 +269,7 @@ impl RunFile {
             plan,
             overhead: None,
             rounds: None,
+            end: None,
             interleaved: None,
             profiles: Vec::new(),
             imported: None,
@@ -262,11 +278,43 @@ impl RunFile {
         }
     }
 
+    /// Whether the record says that its run came to an end. Earlier versions noted the rounds only then.
+    pub fn has_ended(&self) -> bool {
+        let is_measured = self.imported.is_none() && self.merged.is_empty();
+        self.end.is_some() || !is_measured || self.id.is_empty() && self.rounds.is_some()
+    }
+
+    /// Takes its end back: a run goes on with it.
+    pub fn reopen(&mut self) {
+        self.end = None;
+        if self.id.is_empty() {
+            self.rounds = None;
+        }
+    }
+
+    /// Gives it the identity of another run: it is made of others.
+    pub(crate) fn identify_merged(&mut self, parts: &[String]) {
+        self.id = digest(&parts.join(" "));
+        self.end = None;
+    }
+
     /// The declared metric of a benchmark.
     pub fn metric(&self, benchmark: &str, metric: &str) -> Option<&DeclaredMetric> {
         let declared = self.benchmarks.iter().find(|declared| declared.name == benchmark)?;
         declared.metrics.iter().find(|declared| declared.name == metric)
     }
+}
+
+/// 12 hex digits that another run hardly has: of its time in nanoseconds, its process, its host and its plan.
+fn run_identity(tool: &Tool, started: jiff::Timestamp, machine: &Machine, plan: &Plan) -> String {
+    let process = std::process::id().to_string();
+    digest(
+        &[&tool.version, &started.to_string(), &process, &machine.host, &plan.experiment].map(String::as_str).join(" "),
+    )
+}
+
+fn digest(text: &str) -> String {
+    Sha256::digest(text.as_bytes()).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Declared {

@@ -280,6 +280,8 @@ fn case_line(benchmarks: &[&'static About]) -> Value {
         "gates_missed": {"type": "array", "items": text},
         "caveats": {"type": "array", "items": {"enum": Caveat::names()}},
         "simulated": {"type": "boolean"},
+        "run": run_identity(),
+        "line": {"description": "its number among the lines of the run", "type": "integer", "minimum": 1},
         "crc32": checksum(),
     });
     properties["sensors"] = json!({
@@ -355,15 +357,21 @@ fn sample_line() -> Value {
                 "type": "array",
                 "items": {"type": "array", "items": {"type": "integer", "minimum": 0}},
             },
+            "run": run_identity(),
             "crc32": checksum(),
         },
     })
 }
 
+/// The member by which a line names its run.
+fn run_identity() -> Value {
+    json!({"description": "the `id` of run.json", "type": "string", "pattern": "^[0-9a-f]{12}$"})
+}
+
 /// The last member of a line.
 fn checksum() -> Value {
     json!({
-        "description": "CRC-32 (IEEE 802.3, as zlib) of the line without this member and its comma; records of earlier \
+        "description": "CRC-32 (IEEE 802.3, as zlib) of the line, or of run.json, without this member and its comma; records of earlier \
                         versions have none",
         "type": "string",
         "pattern": "^[0-9a-f]{8}$",
@@ -399,6 +407,7 @@ fn run() -> Value {
         "additionalProperties": false,
         "properties": {
             "schema": {"const": SCHEMA},
+            "id": run_identity(),
             "tool": {
                 "type": "object",
                 "required": ["name", "version"],
@@ -443,11 +452,18 @@ fn run() -> Value {
                     "correlation": {"type": "number"},
                 },
             },
+            "end": {
+                "description": "absent while the run goes on, and where it was killed",
+                "type": "object",
+                "required": ["case_lines"],
+                "properties": {"case_lines": {"type": "integer", "minimum": 0}},
+            },
             "interleaved": {"type": "object", "required": ["sides", "threshold"]},
             "profiles": objects,
             "imported": imported(),
             "merged": objects,
             "simulated": {"type": "boolean"},
+            "crc32": checksum(),
         },
     })
 }

@@ -15,16 +15,18 @@ mod lines;
 mod lock;
 mod read;
 mod results;
+mod salvage;
 mod samples;
+mod sequence;
 
 pub use append::{Store, line_text};
-pub(crate) use checksum::reseal;
+pub(crate) use checksum::{reseal, reseal_run};
 pub use damage::DamagedLine;
 pub use directory::{directory_name, fresh_directory};
 pub use error::StoreError;
 pub use follow::{Follower, Liveness, liveness};
 pub use lines::{CaseLines, read_case_lines};
-pub use read::{Record, Resumed, read_results, read_run, read_run_file};
+pub use read::{Record, Resumed, RunEnd, read_results, read_run, read_run_file};
 pub use samples::{CaseSamples, SampleLines, read_samples, read_samples_of};
 
 /// The run file's name.

@@ -41,6 +41,10 @@ pub fn workload<'p>(parameters: &'p Map<String, Value>, roles: &impl Roles) -> B
     entries.filter(|(name, _)| roles.role(name).defines_workload()).collect()
 }
 
+/// The parameter with the faults that were injected into a case. A fault is part of what a case is; without it, cases show
+/// what the fault did.
+pub const INJECTED: &str = "inject";
+
 /// The parameters in which two cases of one workload differ, with both values: how each does it, beside what only its own
 /// backend understands. `apart` are told elsewhere.
 pub fn differences<'p>(

@@ -47,7 +47,8 @@ fn write(dir: &Path, cases: usize) -> Result<(), Error> {
     let about = json!({"schema": 1, "tool": {"name": "rankmark", "version": "0.1.0"}, "experiment": "large",
         "started": "2026-11-20T10:15:00Z", "command_line": ["rankmark", "run", "large.yaml"],
         "machine": {"host": "h", "os": "Debian", "kernel": "6.18", "arch": "x86_64", "cpu_model": "invented"},
-        "plan": {"experiment": "large", "profiling": false, "cases": plan}, "benchmarks": run.benchmarks, "simulated": true});
+        "plan": {"experiment": "large", "profiling": false, "cases": plan}, "benchmarks": run.benchmarks,
+        "rounds": {"seed": 1, "made": 6}, "simulated": true});
     serde_json::to_writer(file("run.json")?, &about)?;
     lines.flush()?;
     samples.flush()

@@ -1,4 +1,7 @@
-//! Lines of the record that are damaged: the banner that says how many, and the list that names them.
+//! What of a record is damaged or missing: the banners that say so, and the list that names it.
+
+use record::RunEnd;
+use terms::Status;
 
 use crate::Run;
 use crate::escape::markdown as escaped;
@@ -7,13 +10,42 @@ use crate::number::{count, thousands};
 /// Damaged lines that are named; more are counted.
 const NAMED: usize = 50;
 
-/// One line that stands at the top of every page; None where the record is whole.
-pub(crate) fn banner(run: &Run) -> Option<String> {
-    let number = run.damaged.len();
-    let what = if number == 1 { "is damaged and is left out" } else { "are damaged and are left out" };
-    (number > 0).then(|| {
-        format!("DAMAGED RECORD: {} of it {what}, so cases or samples may be missing", count(number, "line", "lines"))
-    })
+/// Lines that stand at the top of every page; none where the record is whole.
+pub(crate) fn banners(run: &Run) -> Vec<String> {
+    damaged(run).into_iter().chain(end_banner(run)).collect()
+}
+
+/// How much of the record is damaged.
+fn damaged(run: &Run) -> Option<String> {
+    let number = |holds: &dyn Fn(&record::DamagedLine) -> bool| run.damaged.iter().filter(|line| holds(line)).count();
+    let left_out = number(&|line| line.is_there);
+    let missing = number(&|line| !line.is_there && !line.is_of_run_file());
+    let mut parts = Vec::new();
+    if left_out > 0 {
+        let what = if left_out == 1 { "is damaged and is left out" } else { "are damaged and are left out" };
+        let of = count(left_out, "line", "lines");
+        parts.push(format!("{of} of it {what}, so cases or samples may be missing"));
+    }
+    if missing > 0 {
+        parts.push("lines of it are missing, so results may be missing or be of fewer trials".to_owned());
+    }
+    if number(&record::DamagedLine::is_of_run_file) > 0 {
+        parts.push("run.json is damaged, so what the report says of the run may be wrong or missing".to_owned());
+    }
+    (!parts.is_empty()).then(|| format!("DAMAGED RECORD: {}", parts.join("; ")))
+}
+
+/// That a run has no end: it was killed, or goes on. None where it came to its end.
+pub fn end_banner(run: &Run) -> Option<String> {
+    let open = run.cases.iter().filter(|case| case.status == Status::NotRun).count();
+    let open = format!("{open} of {} did not run", count(run.cases.len(), "case", "cases"));
+    match run.end {
+        RunEnd::Ended => None,
+        RunEnd::Live => Some(format!("UNFINISHED RUN: it still goes on; so far {open}")),
+        RunEnd::Killed => Some(format!(
+            "KILLED RUN: the record has no end; {open}, others may lack trials, and gates were not checked"
+        )),
+    }
 }
 
 /// A bullet for each, as Markdown.

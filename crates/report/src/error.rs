@@ -11,6 +11,10 @@ pub(crate) fn unwritten(path: &Path, error: &io::Error) -> Error {
         io::ErrorKind::InvalidInput => {
             "the record itself is complete: put a plain file or folder there, then `rankmark report DIR` writes it again"
         }
+        io::ErrorKind::FileTooLarge => {
+            "the record itself is complete: raise the limit on file sizes (`ulimit -f`), then `rankmark report DIR` \
+             writes it again"
+        }
         _ => "the record itself is complete: free space or permissions, then `rankmark report DIR` writes it again",
     };
     Error::new(format!("the report's file {} could not be written", path.display())).cause(error.to_string()).hint(hint)

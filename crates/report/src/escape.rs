@@ -1,18 +1,35 @@
 //! Text from data is made harmless here, once for each language that it is put into.
 
+use view::is_invisible;
 pub(crate) use view::{file_stem, one_line};
 
 /// Text in a Markdown table cell or paragraph (GitHub's dialect): one line, and no character that starts markup.
 pub(crate) fn markdown(text: &str) -> String {
+    inert(&one_line(text), true)
+}
+
+/// Sentences that a benchmark declares, where words between backticks are code.
+pub(crate) fn prose(text: &str) -> String {
     let text = one_line(text);
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return inert(&text, true);
+    }
+    let part = |(at, part): (usize, &&str)| if at % 2 == 1 { code(part) } else { inert(part, at == 0) };
+    parts.iter().enumerate().filter(|(at, part)| at % 2 == 0 || !part.is_empty()).map(part).collect()
+}
+
+/// Text on one line without markup. `begins`: it may begin a line.
+fn inert(text: &str, begins: bool) -> String {
     let characters: Vec<char> = text.chars().collect();
     let mut escaped = String::with_capacity(text.len() + 8);
     for (index, &character) in characters.iter().enumerate() {
+        let first = begins && index == 0;
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             // Without a `<` before it, `>` is markup only where a line begins (a quotation).
-            '>' if index == 0 => escaped.push_str("&gt;"),
+            '>' if first => escaped.push_str("&gt;"),
             // Inside a word an underscore is not emphasis, and `all_reduce` should stay readable as plain text.
             '_' if between_letters(&characters, index) => escaped.push('_'),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '$' => {
@@ -20,12 +37,12 @@ pub(crate) fn markdown(text: &str) -> String {
                 escaped.push(character);
             }
             // At the start of a line these begin headings, lists and rules.
-            '#' | '+' | '-' | '=' | '!' if index == 0 => {
+            '#' | '+' | '-' | '=' | '!' if first => {
                 escaped.push('\\');
                 escaped.push(character);
             }
             // `1. x` would begin a numbered list.
-            '.' | ')' if index > 0 && characters[..index].iter().all(char::is_ascii_digit) => {
+            '.' | ')' if begins && index > 0 && characters[..index].iter().all(char::is_ascii_digit) => {
                 escaped.push('\\');
                 escaped.push(character);
             }
@@ -62,27 +79,37 @@ pub fn shell(word: &str) -> String {
 /// Text as XML character data or attribute value. Characters that XML 1.0 forbids become U+FFFD.
 pub(crate) fn xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 8);
+    let mut before = ' ';
     for character in text.chars() {
+        let doubled = std::mem::replace(&mut before, character) == character;
         match character {
+            // `##[error]` is a command to CI systems, which show such files, too.
+            '#' if doubled => escaped.push_str("&#35;"),
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             '\n' | '\t' | '\r' => escaped.push(' '),
-            c if c.is_control() || matches!(c, '\u{FFFE}' | '\u{FFFF}') => escaped.push('\u{FFFD}'),
+            c if c.is_control() || is_invisible(c) || matches!(c, '\u{FFFE}' | '\u{FFFF}') => escaped.push('\u{FFFD}'),
             c => escaped.push(c),
         }
     }
     escaped
 }
 
-/// One cell of a CSV file (RFC 4180). A text that a spreadsheet would run as a formula is kept as text by a leading
+/// One cell of a CSV file (RFC 4180), on one line: logs show such files, too. A text that a spreadsheet would run as a formula is kept as text by a leading
 /// apostrophe (OWASP "CSV injection"); numbers keep their sign.
 pub(crate) fn csv(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && !is_number(text);
-    let text = if formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\n', '\r']) || text.starts_with(' ') || text.ends_with(' ') {
+    let is_tame = |c: char| !c.is_control() && !is_invisible(c);
+    let text = if text.chars().all(is_tame) && !text.contains("::") && !text.contains("##") {
+        text.to_owned()
+    } else {
+        one_line(text)
+    };
+    let formula = text.starts_with(['=', '+', '-', '@']) && !is_number(&text);
+    let text = if formula { format!("'{text}") } else { text };
+    if text.contains([',', '"']) || text.starts_with(' ') || text.ends_with(' ') {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
         text
@@ -107,13 +134,16 @@ mod tests {
         assert_eq!(markdown("# no"), "\\# no");
         assert_eq!(markdown("> no"), "&gt; no");
         assert_eq!(markdown("1. no"), "1\\. no");
+        assert_eq!(prose("a `b_c` *d* _e_- f"), "a `b_c` \\*d\\* \\_e\\_- f");
+        assert_eq!(prose("one ` alone"), "one \\` alone");
         assert_eq!(code("a`b``c"), "``` a`b``c ```");
         assert_eq!(code("x"), "`x`");
     }
 
     #[test]
     fn csv_quotes_and_disarms() {
-        assert_eq!(csv("a,\"b\"\n"), "\"a,\"\"b\"\"\n\"");
+        assert_eq!(csv("a,\"b\"\n"), "\"a,\"\"b\"\"\"");
+        assert_eq!(csv("a\r\n::error::b\u{1b}[2J\u{202E}"), "a : :error::b [2J");
         assert_eq!(csv("=1+1"), "'=1+1");
         assert_eq!(csv("-inf"), "'-inf");
         assert_eq!(csv("+cmd|x"), "'+cmd|x");

@@ -26,7 +26,9 @@ impl Format for Junit {
     fn render(&self, run: &Run) -> Result<Vec<Artifact>, Error> {
         let cases: Vec<JunitCase> = run.cases.iter().map(of_case).collect();
         let suite = if run.title.trim().is_empty() { "rankmark" } else { &run.title };
-        Ok(vec![Artifact::new("junit.xml", junit(suite, &cases).into_bytes())])
+        let properties: Vec<(&str, String)> =
+            crate::damage::end_banner(run).map(|banner| ("run", banner)).into_iter().collect();
+        Ok(vec![Artifact::new("junit.xml", junit_with(suite, &properties, &cases).into_bytes())])
     }
 }
 
@@ -48,7 +50,7 @@ fn outcome(case: &CaseLine) -> JunitOutcome {
         Status::Failed => JunitOutcome::Failed(reason),
         Status::NotRun => JunitOutcome::Failed(format!("not run: {reason}")),
         Status::Ok if !case.gates_missed.is_empty() => {
-            JunitOutcome::Failed(format!("gate missed: {}", case.gates_missed.join("; ")))
+            JunitOutcome::Failed(one_line(&format!("gate missed: {}", case.gates_missed.join("; "))))
         }
         Status::Ok if case.caveats.contains(&Caveat::Preliminary) => {
             JunitOutcome::Failed(format!("too few trials: {}", Caveat::Preliminary.explanation()))
@@ -83,6 +85,11 @@ pub enum JunitOutcome {
 
 /// The XML document of one suite.
 pub fn junit(suite: &str, cases: &[JunitCase]) -> String {
+    junit_with(suite, &[], cases)
+}
+
+/// The same of a suite with properties.
+fn junit_with(suite: &str, properties: &[(&str, String)], cases: &[JunitCase]) -> String {
     let count = |of: fn(&JunitOutcome) -> bool| cases.iter().filter(|case| of(&case.outcome)).count();
     let failed = count(|outcome| matches!(outcome, JunitOutcome::Failed(_)));
     let skipped = count(|outcome| matches!(outcome, JunitOutcome::Skipped(_)));
@@ -92,6 +99,11 @@ pub fn junit(suite: &str, cases: &[JunitCase]) -> String {
         xml(suite),
         cases.len(),
     );
+    if !properties.is_empty() {
+        let one =
+            |(name, value): &(&str, String)| format!("<property name=\"{}\" value=\"{}\"/>", xml(name), xml(value));
+        text += &format!("<properties>{}</properties>\n", properties.iter().map(one).collect::<String>());
+    }
     for case in cases {
         let time = case.seconds.map(|seconds| format!(" time=\"{seconds:.6}\"")).unwrap_or_default();
         text += &format!("<testcase classname=\"{}\" name=\"{}\"{time}", xml(&case.class), xml(&case.name));
@@ -107,14 +119,19 @@ pub fn junit(suite: &str, cases: &[JunitCase]) -> String {
 /// Text of data as the value of an attribute. Characters that XML 1.0 has no way to write become U+FFFD.
 fn xml(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
+    let mut before = ' ';
     for character in text.chars() {
+        let doubled = std::mem::replace(&mut before, character) == character;
         match character {
+            // `##[error]` is a command to CI systems, which show such files, too.
+            '#' if doubled => safe += "&#35;",
             '&' => safe += "&amp;",
             '<' => safe += "&lt;",
             '>' => safe += "&gt;",
             '"' => safe += "&quot;",
             '\n' | '\r' | '\t' => safe += &format!("&#{};", character as u32),
-            control if control < ' ' || matches!(control, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
+            control if control.is_control() || matches!(control, '\u{fffe}' | '\u{ffff}') => safe.push('\u{fffd}'),
+            other if view::is_invisible(other) => safe.push('\u{fffd}'),
             other => safe.push(other),
         }
     }

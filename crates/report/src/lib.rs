@@ -46,6 +46,7 @@ mod write;
 use view::{number, study};
 
 pub use contract::Format;
+pub use damage::end_banner;
 pub use escape::shell;
 pub use expected::sentences as expected;
 pub use format::{FORMATS, append_file, default_formats, format, write, write_file, write_formats};

@@ -89,7 +89,7 @@ pub(crate) fn bullets(sentences: &[String]) -> String {
 fn head(run: &Run) -> String {
     let title = if run.title.trim().is_empty() { "Report".to_owned() } else { escaped(&run.title) };
     let mut text = format!("# {title}\n");
-    for warning in damage::banner(run).into_iter().chain(banner(run.cases.iter())) {
+    for warning in damage::banners(run).into_iter().chain(banner(run.cases.iter())) {
         text += &format!("\n> **{}**\n", escaped(&warning));
     }
     let mut facts = vec![("Status", status(run))];

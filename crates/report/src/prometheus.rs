@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use record::{CaseLine, DeclaredMetric};
+use record::{CaseLine, DeclaredMetric, RunEnd};
 use terms::{Named as _, Status};
 
 use crate::escape::one_line;
@@ -96,6 +96,11 @@ fn of_run(run: &Run) -> Vec<Family> {
             "rankmark_run_cases",
             "Cases of the run by how they ended.",
             statuses.iter().map(of_status).collect(),
+        ),
+        Family::of(
+            "rankmark_run_ended",
+            "1 where the run came to its end; 0 where it was killed or still goes on.",
+            vec![(own.clone(), f64::from(u8::from(run.end == RunEnd::Ended)))],
         ),
         Family::of("rankmark_run_gates_missed", "Gates that the run missed.", vec![(own, missed)]),
     ]

@@ -1,13 +1,14 @@
-//! The tables of a section, as its benchmark declares them: a row for each measured case, or for those side by side.
+//! The tables of a section, as its benchmark declares them: a row for each measured or predicted case, or for those side by
+//! side.
 
 use std::collections::HashMap;
 
 use record::show::{Column, Format, Show, Table as Declared};
 use record::{CaseLine, Caveat};
-use terms::Named as _;
+use terms::{Named as _, Status};
 use view::{Pivot, shown};
 
-use crate::escape::markdown as escaped;
+use crate::escape::{markdown as escaped, prose};
 use crate::number::{NONE, list};
 use crate::study::{Configuration, Measured, Operation};
 use crate::table::{Align, Table};
@@ -29,11 +30,11 @@ pub(crate) fn tables(operation: &Operation) -> Vec<String> {
 
 type Case<'o> = (&'o Configuration<'o>, &'o CaseLine);
 
-/// Measured cases by configuration, sizes ascending.
+/// Measured and predicted cases by configuration, sizes ascending.
 fn rows<'o>(operation: &'o Operation<'o>) -> Vec<Case<'o>> {
     let of = |configuration: &'o Configuration<'o>| {
         let mut cases: Vec<Case> = configuration.cases.iter().map(|case| (configuration, *case)).collect();
-        cases.retain(|(_, case)| case.time_s.is_some());
+        cases.retain(|(_, case)| case.time_s.is_some() || is_predicted(case));
         cases.sort_by_key(|(_, case)| case.bytes);
         cases
     };
@@ -58,7 +59,7 @@ impl<'o> Rows<'o> {
         };
         let of: HashMap<*const CaseLine, Case> = cases.iter().map(|case| (std::ptr::from_ref(case.1), *case)).collect();
         let case = |line: Option<&CaseLine>| of.get(&std::ptr::from_ref(line?)).copied();
-        let label = |value| escaped(&view::label_of(operation.declared, &declared.pivot, &view::plain(value)));
+        let label = |value| view::label_of(operation.declared, &declared.pivot, &view::plain(value));
         Self {
             labels: pivot.values.into_iter().map(label).collect(),
             pivot: &declared.pivot,
@@ -105,7 +106,7 @@ fn title(cell: &Cell, labels: &[String]) -> (String, Align) {
             let words = [label, &column.title, &column.unit];
             let title = words.into_iter().filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
             let left = has_words(column) || column.format == Format::FirstAndLast;
-            (title, if left { Align::Left } else { Align::Right })
+            (escaped(&title), if left { Align::Left } else { Align::Right })
         }
         Cell::Backend => ("backend".to_owned(), Align::Left),
         Cell::Variant => ("variant".to_owned(), Align::Left),
@@ -150,10 +151,10 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -
         let empty = cells.iter().all(|cell| *cell == NONE);
         empty && !kept(place) || lifted(place) && cells.iter().all(|cell| *cell == cells[0])
     });
-    let mut text = if declared.title.is_empty() { String::new() } else { format!("{}:\n\n", declared.title) };
+    let mut text = if declared.title.is_empty() { String::new() } else { format!("{}:\n\n", escaped(&declared.title)) };
     text += &table.markdown();
     if !declared.note.is_empty() {
-        text += &format!("\n{}\n", declared.note);
+        text += &format!("\n{}\n", prose(&declared.note));
     }
     if !shared.is_empty() {
         let shared: Vec<String> = shared.iter().map(|caveat| format!("`{caveat}`")).collect();
@@ -164,7 +165,12 @@ fn one(operation: &Operation, declared: &Declared, cases: &[Case], main: bool) -
 
 /// Whether a case's cell in a column may have a value: what is wrong has no time and no rate.
 pub(crate) fn is_told(case: &CaseLine, column: &Column, is_found: bool) -> bool {
-    !is_found || column.source == "wrong" || Measured::from_case(case).is_some()
+    !is_found || column.source == "wrong" || Measured::from_case(case).is_some() || is_predicted(case)
+}
+
+/// Whether a case did not run here, and its benchmark said what it knows without a run.
+fn is_predicted(case: &CaseLine) -> bool {
+    case.status == Status::Skipped && !case.metrics.is_empty()
 }
 
 /// The text of a declared column's cell.
@@ -185,8 +191,11 @@ fn caveats(row: &[Option<Case>], labels: &[String], shared: &[Caveat]) -> String
     let mut parts: Vec<String> = all.first().map(|(_, case)| names(case, &common)).into_iter().collect();
     for (place, case) in &all {
         let own = names(case, &|caveat| !common(caveat));
-        let label = labels.get(*place).map_or("", String::as_str);
+        let label = labels.get(*place).map_or_else(String::new, |label| escaped(label));
         parts.push(if own.is_empty() { own } else { format!("{label}: {own}") });
+    }
+    if all.iter().any(|(_, case)| is_predicted(case)) {
+        parts.insert(0, Status::Skipped.name().to_owned());
     }
     parts.retain(|part| !part.is_empty());
     parts.join("; ")

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use record::store::SAMPLES_FILE;
 use record::{
     BackendState, CaseLine, CaseSamples, DamagedLine, Declared, EXPLAINED_FILE, Expected, Explained, Labels, Machine,
-    Overhead, Placement,
+    Overhead, Placement, RunEnd,
 };
 use terms::Bytes;
 use view::Views;
@@ -17,6 +17,10 @@ use crate::{Error, drift, escape, labels};
 /// A run, read from its record.
 #[derive(Clone, Debug, Default)]
 pub struct Run {
+    /// The run's identity, which lines of its samples name; empty in records of earlier versions.
+    pub id: String,
+    /// Whether it came to its end.
+    pub end: RunEnd,
     /// The run's name, else its experiment's.
     pub title: String,
     /// What the user calls it.
@@ -102,7 +106,7 @@ impl Run {
         // Read also where no case needs it: what is damaged is to be known.
         let mut lines = {
             let wanted: HashSet<&str> = long.iter().map(String::as_str).collect();
-            record::read_samples_of(directory, |id| wanted.contains(id)).map_err(unread)?
+            record::read_samples_of(directory, &run.id, |id| wanted.contains(id)).map_err(unread)?
         };
         run.notes.append(&mut lines.notes);
         run.damaged.append(&mut lines.damaged);
@@ -115,7 +119,7 @@ impl Run {
 
     /// The same of a record that was read already, without samples.
     pub fn from_record(record: record::Record, directory: &Path) -> Self {
-        let record::Record { file, cases, damaged, notes } = record;
+        let record::Record { file, cases, end, damaged, notes } = record;
         let cores = match file.machine.allowed_cpus.len() {
             0 => file.machine.cores,
             allowed => u32::try_from(allowed).ok(),
@@ -127,6 +131,8 @@ impl Run {
         let imported = file.imported.into_iter().chain(of_parts).collect();
         let (launcher, own) = (line(&file.launcher), line(&file.command_line));
         Self {
+            id: file.id,
+            end,
             title: labels::title(&file.labels, file.experiment),
             labels: file.labels,
             started: to_the_second(&file.started),

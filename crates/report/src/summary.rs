@@ -58,7 +58,7 @@ fn page(run: &Run, room: usize) -> String {
 fn head(run: &Run) -> String {
     let title = if run.title.trim().is_empty() { "rankmark".to_owned() } else { escape::markdown(&run.title) };
     let mut text = format!("# {title}\n");
-    for warning in damage::banner(run).into_iter().chain(banner(run.cases.iter())) {
+    for warning in damage::banners(run).into_iter().chain(banner(run.cases.iter())) {
         text += &format!("\n> **{}**\n", escape::markdown(&warning));
     }
     text += &format!("\n{}\n", status(run));

@@ -134,6 +134,10 @@ impl Benchmark for MemoryBenchmark {
         metrics::of_memory(&metrics::balanced(task, &notes), measured, &notes)
     }
 
+    fn predicted(&self, case: &Case) -> Map<String, Value> {
+        Task::from_case(case).map_or_else(|_| Map::new(), |task| metrics::predicted(&task))
+    }
+
     fn fault(&self, _case: &Case, trials: &[Trial]) -> Option<String> {
         fault(trials)
     }

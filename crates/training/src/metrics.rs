@@ -107,6 +107,15 @@ pub(super) fn of_memory(task: &Task, measured: &Measured<'_>, notes: &[Notes]) -
     metrics
 }
 
+/// The memory of a case that is not run: by category, and nothing measured.
+pub(super) fn predicted(task: &Task) -> Map<String, Value> {
+    let mut metrics = Map::new();
+    if let Ok(outlines) = predict::outlines(task) {
+        put(&mut metrics, "memory", memory(Some(predict::categories(task, &outlines)), &[]));
+    }
+    metrics
+}
+
 fn put_rates(metrics: &mut Map<String, Value>, task: &Task, median_s: f64, ranks: usize) {
     let samples = task.recipe.global_batch() as f64 / median_s;
     let tokens = samples * task.tokens() as f64;

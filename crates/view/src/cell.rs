@@ -61,7 +61,7 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
         Some((high - low) / 2.0)
     };
     let text = match column.format {
-        Format::Word => crate::plain(&value_at(line, &column.source)?),
+        Format::Word => crate::one_line(&crate::plain(&value_at(line, &column.source)?)),
         Format::Switch => if value_at(line, &column.source)?.as_bool()? { "on" } else { "off" }.to_owned(),
         Format::Count => count(value_at(line, &column.source)?.as_u64()?),
         Format::Number => three_digits(mid()?),
@@ -79,7 +79,7 @@ pub fn shown(line: &CaseLine, column: &Column) -> Option<String> {
     };
     let interval = (column.format == Format::Share).then(half).flatten().map(|half| format!(" ± {}", percent(half)));
     let word = value_at(line, &column.word).filter(|_| !column.word.is_empty());
-    let word = word.and_then(|word| Some(format!(" {}", word.as_str()?)));
+    let word = word.and_then(|word| Some(format!(" {}", crate::one_line(word.as_str()?))));
     Some([Some(text), interval, word].into_iter().flatten().collect())
 }
 

@@ -12,8 +12,12 @@ pub fn plain(value: &Value) -> String {
 }
 
 /// How a field's value is written in labels, as the field declares it. Undeclared: a word stands for itself, a switch by the
-/// field's name, a number beside it.
+/// field's name, a number beside it. One line, whatever the record says.
 pub fn label_of(declared: Option<&Declared>, name: &str, value: &str) -> String {
+    crate::one_line(&declared_label(declared, name, value))
+}
+
+fn declared_label(declared: Option<&Declared>, name: &str, value: &str) -> String {
     let field = declared.and_then(|declared| declared.field(name));
     let label = field.map_or("", |field| field.label.as_str());
     if let Some((on, off)) = label.split_once('|') {

@@ -29,4 +29,4 @@ pub use spec::{
 };
 pub use styles::COLOURS;
 pub use table::matrix_lines;
-pub use text::{file_stem, one_line};
+pub use text::{file_stem, harmless, harmless_json, is_invisible, one_line};

@@ -1,6 +1,6 @@
 //! What differs between two records beside their results: machine, plan, versions, environment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use record::{Case, Record, RunFile};
 use serde_json::{Map, Value};
@@ -96,13 +96,12 @@ fn plan(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
     if base.file.started_by != new.file.started_by {
         found.push(one("launcher", base.file.started_by.clone(), new.file.started_by.clone()));
     }
-    let settings = |record: &Record| -> BTreeMap<String, Map<String, Value>> {
-        record.file.plan.cases.iter().map(|case: &Case| (case.id.clone(), case.settings.clone())).collect()
-    };
     let (of_base, of_new) = (settings(base), settings(new));
     let mut told: Vec<String> = Vec::new();
     for pair in pairs {
-        let (Some(a), Some(b)) = (of_base.get(&pair.base.id), of_new.get(&pair.new.id)) else { continue };
+        let (Some(a), Some(b)) = (of_base.get(pair.base.id.as_str()), of_new.get(pair.new.id.as_str())) else {
+            continue;
+        };
         let names = a.keys().chain(b.keys().filter(|name| !a.contains_key(*name)));
         for name in names.filter(|name| a.get(*name) != b.get(*name)) {
             if !told.contains(name) {
@@ -112,6 +111,11 @@ fn plan(base: &Record, new: &Record, pairs: &[Pair]) -> Vec<Difference> {
         }
     }
     found
+}
+
+/// How the cases of a plan are sampled, by identity.
+fn settings(record: &Record) -> HashMap<&str, &Map<String, Value>> {
+    record.file.plan.cases.iter().map(|case: &Case| (case.id.as_str(), &case.settings)).collect()
 }
 
 fn versions(file: &RunFile) -> BTreeMap<String, String> {

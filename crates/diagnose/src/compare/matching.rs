@@ -1,12 +1,12 @@
 //! Which cases of two records are compared with each other, by the roles of their fields.
 //!
-//! In three steps, each with what the one before left: equal identities; equal parameters beside those of sampling; the
-//! same workload in the same world, where one case alone is left on each side. The last are two implementations, and what
-//! they differ in is said.
+//! In steps, each with what the one before left: equal identities; equal parameters beside those of sampling; equal ones
+//! beside injected faults; the same workload in the same world, where one case alone is left on each side. The last are two
+//! implementations. What cases differ in is said.
 
 use std::collections::{BTreeMap, HashMap};
 
-use record::{CaseLine, Declared, Record, Roles, workload};
+use record::{CaseLine, Declared, INJECTED, Record, Roles, workload};
 use serde_json::Value;
 use terms::Role;
 
@@ -83,10 +83,15 @@ fn key<'p>(line: &CaseLine, values: impl IntoIterator<Item = (&'p str, &'p Value
 
 /// What a case is, without how it was sampled. A field that only a newer version has counts for nothing at its default.
 pub(crate) fn identity(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>) -> Key {
+    identity_without(line, own, other, "")
+}
+
+/// The same without one parameter.
+fn identity_without(line: &CaseLine, own: Option<&Declared>, other: Option<&Declared>, left_out: &str) -> Key {
     let counts = |(name, value): &(&str, &Value)| {
         let is_new = other.is_some_and(|other| other.field(name).is_none());
         let default = own.and_then(|own| own.field(name)?.default.as_deref());
-        role(own, name) != Role::Sampling && !(is_new && default == Some(plain(value).as_str()))
+        *name != left_out && role(own, name) != Role::Sampling && !(is_new && default == Some(plain(value).as_str()))
     };
     key(line, line.parameters.iter().map(|(name, value)| (name.as_str(), value)).filter(counts))
 }
@@ -106,8 +111,9 @@ pub(super) fn matching<'r>(base: &'r Record, new: &'r Record) -> Matching<'r> {
             (partner[at], taken[*found]) = (Some(*found), true);
         }
     }
-    by_key(&mut partner, &mut taken, base, new, false);
-    by_key(&mut partner, &mut taken, base, new, true);
+    for step in [Step::Parameters, Step::WithoutFaults, Step::Workload] {
+        by_key(&mut partner, &mut taken, base, new, step);
+    }
     let mut matching = Matching::default();
     let mut left = Vec::new();
     for (line, partner) in base.cases.iter().zip(&partner) {
@@ -122,11 +128,24 @@ pub(super) fn matching<'r>(base: &'r Record, new: &'r Record) -> Matching<'r> {
     matching
 }
 
-/// Cases left over on both sides with equal keys: in their order, or where `alone`, single ones of one workload.
-fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &Record, new: &Record, alone: bool) {
-    let of = |line: &CaseLine, own: &Record, other: &Record| match alone {
-        true => workload_key(line, own),
-        false => identity(line, declared(own, line), declared(other, line)),
+/// What cases must have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    /// All parameters but those of sampling.
+    Parameters,
+    /// All of these but injected faults.
+    WithoutFaults,
+    /// The workload; then one case alone on each side.
+    Workload,
+}
+
+/// Cases left over on both sides with equal keys: in their order, or where the step is the workload, single ones.
+fn by_key(partner: &mut [Option<usize>], taken: &mut [bool], base: &Record, new: &Record, step: Step) {
+    let alone = step == Step::Workload;
+    let of = |line: &CaseLine, own: &Record, other: &Record| match step {
+        Step::Workload => workload_key(line, own),
+        Step::Parameters => identity(line, declared(own, line), declared(other, line)),
+        Step::WithoutFaults => identity_without(line, declared(own, line), declared(other, line), INJECTED),
     };
     let mut open: HashMap<Key, (Vec<usize>, Vec<usize>)> = HashMap::new();
     for (at, line) in base.cases.iter().enumerate().filter(|(at, _)| partner[*at].is_none()) {

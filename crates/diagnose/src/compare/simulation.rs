@@ -115,7 +115,13 @@ pub fn record_of(cases: &[Vec<f64>], day: usize) -> Record {
         "plan": {"experiment": "simulated", "profiling": false, "cases": []},
     }))
     .expect("a run file");
-    Record { file, cases: cases.iter().enumerate().map(line).collect(), damaged: Vec::new(), notes: Vec::new() }
+    Record {
+        file,
+        cases: cases.iter().enumerate().map(line).collect(),
+        end: record::RunEnd::Ended,
+        damaged: Vec::new(),
+        notes: Vec::new(),
+    }
 }
 
 /// Simulates this many pairs.

@@ -1,6 +1,6 @@
 //! What differs between two runs beside their times: versions, environment, machine, plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::Run;
 
@@ -32,8 +32,8 @@ impl std::fmt::Display for Difference {
 pub(super) fn between(before: &Run, after: &Run, ids: &[&str]) -> Vec<Difference> {
     let mut all = of_maps(&before.facts, &after.facts);
     let settings = |run: &Run| {
-        let of = |id: &&str| run.cases.iter().find(|case| case.id == **id).map(|case| &case.settings);
-        ids.iter().find_map(of).cloned()
+        let of: HashMap<&str, _> = run.cases.iter().map(|case| (case.id.as_str(), &case.settings)).collect();
+        ids.iter().find_map(|id| of.get(id).copied()).cloned()
     };
     // A case that has another identity in one of the runs tells nothing of how it was sampled there.
     if let (Some(before), Some(after)) = (settings(before), settings(after)) {

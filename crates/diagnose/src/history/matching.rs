@@ -3,7 +3,7 @@
 //! A later version may declare a field that an earlier one did not know. Its cases then have another identity, and measure
 //! the same thing where the field has its default.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ struct Fields {
     /// By benchmark and field: the default, where some run of the benchmark did not know the field.
     added: BTreeMap<(String, String), String>,
     /// Fields that only say how a case is sampled.
-    sampling: Vec<(String, String)>,
+    sampling: BTreeSet<(String, String)>,
 }
 
 impl Fields {
@@ -54,9 +54,8 @@ impl Fields {
             for KnownField { name, default, sampling } in declared {
                 let entry = known.entry((benchmark, name)).or_insert((0, default.as_ref()));
                 entry.0 += 1;
-                let key = (benchmark.clone(), name.clone());
-                if *sampling && !fields.sampling.contains(&key) {
-                    fields.sampling.push(key);
+                if *sampling {
+                    fields.sampling.insert((benchmark.clone(), name.clone()));
                 }
             }
         }

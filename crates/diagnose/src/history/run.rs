@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{CaseLine, Declared, Labels, Machine, Record, Roles};
+use record::{CaseLine, Caveat, Declared, Labels, Machine, Record, Roles, RunEnd};
 use serde_json::{Map, Value};
 use terms::{Role, Status};
 
@@ -42,8 +42,10 @@ pub struct Run {
     pub machine_key: String,
     /// Whether its times were computed.
     pub simulated: bool,
-    /// Lines of its record that are damaged, and so left out.
+    /// Places of its record that are damaged or missing.
     pub damaged: usize,
+    /// Whether it was killed: its record has no end.
+    pub killed: bool,
     /// Cases that are ok, failed, skipped, and without a result.
     pub counts: [usize; 4],
     /// What may differ between runs of one machine, by name: versions, environment, kernel.
@@ -105,7 +107,13 @@ impl Run {
             record.cases.iter().filter_map(|line| case(line, settings.get(line.id.as_str()).copied())).collect();
         let counts = counts(record);
         if cases.is_empty() {
-            return Err(left_out("no case of it has a result"));
+            let has_result = |line: &CaseLine| line.status == Status::Ok && line.time_s.is_some();
+            return Err(left_out(match (record.end, record.cases.iter().any(has_result)) {
+                (RunEnd::Killed, _) => "the run was killed before a case had all its trials",
+                (RunEnd::Live, _) => "the run still goes on, and no case has all its trials yet",
+                (RunEnd::Ended, true) => "no case of it has all its trials",
+                (RunEnd::Ended, false) => "no case of it has a result",
+            }));
         }
         Ok(Self {
             directory: directory.to_owned(),
@@ -117,6 +125,7 @@ impl Run {
             machine_key: machine_key(&file.machine, &file.hosts, file.simulated, any_host),
             simulated: file.simulated,
             damaged: record.damaged.len(),
+            killed: record.end == RunEnd::Killed,
             counts,
             facts: super::facts::facts(file),
             declared: file.benchmarks.iter().map(declared).collect(),
@@ -134,11 +143,11 @@ fn declared(of: &Declared) -> (String, Vec<KnownField>) {
     (of.name.clone(), of.fields.iter().map(field).collect())
 }
 
-/// A case with a right result; None for others.
+/// A case with a right result of all its trials; None for others.
 fn case(line: &CaseLine, settings: Option<&Map<String, Value>>) -> Option<RunCase> {
     let time = line.time_s.as_ref()?;
-    let right =
-        line.status == Status::Ok && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
+    let whole = line.status == Status::Ok && !line.caveats.contains(&Caveat::Preliminary);
+    let right = whole && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
     let text = |(name, value): (&String, &Value)| (name.clone(), plain(value));
     right.then(|| RunCase {
         id: line.id.clone(),
@@ -155,9 +164,7 @@ fn case(line: &CaseLine, settings: Option<&Map<String, Value>>) -> Option<RunCas
 /// Cases that are ok, failed, skipped, and without a result.
 fn counts(record: &Record) -> [usize; 4] {
     let of = |status: Status| record.cases.iter().filter(|line| line.status == status).count();
-    let lines: std::collections::HashSet<&str> = record.cases.iter().map(|line| line.id.as_str()).collect();
-    let absent = record.file.plan.cases.iter().filter(|case| !lines.contains(case.id.as_str())).count();
-    [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun) + absent]
+    [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun)]
 }
 
 /// What makes machines one: host, processor, cores that ranks may use, memory limit; of all hosts that held ranks.

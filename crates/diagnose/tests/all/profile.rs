@@ -2,6 +2,8 @@
 
 mod bad_input;
 mod exact;
+mod limits;
+mod pauses;
 mod rates;
 mod scaling;
 

@@ -84,7 +84,7 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
             Tree::Scalar { text, .. } if field.role != Role::Sampling && text.contains(char::is_whitespace) => {
                 errors.add(node.at, Error::new(format!("`{}` cannot hold white space", field.name)));
             }
-            Tree::Scalar { text, .. } if holds_secret(text) => {
+            Tree::Scalar { text, .. } if is_secret(text) => {
                 let message = format!("`{}` would put a secret into the record", field.name);
                 let hint = "export it in the shell that starts the run: processes inherit it";
                 errors.add(node.at, Error::new(message).hint(hint));
@@ -100,9 +100,10 @@ fn texts(field: &Field, node: &Node, errors: &mut Diagnostics) -> Vec<Item> {
     vec![Item { value, at: node.at }]
 }
 
-/// Whether a text is NAME=value with a name that smells like a secret.
-fn holds_secret(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(name, _)| crate::smells_like_secret(name))
+/// Whether a text is NAME=value with a name that smells like a secret, or holds something that looks like one.
+fn is_secret(text: &str) -> bool {
+    let named = text.split_once('=').is_some_and(|(name, _)| crate::smells_like_secret(name));
+    named || crate::holds_secret(text)
 }
 
 type Ranged = Result<Vec<Item>, (At, Error)>;

@@ -8,7 +8,7 @@ use super::checksum;
 use super::lock::Lock;
 use super::{CASES_FILE, CaseSamples, RUN_FILE, SAMPLES_FILE, StoreError, TRACE_FOLDER};
 use crate::file::{self, Folder};
-use crate::{CaseLine, RunFile, to_json};
+use crate::{CaseLine, End, RunFile, to_json};
 
 /// A live record. Holds the directory's lock until dropped.
 #[derive(Debug)]
@@ -16,6 +16,10 @@ pub struct Store {
     directory: PathBuf,
     cases: Lines,
     samples: Lines,
+    /// The run that its lines name; empty where the run file names none.
+    run: String,
+    /// The number of the next case line.
+    next: u64,
     /// What the user should know.
     pub notes: Vec<String>,
     _lock: Lock,
@@ -45,22 +49,33 @@ impl Store {
         }
         let cases = Lines::open(directory.join(CASES_FILE))?;
         let samples = Lines::open(directory.join(SAMPLES_FILE))?;
-        let store = Self { directory: directory.to_owned(), cases, samples, notes, _lock: lock };
+        let (run_id, next) = (run.id.clone(), 1);
+        let store = Self { directory: directory.to_owned(), cases, samples, run: run_id, next, notes, _lock: lock };
         // Last, since it is what makes the directory a record.
         store.write_run(run)?;
         Ok(store)
     }
 
     /// Goes on with a record that has whole files.
-    pub(super) fn reopen(directory: &Path, lock: Lock, notes: Vec<String>) -> Result<Self, StoreError> {
+    pub(super) fn reopen(directory: &Path, lock: Lock, run: &RunFile, next: u64) -> Result<Self, StoreError> {
         let cases = Lines::open(directory.join(CASES_FILE))?;
         let samples = Lines::open(directory.join(SAMPLES_FILE))?;
-        Ok(Self { directory: directory.to_owned(), cases, samples, notes, _lock: lock })
+        let (run, notes) = (run.id.clone(), Vec::new());
+        Ok(Self { directory: directory.to_owned(), cases, samples, run, next, notes, _lock: lock })
     }
 
     /// Where the record is.
     pub fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Writes `run.json` for the last time: it says that the run came to its end, and how many case lines there are then.
+    ///
+    /// # Errors
+    /// As [`Store::write_run`].
+    pub fn finish(&self, run: &mut RunFile) -> Result<(), StoreError> {
+        run.end = Some(End { case_lines: self.next - 1 });
+        self.write_run(run)
     }
 
     /// Writes `run.json` again, whole or not at all, for what is only known later (placement, overhead).
@@ -71,6 +86,7 @@ impl Store {
         let path = self.directory.join(RUN_FILE);
         let written = serde_json::to_vec_pretty(run).map_err(io::Error::other).and_then(|mut text| {
             text.push(b'\n');
+            checksum::seal_run(&mut text);
             file::replace(&self.directory, Path::new(RUN_FILE), "run.json.new", &text)?;
             File::open(&self.directory)?.sync_all()
         });
@@ -104,20 +120,27 @@ impl Store {
     /// When it cannot be written (a full disk): both files are then as before. Also when the line would not read back
     /// as it is, which is so for numbers that JSON lacks (NaN, infinity).
     pub fn append(&mut self, line: &CaseLine, samples: &[CaseSamples]) -> Result<(), StoreError> {
-        let text = readable(line)?;
+        let text = readable(line, &self.run, self.next)?;
         let mut block = Vec::new();
         for trial in samples {
-            let begin = block.len();
-            serde_json::to_writer(&mut block, trial).map_err(|error| unwritable(&line.id, error.to_string()))?;
-            checksum::seal(&mut block, begin);
-            block.push(b'\n');
+            self.sample_line(&mut block, trial)?;
         }
         let before = self.samples.length;
         self.samples.append(&block)?;
         self.cases.append(&text).inspect_err(|_| {
             // The case's own error is the one to report; samples without their case are harmless when they remain.
             let _ = self.samples.cut(before);
-        })
+        })?;
+        self.next += 1;
+        Ok(())
+    }
+
+    fn sample_line(&self, block: &mut Vec<u8>, trial: &CaseSamples) -> Result<(), StoreError> {
+        let begin = block.len();
+        serde_json::to_writer(&mut *block, trial).map_err(|error| unwritable(&trial.id, error.to_string()))?;
+        checksum::seal_line(block, begin, &self.run, None);
+        block.push(b'\n');
+        Ok(())
     }
 }
 
@@ -128,10 +151,12 @@ impl Store {
     /// As [`Store::append`]; then none of them is there.
     pub fn append_all(&mut self, lines: &[CaseLine]) -> Result<(), StoreError> {
         let mut block = Vec::new();
-        for line in lines {
-            block.append(&mut readable(line)?);
+        for (line, number) in lines.iter().zip(self.next..) {
+            block.append(&mut readable(line, &self.run, number)?);
         }
-        self.cases.append(&block)
+        self.cases.append(&block)?;
+        self.next += lines.len() as u64;
+        Ok(())
     }
 
     /// Appends the samples of one trial, for a case line that is there.
@@ -140,14 +165,12 @@ impl Store {
     /// When they cannot be written.
     pub fn append_samples(&mut self, trial: &CaseSamples) -> Result<(), StoreError> {
         let mut block = Vec::new();
-        serde_json::to_writer(&mut block, trial).map_err(|error| unwritable(&trial.id, error.to_string()))?;
-        checksum::seal(&mut block, 0);
-        block.push(b'\n');
+        self.sample_line(&mut block, trial)?;
         self.samples.append(&block)
     }
 }
 
-/// The text of a case line as `cases.jsonl` has it, with its checksum.
+/// The text of a case line with its checksum. `cases.jsonl` also has the run's identity and the line's number before it.
 ///
 /// # Errors
 /// When the line cannot be JSON.
@@ -158,14 +181,14 @@ pub fn line_text(line: &CaseLine) -> serde_json::Result<String> {
 }
 
 /// The line's text, if it reads back as the same line.
-fn readable(line: &CaseLine) -> Result<Vec<u8>, StoreError> {
+fn readable(line: &CaseLine, run: &str, number: u64) -> Result<Vec<u8>, StoreError> {
     let text = to_json(line).map_err(|error| unwritable(&line.id, error.to_string()))?;
     let back = serde_json::from_str::<CaseLine>(&text).map_err(|error| unwritable(&line.id, error.to_string()))?;
     if back != *line || line.metrics.values().any(serde_json::Value::is_null) {
         return Err(unwritable(&line.id, "it holds a number that JSON lacks (NaN or infinity)".to_owned()));
     }
     let mut text = text.into_bytes();
-    checksum::seal(&mut text, 0);
+    checksum::seal_line(&mut text, 0, run, Some(number));
     text.push(b'\n');
     Ok(text)
 }

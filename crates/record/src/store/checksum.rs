@@ -20,6 +20,81 @@ pub(super) fn seal(buffer: &mut Vec<u8>, begin: usize) {
     buffer.extend_from_slice(END);
 }
 
+/// The same, with the run that wrote it and its number among the run's lines before it. An empty run: neither.
+pub(super) fn seal_line(buffer: &mut Vec<u8>, begin: usize, run: &str, line: Option<u64>) {
+    if !run.is_empty() {
+        buffer.pop();
+        buffer.extend_from_slice(format!(",\"run\":\"{run}\"").as_bytes());
+        if let Some(line) = line {
+            buffer.extend_from_slice(format!(",\"line\":{line}").as_bytes());
+        }
+        buffer.push(b'}');
+    }
+    seal(buffer, begin);
+}
+
+/// How the last member of a run file begins.
+const RUN_BEGIN: &[u8] = b",\n  \"crc32\": \"";
+/// How a run file ends after its eight digits.
+const RUN_END: &[u8] = b"\"\n}\n";
+/// How it ends without the member.
+const RUN_BARE_END: &[u8] = b"\n}\n";
+
+/// Bytes of the member and of what follows it.
+const RUN_LENGTH: usize = RUN_BEGIN.len() + 8 + RUN_END.len();
+
+/// Adds the checksum to the text of a run file: its last member, over the text without that member and its comma.
+pub(super) fn seal_run(text: &mut Vec<u8>) {
+    debug_assert!(text.ends_with(RUN_BARE_END), "an object on several lines");
+    let sum = crc32fast::hash(text);
+    text.truncate(text.len() - RUN_BARE_END.len());
+    text.extend_from_slice(RUN_BEGIN);
+    text.extend_from_slice(format!("{sum:08x}").as_bytes());
+    text.extend_from_slice(RUN_END);
+}
+
+/// What the checksum of a run file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RunSeal {
+    /// It has none: an earlier version wrote it, or somebody edited it.
+    Absent,
+    /// The text is what was written.
+    Right,
+    /// It is not.
+    Wrong,
+}
+
+/// What the checksum of a run file says.
+pub(super) fn check_run(text: &[u8]) -> RunSeal {
+    const DIGITS: usize = 8;
+    let Some(begin) = text.len().checked_sub(RUN_LENGTH) else { return RunSeal::Absent };
+    let (head, rest) = text[begin..].split_at(RUN_BEGIN.len());
+    let (digits, tail) = rest.split_at(DIGITS);
+    let differ = |found: &[u8], own: &[u8]| found.iter().zip(own).filter(|(found, own)| found != own).count();
+    match differ(head, RUN_BEGIN) + differ(tail, RUN_END) {
+        0 => {}
+        // The member itself is damaged.
+        1 | 2 => return RunSeal::Wrong,
+        _ => return RunSeal::Absent,
+    }
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(&text[..begin]);
+    sum.update(RUN_BARE_END);
+    if format!("{:08x}", sum.finalize()).as_bytes() == digits { RunSeal::Right } else { RunSeal::Wrong }
+}
+
+/// The text of a run file changed by `change`, with a right checksum where it had one.
+pub(crate) fn reseal_run(text: &[u8], change: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    if check_run(text) != RunSeal::Right {
+        return change(text);
+    }
+    let mut changed = change(&[&text[..text.len() - RUN_LENGTH], RUN_BARE_END].concat());
+    if changed.ends_with(RUN_BARE_END) {
+        seal_run(&mut changed);
+    }
+    changed
+}
+
 /// A line changed by `change`, with a right checksum where it had one. One that is damaged keeps the one that it has.
 pub(crate) fn reseal(line: &[u8], change: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
     let mut body = line.to_vec();
@@ -108,6 +183,33 @@ mod tests {
         let mut changed = reseal(damaged.as_bytes(), change);
         assert!(!String::from_utf8_lossy(&changed).contains("node-b"));
         assert!(Checker::default().open(&mut changed).is_err());
+    }
+
+    #[test]
+    fn a_line_names_its_run_and_its_number() {
+        let mut line = br#"{"id":"x"}"#.to_vec();
+        seal_line(&mut line, 0, "a1", Some(7));
+        assert!(line.starts_with(br#"{"id":"x","run":"a1","line":7,"crc32":""#), "{}", String::from_utf8_lossy(&line));
+        assert_eq!(Checker::default().open(&mut line), Ok(true));
+        let mut bare = br#"{"id":"x"}"#.to_vec();
+        seal_line(&mut bare, 0, "", Some(7));
+        assert_eq!(bare, sealed(r#"{"id":"x"}"#));
+    }
+
+    #[test]
+    fn every_changed_byte_of_a_run_file_is_seen() {
+        let text = b"{\n  \"schema\": 1,\n  \"plan\": {}\n}\n".to_vec();
+        let mut sealed = text.clone();
+        seal_run(&mut sealed);
+        assert!(serde_json::from_slice::<serde_json::Value>(&sealed).unwrap()["crc32"].is_string());
+        assert_eq!((check_run(&sealed), check_run(&text)), (RunSeal::Right, RunSeal::Absent));
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert_eq!(check_run(&changed), RunSeal::Wrong, "byte {at}");
+        }
+        let again = reseal_run(&sealed, |text| String::from_utf8_lossy(text).replace("plan", "plot").into_bytes());
+        assert_eq!(check_run(&again), RunSeal::Right);
     }
 
     #[test]

@@ -7,25 +7,45 @@ use std::fmt;
 pub struct DamagedLine {
     /// The file's name, without its folder.
     pub file: String,
-    /// From 1.
+    /// From 1; 0 where it is the whole file.
     pub line: usize,
     /// The case's identity, where it can still be read.
     pub id: Option<String>,
     /// What is wrong.
     pub cause: String,
+    /// Whether there is a line, which is left out.
+    pub is_there: bool,
 }
 
 impl DamagedLine {
     pub(super) fn new(file: &str, line: usize, bytes: &[u8], cause: impl Into<String>) -> Self {
         let file = file.rsplit('/').next().unwrap_or(file).to_owned();
-        Self { file, line, id: id_in(bytes), cause: cause.into() }
+        Self { file, line, id: id_in(bytes), cause: cause.into(), is_there: true }
+    }
+
+    /// A place of the run file. Its other members are read.
+    pub(super) fn of_run_file(line: usize, cause: impl Into<String>) -> Self {
+        Self { file: super::RUN_FILE.to_owned(), line, id: None, cause: cause.into(), is_there: false }
+    }
+
+    /// What it is, and what became of it.
+    pub fn sentence(&self) -> String {
+        if self.is_there { format!("{self}; it is left out") } else { self.to_string() }
+    }
+
+    /// Whether it is about the run file.
+    pub fn is_of_run_file(&self) -> bool {
+        self.file == super::RUN_FILE
     }
 }
 
 /// `cases.jsonl:7 (case 9f2c1ab04d77): its checksum does not match`.
 impl fmt::Display for DamagedLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.file, self.line)?;
+        f.write_str(&self.file)?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
         if let Some(id) = &self.id {
             write!(f, " (case {id})")?;
         }

@@ -75,11 +75,11 @@ impl Follower {
     /// # Errors
     /// When it cannot be read.
     pub fn run_file(&self) -> Result<RunFile, StoreError> {
-        super::read::run_file_by(&self.directory, super::read::read_run_file)
+        super::read::run_file(&self.directory).map(|read| read.file)
     }
 
-    /// The whole lines that were written since the last call. A later line of a case stands for the earlier ones. A line
-    /// that is being written waits for its end.
+    /// The whole lines that were written since the last call. [`CaseLine::replaces`] tells which of a case stands for it. A
+    /// line that is being written waits for its end.
     ///
     /// # Errors
     /// When the file cannot be read, or holds a line of another version.
@@ -108,7 +108,7 @@ impl Follower {
                     self.read += bytes.len() as u64 + 1;
                     self.number += 1;
                     match case_line(&mut bytes, &mut self.checker) {
-                        Ok(line) => lines.push(line),
+                        Ok(read) => lines.push(read.line),
                         Err(super::lines::Fault::Damaged(_)) => self.damaged += 1,
                         Err(super::lines::Fault::Other(cause)) => {
                             return Err(super::lines::corrupt(CASES_FILE, self.number, &cause));

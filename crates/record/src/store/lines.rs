@@ -6,6 +6,7 @@ use std::io::{BufRead, Read};
 use serde_json::{Map, Value};
 
 use super::checksum::Checker;
+use super::sequence::{Place, Sequence};
 use super::{DamagedLine, StoreError, limits};
 use crate::{CaseLine, SCHEMA};
 
@@ -37,7 +38,7 @@ pub(super) fn next_line(from: &mut impl BufRead, limit: u64) -> std::io::Result<
 /// The case lines of a file.
 #[derive(Debug, Default)]
 pub struct CaseLines {
-    /// The latest line of each case, in the order in which cases first appear.
+    /// The line that stands for each case ([`CaseLine::replaces`]), in the order in which cases first appear.
     pub lines: Vec<CaseLine>,
     /// Bytes that are whole lines: what follows was cut short by a crash.
     pub whole_bytes: u64,
@@ -47,16 +48,32 @@ pub struct CaseLines {
     pub damaged: Vec<DamagedLine>,
     /// What the user should know.
     pub notes: Vec<String>,
+    /// The number that the next line has.
+    pub(super) next: u64,
 }
 
-/// Reads case lines; a later line of a case stands for the earlier ones. `name` is for messages.
+/// Reads case lines of any run. `name` is for messages.
 ///
 /// # Errors
 /// A line with the right checksum that is no case line of this version, with its number. A damaged line is left out
 /// and named. So is, with a note, a last line without a line break: a crash leaves such a line.
-pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, StoreError> {
+pub fn read_case_lines(from: impl BufRead, name: &str) -> Result<CaseLines, StoreError> {
+    read_lines_of(from, name, Sequence::default(), None)
+}
+
+/// The same of one run. Lines of another run are left out and named, and so are those that are missing of as many as the
+/// run has `written`, where that is known.
+///
+/// # Errors
+/// As [`read_case_lines`].
+pub(super) fn read_lines_of(
+    mut from: impl BufRead,
+    name: &str,
+    mut sequence: Sequence,
+    written: Option<u64>,
+) -> Result<CaseLines, StoreError> {
     let mut found = CaseLines::default();
-    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut places: HashMap<String, (usize, Option<u64>)> = HashMap::new();
     let mut checker = Checker::default();
     for number in 1.. {
         if number > limits::CASE_LINES || found.whole_bytes > limits::CASES {
@@ -71,9 +88,16 @@ pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, 
             Some(Line::Whole(mut bytes)) => {
                 found.whole_bytes += bytes.len() as u64 + 1;
                 match case_line(&mut bytes, &mut checker) {
-                    Ok(line) => line,
+                    Ok(read) => match sequence.note(&read.place, read.sealed) {
+                        Ok(()) => read,
+                        Err(cause) => {
+                            found.damaged.push(DamagedLine::new(name, number, &bytes, cause));
+                            continue;
+                        }
+                    },
                     Err(Fault::Other(cause)) => return Err(corrupt(name, number, &cause)),
                     Err(Fault::Damaged(cause)) => {
+                        sequence.skip();
                         found.damaged.push(DamagedLine::new(name, number, &bytes, cause));
                         continue;
                     }
@@ -81,24 +105,50 @@ pub fn read_case_lines(mut from: impl BufRead, name: &str) -> Result<CaseLines, 
             }
             Some(Line::Unfinished(mut bytes)) => {
                 let length = bytes.len() as u64;
-                let Ok(line) = case_line(&mut bytes, &mut checker) else {
+                let read = case_line(&mut bytes, &mut checker).ok();
+                let Some(read) = read.filter(|read| sequence.note(&read.place, read.sealed).is_ok()) else {
                     found.notes.push(format!("{name}: the last line was cut short and is left out ({length} bytes)"));
                     break;
                 };
                 found.whole_bytes += length;
                 found.break_missing = true;
-                line
+                read
             }
         };
-        match places.get(&parsed.id) {
-            Some(place) => found.lines[*place] = parsed,
-            None => {
-                places.insert(parsed.id.clone(), found.lines.len());
-                found.lines.push(parsed);
-            }
-        }
+        keep(&mut found.lines, &mut places, parsed);
     }
+    // Cut off, so that the next one has its number.
+    found.next = sequence.next().max(written.map_or(0, |written| written.saturating_add(1)));
+    if !found.notes.is_empty() {
+        sequence.skip();
+    }
+    found.damaged.extend(sequence.missing(written));
     Ok(found)
+}
+
+/// Keeps a line if it stands for its case.
+fn keep(lines: &mut Vec<CaseLine>, places: &mut HashMap<String, (usize, Option<u64>)>, read: ReadLine) {
+    let ReadLine { line, place, .. } = read;
+    let Some((index, number)) = places.get_mut(&line.id) else {
+        places.insert(line.id.clone(), (lines.len(), place.line));
+        lines.push(line);
+        return;
+    };
+    // Lines without a number are in the order in which they were written.
+    let is_later = place.line.zip(*number).is_none_or(|(own, known)| own > known);
+    let stands = if is_later { line.replaces(&lines[*index]) } else { !lines[*index].replaces(&line) };
+    if stands {
+        lines[*index] = line;
+        *number = place.line;
+    }
+}
+
+/// A line as read.
+pub(super) struct ReadLine {
+    pub(super) line: CaseLine,
+    pub(super) place: Place,
+    /// Whether it has a checksum.
+    pub(super) sealed: bool,
 }
 
 /// Why a line is no case line.
@@ -110,7 +160,7 @@ pub(super) enum Fault {
 }
 
 /// Checks and reads a line.
-pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<CaseLine, Fault> {
+pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<ReadLine, Fault> {
     let sealed = checker.open(bytes).map_err(|why| Fault::Damaged(why.to_owned()))?;
     // The version first: another version's form may differ in everything else.
     #[derive(serde::Deserialize)]
@@ -124,7 +174,9 @@ pub(super) fn case_line(bytes: &mut Vec<u8>, checker: &mut Checker) -> Result<Ca
         _ => {}
     }
     let fault = if sealed { Fault::Other } else { Fault::Damaged };
-    serde_json::from_slice(bytes).map(shrunk).map_err(|error| fault(error.to_string()))
+    let mut line: CaseLine = serde_json::from_slice(bytes).map_err(|error| fault(error.to_string()))?;
+    let place = Place::take(&mut line.metrics);
+    Ok(ReadLine { line: shrunk(line), place, sealed })
 }
 
 /// The line without the room that its parts grew by: a record may hold 100,000 of them.

@@ -7,24 +7,61 @@ use std::path::Path;
 
 use terms::Status;
 
-use super::lines::{CaseLines, read_case_lines};
+use super::checksum::{RunSeal, check_run};
+use super::lines::{CaseLines, read_lines_of};
 use super::lock::Lock;
 use super::results::bare_run_file;
-use super::{CASES_FILE, DamagedLine, RUN_FILE, SAMPLES_FILE, Store, StoreError, limits};
+use super::salvage::salvage;
+use super::sequence::Sequence;
+use super::{CASES_FILE, DamagedLine, Liveness, RUN_FILE, SAMPLES_FILE, Store, StoreError, limits, liveness};
 use crate::file::{open_inside, open_inside_by};
-use crate::{CaseLine, RunFile, SCHEMA};
+use crate::{Case, CaseLine, RunFile, SCHEMA};
 
 /// A record.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// `run.json`.
     pub file: RunFile,
-    /// The latest line of each case: those of the plan in its order, then others in the order of the file.
+    /// The line that stands for each case: those of the plan in its order, then others in the order of the file. A case of
+    /// the plan that has no line is `not_run`, with the reason.
     pub cases: Vec<CaseLine>,
-    /// Lines of `cases.jsonl` that are damaged, and so left out.
+    /// Whether its run came to its end.
+    pub end: RunEnd,
+    /// What of its files is damaged or missing: lines of `cases.jsonl`, members of `run.json`.
     pub damaged: Vec<DamagedLine>,
     /// What the user should know: a last line that was cut short.
     pub notes: Vec<String>,
+}
+
+/// Whether the run of a record came to its end, as far as the record can tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunEnd {
+    /// It did.
+    #[default]
+    Ended,
+    /// A process holds its lock.
+    Live,
+    /// It has no end, and no process of this host writes to it.
+    Killed,
+}
+
+impl RunEnd {
+    fn of(file: &RunFile, directory: &Path) -> Self {
+        match () {
+            () if file.has_ended() => Self::Ended,
+            () if liveness(directory) == Liveness::Live => Self::Live,
+            () => Self::Killed,
+        }
+    }
+
+    /// Why a case of the plan has no line.
+    const fn why_absent(self) -> &'static str {
+        match self {
+            Self::Ended => "the record has no line of this case",
+            Self::Live => "the run has not come to this case yet",
+            Self::Killed => "the run was killed before this case had a result",
+        }
+    }
 }
 
 /// A record that goes on.
@@ -34,7 +71,7 @@ pub struct Resumed {
     pub file: RunFile,
     /// Cases that are done: their latest line is `ok`. All others run again.
     pub done: HashSet<String>,
-    /// The latest line of each case, as in [`Record::cases`].
+    /// The line that stands for each case, in the order of [`Record::cases`].
     pub cases: Vec<CaseLine>,
     /// Lines of `cases.jsonl` that are damaged: left out, so that their cases run again.
     pub damaged: Vec<DamagedLine>,
@@ -50,6 +87,14 @@ pub fn read_run(directory: &Path) -> Result<Record, StoreError> {
     read_run_by(directory, run_file)
 }
 
+/// A run file as it was read.
+#[derive(Debug)]
+pub(super) struct FoundRun {
+    pub(super) file: RunFile,
+    /// What of it is damaged.
+    pub(super) damaged: Vec<DamagedLine>,
+}
+
 /// The same for whoever wants results only: of the plan's cases it has the identities, in their order.
 ///
 /// # Errors
@@ -60,12 +105,31 @@ pub fn read_results(directory: &Path) -> Result<Record, StoreError> {
 
 fn read_run_by(
     directory: &Path,
-    run_file: impl FnOnce(&Path) -> Result<RunFile, StoreError>,
+    run_file: impl FnOnce(&Path) -> Result<FoundRun, StoreError>,
 ) -> Result<Record, StoreError> {
-    let file = run_file(directory)?;
-    let found = case_lines(directory)?;
+    let FoundRun { mut file, mut damaged } = run_file(directory)?;
+    let mut found = case_lines(directory, &file)?;
+    // Of a damaged run file the mark may be lost.
+    file.simulated |= !damaged.is_empty() && found.lines.iter().any(|line| line.simulated);
+    let end = RunEnd::of(&file, directory);
+    let absent = absent(directory, &file, &found.lines)?;
+    found.lines.extend(absent.iter().map(|case| CaseLine::unmeasured(case, Status::NotRun, end.why_absent())));
+    damaged.append(&mut found.damaged);
     let cases = in_plan_order(&file, found.lines);
-    Ok(Record { file, cases, damaged: found.damaged, notes: found.notes })
+    Ok(Record { file, cases, end, damaged, notes: found.notes })
+}
+
+/// Cases of the plan that have no line. They are read whole, where the plan was read without them.
+fn absent(directory: &Path, file: &RunFile, lines: &[CaseLine]) -> Result<Vec<Case>, StoreError> {
+    let known: HashSet<&str> = lines.iter().map(|line| line.id.as_str()).collect();
+    let is_absent = |case: &&Case| !known.contains(case.id.as_str());
+    let of = |file: &RunFile| file.plan.cases.iter().filter(is_absent).cloned().collect::<Vec<_>>();
+    let found = of(file);
+    if found.iter().all(|case| !case.benchmark.is_empty()) {
+        return Ok(found);
+    }
+    drop(found);
+    Ok(of(&run_file(directory)?.file))
 }
 
 impl Store {
@@ -76,17 +140,18 @@ impl Store {
     /// When there is no record, it cannot be read or written, or it is in use by a live run.
     pub fn resume(directory: &Path) -> Result<(Self, Resumed), StoreError> {
         // Before the lock: a directory that is no record must not get a lock file.
-        run_file(directory)?;
+        whole_run_file(directory)?;
         let mut notes = Vec::new();
         let lock = Lock::take(directory, &mut notes)?;
-        let file = run_file(directory)?;
-        let found = case_lines(directory)?;
+        let file = whole_run_file(directory)?;
+        let found = case_lines(directory, &file)?;
         repair_cases(&directory.join(CASES_FILE), &found)?;
         notes.extend(found.notes);
         notes.extend(repair_samples(&directory.join(SAMPLES_FILE))?);
+        let next = found.next;
         let done = found.lines.iter().filter(|line| line.status == Status::Ok).map(|line| line.id.clone()).collect();
         let cases = in_plan_order(&file, found.lines);
-        let store = Self::reopen(directory, lock, Vec::new())?;
+        let store = Self::reopen(directory, lock, &file, next)?;
         Ok((store, Resumed { file, done, cases, damaged: found.damaged, notes }))
     }
 }
@@ -113,15 +178,60 @@ pub fn read_run_file(text: &[u8], name: &str) -> Result<RunFile, StoreError> {
     serde_json::from_slice(text).map_err(|error| unreadable(error.to_string()))
 }
 
-fn run_file(directory: &Path) -> Result<RunFile, StoreError> {
+/// The run file, or what of it can be read.
+pub(super) fn run_file(directory: &Path) -> Result<FoundRun, StoreError> {
     run_file_by(directory, read_run_file)
+}
+
+/// The run file where it is whole: nobody goes on with a plan that may be damaged.
+fn whole_run_file(directory: &Path) -> Result<RunFile, StoreError> {
+    let (text, name) = run_file_text(directory)?;
+    let file = read_run_file(&text, &name)?;
+    if check_run(&text) == RunSeal::Wrong {
+        return Err(StoreError::new(format!("{name} is damaged"))
+            .cause("its checksum does not match, so its plan may be another one")
+            .hint("`rankmark report` shows the rest; start a new record with `--output-dir DIR`"));
+    }
+    Ok(file)
 }
 
 /// `read_text` gets the file's text and its name.
 pub(super) fn run_file_by(
     directory: &Path,
     read_text: impl FnOnce(&[u8], &str) -> Result<RunFile, StoreError>,
-) -> Result<RunFile, StoreError> {
+) -> Result<FoundRun, StoreError> {
+    let (text, name) = run_file_text(directory)?;
+    let seal = check_run(&text);
+    // One without a checksum that is JSON is what somebody wrote.
+    let may_be_damaged = || seal == RunSeal::Wrong || seal == RunSeal::Absent && !is_json(&text);
+    let (mut file, mut damaged) = match read_text(&text, &name) {
+        Ok(file) => (file, Vec::new()),
+        Err(error) if may_be_damaged() => {
+            let (file, mut damaged) = salvage(&text).ok_or(error)?;
+            if damaged.is_empty() {
+                damaged.push(DamagedLine::of_run_file(0, "its form is damaged, so what it says may be wrong"));
+            }
+            (file, damaged)
+        }
+        Err(error) => return Err(error),
+    };
+    if seal == RunSeal::Wrong && damaged.is_empty() {
+        let cause = "its checksum does not match, so what it says may be wrong";
+        damaged.push(DamagedLine::of_run_file(0, cause));
+    }
+    if !damaged.is_empty() {
+        // No line is judged by an identity that may be wrong.
+        file.id.clear();
+    }
+    Ok(FoundRun { file, damaged })
+}
+
+fn is_json(text: &[u8]) -> bool {
+    serde_json::from_slice::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// The text of the run file, and its name for messages.
+fn run_file_text(directory: &Path) -> Result<(Vec<u8>, String), StoreError> {
     let path = directory.join(RUN_FILE);
     let mut text = Vec::new();
     let read = open_inside(&path).and_then(|file| file.take(limits::RUN + 1).read_to_end(&mut text));
@@ -133,13 +243,17 @@ pub(super) fn run_file_by(
     if text.len() as u64 > limits::RUN {
         return Err(StoreError::new(format!("{} is larger than {} MiB", path.display(), limits::RUN >> 20)));
     }
-    read_text(&text, &path.display().to_string())
+    Ok((text, path.display().to_string()))
 }
 
-fn case_lines(directory: &Path) -> Result<CaseLines, StoreError> {
+fn case_lines(directory: &Path, run: &RunFile) -> Result<CaseLines, StoreError> {
     let path = directory.join(CASES_FILE);
     match open_inside(&path) {
-        Ok(file) => read_case_lines(BufReader::new(file), &path.display().to_string()),
+        Ok(file) => {
+            let written = run.end.map(|end| end.case_lines);
+            let sequence = Sequence::of(&run.id);
+            read_lines_of(BufReader::new(file), &path.display().to_string(), sequence, written)
+        }
         // A run makes it before the run file: it was there.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             Err(StoreError::new(format!("the record {} lacks its {CASES_FILE}", directory.display()))

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, from_slice, from_str};
 
 use super::StoreError;
-use super::read::{read_run_file, run_file_by};
-use crate::{Case, RunFile};
+use super::read::{FoundRun, read_run_file, run_file_by};
+use crate::Case;
 
 #[derive(Deserialize)]
 struct Outer<'t> {
@@ -30,7 +30,7 @@ struct Named {
 }
 
 /// The run file; its plan's cases have an identity and nothing else.
-pub(super) fn bare_run_file(directory: &Path) -> Result<RunFile, StoreError> {
+pub(super) fn bare_run_file(directory: &Path) -> Result<FoundRun, StoreError> {
     run_file_by(directory, |text, name| {
         // What cannot be taken apart is refused by the reader of whole files, which says why.
         let Some((text, ids)) = without_cases(text) else { return read_run_file(text, name) };

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::checksum::Checker;
 use super::lines::{Line, corrupt, next_line};
+use super::sequence::check_run;
 use super::{DamagedLine, SAMPLES_FILE, StoreError, limits};
 use crate::file::open_inside;
 
@@ -58,21 +59,24 @@ struct Head {
     id: String,
     #[serde(alias = "launch")]
     trial: u32,
+    #[serde(default)]
+    run: Option<String>,
 }
 
-/// Opens the samples of a record.
+/// Opens the samples of a record. Lines of another run than this one ([`crate::RunFile::id`]) are left out and named; where
+/// that is empty, those of any run are read.
 ///
 /// # Errors
 /// When the file cannot be read, or a line has the right checksum and is not a sample line.
-pub fn read_samples(directory: &Path) -> Result<SampleLines, StoreError> {
-    read_samples_of(directory, |_| true)
+pub fn read_samples(directory: &Path, run: &str) -> Result<SampleLines, StoreError> {
+    read_samples_of(directory, run, |_| true)
 }
 
 /// The same for some cases, by identity: the lines of others are checked, and their places are not kept.
 ///
 /// # Errors
 /// As [`read_samples`].
-pub fn read_samples_of(directory: &Path, wanted: impl Fn(&str) -> bool) -> Result<SampleLines, StoreError> {
+pub fn read_samples_of(directory: &Path, run: &str, wanted: impl Fn(&str) -> bool) -> Result<SampleLines, StoreError> {
     let path = directory.join(SAMPLES_FILE);
     let failed = |error: &std::io::Error| StoreError::io("cannot read", &path, error);
     let mut file = BufReader::new(open_inside(&path).map_err(|error| failed(&error))?);
@@ -99,6 +103,13 @@ pub fn read_samples_of(directory: &Path, wanted: impl Fn(&str) -> bool) -> Resul
         begin += bytes.len() as u64 + 1;
         let sealed = checker.open(&mut bytes);
         let head = match (sealed, serde_json::from_slice::<Head>(&bytes)) {
+            (Ok(true), Ok(head)) if !run.is_empty() => {
+                if let Err(why) = check_run(run, head.run.as_deref()) {
+                    damaged.push(DamagedLine::new(SAMPLES_FILE, number, &bytes, why));
+                    continue;
+                }
+                head
+            }
             (Ok(_), Ok(head)) => head,
             (Ok(true), Err(error)) => return Err(corrupt(SAMPLES_FILE, number, &error.to_string())),
             (sealed, parsed) => {

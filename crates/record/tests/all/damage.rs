@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use record::store::{CASES_FILE, SAMPLES_FILE};
-use record::{Record, RunFile, Store, read_run, read_samples};
+use record::store::{CASES_FILE, LOCK_FILE, RUN_FILE, SAMPLES_FILE};
+use record::{CaseLine, Caveat, Record, RunEnd, RunFile, Store, TimeSummary, read_results, read_run, read_samples};
 use terms::Status;
 
-use crate::store::{line, message, samples, write};
+use crate::store::{line, message, samples, without_checksum, write, written};
 
 /// The record of three cases that are ok.
 fn recorded(directory: &Path) -> RunFile {
@@ -43,7 +43,10 @@ fn every_line_ends_in_its_checksum() {
             assert!(text.ends_with(&format!(",\"crc32\":\"{sum}\"}}")), "{text}");
         }
     }
-    assert_eq!(record::line_text(&line(&run, 0, Status::Ok)).unwrap(), lines(root.path(), CASES_FILE)[0]);
+    let place = format!(",\"run\":\"{}\",\"line\":1}}", run.id);
+    let first = bare(&lines(root.path(), CASES_FILE)[0]);
+    let alone = bare(&record::line_text(&line(&run, 0, Status::Ok)).unwrap());
+    assert_eq!(first.strip_suffix(&place), alone.strip_suffix('}'));
 }
 
 #[test]
@@ -68,7 +71,7 @@ fn a_damaged_case_line_is_named_and_left_out_and_its_case_runs_again() {
         let text = [whole[0].clone(), changed, whole[2].clone()];
         put(root.path(), CASES_FILE, &text);
         let read = read_run(root.path()).unwrap();
-        assert_eq!(read.cases, [0, 2].map(|index| line(&run, index, Status::Ok)));
+        assert_eq!(written(&read), [0, 2].map(|index| line(&run, index, Status::Ok)));
         assert_eq!(damaged(&read), [said]);
 
         let (mut store, resumed) = Store::resume(root.path()).unwrap();
@@ -78,7 +81,7 @@ fn a_damaged_case_line_is_named_and_left_out_and_its_case_runs_again() {
         store.append(&line(&run, 1, Status::Ok), &[]).unwrap();
         drop(store);
         let read = read_run(root.path()).unwrap();
-        assert_eq!((read.cases.len(), read.damaged.len()), (3, 1));
+        assert_eq!((written(&read).len(), read.damaged.len()), (3, 1));
     }
 }
 
@@ -91,7 +94,7 @@ fn damaged_samples_are_named_and_left_out() {
     text[0] = text[0].replacen("1500", "1400", 1);
     text[1] = text[1].replacen("\"trial\"", "\"trail\"", 1);
     put(root.path(), SAMPLES_FILE, &text);
-    let mut read = read_samples(root.path()).unwrap();
+    let mut read = read_samples(root.path(), "").unwrap();
     let said: Vec<String> = read.damaged.iter().map(ToString::to_string).collect();
     let expected =
         [0, 1].map(|index| format!("samples.jsonl:{} (case {}): its checksum does not match", index + 1, id(index)));
@@ -114,8 +117,8 @@ fn lines_of_versions_without_checksums_are_read_and_gone_on_with() {
     store.append(&next, &[samples(&next.id, 0)]).unwrap();
     drop(store);
     let read = read_run(root.path()).unwrap();
-    assert_eq!((read.cases.len(), read.damaged.len()), (4, 0));
-    let mut kept = read_samples(root.path()).unwrap();
+    assert_eq!((written(&read).len(), read.damaged.len()), (4, 0));
+    let mut kept = read_samples(root.path(), "").unwrap();
     assert!(kept.damaged.is_empty());
     for index in 0..4 {
         let id = &run.plan.cases[index].id;
@@ -126,7 +129,7 @@ fn lines_of_versions_without_checksums_are_read_and_gone_on_with() {
     text[0].truncate(40);
     put(root.path(), CASES_FILE, &text);
     let read = read_run(root.path()).unwrap();
-    assert_eq!((read.cases.len(), read.damaged.len(), read.damaged[0].line), (3, 1, 1));
+    assert_eq!((written(&read).len(), read.damaged.len(), read.damaged[0].line), (3, 1, 1));
 }
 
 #[test]
@@ -143,4 +146,212 @@ fn a_record_without_case_lines_is_refused() {
     assert_eq!(message(read_run(root.path())), expected);
     assert_eq!(message(Store::resume(root.path())), expected);
     assert!(!root.path().join(CASES_FILE).exists(), "nothing is made");
+}
+
+/// A line of so many trials, and whether more were to follow.
+fn trials(run: &RunFile, index: usize, number: u32, preliminary: bool) -> CaseLine {
+    let mut line = line(run, index, Status::Ok);
+    line.time_s = Some(TimeSummary { median: 1e-6, ..TimeSummary::default() });
+    line.trials = Some(number);
+    line.caveats.extend(preliminary.then_some(Caveat::Preliminary));
+    line
+}
+
+#[test]
+fn a_run_that_was_killed_shows_what_did_not_run() {
+    let root = tempfile::tempdir().unwrap();
+    let mut run = crate::store::run_file();
+    let mut store = Store::create(root.path(), &run).unwrap();
+    store.append(&trials(&run, 0, 1, true), &[]).unwrap();
+    let open = |record: &Record| {
+        let open: Vec<&CaseLine> = record.cases.iter().filter(|line| line.status == Status::NotRun).collect();
+        (record.end, open.len(), open.first().and_then(|line| line.reason.clone()).unwrap_or_default())
+    };
+    let live = open(&read_results(root.path()).unwrap());
+    assert_eq!(live, (RunEnd::Live, 9, "the run has not come to this case yet".to_owned()));
+    drop(store);
+    // The lock of a process that is gone, and none at all: the record has no end.
+    for lock in [Some("1\n"), None] {
+        match lock {
+            Some(text) => fs::write(root.path().join(LOCK_FILE), text).unwrap(),
+            None => fs::remove_file(root.path().join(LOCK_FILE)).unwrap(),
+        }
+        let expected = (RunEnd::Killed, 9, "the run was killed before this case had a result".to_owned());
+        for read in [read_run(root.path()).unwrap(), read_results(root.path()).unwrap()] {
+            assert_eq!(open(&read), expected);
+            let ids: Vec<&str> = read.cases.iter().map(|line| line.id.as_str()).collect();
+            assert_eq!(ids, run.plan.cases.iter().map(|case| case.id.as_str()).collect::<Vec<_>>());
+            assert_eq!(read.cases[9].bytes, run.plan.cases[9].bytes(), "it says which case");
+        }
+    }
+    let (store, resumed) = Store::resume(root.path()).unwrap();
+    assert_eq!(resumed.cases.len(), 1, "who goes on gets what there is");
+    store.finish(&mut run).unwrap();
+    drop(store);
+    let ended = open(&read_run(root.path()).unwrap());
+    assert_eq!(ended, (RunEnd::Ended, 9, "the record has no line of this case".to_owned()));
+}
+
+#[test]
+fn records_of_earlier_versions_have_their_end_in_the_rounds() {
+    let root = tempfile::tempdir().unwrap();
+    let mut run = crate::store::run_file();
+    run.id.clear();
+    let mut store = Store::create(root.path(), &run).unwrap();
+    store.append(&trials(&run, 0, 6, false), &[]).unwrap();
+    assert!(lines(root.path(), CASES_FILE)[0].contains(",\"simulated\":false,\"crc32\":"), "no run, no number");
+    drop(store);
+    assert_eq!(read_run(root.path()).unwrap().end, RunEnd::Killed);
+    run.rounds = Some(record::Rounds { seed: 1, made: 6, correlation: None });
+    fs::write(root.path().join(RUN_FILE), serde_json::to_string(&run).unwrap()).unwrap();
+    assert_eq!(read_run(root.path()).unwrap().end, RunEnd::Ended);
+}
+
+#[test]
+fn the_line_of_most_trials_counts_in_any_order() {
+    let root = tempfile::tempdir().unwrap();
+    let mut run = crate::store::run_file();
+    let mut store = Store::create(root.path(), &run).unwrap();
+    for number in 1..=6 {
+        store.append(&trials(&run, 0, number, number < 6), &[]).unwrap();
+    }
+    // The judged line of as many trials is written last.
+    let mut judged = trials(&run, 0, 6, false);
+    judged.gates_missed = vec!["a gate".into()];
+    store.append(&judged, &[]).unwrap();
+    // What fails does so after trials that were right.
+    store.append(&trials(&run, 1, 3, true), &[]).unwrap();
+    store.append(&line(&run, 1, Status::Failed), &[]).unwrap();
+    store.finish(&mut run).unwrap();
+    drop(store);
+    let text = lines(root.path(), CASES_FILE);
+    for turn in 0..text.len() {
+        let mut turned = text.clone();
+        turned.rotate_left(turn);
+        for text in [turned.clone(), turned.into_iter().rev().collect()] {
+            put(root.path(), CASES_FILE, &text);
+            let read = read_run(root.path()).unwrap();
+            assert_eq!(read.cases[0], judged, "from line {turn}");
+            assert_eq!(read.cases[1].status, Status::Failed, "from line {turn}");
+            assert_eq!(damaged(&read), Vec::<String>::new());
+        }
+    }
+}
+
+#[test]
+fn a_later_attempt_of_fewer_trials_does_not_stand() {
+    let root = tempfile::tempdir().unwrap();
+    let run = crate::store::run_file();
+    let mut store = Store::create(root.path(), &run).unwrap();
+    store.append(&trials(&run, 0, 5, true), &[]).unwrap();
+    drop(store);
+    let (mut store, _) = Store::resume(root.path()).unwrap();
+    store.append(&trials(&run, 0, 1, true), &[]).unwrap();
+    assert_eq!(read_run(root.path()).unwrap().cases[0].trials, Some(5));
+    // One that has all of its trials stands, whatever their number.
+    store.append(&trials(&run, 0, 4, false), &[]).unwrap();
+    assert_eq!(read_run(root.path()).unwrap().cases[0].trials, Some(4));
+}
+
+#[test]
+fn lines_of_another_run_and_missing_lines_are_named() {
+    let [root, other] = [0, 1].map(|_| tempfile::tempdir().unwrap());
+    let mut run = recorded(root.path());
+    let (store, _) = Store::resume(root.path()).unwrap();
+    store.finish(&mut run).unwrap();
+    drop(store);
+    let mut foreign = crate::store::run_file();
+    foreign.id = "00112233aabb".into();
+    let mut store = Store::create(other.path(), &foreign).unwrap();
+    store.append(&line(&foreign, 1, Status::Ok), &[samples(&foreign.plan.cases[1].id, 0)]).unwrap();
+    drop(store);
+    let (own, theirs) = (lines(root.path(), CASES_FILE), lines(other.path(), CASES_FILE));
+    let id = &run.plan.cases[1].id;
+    let of_other = format!("cases.jsonl:4 (case {id}): it is a line of another run (00112233aabb)");
+    for (text, said) in [
+        (vec![&own[0], &own[1], &own[2], &theirs[0]], vec![of_other.as_str()]),
+        (vec![&own[0], &own[1]], vec!["cases.jsonl:3: it is missing"]),
+        (vec![&own[0]], vec!["cases.jsonl:2: lines 2 to 3 are missing"]),
+        (vec![&own[0], &own[2]], vec!["cases.jsonl:2: it is missing"]),
+        (vec![&own[2], &own[0], &own[1], &own[1]], vec![]),
+    ] {
+        put(root.path(), CASES_FILE, &text.into_iter().cloned().collect::<Vec<_>>());
+        let read = read_run(root.path()).unwrap();
+        assert_eq!(damaged(&read), said);
+    }
+    let mut text = lines(root.path(), SAMPLES_FILE);
+    text.extend(lines(other.path(), SAMPLES_FILE));
+    put(root.path(), SAMPLES_FILE, &text);
+    let read = read_samples(root.path(), &run.id).unwrap();
+    let said = format!("samples.jsonl:4 (case {id}): it is a line of another run (00112233aabb)");
+    assert_eq!(read.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
+}
+
+#[test]
+fn a_record_that_lost_its_last_line_goes_on_with_numbers_of_its_own() {
+    let root = tempfile::tempdir().unwrap();
+    let mut run = recorded(root.path());
+    let (store, _) = Store::resume(root.path()).unwrap();
+    store.finish(&mut run).unwrap();
+    drop(store);
+    let text = lines(root.path(), CASES_FILE);
+    put(root.path(), CASES_FILE, &text[..2]);
+    let (mut store, resumed) = Store::resume(root.path()).unwrap();
+    assert_eq!(resumed.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(), ["cases.jsonl:3: it is missing"]);
+    store.append(&line(&run, 2, Status::Ok), &[]).unwrap();
+    drop(store);
+    assert!(lines(root.path(), CASES_FILE)[2].contains("\"line\":4,"), "its number is not taken again");
+    assert_eq!(damaged(&read_run(root.path()).unwrap()), ["cases.jsonl:3: it is missing"]);
+}
+
+#[test]
+fn one_damaged_byte_of_the_run_file_does_not_lose_the_rest() {
+    let root = tempfile::tempdir().unwrap();
+    let mut run = recorded(root.path());
+    run.labels.note = Some("a note".into());
+    let (store, _) = Store::resume(root.path()).unwrap();
+    store.finish(&mut run).unwrap();
+    drop(store);
+    let path = root.path().join(RUN_FILE);
+    let whole = fs::read(&path).unwrap();
+    let step = if crate::skip::heavy("a damage of every byte of a run file") { 1 } else { 89 };
+    for at in (0..whole.len()).step_by(step) {
+        for byte in [b'X', 0xff, b'\n', b'"'] {
+            let mut changed = whole.clone();
+            changed[at] = byte;
+            if changed == whole {
+                continue;
+            }
+            fs::write(&path, &changed).unwrap();
+            let context =
+                || String::from_utf8_lossy(&changed[at.saturating_sub(40)..(at + 20).min(whole.len())]).into_owned();
+            for read in [read_run(root.path()), read_results(root.path())] {
+                let read = read.unwrap_or_else(|error| panic!("byte {at}, {byte}: {error}\n{}", context()));
+                assert!(!read.damaged.is_empty(), "byte {at}, {byte}: {}", context());
+                assert!(read.damaged.iter().all(record::DamagedLine::is_of_run_file), "{:?}", read.damaged);
+                for index in 0..3 {
+                    let own = line(&run, index, Status::Ok);
+                    assert!(read.cases.contains(&own), "byte {at}, {byte}: case {index}\n{}", context());
+                }
+                let file = &read.file;
+                let kept = [
+                    file.labels.note.as_deref() == Some("a note"),
+                    file.machine.host == "node-a",
+                    file.plan.cases.len() >= 9,
+                    file.tool.version == "0.1.0",
+                    !file.benchmarks.is_empty(),
+                    file.command_line == ["rankmark", "run"],
+                ];
+                let lost = kept.iter().filter(|kept| !**kept).count();
+                assert!(lost <= 2, "byte {at}, {byte}: {kept:?}\n{}", context());
+            }
+            // Nobody measures by a plan that may be another.
+            assert!(message(Store::resume(root.path())).contains("run.json is"), "byte {at}");
+        }
+    }
+    // Somebody who edits it takes the checksum out.
+    let text = without_checksum(&String::from_utf8(whole).unwrap()).replace("a note", "another");
+    fs::write(&path, text).unwrap();
+    let read = read_run(root.path()).unwrap();
+    assert_eq!((damaged(&read), read.file.labels.note.as_deref()), (Vec::new(), Some("another")));
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use record::{CaseLine, CaseSamples, Store, StoreError, read_run, read_samples};
 use terms::Status;
 
-use crate::store::run_file;
+use crate::store::{run_file, written};
 
 /// A tmpfs for one test, unmounted when dropped.
 struct Mounted(tempfile::TempDir);
@@ -88,12 +88,12 @@ fn a_full_disk_loses_no_finished_case() {
     assert!(message(store.write_run(&run)).contains("No space left on device"));
 
     // The record is valid, and goes on when there is space again.
-    assert_eq!(read_run(&directory).unwrap().cases, [line(0)]);
+    assert_eq!(written(&read_run(&directory).unwrap()), [line(0)]);
     fs::remove_file(disk.path().join("filler")).unwrap();
     store.append(&line(1), &[samples(1, 5)]).unwrap();
     drop(store);
-    assert_eq!(read_run(&directory).unwrap().cases, [line(0), line(1)]);
-    assert_eq!(read_samples(&directory).unwrap().of(&id(1)).unwrap(), [samples(1, 5)]);
+    assert_eq!(written(&read_run(&directory).unwrap()), [line(0), line(1)]);
+    assert_eq!(read_samples(&directory, "").unwrap().of(&id(1)).unwrap(), [samples(1, 5)]);
 }
 
 #[test]

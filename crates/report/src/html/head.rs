@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use record::{CaseLine, Caveat};
+use record::{CaseLine, Caveat, RunEnd};
 use terms::{Named as _, Status};
 
 use super::findings::{Finding, findings};
@@ -17,7 +17,7 @@ use crate::{Run, damage, facts};
 pub(super) fn head(run: &Run, operations: &[Operation], heading: &str) -> String {
     let found = findings(run, operations);
     let mut out = String::new();
-    for warning in damage::banner(run).into_iter().chain(banner(run.cases.iter())) {
+    for warning in damage::banners(run).into_iter().chain(banner(run.cases.iter())) {
         let _ = write!(out, "<p class=\"banner\">{}</p>", escape(&warning));
     }
     let title = one_line(&run.title);
@@ -64,6 +64,9 @@ fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict
             troubles.push(format!("{} {what}", cases(number)));
         }
     }
+    if run.end == RunEnd::Killed {
+        troubles.push("the record has no end".to_owned());
+    }
     let limit = limited(operations);
     if run.cases.is_empty() || timed == 0 && troubles.is_empty() {
         let rest = if run.cases.is_empty() { "the record has no case" } else { "every case was skipped" };
@@ -73,6 +76,7 @@ fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict
         let word = match () {
             () if wrong > 0 => "Not usable as it is",
             () if failed > 0 => "Not complete",
+            () if run.end == RunEnd::Killed => "Killed before its end",
             () if open > 0 => "Interrupted",
             () => "Below what was asked for",
         };

@@ -24,7 +24,7 @@ pub(super) fn quantiles(run: &Run, most: usize) -> (Quantiles, Option<String>) {
 }
 
 fn read(run: &Run) -> Result<Quantiles, crate::Error> {
-    let mut lines = record::read_samples(&run.directory).map_err(crate::Error::from)?;
+    let mut lines = record::read_samples(&run.directory, &run.id).map_err(crate::Error::from)?;
     let mut all = Quantiles::new();
     for case in run.cases.iter().filter(|case| case.time_s.is_some()) {
         let trials: Vec<CaseSamples> = lines.of(&case.id).map_err(crate::Error::from)?;

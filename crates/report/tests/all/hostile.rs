@@ -1,6 +1,9 @@
 //! Text from the record never becomes markup, a formula or a path, and numbers that are none are never shown.
 
-use report::{Run, format};
+use proptest::prelude::*;
+use record::show::{Column, Format as CellFormat, Table};
+use record::{Labels, Machine};
+use report::{FORMATS, Run, format};
 use serde_json::json;
 
 use crate::data;
@@ -46,8 +49,126 @@ fn csv_has_no_formulas_and_reads_back() {
         let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
         assert!(!formula || cell.parse::<f64>().is_ok(), "{cell}");
     }
-    assert!(rows[1].iter().any(|cell| cell == data::HOSTILE));
+    assert!(rows[1].iter().any(|cell| *cell == view::one_line(data::HOSTILE)), "words of the record, on one line");
     assert!(rows[1].iter().any(|cell| cell == "'=cmd|' /C calc'!A0"));
+}
+
+/// What a text may be made of that a terminal, a CI system, a spreadsheet or a browser obeys.
+const PIECES: [&str; 26] = [
+    "a",
+    "word",
+    " ",
+    "\n",
+    "\r\n",
+    "\t",
+    "\u{0}",
+    "\u{1b}[31m",
+    "\u{1b}]0;t\u{7}",
+    "\u{9b}2J",
+    "\u{202E}",
+    "\u{2066}",
+    "\u{61C}",
+    "\u{2028}",
+    "::error::",
+    "::warning file=a::",
+    "##[error]",
+    "##vso[task.complete]",
+    "=1+1",
+    "|",
+    "`",
+    "*",
+    "[a](b)",
+    "![a](b)",
+    "<script>",
+    "]]>",
+];
+
+fn piece() -> impl Strategy<Value = String> {
+    proptest::collection::vec(proptest::sample::select(&PIECES[..]), 0..8).prop_map(|pieces| pieces.concat())
+}
+
+/// A record of somebody else, with this text wherever it may have one.
+fn foreign(text: &str) -> Run {
+    let mut run = data::one_series();
+    run.cases.truncate(4);
+    let own = || text.to_owned();
+    (run.title, run.started, run.machine, run.command) = (own(), own(), own(), own());
+    (run.launcher, run.program, run.started_by) = (own(), own(), Some(own()));
+    run.labels = Labels { name: Some(own()), tags: vec![own()], note: Some(own()) };
+    run.environment = [(own(), own())].into();
+    run.versions = [(own(), own())].into();
+    (run.notes, run.plan_notes, run.profiles, run.merged) = (vec![own()], vec![own()], vec![own()], vec![own()]);
+    run.hosts = vec![Machine { host: own(), cpu_model: own(), ..Machine::default() }; 2];
+    for case in &mut run.cases {
+        (case.backend, case.device, case.dtype, case.runtime) = (own(), own(), Some(own()), own());
+        case.parameters.insert("op".into(), json!(text));
+        case.parameters.insert("word".into(), json!(text));
+        case.parameters.insert(own(), json!(text));
+        case.metrics.insert("told".into(), json!(text));
+        case.gates_missed = vec![own()];
+    }
+    (run.cases[3].status, run.cases[3].reason) = (terms::Status::Failed, Some(own()));
+    let word = Column { unit: own(), ..Column::new(text, "told", CellFormat::Word) };
+    let size = Column { unit: own(), ..Column::new(text, "bytes", CellFormat::Bytes) };
+    let table = Table { title: own(), columns: vec![word, size], note: own(), ..Table::default() };
+    for declared in &mut run.benchmarks {
+        declared.doc = own();
+        declared.show.tables.push(table.clone());
+        declared.show.timed = own();
+        declared.show.charts.iter_mut().for_each(|chart| {
+            (chart.title, chart.x_title, chart.y_title) = (own(), own(), own());
+        });
+        declared.metrics.iter_mut().for_each(|metric| {
+            (metric.doc, metric.unit) = (own(), own());
+        });
+        declared.fields.iter_mut().for_each(|field| {
+            (field.doc, field.unit) = (own(), own());
+        });
+    }
+    run
+}
+
+/// What a line of output must not hold, whatever the record says.
+fn obeyed(line: &str) -> Option<&'static str> {
+    let begin = line.trim_start();
+    let named = begin.strip_prefix("::").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphabetic()));
+    [
+        (line.chars().any(|c| c.is_control() && c != '\t'), "a control character"),
+        (line.chars().any(view::is_invisible), "a character that turns the direction of text"),
+        (named || line.contains("##[") || line.contains("##vso["), "a command to a CI system"),
+        (line.contains("<script>") && line.contains("alert"), "a script"),
+    ]
+    .into_iter()
+    .find_map(|(holds, what)| holds.then_some(what))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_format_gives_text_of_a_record_to_whoever_obeys_it(text in piece()) {
+        let run = foreign(&text);
+        for format in FORMATS.iter().filter(|format| !["parquet", "png", "pdf"].contains(&format.name())) {
+            for file in format.render(&run).unwrap() {
+                let shown = String::from_utf8(file.content).unwrap();
+                for line in shown.lines() {
+                    prop_assert_eq!(obeyed(line), None, "{} of {:?}: {:?}", format.name(), text, line);
+                }
+            }
+        }
+        for sentence in report::sentences(&run) {
+            prop_assert_eq!(obeyed(&sentence), None, "{:?}", sentence);
+        }
+    }
+}
+
+#[test]
+fn titles_units_and_notes_of_a_record_are_no_markup() {
+    let text = "a|b <b>c</b> [d](e)";
+    let markdown = self::text("markdown", &foreign(text));
+    assert!(markdown.contains("a\\|b &lt;b>c&lt;/b> \\[d\\](e)"), "{markdown}");
+    let told = |line: &&str| line.starts_with(['|', '*', '#']) && !line.contains('`');
+    assert!(!markdown.lines().filter(told).any(|line| line.contains(" [d](e)")), "{markdown}");
 }
 
 #[test]

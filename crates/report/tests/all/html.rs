@@ -102,8 +102,13 @@ fn banners_stand_above_the_title() {
     for case in &mut run.cases {
         case.simulated = true;
     }
-    run.damaged =
-        vec![record::DamagedLine { file: "cases.jsonl".into(), line: 3, id: None, cause: "it is cut".into() }];
+    run.damaged = vec![record::DamagedLine {
+        file: "cases.jsonl".into(),
+        line: 3,
+        id: None,
+        cause: "it is cut".into(),
+        is_there: true,
+    }];
     let markup = markup(&page(&run));
     let at = |text: &str| markup.find(text).unwrap_or_else(|| panic!("no {text}"));
     assert!(at("DAMAGED RECORD") < at("<h1>") && at("SIMULATED: times were computed") < at("<h1>"));
