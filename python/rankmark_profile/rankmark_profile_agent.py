@@ -43,6 +43,7 @@ import gzip
 import json
 import os
 import shutil
+import signal
 import socket
 import statistics
 import sys
@@ -490,5 +491,16 @@ def start(agent: Agent | None = None) -> None:
         except Exception:
             report(agent.folder)
 
+    def terminated(number: int, _: object) -> None:
+        # A signal may come while the agent itself writes. Then there is nothing more to keep.
+        if not agent.is_busy:
+            agent.notes.append("the process was asked to end")
+            finish()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
     atexit.register(finish)
+    # By default SIGTERM ends a process without its exit functions. A handler of the script's own stays.
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, terminated)
     install(agent)

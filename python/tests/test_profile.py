@@ -104,6 +104,15 @@ def after_step(step):
 train(20, after_step)
 """
 
+# Somebody ends the job within the window.
+ENDED = """
+import signal
+def after_step(step):
+    if step == 14:
+        os.kill(os.getpid(), signal.SIGTERM)
+train(20, after_step)
+"""
+
 # PyTorch's profiler fails.
 FAILING = """
 def start(self):
@@ -251,6 +260,7 @@ class Jobs(Folders):
             cls.rank("scheduled", SCHEDULED, {**alone, "RANKMARK_PROFILE_STEPS": "5:10"}),
             cls.rank("short", SHORT, window),
             cls.rank("late", LATE, alone),
+            cls.rank("ended", ENDED, alone),
             cls.rank("failing", FAILING, alone),
             cls.rank("wrong", "train(3)", {**alone, "RANKMARK_PROFILE_STEPS": "ten"}),
             cls.rank("hang", HANG, {**hang, "RANK": "0"}),
@@ -311,6 +321,13 @@ class Jobs(Folders):
         self.assertEqual(self.ran("late"), "True\ntrained\n")
         self.assertEqual(steps(self.results / "trace-rank0.json.gz"), [10, 11, 12, 13, 14])
         self.assertIn("the script started its own profiler", read(self.results / "steps-0.json")["notes"][0])
+
+    def test_a_job_that_is_asked_to_end_keeps_its_steps(self) -> None:
+        self.assertEqual(self.ran("ended"), "")
+        self.assertEqual(steps(self.results / "trace-rank0.json.gz"), [10, 11, 12, 13, 14])
+        times = read(self.results / "steps-0.json")
+        self.assertEqual(len(times["traced_step_s"]), 5)
+        self.assertEqual(times["notes"], ["the process was asked to end", "the job ended before the window did"])
 
     def test_a_failure_of_ours_does_not_reach_the_job(self) -> None:
         self.assertEqual(self.ran("failing"), "trained\n")

@@ -6,6 +6,7 @@
 mod analysis;
 mod blame;
 mod bubble;
+mod calls;
 mod collectives;
 mod critical_path;
 mod device;
@@ -17,6 +18,7 @@ mod intervals;
 mod lanes;
 mod lateness;
 mod overlap;
+mod pauses;
 mod series;
 mod settings;
 pub mod simulation;
@@ -28,6 +30,7 @@ use trace::timeline::Timeline;
 
 pub use analysis::Analysis;
 pub use bubble::Bubble;
+pub use calls::{CallTotals, TimedCall, call_totals};
 pub use collectives::{Collectives, Communicator, MessageSize, OperationTotals};
 pub use critical_path::{CriticalPath, PathPart};
 pub use device::{Idle, TopKernel};
@@ -36,6 +39,7 @@ pub use exchanges::Exchange;
 pub use findings::{Confidence, Evidence, Finding, FindingKind};
 pub use instances::Clocks;
 pub use overlap::{Overlap, Parts, RankOverlap};
+pub use pauses::{Pauses, Who};
 pub use series::Series;
 pub use settings::{MINIMUM_STEPS, Pipeline, Settings};
 pub use steps::{RankSteps, Steps};
@@ -51,7 +55,10 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
     let exposed = overlap::exposed(&prepared, &instances);
     let parts = overlap::parts(&prepared, &steps, &exposed);
     let blame = blame::blame(&instances, timeline.ranks.len(), count);
-    let verdict = straggler::verdict(&prepared, &steps, blame.as_deref(), settings);
+    let shows_waits = prepared.ranks.iter().all(lanes::Lanes::shows_waits);
+    let pauses = pauses::pauses(&steps, shows_waits);
+    let context = straggler::Context { blame: blame.as_deref(), pauses: pauses.as_ref() };
+    let verdict = straggler::verdict(&prepared, &steps, &context, settings);
     let path = critical_path::critical_path(&prepared, &instances, parts.step_s, settings);
     let (critical_path, critical_path_abstains) = path.map_or_else(|why| (None, Some(why)), |path| (Some(path), None));
     let bubble = bubble::bubble(overlap::bubble(&exposed, count), parts.step_s, settings.pipeline);
@@ -66,9 +73,12 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         source: timeline.source.clone(),
         world: timeline.world,
         collectives,
+        calls: if count == 0 { calls::of_timeline(timeline) } else { Vec::new() },
         exchanges: exchanges::exchanges(&instances, &prepared, &timeline.names),
         overlap: overlap::overlap(&prepared),
         blame,
+        pauses,
+        is_whole: is_whole(timeline, &verdict, count),
         straggler: verdict.stragglers.first().cloned(),
         stragglers: verdict.stragglers,
         rotating: verdict.rotating,
@@ -92,4 +102,13 @@ pub fn analyse(timeline: &Timeline, settings: &Settings) -> Analysis {
         minimum_share: settings.minimum_share,
     });
     analysis
+}
+
+/// Whether all that a timeline may show was analysed: steps, all ranks of the job, and whether one is slow. One rank waits for no
+/// other.
+fn is_whole(timeline: &Timeline, verdict: &straggler::Verdict, steps: usize) -> bool {
+    let ranks = timeline.ranks.len();
+    let all = timeline.world.map_or(ranks > 1, |world| world as usize == ranks);
+    let judged = verdict.abstains.is_none() || (ranks == 1 && steps >= MINIMUM_STEPS);
+    steps > 0 && all && judged
 }

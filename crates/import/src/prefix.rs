@@ -24,6 +24,8 @@ const HEADS: &[&str] = &[
 const BARE_HEADS: &[&str] = &["The average bandwidth of ", "| payload "];
 /// The longest prefix, in bytes.
 const LONGEST: usize = 160;
+/// Longer lines are not looked through for others: no rank writes them.
+const LONGEST_LINE: usize = 1 << 16;
 /// The most kinds of prefix of one file.
 const MOST: usize = 64;
 
@@ -84,6 +86,9 @@ impl Prefixes {
     /// The first part of a line and the rest, if a second prefix stands within it: two ranks wrote at once, or a line end was
     /// lost.
     pub(crate) fn split<'l>(&self, line: &'l str) -> (&'l str, Option<&'l str>) {
+        if line.len() > LONGEST_LINE {
+            return (line, None);
+        }
         let own = self.length(line).unwrap_or(0);
         let within = self.shapes.iter().filter_map(|shape| shape.find(line, own)).min();
         match within {

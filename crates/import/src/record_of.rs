@@ -6,6 +6,7 @@ use record::{About, Case, CaseLine, CaseSamples, Caveat, Imported, Machine, Plan
 use serde_json::Value;
 use terms::{Bytes, Error, Named as _, Seconds, Status};
 
+use crate::formats::training_log;
 use crate::{Figures, Results, Shape, Source, processes};
 
 /// A record, before it is written.
@@ -43,7 +44,9 @@ pub fn records(
         results.push(empty.remove(0));
     }
     empty.into_iter().for_each(|other| results[0].absorb(other));
-    results.into_iter().map(|results| record(source, format, results, benchmarks, tool, now)).collect()
+    // What nothing runs, only logs show.
+    let benchmarks: Vec<&'static About> = benchmarks.iter().copied().chain([&training_log::ABOUT]).collect();
+    results.into_iter().map(|results| record(source, format, results, &benchmarks, tool, now)).collect()
 }
 
 fn record(

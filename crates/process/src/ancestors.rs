@@ -36,6 +36,37 @@ pub fn ancestors() -> Vec<Ancestor> {
     std::iter::from_fn(next).collect()
 }
 
+/// A process below another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Below {
+    pub(crate) pid: u32,
+    /// Whether it is a child of the other process itself.
+    pub(crate) is_child: bool,
+    /// Whether it has ended, and nobody waited for it.
+    pub(crate) is_zombie: bool,
+}
+
+/// The processes below this one: its children, theirs, and so on.
+pub(crate) fn below(pid: u32) -> Vec<Below> {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers =
+        processes.filter(|entry| entry.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()));
+    let read = |entry: fs::DirEntry| {
+        let text = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let is_zombie = text.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('Z'));
+        let (parent, own) = parse(&text)?;
+        Some((parent, Below { pid: own.pid, is_child: parent == pid, is_zombie }))
+    };
+    let all: Vec<(u32, Below)> = numbers.filter_map(read).collect();
+    let (mut found, mut next) = (Vec::new(), vec![pid]);
+    while let Some(parent) = next.pop() {
+        let children = all.iter().filter(|(of, _)| *of == parent).map(|(_, own)| *own);
+        next.extend(children.clone().map(|own| own.pid));
+        found.extend(children);
+    }
+    found
+}
+
 /// The number of its parent, and itself, from /proc/PID/stat.
 fn stat(process: &OsStr) -> Option<(u32, Ancestor)> {
     parse(&fs::read_to_string(Path::new("/proc").join(process).join("stat")).ok()?)
@@ -61,6 +92,22 @@ mod tests {
         // None is above the first process of a container.
         assert!(all.first().is_none_or(|first| (first.pid, first.started) == (above.pid, above.started)));
         assert_eq!(began(above.pid), Some(above.started));
+    }
+
+    #[test]
+    fn children_of_children_are_below() {
+        let mut child = std::process::Command::new("/bin/sh").args(["-c", "sleep 60 & wait"]).spawn().unwrap();
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        let living = |pid: u32| below(pid).into_iter().filter(|one| !one.is_zombie).collect::<Vec<_>>();
+        while living(child.id()).is_empty() && std::time::Instant::now() < deadline {
+            std::thread::yield_now();
+        }
+        let [inner] = living(child.id())[..] else { panic!("one: {:?}", below(child.id())) };
+        assert!(inner.is_child);
+        assert!(below(std::process::id()).iter().any(|one| one.pid == inner.pid && !one.is_child));
+        let pid = rustix::process::Pid::from_raw(inner.pid as i32).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct RankTimeline {
     pub collectives: Vec<CollectiveCall>,
     /// Spans that are missing because there was no room for them.
     pub lost: u64,
+    /// Exchanges that the rank began, without an end in the trace. With any, waits for them are not known.
+    pub endless: u64,
     /// Steps by number, ascending, and how many nanoseconds of each the step's thread waited for a processor, but for waits
     /// for communication; empty where that is not known.
     pub descheduled: Vec<(u32, u64)>,

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::{
-    Bubble, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Rotating, Steps, Straggler, TopKernel,
+    Bubble, CallTotals, Collectives, CriticalPath, Exchange, Finding, Idle, Overlap, Parts, Pauses, Rotating, Steps,
+    Straggler, TopKernel,
 };
 
 /// Everything that was found.
@@ -19,6 +20,8 @@ pub struct Analysis {
     pub parts: Parts,
     /// Collectives and transfers.
     pub collectives: Collectives,
+    /// Communication call by call, where no step is on all ranks; empty otherwise.
+    pub calls: Vec<CallTotals>,
     /// The exchanges of a step, by communicator and in their order.
     pub exchanges: Vec<Exchange>,
     /// Overlap of communication with computation.
@@ -32,8 +35,14 @@ pub struct Analysis {
     /// Why there is no verdict on slow ranks.
     pub straggler_abstains: Option<String>,
     /// Where no rank is named: the share of a step that any rank loses at most in the median step, with 95% confidence for all
-    /// ranks together.
+    /// ranks together. Where single steps cost a rank more than that, what it loses at most on average. None where nothing
+    /// bounds it.
     pub straggler_at_most: Option<f64>,
+    /// Steps that take much longer than the others.
+    pub pauses: Option<Pauses>,
+    /// Whether all was analysed: steps of all ranks of the job, and whether one is slow. Else what was not found may still be
+    /// there.
+    pub is_whole: bool,
     /// Seconds per step that each rank (rows, as in `steps.ranks`) waits for each other (columns); None where no collective
     /// tells it.
     pub blame: Option<Vec<Vec<f64>>>,

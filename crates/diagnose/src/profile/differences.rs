@@ -44,6 +44,8 @@ pub struct Difference {
     pub ci95: Option<[f64; 2]>,
     /// Whether the interval at the level corrected for all differences excludes 0.
     pub certain: bool,
+    /// Whether the steps of both are enough for that interval. Without it, nothing says that the change is noise.
+    pub is_judged: bool,
 }
 
 /// All differences, by seconds per step: what got slower comes first, and what got faster last.
@@ -79,6 +81,7 @@ fn difference(part: Part, name: String, old: &Series, new: &Series, level: f64) 
         after_s,
         change_s: after_s - before_s,
         ci95: interval(middles, [ci95(old), ci95(new)]),
+        is_judged: corrected.is_some(),
         certain: corrected.is_some_and(|[low, high]| low > RESOLUTION_S || high < -RESOLUTION_S),
     }
 }

@@ -1,10 +1,12 @@
 //! What an analysis advises, ordered by the seconds per step that it would save.
 
 use serde::Serialize;
+use terms::Seconds;
 
 use super::Analysis;
-use super::collectives::Communicator;
-use super::lanes::Prepared;
+use super::collectives::{Communicator, OperationTotals};
+use super::lanes::{Prepared, is_point_to_point};
+use super::pauses::{Pauses, Who, lowest_rate};
 use super::series::{Series, confidence_above};
 use super::straggler::{Phase, Straggler};
 
@@ -21,6 +23,8 @@ pub enum FindingKind {
     Straggler,
     /// Ranks are late in turn.
     RotatingDelays,
+    /// Some steps take much longer than the others.
+    Pauses,
     /// Steps wait for data.
     InputBound,
     /// Computation does not hide communication.
@@ -106,6 +110,7 @@ pub(super) fn findings(sources: &Sources) -> Vec<Finding> {
     }
     let mut found: Vec<Finding> = sources.analysis.stragglers.iter().map(|one| sources.straggler(one)).collect();
     found.extend(sources.rotating());
+    found.extend(sources.pauses());
     found.extend(sources.input());
     found.extend(sources.exposed());
     found.extend(sources.host_bound());
@@ -203,6 +208,34 @@ impl Sources<'_> {
         })
     }
 
+    /// Pauses that no verdict on ranks explains.
+    fn pauses(&self) -> Option<Finding> {
+        let pauses = self.analysis.pauses.as_ref()?;
+        let is_named = |rank: u32| self.analysis.stragglers.iter().any(|one| one.rank == rank && !one.persistent);
+        let in_turn = self.analysis.rotating.as_ref().is_some_and(|rotating| rotating.share >= 0.5 * pauses.share);
+        let rank = if let Who::Rank(rank) = pauses.who { Some(rank) } else { None };
+        if in_turn || rank.is_some_and(is_named) {
+            return None;
+        }
+        let of_pauses = |place: &usize| pauses.steps.contains(&self.prepared.numbers[*place]);
+        let times = &self.analysis.steps.step.values;
+        let longest = (0..times.len()).filter(of_pauses).max_by(|a, b| times[*a].total_cmp(&times[*b]));
+        let shows = |level: &f64| lowest_rate(pauses.steps.len(), *level) * pauses.share > self.minimum_share;
+        let value = [0.99, 0.95, 0.9, 0.8].into_iter().find(shows).unwrap_or(0.5);
+        Some(Finding {
+            kind: FindingKind::Pauses,
+            what: pauses_text(pauses, self.prepared.numbers.len()),
+            saves_s_per_step: pauses.lost_s_per_step,
+            share: pauses.share,
+            evidence: self.evidence(rank, longest, "step"),
+            confidence: Confidence::new(value),
+            advice: "Look for what runs in these steps only: saving a checkpoint (save it in the background, \
+                     `torch.distributed.checkpoint.async_save`), evaluation, logging, garbage collection (`gc.disable()` and \
+                     `gc.collect()` on all ranks in the same step)."
+                .to_owned(),
+        })
+    }
+
     fn input(&self) -> Option<Finding> {
         let ranks = &self.analysis.steps.ranks;
         let cost = Series::mean_of(ranks.iter().map(|rank| &rank.input));
@@ -231,8 +264,16 @@ impl Sources<'_> {
             self.analysis.overlap.overlapped_share.map_or(String::new(), |share| {
                 format!(" Computation overlaps {} of all communication.", percent(share))
             });
+        let share = percent(finding.share);
+        let what = match self.unknown_waits() {
+            None => format!("Moving bytes that nothing overlaps takes {share} of a step.{overlapped}"),
+            Some(why) => format!(
+                "Communication that nothing overlaps takes {share} of a step: moving bytes, or waiting for other ranks. \
+                 {why} cannot separate the two.{overlapped}"
+            ),
+        };
         Some(Finding {
-            what: format!("Moving bytes that nothing overlaps takes {} of a step.{overlapped}", percent(finding.share)),
+            what,
             advice: self.advice(
                 "Start communication earlier and send less: a smaller `--bucket`, `--precision bf16`, more `--accumulate`; `--overlap false` \
                  shows what overlap saves now.",
@@ -244,14 +285,44 @@ impl Sources<'_> {
         })
     }
 
+    /// Why moving bytes cannot be told from waiting for other ranks, if that is so for a tenth of the communication and more.
+    fn unknown_waits(&self) -> Option<String> {
+        let analysis = self.analysis;
+        let ranks = analysis.steps.ranks.len();
+        if ranks < 2 && analysis.world == Some(1) {
+            return None;
+        }
+        if ranks < 2 {
+            let world = analysis.world.filter(|world| *world > 1).map_or(String::new(), |world| format!(" of {world}"));
+            return Some(format!("The trace of one rank{world}"));
+        }
+        // Transfers between two ranks are the pipeline's, and no part of this.
+        let is_collective = |one: &&OperationTotals| !is_point_to_point(&one.operation);
+        let operations: Vec<_> = analysis.collectives.operations.iter().filter(is_collective).collect();
+        let (all, known) = operations.iter().fold((0.0, 0.0), |(all, known), one| {
+            let time = one.time_s.mean();
+            (all + time, known + if one.wait_s.is_some() { time } else { 0.0 })
+        });
+        if all > 0.0 && known >= 0.9 * all {
+            return None;
+        }
+        let unknown = operations.iter().find(|one| one.wait_s.is_none());
+        Some(match unknown {
+            Some(one) => format!("Calls of {} on {}", one.operation, one.group),
+            None => "Calls that no other rank's call belongs to".to_owned(),
+        })
+    }
+
+    /// The device waits for the host: for launches, or for what the step's thread does outside of the phases.
     fn host_bound(&self) -> Option<Finding> {
         let idle = self.analysis.idle.as_ref()?;
-        let cost = &idle.host_bound_s;
+        let both = idle.host_bound_s.values.iter().zip(&idle.other_s.values);
+        let cost = &Series::new(both.map(|(launches, other)| launches + other).collect());
         let evidence = self.evidence(idle.ranks.first().copied(), largest(&cost.values), "device queue");
         let finding = self.measured(FindingKind::HostBoundDevice, &cost.values, cost.mean(), evidence)?;
         Some(Finding {
             what: format!(
-                "The device has nothing to run for {} of a step, because the host launches too slowly.",
+                "The device is idle for {} of a step, because the host does not launch work in time.",
                 percent(finding.share)
             ),
             advice:
@@ -309,6 +380,23 @@ impl Sources<'_> {
             ),
         })
     }
+}
+
+fn pauses_text(pauses: &Pauses, steps: usize) -> String {
+    let every = pauses.every.map_or(String::new(), |every| format!(", one in {every},"));
+    let who = match pauses.who {
+        Who::Rank(rank) => format!(" Rank {rank} works in them, and the others wait."),
+        Who::All => " All ranks work longer in them.".to_owned(),
+        Who::InTurn => " Other ranks work longer in other steps.".to_owned(),
+        Who::Unknown => String::new(),
+    };
+    format!(
+        "{} of {steps} steps{every} take {} where the others take {}. That is {} of the time.{who}",
+        pauses.steps.len(),
+        Seconds(pauses.long_s),
+        Seconds(pauses.usual_s),
+        percent(pauses.share)
+    )
 }
 
 fn descheduled_advice(rank: u32) -> String {

@@ -87,6 +87,11 @@ impl Intervals {
         Some([begin, end.min(time)])
     }
 
+    /// When the first stretch begins that begins at or after a time.
+    pub(super) fn first_from(&self, time: i64) -> Option<i64> {
+        self.parts.get(self.parts.partition_point(|part| part[0] < time)).map(|part| part[0])
+    }
+
     /// Whether there is nothing in it.
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
@@ -128,5 +133,6 @@ mod tests {
             [0, 5, 15, 25, 99].map(|time| a.last_before(time)),
             [None, Some([0, 5]), Some([0, 10]), Some([20, 25]), Some([20, 30])]
         );
+        assert_eq!([0, 5, 20, 25].map(|time| a.first_from(time)), [Some(0), Some(20), Some(20), None]);
     }
 }

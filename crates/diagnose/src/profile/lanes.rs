@@ -64,12 +64,20 @@ impl Lanes<'_> {
 
     /// Whether the trace shows where it waits, if it communicates at all.
     pub(super) fn shows_waits(&self) -> bool {
-        self.comm.is_empty() || self.has_device() || !self.waits.is_empty()
+        self.timeline.endless == 0 && (self.comm.is_empty() || self.has_device() || !self.waits.is_empty())
+    }
+
+    /// The host's time of each step before its first forward pass: neither input, nor optimizer, nor a wait.
+    pub(super) fn before_forward(&self) -> Vec<f64> {
+        let before = |[begin, end]: &Window| [*begin, self.forward.first_from(*begin).unwrap_or(*begin).min(*end)];
+        let before = Intervals::union_of(self.windows.iter().map(before).collect());
+        self.per_step(&before.minus(&self.waits).minus(&self.input).minus(&self.optimizer).minus(&self.backward))
     }
 }
 
 /// Whether an operation is a transfer between two ranks.
-fn is_point_to_point(operation: &str) -> bool {
+pub(super) fn is_point_to_point(operation: &str) -> bool {
+    // A kernel `SendRecv` may be of any collective: they run as sends and receives.
     matches!(operation, "send" | "recv" | "send_recv" | "isend" | "irecv" | "batch_isend_irecv")
 }
 

@@ -66,7 +66,8 @@ pub(super) struct Judged {
 pub(super) struct Unseen {
     /// Its place among the ranks.
     pub(super) rank: usize,
-    /// What its median lateness is at most, in seconds: with 95% confidence for all ranks together.
+    /// What it loses at most in the median step, in seconds: with 95% confidence for all ranks together. Where single steps
+    /// cost it more than that on average, what it loses at most on average.
     pub(super) at_most_s: f64,
 }
 
@@ -135,36 +136,50 @@ pub(super) fn judge(works: &[Vec<f64>], question: Question) -> Judged {
     judged.late.extend(intermittent(works, &persistent, level, question));
     judged.late.sort_by(|a, b| b.lost_s.total_cmp(&a.lost_s));
     if judged.late.is_empty() {
-        judged.moving = moving(works, &lateness, question);
-        judged.unseen = unseen(&lateness);
+        // A rank that is late in most steps by more than that is not late in turn, even where the noise hides it.
+        let median_s = lateness.iter().map(|late| stats::median(late)).fold(0.0, f64::max);
+        judged.moving = moving(works, &lateness, question).filter(|moving| moving.lost_s >= median_s);
+        judged.unseen = unseen(works, &lateness);
     }
     judged
 }
 
-/// The rank that may be latest. One-sided bounds that hold for all ranks together (Bonferroni).
-fn unseen(lateness: &[Vec<f64>]) -> Option<Unseen> {
+/// The rank that may be latest. One-sided bounds that hold for all ranks together (Bonferroni). None where single steps cost a
+/// rank more than its bound, and nothing bounds that.
+fn unseen(works: &[Vec<f64>], lateness: &[Vec<f64>]) -> Option<Unseen> {
     let level = 2.0 * 0.05 / lateness.len() as f64;
+    let contrasts = contrasts(works);
     let of_rank = |(rank, late): (usize, &Vec<f64>)| {
         let [_, at_most_s] = median_bounds(late, level).or_else(|| pessimistic_bounds(late, level))?;
+        if mean(&contrasts[rank]) <= at_most_s {
+            return Some(Unseen { rank, at_most_s });
+        }
+        let [_, at_most_s] = mean_bounds(&contrasts[rank], level)?;
         Some(Unseen { rank, at_most_s })
     };
     let all: Option<Vec<Unseen>> = lateness.iter().enumerate().map(of_rank).collect();
     all?.into_iter().max_by(|a, b| a.at_most_s.total_cmp(&b.at_most_s))
 }
 
-/// Ranks that cost more than the others without being late in most steps.
-fn intermittent(works: &[Vec<f64>], known: &[usize], level: f64, question: Question) -> Vec<Late> {
+/// What each rank costs in each step as the slowest, minus the mean cost of the others.
+fn contrasts(works: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let costs = costs(works);
     let others = (works.len() - 1) as f64;
     let steps = costs.first().map_or(0, Vec::len);
     let sums: Vec<f64> = (0..steps).map(|step| costs.iter().map(|cost| cost[step]).sum()).collect();
+    let contrast = |(own, sum): (&f64, &f64)| own - (sum - own) / others;
+    costs.iter().map(|own| own.iter().zip(&sums).map(contrast).collect()).collect()
+}
+
+/// Ranks that cost more than the others without being late in most steps.
+fn intermittent(works: &[Vec<f64>], known: &[usize], level: f64, question: Question) -> Vec<Late> {
+    let contrasts = contrasts(works);
     let of_rank = |rank: usize| {
-        let contrast = |(own, sum): (&f64, &f64)| own - (sum - own) / others;
-        let contrasts: Vec<f64> = costs[rank].iter().zip(&sums).map(contrast).collect();
-        mean_bounds(&contrasts, level).filter(|[low, _]| *low > question.minimum_s)?;
-        let ci95 = mean_bounds(&contrasts, 0.05)?;
+        let own = &contrasts[rank];
+        mean_bounds(own, level).filter(|[low, _]| *low > question.minimum_s)?;
+        let ci95 = mean_bounds(own, 0.05)?;
         let confidence = 1.0 - question.level;
-        Some(Late { rank, persistent: false, lost_s: mean(&contrasts), ci95, confidence })
+        Some(Late { rank, persistent: false, lost_s: mean(own), ci95, confidence })
     };
     (0..works.len()).filter(|rank| !known.contains(rank)).filter_map(of_rank).collect()
 }

@@ -45,6 +45,10 @@ pub struct RankSteps {
     pub blocked: Series,
     /// Time with a kernel on the device; None without kernels.
     pub device: Option<Series>,
+    /// Time that the device is idle while the step's thread waits for data, without `blocked`; None without kernels.
+    pub device_input: Option<Series>,
+    /// The part of `other` that comes before the step's first forward pass.
+    pub before_forward: Series,
     /// Time that the step's thread waited for a processor outside of waits for communication; None where the trace does not say.
     pub descheduled: Option<Series>,
 }
@@ -96,5 +100,10 @@ fn of_rank(lanes: &Lanes, numbers: &[u32]) -> RankSteps {
         blocked: Series::new(lanes.per_step(&lanes.blocked)),
         descheduled: descheduled(lanes.timeline, numbers),
         device: lanes.has_device().then(|| Series::new(lanes.per_step(&lanes.kernels))),
+        device_input: lanes.has_device().then(|| {
+            let taken = lanes.kernels.or(&lanes.blocked);
+            Series::new(lanes.per_step(&lanes.input.minus(&taken)))
+        }),
+        before_forward: Series::new(lanes.before_forward()),
     }
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::blame::shares;
 use super::lanes::Prepared;
 use super::lateness::{Judged, Late, Question, against_others, costs, judge};
+use super::pauses::{Pauses, Who};
 use super::series::mean;
 use super::steps::{RankSteps, Steps};
 use super::{MINIMUM_STEPS, Settings};
@@ -50,6 +51,9 @@ pub struct Straggler {
     pub host: Option<String>,
     /// The phase with the largest excess over the median of the other ranks.
     pub phase: Phase,
+    /// The phase is the host, and most of the loss comes before the forward pass, in a trace that marks no input. Input that no
+    /// DataLoader loads is there.
+    pub before_forward: bool,
     /// `lost_s_per_step` over the median step time.
     pub share: f64,
     /// The 95% interval of the share.
@@ -95,8 +99,14 @@ pub(super) struct Verdict {
 /// Where a rank may lose more than this share of a step unseen, "no rank is slow" would mislead.
 const LARGEST_UNSEEN: f64 = 0.1;
 
+/// What else is known before ranks are judged.
+pub(super) struct Context<'k> {
+    pub(super) blame: Option<&'k [Vec<f64>]>,
+    pub(super) pauses: Option<&'k Pauses>,
+}
+
 /// Judges the ranks, or says why it does not.
-pub(super) fn verdict(prepared: &Prepared, steps: &Steps, blame: Option<&[Vec<f64>]>, settings: &Settings) -> Verdict {
+pub(super) fn verdict(prepared: &Prepared, steps: &Steps, context: &Context, settings: &Settings) -> Verdict {
     let abstain = |reason: String| Verdict { abstains: Some(reason), ..Verdict::default() };
     let count = steps.numbers.len();
     if steps.ranks.len() < 2 {
@@ -115,7 +125,7 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, blame: Option<&[Vec<f6
     };
     let works: Vec<Vec<f64>> = steps.ranks.iter().map(RankSteps::work).collect();
     let question = Question { minimum_s: settings.minimum_share * step_s, level: settings.level };
-    let judged = judge(&works, question);
+    let judged = judged(&works, question, steps, context.pauses);
     if judged.late.is_empty() && !judged.enough {
         return abstain(format!(
             "{count} steps are too few, or too correlated, to name a slow rank at a level of {}",
@@ -131,7 +141,29 @@ pub(super) fn verdict(prepared: &Prepared, steps: &Steps, blame: Option<&[Vec<f6
     if let Some(why) = hidden(&judged, steps, step_s) {
         return abstain(why);
     }
-    told(&judged, &works, steps, blame, step_s)
+    let verdict = told(&judged, &works, steps, context.blame, step_s);
+    // What a rank loses in pauses is more than what it loses in the other steps.
+    let pauses_alone = context.pauses.is_some_and(|pauses| matches!(pauses.who, Who::Rank(_)));
+    Verdict { unseen_share: verdict.unseen_share.filter(|_| !pauses_alone), ..verdict }
+}
+
+/// Judges all steps. Where no rank is late, pauses would hide what the other steps show. Which steps are pauses does not depend on
+/// the order of ranks, so equal ranks are as likely to be late in the rest.
+fn judged(works: &[Vec<f64>], question: Question, steps: &Steps, pauses: Option<&Pauses>) -> Judged {
+    let judged = judge(works, question);
+    let Some(pauses) = pauses.filter(|_| judged.late.is_empty()) else { return judged };
+    let is_kept = |step: &usize| !pauses.steps.contains(&steps.numbers[*step]);
+    let kept: Vec<usize> = (0..steps.numbers.len()).filter(is_kept).collect();
+    if kept.len() < MINIMUM_STEPS {
+        return judged;
+    }
+    let rest: Vec<Vec<f64>> = works.iter().map(|work| kept.iter().map(|step| work[*step]).collect()).collect();
+    let rest = judge(&rest, question);
+    match pauses.who {
+        // These are what makes ranks late in turn.
+        Who::InTurn if rest.late.is_empty() && judged.moving.is_some() => judged,
+        _ => rest,
+    }
 }
 
 /// Why nobody can be cleared either: a rank may lose much, and the noise hides it.
@@ -157,10 +189,13 @@ fn told(judged: &Judged, works: &[Vec<f64>], steps: &Steps, blame: Option<&[Vec<
         let lost = &costs[late.rank];
         let waited = descheduled(late, steps, lost);
         let worst = (0..lost.len()).max_by(|a, b| lost[*a].total_cmp(&lost[*b])).unwrap_or(0);
+        let phase = phase_of(late, steps, (lost, waited));
+        let works = phase == Phase::Host && waited.is_none_or(|waited| waited < 0.5 * late.lost_s);
         Straggler {
             rank: own.rank,
             host: own.host.clone(),
-            phase: phase_of(late, steps, (lost, waited)),
+            phase,
+            before_forward: works && is_before_forward(late, steps, lost),
             descheduled_share: waited.map(|waited| waited / step_s),
             share: late.lost_s / step_s,
             ci95: late.ci95.map(|bound| bound / step_s),
@@ -202,6 +237,12 @@ fn descheduled(late: &Late, steps: &Steps, costs: &[f64]) -> Option<f64> {
     let known = steps.ranks.iter().all(|rank| rank.descheduled.is_some());
     let of = |rank: &RankSteps| rank.descheduled.as_ref().map_or(Vec::new(), |series| series.values.clone());
     known.then(|| excess(late, steps, costs, &of))
+}
+
+/// Whether half of the loss and more comes before the forward pass, where the trace marks no input.
+fn is_before_forward(late: &Late, steps: &Steps, costs: &[f64]) -> bool {
+    let marks_input = steps.ranks.iter().any(|rank| rank.input.values.iter().any(|input| *input > 0.0));
+    !marks_input && excess(late, steps, costs, &|rank| rank.before_forward.values.clone()) >= 0.5 * late.lost_s
 }
 
 /// The phase with the largest excess. The device comes first if it explains half of the loss, because the step's thread waits

@@ -10,6 +10,7 @@ mod csv;
 mod ddlb;
 mod ddlb_csv;
 mod imb;
+mod megatron;
 mod nccl;
 mod nccl_bandwidth;
 mod nccl_lines;
@@ -20,6 +21,8 @@ mod osu;
 mod row_like;
 mod runs;
 mod torchscale;
+mod torchtitan;
+pub(crate) mod training_log;
 mod versions;
 
 /// Every format, in the order in which files are tried: the most particular first.
@@ -35,4 +38,6 @@ pub static FORMATS: &[&dyn Format] = &[
     &nccl_tests::NcclTests,
     &osu::Osu,
     &imb::Imb,
+    &torchtitan::Torchtitan,
+    &megatron::Megatron,
 ];

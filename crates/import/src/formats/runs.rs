@@ -1,6 +1,8 @@
 //! Runs of a program in one file, and which of them are trials of one case: those with the same command line and the same
 //! lines above them. A heading, a setting or a loaded module between two runs makes them different.
 
+use std::collections::VecDeque;
+
 use terms::Error;
 
 use super::nccl::plain;
@@ -9,6 +11,8 @@ use crate::{Results, Source};
 
 /// Lines above a run that are compared.
 const MOST_LINES: usize = 20;
+/// And how much of each.
+const MOST_LETTERS: usize = 300;
 
 /// Where a run stands: its command line, and what other programs or people wrote above it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,8 +39,8 @@ impl Origin {
 /// Lines of a file that no run wrote.
 #[derive(Debug, Default)]
 pub(super) struct Headings {
-    /// Since the last run.
-    new: Vec<String>,
+    /// Since the last run; the start of each line.
+    new: VecDeque<String>,
     current: Vec<String>,
 }
 
@@ -48,16 +52,18 @@ impl Headings {
             return;
         }
         if self.new.len() == MOST_LINES {
-            self.new.remove(0);
+            self.new.pop_front();
         }
+        let end = text.char_indices().nth(MOST_LETTERS).map_or(text.len(), |(end, _)| end);
         // Two blocks of a document hold two results, whatever stands between them.
-        self.new.push(if text.starts_with("```") { format!("line {number}: {}", plain(text)) } else { plain(text) });
+        let block = if text.starts_with("```") { format!("line {number}: ") } else { String::new() };
+        self.new.push_back(block + &text[..end]);
     }
 
     /// Where the run that begins now stands. Without new lines it is where the run before it is.
     pub(super) fn begin(&mut self, command: &str) -> Origin {
         if !self.new.is_empty() {
-            self.current = std::mem::take(&mut self.new);
+            self.current = std::mem::take(&mut self.new).iter().map(|line| plain(line)).collect();
         }
         Origin { command: command.to_owned(), above: self.current.clone() }
     }

@@ -28,6 +28,7 @@ const ARGUMENTS: &[&str] = &[
     "Process Group Description",
     "Process Group Ranks",
     "Seq",
+    "correlation",
     "Input Dims",
     "Input type",
     "number",
@@ -183,19 +184,33 @@ pub(super) fn nanoseconds(microseconds: &[u8]) -> Option<i64> {
 }
 
 /// Reads a trace. `each` sees every event; without it, events are passed over. What was read before a stop has been seen.
-pub(super) fn scan(
-    input: impl Read,
+///
+/// The input is read to its end also where the JSON ends or is wrong before: only there a packed file shows whether what was
+/// read is what was written.
+pub(super) fn scan(input: impl Read, header: &mut Header, each: Option<&mut dyn FnMut(&Event)>) -> Result<(), Stop> {
+    let mut scanner = Scanner::new(input);
+    match object(&mut scanner, header, each) {
+        Ok(()) => scanner.drain(),
+        Err(stop @ Stop::Unexpected { .. }) => match scanner.drain() {
+            Err(failed @ Stop::Unreadable { .. }) => Err(failed),
+            _ => Err(stop),
+        },
+        stopped => stopped,
+    }
+}
+
+fn object<R: Read>(
+    scanner: &mut Scanner<R>,
     header: &mut Header,
     mut each: Option<&mut dyn FnMut(&Event)>,
 ) -> Result<(), Stop> {
-    let mut scanner = Scanner::new(input);
     let (mut key, mut first) = (Vec::new(), true);
     scanner.byte_order_mark()?;
     scanner.enter(b'{', "an object with `traceEvents`")?;
     while scanner.key(&mut first, &mut key)? {
         if key == b"traceEvents" {
             match &mut each {
-                Some(each) => events(&mut scanner, &mut **each)?,
+                Some(each) => events(scanner, &mut **each)?,
                 None => scanner.value(None)?,
             }
             continue;

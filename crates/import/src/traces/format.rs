@@ -3,7 +3,7 @@
 use terms::Error;
 use trace::timeline::Timeline;
 
-use super::flight::Dump;
+use super::flight::{Dump, HangFile};
 use super::input::Input;
 use super::inspector::InspectorReport;
 
@@ -21,6 +21,7 @@ pub struct TraceFormat {
 pub(super) enum Part {
     Spans(Box<Spans>),
     Flight(Box<Dump>),
+    Hang(Box<HangFile>),
     Calls(Box<InspectorReport>),
 }
 

@@ -1,6 +1,7 @@
 //! Logs of NCCL Inspector: one JSON object a line, one line a call.
 
-use std::io::{BufRead, BufReader, Read};
+use std::collections::{BTreeMap, HashMap};
+use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::PathBuf;
 
 use serde_json::Value;
@@ -75,10 +76,11 @@ fn read(input: &Input) -> Result<Part, Error> {
         match lines.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line) {
             Ok(0) => break,
             Ok(_) => {}
-            Err(error) => {
-                report.notes.push(format!("{}: cannot be read after line {number}: {error}", input.name()));
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                report.notes.push(format!("{}: the file is cut after line {number}", input.name()));
                 break;
             }
+            Err(error) => return Err(input.failed(format!("after line {number}: {error}"))),
         }
         number += 1;
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -172,7 +174,7 @@ fn times(trace: Option<&Value>, prefix: &str, time_us: f64) -> Option<(i64, i64)
 
 /// NCCL before 2.30 keeps one call between two dumps: calls between are not in the log.
 fn gaps(input: &Input, report: &mut InspectorReport) {
-    let mut last: std::collections::HashMap<(&str, &str), u64> = std::collections::HashMap::new();
+    let mut last: HashMap<(&str, &str), u64> = HashMap::new();
     let mut missing = 0_u64;
     for call in report.calls.iter().filter(|call| !call.is_p2p) {
         if let Some(before) = last.insert((&call.communicator, &call.operation), call.sequence) {
@@ -194,8 +196,30 @@ impl InspectorReport {
         self.notes.extend(other.notes);
     }
 
-    /// The calls as a timeline. None where no log has times, or where ranks cannot be told: a log has ranks of communicators,
-    /// so the job's ranks are those of the largest communicator, if it is the only one of its size.
+    /// The rank of each process in the job, by host and process number. A log has ranks of communicators: the job's ranks are
+    /// those of the largest communicator, if it is the only one of its size.
+    ///
+    /// # Errors
+    /// Why they are not known, in one sentence.
+    pub fn job_ranks(&self) -> Result<HashMap<(&str, u64), u32>, String> {
+        let world = self.calls.iter().map(|call| call.ranks).max().unwrap_or(0);
+        let mut largest = self.calls.iter().filter(|call| call.ranks == world);
+        let communicator = largest.next().map_or("", |call| &call.communicator);
+        if largest.any(|call| call.communicator != communicator) {
+            return Err(format!("several communicators have {world} ranks, so the ranks of the job are not known"));
+        }
+        let mut processes: HashMap<(&str, u64), u32> = HashMap::new();
+        for call in self.calls.iter().filter(|call| call.communicator == communicator) {
+            if processes.insert((&call.host, call.pid), call.rank).is_some_and(|rank| rank != call.rank) {
+                return Err(
+                    "the logs do not name the process of each rank, so the ranks of the job are not known".to_owned()
+                );
+            }
+        }
+        Ok(processes)
+    }
+
+    /// The calls as a timeline. None where no log has times, or where the ranks of the job are not known.
     pub(super) fn take_spans(&mut self) -> Option<(PathBuf, Spans)> {
         let timed = self.calls.iter().filter(|call| call.times_ns.is_some()).count();
         if timed == 0 {
@@ -204,49 +228,50 @@ impl InspectorReport {
             );
             return None;
         }
-        let world = self.calls.iter().map(|call| call.ranks).max()?;
-        let mut largest = self.calls.iter().filter(|call| call.ranks == world);
-        let communicator = largest.next()?.communicator.clone();
-        if largest.any(|call| call.communicator != communicator) {
-            self.notes.push(format!(
-                "several communicators have {world} ranks, so the ranks of the job are not known and there is no timeline"
-            ));
-            return None;
-        }
-        let mut timeline = Timeline { source: "NCCL Inspector".to_owned(), world: Some(world), ..Timeline::default() };
-        let mut ranks: std::collections::BTreeMap<u32, RankTimeline> = std::collections::BTreeMap::new();
-        let mut processes = std::collections::HashMap::new();
-        for call in self.calls.iter().filter(|call| call.communicator == communicator) {
-            processes.insert((call.host.as_str(), call.pid), call.rank);
-        }
-        let mut unknown = 0_u64;
-        for call in &self.calls {
-            let Some((begin, end)) = call.times_ns else { continue };
-            let Some(rank) = processes.get(&(call.host.as_str(), call.pid)) else {
-                unknown += 1;
-                continue;
-            };
-            let rank = ranks.entry(*rank).or_insert_with(|| RankTimeline {
-                rank: *rank,
-                host: (!call.host.is_empty()).then(|| call.host.clone()),
-                ..RankTimeline::default()
-            });
-            let mut known = words::call(&mut timeline.names, &call.operation, &call.communicator);
-            known.sequence = (!call.is_p2p).then_some(call.sequence);
-            (known.ranks, known.bytes) = (Some(call.ranks), Some(call.bytes));
-            rank.push_call(queue(call), begin, end, known);
-        }
-        let untimed = self.calls.len() - timed;
-        for (count, what) in [(untimed as u64, "they have no time"), (unknown, "their rank is not known")] {
-            if count > 0 {
-                timeline.notes.push(format!("{count} calls are not in the timeline: {what}"));
+        match self.job_ranks().map(|processes| timeline(&self.calls, &processes)) {
+            Ok(mut timeline) => {
+                if self.calls.len() > timed {
+                    let untimed = self.calls.len() - timed;
+                    timeline.notes.push(format!("{untimed} calls are not in the timeline: they have no time"));
+                }
+                let spans = Spans { timeline, rank: None, is_numbered: true, is_calendar: true };
+                Some((PathBuf::from("logs of NCCL Inspector"), spans))
+            }
+            Err(why) => {
+                self.notes.push(format!("{why} and there is no timeline"));
+                None
             }
         }
-        timeline.ranks = ranks.into_values().collect();
-        timeline.ranks.iter_mut().for_each(RankTimeline::sort);
-        let spans = Spans { timeline, rank: None, is_numbered: true, is_calendar: true };
-        Some((PathBuf::from("logs of NCCL Inspector"), spans))
     }
+}
+
+fn timeline(calls: &[InspectorCall], processes: &HashMap<(&str, u64), u32>) -> Timeline {
+    let world = calls.iter().map(|call| call.ranks).max();
+    let mut timeline = Timeline { source: "NCCL Inspector".to_owned(), world, ..Timeline::default() };
+    let mut ranks: BTreeMap<u32, RankTimeline> = BTreeMap::new();
+    let mut unknown = 0_u64;
+    for call in calls {
+        let Some((begin, end)) = call.times_ns else { continue };
+        let Some(rank) = processes.get(&(call.host.as_str(), call.pid)) else {
+            unknown += 1;
+            continue;
+        };
+        let rank = ranks.entry(*rank).or_insert_with(|| RankTimeline {
+            rank: *rank,
+            host: (!call.host.is_empty()).then(|| call.host.clone()),
+            ..RankTimeline::default()
+        });
+        let mut known = words::call(&mut timeline.names, &call.operation, &call.communicator);
+        known.sequence = (!call.is_p2p).then_some(call.sequence);
+        (known.ranks, known.bytes) = (Some(call.ranks), Some(call.bytes));
+        rank.push_call(queue(call), begin, end, known);
+    }
+    if unknown > 0 {
+        timeline.notes.push(format!("{unknown} calls are not in the timeline: their rank is not known"));
+    }
+    timeline.ranks = ranks.into_values().collect();
+    timeline.ranks.iter_mut().for_each(RankTimeline::sort);
+    timeline
 }
 
 /// NCCL runs calls on streams of the device, never on the step's thread.

@@ -1,12 +1,14 @@
 //! Timelines of several files as one: which file is which rank, and whether their clocks can be compared.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use terms::Error;
 use trace::timeline::{Kind, NameId, Names, RankTimeline, Timeline};
 
 use super::Spans;
+use super::cycles;
+use super::rank_names::{natural_order, process_of_name, rank_of_name};
 
 /// One timeline of all ranks. None without a part.
 pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timeline>, Error> {
@@ -19,7 +21,7 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
     }
     let mut joined = Timeline { source, ..Timeline::default() };
     number(&mut parts, &mut joined.notes);
-    one_file_a_rank(&parts)?;
+    cycles::refuse_other_runs(&parts)?;
     joined.world = world(&parts, &mut joined.notes);
     joined.clock_error_ns = clock_error(&parts);
     let one = parts.len() == 1;
@@ -35,7 +37,7 @@ pub(super) fn timelines(mut parts: Vec<(PathBuf, Spans)>) -> Result<Option<Timel
             add(&mut joined, part.timeline.ranks, &part.timeline.names);
         }
     }
-    joined.ranks.sort_by_key(|rank| rank.rank);
+    cycles::join(&mut joined);
     compare(&joined.ranks, &mut joined.notes);
     Ok(Some(joined))
 }
@@ -49,12 +51,26 @@ fn number(parts: &mut [(PathBuf, Spans)], notes: &mut Vec<String>) {
             unnamed.push(at);
         }
     }
+    // A shell gives `worker10` before `worker2`. Names that differ in more than numbers stay in the order of the user.
+    let skeleton = |at: &usize| -> String {
+        parts[*at].0.to_string_lossy().chars().filter(|letter| !letter.is_ascii_digit()).collect()
+    };
+    if unnamed.iter().map(skeleton).collect::<BTreeSet<_>>().len() == 1 {
+        unnamed.sort_by(|a, b| natural_order(&parts[*a].0, &parts[*b].0));
+    }
     let numbered = parts.iter().filter(|(_, part)| part.is_numbered).flat_map(|(_, part)| &part.timeline.ranks);
     let mut taken: BTreeSet<u32> = numbered.map(|rank| rank.rank).collect();
     taken.extend(parts.iter().filter_map(|(_, part)| part.rank));
+    let mut processes: BTreeMap<String, u32> = BTreeMap::new();
     for at in unnamed {
+        let process = process_of_name(&parts[at].0);
+        if let Some(rank) = process.as_ref().and_then(|process| processes.get(process)) {
+            parts[at].1.rank = Some(*rank);
+            continue;
+        }
         let free = (0..).find(|rank| !taken.contains(rank)).unwrap_or(u32::MAX);
         taken.insert(free);
+        processes.extend(process.map(|process| (process, free)));
         notes.push(format!(
             "{} names no rank: it is read as rank {free}, by the order of the files (hint: put `rank{free}` into its name)",
             parts[at].0.display()
@@ -65,21 +81,6 @@ fn number(parts: &mut [(PathBuf, Spans)], notes: &mut Vec<String>) {
         for rank in &mut part.timeline.ranks {
             rank.rank = part.rank.unwrap_or(rank.rank);
         }
-    }
-}
-
-fn one_file_a_rank(parts: &[(PathBuf, Spans)]) -> Result<(), Error> {
-    let mut all: Vec<(u32, &Path)> = Vec::new();
-    for (path, part) in parts {
-        all.extend(part.timeline.ranks.iter().map(|rank| (rank.rank, path.as_path())));
-    }
-    all.sort();
-    let twice = all.windows(2).find(|pair| pair[0].0 == pair[1].0);
-    match twice {
-        None => Ok(()),
-        Some(pair) => Err(Error::new(format!("two files are of rank {}", pair[0].0))
-            .cause(format!("{} and {}", pair[0].1.display(), pair[1].1.display()))
-            .hint("name one file for each rank, of one recording")),
     }
 }
 
@@ -170,52 +171,5 @@ fn listed(steps: &[u32]) -> String {
         [] => "none".to_owned(),
         [one] => format!("step {one}"),
         [first, .., last] => format!("{} steps from {first} to {last}", steps.len()),
-    }
-}
-
-/// The rank in a file's name: `rank0.json`, `x_rank_12.pt.trace.json.gz`, `trace_3.json`, `comm_lib_trace_rank_0`.
-pub(super) fn rank_of_name(path: &Path) -> Option<u32> {
-    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
-    let after = name.rmatch_indices("rank").find_map(|(at, word)| {
-        let rest = name[at + word.len()..].trim_start_matches(['_', '-', '.', '=', ' ']);
-        let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
-        digits.parse().ok()
-    });
-    // These names end with the number of a process.
-    if after.is_some() || name.contains(".pt.trace.json") || name.contains("activities") {
-        return after;
-    }
-    let stem = name.split('.').next()?;
-    let digits = stem.len() - stem.trim_end_matches(|letter: char| letter.is_ascii_digit()).len();
-    let (front, digits) = stem.split_at(stem.len() - digits);
-    let is_apart = front.is_empty() || front.ends_with(['_', '-']) || front == "r" || front.ends_with("_r");
-    if digits.len() > 6 || !is_apart {
-        return None;
-    }
-    digits.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranks_are_read_from_names() {
-        let cases = [
-            ("a/rank0.json", Some(0)),
-            ("x_rank_12.pt.trace.json.gz", Some(12)),
-            ("comm_lib_trace_rank_7", Some(7)),
-            ("trace_3.json.gz", Some(3)),
-            ("r5.sqlite", Some(5)),
-            ("node-4_4711.1700000000000.pt.trace.json", None),
-            ("libkineto_activities_4711.json", None),
-            ("model7b.json", None),
-            ("trace_20240510123456.json", None),
-            ("fr__dump_fr_trace_sched_rank1", Some(1)),
-            ("trace.json", None),
-        ];
-        for (name, wanted) in cases {
-            assert_eq!(rank_of_name(Path::new(name)), wanted, "{name}");
-        }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A format is one module and one line in [`TRACES`]. Files are recognised by what they hold, never by name.
 
+mod cycles;
 mod events;
 mod flight;
 mod format;
@@ -10,6 +11,7 @@ mod inspector;
 mod join;
 mod kineto;
 mod own;
+mod rank_names;
 mod scan;
 mod sqlite;
 mod words;
@@ -19,13 +21,17 @@ use std::path::{Path, PathBuf};
 use terms::Error;
 use trace::timeline::Timeline;
 
-pub use flight::{Finding, FlightEntry, FlightRank, FlightReport, Frame, Missing, Problem, join_flight};
+pub use flight::{
+    Difference, Finding, FlightEntry, FlightRank, FlightReport, Frame, HangNote, Missing, Problem, Waiting, join_flight,
+};
 pub use format::TraceFormat;
 pub use inspector::{InspectorCall, InspectorReport};
 pub use words::UNKNOWN_GROUP;
 
+use flight::HangFile;
 use format::{Part, Spans};
 use input::Input;
+use rank_names::natural_order;
 
 /// What files of traces hold.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +40,10 @@ pub struct Traces {
     pub timeline: Option<Timeline>,
     /// What PyTorch's Flight Recorder says, if a file is one of its dumps.
     pub flight: Option<FlightReport>,
+    /// The same of a job's dumps that were made while a rank hung. Traces beside them are of an earlier time.
+    pub hang: Option<FlightReport>,
+    /// What ranks wrote down when they ended no step for long.
+    pub hang_notes: Vec<HangNote>,
     /// Single calls of NCCL, if a file is a log of NCCL Inspector.
     pub inspector: Option<InspectorReport>,
     /// Each file that was read, and the name of its format.
@@ -44,7 +54,17 @@ pub struct Traces {
 
 /// Every format of traces, in the order in which files are tried.
 pub static TRACES: &[TraceFormat] =
-    &[sqlite::NSYS, flight::PICKLE, flight::JSON, inspector::INSPECTOR, own::OWN, kineto::KINETO];
+    &[sqlite::NSYS, flight::PICKLE, flight::HANG, flight::JSON, inspector::INSPECTOR, own::OWN, kineto::KINETO];
+
+/// The format of a file, or of a folder's first file that is a trace. None where it is no trace, or cannot be read.
+pub fn recognise(path: &Path) -> Option<&'static TraceFormat> {
+    let files = expanded(std::slice::from_ref(&path.to_owned())).ok()?;
+    files.iter().find_map(|(path, _)| format_of(&Input::open(path).ok()?))
+}
+
+fn format_of(input: &Input) -> Option<&'static TraceFormat> {
+    TRACES.iter().find(|format| (format.recognises)(input))
+}
 
 /// Reads traces. Several files are joined: one a rank, or dumps of a flight recorder beside them. A directory means the files
 /// in it.
@@ -53,10 +73,10 @@ pub static TRACES: &[TraceFormat] =
 /// When a file cannot be read, is no trace, has a version that is not known, or when two files are of one rank.
 pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
     let mut traces = Traces::default();
-    let (mut spans, mut dumps) = (Vec::new(), Vec::new());
+    let (mut spans, mut dumps, mut of_hang) = (Vec::new(), Vec::new(), Vec::new());
     for (path, is_named) in expanded(files)? {
         let input = Input::open(&path)?;
-        let Some(format) = TRACES.iter().find(|format| (format.recognises)(&input)) else {
+        let Some(format) = format_of(&input) else {
             if is_named {
                 return Err(unknown(&input));
             }
@@ -65,7 +85,14 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
         };
         match (format.read)(&input)? {
             Part::Spans(part) => spans.push((path.clone(), *part)),
+            Part::Flight(dump) if is_of_hang(&path) => of_hang.push((path.clone(), *dump)),
             Part::Flight(dump) => dumps.push((path.clone(), *dump)),
+            Part::Hang(file) => {
+                let HangFile { note, dump, notes } = *file;
+                traces.hang_notes.extend(note);
+                traces.notes.extend(notes);
+                of_hang.extend(dump.map(|dump| (path.clone(), dump)));
+            }
             Part::Calls(report) => traces.inspector.get_or_insert_default().add(*report),
         }
         traces.files.push((path, format.name));
@@ -76,8 +103,16 @@ pub fn read_timeline(files: &[PathBuf]) -> Result<Traces, Error> {
     }
     spans.extend(traces.inspector.as_mut().and_then(InspectorReport::take_spans));
     traces.timeline = join::timelines(spans)?;
-    traces.flight = if dumps.is_empty() { None } else { Some(flight::report(dumps)?) };
+    let report = |dumps: Vec<_>| if dumps.is_empty() { Ok(None) } else { flight::report(dumps).map(Some) };
+    (traces.flight, traces.hang) = (report(dumps)?, report(of_hang)?);
+    traces.hang_notes.sort_by_key(|note| note.rank);
     Ok(traces)
+}
+
+/// Whether a rank of a profiled job wrote a dump while it hung: `hang-flight-rank0.pickle`. The dumps beside traces, of the end
+/// of the recording, look alike.
+fn is_of_hang(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"hang-"))
 }
 
 fn unknown(input: &Input) -> Error {
@@ -105,7 +140,7 @@ fn expanded(files: &[PathBuf]) -> Result<Vec<(PathBuf, bool)>, Error> {
                 inside.push(path);
             }
         }
-        inside.sort();
+        inside.sort_by(|a, b| natural_order(a, b));
         all.extend(inside.into_iter().map(|path| (path, false)));
     }
     Ok(all)

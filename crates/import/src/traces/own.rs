@@ -8,6 +8,7 @@ use trace::timeline::{CollectiveCall, Kind, NO_CALL, RankTimeline, Recording, Sp
 
 use super::events::{Event, Header, nanoseconds, scan};
 use super::input::Input;
+use super::scan::Stop;
 use super::{Part, Spans, TraceFormat};
 
 /// The version that is read.
@@ -35,6 +36,9 @@ fn recognises(input: &Input) -> bool {
 fn read(input: &Input) -> Result<Part, Error> {
     let (mut header, mut read) = (Header::default(), Read::default());
     let scanned = scan(input.reader()?, &mut header, Some(&mut |event| read.event(event)));
+    if let Err(stop @ Stop::Unreadable { .. }) = &scanned {
+        return Err(input.failed(stop));
+    }
     let other = header.value("otherData").unwrap_or_default();
     let version = other.get("rankmark_trace").unwrap_or(&Value::Null);
     if version.as_u64() != Some(VERSION) {

@@ -76,12 +76,14 @@ pub(super) struct Scanner<R> {
     at: usize,
     end: usize,
     passed: u64,
+    /// Whether the input came to its end without a fault.
+    is_over: bool,
 }
 
 impl<R: Read> Scanner<R> {
     /// A scanner at the beginning of a text.
     pub(super) fn new(input: R) -> Self {
-        Self { input, buffer: vec![0; BUFFER].into_boxed_slice(), at: 0, end: 0, passed: 0 }
+        Self { input, buffer: vec![0; BUFFER].into_boxed_slice(), at: 0, end: 0, passed: 0, is_over: false }
     }
 
     /// Bytes that were passed.
@@ -94,7 +96,10 @@ impl<R: Read> Scanner<R> {
         (self.at, self.end) = (0, 0);
         loop {
             match self.input.read(&mut self.buffer) {
-                Ok(0) => return Err(Stop::Ended { at: self.passed }),
+                Ok(0) => {
+                    self.is_over = true;
+                    return Err(Stop::Ended { at: self.passed });
+                }
                 Ok(read) => {
                     self.end = read.min(self.buffer.len());
                     return Ok(());
@@ -102,6 +107,17 @@ impl<R: Read> Scanner<R> {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(Stop::Ended { at: self.passed }),
                 Err(error) => return Err(Stop::Unreadable { at: self.passed, cause: error.to_string() }),
+            }
+        }
+    }
+
+    /// Reads to the end of the input, which may find that a packed file is cut or damaged.
+    pub(super) fn drain(&mut self) -> Result<(), Stop> {
+        loop {
+            match self.fill() {
+                // Nothing more came, and the input has no fault.
+                Err(Stop::Ended { .. }) if self.is_over => return Ok(()),
+                other => other?,
             }
         }
     }

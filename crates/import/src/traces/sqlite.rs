@@ -7,6 +7,8 @@ use super::{Part, TraceFormat};
 
 #[cfg(feature = "nsys")]
 mod nsys;
+#[cfg(all(test, feature = "nsys"))]
+mod tests;
 
 /// The format of Nsight Systems.
 pub(super) const NSYS: TraceFormat = TraceFormat {
@@ -28,6 +30,6 @@ fn read(input: &Input) -> Result<Part, Error> {
 #[cfg(not(feature = "nsys"))]
 fn read(input: &Input) -> Result<Part, Error> {
     Err(Error::new(format!("{} cannot be read", input.name()))
-        .cause("this program was built without the reader of SQLite files")
-        .hint("`cargo install --path crates/rankmark --locked --features nsys` builds one that has it"))
+        .cause("this program was built without the reader of SQLite files (`--no-default-features`)")
+        .hint("`cargo install --path crates/rankmark --locked` builds one that has it, and wheels have it"))
 }

@@ -38,6 +38,9 @@ pub(super) fn operation(word: &str) -> Cow<'_, str> {
     Cow::Borrowed(ours)
 }
 
+/// The operation that kernels of NCCL named `SendRecv` run: transfers of a pipeline, or the parts of any collective.
+pub(super) const SEND_RECV_KERNEL: &str = "SendRecv";
+
 /// The operation in the name of a kernel: `ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)`.
 pub(super) fn operation_of_kernel(name: &str) -> String {
     let word = name.split_once("Kernel_").map_or("", |(_, rest)| rest);
@@ -45,6 +48,7 @@ pub(super) fn operation_of_kernel(name: &str) -> String {
     match operation(&word) {
         // A generic kernel runs any operation.
         operation if word.is_empty() || operation == "Generic" => "unknown".to_owned(),
+        _ if word == SEND_RECV_KERNEL => word.clone(),
         operation => operation.into_owned(),
     }
 }
@@ -143,5 +147,7 @@ mod tests {
         assert_eq!(operation_of_kernel("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)"), "all_reduce");
         assert_eq!(operation_of_kernel("ncclDevKernel_ReduceScatter_Sum_bf16_RING_LL(x)"), "reduce_scatter");
         assert_eq!(operation_of_kernel("ncclDevKernel_Generic_4(x)"), "unknown");
+        // All collectives may run as sends and receives.
+        assert_eq!(operation_of_kernel("ncclDevKernel_SendRecv(x)"), "SendRecv");
     }
 }

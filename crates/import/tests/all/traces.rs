@@ -149,6 +149,9 @@ const SEEDS: &[&[u8]] = &[
     br#"{"traceEvents":[{"name":"process_name","ph":"M","pid":0,"tid":0,"args":{"name":"rank 0"}},{"name":"all_reduce","ph":"X","pid":0,"tid":1,"cat":"collective","ts":1.001,"dur":2,
     "args":{"number":0,"bytes":64,"group":"world","sequence":9,"ranks":4,"first_byte_us":1.5}}],"otherData":{"rankmark_trace":1,"origin_ns":7,"world":8,"lost":{"0":1}}}"#,
     b"SQLite format 3\0\x10\x00\x01\x01\x00\x40\x20\x20",
+    br#"{"rank":0,"world":2,"since_last_step_s":15.5,"steps_ended":4,"stack":[{"name":"a","filename":"b","line":3}],"step_ended_after_s":null,
+    "flight_recorder":{"version":"2.10","pg_config":{"0":{"name":"0","desc":"d","ranks":"[0, 1]"}},"entries":[{"record_id":0,"process_group":["0","d"],
+    "collective_seq_id":0,"p2p_seq_id":1,"profiling_name":"nccl:send 0->1","input_sizes":[[3]],"state":"scheduled","time_created_ns":17,"is_p2p":true}]}}"#,
 ];
 
 const WORDS: &[&[u8]] = &[
@@ -206,7 +209,7 @@ fn check(read: Result<Traces, terms::Error>) {
 
 #[test]
 fn every_seed_is_read() {
-    for (seed, is_trace) in SEEDS.iter().zip([true, true, true, true, true, false]) {
+    for (seed, is_trace) in SEEDS.iter().zip([true, true, true, true, true, false, true]) {
         assert_eq!(read_bytes(seed, false).is_ok(), is_trace, "{:?}", read_bytes(seed, false));
     }
 }
@@ -236,6 +239,27 @@ proptest! {
             bytes.splice(from..to, WORDS[word].iter().copied());
         }
         check(read_bytes(&bytes, gzip));
+    }
+
+    #[test]
+    fn no_mutation_of_the_dumps_of_two_ranks_panics(
+        seeds in prop::array::uniform2(prop::sample::select(vec![1usize, 2, 6])),
+        cuts in prop::collection::vec((0..2usize, any::<prop::sample::Index>(), 0usize..12, 0..WORDS.len()), 1..8),
+    ) {
+        let mut files = seeds.map(|seed| SEEDS[seed].to_vec());
+        for (file, place, length, word) in cuts {
+            let bytes = &mut files[file];
+            let from = place.index(bytes.len() + 1);
+            let to = (from + length).min(bytes.len());
+            bytes.splice(from..to, WORDS[word].iter().copied());
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let write = |(rank, bytes): (usize, &Vec<u8>)| {
+            let path = folder.path().join(format!("x_rank{rank}"));
+            std::fs::write(&path, bytes).unwrap();
+            path
+        };
+        check(read_timeline(&files.iter().enumerate().map(write).collect::<Vec<_>>()));
     }
 
     #[test]

@@ -1,40 +1,39 @@
-//! What rings of several ranks say together: who did not arrive, who called something else, what did not end.
+//! Where a hang begins, from the rings of several ranks: who did not arrive, who called something else, what did not end.
+//!
+//! Each rank that is in a call waits for the ranks that are not. Those that others wait for and that wait nowhere are the
+//! cause. All other ranks only wait, directly or through others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{FlightEntry, FlightRank, Frame};
+use super::mismatch::{self, Difference, Mismatch};
+use super::ring::{FlightEntry, FlightRank, Frame};
+use super::waits::{Call, Dumps, Waiting};
 
-/// Something wrong with one call of one communicator.
+/// One cause of a hang.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// What is wrong.
     pub problem: Problem,
-    /// The communicator.
-    pub group: String,
-    /// The number of the collective in it.
-    pub sequence: u64,
-    /// What it is.
-    pub operation: String,
-    /// Dimensions of each input.
-    pub input_sizes: Vec<Vec<u64>>,
-    /// Element type of each input.
-    pub input_dtypes: Vec<String>,
-    /// Ranks that entered it.
+    /// The call, as one of the ranks that arrived noted it.
+    pub call: FlightEntry,
+    /// Ranks that entered it, or that agree on it.
     pub arrived: Vec<u32>,
-    /// Where the first of these ranks called it, innermost first.
-    pub frames: Vec<Frame>,
-    /// The other ranks of the communicator.
+    /// The ranks that cause the hang; by the problem.
     pub missing: Vec<Missing>,
 }
 
 /// What is wrong with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Problem {
-    /// Some ranks entered it, and others never did.
+    /// Ranks call different things under one number.
+    Mismatch(Difference),
+    /// Some ranks entered it, and others did not and wait nowhere.
     NotReached,
-    /// Ranks called different operations, or sizes that do not fit.
-    Mismatch,
-    /// Every rank that has a dump entered it, and it did not end on some of them.
+    /// Ranks wait for each other in different calls.
+    Deadlock,
+    /// Every rank that has a dump entered it, and other ranks of the communicator have no dump.
+    NoDump,
+    /// Every rank entered it, and it did not end on some of them.
     NotFinished,
 }
 
@@ -43,133 +42,141 @@ pub enum Problem {
 pub struct Missing {
     /// The rank.
     pub rank: u32,
-    /// The call of this communicator that is its last, or that it made instead. None: it made none that the ring still holds.
+    /// What it called instead, the call that it did not end, or its last call. None: its dump holds none.
     pub last: Option<FlightEntry>,
 }
 
-/// The collectives of one rank in one communicator, by number.
-type Calls<'r> = BTreeMap<u64, &'r FlightEntry>;
-
-/// Findings of all communicators.
-pub(super) fn find(ranks: &[FlightRank], groups: &[(String, Vec<u32>)]) -> Vec<Finding> {
-    let mut by_group: BTreeMap<&str, BTreeMap<u32, Calls<'_>>> = BTreeMap::new();
-    for rank in ranks {
-        for entry in rank.entries.iter().filter(|entry| !entry.is_p2p) {
-            let calls = by_group.entry(&entry.group).or_default().entry(rank.rank).or_default();
-            calls.insert(entry.sequence, entry);
-        }
+impl Finding {
+    /// Where the first of the ranks that arrived called it, innermost first.
+    pub fn frames(&self) -> &[Frame] {
+        &self.call.frames
     }
-    let files: BTreeSet<u32> = ranks.iter().map(|rank| rank.rank).collect();
-    for (group, members) in groups {
-        if let Some(calls) = by_group.get_mut(group.as_str()) {
-            for rank in members.iter().filter(|rank| files.contains(rank)) {
-                calls.entry(*rank).or_default();
-            }
-        }
-    }
-    let mut findings = Vec::new();
-    for (group, calls) in &by_group {
-        let found = not_reached(group, calls);
-        findings.extend(mismatch(group, calls));
-        if found.is_empty() {
-            findings.extend(not_finished(group, calls));
-        }
-        findings.extend(found);
-    }
-    findings.sort_by(|a, b| (a.problem, &a.group, a.sequence).cmp(&(b.problem, &b.group, b.sequence)));
-    findings
 }
 
-fn finding(problem: Problem, group: &str, entry: &FlightEntry) -> Finding {
+/// Causes, and the ranks that wait because of them.
+pub(super) fn find(ranks: &[FlightRank], groups: &[(String, Vec<u32>)]) -> (Vec<Finding>, Vec<Waiting>) {
+    let dumps = Dumps::new(ranks, groups);
+    let awaits: BTreeMap<u32, Vec<u32>> = dumps.at.keys().map(|rank| (*rank, dumps.awaits(*rank))).collect();
+    let (open, ended): (Vec<_>, Vec<_>) = mismatch::find(&dumps).into_iter().partition(|found| found.is_open);
+    let mut findings: Vec<Finding> = open.into_iter().map(of_mismatch).collect();
+    findings.extend(not_reached(&dumps, &awaits));
+    let stuck = stuck(&dumps, &awaits, &findings);
+    findings.extend(stuck);
+    findings.extend(deadlock(&dumps, &awaits));
+    if findings.is_empty() {
+        findings.extend(ended.into_iter().map(of_mismatch));
+    }
+    findings.sort_by(|a, b| {
+        let key = |one: &Finding| (one.problem, one.call.group.clone(), one.call.sequence);
+        key(a).cmp(&key(b))
+    });
+    let causes: BTreeSet<u32> = findings.iter().flat_map(|found| &found.missing).map(|missing| missing.rank).collect();
+    let waiting = dumps.at.iter().filter(|(rank, _)| !causes.contains(*rank)).map(|(rank, (_, entry))| Waiting {
+        rank: *rank,
+        call: (*entry).clone(),
+        awaits: awaits.get(rank).cloned().unwrap_or_default(),
+    });
+    (findings, waiting.collect())
+}
+
+fn of_mismatch(found: Mismatch<'_>) -> Finding {
+    let missing = found.odd.into_iter().map(|(rank, entry)| Missing { rank, last: Some(entry.clone()) });
     Finding {
-        problem,
-        group: group.to_owned(),
-        sequence: entry.sequence,
-        operation: entry.operation.clone(),
-        input_sizes: entry.input_sizes.clone(),
-        input_dtypes: entry.input_dtypes.clone(),
-        arrived: Vec::new(),
-        frames: entry.frames.clone(),
-        missing: Vec::new(),
+        problem: Problem::Mismatch(found.difference),
+        call: found.expected.clone(),
+        arrived: found.usual,
+        missing: missing.collect(),
     }
 }
 
-fn last(calls: &Calls<'_>) -> Option<u64> {
-    calls.last_key_value().map(|(sequence, _)| *sequence)
-}
-
-/// Ranks that stopped before others. Ranks that stopped at the same call are one finding.
-fn not_reached(group: &str, calls: &BTreeMap<u32, Calls<'_>>) -> Vec<Finding> {
-    let Some(furthest) = calls.values().filter_map(last).max() else { return Vec::new() };
-    let stops: BTreeSet<Option<u64>> = calls.values().map(last).filter(|last| *last < Some(furthest)).collect();
-    let mut findings = Vec::new();
-    for stop in stops {
-        // The first call after it that a rank further on still holds.
-        let after = |calls: &Calls<'_>| {
-            let next = stop.map_or(0, |stop| stop.saturating_add(1));
-            calls.range(next..).next().map(|(sequence, _)| *sequence)
-        };
-        let Some(sequence) = calls.values().filter_map(after).min() else { continue };
-        let reached = |calls: &Calls<'_>| last(calls).is_some_and(|last| last >= sequence);
-        let Some(entry) = calls.values().find_map(|calls| calls.get(&sequence)) else { continue };
-        let mut found = finding(Problem::NotReached, group, entry);
-        found.arrived = calls.iter().filter(|(_, calls)| reached(calls)).map(|(rank, _)| *rank).collect();
-        let behind = calls.iter().filter(|(_, calls)| last(calls) == stop);
-        found.missing = behind
-            .map(|(rank, calls)| Missing {
-                rank: *rank,
-                last: calls.last_key_value().map(|(_, entry)| (*entry).clone()),
-            })
-            .collect();
-        findings.push(found);
-    }
-    findings
-}
-
-/// The first call that ranks disagree on.
-fn mismatch(group: &str, calls: &BTreeMap<u32, Calls<'_>>) -> Option<Finding> {
-    let mut first: BTreeMap<u64, (u32, &FlightEntry)> = BTreeMap::new();
-    let mut odd: BTreeMap<u64, Vec<(u32, &FlightEntry)>> = BTreeMap::new();
-    for (rank, calls) in calls {
-        for (sequence, entry) in calls {
-            let (_, expected) = first.entry(*sequence).or_insert((*rank, entry));
-            if !fits(expected, entry) {
-                odd.entry(*sequence).or_default().push((*rank, entry));
+/// Ranks that others wait for and that are in no call. Those that were awaited first in the same call are one finding.
+fn not_reached<'r>(dumps: &Dumps<'r>, awaits: &BTreeMap<u32, Vec<u32>>) -> Vec<Finding> {
+    // The oldest call in which a rank is awaited, and who waits in it.
+    let mut causes: BTreeMap<u32, (&Call<'r>, &'r FlightEntry)> = BTreeMap::new();
+    for (rank, others) in awaits {
+        let Some((call, entry)) = dumps.at.get(rank).map(|(call, entry)| (call, *entry)) else { continue };
+        for other in others.iter().filter(|other| !dumps.at.contains_key(*other)) {
+            let first = causes.entry(*other).or_insert((call, entry));
+            if entry.created_ns < first.1.created_ns {
+                *first = (call, entry);
             }
         }
     }
-    let (sequence, others) = odd.into_iter().next()?;
-    let (_, expected) = first.get(&sequence)?;
-    let mut found = finding(Problem::Mismatch, group, expected);
-    let is_odd = |rank: &u32| others.iter().any(|(other, _)| other == rank);
-    let holds = calls.iter().filter(|(rank, calls)| calls.contains_key(&sequence) && !is_odd(rank));
-    found.arrived = holds.map(|(rank, _)| *rank).collect();
-    found.missing = others.into_iter().map(|(rank, entry)| Missing { rank, last: Some(entry.clone()) }).collect();
-    Some(found)
-}
-
-/// Whether two ranks' entries can be one call. Sizes must be equal where each rank gives as much as any other.
-fn fits(a: &FlightEntry, b: &FlightEntry) -> bool {
-    let has_equal_sizes = matches!(a.operation.as_str(), "all_reduce" | "reduce" | "broadcast" | "reduce_scatter");
-    let elements = |entry: &FlightEntry| -> u64 {
-        let of = |sizes: &Vec<u64>| sizes.iter().fold(1_u64, |product, size| product.saturating_mul(*size));
-        entry.input_sizes.iter().map(of).fold(0, u64::saturating_add)
+    let mut calls: BTreeMap<&Call<'r>, (&'r FlightEntry, Vec<u32>)> = BTreeMap::new();
+    for (rank, (call, entry)) in causes {
+        calls.entry(call).or_insert_with(|| (entry, Vec::new())).1.push(rank);
+    }
+    let finding = |(call, (entry, ranks)): (&Call<'r>, (&FlightEntry, Vec<u32>))| Finding {
+        problem: Problem::NotReached,
+        call: entry.clone(),
+        arrived: dumps.entered(call),
+        missing: ranks.into_iter().map(|rank| Missing { rank, last: dumps.last(rank).cloned() }).collect(),
     };
-    a.operation == b.operation && (!has_equal_sizes || elements(a) == elements(b))
+    calls.into_iter().map(finding).collect()
 }
 
-/// The first call that all ranks entered and that did not end everywhere.
-fn not_finished(group: &str, calls: &BTreeMap<u32, Calls<'_>>) -> Option<Finding> {
-    let open = calls.values().flat_map(|calls| calls.values()).filter(|entry| !entry.is_finished);
-    let entry = open.min_by_key(|entry| entry.sequence)?;
-    let mut found = finding(Problem::NotFinished, group, entry);
-    for (rank, calls) in calls {
-        match calls.get(&entry.sequence) {
-            Some(call) if !call.is_finished => {
-                found.missing.push(Missing { rank: *rank, last: Some((*call).clone()) });
+/// Calls in which nobody with a dump is awaited, and that did not end. Transfers of a communicator are one finding.
+fn stuck(dumps: &Dumps<'_>, awaits: &BTreeMap<u32, Vec<u32>>, known: &[Finding]) -> Vec<Finding> {
+    let mut calls: BTreeMap<(&str, bool, u64), Vec<u32>> = BTreeMap::new();
+    for (rank, (_, entry)) in dumps.at.iter().filter(|(rank, _)| awaits.get(*rank).is_some_and(Vec::is_empty)) {
+        let sequence = if entry.is_p2p { 0 } else { entry.sequence };
+        calls.entry((entry.group.as_str(), entry.is_p2p, sequence)).or_default().push(*rank);
+    }
+    let is_known = |entry: &FlightEntry| {
+        let mismatches = known.iter().filter(|one| matches!(one.problem, Problem::Mismatch(_)));
+        mismatches.map(|one| &one.call).any(|call| {
+            (&call.group, call.is_p2p) == (&entry.group, entry.is_p2p)
+                && (entry.is_p2p || call.sequence == entry.sequence)
+        })
+    };
+    let finding = |ranks: Vec<u32>| {
+        let (_, first) = dumps.at.get(ranks.first()?)?;
+        if is_known(first) {
+            return None;
+        }
+        let of_ranks = ranks.iter().filter_map(|rank| dumps.at.get(rank)).map(|(call, _)| call);
+        let absent: BTreeSet<u32> = of_ranks.clone().flat_map(|call| dumps.absent(call)).collect();
+        let entered: BTreeSet<u32> = of_ranks.flat_map(|call| dumps.entered(call)).collect();
+        let (problem, missing, arrived): (_, Vec<u32>, Vec<u32>) = match absent.is_empty() {
+            false => (Problem::NoDump, absent.into_iter().collect(), entered.into_iter().collect()),
+            true => {
+                let arrived = entered.into_iter().filter(|rank| !ranks.contains(rank)).collect();
+                (Problem::NotFinished, ranks, arrived)
             }
-            _ => found.arrived.push(*rank),
+        };
+        let last = |rank: u32| dumps.at.get(&rank).map(|(_, entry)| (*entry).clone());
+        let missing = missing.into_iter().map(|rank| Missing { rank, last: last(rank) }).collect();
+        Some(Finding { problem, call: (*first).clone(), arrived, missing })
+    };
+    calls.into_values().filter_map(finding).collect()
+}
+
+/// Ranks that wait in a circle, which no other cause explains.
+fn deadlock(dumps: &Dumps<'_>, awaits: &BTreeMap<u32, Vec<u32>>) -> Option<Finding> {
+    // Ranks from which a cause is reached: one that is in no call, or in a call in which it waits for nobody.
+    let mut explained: BTreeSet<u32> = dumps.ranks();
+    explained.retain(|rank| awaits.get(rank).is_none_or(Vec::is_empty));
+    loop {
+        let before = explained.len();
+        let reach = |others: &Vec<u32>| others.iter().any(|other| explained.contains(other));
+        let more: Vec<u32> = awaits.iter().filter(|(_, others)| reach(others)).map(|(rank, _)| *rank).collect();
+        explained.extend(more);
+        if explained.len() == before {
+            break;
         }
     }
-    Some(found)
+    let start = *awaits.keys().find(|rank| !explained.contains(rank))?;
+    let (mut path, mut rank) = (Vec::new(), start);
+    while !path.contains(&rank) {
+        path.push(rank);
+        rank = *awaits.get(&rank)?.first()?;
+    }
+    let circle = path.split_off(path.iter().position(|known| *known == rank)?);
+    let at = |rank: &u32| dumps.at.get(rank).map(|(_, entry)| (*entry).clone());
+    Some(Finding {
+        problem: Problem::Deadlock,
+        call: circle.first().and_then(at)?,
+        arrived: Vec::new(),
+        missing: circle.iter().map(|rank| Missing { rank: *rank, last: at(rank) }).collect(),
+    })
 }

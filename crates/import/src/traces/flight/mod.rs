@@ -1,11 +1,15 @@
 //! Dumps of PyTorch's Flight Recorder: the last calls of each rank, and which rank did not arrive.
 
 mod findings;
+mod hang;
 mod join;
+mod mismatch;
 mod pickle;
 mod read;
 mod ring;
+mod summary;
 mod tree;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -15,13 +19,18 @@ use std::path::PathBuf;
 use terms::Error;
 
 use super::input::Input;
-use super::join::rank_of_name;
+use super::rank_names::rank_of_dump;
 use super::{Part, TraceFormat};
 
 pub use findings::{Finding, Missing, Problem};
+pub(super) use hang::HangFile;
+pub use hang::HangNote;
 pub use join::join_flight;
+pub use mismatch::Difference;
 pub(super) use ring::Dump;
-pub use ring::{FlightEntry, FlightRank, FlightReport, Frame};
+pub use ring::{FlightEntry, FlightRank, Frame};
+pub use summary::FlightReport;
+pub use waits::Waiting;
 
 /// The largest dump that is read. One of 2000 entries has 2 MB.
 const LARGEST: u64 = 64 << 20;
@@ -44,10 +53,19 @@ pub(super) const JSON: TraceFormat = TraceFormat {
     },
     read: |input| {
         let bytes = input.bytes(LARGEST)?;
-        let json = serde_json::from_slice(&bytes);
-        let tree = json.map_err(|error| Error::new("this is no JSON").cause(error.to_string()));
-        dump(input, tree.and_then(tree::Tree::of_json))
+        dump(input, tree::json(&bytes).and_then(tree::Tree::of_json))
     },
+};
+
+/// What a rank of a profiled job wrote when it ended no step for long.
+pub(super) const HANG: TraceFormat = TraceFormat {
+    name: "rankmark_hang",
+    doc: "Rankmark: what a rank of a profiled job wrote when it ended no step for long",
+    recognises: |input| {
+        let keys = ["\"since_last_step_s\"", "\"steps_ended\""];
+        input.first() == Some(b'{') && keys.iter().all(|key| input.head_holds(key))
+    },
+    read: |input| Ok(Part::Hang(Box::new(hang::read(&input.name(), &input.bytes(LARGEST)?)))),
 };
 
 fn dump(input: &Input, tree: Result<tree::Tree, Error>) -> Result<Part, Error> {
@@ -57,12 +75,13 @@ fn dump(input: &Input, tree: Result<tree::Tree, Error>) -> Result<Part, Error> {
 }
 
 /// The dumps of all ranks as one report.
-pub(super) fn report(dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Error> {
+pub(super) fn report(mut dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Error> {
+    dumps.sort_by_key(|(_, dump)| dump.known_rank.is_some());
     let mut report = FlightReport::default();
     let mut groups = Vec::new();
     let mut files: Vec<(u32, PathBuf)> = Vec::new();
     for (path, mut dump) in dumps {
-        dump.rank.rank = rank_of_name(&path).ok_or_else(|| {
+        dump.rank.rank = dump.known_rank.or_else(|| rank_of_dump(&path)).ok_or_else(|| {
             Error::new(format!("{}: the rank of this dump is not known", path.display()))
                 .cause("a dump does not hold its rank")
                 .hint("put the rank into the file's name: `fr_rank0`")
@@ -74,7 +93,10 @@ pub(super) fn report(dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Error>
             let more = |ring: &FlightRank| ring.entries.iter().map(|entry| entry.frames.len()).sum::<usize>();
             let is_better = kept.as_ref().is_some_and(|kept| more(&dump.rank) > more(kept));
             let (used, left) = if is_better { (&path, other) } else { (other, &path) };
-            report.notes.push(format!("{} is left out: {} is of rank {rank}, too", left.display(), used.display()));
+            // A file that names its rank has the recorder beside other things, and its own file lies beside it.
+            if dump.known_rank.is_none() {
+                report.notes.push(format!("{} is left out: {} is of rank {rank}, too", left.display(), used.display()));
+            }
             if let (Some(kept), true) = (kept, is_better) {
                 *kept = dump.rank;
             }
@@ -87,6 +109,7 @@ pub(super) fn report(dumps: Vec<(PathBuf, Dump)>) -> Result<FlightReport, Error>
         report.ranks.push(dump.rank);
     }
     report.ranks.sort_by_key(|rank| rank.rank);
-    report.findings = findings::find(&report.ranks, &groups);
+    report.ranks.iter_mut().for_each(|rank| rank.name_peers(&groups));
+    (report.findings, report.waiting) = findings::find(&report.ranks, &groups);
     Ok(report)
 }

@@ -18,6 +18,9 @@ const MOST_FRAMES: usize = 64;
 /// Dimensions that are kept of all inputs or all outputs of an entry.
 const MOST_SIZES: usize = 1024;
 
+/// The word for a batch of transfers that begin together.
+pub(super) const BATCH: &str = "coalesced";
+
 /// Reads a dump.
 pub(super) fn dump(tree: &Tree) -> Result<Dump, Error> {
     let top = tree.top();
@@ -31,6 +34,7 @@ pub(super) fn dump(tree: &Tree) -> Result<Dump, Error> {
     }
     let mut dump = Dump {
         rank: FlightRank { rank: 0, version: version.to_owned(), entries: Vec::new() },
+        known_rank: None,
         groups: groups(top),
         notes: Vec::new(),
     };
@@ -55,7 +59,21 @@ pub(super) fn dump(tree: &Tree) -> Result<Dump, Error> {
         dump.notes.push(format!("{deep} entries have more than {MOST_FRAMES} frames: the innermost are kept"));
     }
     dump.rank.entries.sort_by_key(|entry| (entry.created_ns, entry.record));
+    finish_batches(&mut dump.rank.entries);
     Ok(dump)
+}
+
+/// Gives the transfers of a batch the state of the batch. PyTorch never changes their own state; the entry `coalesced` behind
+/// them, with the same number, is the one that ends.
+fn finish_batches(entries: &mut [FlightEntry]) {
+    let batches = entries.iter().filter(|entry| entry.is_p2p && entry.operation == BATCH);
+    let ended: HashMap<(String, u64), bool> =
+        batches.map(|batch| ((batch.group.clone(), batch.p2p_sequence), batch.is_finished)).collect();
+    for entry in entries.iter_mut().filter(|entry| entry.is_p2p) {
+        if let Some(is_finished) = ended.get(&(entry.group.clone(), entry.p2p_sequence)) {
+            entry.is_finished = *is_finished;
+        }
+    }
 }
 
 /// Texts of frames, each once: all entries of a loop share them.
@@ -86,22 +104,41 @@ fn entry(node: Node<'_>, texts: &mut Texts) -> Option<FlightEntry> {
     });
     let state = text("state").unwrap_or("unknown");
     let is_retired = node.get("retired").and_then(Node::truth).unwrap_or(false);
-    let dtypes = node.get("input_dtypes").into_iter().flat_map(Node::items).take(MOST_SIZES);
+    let dtypes = |key: &str| -> Vec<String> {
+        let all = node.get(key).into_iter().flat_map(Node::items).take(MOST_SIZES);
+        all.filter_map(Node::text).map(str::to_owned).collect()
+    };
+    let name = text("profiling_name")?;
+    let peers = peers(name);
     Some(FlightEntry {
         record: unsigned("record_id").unwrap_or(0),
         group: words::group(group.next()?, group.next().unwrap_or_default()),
         sequence: unsigned("collective_seq_id")?,
-        is_p2p: node.get("is_p2p").and_then(Node::truth).unwrap_or(false),
-        operation: words::operation(text("profiling_name")?).into_owned(),
+        // Early versions do not say it.
+        is_p2p: node.get("is_p2p").and_then(Node::truth).unwrap_or(peers.is_some()),
+        p2p_sequence: unsigned("p2p_seq_id").unwrap_or(0),
+        peers,
+        operation: words::operation(name).into_owned(),
         frames: frames.collect(),
         input_sizes: sizes(node.get("input_sizes")),
         output_sizes: sizes(node.get("output_sizes")),
-        input_dtypes: dtypes.filter_map(Node::text).map(str::to_owned).collect(),
+        input_dtypes: dtypes("input_dtypes"),
+        output_dtypes: dtypes("output_dtypes"),
         is_finished: is_retired || state == "completed",
         state: state.to_owned(),
         created_ns: node.get("time_created_ns")?.whole().filter(|created| *created > 0)?,
         duration_ms: node.get("duration_ms").and_then(Node::real).filter(|duration| duration.is_finite()),
     })
+}
+
+/// Sender and receiver in a name: `nccl:send 0->1`, `nccl:recv 1<-0`.
+fn peers(name: &str) -> Option<(u32, u32)> {
+    let pair = name.split_whitespace().nth(1)?;
+    let number = |text: &str| text.parse().ok();
+    match pair.split_once("->") {
+        Some((from, to)) => Some((number(from)?, number(to)?)),
+        None => pair.split_once("<-").and_then(|(to, from)| Some((number(from)?, number(to)?))),
+    }
 }
 
 fn sizes(node: Option<Node<'_>>) -> Vec<Vec<u64>> {
@@ -120,8 +157,10 @@ fn groups(top: Node<'_>) -> Vec<(String, Vec<u32>)> {
     let mut groups = Vec::new();
     for group in top.get("pg_config").into_iter().flat_map(Node::values).take(MOST_ENTRIES) {
         let text = |key: &str| group.get(key).and_then(Node::text).unwrap_or_default();
-        let ranks = text("ranks").split(['[', ']', ',', ' ']).filter_map(|rank| rank.parse().ok());
-        let ranks: Vec<u32> = ranks.take(MOST_ENTRIES).collect();
+        let listed =
+            group.get("ranks").into_iter().flat_map(Node::items).filter_map(|rank| rank.whole()?.try_into().ok());
+        let written = text("ranks").split(['[', ']', ',', ' ']).filter_map(|rank| rank.parse().ok());
+        let ranks: Vec<u32> = listed.chain(written).take(MOST_ENTRIES).collect();
         if !text("name").is_empty() && !ranks.is_empty() {
             groups.push((words::group(text("name"), text("desc")), ranks));
         }

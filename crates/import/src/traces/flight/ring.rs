@@ -1,20 +1,8 @@
-//! What the Flight Recorder of a rank holds, and what all of them say together.
+//! What the Flight Recorder of a rank holds.
 
 use std::sync::Arc;
 
-use super::findings::Finding;
 use crate::traces::words::element_bytes;
-
-/// What the Flight Recorders of all ranks say together.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FlightReport {
-    /// By rank.
-    pub ranks: Vec<FlightRank>,
-    /// What is wrong, the communicator with the lowest call first.
-    pub findings: Vec<Finding>,
-    /// What could not be read, one sentence each.
-    pub notes: Vec<String>,
-}
 
 /// The ring of one rank.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,6 +26,10 @@ pub struct FlightEntry {
     pub sequence: u64,
     /// Whether it is a transfer between two ranks.
     pub is_p2p: bool,
+    /// The number of a transfer on its rank. Transfers of one batch share it.
+    pub p2p_sequence: u64,
+    /// Sender and receiver of a transfer, where they are known.
+    pub peers: Option<(u32, u32)>,
     /// `all_reduce`, ..., or PyTorch's own word.
     pub operation: String,
     /// Dimensions of each input.
@@ -46,6 +38,8 @@ pub struct FlightEntry {
     pub output_sizes: Vec<Vec<u64>>,
     /// Element type of each input.
     pub input_dtypes: Vec<String>,
+    /// Element type of each output.
+    pub output_dtypes: Vec<String>,
     /// `scheduled`, `started` or `completed`. With gloo it stays `scheduled`: see `is_finished`.
     pub state: String,
     /// Whether the call has ended.
@@ -59,6 +53,22 @@ pub struct FlightEntry {
 }
 
 impl FlightEntry {
+    /// Elements that the rank gives: of all inputs; of a receive and a scatter, of all outputs.
+    pub fn elements(&self) -> u64 {
+        let of_outputs = matches!(self.operation.as_str(), "recv" | "scatter");
+        count(if of_outputs && !self.output_sizes.is_empty() { &self.output_sizes } else { &self.input_sizes })
+    }
+
+    /// Elements of all outputs.
+    pub fn output_elements(&self) -> u64 {
+        count(&self.output_sizes)
+    }
+
+    /// The element type of the first tensor.
+    pub fn dtype(&self) -> Option<&str> {
+        self.input_dtypes.first().or(self.output_dtypes.first()).map(String::as_str)
+    }
+
     /// Bytes of all inputs, where dimensions and element types are known.
     pub fn input_bytes(&self) -> Option<u64> {
         if self.input_sizes.is_empty() || self.input_sizes.len() != self.input_dtypes.len() {
@@ -73,6 +83,11 @@ impl FlightEntry {
     }
 }
 
+fn count(tensors: &[Vec<u64>]) -> u64 {
+    let of_one = |sizes: &Vec<u64>| sizes.iter().fold(1_u64, |product, size| product.saturating_mul(*size));
+    tensors.iter().map(of_one).fold(0, u64::saturating_add)
+}
+
 /// One line of a call stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
@@ -84,9 +99,26 @@ pub struct Frame {
     pub line: u32,
 }
 
+impl FlightRank {
+    /// Makes ranks of the job of the places in a communicator that transfers name.
+    pub(super) fn name_peers(&mut self, groups: &[(String, Vec<u32>)]) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.is_p2p) {
+            let members = groups.iter().find(|(group, _)| *group == entry.group).map(|(_, members)| members);
+            let in_job = |place: u32| members.map_or(Some(place), |members| members.get(place as usize).copied());
+            let peers = entry.peers.and_then(|(from, to)| in_job(from).zip(in_job(to)));
+            let is_receiver = entry.operation == "recv";
+            // One side is the rank itself. Where it is not, the places are not understood.
+            let is_own = |(from, to): &(u32, u32)| from != to && self.rank == if is_receiver { *to } else { *from };
+            entry.peers = peers.filter(is_own);
+        }
+    }
+}
+
 /// What one file holds.
 pub(in crate::traces) struct Dump {
     pub(super) rank: FlightRank,
+    /// The rank, where the file names it.
+    pub(super) known_rank: Option<u32>,
     /// Communicators and their ranks, where the dump names them.
     pub(super) groups: Vec<(String, Vec<u32>)>,
     pub(super) notes: Vec<String>,

@@ -48,10 +48,11 @@ fn a_rank_that_does_not_arrive_is_named() {
     let report = flight(&[("fr_rank0", file("2.10", &ahead)), ("fr_rank1", file("2.10", &done(2)))]);
     assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
     let found = &report.findings[0];
-    assert_eq!((found.problem, found.group.as_str(), found.sequence), (Problem::NotReached, "0 (default_pg)", 3));
-    assert_eq!((found.operation.as_str(), &found.input_sizes), ("all_reduce", &vec![vec![1000]]));
+    let call = &found.call;
+    assert_eq!((found.problem, call.group.as_str(), call.sequence), (Problem::NotReached, "0 (default_pg)", 3));
+    assert_eq!((call.operation.as_str(), &call.input_sizes), ("all_reduce", &vec![vec![1000]]));
     assert_eq!((&found.arrived, found.missing.len(), found.missing[0].rank), (&vec![0], 1, 1));
-    assert_eq!((found.frames[0].line, &*found.frames[1].name), (3, "main"));
+    assert_eq!((found.frames()[0].line, &*found.frames()[1].name), (3, "main"));
     let last = found.missing[0].last.as_ref().unwrap();
     assert_eq!((last.sequence, last.frames[0].line, last.is_finished), (2, 2, true));
 }
@@ -63,8 +64,9 @@ fn what_ranks_disagree_on_and_what_does_not_end_are_told() {
         flight(&[("fr_rank0", file("2.4", &first)), ("fr_rank1", file("2.4", &second))]).findings
     };
     let found = two(ended("all_reduce", 10), ended("broadcast", 10));
-    assert_eq!((found[0].problem, found[0].missing[0].rank), (Problem::Mismatch, 1));
-    assert_eq!(two(ended("all_reduce", 10), ended("all_reduce", 11))[0].problem, Problem::Mismatch);
+    assert_eq!((found[0].problem, found[0].missing[0].rank), (Problem::Mismatch(Difference::Operation), 1));
+    let size = two(ended("all_reduce", 10), ended("all_reduce", 11));
+    assert_eq!(size[0].problem, Problem::Mismatch(Difference::Size));
     assert_eq!(two(ended("all_gather", 10), ended("all_gather", 10)), []);
     let open = vec![entry(1, "all_reduce", 10, 100, false)];
     let found = two(ended("all_reduce", 10), open);

@@ -18,6 +18,12 @@ pub(super) fn gloo(event: &Event, names: &mut Names) -> CollectiveCall {
     call
 }
 
+/// The call of a span `nccl:OPERATION` of the host, which only puts it on a stream.
+pub(super) fn enqueued(event: &Event, names: &mut Names) -> CollectiveCall {
+    // The same name and the same arguments.
+    gloo(event, names)
+}
+
 /// The call of a kernel of NCCL or RCCL. Traces before 2023 have a kernel's name only.
 pub(super) fn nccl(event: &Event, names: &mut Names) -> CollectiveCall {
     let name = event.name();

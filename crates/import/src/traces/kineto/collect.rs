@@ -5,13 +5,20 @@ use std::collections::HashMap;
 use trace::timeline::{CollectiveCall, Kind, NO_CALL, NameId, Names, Span};
 
 use super::calls;
+use super::launches::{Launch, Launches};
 use crate::traces::events::Event;
 
 /// Spans of a device that are kept: 240 MB.
 const MOST_SPANS: usize = 6_000_000;
 
+/// Operations inside others that are kept: 100 MB.
+const MOST_NESTED: usize = 4_000_000;
+
 /// Names that are kept. A real trace has some thousand.
 const MOST_NAMES: u32 = 1 << 18;
+
+/// Exchanges that may end after the trace does.
+const FEW_ENDLESS: u64 = 4;
 
 /// Threads and streams that are told apart. A real trace has some hundred.
 const MOST_THREADS: u32 = 1 << 16;
@@ -27,11 +34,25 @@ pub(super) struct Mark {
     pub(super) name: NameId,
 }
 
-/// A stretch in which a thread runs operations.
+/// A stretch in which a thread runs an operation or a phase. Those of one thread nest.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Busy {
     pub(super) begin: i64,
     pub(super) end: i64,
+    pub(super) frame: Frame,
+}
+
+/// What a thread may do between the operations inside a stretch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// An operation, which works. It waits only for exchanges that it began.
+    Operation,
+    /// A phase of the step, such as a whole forward pass: it may wait for any exchange.
+    Phase,
+    /// Nothing: the operation is the wait for an exchange.
+    Wait,
+    /// Loading data, which waits for workers and files.
+    Input,
 }
 
 /// Everything that is kept.
@@ -53,6 +74,14 @@ pub(super) struct Collected {
     pub(super) autograd: Vec<Mark>,
     /// By thread.
     pub(super) busy: Vec<Vec<Busy>>,
+    /// By thread: when the last operation ends that is inside no other.
+    outer: Vec<i64>,
+    /// Operations inside others that are kept in `busy`.
+    nested: usize,
+    /// Exchanges that the host began: operations of torch.distributed.
+    began: u64,
+    /// What names the operations of kernels without a name of their own.
+    pub(super) launches: Launches,
     /// Kernels, copies and collectives; `queue` is the thread here.
     pub(super) spans: Vec<Span>,
     pub(super) calls: Vec<CollectiveCall>,
@@ -105,6 +134,7 @@ impl Collected {
         let Some(class) = class(&event.category).filter(|_| event.phase == b'X') else { return };
         self.known += 1;
         if class == Class::Other {
+            self.launch(event);
             return;
         }
         let times = event.begin_ns.zip(event.duration_ns);
@@ -120,6 +150,7 @@ impl Collected {
             Class::Kernel if event.name.starts_with(b"nccl") => {
                 self.device_calls += 1;
                 let call = calls::nccl(event, &mut self.names);
+                self.launches.kernel(event, self.names.get(call.operation), self.calls.len());
                 self.call(event, begin, end, call);
             }
             Class::Kernel => self.device(event, Kind::Kernel, begin, end),
@@ -141,6 +172,8 @@ impl Collected {
         }
         if name.starts_with(b"nccl:") {
             self.enqueued += 1;
+            let (thread, call) = (self.thread(event), calls::enqueued(event, &mut self.names));
+            self.launches.host(thread, [begin, end], call);
             return;
         }
         let step = name.strip_prefix(b"ProfilerStep#");
@@ -161,7 +194,8 @@ impl Collected {
         let is_autograd = name.starts_with(b"autograd::engine::evaluate_function");
         let number = step.and_then(|number| std::str::from_utf8(number).ok()?.parse().ok());
         if step.is_none() {
-            self.operation(thread, begin, end);
+            self.began += u64::from(name.starts_with(b"c10d::"));
+            self.operation(thread, Busy { begin, end, frame: frame(name, is_phase) });
             if !is_phase && !is_autograd {
                 return;
             }
@@ -185,17 +219,29 @@ impl Collected {
         }
     }
 
-    /// Notes that a thread is busy. An operation inside the last one leaves nothing: parents come first.
-    fn operation(&mut self, thread: u32, begin: i64, end: i64) {
+    /// Notes that a thread is busy. Where there is no room, operations inside others leave nothing.
+    fn operation(&mut self, thread: u32, own: Busy) {
         let at = thread as usize;
         if self.busy.len() <= at {
             self.busy.resize_with(at + 1, Vec::new);
+            self.outer.resize(at + 1, i64::MIN);
         }
-        let busy = &mut self.busy[at];
-        match busy.last_mut() {
-            Some(last) if last.begin <= begin && end <= last.end => {}
-            Some(last) if begin <= last.begin && last.end <= end => *last = Busy { begin, end },
-            _ => busy.push(Busy { begin, end }),
+        // Parents come first.
+        let is_nested = own.begin < self.outer[at];
+        if is_nested && self.nested >= MOST_NESTED {
+            return;
+        }
+        self.nested += usize::from(is_nested);
+        self.outer[at] = self.outer[at].max(own.end);
+        self.busy[at].push(own);
+    }
+
+    /// A call that may put a kernel on a device.
+    fn launch(&mut self, event: &Event) {
+        let Some((correlation, begin)) = event.number("correlation").zip(event.begin_ns) else { return };
+        if event.name.windows(12).any(|part| part == b"LaunchKernel") {
+            let thread = self.thread(event);
+            self.launches.launch(Launch { correlation, thread, begin });
         }
     }
 
@@ -261,6 +307,16 @@ impl Collected {
         }
     }
 
+    /// Exchanges that the host began, without an end in the trace: another library than gloo or NCCL runs them, or their kernels
+    /// are not in the trace. A few may end outside of it.
+    pub(super) fn endless(&self) -> u64 {
+        if self.device_calls > 0 {
+            return 0;
+        }
+        let missing = self.began.saturating_sub(self.transfers.len() as u64);
+        if missing > FEW_ENDLESS.max(self.began / 20) { missing } else { 0 }
+    }
+
     /// Says what was odd.
     pub(super) fn complain(&self, notes: &mut Vec<String>) {
         let mut say = |count: u64, what: &str| {
@@ -281,12 +337,29 @@ impl Collected {
                 ),
             );
         }
+        if self.nested >= MOST_NESTED && !self.transfers.is_empty() {
+            notes.push(format!("waits inside operations are not shown after the first {MOST_NESTED} of these"));
+        }
         if self.distinct >= MOST_NAMES {
             notes.push(format!("names after the first {MOST_NAMES} are shown as `(other)`"));
         }
         if self.threads.len() as u32 >= MOST_THREADS {
             notes.push(format!("threads after the first {MOST_THREADS} are shown as one"));
         }
+    }
+}
+
+/// What a stretch of this name is.
+fn frame(name: &[u8], is_phase: bool) -> Frame {
+    let waits = [&b"wait_tensor"[..], b"c10d::monitored_barrier_"];
+    if name.starts_with(b"enumerate(DataLoader)#") {
+        Frame::Input
+    } else if is_phase {
+        Frame::Phase
+    } else if waits.iter().any(|known| name.ends_with(known)) {
+        Frame::Wait
+    } else {
+        Frame::Operation
     }
 }
 

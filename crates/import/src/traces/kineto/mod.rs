@@ -2,7 +2,9 @@
 
 mod calls;
 mod collect;
+mod launches;
 mod phases;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -14,6 +16,7 @@ use trace::timeline::{RankTimeline, Timeline};
 use self::collect::Collected;
 use super::events::{Header, scan};
 use super::input::Input;
+use super::scan::Stop;
 use super::{Part, Spans, TraceFormat};
 
 /// The format of PyTorch's profiler.
@@ -39,6 +42,9 @@ fn read(input: &Input) -> Result<Part, Error> {
     let stop = scan(input.reader()?, &mut header, Some(&mut |event| collected.event(event)));
     let mut notes = Vec::new();
     if let Err(stop) = stop {
+        if matches!(stop, Stop::Unreadable { .. }) {
+            return Err(input.failed(stop));
+        }
         if collected.is_empty() {
             return Err(Error::new(format!("{} holds no event that is whole", input.name())).cause(stop.to_string()));
         }
@@ -105,7 +111,9 @@ fn timeline(input: &Input, header: &Header, mut collected: Collected, mut notes:
         collected.name_group(name, *ranks);
     }
     let mut rank = RankTimeline { rank: job.rank.unwrap_or(0), host: host(header, input), ..RankTimeline::default() };
-    rank.lost = collected.lost;
+    (rank.lost, rank.endless) = (collected.lost, collected.endless());
+    let Collected { launches, calls, spans, names, .. } = &mut collected;
+    launches.name(calls, spans, names);
     phases::build(&mut collected, &mut rank, &mut notes);
     let out_of_range = shift(&mut rank, base);
     if out_of_range > 0 {

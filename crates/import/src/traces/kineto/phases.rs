@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use trace::timeline::{Kind, NameId, RankTimeline, Span};
 
-use super::collect::{Busy, Collected, Mark};
+use super::collect::{Busy, Collected, Frame, Mark};
+use super::waits::{Transfer, waits};
 
 /// Fills a rank with what was collected. Times stay those of the file.
 pub(super) fn build(collected: &mut Collected, rank: &mut RankTimeline, notes: &mut Vec<String>) {
@@ -21,13 +22,14 @@ pub(super) fn build(collected: &mut Collected, rank: &mut RankTimeline, notes: &
     let main = main_thread(collected);
     let mut busy = std::mem::take(&mut collected.busy);
     let mut busy = busy.get_mut(main as usize).map(std::mem::take).unwrap_or_default();
-    busy.sort_by_key(|busy| (busy.begin, std::cmp::Reverse(busy.end)));
+    // Of two stretches of one time, a phase encloses an operation.
+    busy.sort_by_key(|busy| (busy.begin, std::cmp::Reverse(busy.end), busy.frame != Frame::Phase));
     let steps = steps(collected, &busy, notes);
     let phases = Phases::of(collected, &steps);
-    let waits = waits(collected, &phases.backward, &busy, &steps);
+    let waits = waits(&collected.transfers, &busy, &after_backward(collected, &phases.backward, &steps));
     put(collected, rank, &steps, &phases, main);
     let name = collected.names.intern("wait");
-    for (begin_ns, end_ns, collective) in waits {
+    for (begin_ns, end_ns, collective) in waits.into_iter().flat_map(|wait| of_steps(wait, &steps)) {
         rank.spans.push(Span { begin_ns, end_ns, kind: Kind::Wait, queue: 0, name, number: 0, collective });
     }
     rank.collectives = std::mem::take(&mut collected.calls);
@@ -157,35 +159,16 @@ fn runs(marks: &[Mark], mut borders: Vec<i64>) -> Vec<(i64, i64)> {
     runs
 }
 
-/// Shorter holes lie between operations that run one after the other.
-const SHORTEST_WAIT_NS: i64 = 20_000;
-
-/// Where the step's thread has nothing to run after a backward pass while a transfer of gloo is under way. Gives begin, end,
-/// and the call that ends last.
-fn waits(collected: &Collected, backward: &[(i64, i64)], busy: &[Busy], steps: &[Mark]) -> Vec<(i64, i64, u32)> {
-    let transfers = Transfers::of(collected);
-    let mut waits = Vec::new();
-    for (_, end) in backward {
-        let mut from = *end;
-        let limit = step_of(steps, from).map_or(i64::MAX, |step| step.end);
-        // DDP views and copies buckets between its waits, by operations of many names; what the job does next has marks.
-        let later = |marks: &[Mark]| marks.get(marks.partition_point(|mark| mark.begin < from)).map(|mark| mark.begin);
+/// From the end of each backward pass to what the job does next: another phase, or the next step.
+fn after_backward(collected: &Collected, backward: &[(i64, i64)], steps: &[Mark]) -> Vec<(i64, i64)> {
+    let until = |(_, end): &(i64, i64)| {
+        let limit = step_of(steps, *end).map_or(i64::MAX, |step| step.end);
+        let later = |marks: &[Mark]| marks.get(marks.partition_point(|mark| mark.begin < *end)).map(|mark| mark.begin);
         let next =
             [&collected.optimizer, &collected.forwards, &collected.inputs].into_iter().filter_map(|marks| later(marks));
-        let limit = next.fold(limit, i64::min);
-        for next in &busy[busy.partition_point(|busy| busy.begin < from)..] {
-            let to = next.begin.min(limit);
-            if let Some(call) = transfers.within(from, to).filter(|_| to - from >= SHORTEST_WAIT_NS) {
-                waits.push((from, to, call));
-            }
-            if next.begin >= limit {
-                break;
-            }
-            from = next.end.max(from);
-        }
-    }
-    waits.dedup();
-    waits
+        (*end, next.fold(limit, i64::min))
+    };
+    backward.iter().map(until).collect()
 }
 
 /// The last step that begins at or before a time.
@@ -193,35 +176,23 @@ fn step_of(steps: &[Mark], time: i64) -> Option<&Mark> {
     steps.partition_point(|step| step.begin <= time).checked_sub(1).map(|at| &steps[at])
 }
 
-/// Transfers of gloo by beginning, each with the one up to it that ends last.
-struct Transfers(Vec<(i64, i64, u32)>);
-
-impl Transfers {
-    fn of(collected: &Collected) -> Self {
-        let mut all = collected.transfers.clone();
-        all.sort_unstable();
-        for at in 1..all.len() {
-            if all[at - 1].1 > all[at].1 {
-                (all[at].1, all[at].2) = (all[at - 1].1, all[at - 1].2);
-            }
-        }
-        Self(all)
-    }
-
-    /// The transfer under way in a stretch that ends last.
-    fn within(&self, from: i64, to: i64) -> Option<u32> {
-        let at = self.0.partition_point(|(begin, ..)| *begin < to).checked_sub(1)?;
-        (self.0[at].1 > from).then_some(self.0[at].2)
-    }
+/// The parts of a wait in steps. A thread may wait from one step into the next; between steps nobody asks.
+fn of_steps((begin, end, call): Transfer, steps: &[Mark]) -> impl Iterator<Item = Transfer> {
+    let first = steps.partition_point(|step| step.end <= begin);
+    let reached = steps[first..].iter().take_while(move |step| step.begin < end);
+    let parts = reached.map(move |step| (begin.max(step.begin), end.min(step.end), call));
+    parts.filter(|(begin, end, _)| begin < end)
 }
 
 /// Puts steps and phases before the spans of devices, and numbers queues from the step's thread.
 fn put(collected: &mut Collected, rank: &mut RankTimeline, steps: &[Mark], phases: &Phases, main: u32) {
     rank.spans = std::mem::take(&mut collected.spans);
-    let mut queues: HashMap<u32, u32> = HashMap::from([(main, 0)]);
+    let mut queues: HashMap<(u32, bool), u32> = HashMap::from([((main, false), 0)]);
     for span in &mut rank.spans {
         let next = queues.len() as u32;
-        span.queue = *queues.entry(span.queue).or_insert(next);
+        // The step's thread works while an exchange is under way that it began; where it waits, there is a wait.
+        let exchanges = span.queue == main && span.kind == Kind::Collective;
+        span.queue = *queues.entry((span.queue, exchanges)).or_insert(next);
     }
     for step in steps {
         rank.push(Kind::Step, step.name, step.number, step.begin, step.end);

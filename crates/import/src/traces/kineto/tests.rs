@@ -86,7 +86,7 @@ fn a_step_of_ddp_has_its_phases_and_its_wait() {
     assert_eq!(of(rank, Kind::Backward), [(1300.0, 1400.0), (2300.0, 2400.0)]);
     assert_eq!(of(rank, Kind::Optimizer)[1], (2600.0, 2650.0));
     assert_eq!(of(rank, Kind::Collective), [(1395.0, 1500.0), (2395.0, 2500.0)]);
-    assert_eq!(of(rank, Kind::Wait), [(1402.0, 1502.0), (2402.0, 2502.0)]);
+    assert_eq!(of(rank, Kind::Wait), [(1402.0, 1500.0), (2402.0, 2500.0)]);
     let call = rank.spans.iter().find(|span| span.kind == Kind::Collective).unwrap();
     let known = rank.call(call).unwrap();
     assert_eq!((timeline.names.get(known.operation), known.bytes), ("all_reduce", Some(4096)));
@@ -106,6 +106,109 @@ fn a_hole_without_a_transfer_is_no_wait() {
     let timeline = one(&file(&base(), &events, ""));
     assert_eq!(of(&timeline.ranks[0], Kind::Wait), []);
     assert!(timeline.ranks[0].collectives.is_empty());
+}
+
+/// A step with an exchange from `from` to `until`. Its thread goes on a little later.
+fn exchange(operation: &str, from: f64, until: f64) -> Vec<String> {
+    vec![
+        event("user_annotation", "ProfilerStep#0", 10, 0.0, 9000.0, ""),
+        event("cpu_op", "aten::randn", 10, 10.0, 20.0, ""),
+        event("cpu_op", "c10d::call_", 10, from - 20.0, 20.0, ""),
+        event("user_annotation", &format!("gloo:{operation}"), 11, from, until - from, ""),
+        event("cpu_op", "aten::relu", 10, until + 15.0, 100.0, ""),
+        event("user_annotation", "Optimizer.step#SGD.step", 10, 8500.0, 50.0, ""),
+    ]
+}
+
+#[test]
+fn a_step_waits_in_any_exchange() {
+    for operation in ["all_gather", "all_reduce", "barrier", "broadcast"] {
+        // Before the forward pass.
+        let timeline = one(&file(&base(), &exchange(operation, 100.0, 4000.0), ""));
+        assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
+        // In the forward pass: DDP sends its buffers.
+        let forward = event("user_annotation", "DistributedDataParallel.forward", 10, 50.0, 6000.0, "");
+        let events = [exchange(operation, 100.0, 4000.0), vec![forward]].concat();
+        let timeline = one(&file(&base(), &events, ""));
+        assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
+        // A sleep behind the exchange is no wait for it.
+        let events: Vec<String> =
+            exchange(operation, 100.0, 4000.0).into_iter().filter(|event| !event.contains("relu")).collect();
+        let timeline = one(&file(&base(), &events, ""));
+        assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(100.0, 4000.0)], "{operation}");
+    }
+}
+
+#[test]
+fn a_wait_is_cut_where_a_step_ends() {
+    let events = vec![
+        event("user_annotation", "ProfilerStep#0", 10, 0.0, 1000.0, ""),
+        event("cpu_op", "c10d::barrier", 10, 500.0, 20.0, ""),
+        event("user_annotation", "gloo:barrier", 11, 515.0, 985.0, ""),
+        event("user_annotation", "ProfilerStep#1", 10, 1010.0, 1000.0, ""),
+        event("cpu_op", "aten::randn", 10, 1510.0, 20.0, ""),
+    ];
+    let timeline = one(&file(&base(), &events, ""));
+    assert_eq!(of(&timeline.ranks[0], Kind::Wait), [(520.0, 1000.0), (1010.0, 1500.0)]);
+}
+
+#[test]
+fn a_thread_works_while_it_has_an_exchange_under_way() {
+    // `gloo:recv` is on the thread that called it, from the call to the end of the wait for it.
+    let events = vec![
+        event("user_annotation", "ProfilerStep#0", 10, 0.0, 5000.0, ""),
+        event("cpu_op", "c10d::recv_", 10, 100.0, 20.0, ""),
+        event("user_annotation", "gloo:recv", 10, 110.0, 2890.0, ""),
+        event("cpu_op", "aten::mm", 10, 120.0, 1880.0, ""),
+        event("cpu_op", "aten::relu", 10, 3010.0, 100.0, ""),
+    ];
+    let timeline = one(&file(&base(), &events, ""));
+    let rank = &timeline.ranks[0];
+    assert_eq!(of(rank, Kind::Wait), [(2000.0, 3000.0)]);
+    let recv = rank.spans.iter().find(|span| span.kind == Kind::Collective).unwrap();
+    assert!(recv.queue != 0, "what is on the step's own queue is a wait in whole");
+}
+
+#[test]
+fn exchanges_without_an_end_are_counted() {
+    let calls = |events: Vec<String>| one(&file(&base(), &events, "")).ranks[0].endless;
+    assert_eq!(calls(step(0, 0.0)), 0);
+    let of_mpi: Vec<String> = (0..8).flat_map(|number| step(number, 1000.0 * f64::from(number))).collect();
+    assert_eq!(calls(of_mpi.into_iter().filter(|event| !event.contains("gloo:")).collect()), 8);
+}
+
+/// A kernel that sends and receives, and its launch within a call of the host.
+fn send_recv(call: &str, at: f64, correlation: u32) -> Vec<String> {
+    let args = format!(r#""correlation":{correlation}"#);
+    let sizes = r#""Input Dims": [[1000]], "Input type": ["float"]"#;
+    vec![
+        event("user_annotation", &format!("nccl:{call}"), 10, at, 20.0, sizes),
+        event("cuda_runtime", "cudaLaunchKernel", 10, at + 5.0, 5.0, &args),
+        event("kernel", "ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", 20, at + 50.0, 30.0, &args),
+    ]
+}
+
+#[test]
+fn kernels_that_send_and_receive_are_what_launched_them() {
+    let told = |events: Vec<String>| -> Vec<(String, Option<u64>, bool)> {
+        let timeline = one(&file(&base(), &events, ""));
+        let rank = &timeline.ranks[0];
+        let spans = rank.spans.iter().filter(|span| span.kind == Kind::Collective);
+        let told = |span| {
+            let call = rank.call(span).unwrap();
+            assert_eq!(span.name, call.operation);
+            (timeline.names.get(call.operation).to_owned(), call.bytes, call.synchronises)
+        };
+        spans.map(told).collect()
+    };
+    let events = [send_recv("all_to_all", 0.0, 1), send_recv("_reduce_scatter_base", 200.0, 2)].concat();
+    let named = |word: &str| (word.to_owned(), Some(4000), true);
+    assert_eq!(told(events), [named("all_to_all"), named("reduce_scatter")]);
+    let without_launch = |call: &str| -> Vec<String> {
+        send_recv(call, 0.0, 1).into_iter().filter(|event| !event.contains("cudaLaunchKernel")).collect()
+    };
+    assert_eq!(told(without_launch("all_to_all")), [("SendRecv".to_owned(), None, false)]);
+    assert_eq!(told(without_launch("send 0->1")), [("send_recv".to_owned(), None, false)]);
 }
 
 #[test]
@@ -269,6 +372,32 @@ fn ranks_are_joined_by_header_name_and_order() {
     }
     let twice = read(&[("a.json", text(two, &[1])), ("rank2.json", text("", &[1]))]).unwrap_err().to_string();
     assert!(twice.starts_with("two files are of rank 2"), "{twice}");
+}
+
+#[test]
+fn files_without_a_rank_are_numbered_as_people_count() {
+    let text = |at: f64| file(&base(), &step(1, at), "").into_bytes();
+    // As a shell orders them.
+    let files = [("job-1.json", text(1.0)), ("job-10.json", text(10.0)), ("job-2.json", text(2.0))];
+    let timeline = read(&files).unwrap().timeline.unwrap();
+    let begins: Vec<(u32, f64)> = timeline.ranks.iter().map(|rank| (rank.rank, of(rank, Kind::Step)[0].0)).collect();
+    assert_eq!(begins, [(0, 1.0), (1, 2.0), (2, 10.0)]);
+    assert_eq!(timeline.notes.iter().filter(|note| note.contains("names no rank")).count(), 3);
+    // The user names the worker, and the number of a model is no rank.
+    let files = [("worker3.pt.trace.json", text(3.0)), ("resnet-50.json", text(0.0))];
+    let timeline = read(&files).unwrap().timeline.unwrap();
+    assert_eq!(timeline.ranks.iter().map(|rank| rank.rank).collect::<Vec<_>>(), [0, 3]);
+    // Cycles of one process without a rank are one rank.
+    let cycle = |number, at| file(&base(), &step(number, at), "").into_bytes();
+    let files = [
+        ("n1_12.1700000000000000000.pt.trace.json", cycle(1, 1000.0)),
+        ("n1_13.1700000000000000000.pt.trace.json", cycle(1, 1000.0)),
+        ("n1_12.1700000001000000000.pt.trace.json", cycle(9, 9000.0)),
+        ("n1_13.1700000001000000000.pt.trace.json", cycle(9, 9000.0)),
+    ];
+    let timeline = read(&files).unwrap().timeline.unwrap();
+    let steps: Vec<(u32, usize)> = timeline.ranks.iter().map(|rank| (rank.rank, of(rank, Kind::Step).len())).collect();
+    assert_eq!(steps, [(0, 2), (1, 2)]);
 }
 
 #[test]

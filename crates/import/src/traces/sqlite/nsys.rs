@@ -99,6 +99,10 @@ struct Reader {
     lost: u64,
     odd: u64,
     unnamed: u64,
+    /// Calls of NCCL that are ranges of the host.
+    of_host: u64,
+    /// Processes with kernels of NCCL.
+    with_calls: BTreeSet<i64>,
     notes: Vec<String>,
 }
 
@@ -163,6 +167,7 @@ impl Reader {
             if name.starts_with("nccl") || name.contains(" nccl") {
                 let operation = words::operation_of_kernel(&name);
                 let call = words::call(&mut self.names, &operation, UNKNOWN_GROUP);
+                self.with_calls.insert(place.process());
                 let Some((rank, mut span)) = self.span(place, Kind::Collective, call.operation) else { continue };
                 span.collective = rank.collectives.len() as u32;
                 rank.collectives.push(call);
@@ -217,6 +222,14 @@ impl Reader {
             place.stream = place.global.unwrap_or(0);
             if Collective::from_name(&text).is_some() {
                 self.operation(place, &text, payload);
+                continue;
+            }
+            if let Some(operation) = of_nccl(&text) {
+                // A kernel says how long the call takes, and the range only how long it is prepared.
+                if !self.with_calls.contains(&place.process()) {
+                    self.operation(place, &operation, None);
+                    self.of_host += 1;
+                }
                 continue;
             }
             let payload = payload.and_then(|number| u32::try_from(number).ok());
@@ -292,6 +305,10 @@ impl Reader {
             (self.odd, "rows are left out: they have no end, or end before they begin"),
             (self.lost, "spans are left out: there is room for 6000000"),
             (self.unnamed, "NVTX ranges are left out: they name no step and no phase"),
+            (
+                self.of_host,
+                "calls of NCCL are ranges of the host: a transfer may take longer (hint: nsys profile -t cuda,nvtx)",
+            ),
         ] {
             if count > 0 {
                 self.notes.push(format!("{count} {what}"));
@@ -368,6 +385,13 @@ impl Place {
     }
 }
 
+/// The operation of a range by which NCCL tells a call: `ncclSend`, `ncclAllReduce`.
+fn of_nccl(text: &str) -> Option<String> {
+    let word = text.strip_prefix("nccl").filter(|word| word.starts_with(|first: char| first.is_ascii_uppercase()))?;
+    let operation = words::operation(word);
+    (operation != word).then(|| operation.into_owned())
+}
+
 /// The step or phase that a range is, by its name: `step 12`, `iteration_3`, `forward`. The number may be told beside it.
 fn phase(text: &str, payload: Option<u32>) -> Option<(Kind, u32)> {
     let text = text.trim().to_ascii_lowercase();
@@ -387,104 +411,4 @@ fn phase(text: &str, payload: Option<u32>) -> Option<(Kind, u32)> {
         _ => return None,
     };
     Some((kind, number.unwrap_or(0)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::traces::{Traces, read_timeline};
-
-    const TABLES: &str = "
-        CREATE TABLE META_DATA_EXPORT (name TEXT, value TEXT);
-        INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_SCHEMA_VERSION', '3.13.2');
-        CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER);
-        INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1700000000000000000);
-        CREATE TABLE StringIds (id INTEGER, value TEXT);
-        INSERT INTO StringIds VALUES (1, 'gemm'), (2, 'ncclDevKernel_AllReduce_Sum_f32_RING_LL(x)'), (3, 'forward');
-        CREATE TABLE NVTX_EVENTS (start INTEGER, end INTEGER, eventType INTEGER, text TEXT, textId INTEGER, globalTid INTEGER);
-        INSERT INTO NVTX_EVENTS VALUES (100, 900, 59, 'step 7', NULL, 1 << 24 | 5), (110, 200, 59, NULL, 3, 1 << 24 | 5),
-            (120, NULL, 59, 'step 8', NULL, 1 << 24 | 5), (130, NULL, 34, 'mark', NULL, 1 << 24 | 5),
-            (140, 150, 60, 'mine', NULL, 1 << 24 | 5);";
-
-    const KERNELS: &str = "
-        CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER,
-            demangledName INTEGER, shortName INTEGER, globalPid INTEGER);
-        INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (300, 400, 0, 7, 1, 1, 1 << 24), (350, 450, 0, 8, 2, 2, 1 << 24);";
-
-    fn read_sql(sql: &str) -> Result<Traces, Error> {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("r3.sqlite");
-        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
-        read_timeline(&[path])
-    }
-
-    #[test]
-    fn ranges_and_kernels_are_read() {
-        let timeline = read_sql(&format!("{TABLES}{KERNELS}")).unwrap().timeline.unwrap();
-        let rank = &timeline.ranks[0];
-        let spans: Vec<(Kind, u32, i64, bool)> = rank
-            .spans
-            .iter()
-            .map(|span| (span.kind, span.number, span.begin_ns - 1_700_000_000_000_000_000, span.queue == 0))
-            .collect();
-        let wanted = [
-            (Kind::Step, 7, 100, true),
-            (Kind::Forward, 0, 110, true),
-            (Kind::Kernel, 0, 300, false),
-            (Kind::Collective, 0, 350, false),
-        ];
-        assert_eq!((rank.rank, spans), (3, wanted.to_vec()));
-        assert_eq!(timeline.names.get(rank.collectives[0].operation), "all_reduce");
-        assert_eq!(timeline.notes.len(), 2, "{:?}", timeline.notes);
-    }
-
-    /// As nsys 2022.4 exports them: the number is told beside the name.
-    #[test]
-    fn ranges_of_our_own_ranks_are_read() {
-        let (columns, _) = TABLES.split_once("INSERT INTO NVTX_EVENTS").unwrap();
-        let columns = columns.replace("globalTid INTEGER)", "globalTid INTEGER, uint64Value INTEGER)");
-        let rows = "INSERT INTO NVTX_EVENTS VALUES (100, 900, 59, 'step', NULL, 1 << 24 | 5, 12),
-            (110, 500, 59, 'forward', NULL, 1 << 24 | 5, 12), (120, 200, 59, 'block', NULL, 1 << 24 | 5, 3),
-            (300, 400, 59, 'wait', NULL, 1 << 24 | 5, 0), (310, 390, 60, 'all_reduce', NULL, 1 << 24 | 5, 41);";
-        let timeline = read_sql(&format!("{columns}{rows}")).unwrap().timeline.unwrap();
-        let rank = &timeline.ranks[0];
-        let spans: Vec<(Kind, u32)> = rank.spans.iter().map(|span| (span.kind, span.number)).collect();
-        let wanted = [(Kind::Step, 12), (Kind::Forward, 12), (Kind::Block, 3), (Kind::Wait, 0), (Kind::Collective, 0)];
-        assert_eq!(spans, wanted);
-        assert_eq!(rank.collectives[0].sequence, Some(41));
-        assert!(rank.collectives[0].synchronises && timeline.notes.len() == 1, "{:?}", timeline.notes);
-    }
-
-    #[test]
-    fn processes_that_say_their_rank_are_that_rank() {
-        let (columns, _) = TABLES.split_once("INSERT INTO NVTX_EVENTS").unwrap();
-        let rows = |second: &str| {
-            let steps = "(100, 900, 59, 'step 7', NULL, 1 << 24 | 5), (110, 200, 59, 'step 7', NULL, 2 << 24 | 5)";
-            let first = "(90, NULL, 34, 'rankmark rank 3 of 4', NULL, 1 << 24 | 5)";
-            format!(
-                "{columns}INSERT INTO NVTX_EVENTS VALUES {steps}, {first}, (91, NULL, 34, '{second}', NULL, 2 << 24 | 5);"
-            )
-        };
-        let read = |second: &str| {
-            let timeline = read_sql(&rows(second)).unwrap().timeline.unwrap();
-            let begins: Vec<(u32, i64)> =
-                timeline.ranks.iter().map(|rank| (rank.rank, rank.spans[0].begin_ns % 1_000)).collect();
-            (timeline.world, begins, timeline.notes.iter().any(|note| note.contains("names no ranks")))
-        };
-        assert_eq!(read("rankmark rank 1 of 4"), (Some(4), vec![(1, 110), (3, 100)], false));
-        // One process says nothing, the same rank, another world, or what cannot be: none is believed.
-        for other in ["mark", "rankmark rank 3 of 4", "rankmark rank 1 of 2", "rankmark rank 4 of 4"] {
-            assert_eq!(read(other), (None, vec![(0, 100), (1, 110)], true), "{other}");
-        }
-    }
-
-    #[test]
-    fn missing_tables_are_notes_and_other_versions_are_refused() {
-        let notes = read_sql(TABLES).unwrap().timeline.unwrap().notes;
-        assert!(notes.iter().any(|note| note == "the file has no kernels of a GPU"), "{notes:?}");
-        let error = read_sql(&TABLES.replace("3.13.2", "9.1")).unwrap_err().to_string();
-        assert!(error.contains("version 9.1 of Nsight Systems' schema"), "{error}");
-        let error = read_sql("CREATE TABLE a (b); CREATE VIEW StringIds AS SELECT 1 AS id, 'x' AS value;").unwrap_err();
-        assert!(error.to_string().contains("no kernels and no NVTX ranges"), "{error}");
-    }
 }

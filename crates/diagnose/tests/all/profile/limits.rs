@@ -1,0 +1,81 @@
+//! What was not analysed is said, and is no "nothing".
+
+use diagnose::profile::simulation::Scenario;
+use diagnose::profile::{Analysis, FindingKind, Phase, Settings, analyse, differences};
+use trace::timeline::{Kind, Timeline};
+
+use super::{analysed, delay, planted};
+
+fn of(timeline: &Timeline) -> Analysis {
+    analyse(timeline, &Settings::default())
+}
+
+#[test]
+fn an_analysis_is_whole_with_all_ranks_and_a_verdict() {
+    let healthy = Scenario { jitter: 0.01, ..planted(Vec::new()) };
+    assert!(analysed(&healthy).is_whole);
+    let mut some = healthy.timeline(1);
+    some.ranks.truncate(3);
+    assert!(!of(&some).is_whole, "a rank is missing");
+    let mut one = healthy.timeline(1);
+    one.ranks.truncate(1);
+    assert!(!of(&one).is_whole);
+    one.world = None;
+    assert!(!of(&one).is_whole, "nothing says that there is no other rank");
+    one.world = Some(1);
+    assert!(of(&one).is_whole);
+    assert!(!analysed(&Scenario { steps: 5, ..healthy.clone() }).is_whole, "too few steps");
+    assert!(!of(&Timeline::default()).is_whole);
+}
+
+#[test]
+fn exchanges_without_an_end_judge_nobody() {
+    let mut timeline = Scenario { jitter: 0.01, ..planted(vec![delay(1, Phase::Forward, 0.2)]) }.timeline(1);
+    assert_eq!(of(&timeline).straggler.unwrap().rank, 1);
+    timeline.ranks[2].endless = 40;
+    let analysis = of(&timeline);
+    assert!(analysis.straggler.is_none() && analysis.straggler_at_most.is_none() && !analysis.is_whole);
+    assert!(analysis.straggler_abstains.unwrap().contains("own work is not known"));
+}
+
+#[test]
+fn a_device_that_waits_for_the_host_is_idle_in_one_step_too() {
+    let mut timeline = Timeline { source: "test".to_owned(), ..Timeline::default() };
+    let name = timeline.names.intern("x");
+    let mut rank = trace::timeline::RankTimeline::default();
+    rank.push(Kind::Step, name, 6, 0, 100_000);
+    rank.push(Kind::Kernel, name, 0, 90_000, 97_000);
+    rank.sort();
+    timeline.ranks.push(rank);
+    let analysis = of(&timeline);
+    let finding = &analysis.findings[0];
+    assert_eq!(finding.kind, FindingKind::HostBoundDevice);
+    assert!(finding.what.contains("idle for 93.0% of a step"), "{}", finding.what);
+    assert!(!analysis.is_whole);
+}
+
+#[test]
+fn one_rank_does_not_tell_moving_from_waiting() {
+    let exposed = |ranks: usize| {
+        let mut timeline = Scenario { jitter: 0.01, ..planted(Vec::new()) }.timeline(1);
+        timeline.ranks.truncate(ranks);
+        let findings = of(&timeline).findings;
+        findings.into_iter().find(|finding| finding.kind == FindingKind::ExposedCommunication).unwrap().what
+    };
+    assert!(exposed(4).starts_with("Moving bytes that nothing overlaps takes "), "{}", exposed(4));
+    let one = exposed(1);
+    assert!(one.starts_with("Communication that nothing overlaps takes "), "{one}");
+    assert!(one.contains("The trace of one rank of 4 cannot separate the two"), "{one}");
+}
+
+#[test]
+fn five_steps_a_side_are_too_few_for_a_change() {
+    let steps = |steps, faults| analysed(&Scenario { steps, jitter: 0.01, ..planted(faults) });
+    let all = || (0..4).map(|rank| delay(rank, Phase::Backward, 0.5)).collect();
+    let step = |count| {
+        let found = differences(&steps(count, Vec::new()), &steps(count, all()));
+        let step = found.into_iter().find(|one| one.name == "step").unwrap();
+        (step.certain, step.is_judged)
+    };
+    assert_eq!((step(5), step(100)), ((false, false), (true, true)));
+}

@@ -1,0 +1,214 @@
+//! What logs of training programs share: the case that they become, and steps that are one trial of it.
+//!
+//! `training_log` is no benchmark of the table: nothing runs it. The record holds its declaration, as of every benchmark, so
+//! report and comparison show it without knowing it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use record::show::{Column, Format, Show, Table};
+use record::{About, Better, Metric};
+use terms::{Field, Kind, Role};
+
+use crate::{Details, Figures, Results, Row, Shape};
+
+/// More ranks than any job has.
+const MOST_RANKS: u64 = 1 << 24;
+
+static FIELDS: &[Field] = &[
+    Field::new(Kind::Text, None, "the program that trained").named("program").always().role(Role::Implementation),
+    Field::new(Kind::Text, None, "the model, as the program calls it").named("model"),
+    Field::new(Kind::Whole(1, MOST_RANKS), None, "number of ranks").named("ranks").always().role(Role::World),
+    Field::new(Kind::Whole(1, u64::MAX >> 1), None, "samples of a step on all ranks").named("global_batch"),
+    Field::new(Kind::Whole(1, u64::MAX >> 1), None, "tokens of a sample").named("sequence"),
+];
+
+/// What such a log becomes.
+pub(crate) static ABOUT: About = About {
+    name: "training_log",
+    doc: "training steps of another program, as its log has them",
+    fields: &[|| FIELDS],
+    metrics: &[
+        Metric::new("tokens_per_s", "1/s", Better::Higher, "tokens of all ranks per second"),
+        Metric::new("tokens_per_s_per_rank", "1/s", Better::Higher, "tokens per second / ranks"),
+        Metric::new("samples_per_s", "1/s", Better::Higher, "samples of all ranks per second"),
+        Metric::new(
+            "tflops_per_rank",
+            "TFLOP/s",
+            Better::Higher,
+            "operations per second / ranks, as the program counts them",
+        ),
+        Metric::new("mfu", "", Better::Higher, "share of the peak, as the program counts it"),
+        Metric::new("reserved_bytes", "bytes", Better::Lower, "most memory that the allocator of a rank reserved"),
+        Metric::new("loss", "", Better::Lower, "loss of the last step"),
+    ],
+    check: |_| Ok(()),
+    command: None,
+    show,
+};
+
+fn show() -> Show {
+    let columns = vec![
+        Column::new("program", "program", Format::Word),
+        Column::new("model", "model", Format::Word),
+        Column::new("ranks", "ranks", Format::Count),
+        Column::new("global batch", "global_batch", Format::Count),
+        Column::new("sequence", "sequence", Format::Count).gives_way(3),
+        Column::new("lines", "samples", Format::Count).gives_way(4),
+        Column::time("step"),
+        Column::new("tokens/s", "tokens_per_s", Format::Number),
+        Column::new("TFLOP/s a rank", "tflops_per_rank", Format::Number).gives_way(2),
+        Column::new("MFU", "mfu", Format::Share),
+        Column::new("memory a rank", "reserved_bytes", Format::Bytes),
+        Column::new("loss", "loss", Format::Number).gives_way(5),
+    ];
+    Show {
+        timed: "step".to_owned(),
+        tables: vec![Table { columns, ..Table::default() }],
+        headline: vec!["tokens_per_s".to_owned(), "mfu".to_owned()],
+        ..Show::default()
+    }
+}
+
+/// What a log says of its job. Zero and empty: it does not say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Job {
+    pub(super) program: &'static str,
+    pub(super) model: String,
+    pub(super) ranks: u64,
+    pub(super) sequence: u64,
+}
+
+/// One line of a log: some steps, and what the program says of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Step {
+    pub(super) number: u64,
+    /// Seconds of one step.
+    pub(super) time_s: f64,
+    pub(super) global_batch: Option<u64>,
+    pub(super) tokens_per_s_per_rank: Option<f64>,
+    pub(super) tflops_per_rank: Option<f64>,
+    pub(super) mfu: Option<f64>,
+    pub(super) reserved_bytes: Option<f64>,
+    pub(super) loss: Option<f64>,
+}
+
+/// Adds a run's steps: one trial for each size of the global batch, which may grow. The first line of a run has its start, so it
+/// is left out where there are others.
+pub(super) fn add(results: &mut Results, job: &Job, steps: &[Step]) {
+    let mut batches: BTreeMap<Option<u64>, Vec<Step>> = BTreeMap::new();
+    for step in steps.get(1..).filter(|rest| !rest.is_empty()).unwrap_or(steps) {
+        batches.entry(step.global_batch).or_default().push(*step);
+    }
+    match steps.len() {
+        0 => return,
+        1 => results.note("a run has one line alone: its time has the start of the program"),
+        _ => results.note("the first line of each run is left out: it has the start of the program"),
+    }
+    for (batch, steps) in batches {
+        results.add(Row { shape: shape(job, batch), figures: figures(job, batch, &steps) });
+    }
+}
+
+fn shape(job: &Job, batch: Option<u64>) -> Shape {
+    let mut fields: Vec<(&'static str, Cow<'static, str>)> =
+        vec![("program", job.program.into()), ("ranks", job.ranks.to_string().into())];
+    if !job.model.is_empty() {
+        // Commas separate values of a field.
+        fields.push(("model", job.model.replace(',', " ").into()));
+    }
+    fields.extend(batch.map(|batch| ("global_batch", Cow::from(batch.to_string()))));
+    fields.extend((job.sequence > 0).then(|| ("sequence", Cow::from(job.sequence.to_string()))));
+    Shape { benchmark: ABOUT.name, fields, device: "cuda", implementation: None }
+}
+
+fn figures(job: &Job, batch: Option<u64>, steps: &[Step]) -> Figures {
+    let sorted = stats::sorted(&steps.iter().map(|step| step.time_s).collect::<Vec<_>>());
+    let at = |place: f64| Some(stats::quantile(&sorted, place));
+    let median = stats::quantile(&sorted, 0.5);
+    let told = |of: fn(&Step) -> Option<f64>| -> Option<f64> {
+        let values: Option<Vec<f64>> = steps.iter().map(of).collect();
+        values.map(|values| stats::median(&values))
+    };
+    let samples = batch.map(|batch| batch as f64 / median);
+    let ranks = job.ranks as f64;
+    let tokens = told(|step| step.tokens_per_s_per_rank).map(|tokens| tokens * ranks);
+    let tokens = tokens.or(samples.filter(|_| job.sequence > 0).map(|samples| samples * job.sequence as f64));
+    let most = steps.iter().filter_map(|step| step.reserved_bytes).reduce(f64::max);
+    let metrics = [
+        ("tokens_per_s", tokens),
+        ("tokens_per_s_per_rank", tokens.map(|tokens| tokens / ranks)),
+        ("samples_per_s", samples),
+        ("tflops_per_rank", told(|step| step.tflops_per_rank)),
+        ("mfu", told(|step| step.mfu)),
+        ("reserved_bytes", most),
+        ("loss", steps.last().and_then(|step| step.loss)),
+    ];
+    let details = Details {
+        mean: Some(sorted.iter().sum::<f64>() / sorted.len() as f64),
+        p05: at(0.05),
+        p50: at(0.5),
+        p95: at(0.95),
+        min: sorted.first().copied(),
+        max: sorted.last().copied(),
+        metrics: metrics.into_iter().filter_map(|(name, value)| Some((name, value?))).collect(),
+        ..Details::default()
+    };
+    Figures { time_s: median, iterations: Some(steps.len() as u64), wrong: None, details: Some(Box::new(details)) }
+}
+
+/// The number behind a key: `tps: 42,332`, `throughput per GPU (TFLOP/s/GPU): 579.4/573.6`. Commas are of thousands.
+pub(super) fn number(text: &str, key: &str) -> Option<f64> {
+    let rest = text.split_once(key)?.1.trim_start();
+    let end = rest.find(|letter: char| !(letter.is_ascii_digit() || "+-.,eE".contains(letter))).unwrap_or(rest.len());
+    let digits: String = rest[..end].trim_end_matches(['.', ',']).chars().filter(|letter| *letter != ',').collect();
+    digits.parse::<f64>().ok().filter(|number| number.is_finite())
+}
+
+/// A whole number from 1.
+pub(super) fn whole(text: &str, key: &str) -> Option<u64> {
+    let number = number(text, key).filter(|number| *number >= 1.0 && number.fract() == 0.0 && *number < 9e15)?;
+    Some(number as u64)
+}
+
+/// A line without the codes that colour it.
+pub(super) fn without_colours(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    let mut parts = text.split('\u{1b}');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        // `[31m`, and other codes of letters behind numbers.
+        let code = part.strip_prefix('[').unwrap_or(part);
+        let end = code.find(|letter: char| letter.is_ascii_alphabetic()).map_or(0, |end| end + 1);
+        plain.push_str(&code[end..]);
+    }
+    Cow::Owned(plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn its_declaration_has_no_faults() {
+        assert_eq!(ABOUT.faults(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn numbers_stand_behind_their_keys() {
+        let line = "step: 100  loss:  2.3367  memory: 69.83GiB(88.19%)  tps: 42,332  mfu: 27.37%  lm loss: 1.2E-01 | x: 1.5/2.5";
+        let of = |key: &str| number(line, key);
+        assert_eq!([of("tps:"), of("memory:"), of("mfu:")], [42332.0, 69.83, 27.37].map(Some));
+        assert_eq!([of("lm loss:"), of("x:"), of("none:")], [Some(0.12), Some(1.5), None]);
+        assert_eq!((whole(line, "step:"), whole(line, "mfu:"), number("a: nan", "a:")), (Some(100), None, None));
+    }
+
+    #[test]
+    fn colours_are_taken_off() {
+        assert_eq!(without_colours("\u{1b}[31mstep: 1  \u{1b}[32mloss: 2\u{1b}[0m"), "step: 1  loss: 2");
+        assert_eq!(without_colours("plain"), "plain");
+        assert_eq!(without_colours("\u{1b}"), "");
+    }
+}

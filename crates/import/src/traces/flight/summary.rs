@@ -1,0 +1,18 @@
+//! What the Flight Recorders of all ranks say together.
+
+use super::findings::Finding;
+use super::ring::FlightRank;
+use super::waits::Waiting;
+
+/// What the Flight Recorders of all ranks say together.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FlightReport {
+    /// By rank.
+    pub ranks: Vec<FlightRank>,
+    /// Where a hang begins, one entry for each cause; empty where no rank waits.
+    pub findings: Vec<Finding>,
+    /// Ranks that wait for others, by rank. A rank that a finding names as missing is not among them.
+    pub waiting: Vec<Waiting>,
+    /// What could not be read, one sentence each.
+    pub notes: Vec<String>,
+}
