@@ -28,10 +28,10 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// The features of this crate that are on.
+/// The features of this crate that are on. `default` stands for others.
 fn features() -> Vec<String> {
     let on = |(name, _): (String, String)| Some(name.strip_prefix("CARGO_FEATURE_")?.to_lowercase().replace('_', "-"));
-    let mut features: Vec<String> = std::env::vars().filter_map(on).collect();
+    let mut features: Vec<String> = std::env::vars().filter_map(on).filter(|name| name != "default").collect();
     features.sort();
     features
 }

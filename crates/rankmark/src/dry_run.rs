@@ -1,12 +1,13 @@
 //! `--dry-run`: what a measuring command would run, for how long at least, and what it would skip. Starts no rank, runs
 //! nothing that a plan names, writes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use benchmarks::Host;
 use measure::{CaseRun, Settings};
 use record::{Case, CaseLine, Declared, Plan};
+use runner::Admission;
 use serde_json::{Value, json};
 use terms::Status;
 
@@ -42,7 +43,9 @@ pub(crate) struct Bounds<'a> {
 
 /// Shows the cases of a plan. Code 2 where none of them would run, as of a run that skips all.
 pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8, Failure> {
-    let cases: Vec<Planned<'_>> = plan.cases.iter().map(|case| planned(case, bounds)).collect();
+    // Libraries and memory are looked at once: nothing changes between the cases.
+    let mut admission = Admission::new(bounds.host);
+    let cases: Vec<Planned<'_>> = plan.cases.iter().map(|case| planned(case, bounds, &mut admission)).collect();
     let runs = cases.iter().any(|case| matches!(case.outlook, Outlook::Runs | Outlook::NotLookedAt(_)));
     let code = if runs || cases.iter().any(|case| case.outlook == Outlook::Done) { 0 } else { 2 };
     if as_json {
@@ -57,7 +60,7 @@ pub(crate) fn show(plan: &Plan, bounds: &Bounds<'_>, as_json: bool) -> Result<u8
     terminal::print(&text).map(|_| code)
 }
 
-fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>) -> Planned<'a> {
+fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>, admission: &mut Admission<'_>) -> Planned<'a> {
     let simulated = benchmarks::is_simulated(case);
     // As the runner has them.
     let settings = CaseRun::new(case, Settings::from_case(case), simulated).settings;
@@ -69,7 +72,7 @@ fn planned<'a>(case: &'a Case, bounds: &Bounds<'_>) -> Planned<'a> {
         let what = why.split(", ").next().unwrap_or_default();
         Outlook::NotLookedAt(format!("{what}, which a dry run does not touch"))
     } else {
-        runner::admit(case, bounds.host).map_or_else(Outlook::Skipped, |()| Outlook::Runs)
+        admission.admit(case).map_or_else(Outlook::Skipped, |()| Outlook::Runs)
     };
     Planned { case, settings, simulated, outlook }
 }
@@ -123,34 +126,45 @@ impl Planned<'_> {
 fn groups(cases: &[Planned<'_>]) -> String {
     let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
     let of = |case: &Case| declared.iter().find(|declared| declared.name == case.benchmark);
-    let mut groups: Vec<(String, Vec<&Planned<'_>>)> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut groups: Vec<Vec<&Planned<'_>>> = Vec::new();
     for case in cases {
-        let heading = case_heading(&case.line(), of(case.case));
-        match groups.iter_mut().find(|(known, _)| *known == heading) {
-            Some((_, members)) => members.push(case),
-            None => groups.push((heading, vec![case])),
+        let place = *places.entry(case_heading(&case.line(), of(case.case))).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push(Vec::new());
         }
+        groups[place].push(case);
     }
     let mut text = String::new();
-    for (_, members) in groups {
+    for members in groups {
         let lines: Vec<CaseLine> = members.iter().map(|case| case.line()).collect();
         let heading = whole_heading(of(members[0].case), &lines.iter().collect::<Vec<_>>());
         text.push_str(&format!("\n\u{1b}[1m{heading}\u{1b}[0m\n"));
+        let shared = shared(&members);
         for case in &members {
-            text.push_str(&format!("  {}{}\n", label(case.case, &members), remark(case)));
+            text.push_str(&format!("  {}{}\n", label(case.case, &shared), remark(case)));
         }
     }
     text
 }
 
+/// The parameters that all of these cases have with one value.
+fn shared<'a>(members: &[&'a Planned<'_>]) -> HashSet<&'a str> {
+    let Some((first, others)) = members.split_first() else { return HashSet::new() };
+    let mut shared: HashSet<&str> = first.case.parameters.keys().map(String::as_str).collect();
+    for other in others {
+        shared.retain(|name| other.case.parameters.get(*name) == first.case.parameters.get(*name));
+    }
+    shared
+}
+
 /// What tells a case from the others of its group: `2 ranks  64 KiB  dtype f32`.
-fn label(case: &Case, members: &[&Planned<'_>]) -> String {
+fn label(case: &Case, shared: &HashSet<&str>) -> String {
     let ranks = case.ranks();
     let mut parts = vec![format!("{ranks} {}", if ranks == 1 { "rank " } else { "ranks" })];
     parts.extend(case.bytes().map(|bytes| format!("{:>9}", terms::Bytes(bytes).to_string())));
     for (name, value) in &case.parameters {
-        let differs = members.iter().any(|other| other.case.parameters.get(name) != Some(value));
-        if differs && !["ranks", "bytes"].contains(&name.as_str()) {
+        if !shared.contains(name.as_str()) && !["ranks", "bytes"].contains(&name.as_str()) {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             parts.push(format!("{name} {value}"));
         }

@@ -111,7 +111,7 @@ fn dispatch(arguments: &[OsString], entry: Entry<'_>) -> Result<u8, Failure> {
         Some(("baseline", of)) => commands::baseline::run(of),
         Some(("history", of)) => commands::history::run(of),
         Some(("watch", of)) => commands::watch::run(of),
-        Some(("import", of)) => commands::import::run(of),
+        Some(("import", of)) => commands::import::run(of, commands::profile::imported),
         Some(("merge", of)) => commands::merge::run(of),
         Some(("pack", of)) => commands::pack::run(of),
         Some(("list", of)) => commands::list::run(of),

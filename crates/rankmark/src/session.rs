@@ -1,6 +1,6 @@
 //! One measuring command from plan to report: where the record goes, who starts ranks, what the exit code is.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,12 +9,11 @@ use std::time::{Duration, Instant};
 
 use benchmarks::{Host, Spread};
 use clap::ArgMatches;
-use comm::Readiness;
 use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter, machine};
-use record::{BackendState, CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool};
+use record::{CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool};
 use runner::Setup;
-use survey::{NvidiaSmi, Torch};
+use survey::NvidiaSmi;
 use terms::Status;
 use trace::nvtx;
 
@@ -23,6 +22,12 @@ use crate::exports::Exports;
 use crate::next::Proposal;
 use crate::terminal::{Screen, Verbosity};
 use crate::{Failure, directory, dry_run, environment, placement, restart};
+
+mod backends;
+
+pub(crate) use backends::torch_states;
+
+use backends::backends;
 
 /// A rank process: it was started by a coordinator, not by a person.
 pub(crate) fn rank(arguments: &[OsString]) -> ExitCode {
@@ -139,6 +144,7 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         }
     };
     let mut plan = record.file.plan.clone();
+    let whole = plan.cases.len();
     if let Some(ranks) = only_ranks(request, &mut plan, &record.done)? {
         note_step(&mut record.file, ranks, request);
     }
@@ -167,11 +173,25 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
         seed: order_seed(),
         deadline: budget(request.matches)?.map(|budget| request.entry.begun + budget),
         interrupted,
-    })?;
-    record.store.write_run(&record.file)?;
+    });
+    let finished = lines.and_then(|lines| record.store.finish(&mut record.file).map(|()| lines));
+    // What was measured is shown although it could not be kept.
+    let lines = finished.inspect_err(|_| screen.table())?;
+    conclude(request, record, (&plan, whole), screen, &lines, &exports)
+}
+
+/// Explains, reports and shows what was measured. `plan` is what this run had of a plan of so many cases.
+fn conclude(
+    request: &Request<'_>,
+    record: Record,
+    (plan, whole): (&Plan, usize),
+    mut screen: Screen,
+    lines: &[CaseLine],
+    exports: &Exports,
+) -> Result<Ended, Failure> {
     if !request.is_profile {
         // It adds to the results and is none of them: a run does without it.
-        match explain::after_run(record.store.directory(), &lines) {
+        match explain::after_run(record.store.directory(), lines) {
             Ok(verdicts) => screen.notes(verdicts.iter()),
             Err(error) => screen.notes([format!("steps were not explained: {}", error.on_one_line())].iter()),
         }
@@ -183,9 +203,15 @@ pub(crate) fn measure(request: &Request<'_>, mut plan: Option<Plan>) -> Result<E
     if request.entry.coordinator.is_none() && process::interrupt::requested().is_none() {
         process::interrupt::release().map_err(|error| Failure::new("signals could not be set up").cause(error))?;
     }
-    let after = |run: &report::Run| crate::next::after(request.matches, &plan, &record.file, run);
-    let code = finish(&directory, &mut screen, &after, &exports)?;
-    crate::outputs::after(request.matches, &plan, &directory)?;
+    let after = |run: &report::Run| crate::next::after(request.matches, plan, &record.file, run);
+    let own: Option<HashSet<&str>> =
+        (plan.cases.len() < whole).then(|| plan.cases.iter().map(|case| case.id.as_str()).collect());
+    // What other steps of a launcher run is no matter of this one.
+    let is_of_other_step = |line: &CaseLine| {
+        line.status == Status::NotRun && own.as_ref().is_some_and(|own| !own.contains(line.id.as_str()))
+    };
+    let code = finish(&directory, &mut screen, &after, &is_of_other_step, exports)?;
+    crate::outputs::after(request.matches, plan, &directory)?;
     Ok(Ended { code, directory: Some(directory) })
 }
 
@@ -288,19 +314,23 @@ fn finish(
     directory: &Path,
     screen: &mut Screen,
     after: &dyn Fn(&report::Run) -> Option<Proposal>,
+    is_of_other_step: &dyn Fn(&CaseLine) -> bool,
     exports: &Exports,
 ) -> Result<u8, Failure> {
-    let run = report::Run::read(directory, benchmarks::VIEWS)?;
-    let written = report::write(&run, directory)?;
-    screen.end(&run, &written, after(&run).as_ref());
-    screen.notes(run.damaged.iter().map(|line| format!("{line}; it is left out")).collect::<Vec<_>>().iter());
+    let mut run = report::Run::read(directory, benchmarks::VIEWS)?;
+    let written = report::write(&run, directory);
+    run.cases.retain(|line| !is_of_other_step(line));
+    // Results are shown whether or not the report can be written.
+    screen.end(&run, written.as_deref().unwrap_or_default(), after(&run).as_ref());
+    screen.notes(run.damaged.iter().map(record::DamagedLine::sentence).collect::<Vec<_>>().iter());
+    written?;
     exports.write(&run)?;
     let incomplete = run.cases.iter().any(is_incomplete);
     if incomplete {
         let rerun = format!("the run ended between trials: `{}`", run.resume_command());
         screen.notes([rerun].iter());
     }
-    if let Some(error) = screen.json_lost() {
+    if let Some(error) = screen.lost() {
         let hint = format!("the record in {} is whole; `rankmark report {0}` reads it", directory.display());
         return Err(crate::terminal::unwritten(error).hint(hint));
     }
@@ -399,7 +429,10 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
                 .hint("`rankmark run --resume DIR` alone goes on with the record's own plan"));
         }
     }
-    let again = |line| format!("{line}; it is left out, and a case without another line runs again");
+    // It goes on: until its next end, it has none.
+    resumed.file.reopen();
+    store.write_run(&resumed.file)?;
+    let again = |line: &record::DamagedLine| format!("{}, and a case without another line runs again", line.sentence());
     let notes = resumed.damaged.iter().map(again).chain(resumed.notes).collect();
     Ok(Record { store, file: resumed.file, done: resumed.done, before: resumed.cases, notes })
 }
@@ -421,92 +454,6 @@ pub(crate) fn starter() -> launch::HostStarter {
 /// Commands of ranks that stall are told on standard error.
 pub(crate) fn on_stall() -> launch::OnStall {
     launch::OnStall::new(environment::search_path(), crate::terminal::stalled)
-}
-
-/// Every backend, and every other library that the plan names.
-fn backends(plan: &Plan, coordinator: Option<&Coordinator>) -> Vec<BackendState> {
-    let mut states: Vec<BackendState> = Vec::new();
-    for backend in comm::backends() {
-        let named = |case: &record::Case| case.backend() == Some(backend.about().name);
-        let of_backend = |case: &&record::Case| named(case) && !benchmarks::is_pytorch(case);
-        let mut libraries: Vec<Option<&str>> =
-            plan.cases.iter().filter(of_backend).map(benchmarks::library_of).collect();
-        // Looking for a launcher starts processes: only where one is needed.
-        let launched = backend.about().launched && !libraries.is_empty();
-        if libraries.is_empty() {
-            libraries.push(None);
-        }
-        let mut seen = HashSet::new();
-        libraries.retain(|library| seen.insert(*library));
-        states.extend(libraries.into_iter().map(|library| backend_state(backend, library, launched, coordinator)));
-    }
-    states.extend(torch_states(plan));
-    states
-}
-
-/// The backends of every Python that the plan's ranks run in. Importing torch takes seconds: each is asked once.
-pub(crate) fn torch_states(plan: &Plan) -> Vec<BackendState> {
-    let mut torches: HashMap<Option<&str>, Result<Torch, String>> = HashMap::new();
-    let mut seen = HashSet::new();
-    let mut states = Vec::new();
-    for case in plan.cases.iter().filter(|case| benchmarks::is_pytorch(case)) {
-        let (python, backend) = (benchmarks::library_of(case), case.backend().unwrap_or_default());
-        if seen.insert((python, backend)) {
-            let torch = torches.entry(python).or_insert_with(|| survey::torch(python, &environment::search_path()));
-            states.push(torch_state(python, backend, torch));
-        }
-    }
-    states
-}
-
-fn torch_state(python: Option<&str>, backend: &str, torch: &Result<Torch, String>) -> BackendState {
-    let (version, path, why) = match torch {
-        Ok(torch) => {
-            // `ucc/tl/cuda`: a transport that only UCC knows.
-            let library = backend.split('/').next().unwrap_or(backend);
-            let lacks = !torch.backends.iter().any(|has| has == library);
-            let why = lacks.then(|| format!("torch {} was built without {library}", torch.version));
-            (Some(format!("torch {}", torch.version)), Some(torch.python.clone()), why)
-        }
-        Err(why) => (None, None, Some(format!("{why} (hint: `--python PATH` names a Python that has torch)"))),
-    };
-    let (name, library) = (format!("pytorch/{backend}"), python.map(str::to_owned));
-    BackendState { name, ready: why.is_none(), version, path, library, launcher: None, why }
-}
-
-/// A backend with this library as the record keeps it.
-fn backend_state(
-    backend: &dyn comm::Backend,
-    library: Option<&str>,
-    launched: bool,
-    coordinator: Option<&Coordinator>,
-) -> BackendState {
-    let name = backend.about().name.to_owned();
-    let asked = library.map(str::to_owned);
-    let field = backend.fields().iter().find(|field| field.loads).map(|field| field.name);
-    let mut own: comm::Own =
-        field.zip(library).map(|(field, path)| (field.to_owned(), path.into())).into_iter().collect();
-    // Under an external launcher that one decides which library it can be.
-    let joined = coordinator.filter(|_| launched).map(|coordinator| coordinator.join(backend, &mut own, &[]));
-    let used = field.and_then(|field| own.get(field)?.as_str());
-    match backend.probe_library(used) {
-        Readiness::Ready { version, path } => {
-            let launcher = match (joined, coordinator) {
-                (Some(joined), Some(coordinator)) => Some(joined.map(|_| coordinator.launcher().to_owned())),
-                _ => launched.then(|| Ok(starter().launch(backend, &own, 1, &[])?.program.display().to_string())),
-            };
-            let (launcher, why) = match launcher {
-                None => (None, None),
-                Some(Ok(launcher)) => (Some(launcher), None),
-                Some(Err(why)) => (None, Some(why)),
-            };
-            BackendState { name, ready: why.is_none(), version: Some(version), path, library: asked, launcher, why }
-        }
-        Readiness::Missing { why, hint } => {
-            let why = Some(format!("{why} (hint: {hint})"));
-            BackendState { name, ready: false, version: None, path: None, library: asked, launcher: None, why }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueHint, value_parser};
 use record::pack::Redaction;
 use record::store::RUN_FILE;
-use record::{BASELINES, find_baselines, list_baselines, read_baseline, read_run, save_baseline};
+use record::{BASELINES, CaseLine, RunEnd, find_baselines, list_baselines, read_baseline, read_run, save_baseline};
 use terms::Status;
 
 use super::compare::gate::{self, Gate};
@@ -72,9 +72,25 @@ fn save(matches: &ArgMatches) -> Result<u8, Failure> {
     let mut read = Vec::new();
     for directory in directories {
         let record = read_run(&directory)?;
-        if !record.cases.iter().any(|line| line.status == Status::Ok) {
-            return Err(Failure::new(format!("no case of {} is ok", directory.display()))
+        let is_whole = |line: &&CaseLine| line.status == Status::Ok && !crate::session::is_incomplete(line);
+        let whole = record.cases.iter().filter(is_whole).count();
+        if whole == 0 {
+            let cause = match record.end {
+                RunEnd::Killed => "the run was killed: what it has is of fewer trials than its plan asks for",
+                RunEnd::Live => "the run still goes on",
+                RunEnd::Ended => "no case is ok with all its trials",
+            };
+            return Err(Failure::new(format!("no case of {} can be part of a baseline", directory.display()))
+                .cause(cause)
                 .hint("a baseline is made of runs that worked; `rankmark run --resume DIR` runs the rest"));
+        }
+        let left_out = record.cases.iter().filter(|line| crate::session::is_incomplete(line)).count();
+        if left_out > 0 {
+            let cases = view::number::count(left_out, "case", "cases");
+            let place = view::one_line(&directory.display().to_string());
+            terminal::remark(&format!(
+                "warning: {place}: {cases} left out, with fewer trials than the plan asks for\n"
+            ));
         }
         read.push((directory, record));
     }

@@ -18,7 +18,8 @@ pub(crate) fn command() -> Command {
         .about("Makes records from results of other tools, and plans from their configurations")
         .after_help(
             "Results become a record with a report, marked as imported. A configuration becomes a plan on standard output; \
-             `rankmark run FILE` runs it directly. `rankmark list imports` names what can be read.\n\n\
+             `rankmark run FILE` runs it directly. Traces, dumps and folders of them are explained as by `rankmark profile \
+             --import`. `rankmark list imports` names what can be read.\n\n\
              rankmark import nccl-tests.log\nrankmark import --ranks 8 osu_allreduce.txt\nrankmark import ddlb.json > plan.yaml",
         )
         .arg(
@@ -28,7 +29,7 @@ pub(crate) fn command() -> Command {
                 .num_args(1..)
                 .value_hint(ValueHint::FilePath)
                 .value_parser(value_parser!(PathBuf))
-                .help("a file that another tool wrote or reads, `-` for standard input; several make several records"),
+                .help("a file that another tool wrote or reads, a folder of traces, or `-` for standard input; several make several records"),
         )
         .arg(
             Arg::new("format")
@@ -69,8 +70,14 @@ pub(crate) fn command() -> Command {
         .arg(parts::json())
 }
 
-pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
+/// Explains traces: files or a folder, where the record goes, and whether as JSON.
+type Explain = fn(&[PathBuf], Option<&Path>, bool) -> Result<u8, Failure>;
+
+pub(crate) fn run(matches: &ArgMatches, explain: Explain) -> Result<u8, Failure> {
     let files: Vec<&PathBuf> = matches.get_many::<PathBuf>("file").into_iter().flatten().collect();
+    if files.iter().any(|file| file.is_dir() || import::traces::recognise(file).is_some()) {
+        return traces(&files, matches, explain);
+    }
     let format = matches.get_one::<String>("format").map(|name| import::format(name)).transpose()?;
     let directory = matches.get_one::<PathBuf>("output-dir");
     if files.len() > 1 && directory.is_some() {
@@ -112,6 +119,29 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if matches.get_flag("json") { terminal::print_json(&text) } else { terminal::print(&text) }
 }
 
+/// Traces, dumps and logs of single calls, files or a folder of them: `rankmark profile` explains them.
+fn traces(files: &[&PathBuf], matches: &ArgMatches, explain: Explain) -> Result<u8, Failure> {
+    for file in files {
+        if import::traces::recognise(file).is_some() {
+            continue;
+        }
+        let (what, hint) = match file.is_dir() {
+            true => ("is a folder without traces", "name the files of results one by one"),
+            false => ("is no trace, and traces are imported together", "import results and traces one after the other"),
+        };
+        return Err(Failure::new(format!("{} {what}", file.display())).hint(hint));
+    }
+    if let Some(name) = ["format", "ranks", "op", "python"].into_iter().find(|name| matches.contains_id(name)) {
+        let what = format!("`--{name}` is for results and configurations, and {} is a trace", files[0].display());
+        return Err(Failure::new(what).hint(format!("leave `--{name}` out")));
+    }
+    let format = import::traces::recognise(files[0]).map_or("a trace", |format| format.doc);
+    terminal::remark(&format!("{} is of {format}; `rankmark profile --import` reads it, too\n", files[0].display()));
+    let files: Vec<PathBuf> = files.iter().map(|file| (*file).clone()).collect();
+    let output = matches.get_one::<PathBuf>("output-dir").map(PathBuf::as_path);
+    explain(&files, output, matches.get_flag("json"))
+}
+
 /// The plan; what each field became goes to standard error.
 fn show_plan(source: &Source, format: &dyn Format, plan: &ForeignPlan, as_json: bool) -> Result<String, Failure> {
     // What is printed must be a plan: a fault of the reader is an error here, not at the next command.
@@ -150,6 +180,7 @@ fn write(
         let mut store = Store::create(&directory, &record.file)?;
         store.append_all(&record.lines)?;
         record.samples.iter().try_for_each(|trial| store.append_samples(trial))?;
+        store.finish(&mut record.file)?;
         drop(store);
         let run = report::Run::read(&directory, benchmarks::VIEWS)?;
         let written = report::write(&run, &directory)?;

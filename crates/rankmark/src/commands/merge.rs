@@ -30,6 +30,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     for directory in &directories {
         parts.push((directory.display().to_string(), record::read_run(directory)?));
     }
+    let ids: Vec<String> = parts.iter().map(|(_, part)| part.file.id.clone()).collect();
     let mut merged = record::merge(parts)?;
     merged.file.command_line = record::command_line(std::env::args());
     let target = match matches.get_one::<PathBuf>("output-dir") {
@@ -38,11 +39,12 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     };
     let mut store = Store::create(&target, &merged.file)?;
     store.append_all(&merged.cases)?;
-    for (directory, part) in directories.iter().zip(&merged.file.merged) {
-        copy_samples(directory, part, &merged.cases, &mut store)?;
+    for ((directory, part), id) in directories.iter().zip(&merged.file.merged).zip(&ids) {
+        copy_samples((directory, id), part, &merged.cases, &mut store)?;
     }
+    store.finish(&mut merged.file)?;
     drop(store);
-    let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
+    let lost: Vec<String> = merged.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
     terminal::remark(&lost.concat());
     merge_explained(&directories, &target)?;
     let run = report::Run::read(&target, benchmarks::VIEWS)?;
@@ -57,7 +59,7 @@ pub(crate) fn run(matches: &ArgMatches) -> Result<u8, Failure> {
 
 /// Samples, with their rounds as the merged record counts them. A record without samples, such as an imported one, has none.
 fn copy_samples(
-    directory: &Path,
+    (directory, id): (&Path, &str),
     part: &record::Part,
     cases: &[record::CaseLine],
     store: &mut Store,
@@ -65,7 +67,7 @@ fn copy_samples(
     if directory.join(record::store::SAMPLES_FILE).symlink_metadata().is_err() {
         return Ok(());
     }
-    let mut samples = record::read_samples(directory)?;
+    let mut samples = record::read_samples(directory, id)?;
     for line in cases {
         for mut trial in samples.of(&line.id)? {
             trial.round += part.first_round;

@@ -1,12 +1,17 @@
 //! `rankmark profile`: runs steps, or another program's job, records where their time goes, and explains it.
 
+mod calls;
 pub(crate) mod explain;
 mod explanation;
+mod hang_watch;
+mod hangs;
 mod job;
 mod kept;
 mod kernel;
 mod native;
 mod show;
+mod step_parts;
+mod verdict;
 
 use std::path::{Path, PathBuf};
 
@@ -156,6 +161,11 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
         Some(words) => job::run(&words.cloned().collect::<Vec<_>>(), matches, &wanted),
         None => native::run(matches, entry, &wanted),
     }
+}
+
+/// Explains traces of other tools as `--import` does, for the command that takes their files.
+pub(crate) fn imported(files: &[PathBuf], output: Option<&Path>, json: bool) -> Result<u8, Failure> {
+    explain::files(files, output, &Wanted { json, ..Wanted::default() })
 }
 
 /// What every look at traces takes; all else is for a run of a model that Rankmark trains.

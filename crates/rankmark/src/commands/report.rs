@@ -147,8 +147,11 @@ fn together(sources: &[&str], asked: &Asked) -> Result<u8, Failure> {
 
 fn read(directory: &Path) -> Result<report::Run, Failure> {
     let run = report::Run::read(directory, benchmarks::VIEWS)?;
-    let damaged: Vec<String> = run.damaged.iter().map(|line| format!("warning: {line}; it is left out\n")).collect();
+    let damaged: Vec<String> = run.damaged.iter().map(|line| format!("warning: {}\n", line.sentence())).collect();
     terminal::remark(&damaged.concat());
+    if let Some(banner) = report::end_banner(&run) {
+        terminal::remark(&format!("warning: {}: {banner}\n", view::one_line(&directory.display().to_string())));
+    }
     Ok(run)
 }
 

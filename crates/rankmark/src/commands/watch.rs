@@ -1,5 +1,6 @@
 //! `rankmark watch DIR`: follows a run from another terminal. Reads the record while it grows, and takes no lock.
 
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::Failure;
 use crate::cli::parts;
 use crate::directory::RESULTS;
 use crate::session;
-use crate::terminal::{State, Watch, remark};
+use crate::terminal::{State, Watch, remark, unwritten};
 
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(50);
@@ -119,25 +120,25 @@ fn follow(directory: &Path, interval: Duration, once: bool) -> Result<u8, Failur
     let mut file = follower.run_file()?;
     let mut screen = Watch::new(&file.plan);
     head(&mut screen, &file, directory);
-    let mut latest: Vec<CaseLine> = Vec::new();
+    let mut latest = Latest::default();
     loop {
         // Before the lines are read: what a run writes before it ends is then read, too.
         let live = is_live(directory, &file);
         let lines = follower.new_lines()?;
         let is_new = !lines.is_empty();
-        keep(&mut latest, &lines);
-        screen.put(lines);
+        screen.put(latest.take(lines));
         let state =
             State { directory: directory.display().to_string(), quiet_s: live.then(|| quiet(directory)).flatten() };
         if once || !live {
             // What is known only at the end stands in the run file.
             file = follower.run_file()?;
             screen.whole(&state);
-            return Ok(end(&mut screen, &file, &latest, &follower, live, directory));
+            let code = end(&mut screen, &file, &latest.lines, &follower, live, directory);
+            return screen.lost.as_ref().map_or(Ok(code), |error| Err(unwritten(error)));
         }
         screen.update(&state, is_new);
         if screen.closed {
-            return Ok(0);
+            return screen.lost.as_ref().map_or(Ok(0), |error| Err(unwritten(error)));
         }
         if pause(interval) {
             screen.line("the run goes on");
@@ -165,7 +166,7 @@ fn is_live(directory: &Path, file: &RunFile) -> bool {
         Liveness::Ended => false,
         // Another host's lock is not in this host's list.
         Liveness::Left => file.machine.host != measure::machine::detect().host,
-        Liveness::Unknown => file.rounds.is_none(),
+        Liveness::Unknown => !file.has_ended(),
     }
 }
 
@@ -175,13 +176,29 @@ fn quiet(directory: &Path) -> Option<f64> {
     modified.elapsed().ok().map(|since| since.as_secs_f64())
 }
 
-/// The latest line of each case.
-fn keep(latest: &mut Vec<CaseLine>, lines: &[CaseLine]) {
-    for line in lines {
-        match latest.iter_mut().find(|known| known.id == line.id) {
-            Some(known) => *known = line.clone(),
-            None => latest.push(line.clone()),
+/// The line that stands for each case.
+#[derive(Default)]
+struct Latest {
+    lines: Vec<CaseLine>,
+    places: HashMap<String, usize>,
+}
+
+impl Latest {
+    /// Takes in new lines, and gives those that stand for their cases now.
+    fn take(&mut self, lines: Vec<CaseLine>) -> Vec<CaseLine> {
+        let mut stand = Vec::new();
+        for line in lines {
+            match self.places.get(&line.id) {
+                Some(place) if !line.replaces(&self.lines[*place]) => continue,
+                Some(place) => self.lines[*place] = line.clone(),
+                None => {
+                    self.places.insert(line.id.clone(), self.lines.len());
+                    self.lines.push(line.clone());
+                }
+            }
+            stand.push(line);
         }
+        stand
     }
 }
 
@@ -202,15 +219,21 @@ fn end(
         screen.line("the run goes on");
         return 0;
     }
-    let absent = file.plan.cases.iter().filter(|case| !latest.iter().any(|line| line.id == case.id)).count();
-    let killed = liveness(directory) == Liveness::Left;
+    let known: HashSet<&str> = latest.iter().map(|line| line.id.as_str()).collect();
+    let absent = file.plan.cases.iter().filter(|case| !known.contains(case.id.as_str())).count();
+    let killed = !file.has_ended();
     let incomplete = absent > 0 || killed || latest.iter().any(session::is_incomplete);
-    let words = match (killed, incomplete) {
-        (true, _) => "the run was killed: its lock is left, and no process holds it",
-        (false, true) => "the run ended before all cases had their trials",
-        (false, false) => "the run ended",
+    let words = match (liveness(directory), killed, incomplete) {
+        (Liveness::Left, ..) => "the run was killed: its lock is left, and no process holds it",
+        (_, true, _) => "the run was killed: its record has no end",
+        (_, false, true) => "the run ended before all cases had their trials",
+        (_, false, false) => "the run ended",
     };
     screen.line(words);
+    if absent > 0 {
+        screen
+            .line(&format!("{absent} of {} did not run", view::number::count(file.plan.cases.len(), "case", "cases")));
+    }
     if incomplete {
         screen
             .line(&format!("go on with it: rankmark run --resume {}", report::shell(&directory.display().to_string())));

@@ -30,11 +30,12 @@ fn text(line: &CaseLine, declared: Option<&Declared>, pivots: bool) -> String {
     };
     let parameters = line.parameters.iter().filter(|(name, _)| !told(name));
     let mut labels = parameters.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
-    let mut parts = vec![line.benchmark.clone()];
+    let mut parts = vec![view::one_line(&line.benchmark)];
     let section = declared.map_or("", |declared| declared.show.section.as_str());
     parts.extend(labels.next().filter(|_| !section.is_empty()));
-    parts.push(view::study::backend(line));
-    parts.extend(Some(&line.device).filter(|device| !["", "cpu"].contains(&device.as_str())).cloned());
+    parts.push(view::one_line(&view::study::backend(line)));
+    let device = Some(&line.device).filter(|device| !["", "cpu"].contains(&device.as_str()));
+    parts.extend(device.map(|device| view::one_line(device)));
     // A switch that is off is worth no word, unless it declares one.
     parts.extend(labels.filter(|label| !label.starts_with("no ")));
     parts.extend((line.mode != terms::Mode::Streaming).then(|| line.mode.to_string()));
@@ -75,7 +76,7 @@ pub(super) fn lifted<'d>(table: &'d Table, lines: &[&CaseLine]) -> (Vec<&'d Colu
         let common = !lines.iter().any(|line| has(&line)) || lines.iter().all(|line| has(&line));
         match cells().next() {
             Some(first) if !column.lifted.is_empty() && common && cells().all(|cell| cell == first) => {
-                lifted.push(column.lifted.replace("{}", &first));
+                lifted.push(view::one_line(&column.lifted.replace("{}", &first)));
             }
             // An interval comes with later trials: its column would come into a table that somebody reads.
             None if !column.lifted.is_empty() || column.gives_way > 0 && column.format != Format::Precision => {}

@@ -36,13 +36,13 @@ pub(crate) fn complain(failure: &Failure, as_json: bool) {
         None => text,
     };
     // Nobody reads standard error: nobody is left to be told.
-    let _ = writeln!(err, "{}", text.trim_end());
+    let _ = writeln!(err, "{}", view::harmless(text.trim_end()));
 }
 
 /// Says something beside what a command prints.
 pub(crate) fn remark(text: &str) {
     // Nobody reads standard error: nobody is left to be told.
-    let _ = anstream::stderr().lock().write_all(text.as_bytes());
+    let _ = anstream::stderr().lock().write_all(view::harmless(text).as_bytes());
 }
 
 /// Says that ranks have stalled, where they stand, and what becomes of the run.
@@ -60,7 +60,7 @@ pub(crate) fn noted(text: &str) {
 
 /// What a rank says when it leaves otherwise than asked.
 pub(crate) fn last_words(departure: &launch::Departure) {
-    let _ = writeln!(io::stderr(), "{departure}");
+    let _ = writeln!(io::stderr(), "{}", view::harmless(&departure.to_string()));
 }
 
 /// Help and version go to standard output with code 0, wrong usage to standard error with code 2.
@@ -69,7 +69,13 @@ pub(crate) fn usage(mut error: clap::Error, as_json: bool) -> Result<u8, Failure
     if as_json && error.use_stderr() {
         return Err(Failure::of_usage(&error.render().to_string()));
     }
-    let _ = error.print();
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    if let Err(lost) = printed
+        && !error.use_stderr()
+        && lost.kind() != io::ErrorKind::BrokenPipe
+    {
+        return Err(unwritten(&lost));
+    }
     Ok(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
@@ -136,17 +142,24 @@ pub(crate) fn print(text: &str) -> Result<u8, Failure> {
 
 /// Prints JSON that is the whole output of a command. A program reads it: half of it is an error, whatever the cause.
 pub(crate) fn print_json(text: &str) -> Result<u8, Failure> {
-    written(text).map_err(|error| unwritten(&error)).map(|()| 0)
+    let mut out = io::stdout().lock();
+    let written = out.write_all(view::harmless_json(text).as_bytes()).and_then(|()| out.flush());
+    written.map_err(|error| unwritten(&error)).map(|()| 0)
 }
 
 fn written(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    out.write_all(view::harmless(text).as_bytes()).and_then(|()| out.flush())
 }
 
 /// What is said when standard output takes no more.
 pub(crate) fn unwritten(error: &io::Error) -> Failure {
-    Failure::new("standard output cannot be written").cause(error)
+    let failure = Failure::new("standard output cannot be written").cause(error);
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => failure.hint("raise the limit on file sizes (`ulimit -f`)"),
+        io::ErrorKind::StorageFull => failure.hint("free some space where it is written to"),
+        _ => failure,
+    }
 }
 
 /// Says, before anything else of a measuring command, what its user may not expect; where its text goes.

@@ -45,8 +45,8 @@ pub(super) struct Output {
     live: Option<Live>,
     /// The reader of the text went away.
     closed: bool,
-    /// Why JSON can no longer be printed.
-    json_lost: Option<io::Error>,
+    /// Why standard output takes no more.
+    lost: Option<io::Error>,
 }
 
 impl Output {
@@ -56,7 +56,7 @@ impl Output {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         // A stream without colours drops the sequences that move the cursor, too: what improves in place would pile up.
         let live = terminal && !dumb && out.moves_cursor() && verbosity != Verbosity::Quiet;
-        Self { verbosity, json, out, live: live.then(Live::default), closed: false, json_lost: None }
+        Self { verbosity, json, out, live: live.then(Live::default), closed: false, lost: None }
     }
 
     pub(super) fn is_verbose(&self) -> bool {
@@ -67,13 +67,18 @@ impl Output {
         self.live.is_some()
     }
 
-    /// Writes text; the first failure (a reader that went away) silences the screen and not the run.
+    /// Writes text; the first failure silences the screen and not the run. A reader that went away has seen enough; anything
+    /// else is an error at the end of the run.
     fn write(&mut self, text: &str) {
         if self.closed || self.verbosity == Verbosity::Quiet {
             return;
         }
         let out = self.out.writer();
-        self.closed = out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err();
+        let Err(error) = out.write_all(view::harmless(text).as_bytes()).and_then(|()| out.flush()) else { return };
+        self.closed = true;
+        if matches!(self.out, Out::Stdout(_)) && error.kind() != io::ErrorKind::BrokenPipe {
+            self.lost.get_or_insert(error);
+        }
     }
 
     /// A line that stays, above whatever improves in place.
@@ -101,14 +106,14 @@ impl Output {
 
     /// Prints a line of JSON, where that was asked for. After the first failure none is printed.
     pub(super) fn json(&mut self, text: impl FnOnce() -> String) {
-        if self.json && self.json_lost.is_none() {
+        if self.json && self.lost.is_none() {
             let mut out = io::stdout().lock();
-            self.json_lost = writeln!(out, "{}", text()).and_then(|()| out.flush()).err();
+            self.lost = writeln!(out, "{}", text()).and_then(|()| out.flush()).err();
         }
     }
 
-    /// Why not all JSON was printed, where it was to be.
-    pub(super) fn json_lost(&self) -> Option<&io::Error> {
-        self.json_lost.as_ref()
+    /// Why not all was printed to standard output that was to be.
+    pub(super) fn lost(&self) -> Option<&io::Error> {
+        self.lost.as_ref()
     }
 }

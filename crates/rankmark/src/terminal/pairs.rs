@@ -61,8 +61,8 @@ impl PairScreen {
     }
 
     /// Why not all objects were printed, where they were to be.
-    pub(crate) fn json_lost(&self) -> Option<&io::Error> {
-        self.output.json_lost()
+    pub(crate) fn lost(&self) -> Option<&io::Error> {
+        self.output.lost()
     }
 
     /// What is compared, by which rule, where it is kept, on what machine.

@@ -1,5 +1,6 @@
 //! The screen of a measuring command: it watches the run.
 
+use std::collections::HashMap;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -59,9 +60,17 @@ impl Screen {
         self.output.line(text);
     }
 
-    /// Why not all case lines were printed, where they were to be.
-    pub(crate) fn json_lost(&self) -> Option<&io::Error> {
-        self.output.json_lost()
+    /// Why not all was printed to standard output that was to be.
+    pub(crate) fn lost(&self) -> Option<&io::Error> {
+        self.output.lost()
+    }
+
+    /// The table so far, where a run ends with an error and has no report.
+    pub(crate) fn table(&mut self) {
+        self.output.settle();
+        for row in self.rows.table(table_width()) {
+            self.line(&row);
+        }
     }
 
     /// What runs, where it is kept, on what machine.
@@ -103,7 +112,7 @@ impl Screen {
     }
 
     pub(crate) fn notes<'a>(&mut self, notes: impl Iterator<Item = &'a String>) {
-        notes.for_each(|note| self.line(&hanging("note: ", note, line_width())));
+        notes.for_each(|note| self.line(&hanging("note: ", &view::one_line(note), line_width())));
     }
 
     /// A case that an earlier run has done.
@@ -114,7 +123,7 @@ impl Screen {
     fn failed(&mut self, line: &CaseLine) {
         let Some(reason) = &line.reason else { return };
         let (number, total) = self.now.as_ref().map_or((0, self.total), |now| (now.number, now.total));
-        self.line(&format!("case {number}/{total} {}: {reason}", line.status));
+        self.line(&view::one_line(&format!("case {number}/{total} {}: {reason}", line.status)));
     }
 
     /// Draws the table so far and the line of progress, where somebody watches.
@@ -152,11 +161,8 @@ impl Screen {
 
     /// What the run says, what went wrong, where the report is, what to run next.
     pub(crate) fn end(&mut self, run: &report::Run, written: &[PathBuf], next: Option<&Proposal>) {
-        self.output.settle();
         run.cases.iter().for_each(|line| self.rows.put(line));
-        for row in self.rows.table(table_width()) {
-            self.line(&row);
-        }
+        self.table();
         if self.output.is_verbose() {
             self.explain(run);
         }
@@ -348,18 +354,20 @@ pub(super) fn first_word(parameters: &serde_json::Map<String, serde_json::Value>
 pub(super) fn label(line: &CaseLine) -> String {
     let op = first_word(&line.parameters).unwrap_or(&line.benchmark);
     let size = line.bytes.map_or(String::new(), |bytes| format!(" {}", Bytes(bytes)));
-    format!("{op}{size} x {} {}", line.ranks, view::study::backend(line))
+    view::one_line(&format!("{op}{size} x {} {}", line.ranks, view::study::backend(line)))
 }
 
 /// Cases of one status and one reason together, in the order of their first.
 fn by_reason<'c>(lines: &[&'c CaseLine]) -> Vec<(Vec<&'c CaseLine>, &'c str)> {
+    let mut places: HashMap<(Status, &str), usize> = HashMap::new();
     let mut groups: Vec<(Vec<&CaseLine>, &str)> = Vec::new();
     for line in lines {
         let reason = line.reason.as_deref().unwrap_or("no reason");
-        match groups.iter_mut().find(|(known, other)| *other == reason && known[0].status == line.status) {
-            Some((known, _)) => known.push(line),
-            None => groups.push((vec![line], reason)),
+        let place = *places.entry((line.status, reason)).or_insert(groups.len());
+        if place == groups.len() {
+            groups.push((Vec::new(), reason));
         }
+        groups[place].0.push(line);
     }
     groups
 }

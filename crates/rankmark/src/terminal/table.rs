@@ -91,7 +91,8 @@ fn drawn(heading: &str, rows: &Rows, columns: &[Printed], width: usize) -> Vec<S
     let mut text = vec![String::new()];
     text.extend(folded(heading, width).into_iter().map(|part| format!("\u{1b}[1m{part}\u{1b}[0m")));
     let over = |word: fn(&Column) -> &str| {
-        let cells: Vec<String> = columns.iter().map(|printed| printed.aligned(word(printed.column))).collect();
+        let cell = |printed: &Printed| printed.aligned(&view::one_line(word(printed.column)));
+        let cells: Vec<String> = columns.iter().map(cell).collect();
         cells.join("  ").trim_end().to_owned()
     };
     let above = [labels(rows, columns), over(|column| &column.title), over(|column| &column.unit)];

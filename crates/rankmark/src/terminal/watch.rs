@@ -1,7 +1,7 @@
 //! The screen of a command that follows another one's run: the table and its curves, drawn again in place on a terminal, and
 //! one line an update in a pipe.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use record::{CaseLine, Plan};
@@ -29,8 +29,10 @@ pub(crate) struct State {
 pub(crate) struct Watch {
     out: anstream::AutoStream<io::Stdout>,
     live: Option<Live>,
-    /// The reader went away.
+    /// Standard output takes no more.
     pub(crate) closed: bool,
+    /// Why, where it is not that the reader went away.
+    pub(crate) lost: Option<io::Error>,
     rows: Rows,
     total: usize,
     latest: Option<CaseLine>,
@@ -43,12 +45,16 @@ impl Watch {
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         let moves = out.current_choice() != anstream::ColorChoice::Never;
         let live = (is_watched(io::stdout()) && !dumb && moves).then(Live::default);
-        Self { out, live, closed: false, rows: Rows::new(plan), total: plan.cases.len(), latest: None }
+        Self { out, live, closed: false, lost: None, rows: Rows::new(plan), total: plan.cases.len(), latest: None }
     }
 
     fn write(&mut self, text: &str) {
-        if !self.closed {
-            self.closed = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).is_err();
+        if self.closed {
+            return;
+        }
+        if let Err(error) = self.out.write_all(view::harmless(text).as_bytes()).and_then(|()| self.out.flush()) {
+            self.closed = true;
+            self.lost = Some(error).filter(|error| error.kind() != io::ErrorKind::BrokenPipe);
         }
     }
 
@@ -112,15 +118,16 @@ impl Watch {
 
     /// A line for each group of rows with several sizes: its headline metric over them.
     fn curves(&self) -> Vec<String> {
-        let mut seen: HashSet<(&str, u32)> = HashSet::new();
-        let mut curves = Vec::new();
-        for (heading, first) in self.rows.lines() {
-            if !seen.insert((heading, first.ranks)) {
-                continue;
+        let mut places: HashMap<(&str, u32), usize> = HashMap::new();
+        let mut groups: Vec<Vec<&CaseLine>> = Vec::new();
+        for (heading, line) in self.rows.lines() {
+            let place = *places.entry((heading, line.ranks)).or_insert(groups.len());
+            if place == groups.len() {
+                groups.push(Vec::new());
             }
-            let group = self.rows.lines().filter(|(other, line)| other == heading && line.ranks == first.ranks);
-            curves.extend(self.curve(&group.map(|(_, line)| line).collect::<Vec<_>>()));
+            groups[place].push(line);
         }
+        let mut curves: Vec<String> = groups.iter().filter_map(|group| self.curve(group)).collect();
         if !curves.is_empty() {
             curves.insert(0, String::new());
         }
@@ -153,11 +160,11 @@ impl Watch {
         let shown = |value: f64| if metric.is_some() { three_digits(value) } else { Seconds(value).to_string() };
         let (name, unit) = metric.map_or(("time", ""), |metric| (metric.name.as_str(), metric.unit.as_str()));
         let what = first.parameters.values().next().and_then(|value| value.as_str()).unwrap_or(&first.benchmark);
+        let [what, backend, name, unit] = [what, &view::study::backend(first), name, unit].map(view::one_line);
         Some(
             format!(
-                "  {what} x {} {}  {name}  {} {} {}  {} to {} {unit}",
+                "  {what} x {} {backend}  {name}  {} {} {}  {} to {} {unit}",
                 first.ranks,
-                view::study::backend(first),
                 bytes(points[0].0),
                 sparkline(&values, CURVE),
                 bytes(points[points.len() - 1].0),

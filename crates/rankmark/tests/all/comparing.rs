@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::place::{Place, json_lines};
+use crate::place::{Place, edited, json_lines};
 
 const SIM: &str = "comm all_reduce --backend sim --ranks 2 --bytes 1KiB,16KiB --trials 13 --iters 5 --warmup 1 --noise 5% \
                    --quiet --output-dir";
@@ -113,7 +113,7 @@ fn what_cannot_be_compared_is_refused() {
     place.run("comm all_gather --backend sim --ranks 2 --bytes 1KiB --iters 5 --quiet --output-dir other").exits(0);
     place.run("compare base other").refuses(&["nothing that can be compared", "the same workload", "hint"]);
     place.run("compare base nowhere").refuses(&["nowhere holds no record"]);
-    let newer = place.read("other/run.json").replacen("\"schema\": 1", "\"schema\": 7", 1);
+    let newer = edited(&place.read("other/run.json")).replacen("\"schema\": 1", "\"schema\": 7", 1);
     place.write("other/run.json", newer);
     place.run("compare base other").refuses(&["schema 7; this program reads 1"]);
     copy(&place, "base", "failed", 2, |_| 1.0);
@@ -129,6 +129,34 @@ fn what_cannot_be_compared_is_refused() {
     place.write("base/cases.jsonl", &text[..text.len() - 40]);
     let told = place.run("compare base base").exits(3);
     assert!(told.err.contains("warning: base:"), "{}", told.err);
+}
+
+#[test]
+fn a_run_with_an_injected_fault_is_compared_under_a_banner() {
+    let place = measured();
+    copy(&place, "base", "slow", 2, |_| 1.5);
+    let mut lines = String::new();
+    for (at, mut line) in json_lines(&place.read("slow/cases.jsonl")).into_iter().enumerate() {
+        line["id"] = json!(format!("{at:012x}"));
+        line["parameters"]["inject"] = json!("delay:rank=1,us=50");
+        line["caveats"].as_array_mut().unwrap().push(json!("injected"));
+        lines += &format!("{line}\n");
+    }
+    place.write("slow/cases.jsonl", lines);
+    let mut run = place.run_file("slow");
+    for (at, case) in run["plan"]["cases"].as_array_mut().unwrap().iter_mut().enumerate() {
+        case["id"] = json!(format!("{at:012x}"));
+        case["parameters"]["inject"] = json!("delay:rank=1,us=50");
+    }
+    place.write("slow/run.json", run.to_string());
+    let told = place.run("compare base slow").exits(1);
+    for part in ["worse: 2 of 2 cases", "FAULT INJECTED on request into 2 cases of the new record", "inject - -> delay"]
+    {
+        assert!(told.out.contains(part), "{part} is missing in {}", told.out);
+    }
+    assert!(!place.run("compare base base").out.contains("FAULT INJECTED"));
+    let summary = json_lines(&place.run("compare slow base --json --fail-on none").exits(0).out).pop().unwrap();
+    assert_eq!(summary["injected_cases"], json!({ "base": 2, "new": 0 }));
 }
 
 #[test]

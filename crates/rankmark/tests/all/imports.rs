@@ -33,6 +33,10 @@ const SAMPLES: &[Drawn] = &[
     drawn("allreduce_study", "rankmark_sizes.csv", "all_reduce", &[4, 4]),
 ];
 
+/// Logs of trainings: one case each, which is a row and no line of a chart.
+const LOGS: [(&str, &str, &str); 2] =
+    [("torchtitan", "two_ranks.txt", "llama3 8B"), ("megatron", "eight_ranks.txt", "megatron")];
+
 /// What makes a plan and no record.
 const CONFIGURATIONS: [&str; 3] = ["ddlb", "torchscale", "candle"];
 
@@ -40,7 +44,11 @@ const CONFIGURATIONS: [&str; 3] = ["ddlb", "torchscale", "candle"];
 const TIMES: &str = ": time vs ";
 
 fn sample(drawn: &Drawn) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "../import/tests/samples", drawn.format, drawn.file].iter().collect()
+    file_of(drawn.format, drawn.file)
+}
+
+fn file_of(format: &str, file: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "../import/tests/samples", format, file].iter().collect()
 }
 
 #[test]
@@ -67,7 +75,52 @@ fn no_format_of_results_is_missing_above() {
     let listed: Value = serde_json::from_str(&Place::new().run("list imports --json").exits(0).out).unwrap();
     let listed = listed["imports"].as_array().unwrap().iter().map(|format| format["name"].as_str().unwrap());
     let results: BTreeSet<&str> = listed.filter(|name| !CONFIGURATIONS.contains(name)).collect();
-    assert_eq!(SAMPLES.iter().map(|drawn| drawn.format).collect::<BTreeSet<_>>(), results);
+    let drawn = SAMPLES.iter().map(|drawn| drawn.format).chain(LOGS.map(|(format, ..)| format));
+    assert_eq!(drawn.collect::<BTreeSet<_>>(), results);
+}
+
+#[test]
+fn logs_of_trainings_are_rows_with_throughput_and_memory() {
+    for (format, file, says) in LOGS {
+        let place = Place::new();
+        let told = place.command("import --json --output-dir out").argument(file_of(format, file)).run().exits(0).out;
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&told["format"], &told["cases"]), (&format.into(), &1.into()), "{told}");
+        let report = place.read("out/report.md");
+        assert!(["tokens/s", "memory a rank", "8", says].iter().all(|part| report.contains(part)), "{report}");
+        let case = place.cases("out").remove(0);
+        assert!(
+            case["tokens_per_s"].as_f64().unwrap() > 1e4 && case["reserved_bytes"].as_f64().unwrap() > 1e9,
+            "{case}"
+        );
+        place.run("report out").exits(0);
+        place.run("compare out out --json").exits(3);
+    }
+}
+
+/// Traces are not results; the command that takes files takes them, too.
+#[test]
+fn a_folder_of_traces_is_explained() {
+    let place = Place::new();
+    let line = |rank: u32, at: u64, us: u64| {
+        format!(
+            r#"{{"header":{{"id":"0xab","rank":{rank},"n_ranks":2,"nnodes":1}},"metadata":{{"inspector_output_format_version":"v4.0","hostname":"h","pid":{}}},"coll_perf":{{"coll":"AllReduce","coll_sn":{at},"coll_msg_size_bytes":4096,"coll_exec_time_us":{us},"coll_timing_source":"kernel_gpu"}}}}"#,
+            100 + rank
+        )
+    };
+    fs::create_dir(place.path("logs")).unwrap();
+    fs::create_dir(place.path("empty")).unwrap();
+    for rank in 0..2 {
+        let lines: Vec<String> = (0..40).map(|at| line(rank, at, if rank == 1 { 500 } else { 1500 })).collect();
+        place.write(&format!("logs/h-pid{rank}.log"), &(lines.join("\n") + "\n"));
+    }
+    let ran = place.run("import logs --output-dir out").exits(0);
+    assert!(ran.out.contains("Rank 1 is the last to enter all_reduce of 4.00 KiB in 40 of 40 calls"), "{}", ran.out);
+    assert!(ran.err.contains("`rankmark profile --import` reads it, too"), "{}", ran.err);
+    assert!(place.read("out/report.md").contains("is the last to enter all_reduce"));
+    assert!(place.run("import logs --ranks 2").exits(2).err.contains("`--ranks` is for results"));
+    place.write("empty/notes.txt", "nothing");
+    assert!(place.run("import empty").exits(2).err.contains("is a folder without traces"));
 }
 
 /// Points of each line of the section's charts of times, of the values that the page holds. Each chart stands in the page.

@@ -180,6 +180,17 @@ fn standard_output_that_is_full_is_an_error() {
     let error = &crate::place::json_lines(ended.err.lines().last().unwrap())[0]["errors"][0];
     assert!(error["cause"].as_str().unwrap().starts_with("No space left on device"), "{}", ended.err);
     assert_eq!(crate::place::statuses(&place.cases("out")), [2, 0, 0, 0]);
+    place.run("report out").exits(0);
+    // What a person reads, too.
+    let text = SHORT.replace("dir out", "dir text");
+    for arguments in [text.as_str(), "--help", "report out", "watch out --once", "history out", "compare out out"] {
+        let mut starting = place.command(arguments);
+        starting.command.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
+        let ended = starting.run().exits(2);
+        let told = ended.err.contains("standard output cannot be written") && ended.err.contains("No space left");
+        assert!(told, "{arguments}: {}", ended.err);
+    }
+    assert!(place.run_file("text")["end"].is_object(), "the record is whole");
 }
 
 #[test]

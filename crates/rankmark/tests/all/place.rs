@@ -128,6 +128,18 @@ impl Place {
     }
 }
 
+/// The text of a run file as somebody edits it: without its checksum.
+pub(crate) fn edited(text: &str) -> String {
+    format!("{}\n}}\n", &text[..text.rfind(",\n  \"crc32\"").expect("it has a checksum")])
+}
+
+/// A line without its place in a record and its checksum: what `--json` prints of it.
+pub(crate) fn without_place(mut line: Value) -> Value {
+    let members = line.as_object_mut().unwrap();
+    ["run", "line", "crc32"].iter().for_each(|name| drop(members.remove(*name)));
+    line
+}
+
 /// Lines that must each be a JSON object.
 pub(crate) fn json_lines(text: &str) -> Vec<Value> {
     let parse = |line: &str| {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::place::{Place, json_lines, statuses};
+use crate::place::{Place, edited, json_lines, statuses};
 
 const PLAN: &str = "experiment: resumed
 defaults: {ranks: 2, max_seconds: 0.02s, trials: 1}
@@ -83,9 +83,9 @@ fn what_cannot_be_judged_is_refused_and_left_alone() {
     let older: String = cases.lines().map(|line| without_checksum(line) + "\n").collect();
     let damages: [(&str, String, &[&str]); 5] = [
         ("cases.jsonl", older.replacen("\"schema\":1", "\"schema\":9", 1), &["cases.jsonl:1", "schema 9"]),
-        ("run.json", run[..run.len() / 2].to_owned(), &["not a run file"]),
+        ("run.json", "{\"schema\": 1,\n".to_owned(), &["not a run file"]),
         ("run.json", String::new(), &["not a run file"]),
-        ("run.json", run.replacen("\"schema\": 1", "\"schema\": 2", 1), &["schema 2"]),
+        ("run.json", edited(&run).replacen("\"schema\": 1", "\"schema\": 2", 1), &["schema 2"]),
         ("run.json", "{\"schema\": 1}".to_owned(), &["not a run file"]),
     ];
     for (name, text, words) in damages {
@@ -95,6 +95,28 @@ fn what_cannot_be_judged_is_refused_and_left_alone() {
         place.run("run --resume out").refuses(words);
         assert_eq!(place.read(&format!("out/{name}")), text, "nothing is changed");
         place.run("report out").refuses(words);
+    }
+}
+
+#[test]
+fn a_damaged_run_file_is_shown_as_far_as_it_can_be_read_and_not_gone_on_with() {
+    let place = recorded();
+    let run = place.read("out/run.json");
+    let host = place.run_file("out")["machine"]["kernel"].as_str().unwrap().to_owned();
+    for (damaged, words) in [
+        (run.replacen(&host, &host.replace('.', "\u{1}"), 1), "run.json:"),
+        (run.replacen("\"experiment\": \"resumed\"", "\"experiment\": \"resumee\"", 1), "run.json: its checksum"),
+        (run[..run.len() / 2].to_owned(), "run.json"),
+    ] {
+        assert_ne!(damaged, run, "a damage that damages nothing");
+        place.write("out/run.json", &damaged);
+        let told = place.run("report out").exits(0);
+        assert!(told.err.contains(words), "{}", told.err);
+        let page = place.read("out/report.md");
+        assert!(page.contains("DAMAGED RECORD") && page.contains("run.json is damaged"), "{page}");
+        assert!(page.contains("3 cases: 3 ok"), "{page}");
+        place.run("run --resume out").refuses(&["run.json is"]);
+        assert_eq!(place.read("out/run.json"), damaged, "nothing is changed");
     }
 }
 
@@ -111,7 +133,7 @@ fn damaged_lines_are_named_and_left_out_and_their_cases_run_again() {
     let told = place.run("report out").exits(0);
     assert_eq!(told.err, format!("warning: {named}; it is left out\n"));
     let page = place.read("out/report.md");
-    assert!(page.contains("> **DAMAGED RECORD: 1 line of it is damaged") && page.contains("2 cases: 2 ok"), "{page}");
+    assert!(page.contains("> **DAMAGED RECORD: 1 line of it is damaged") && page.contains("3 cases: 2 ok"), "{page}");
     assert!(page.contains(&named), "{page}");
 
     let ended = place.run("run --resume out --json").exits(0);

@@ -78,6 +78,24 @@ fn the_largest_batch_is_searched_and_proven() {
     assert!(place.read("out/report.md").contains("The largest batch of mlp with 1 rank under 96 MiB a rank"));
 }
 
+/// The model has 16 TiB of parameters, which no machine holds.
+#[test]
+fn memory_beyond_this_machine_is_predicted_by_category() {
+    let place = Place::new();
+    let wide = "memory --model mlp --layers 64 --width 262144 --features 8 --classes 4";
+    let ended = place.run(&format!("{wide} --output-dir out")).exits(2);
+    let line = &place.cases("out")[0];
+    let of = |name: &str| number(line, &["memory", "parts", name]);
+    let parameters = 60.0 * 4.0 * 262_144.0 * 262_144.0;
+    assert!(line["status"] == "skipped" && of("parameters") >= parameters && of("gradients") >= parameters, "{line}");
+    assert!(number(line, &["memory", "predicted", "total"]) > 2.0 * parameters);
+    assert!(line["memory"]["measured"].is_null() && line["time_s"].is_null(), "{line}");
+    for part in ["parameters", "gradients", "optimizer", "predicted", "SKIPPED", "not enough memory"] {
+        assert!(ended.out.contains(part), "{part}: {}", ended.out);
+    }
+    assert!(place.read("out/report.md").contains("gradients"));
+}
+
 #[test]
 fn one_rank_out_of_memory_is_a_result_and_hangs_nobody() {
     let place = Place::new();

@@ -17,12 +17,14 @@ fn version_says_what_was_built_and_what_is_here() {
     assert!(value("rustc").starts_with("rustc 1."), "{}", ended.out);
     assert!(value("target").contains("-linux-"), "{}", ended.out);
     assert!(["debug", "release"].contains(&value("profile").as_str()), "{}", ended.out);
-    assert_eq!(value("features"), "none");
+    let features = if cfg!(feature = "nsys") { vec!["nsys"] } else { vec![] };
+    assert_eq!(value("features"), if features.is_empty() { "none".to_owned() } else { features.join(",") });
     value("NCCL");
     assert_eq!(ended.err, "");
     let object: Value = serde_json::from_str(&place.run("version --json").exits(0).out).unwrap();
     assert_eq!(object["version"], env!("CARGO_PKG_VERSION"));
-    assert_eq!((object["commit"].as_str(), object["features"].as_array()), (Some(&*value("commit")), Some(&vec![])));
+    let told: Vec<&str> = object["features"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!((object["commit"].as_str(), told), (Some(&*value("commit")), features));
     let names: Vec<&str> =
         object["libraries"].as_array().unwrap().iter().map(|row| row["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"NCCL") && names.contains(&"Python"), "{names:?}");

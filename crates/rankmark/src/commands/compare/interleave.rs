@@ -110,13 +110,14 @@ pub(crate) fn run(matches: &ArgMatches, entry: Entry<'_>) -> Result<u8, Failure>
     if let Some(interleaved) = &mut record.file.interleaved {
         interleaved.cases.clone_from(&told);
     }
-    record.store.write_run(&record.file)?;
+    record.store.finish(&mut record.file)?;
     let directory = record.store.directory().to_owned();
     drop(record);
     let run = report::Run::read(&directory, benchmarks::VIEWS)?;
-    let written = report::write(&run, &directory)?;
-    screen.end(&told, &compared, &written);
-    if let Some(error) = screen.json_lost() {
+    let written = report::write(&run, &directory);
+    screen.end(&told, &compared, written.as_deref().unwrap_or_default());
+    written?;
+    if let Some(error) = screen.lost() {
         let hint = format!("the record in {} is whole: run.json has the same objects", directory.display());
         return Err(crate::terminal::unwritten(error).hint(hint));
     }

@@ -134,6 +134,7 @@ fn summary(base: &Source, side: &Side) -> Value {
         "runs_of_other_machines": comparison.runs[1],
         "other_machine": comparison.other_machine,
         "simulated": comparison.simulated,
+        "injected_cases": { "base": comparison.injected[0], "new": comparison.injected[1] },
         "differences": differences.collect::<Vec<_>>(),
     })
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use record::store::RUN_FILE;
-use record::{Record, read_run};
+use record::{Record, RunEnd, read_run};
 
 use crate::{Failure, terminal};
 
@@ -37,10 +37,16 @@ impl Source {
 
 /// Says what of a record could not be read.
 fn warn(directory: &Path, record: &Record) {
-    let lines = record.damaged.iter().map(|line| line.to_string()).chain(record.notes.iter().cloned());
+    let note = |note: &String| format!("{note}; it is left out");
+    let end = match record.end {
+        RunEnd::Killed => Some("the run was killed: it has no end, and gates were not checked".to_owned()),
+        RunEnd::Live => Some("the run still goes on".to_owned()),
+        RunEnd::Ended => None,
+    };
+    let damaged = record.damaged.iter().map(record::DamagedLine::sentence);
+    let lines = damaged.chain(record.notes.iter().map(note)).chain(end);
     let place = view::one_line(&directory.display().to_string());
-    let text: String =
-        lines.map(|line| format!("warning: {place}: {}; it is left out\n", view::one_line(&line))).collect();
+    let text: String = lines.map(|line| format!("warning: {place}: {}\n", view::one_line(&line))).collect();
     terminal::remark(&text);
 }
 

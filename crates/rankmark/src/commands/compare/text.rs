@@ -1,5 +1,7 @@
 //! A comparison as a person reads it: one sentence, a table with the worst case first, what it rests on, and what differs.
 
+use std::collections::HashMap;
+
 use diagnose::Verdict;
 use diagnose::compare::{Compared, Comparison, FEWEST_RUNS, Lone, Reason, Source as Noise, Topic, Unmatched};
 use record::show::Format;
@@ -247,10 +249,24 @@ pub(super) fn warnings(comparison: &Comparison, width: usize) -> String {
         let noise = if exact { " Times without noise are exact: a difference is a difference." } else { "" };
         parts.push(format!("SIMULATED: times are computed, not measured.{noise}"));
     }
+    parts.extend(injected(comparison));
     if comparison.same_record {
         parts.push("Both are the same record.".to_owned());
     }
     parts.iter().map(|part| format!("{}\n", wrap(part, width))).collect()
+}
+
+/// That cases ran with a fault that somebody asked for: a change is then that of the fault.
+fn injected(comparison: &Comparison) -> Option<String> {
+    let [base, new] = comparison.injected;
+    let cases = |number: usize| count(number, "case", "cases");
+    let told = match (base, new) {
+        (0, 0) => return None,
+        (base, 0) => format!("{} of the base", cases(base)),
+        (0, new) => format!("{} of the new record", cases(new)),
+        (base, new) => format!("{} of the base, {} of the new record", cases(base), cases(new)),
+    };
+    Some(format!("FAULT INJECTED on request into {told}: their changes are those of the fault."))
 }
 
 /// What the verdicts rest on, what has no partner, and what else differs.
@@ -271,6 +287,7 @@ pub(super) fn notes(comparison: &Comparison, labels: &Labels, width: usize) -> S
 
 /// Why cases cannot be told, or failed: each reason once, with the number of cases.
 fn reasons(comparison: &Comparison) -> Vec<String> {
+    let mut places: HashMap<String, usize> = HashMap::new();
     let mut found: Vec<(String, usize)> = Vec::new();
     for case in &comparison.cases {
         let text = match &case.reason {
@@ -279,10 +296,11 @@ fn reasons(comparison: &Comparison) -> Vec<String> {
             Reason::NotOk(..) | Reason::NowOk(_) | Reason::NeverOk(_) => why(case, comparison.threshold),
             _ => format!("{}: {}", word(case.verdict).0, why(case, comparison.threshold)),
         };
-        match found.iter_mut().find(|(known, _)| *known == text) {
-            Some((_, count)) => *count += 1,
-            None => found.push((text, 1)),
-        }
+        let place = *places.entry(text).or_insert_with_key(|text| {
+            found.push((text.clone(), 0));
+            found.len() - 1
+        });
+        found[place].1 += 1;
     }
     let more = found.len().saturating_sub(MOST_LISTED);
     let mut lines: Vec<String> = found

@@ -26,6 +26,7 @@ fn machine(named: &Named) -> Value {
                 "labels": run.labels,
                 "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
                 "damaged_lines": run.damaged,
+                "killed": run.killed,
             })
         })
         .collect();

@@ -1,6 +1,6 @@
 //! Names of cases: as short as they can be and still differ.
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 
 use diagnose::history::{History, RunCase, Series};
 use record::Declared;
@@ -10,15 +10,21 @@ use terms::Bytes;
 /// A name for each series of a history.
 pub(super) fn of(history: &History) -> Vec<String> {
     let declared: Vec<Declared> = benchmarks::abouts().into_iter().map(Declared::of).collect();
-    let name = |series: &Series| {
+    let shorts: Vec<String> = history.series.iter().map(|series| short(&series.latest)).collect();
+    let mut alike: HashMap<(&str, &str), Alike> = HashMap::new();
+    for (series, short) in history.series.iter().zip(&shorts) {
+        alike.entry((&series.latest.benchmark, short)).or_default().add(&series.latest);
+    }
+    let name = |(series, short): (&Series, &String)| {
         let case = &series.latest;
         let declared = declared.iter().find(|declared| declared.name == case.benchmark);
-        let extra =
-            telling(case, history).into_iter().map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
-        let parts: Vec<String> = std::iter::once(short(case)).chain(extra).collect();
+        let alike = &alike[&(case.benchmark.as_str(), short.as_str())];
+        let differing = case.parameters.iter().filter(|(name, _)| alike.differ_in(name));
+        let extra = differing.map(|(name, value)| view::label_of(declared, name, &view::plain(value)));
+        let parts: Vec<String> = std::iter::once(short.clone()).chain(extra).collect();
         super::words::plain(&parts.join(" "))
     };
-    history.series.iter().map(name).collect()
+    history.series.iter().zip(&shorts).map(name).collect()
 }
 
 /// `all_reduce 64KiB x 2 shm`.
@@ -34,18 +40,74 @@ fn short(case: &RunCase) -> String {
     format!("{what}{size} x {}{backend}", case.ranks)
 }
 
-/// The parameters that cases of the same short name differ in.
-fn telling<'c>(case: &'c RunCase, history: &History) -> Vec<(&'c str, &'c Value)> {
-    const TOLD: [&str; 4] = ["ranks", "bytes", "backend", "runtime"];
-    let alike = || {
-        let same = |other: &&RunCase| other.benchmark == case.benchmark && short(other) == short(case);
-        history.series.iter().map(|series| &series.latest).filter(same)
-    };
-    let differs = |name: &str| {
-        let values: BTreeSet<String> =
-            alike().map(|other| other.parameters.get(name).map_or(String::new(), view::plain)).collect();
-        values.len() > 1
-    };
-    let parameters = case.parameters.iter().map(|(name, value)| (name.as_str(), value));
-    parameters.filter(|(name, _)| !TOLD.contains(name) && differs(name)).collect()
+/// Cases of the same short name.
+#[derive(Default)]
+struct Alike<'c> {
+    number: usize,
+    /// The first value of each parameter, how many cases have it, and whether one of them has another.
+    parameters: HashMap<&'c str, (String, usize, bool)>,
+}
+
+impl<'c> Alike<'c> {
+    fn add(&mut self, case: &'c RunCase) {
+        self.number += 1;
+        for (name, value) in &case.parameters {
+            let value = view::plain(value);
+            let (first, number, differs) = self.parameters.entry(name).or_insert_with(|| (value.clone(), 0, false));
+            *number += 1;
+            *differs |= *first != value;
+        }
+    }
+
+    /// Whether they differ in a parameter. One without a value is like one that lacks it.
+    fn differ_in(&self, name: &str) -> bool {
+        const TOLD: [&str; 4] = ["ranks", "bytes", "backend", "runtime"];
+        let known = self.parameters.get(name).filter(|_| !TOLD.contains(&name));
+        known.is_some_and(|(first, number, differs)| *differs || *number < self.number && !first.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn case(parameters: Value) -> RunCase {
+        RunCase {
+            id: String::new(),
+            benchmark: "collective".to_owned(),
+            parameters: parameters.as_object().cloned().unwrap_or_default(),
+            ranks: 2,
+            bytes: Some(1024),
+            median_s: 1.0,
+            ci95: None,
+            settings: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn names_tell_what_cases_differ_in() {
+        let series =
+            |parameters| Series { latest: case(parameters), points: Vec::new(), noise: None, changes: Vec::new() };
+        let series = vec![
+            series(json!({"op": "all_reduce", "backend": "shm", "dtype": "f32", "seed": 1})),
+            series(json!({"op": "all_reduce", "backend": "shm", "dtype": "bf16", "seed": 1})),
+            series(json!({"op": "all_reduce", "backend": "sim", "dtype": "f32", "seed": 2})),
+            series(json!({"op": "broadcast", "backend": "shm", "dtype": "f32"})),
+            series(json!({"op": "broadcast", "backend": "shm", "dtype": "f32", "extra": "x"})),
+        ];
+        let history = History { machine: String::new(), runs: Vec::new(), series, changes: Vec::new() };
+        let expected = [
+            "all_reduce 1KiB x 2 shm f32",
+            "all_reduce 1KiB x 2 shm bf16",
+            "all_reduce 1KiB x 2 sim",
+            "broadcast 1KiB x 2 shm",
+            "broadcast 1KiB x 2 shm x",
+        ];
+        let names = of(&history);
+        assert_eq!(names, expected);
+    }
 }

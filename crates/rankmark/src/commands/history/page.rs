@@ -63,10 +63,10 @@ fn machine(named: &Named, base: Option<&Path>) -> IndexMachine {
 }
 
 fn run(run: &Run, base: Option<&Path>) -> IndexRun {
-    let note = match run.damaged {
-        0 => String::new(),
-        lines => format!("{} left out", count(lines, "damaged line", "damaged lines")),
-    };
+    let damaged =
+        (run.damaged > 0).then(|| format!("{} left out", count(run.damaged, "damaged line", "damaged lines")));
+    let killed = run.killed.then(|| "killed before its end".to_owned());
+    let note = killed.into_iter().chain(damaged).collect::<Vec<_>>().join(", ");
     IndexRun {
         date: date(run.started),
         name: run_name(run),

@@ -44,6 +44,11 @@ fn section(named: &Named, width: usize) -> String {
         let lines = count(run.damaged, "damaged line", "damaged lines");
         out += &format!("warning: {}: {lines} left out\n", plain(&run.directory));
     }
+    for run in runs.iter().filter(|run| run.killed) {
+        let [ok, failed, skipped, open] = run.counts;
+        let of = count(ok + failed + skipped + open, "case", "cases");
+        out += &format!("warning: {}: the run was killed; {open} of {of} did not run\n", plain(&run.directory));
+    }
     out.push('\n');
     out += &table(named, width);
     out.push('\n');
@@ -143,9 +148,10 @@ fn aligned(rows: &[Row], columns: &[usize]) -> String {
         let cells = rows.iter().map(|row| row.cells[column].chars().count());
         cells.chain([HEAD[column].chars().count()]).max().unwrap_or(0)
     };
+    let lengths: Vec<usize> = (0..HEAD.len()).map(length).collect();
     let line = |cells: &dyn Fn(usize) -> String| {
         let cell = |column: &usize| {
-            let (text, length) = (cells(*column), length(*column));
+            let (text, length) = (cells(*column), lengths[*column]);
             let left = matches!(*column, 0 | TIME | 7);
             if left { format!("{text:<length$}") } else { format!("{text:>length$}") }
         };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use record::store::RUN_FILE;
-use record::{Record, StoreError, read_results};
+use record::{Record, RunEnd, StoreError, read_results};
 use serde_json::{Value, json};
 use terms::Status;
 
@@ -60,6 +60,7 @@ impl Found {
                     "experiment": run.file.experiment,
                     "labels": run.file.labels,
                     "cases": { "ok": ok, "failed": failed, "skipped": skipped, "not_run": open },
+                    "end": end(run),
                     "damaged_lines": run.damaged.len(),
                     "simulated": run.file.simulated,
                     "host": run.file.machine.host,
@@ -77,6 +78,9 @@ impl Found {
         let mut cases = vec![format!("{ok} ok")];
         let others = [(failed, "failed"), (skipped, "skipped"), (open, "not run")];
         cases.extend(others.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")));
+        if run.end != RunEnd::Ended {
+            cases.push(end(run).to_owned());
+        }
         match run.damaged.len() {
             0 => {}
             1 => cases.push("1 damaged line".to_owned()),
@@ -99,14 +103,21 @@ impl Found {
 /// Cases that are ok, failed, skipped, and without a result.
 fn counts(run: &Record) -> [usize; 4] {
     let of = |status: Status| run.cases.iter().filter(|line| line.status == status).count();
-    let lines: std::collections::HashSet<&str> = run.cases.iter().map(|line| line.id.as_str()).collect();
-    let absent = run.file.plan.cases.iter().filter(|case| !lines.contains(case.id.as_str())).count();
-    [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun) + absent]
+    [of(Status::Ok), of(Status::Failed), of(Status::Skipped), of(Status::NotRun)]
 }
 
-/// Text of a record, which somebody else may have written, without control characters.
+/// Whether the run came to its end, in a word.
+fn end(run: &Record) -> &'static str {
+    match run.end {
+        RunEnd::Ended => "ended",
+        RunEnd::Live => "running",
+        RunEnd::Killed => "killed",
+    }
+}
+
+/// Text of a record, which somebody else may have written.
 fn plain(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+    view::one_line(text)
 }
 
 const HEAD: [&str; 8] = ["directory", "started (UTC)", "name", "tags", "cases", "", "host", "CPU"];

@@ -1,16 +1,16 @@
 //! From traces to what they say: reads them, analyses them, keeps the result in the record, and shows it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use diagnose::profile::{Analysis, Pipeline, Scaling, Settings, analyse, differences, waterfall};
-use import::traces::{Finding, FlightReport, Frame, Problem, Traces, join_flight, read_timeline};
+use import::traces::{InspectorReport, Traces, join_flight, read_timeline};
 use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase, Machine};
 use serde_json::{Value, json};
 use trace::timeline::{Kind, Timeline};
 
 use super::explanation::Explanation;
-use super::{Wanted, job, kept, show};
+use super::{Wanted, calls, hangs, job, kept, show, verdict};
 use crate::directory;
 use crate::{Failure, terminal};
 
@@ -24,11 +24,11 @@ const NO_TRACES: &str =
 /// Explains the traces of a record, writes that into the record and its reports, and shows it.
 pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     if !directory.join("run.json").is_file() {
-        return job(directory, &directory.join(TRACES), wanted);
+        return job(directory, &traces_in(directory)?, wanted);
     }
     let read = record::read_run(directory)?;
     if kept::is_of_job(&read.cases) {
-        return job(directory, &directory.join(TRACES), wanted);
+        return job(directory, &traces_in(directory)?, wanted);
     }
     let all = of_record(directory, &read.cases, wanted)?;
     if all.is_empty() {
@@ -43,10 +43,11 @@ pub(super) fn record(directory: &Path, wanted: &Wanted) -> Result<u8, Failure> {
 
 /// Explains the traces of a record's cases, where there are any, and writes that into the record.
 fn of_record(directory: &Path, cases: &[CaseLine], wanted: &Wanted) -> Result<Vec<Explanation>, Failure> {
-    let folder = directory.join(TRACES);
+    let folder = traces_in(directory)?;
     let mut all = Vec::new();
     for line in cases {
         let Some(path) = last_trace(&folder, &line.id) else { continue };
+        refuse_link(&path)?;
         let traces = read_timeline(std::slice::from_ref(&path))?;
         // Traces of single operations have no steps to explain.
         if !traces.timeline.as_ref().is_some_and(has_steps) {
@@ -62,24 +63,40 @@ fn of_record(directory: &Path, cases: &[CaseLine], wanted: &Wanted) -> Result<Ve
     Ok(all)
 }
 
+/// The folder of a record's traces.
+fn traces_in(directory: &Path) -> Result<PathBuf, Failure> {
+    let folder = directory.join(TRACES);
+    refuse_link(&folder)?;
+    Ok(folder)
+}
+
+/// Links inside a record are not followed: it may be somebody else's.
+fn refuse_link(path: &Path) -> Result<(), Failure> {
+    if path.is_symlink() {
+        return Err(Failure::new(format!("cannot read {}", path.display()))
+            .cause("it is a symbolic link, and links inside a record are not followed")
+            .hint("put the file or folder itself in its place"));
+    }
+    Ok(())
+}
+
 /// Explains what a run recorded beside its results, before its report is written. Gives a sentence for each case of
 /// several ranks.
 pub(crate) fn after_run(directory: &Path, cases: &[CaseLine]) -> Result<Vec<String>, Failure> {
-    if !directory.join(TRACES).is_dir() {
+    if !traces_in(directory)?.is_dir() {
         return Ok(Vec::new());
     }
     let wanted = Wanted { quiet: true, ..Wanted::default() };
     let all = of_record(directory, cases, &wanted)?;
     let several = all.iter().filter(|one| one.ranks > 1);
-    Ok(several.map(|one| format!("{}: {}", one.title, show::verdict(one))).collect())
+    Ok(several.map(|one| format!("{}: {}", one.title, verdict::verdict(one))).collect())
 }
 
 /// Explains the traces that ranks of a job wrote.
 pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, Failure> {
-    // Dumps of a hang are of another time than the traces, and read apart.
-    let (of_hang, files): (Vec<PathBuf>, Vec<PathBuf>) =
-        job::files(traces).into_iter().partition(|path| job::is_of_hang(path));
-    if files.is_empty() && of_hang.is_empty() {
+    let files = job::files(traces);
+    files.iter().try_for_each(|path| refuse_link(path))?;
+    if files.is_empty() {
         let complaints = job::complaints(traces);
         let failure = Failure::new(format!("{} holds no traces", traces.display()));
         return Err(if complaints.is_empty() { failure.hint(NO_TRACES) } else { failure.cause(complaints.join("; ")) });
@@ -97,11 +114,6 @@ pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, F
     let mut explanation = explained("job", title, found, None, wanted)?;
     explanation.recording = steps.recording;
     explanation.notes.extend(steps.notes);
-    explanation.hangs.extend(job::hangs(traces));
-    if !of_hang.is_empty() {
-        let dumps = read_timeline(&of_hang)?;
-        explanation.hangs.extend(dumps.flight.as_ref().map(hangs_of).unwrap_or_default());
-    }
     keep(folder, measure::machine::detect(), &mut explanation, wanted)?;
     print(std::slice::from_ref(&explanation), wanted)?;
     let report = folder.join("report.html");
@@ -156,7 +168,8 @@ pub(super) fn files(files: &[PathBuf], output: Option<&Path>, wanted: &Wanted) -
 /// What got slower from one trace to the other.
 pub(super) fn compare(before: &Path, after: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     let [before, after] = [before, after].map(|path| -> Result<Analysis, Failure> {
-        let path = if path.join(TRACES).is_dir() { path.join(TRACES) } else { path.to_owned() };
+        let own = traces_in(path)?;
+        let path = if own.is_dir() { own } else { path.to_owned() };
         let traces = read_timeline(std::slice::from_ref(&path))?;
         let what = path.display().to_string();
         Ok(explained("compare", what, traces, None, wanted)?.analysis)
@@ -178,59 +191,50 @@ fn explained(
     pipeline: Option<Pipeline>,
     wanted: &Wanted,
 ) -> Result<Explanation, Failure> {
-    // Beside spans, a dump is of a job that went on: ranks are at times one call ahead of each other.
-    let hangs = match traces.timeline {
-        Some(_) => Vec::new(),
-        None => traces.flight.as_ref().map(hangs_of).unwrap_or_default(),
-    };
+    let (hangs, hang) = (hangs::sentences(&traces), hangs::json(&traces));
     if let (Some(timeline), Some(flight)) = (&mut traces.timeline, &traces.flight) {
         join_flight(timeline, flight);
     }
-    let mut timeline = match traces.timeline {
-        Some(timeline) => timeline,
-        // A Flight Recorder's dump alone says who did not arrive, and nothing of time.
-        None if traces.flight.is_some() => {
-            Timeline { source: "PyTorch Flight Recorder".to_owned(), ..Timeline::default() }
-        }
-        None => {
-            return Err(Failure::new("these files hold single calls, and no times at which they began")
-                .hint("NCCL_INSPECTOR_DUMP_VERBOSE=1 adds the times"));
-        }
-    };
+    let mut timeline = timeline_of(&mut traces);
     let settings = Settings { steps: wanted.steps.clone(), pipeline, ..Settings::default() };
-    let analysis = analyse(&timeline, &settings);
-    let (recording, ranks) = (timeline.recording.take(), timeline.ranks.len() as u32);
+    let mut analysis = analyse(&timeline, &settings);
     // The analysis has the notes of the timeline.
-    let notes = traces.notes;
+    let mut notes = std::mem::take(&mut traces.notes);
+    // A log without times is no timeline, and its calls can still be compared.
+    if let Some(report) = traces.inspector.as_ref().filter(|_| timeline.ranks.is_empty()) {
+        let (calls, note) = calls::of_log(report);
+        analysis.calls = calls;
+        notes.extend(note);
+    }
+    let recording = timeline.recording.take();
+    let ranks = ranks_of(&traces, &timeline);
+    notes.extend([traces.flight, traces.hang].into_iter().flatten().flat_map(|report| report.notes));
+    notes.extend(traces.inspector.into_iter().flat_map(|report| report.notes));
     let case = case.to_owned();
-    Ok(Explanation { case, title, ranks, timeline, analysis, recording, hangs, notes, waterfall: None })
+    Ok(Explanation { case, title, ranks, timeline, analysis, recording, hangs, hang, notes, waterfall: None })
 }
 
-/// What the Flight Recorder says went wrong, a sentence each.
-fn hangs_of(flight: &FlightReport) -> Vec<String> {
-    let frames = |frames: &[Frame]| {
-        let shown = |frame: &Frame| format!("{} ({}:{})", frame.name, frame.file, frame.line);
-        let shown: Vec<String> = frames.iter().take(3).map(shown).collect();
-        if shown.is_empty() { String::new() } else { format!(": {}", shown.join(" < ")) }
+/// Ranks that there is something of. Dumps and logs have ranks, and may have no timeline.
+fn ranks_of(traces: &Traces, timeline: &Timeline) -> u32 {
+    let dumped = [&traces.flight, &traces.hang].into_iter().flatten().map(|report| report.ranks.len());
+    let noted = traces.hang_notes.len();
+    let processes = |report: &InspectorReport| {
+        let all = report.calls.iter().map(|call| (call.host.as_str(), call.pid, call.rank));
+        all.collect::<BTreeSet<_>>().len()
     };
-    let ranks = |ranks: &[u32]| ranks.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    let sentence = |finding: &Finding| {
-        let what = format!("{} #{} of {}", finding.operation, finding.sequence, finding.group);
-        let missing: Vec<u32> = finding.missing.iter().map(|missing| missing.rank).collect();
-        match finding.problem {
-            Problem::NotReached => format!(
-                "rank {} did not reach {what}; ranks {} wait in it{}",
-                ranks(&missing),
-                ranks(&finding.arrived),
-                frames(&finding.frames)
-            ),
-            Problem::Mismatch => {
-                format!("rank {} called something else than {what}{}", ranks(&missing), frames(&finding.frames))
-            }
-            Problem::NotFinished => format!("rank {} did not end {what}{}", ranks(&missing), frames(&finding.frames)),
-        }
+    let logged = traces.inspector.as_ref().filter(|_| timeline.ranks.is_empty()).map_or(0, processes);
+    dumped.chain([timeline.ranks.len(), noted, logged]).max().unwrap_or(0) as u32
+}
+
+/// The timeline of traces. Dumps, notes of hangs and logs without times make an empty one: they say nothing of time.
+fn timeline_of(traces: &mut Traces) -> Timeline {
+    let source = || match (&traces.inspector, &traces.flight, &traces.hang) {
+        (Some(_), ..) => "NCCL Inspector",
+        (_, None, None) => "the ranks themselves",
+        _ => "PyTorch Flight Recorder",
     };
-    flight.findings.iter().map(sentence).collect()
+    let empty = Timeline { source: source().to_owned(), ..Timeline::default() };
+    traces.timeline.take().unwrap_or(empty)
 }
 
 fn has_steps(timeline: &Timeline) -> bool {
@@ -309,7 +313,8 @@ fn with_waterfall(all: &mut [Explanation], lines: &[CaseLine]) {
 fn print(all: &[Explanation], wanted: &Wanted) -> Result<(), Failure> {
     if wanted.json {
         for one in all {
-            let mut line = json!({"kind": "profile", "case": one.case, "title": one.title, "hangs": one.hangs});
+            let mut line =
+                json!({"kind": "profile", "case": one.case, "title": one.title, "hangs": one.hangs, "hang": one.hang});
             line["analysis"] = serde_json::to_value(&one.analysis).unwrap_or_default();
             line["straggler"] = line["analysis"]["straggler"].clone();
             line["recording"] = show::recording_json(one);

@@ -14,6 +14,8 @@ pub(super) struct Explanation {
     pub(super) recording: Option<Recording>,
     /// What the Flight Recorder found, and what ranks that hung wrote down, a sentence each.
     pub(super) hangs: Vec<String>,
+    /// The same for other programs; null without a hang.
+    pub(super) hang: serde_json::Value,
     pub(super) notes: Vec<String>,
     /// The runs with more ranks, where the record has them, for the waterfall.
     pub(super) waterfall: Option<diagnose::profile::Waterfall>,

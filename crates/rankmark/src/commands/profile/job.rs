@@ -10,6 +10,7 @@ use process::child::Ended;
 use terms::Seconds;
 use trace::timeline::{Recording, Timeline};
 
+use super::hang_watch::HangWatch;
 use super::{Wanted, explain};
 use crate::directory;
 use crate::{Failure, environment};
@@ -48,13 +49,19 @@ pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> 
     let nsys = matches.get_one::<String>("tool").is_some_and(|tool| tool == "nsys");
     let ended = match nsys {
         true => with_nsys(program, arguments, &folder, (matches, wanted))?,
-        false => end_of(program, arguments, &agent(program, arguments, &folder, matches)?, wanted)?,
+        false => end_of(program, arguments, &agent(program, arguments, &folder, matches)?, (&traces, wanted))?,
     };
+    // What the user asked for says more than how the job then ended.
+    let ended = crate::session::signal_code().unwrap_or(ended);
     let explained = match explain::job(&folder, &traces, wanted) {
         // The job's own end explains why there is nothing to explain.
         Err(failure) if ended != 0 => {
             let how = format!("the job ended with code {ended} before its ranks wrote traces");
-            return Err(Failure::new(how).cause(failure.on_one_line()));
+            let failure = Failure::new(how).cause(failure.on_one_line());
+            return Err(match crate::session::signal_code() {
+                Some(code) => failure.with_code(code),
+                None => failure,
+            });
         }
         explained => explained?,
     };
@@ -127,10 +134,10 @@ fn with_nsys(
         ["profile", "-s", "none", "--trace-fork-before-exec=true", "-o"].map(Into::into).into();
     words.extend([report.clone().into_os_string(), program.to_owned()]);
     words.extend(arguments.iter().cloned());
-    let code = end_of(nsys.as_os_str(), &words, &variables, wanted)?;
+    let code = end_of(nsys.as_os_str(), &words, &variables, (&traces, wanted))?;
     let export = ["export", "--type", "sqlite", "-o"].map(Into::into).into_iter();
     let files = [traces.join("job.sqlite").into_os_string(), report.into_os_string()];
-    let exported = end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[], wanted)?;
+    let exported = end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[], (&traces, wanted))?;
     // Where the job itself failed, its own code says more.
     match exported {
         0 => Ok(code),
@@ -139,16 +146,17 @@ fn with_nsys(
     }
 }
 
-/// Runs a program in the terminal, and gives its exit code: 128 and the signal where one ended it, as shells say it. With
+/// Runs a program in the terminal, says so when its ranks hang, and gives its exit code: 128 and the signal where one ended it, as shells say it. With
 /// `--json`, what it prints goes to standard error, so that standard output holds JSON alone.
 fn end_of(
     program: &OsStr,
     arguments: &[OsString],
     variables: &[(&str, OsString)],
-    wanted: &Wanted,
+    (traces, wanted): (&Path, &Wanted),
 ) -> Result<u8, Failure> {
+    let mut watch = HangWatch::new(traces);
     let output = if wanted.json { std::io::stderr().into() } else { Stdio::inherit() };
-    let ended = process::attached(program, arguments, variables, output)
+    let ended = process::attached(program, arguments, variables, output, &mut || watch.look())
         .map_err(|error| Failure::new(format!("`{}` could not be started", program.display())).cause(error))?;
     Ok(match ended {
         Ended::Code(code) => u8::try_from(code).unwrap_or(1),
@@ -250,7 +258,7 @@ pub(super) fn complaints(traces: &Path) -> Vec<String> {
 /// The traces and dumps of a folder; other files tell of the job.
 pub(super) fn files(traces: &Path) -> Vec<PathBuf> {
     const KINDS: [&str; 6] = [".json.gz", ".json", ".pickle", ".sqlite", ".log", ".gz"];
-    const OURS: [&str; 3] = ["steps-", "hang-rank", "error-"];
+    const OURS: [&str; 2] = ["steps-", "error-"];
     let entries = traces.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let is_trace = |path: &PathBuf| {
         let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
@@ -259,50 +267,6 @@ pub(super) fn files(traces: &Path) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = entries.filter(is_trace).collect();
     files.sort();
     files
-}
-
-/// Whether a dump was made while its rank hung.
-pub(super) fn is_of_hang(path: &Path) -> bool {
-    path.file_name().and_then(OsStr::to_str).is_some_and(|name| name.starts_with("hang-"))
-}
-
-/// A rank that ended no step for long, as it wrote itself down.
-#[derive(serde::Deserialize)]
-struct HangFile {
-    rank: u32,
-    #[serde(default)]
-    since_last_step_s: f64,
-    /// The step ended after all: it was slow, and no hang.
-    #[serde(default)]
-    step_ended_after_s: Option<f64>,
-    #[serde(default)]
-    stack: Vec<PythonFrame>,
-}
-
-#[derive(serde::Deserialize)]
-struct PythonFrame {
-    #[serde(default)]
-    name: String,
-    #[serde(default)]
-    filename: String,
-    #[serde(default)]
-    line: u64,
-}
-
-/// Where ranks that hung were, a sentence each.
-pub(super) fn hangs(traces: &Path) -> Vec<String> {
-    let sentence = |(_, text): (String, String)| {
-        let file: HangFile = serde_json::from_str(&text).ok()?;
-        let shown = |frame: &PythonFrame| format!("{} ({}:{})", frame.name, frame.filename, frame.line);
-        let stack: Vec<String> = file.stack.iter().take(4).map(shown).collect();
-        let place = if stack.is_empty() { "its stack is not known".to_owned() } else { stack.join(" < ") };
-        let (rank, seconds) = (file.rank, file.since_last_step_s);
-        Some(match file.step_ended_after_s {
-            Some(whole) => format!("rank {rank} took {whole:.0} s for a step: {place}"),
-            None => format!("rank {rank} ended no step for {seconds:.0} s: {place}"),
-        })
-    };
-    texts(traces, "hang-rank", ".json").filter_map(sentence).collect()
 }
 
 /// The job's command.

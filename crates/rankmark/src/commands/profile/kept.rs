@@ -87,6 +87,7 @@ pub(super) fn create(folder: &Path, machine: Machine, one: &mut Explanation, lab
     file.labels = labels.clone();
     let mut store = Store::create(folder, &file)?;
     store.append_all(&[line(&case, one)])?;
+    store.finish(&mut file)?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Names of kernels for people: compilers write a line of types where a person looks for a word.
+//! Names in tables: long ones are cut. Compilers write a line of types where a person looks for a word.
 
 /// Characters that fit into a table.
 const LONGEST: usize = 96;
@@ -30,6 +30,11 @@ fn arguments(name: &str) -> Option<usize> {
         }
     }
     None
+}
+
+/// A text in so many columns. A longer one ends with a tilde.
+pub(super) fn cut(text: &str, room: usize) -> String {
+    if text.chars().count() <= room { text.to_owned() } else { text.chars().take(room - 1).chain(['~']).collect() }
 }
 
 #[cfg(test)]

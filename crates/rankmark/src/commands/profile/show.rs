@@ -1,14 +1,17 @@
 //! What an analysis looks like: in the terminal, and in the record for the report.
 
-use diagnose::profile::{Analysis, Difference, Finding, RankSteps, Waterfall as Losses};
+use diagnose::profile::{Analysis, Difference, Finding, Waterfall as Losses};
 use record::{Blame, ExplainedCase, ExplainedFinding, ExplainedTable, Lane, Lanes, Phases, Waterfall};
 use serde_json::{Value, json};
 use terms::{Bytes, Seconds};
 use trace::timeline::Kind;
 
 use super::Target;
+use super::calls;
 use super::explanation::Explanation;
-use super::kernel;
+use super::kernel::{self, cut};
+use super::step_parts::StepParts;
+use super::verdict::{percent, sentence, verdict};
 use crate::terminal;
 
 /// Findings that the terminal shows; the record has all.
@@ -17,52 +20,6 @@ const FINDINGS: usize = 3;
 const DRAWN_STEPS: usize = 3;
 /// Spans of a rank that it draws at most.
 const DRAWN_SPANS: usize = 20_000;
-/// Parts of a step, in the order in which bars show them, each with its letter.
-const PARTS: [(&str, char); 6] =
-    [("input", 'i'), ("forward", 'f'), ("backward", 'b'), ("optimizer", 'o'), ("host", 'h'), ("wait", '.')];
-
-/// A sentence about what limits the steps, from what was found.
-pub(super) fn verdict(one: &Explanation) -> String {
-    let analysis = &one.analysis;
-    if let Some(hang) = one.hangs.first() {
-        return hang.clone();
-    }
-    if let Some(slow) = &analysis.straggler {
-        let [low, high] = slow.ci95;
-        let also = match analysis.stragglers.len() {
-            0 | 1 => String::new(),
-            more => format!("; {} more ranks are slow", more - 1),
-        };
-        // A tenth of the loss and more is worth a word.
-        let waited = slow.descheduled_share.filter(|waited| *waited >= 0.1 * slow.share);
-        let waits = waited.map_or_else(String::new, |waited| {
-            format!("; it waits {} of a step for a processor, more than the others", percent(waited))
-        });
-        return format!(
-            "rank {} is slow in {}: it costs {} of a step ({} to {}){waits}{also}",
-            slow.rank,
-            slow.phase.name(),
-            percent(slow.share),
-            percent(low),
-            percent(high)
-        );
-    }
-    if let Some(rotating) = &analysis.rotating {
-        return format!("ranks are late in turn: that costs {} of a step", percent(rotating.share));
-    }
-    let ranks = match &analysis.straggler_abstains {
-        Some(_) if analysis.world == Some(1) => "one rank waits for no other".to_owned(),
-        Some(why) => why.clone(),
-        None => match analysis.straggler_at_most {
-            Some(share) => format!("no rank is slow: none loses more than {} of a step", percent(share.max(0.0))),
-            None => "no rank is slow".to_owned(),
-        },
-    };
-    match analysis.findings.first() {
-        Some(finding) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
-        None => format!("{ranks}; nothing else costs more than 0.5% of a step"),
-    }
-}
 
 /// All of it for the terminal.
 pub(super) fn text(one: &Explanation, target: Target) -> String {
@@ -89,6 +46,7 @@ pub(super) fn text(one: &Explanation, target: Target) -> String {
     }
     if target.shows(Target::SyncStalls) || target.shows(Target::Overlap) {
         lines.extend(communication(analysis));
+        lines.extend(calls::text(analysis));
     }
     if let Some(losses) = &one.waterfall {
         lines.extend(losses_of(losses));
@@ -141,12 +99,6 @@ pub(super) fn recording_json(one: &Explanation) -> Value {
     json!({"overhead": share, "ci95": ci95, "span_ns": recording.span_ns, "recorded_steps": recording.with_s.len()})
 }
 
-/// Seconds of a rank's step by part, as medians.
-fn parts(rank: &RankSteps) -> [f64; 6] {
-    [&rank.input, &rank.forward, &rank.backward, &rank.optimizer, &rank.other, &rank.wait]
-        .map(|series| series.median.unwrap_or(0.0))
-}
-
 /// A bar for each rank: a letter for each part, as long as its time.
 fn bars(analysis: &Analysis) -> Vec<String> {
     const MOST: usize = 64;
@@ -155,15 +107,16 @@ fn bars(analysis: &Analysis) -> Vec<String> {
         return Vec::new();
     }
     let width = terminal::width().saturating_sub(20).clamp(20, 80);
-    let longest = ranks.iter().map(|rank| parts(rank).iter().sum::<f64>()).fold(0.0, f64::max).max(1e-12);
+    let parts = StepParts::of(analysis);
+    let longest = ranks.iter().map(|rank| parts.seconds(rank).iter().sum::<f64>()).fold(0.0, f64::max).max(1e-12);
     let mut lines = vec!["rank      step  where its time goes".to_owned()];
     for rank in ranks.iter().take(MOST) {
-        let seconds = parts(rank);
+        let seconds = parts.seconds(rank);
         let (mut bar, mut sum) = (String::new(), 0.0);
-        for (seconds, (_, letter)) in seconds.iter().zip(PARTS) {
+        for (seconds, (_, letter)) in seconds.iter().zip(parts.kinds()) {
             sum += seconds;
             let end = (sum / longest * width as f64).round() as usize;
-            bar.extend(std::iter::repeat_n(letter, end.saturating_sub(bar.len())));
+            bar.extend(std::iter::repeat_n(*letter, end.saturating_sub(bar.len())));
         }
         let step = Seconds(rank.total.median.unwrap_or(0.0)).to_string();
         lines.push(format!("{:>4}  {step:>8}  {bar}", rank.rank));
@@ -171,9 +124,9 @@ fn bars(analysis: &Analysis) -> Vec<String> {
     if ranks.len() > MOST {
         lines.push(format!("... {} more ranks", ranks.len() - MOST));
     }
-    let used = |at: usize| ranks.iter().any(|rank| parts(rank)[at] > 0.0);
-    let key: Vec<String> =
-        (0..PARTS.len()).filter(|at| used(*at)).map(|at| format!("{} {}", PARTS[at].1, PARTS[at].0)).collect();
+    let used = |at: usize| ranks.iter().any(|rank| parts.seconds(rank)[at] > 0.0);
+    let kinds = parts.kinds().iter().enumerate().filter(|(at, _)| used(*at));
+    let key: Vec<String> = kinds.map(|(_, (name, letter))| format!("{letter} {name}")).collect();
     lines.push(format!("                {}", key.join("   ")));
     lines
 }
@@ -239,7 +192,11 @@ pub(super) fn differences(before: &Analysis, after: &Analysis, found: &[Differen
     ];
     for one in found.iter().filter(|one| one.change_s != 0.0) {
         let sign = if one.change_s > 0.0 { "+" } else { "-" };
-        let sure = if one.certain { "" } else { "  within noise" };
+        let sure = match (one.certain, one.is_judged) {
+            (true, _) => "",
+            (false, true) => "  within noise",
+            (false, false) => "  too few steps",
+        };
         lines.push(format!(
             "{:<40} {:>10} {:>10} {sign}{:>10}{sure}",
             cut(&one.name, 40),
@@ -268,7 +225,7 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
             .cloned()
             .chain(recording(one))
             .collect(),
-        tables: [steps_table, operations_table, exchanges_table, sizes_table, kernels_table]
+        tables: [steps_table, host_table, operations_table, calls::table, exchanges_table, sizes_table, kernels_table]
             .map(|table| table(analysis))
             .into_iter()
             .filter(|table| !table.rows.is_empty())
@@ -310,12 +267,28 @@ fn table(name: &str, title: &str, columns: &[&str], rows: Vec<Vec<Value>>) -> Ex
 }
 
 fn steps_table(analysis: &Analysis) -> ExplainedTable {
+    parts_table("steps", "Median seconds of a step by rank and phase", analysis, StepParts::of(analysis))
+}
+
+/// What the host does in the steps of devices.
+fn host_table(analysis: &Analysis) -> ExplainedTable {
+    match StepParts::of(analysis) {
+        StepParts::Host => table("host", "", &[], Vec::new()),
+        StepParts::Device => {
+            let title = "Median seconds of the host's thread in a step by rank and phase";
+            parts_table("host", title, analysis, StepParts::Host)
+        }
+    }
+}
+
+fn parts_table(name: &str, title: &str, analysis: &Analysis, parts: StepParts) -> ExplainedTable {
     let rows = analysis.steps.ranks.iter().map(|rank| {
-        let seconds = parts(rank).into_iter().map(|seconds| json!(seconds));
+        let seconds = parts.seconds(rank).into_iter().map(|seconds| json!(seconds));
         [json!(rank.rank), json!(rank.total.median)].into_iter().chain(seconds).collect()
     });
-    let columns = ["rank", "step s", "input s", "forward s", "backward s", "optimizer s", "host s", "wait s"];
-    table("steps", "Median seconds of a step by rank and phase", &columns, rows.collect())
+    let kinds: Vec<String> = parts.kinds().iter().map(|(name, _)| format!("{name} s")).collect();
+    let columns: Vec<&str> = ["rank", "step s"].into_iter().chain(kinds.iter().map(String::as_str)).collect();
+    table(name, title, &columns, rows.collect())
 }
 
 fn operations_table(analysis: &Analysis) -> ExplainedTable {
@@ -377,9 +350,10 @@ fn kernels_table(analysis: &Analysis) -> ExplainedTable {
 }
 
 fn phases(analysis: &Analysis) -> Option<Phases> {
+    let parts = StepParts::of(analysis);
     let ranks: Vec<(String, Vec<f64>)> =
-        analysis.steps.ranks.iter().map(|rank| (format!("rank {}", rank.rank), parts(rank).to_vec())).collect();
-    let kinds = PARTS.iter().map(|(name, _)| (*name).to_owned()).collect();
+        analysis.steps.ranks.iter().map(|rank| (format!("rank {}", rank.rank), parts.seconds(rank))).collect();
+    let kinds = parts.kinds().iter().map(|(name, _)| (*name).to_owned()).collect();
     (!ranks.is_empty()).then(|| Phases { title: "Step time by rank and phase".to_owned(), kinds, ranks })
 }
 
@@ -445,7 +419,7 @@ fn blame(one: &Explanation) -> Option<Blame> {
 fn belongs(finding: &Finding, target: Target) -> bool {
     use diagnose::profile::FindingKind as Kind;
     let part = match finding.kind {
-        Kind::Straggler | Kind::RotatingDelays | Kind::PipelineBubble => Target::SyncStalls,
+        Kind::Straggler | Kind::RotatingDelays | Kind::Pauses | Kind::PipelineBubble => Target::SyncStalls,
         Kind::InputBound => Target::Input,
         Kind::ExposedCommunication | Kind::SmallMessages | Kind::HostBoundDevice => Target::Overlap,
     };
@@ -461,28 +435,6 @@ fn evidence(finding: &Finding) -> String {
     }
     parts.extend(found.step.map(|step| format!("largest in step {step}")));
     parts.join(", ")
-}
-
-fn percent(share: f64) -> String {
-    let percent = 100.0 * share;
-    match percent.abs() {
-        size if size >= 10.0 => format!("{percent:.0}%"),
-        size if size >= 1.0 => format!("{percent:.1}%"),
-        _ => format!("{percent:.2}%"),
-    }
-}
-
-/// With a capital letter and a full stop.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().collect());
-    let rest = letters.as_str();
-    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{first}{rest}{stop}")
-}
-
-fn cut(text: &str, room: usize) -> String {
-    if text.chars().count() <= room { text.to_owned() } else { text.chars().take(room - 1).chain(['~']).collect() }
 }
 
 /// Lines no wider than the terminal; those after the first are indented.

@@ -1,0 +1,224 @@
+//! What dumps of the Flight Recorder and notes of ranks say about a hang: the cause first, then the ranks that only wait.
+
+use std::collections::BTreeMap;
+
+use import::traces::{
+    Difference, Finding, FlightEntry, FlightReport, Frame, HangNote, Missing, Problem, Traces, Waiting,
+};
+use serde_json::{Value, json};
+
+/// Frames of a stack that a sentence has.
+const FRAMES: usize = 4;
+/// Calls in which ranks wait that a sentence names; the rest is counted.
+const CALLS: usize = 6;
+/// Ranks that are listed one by one.
+const RANKS: usize = 12;
+
+/// What is known of a hang, a sentence each; empty without one.
+pub(super) fn sentences(traces: &Traces) -> Vec<String> {
+    let found = report(traces);
+    let mut all: Vec<String> = found.into_iter().flat_map(|report| &report.findings).map(sentence).collect();
+    all.extend(found.and_then(waiting));
+    all.extend(notes(&traces.hang_notes));
+    all
+}
+
+/// The same for other programs. Null without a hang.
+pub(super) fn json(traces: &Traces) -> Value {
+    let found = report(traces).filter(|report| !report.findings.is_empty());
+    let Some(found) = found else { return Value::Null };
+    let cause = |one: &Finding| {
+        let ranks: Vec<u32> = one.missing.iter().map(|missing| missing.rank).collect();
+        json!({"problem": word(one.problem), "ranks": ranks, "call": name(&one.call), "arrived": one.arrived})
+    };
+    let waits = |one: &Waiting| json!({"rank": one.rank, "call": name(&one.call), "awaits": one.awaits});
+    json!({
+        "causes": found.findings.iter().map(cause).collect::<Vec<_>>(),
+        "waiting": found.waiting.iter().map(waits).collect::<Vec<_>>(),
+    })
+}
+
+/// The dumps that are of a hang: those that were made in one, or dumps without traces beside them. Beside traces, a dump is of
+/// a job that went on, and its ranks are at times one call ahead of each other.
+fn report(traces: &Traces) -> Option<&FlightReport> {
+    let alone = || traces.flight.as_ref().filter(|_| traces.timeline.is_none());
+    traces.hang.as_ref().or_else(alone)
+}
+
+fn word(problem: Problem) -> &'static str {
+    match problem {
+        Problem::Mismatch(Difference::Operation) => "other_operation",
+        Problem::Mismatch(Difference::Size) => "size_differs",
+        Problem::Mismatch(Difference::Dtype) => "type_differs",
+        Problem::Mismatch(Difference::Total) => "sizes_do_not_add_up",
+        Problem::NotReached => "not_reached",
+        Problem::Deadlock => "deadlock",
+        Problem::NoDump => "no_dump",
+        Problem::NotFinished => "not_finished",
+    }
+}
+
+fn sentence(finding: &Finding) -> String {
+    let what = name(&finding.call);
+    let missing: Vec<u32> = finding.missing.iter().map(|missing| missing.rank).collect();
+    let (causes, arrived, place) = (ranks(&missing), ranks(&finding.arrived), frames(finding.frames()));
+    match finding.problem {
+        Problem::NotReached => {
+            let last: Vec<String> = finding.missing.iter().take(1).filter_map(|one| last_call(one, finding)).collect();
+            let last = last.first().map_or(String::new(), |last| format!("; {last}"));
+            let (alone, waits) = (waits(&missing), waits(&finding.arrived));
+            format!("{causes} did not reach {what} and {alone} nowhere; {arrived} {waits} in it{place}{last}")
+        }
+        Problem::Mismatch(Difference::Total) => {
+            format!(
+                "sizes of {what} do not add up: {arrived} together give another number of elements than they take{place}"
+            )
+        }
+        Problem::Mismatch(difference) => mismatch(finding, difference),
+        Problem::Deadlock => {
+            let waits = finding
+                .missing
+                .iter()
+                .filter_map(|missing| Some(format!("rank {} is in {}", missing.rank, name(missing.last.as_ref()?))));
+            format!("{causes} wait for each other: {}{place}", waits.take(CALLS).collect::<Vec<_>>().join(", "))
+        }
+        Problem::NoDump => format!("{causes} wrote no dump; {arrived} {} in {what}{place}", waits(&finding.arrived)),
+        Problem::NotFinished if finding.call.is_p2p => {
+            let group = &finding.call.group;
+            format!(
+                "{causes} {} in transfers of {group} that both sides entered, and that did not end{place}",
+                waits(&missing)
+            )
+        }
+        Problem::NotFinished if finding.arrived.is_empty() => {
+            format!("{causes} entered {what}, and it ended nowhere{place}")
+        }
+        Problem::NotFinished => format!("{causes} did not end {what}, and {arrived} did{place}"),
+    }
+}
+
+/// `rank 1: size differs: 1025 elements in all_gather #4 of 0 (default_pg), and 1024 of ranks 0, 2, 3`.
+fn mismatch(finding: &Finding, difference: Difference) -> String {
+    let value = |entry: &FlightEntry| match difference {
+        Difference::Operation => entry.operation.clone(),
+        Difference::Dtype => entry.dtype().unwrap_or("no type").to_owned(),
+        Difference::Size | Difference::Total => format!("{} elements", entry.elements()),
+    };
+    let what = match difference {
+        Difference::Operation => "calls another operation",
+        Difference::Dtype => "element type differs",
+        Difference::Size | Difference::Total => "size differs",
+    };
+    let mut values: BTreeMap<String, Vec<u32>> = BTreeMap::new();
+    for missing in &finding.missing {
+        if let Some(entry) = &missing.last {
+            values.entry(value(entry)).or_default().push(missing.rank);
+        }
+    }
+    let odd: Vec<String> = values.into_iter().map(|(value, of)| format!("{}: {what}: {value}", ranks(&of))).collect();
+    let (call, usual) = (name(&finding.call), ranks(&finding.arrived));
+    format!("{} in {call}, and {} of {usual}{}", odd.join(", "), value(&finding.call), frames(finding.frames()))
+}
+
+/// The last call of a rank, with its stack where that says more.
+fn last_call(missing: &Missing, finding: &Finding) -> Option<String> {
+    let last = missing.last.as_ref()?;
+    let place = if last.frames == finding.frames() { String::new() } else { frames(&last.frames) };
+    Some(format!("the last call of rank {} is {}{place}", missing.rank, name(last)))
+}
+
+/// Ranks that only wait, by call and by the ranks that they wait for.
+fn waiting(report: &FlightReport) -> Option<String> {
+    let all = &report.waiting;
+    // One cause has said already who waits for it.
+    if let [only] = &report.findings[..]
+        && only.problem == Problem::NotReached
+        && all.iter().all(|one| only.arrived.contains(&one.rank) && name(&one.call) == name(&only.call))
+    {
+        return None;
+    }
+    let mut calls: BTreeMap<(String, &[u32]), Vec<u32>> = BTreeMap::new();
+    for one in all.iter().filter(|one| !one.awaits.is_empty()) {
+        calls.entry((name(&one.call), &one.awaits)).or_default().push(one.rank);
+    }
+    let victims: Vec<u32> = all.iter().filter(|one| !one.awaits.is_empty()).map(|one| one.rank).collect();
+    if victims.is_empty() {
+        return None;
+    }
+    let mut parts: Vec<(Vec<u32>, String)> = calls
+        .into_iter()
+        .map(|((call, awaits), of)| {
+            let part = format!("{} {} for {} in {call}", ranks(&of), waits(&of), ranks(awaits));
+            (of, part)
+        })
+        .collect();
+    // The largest groups say most.
+    parts.sort_by_key(|(of, _)| std::cmp::Reverse(of.len()));
+    let rest: usize = parts.iter().skip(CALLS).map(|(of, _)| of.len()).sum();
+    let more = if rest > 0 { format!("; {rest} more ranks wait in other calls") } else { String::new() };
+    let shown: Vec<String> = parts.into_iter().take(CALLS).map(|(_, part)| part).collect();
+    Some(format!("{} only {} because of that: {}{more}", ranks(&victims), waits(&victims), shown.join("; ")))
+}
+
+/// Where ranks that ended no step were. Ranks in one place are one sentence; a place of few ranks comes first.
+fn notes(all: &[HangNote]) -> Vec<String> {
+    let mut places: Vec<(String, bool, Vec<&HangNote>)> = Vec::new();
+    for note in all {
+        let stack = if note.stack.is_empty() { ": its stack is not known".to_owned() } else { frames(&note.stack) };
+        let is_slow = note.step_ended_after_s.is_some();
+        match places.iter_mut().find(|(known, slow, _)| *known == stack && *slow == is_slow) {
+            Some((.., of)) => of.push(note),
+            None => places.push((stack, is_slow, vec![note])),
+        }
+    }
+    places.sort_by_key(|(.., of)| of.len());
+    let sentence = |(stack, is_slow, of): (String, bool, Vec<&HangNote>)| {
+        let numbers: Vec<u32> = of.iter().map(|note| note.rank).collect();
+        let longest =
+            |seconds: fn(&HangNote) -> Option<f64>| of.iter().filter_map(|note| seconds(note)).fold(0.0, f64::max);
+        let who = ranks(&numbers);
+        if is_slow {
+            let whole = longest(|note| note.step_ended_after_s);
+            format!("{who} took {whole:.0} s for a step{stack}")
+        } else {
+            format!("{who} ended no step for {:.0} s{stack}", longest(|note| Some(note.since_last_step_s)))
+        }
+    };
+    places.into_iter().map(sentence).collect()
+}
+
+fn waits(ranks: &[u32]) -> &'static str {
+    if ranks.len() == 1 { "waits" } else { "wait" }
+}
+
+/// `all_reduce #6 of 2 (tp)`, or `the transfer from rank 1 to rank 2 of 0 (default_pg)`.
+fn name(call: &FlightEntry) -> String {
+    match call.peers {
+        Some((from, to)) if call.is_p2p => format!("the transfer from rank {from} to rank {to} of {}", call.group),
+        _ if call.is_p2p => format!("{} #{} of {}", call.operation, call.p2p_sequence, call.group),
+        _ => format!("{} #{} of {}", call.operation, call.sequence, call.group),
+    }
+}
+
+fn frames(frames: &[Frame]) -> String {
+    let shown = |frame: &Frame| format!("{} ({}:{})", frame.name, frame.file, frame.line);
+    let shown: Vec<String> = frames.iter().take(FRAMES).map(shown).collect();
+    if shown.is_empty() { String::new() } else { format!(": {}", shown.join(" < ")) }
+}
+
+/// `rank 3`, `ranks 0, 2, 3`, `ranks 0 to 62`. Of many, the first are listed.
+fn ranks(all: &[u32]) -> String {
+    match all {
+        [] => "no rank".to_owned(),
+        [one] => format!("rank {one}"),
+        [first, .., last] if all.len() > 3 && (last - first) as usize == all.len() - 1 && all.is_sorted() => {
+            format!("ranks {first} to {last}")
+        }
+        _ => {
+            let shown: Vec<String> = all.iter().take(RANKS).map(u32::to_string).collect();
+            let more = all.len().saturating_sub(RANKS);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("ranks {}{more}", shown.join(", "))
+        }
+    }
+}

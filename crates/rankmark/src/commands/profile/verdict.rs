@@ -1,0 +1,90 @@
+//! The sentence that says what limits the steps.
+
+use diagnose::profile::{Analysis, Finding, FindingKind, Straggler};
+
+use super::calls;
+use super::explanation::Explanation;
+
+/// A sentence about what limits the steps, from what was found.
+pub(super) fn verdict(one: &Explanation) -> String {
+    let analysis = &one.analysis;
+    if let Some(hang) = one.hangs.first() {
+        return hang.clone();
+    }
+    if let Some(slow) = &analysis.straggler {
+        return slow_rank(slow, analysis.stragglers.len());
+    }
+    if let Some(rotating) = &analysis.rotating {
+        return format!("ranks are late in turn: that costs {} of a step", percent(rotating.share));
+    }
+    if let Some(told) = calls::verdict(analysis) {
+        return told;
+    }
+    if analysis.steps.numbers.is_empty() {
+        return "there is no step that all ranks have, so where the time of steps goes is not known".to_owned();
+    }
+    let pauses = analysis.findings.iter().find(|finding| finding.kind == FindingKind::Pauses);
+    let ranks = ranks(analysis, pauses.is_some());
+    match (pauses, analysis.findings.first()) {
+        (Some(Finding { what, .. }), _) => format!("{what} {}", sentence(&ranks)),
+        (None, Some(finding)) => format!("{}. {}", ranks.trim_end_matches('.'), finding.what),
+        (None, None) if analysis.is_whole => format!("{ranks}; nothing else costs more than 0.5% of a step"),
+        (None, None) => ranks,
+    }
+}
+
+fn slow_rank(slow: &Straggler, stragglers: usize) -> String {
+    let [low, high] = slow.ci95;
+    let also = match stragglers {
+        0 | 1 => String::new(),
+        more => format!("; {} more ranks are slow", more - 1),
+    };
+    // A tenth of the loss and more is worth a word.
+    let waited = slow.descheduled_share.filter(|waited| *waited >= 0.1 * slow.share);
+    let waits = waited.map_or_else(String::new, |waited| {
+        format!("; it waits {} of a step for a processor, more than the others", percent(waited))
+    });
+    let place =
+        if slow.before_forward { ", before the forward pass (such as input that no DataLoader loads)" } else { "" };
+    format!(
+        "rank {} is slow in {}{place}: it costs {} of a step ({} to {}){waits}{also}",
+        slow.rank,
+        slow.phase.name(),
+        percent(slow.share),
+        percent(low),
+        percent(high)
+    )
+}
+
+/// What is said of ranks where none is named. Pauses are told apart from the other steps.
+fn ranks(analysis: &Analysis, pauses: bool) -> String {
+    let others = if pauses { " in the other steps" } else { "" };
+    match (&analysis.straggler_abstains, analysis.straggler_at_most) {
+        (Some(_), _) if analysis.world == Some(1) => "one rank waits for no other".to_owned(),
+        (Some(why), _) => why.clone(),
+        (None, Some(share)) => {
+            format!("no rank is slow{others}: none loses more than {} of a step", percent(share.max(0.0)))
+        }
+        (None, None) if pauses => format!("no rank is slow{others}"),
+        (None, None) => "no rank is slow in most steps, and what single steps cost is not known".to_owned(),
+    }
+}
+
+/// A share in percent.
+pub(super) fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    match percent.abs() {
+        size if size >= 10.0 => format!("{percent:.0}%"),
+        size if size >= 1.0 => format!("{percent:.1}%"),
+        _ => format!("{percent:.2}%"),
+    }
+}
+
+/// With a capital letter and a full stop.
+pub(super) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map_or(String::new(), |letter| letter.to_uppercase().collect());
+    let rest = letters.as_str();
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{first}{rest}{stop}")
+}
