@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 const PLANNED: usize = 20_000;
 /// Cases of the record that is reported.
 const REPORTED: usize = 100_000;
+/// Seconds that commands may take that go over all cases of a plan or of a record, of [`PLANNED`] cases.
+const OVERVIEW: Cost = Cost { seconds: 3.0, megabytes: 500.0 };
 /// Cases of the pages that are written, each with the most seconds that it may take.
 const PAGES: [(usize, f64); 2] = [(5_000, 1.0), (20_000, 3.0)];
 
@@ -86,6 +88,14 @@ pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> 
     for (name, text) in plans() {
         let plan = folder.join(format!("{name}.yaml"));
         std::fs::write(&plan, text).map_err(failed)?;
+        let words = ["run", &plan.display().to_string(), "--dry-run"].map(str::to_owned);
+        bounds.push(Bound {
+            what: format!("{PLANNED} cases of a plan shown ({name})"),
+            command: format!("rankmark run {name}.yaml --dry-run"),
+            // With 2 this machine lacks what all cases need.
+            cost: cost(&built.join("rankmark"), &words, &[0, 2])?,
+            most: OVERVIEW,
+        });
         let words = ["validate", "--quick", "--plan", &plan.display().to_string()].map(str::to_owned);
         bounds.push(Bound {
             what: format!("a plan of {PLANNED} cases checked ({name})"),
@@ -107,13 +117,35 @@ pub(crate) fn measure(root: &Path, folder: &Path) -> Result<Vec<Bound>, String> 
             most: Cost { seconds, megabytes: 500.0 },
         });
     }
+    let record = folder.join(format!("page-{PLANNED}")).display().to_string();
+    for words in [&["history", &record][..], &["watch", &record, "--once"], &["list", "records", &record]] {
+        let told: Vec<&str> = words.iter().map(|word| if *word == record { "DIR" } else { word }).collect();
+        bounds.push(Bound {
+            what: format!("a record of {PLANNED} cases: {}", words[0]),
+            command: format!("rankmark {} (made by the example large with {PLANNED})", told.join(" ")),
+            cost: cost(
+                &built.join("rankmark"),
+                &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(),
+                &[0],
+            )?,
+            most: OVERVIEW,
+        });
+    }
     let record = folder.join("large").display().to_string();
     cost(&large, &[record.clone(), REPORTED.to_string()], &[0])?;
+    let words = ["compare", &record, &record].map(str::to_owned);
+    bounds.push(Bound {
+        what: format!("records of {REPORTED} cases compared"),
+        command: format!("rankmark compare DIR DIR (made by the example large with {REPORTED})"),
+        // With 1 and 3 it says what it found.
+        cost: cost(&built.join("rankmark"), &words, &[0, 1, 3])?,
+        most: Cost { seconds: 60.0, megabytes: 1000.0 },
+    });
     bounds.push(Bound {
         what: format!("a report of {REPORTED} cases written"),
         command: format!("cargo run --release -p report --example large -- DIR (made with {REPORTED})"),
         cost: cost(&large, &[record], &[0])?,
-        most: Cost { seconds: 20.0, megabytes: 500.0 },
+        most: Cost { seconds: 20.0, megabytes: 400.0 },
     });
     Ok(bounds)
 }

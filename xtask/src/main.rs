@@ -16,11 +16,13 @@ mod cases;
 mod compare_rates;
 mod counts;
 mod coverage;
+mod deny;
 mod diagnosis_rates;
 mod dist;
 mod figures;
 mod install;
 mod interleave_rates;
+mod job_rates;
 mod ledger;
 mod packages;
 mod pdf;
@@ -58,6 +60,8 @@ usage: cargo xtask COMMAND
         HTML reports in Chromium: charts, tables, zoom, print, dark, without JavaScript, and axe-core; leaves pictures
   diagnosis-rates [--runs N] [--minutes N] [--records DIR]
         how often `rankmark profile` names the right slow rank, and how often one where none is (docs/diagnosis.md)
+  job-rates [--runs N] [--python PATH] [--program PATH]
+        the same of PyTorch jobs with one more exchange in each step (docs/diagnosis.md); needs torch
   compare-rates [--pairs N] [--minutes N] [--records DIR]
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/compare.md)
   bounds
@@ -99,6 +103,10 @@ fn main() -> ExitCode {
         },
         ["diagnosis-rates", options @ ..] => match diagnosis_rates::Options::read(options) {
             Ok(options) => passed(diagnosis_rates::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["job-rates", options @ ..] => match job_rates::Options::read(options) {
+            Ok(options) => passed(job_rates::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),
         },
         ["dist", options @ ..] => match dist::Options::read(options) {

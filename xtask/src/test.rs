@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::ledger::{Ending, Ledger};
-use crate::{browser, counts, install, packages, pdf, python, tidy, times, wheels};
+use crate::{browser, counts, deny, install, packages, pdf, python, tidy, times, wheels};
 
 /// Asks tests for their heavy parts.
 const FULL: &str = "RANKMARK_TEST_FULL";
@@ -108,7 +108,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<bool, String> {
     tests(root, &mut ledger, options);
     if options.packages.is_empty() {
         pdf::check(root, options.level == Level::Full, &mut ledger);
-        deny(root, &mut ledger);
+        deny::check(root, !options.no_install, &mut ledger);
     }
     loom(root, &mut ledger, options);
     loops(root, &mut ledger, options);
@@ -153,7 +153,7 @@ fn tests(root: &Path, ledger: &mut Ledger, options: &Options) {
     };
     let selection = options.selection();
     let names: Vec<&str> = options.names.iter().map(String::as_str).collect();
-    if quietly(root, &["nextest", "--version"]).is_ok() {
+    if deny::quietly(&mut cargo(root, &["nextest", "--version"])).is_ok() {
         let arguments = ["nextest", "run", "--no-fail-fast", "--status-level", "leak"];
         // Of an earlier run.
         let _ = std::fs::remove_file(times::junit(root));
@@ -210,48 +210,6 @@ fn over_budget_alone(root: &Path, test: &times::Timed, again: impl Fn(&str) -> C
     let seconds = alone.iter().find(same).map_or(test.seconds, |alone| alone.seconds);
     let line = format!("{} {}: {:.1} s, alone {seconds:.1} s", test.binary, test.name, test.seconds);
     (seconds > times::limit(test) * times::MARGIN * slowdown).then_some(line)
-}
-
-/// Licences, sources and doubled crates need no network; advisories need their database.
-fn deny(root: &Path, ledger: &mut Ledger) {
-    if quietly(root, &["deny", "--version"]).is_err() {
-        ledger.skip("deny", "cargo-deny is not installed (hint: cargo install --locked cargo-deny)");
-        return;
-    }
-    let check = ["deny", "--offline", "check", "--hide-inclusion-graph"];
-    // It looks at crates that only other systems build, too; those are fetched now or never.
-    match quietly(root, &["fetch"]) {
-        Ok(()) => ledger.check("deny", &mut cargo(root, &[&check[..], &["licenses", "bans", "sources"]].concat())),
-        Err(why) => ledger.skip("deny", format!("not all crates could be fetched: {why}")),
-    }
-    // The program that sets PDFs has a lock file of its own, and the same rules.
-    match quietly(root, &["fetch", "--manifest-path", pdf::MANIFEST]) {
-        Ok(()) => {
-            let own = ["deny", "--manifest-path", pdf::MANIFEST, "--offline", "check", "--hide-inclusion-graph"];
-            let rules = ["--config", "deny.toml", "licenses", "bans", "sources"];
-            ledger.check("deny of pdf", &mut cargo(root, &[&own[..], &rules].concat()));
-        }
-        Err(why) => ledger.skip("deny of pdf", format!("not all crates could be fetched: {why}")),
-    }
-    match quietly(root, &["deny", "fetch", "db"]) {
-        Ok(()) => ledger.check("advisories", &mut cargo(root, &[&check[..], &["advisories"]].concat())),
-        Err(why) => ledger.skip("advisories", format!("their database could not be fetched: {why}")),
-    }
-}
-
-/// Runs a cargo command without showing its output.
-///
-/// # Errors
-/// The last line of what it complained of.
-fn quietly(root: &Path, arguments: &[&str]) -> Result<(), String> {
-    let output = cargo(root, arguments).env("NO_COLOR", "1").stdin(Stdio::null()).output();
-    let output = output.map_err(|error| error.to_string())?;
-    if output.status.success() { Ok(()) } else { Err(last_line(&output.stderr)) }
-}
-
-fn last_line(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no message").trim().to_owned()
 }
 
 /// The protocols of shared memory under every interleaving of their threads that loom can reach.

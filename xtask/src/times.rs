@@ -10,7 +10,7 @@ use std::time::Instant;
 /// What a test of the gate may take, in seconds of a machine that does nothing else.
 pub(crate) const BUDGET: f64 = 10.0;
 /// How many times its limit a test may take by itself: processors differ.
-pub(crate) const MARGIN: f64 = 1.5;
+pub(crate) const MARGIN: f64 = 2.0;
 /// Tests and modules with a limit of their own, each with the reason.
 static LONGER: &[(&str, f64, &str)] = &[
     (
@@ -24,6 +24,16 @@ static LONGER: &[(&str, f64, &str)] = &[
     ("external::torchrun_starts_ranks", 30.0, "each rank imports torch"),
     ("faults::a_rank_that_hangs_alive_is_named_with_its_stack_within_15_s", 30.0, "waits 10 s for a stall"),
     ("validate::libraries_that_break_are_rows_and_not_our_end", 30.0, "waits 10 s for a library that hangs"),
+    (
+        "mpi::blocking_calls_of_four_ranks_conform",
+        30.0,
+        "each MPI library starts four ranks, more than many machines have cores",
+    ),
+    (
+        "profile::a_training_of_low_efficiency_is_explained_with_its_results",
+        30.0,
+        "six trials, and four seconds of recording",
+    ),
     ("hardware::a_slow_rank_is_named", 30.0, "delays of 20 ms, larger than what a busy machine adds"),
     (
         "slurm::sbatch_takes_the_file_of_gen_job",
