@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_odd_byte_is_told_and_the_rest_is_read() {
+    fn an_odd_byte_is_reported_and_the_rest_is_read() {
         let (text, notes) = read(b"a\nJos\xe9\n").unwrap();
         assert_eq!(text, "a\nJos\u{fffd}\n");
         assert_eq!(notes, ["1 byte is not UTF-8 and shown as `\u{fffd}`, the first in line 2"]);

@@ -143,7 +143,7 @@ impl<'b> Cases<'b> {
     }
 }
 
-/// The fields with a size that every rank has an equal part of: a plan of ours refuses others or rounds them down.
+/// The fields with a size that can be divided among the ranks: plans refuse or round down other sizes.
 fn divisible(pairs: &[(String, String)]) -> Vec<(String, String)> {
     let of = |name: &str| pairs.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
     let part = || {

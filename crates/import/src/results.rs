@@ -12,7 +12,7 @@ pub struct Shape {
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
     /// The device that held the buffers: `cpu`, `cuda`.
     pub device: &'static str,
-    /// What the tool calls an implementation that is none of ours; the case has this name.
+    /// The name of an implementation without a counterpart here, as the tool spells it.
     pub implementation: Option<String>,
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use terms::{Collective, Dtype, Error};
 
+use super::command;
 use super::nccl::plain;
 use super::runs::Runs;
 use super::versions::unknown_column;
@@ -41,6 +42,8 @@ impl Format for AllReduceBench {
             trials: None,
             payload: None,
             in_table: false,
+            command: None,
+            launched: None,
         };
         for line in source.lines() {
             reader.line(line)?;
@@ -58,6 +61,8 @@ fn is_header(text: &str) -> bool {
     cells(text).is_some_and(|cells| cells.first() == Some(&"payload") && cells.contains(&"algbw"))
 }
 
+/// The program of a command line.
+const SCRIPT: &str = "all_reduce_bench.py";
 /// How lines of the script begin that become nothing.
 const OWN: &[&str] = &["Environment:", "Legend:", "busbw:", "algbw:", "payload", "|", "- ", "duration:"];
 
@@ -83,6 +88,10 @@ struct Reader<'s> {
     /// Of the first form: the payload of the lines that follow, or why it is none.
     payload: Option<Result<u64, String>>,
     in_table: bool,
+    /// The last command line: it is that of the run that begins next.
+    command: Option<String>,
+    /// Ranks that the run's command line starts.
+    launched: Option<u32>,
 }
 
 impl Reader<'_> {
@@ -98,6 +107,11 @@ impl Reader<'_> {
             if let Some(odd) = names.iter().find(|name| !["payload", "busbw", "algbw"].contains(name)) {
                 let tool = "all_reduce_bench.py, which names no version,";
                 return Err(unknown_column(self.source, line.number, tool, odd, "payload, busbw, algbw"));
+            }
+            // A table that nothing announces, below another one.
+            if self.results.current().is_none_or(|results| !results.is_empty()) {
+                (self.ranks, self.trials) = (None, None);
+                self.open("");
             }
             self.in_table = true;
         } else if let Some(cells) = cells(text).filter(|cells| self.in_table && !cells[0].starts_with('-')) {
@@ -119,7 +133,9 @@ impl Reader<'_> {
             self.head.hardware = Some(plain(hardware));
         } else {
             self.in_table &= !text.is_empty() && !text.starts_with("Legend");
-            if !self.in_table && !is_own(text) {
+            if text.contains(SCRIPT) {
+                self.command = Some(text.to_owned());
+            } else if !self.in_table && !is_own(text) {
                 self.results.headings.add(line.number, text);
             }
         }
@@ -155,7 +171,9 @@ impl Reader<'_> {
         let mut results = empty();
         results.versions.clone_from(versions);
         let hardware = hardware.clone().map(|hardware| ("hardware".to_owned(), hardware));
-        let results = self.results.begin(key, "", results);
+        let command = self.command.take().unwrap_or_default();
+        self.launched = command::processes(command.split(SCRIPT).next().unwrap_or_default());
+        let results = self.results.begin(key, &command::plain(&command), results);
         results.tell([("table".to_owned(), plain(about))].into_iter().chain(hardware));
         results
     }
@@ -170,7 +188,8 @@ impl Reader<'_> {
     }
 
     fn add(&mut self, number: usize, bytes: Result<u64, String>, rate: &str) -> Result<(), Error> {
-        let ranks = self.ranks.or(self.given).ok_or_else(|| collective::no_ranks(self.source, number))?;
+        let ranks =
+            self.ranks.or(self.given).or(self.launched).ok_or_else(|| collective::no_ranks(self.source, number))?;
         let value: Option<f64> = rate.trim().parse().ok().filter(|rate: &f64| (rate * 1e9).is_finite() && *rate > 0.0);
         let rate = value.ok_or_else(|| format!("expected a bandwidth above 0, found `{}`", plain(rate)));
         match bytes.and_then(|bytes| Ok((bytes, rate?))) {

@@ -55,7 +55,21 @@ pub(super) fn plain(text: &str) -> String {
     super::nccl::fact(words.join(" ").trim_start_matches(['+', '$', '>', '~', ' ']))
 }
 
-/// The number of processes that a launcher is told: `-n 8`, or srun's nodes and tasks on each.
+/// Options of launchers that have a number behind them.
+const WITH_NUMBER: &[&str] = &[
+    "-n",
+    "-np",
+    "--np",
+    "--ntasks",
+    "-N",
+    "--nodes",
+    "--nnodes",
+    "--ntasks-per-node",
+    "--nproc-per-node",
+    "--nproc_per_node",
+];
+
+/// The number of processes that a launcher is told: `-n 8`, srun's nodes and tasks on each, or torchrun's.
 pub(super) fn processes(before: &str) -> Option<u32> {
     let mut words = before.split_ascii_whitespace();
     let (mut all, mut nodes, mut on_each) = (None, None, None);
@@ -63,16 +77,18 @@ pub(super) fn processes(before: &str) -> Option<u32> {
     while let Some(word) = words.next() {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value)),
-            None if matches!(word, "-n" | "-np" | "--np" | "--ntasks" | "-N" | "--nodes" | "--ntasks-per-node") => {
-                (word, words.next())
-            }
+            None if WITH_NUMBER.contains(&word) => (word, words.next()),
             None => word.split_at_checked(2).map_or((word, None), |(name, value)| (name, Some(value))),
         };
         let value = value.and_then(|value| value.parse::<u32>().ok()).filter(|value| *value > 0);
         match name {
             "-n" | "-np" | "--np" | "--ntasks" => all = value.or(all),
             "-N" | "--nodes" if is_slurm => nodes = value.or(nodes),
+            "--nnodes" => nodes = value.or(nodes),
             "--ntasks-per-node" => on_each = value.or(on_each),
+            "--nproc-per-node" | "--nproc_per_node" => {
+                (nodes, on_each) = (nodes.or(Some(1)), value.or(on_each));
+            }
             _ => {}
         }
     }
@@ -102,6 +118,10 @@ mod tests {
             ("srun -N2 --ntasks-per-node 4", Some(8)),
             ("mpirun -n144 -ppn 36", Some(144)),
             ("mpirun --ntasks=6", Some(6)),
+            ("python -u -m torch.distributed.run --nproc_per_node=8", Some(8)),
+            ("torchrun --nnodes 2 --nproc-per-node 4", Some(8)),
+            ("torchrun --nproc-per-node 4 --nnodes=2", Some(8)),
+            ("torchrun --nproc-per-node gpu", None),
             ("mpirun -N 2", None),
             ("mpirun -npernode 4", None),
             ("", None),

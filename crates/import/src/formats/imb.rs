@@ -211,7 +211,7 @@ impl Reader<'_> {
     /// Notes that buffers are in the memory of GPUs.
     fn on_gpus(&mut self) {
         self.head.device = "gpu";
-        let note = "the buffers were in the memory of GPUs; the file does not tell their kind";
+        let note = "the buffers were in the memory of GPUs; the file does not say which kind";
         if !self.head.notes.iter().any(|known| known == note) {
             self.head.notes.push(note.to_owned());
         }

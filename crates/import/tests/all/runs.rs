@@ -209,3 +209,22 @@ fn calls_of_a_graph_are_counted() {
     assert!(lines(&results)[0].contains("x60"), "{:?}", lines(&results));
     assert!(results.notes.iter().any(|note| note.contains("CUDA graph, which was launched 3 times")));
 }
+
+#[test]
+fn tables_of_a_guide_that_nothing_announces_are_apart() {
+    let table = |rate: &str| {
+        format!(
+            "```\n| payload |    busbw   |    algbw   |\n| ------: | ---------: | ---------: |\n|    1MiB |  39.93GBps |  {rate}GBps |\n```\n\n"
+        )
+    };
+    let command = "$ python -u -m torch.distributed.run --nproc_per_node=8 all_reduce_bench.py\n\n";
+    let text = format!(
+        "The output on one node:\n{command}{}With the other switch:\n{command}{}",
+        table("22.82"),
+        table("11.41")
+    );
+    let records = read(&source(&text)).unwrap();
+    assert_eq!(records.len(), 2, "{records:?}");
+    assert!(lines(&records[0])[0].contains("ranks=8"), "{:?}", lines(&records[0]));
+    assert!(records.iter().all(|results| results.shapes()[0].1.len() == 1), "no trials: {records:?}");
+}

@@ -356,7 +356,11 @@ fn other_commands(all: &[(Agent, Here)], external: &External) -> Option<Verdict>
     let first = *ranks.first()?;
     let shown = |command: &[String]| format!("`rankmark {}`", command.join(" "));
     let theirs = all.get(first as usize).map(|(_, here)| shown(&here.command))?;
-    let more = if ranks.len() > 1 { format!(" (and {} more ranks another)", ranks.len() - 1) } else { String::new() };
+    let more = if ranks.len() > 1 {
+        format!(" (and {} more ranks with other commands)", ranks.len() - 1)
+    } else {
+        String::new()
+    };
     let message = format!(
         "{} started rank {first} with {theirs}{more}, and rank 0 with {}",
         external.launcher(),

@@ -192,7 +192,7 @@ fn both_runtimes_train_in_one_report() {
     {
         assert!(report.contains(words), "`{words}` is not in {report}");
     }
-    // What a plan of ours predicts is nothing that torch holds.
+    // The prediction is for native ranks and does not hold for torch.
     let predicted = |case: &serde_json::Value| !case["memory"]["predicted"].is_null();
     assert!(cases.iter().all(|case| predicted(case) == (case["runtime"] == "native")), "{cases:#?}");
     assert!(cases.iter().all(|case| case["memory"]["measured"]["total"].as_u64() > Some(0)), "{cases:#?}");
