@@ -45,7 +45,11 @@ impl Mapped {
         };
         let domain = match axis.scale {
             Scale::Log => log_domain(axis.quantity, bounds, &intervals),
-            Scale::FromZero => [0.0, widened(bounds, &intervals)[1] * 1.06],
+            // One where all values are zero (bandwidths on the bus of one rank): an axis needs a length.
+            Scale::FromZero => match widened(bounds, &intervals)[1] * 1.06 {
+                high if high > 0.0 => [0.0, high],
+                _ => [0.0, 1.0],
+            },
             Scale::Linear => padded(widened(bounds, &intervals)),
             Scale::Steps => [-0.6, steps.len() as f64 - 0.4],
         };
@@ -117,7 +121,10 @@ fn widened(bounds: [f64; 2], intervals: &[f64]) -> [f64; 2] {
 }
 
 fn padded([low, high]: [f64; 2]) -> [f64; 2] {
-    let span = (high - low).max(0.02 * high.abs()).max(f64::MIN_POSITIVE);
+    let span = match (high - low).max(0.02 * high.abs()) {
+        span if span > 0.0 => span,
+        _ => 1.0,
+    };
     let middle = 0.5 * (low + high);
     let bottom = middle - 0.58 * span;
     // Padding must not suggest values below zero.
@@ -160,6 +167,10 @@ fn log_ticks(low: f64, high: f64, most: usize) -> Vec<f64> {
 fn linear_ticks(low: f64, high: f64, most: usize, quantity: Quantity) -> Vec<Tick> {
     if quantity == Quantity::Bytes {
         return byte_ticks(low, high, most);
+    }
+    // An axis of exact bounds may have no length: no step divides it.
+    if high <= low {
+        return vec![Tick { value: low, label: label(quantity, low) }];
     }
     let rough = (high - low) / most as f64;
     let magnitude = 10f64.powf(rough.log10().floor());
@@ -247,6 +258,30 @@ mod tests {
         assert_eq!(labels(Quantity::Number, Scale::FromZero, &[21_000.0], 3), ["0", "10,000", "20,000"]);
         assert_eq!(labels(Quantity::Count, Scale::Steps, &[6.0, 2.0, 4.0, 2.0], 3), ["2", "4", "6"]);
         assert_eq!(labels(Quantity::Bandwidth, Scale::FromZero, &[61.0], 5), ["0", "20", "40", "60"]);
+    }
+
+    /// All bandwidths of one rank are zero: a bar of nothing once ended the whole report.
+    #[test]
+    fn every_axis_has_a_length_and_short_ticks() {
+        use Quantity::{Bandwidth, Bytes, Count, Number, Seconds, Share};
+        let of = [&[][..], &[0.0], &[0.0, 0.0], &[-0.0], &[-3.0], &[-3.0, -1.0], &[7.0], &[1e-300], &[1e15]];
+        let quantities = [Bandwidth, Bytes, Count, Number, Seconds, Share];
+        for (scale, values) in
+            [Scale::FromZero, Scale::Linear, Scale::Log].into_iter().flat_map(|scale| of.map(|v| (scale, v)))
+        {
+            for quantity in quantities {
+                let extent = Extent { values: values.to_vec(), intervals: vec![0.0] };
+                let mapped = Mapped::new(&axis(quantity, scale), &extent, [0.0, 100.0]);
+                let places = values.iter().filter_map(|value| mapped.place(*value));
+                assert!(places.into_iter().all(f64::is_finite), "{scale:?} {quantity:?} {values:?}");
+                let ticks = mapped.ticks(5);
+                assert!(ticks.iter().all(|tick| tick.value.is_finite()), "{scale:?} {quantity:?} {values:?}");
+                assert!(ticks.len() < 20, "{scale:?} {quantity:?} {values:?}: {} ticks", ticks.len());
+            }
+        }
+        let point = Mapped::exact(&axis(Bandwidth, Scale::Linear), [0.0, 0.0], [0.0, 100.0]);
+        assert_eq!(point.ticks(5).len(), 1);
+        assert_eq!(labels(Bandwidth, Scale::FromZero, &[0.0, 0.0], 2), ["0", "0.5", "1.0"]);
     }
 
     #[test]
