@@ -6,6 +6,7 @@ place, all others do not.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache, partial
 from typing import Any
 
@@ -35,6 +36,8 @@ SHIFT = 1409
 BESIDE = 3001
 # Buffers up to so many bytes are checked twice, from other inputs: above, a check costs as much as many calls do.
 CHECKED_TWICE = 1 << 20
+# Periods that one operation fills or compares: a comparison needs a byte of memory for each element of them.
+ROWS = 2048
 
 # `length` elements from `offset` hold the table, beginning at its element `phase`.
 Segment = tuple[int, int, torch.Tensor, int]
@@ -223,8 +226,8 @@ class Collective:
         for number, (given, got) in enumerate(self.buffers):
             got.view(torch.uint8).fill_(0xA5)
             for segment in self._inputs(given):
-                for start, stop, at in _stretches(segment, self._displaced(number)):
-                    given[start:stop] = segment[2][at : at + stop - start]
+                for start, stop, row in _pieces(segment, self._displaced(number), segment[2]):
+                    given[start:stop].view(-1, row.numel()).copy_(row)
         if self.waits is not None:
             self.waits()
 
@@ -288,15 +291,16 @@ class Collective:
         report.compared += segment[1]
         # Indices go on from one operation's buffer to the next one's.
         first = number * buffer.numel()
-        for start, stop, at in _stretches(segment, self._displaced(number)):
-            expected = table[at : at + stop - start]
+        for start, stop, row in _pieces(segment, self._displaced(number), table):
+            part = held[start:stop].view(-1, row.numel())
             # As bits: -0.0 is not 0.0 where the result is known bit for bit.
-            if torch.equal(held[start:stop], expected):
+            if torch.equal(part, row.expand_as(part)):
                 continue
-            wrong = (held[start:stop] != expected).nonzero().flatten().tolist()
-            report.count += len(wrong)
-            for index in wrong[: TOLD - len(report.first)]:
-                texts = {"expected": str(segment[2][at + index].item()), "got": str(buffer[start + index].item())}
+            wrong = (part != row).flatten().nonzero().flatten()
+            report.count += wrong.numel()
+            for index in wrong[: TOLD - len(report.first)].tolist():
+                expected = row[index % row.numel()].view(self.dtype)
+                texts = {"expected": str(expected.item()), "got": str(buffer[start + index].item())}
                 report.first.append({"rank": self.rank, "index": first + start + index, **texts})
 
     def corrupt(self, element: int) -> None:
@@ -313,15 +317,21 @@ class Collective:
         return {}
 
 
-def _stretches(segment: Segment, shift: int) -> list[tuple[int, int, int]]:
-    """`(from, to, element of the table)` for each stretch of the buffer up to a wrap of the table."""
+def _pieces(segment: Segment, shift: int, table: torch.Tensor) -> Iterator[tuple[int, int, torch.Tensor]]:
+    """`(from, to, row)` for pieces of a segment that hold this row of the table again and again.
+
+    A piece is many periods long: one operation for each period would take minutes where a call takes milliseconds.
+    """
     offset, length, _, phase = segment
-    at, start, stop, stretches = (phase + shift) % PERIOD, offset, offset + length, []
+    at = (phase + shift) % PERIOD
+    row = torch.cat((table[at:], table[:at]))
+    start, stop = offset, offset + length - length % PERIOD
     while start < stop:
-        end = min(stop, start + PERIOD - at)
-        stretches.append((start, end, at))
-        start, at = end, 0
-    return stretches
+        end = min(stop, start + ROWS * PERIOD)
+        yield start, end, row
+        start = end
+    if length % PERIOD:
+        yield start, offset + length, row[: length % PERIOD]
 
 
 def _is_lacking(error: Exception) -> bool:

@@ -151,6 +151,25 @@ class Buffers(unittest.TestCase):
             report = case.check(1)
             self.assertEqual((report.count, report.first[0]["index"]), (1, element))
 
+    def test_long_buffers_hold_the_table_again_and_again(self) -> None:
+        period = collective.PERIOD
+        for rows, count in ((1, 3 * period + 5), (2, 5 * period), (2048, 2 * period - 1)):
+            with mock.patch.object(collective, "ROWS", rows):
+                case = self.prepared(op="all_gather", bytes=4 * count, call="blocking", in_flight=1)
+                for _ in range(2):
+                    case.refill()
+                given, got = case.buffers[0]
+                table = case._table(0).tolist()
+                self.assertEqual(given.tolist(), [table[(case.shift + index) % period] for index in range(count)])
+                case.run()
+                self.assertEqual((case.check(1).count, case.check(1).compared), (0, 2 * count))
+                for index in (0, period - 1, period, count - 1):
+                    case.corrupt(index)
+                report = case.check(1)
+                self.assertEqual(report.count, 4)
+                self.assertEqual([one["index"] for one in report.first], [0, period - 1, period, count - 1])
+                self.assertEqual(report.first[2]["expected"], str(table[(case.shift + period) % period]))
+
     def test_an_operation_that_was_left_out_is_found(self) -> None:
         case = self.prepared()
         case.refill()
