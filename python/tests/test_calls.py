@@ -14,6 +14,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from rankmark_worker import calls
+from rankmark_worker.pattern import PERIOD
 from rankmark_worker.rank import Failure
 
 HERE = importlib.util.find_spec("torch") is not None
@@ -152,7 +153,7 @@ class Buffers(unittest.TestCase):
             self.assertEqual((report.count, report.first[0]["index"]), (1, element))
 
     def test_long_buffers_hold_the_table_again_and_again(self) -> None:
-        period = collective.PERIOD
+        period = PERIOD
         for rows, count in ((1, 3 * period + 5), (2, 5 * period), (2048, 2 * period - 1)):
             with mock.patch.object(collective, "ROWS", rows):
                 case = self.prepared(op="all_gather", bytes=4 * count, call="blocking", in_flight=1)

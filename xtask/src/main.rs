@@ -4,7 +4,7 @@
 //! passed, failed and was skipped; `stream`, `counts`, `install`, `packages` and `times` serve them. `coverage`
 //! is the proof of the intervals on a real machine, `compare_rates` that of comparisons, and `interleave_rates` that of
 //! interleaved ones; `figures` writes docs/performance.md. Both `coverage` and `figures` read `cases`. `browser` looks at HTML
-//! reports. `bounds` holds the largest plans and records to what they may cost.
+//! reports. `gpu_check` runs what GPUs do on a machine that has one. `bounds` holds the largest plans and records to what they may cost.
 //! `dist` makes what is handed out: wheels and tarballs; `pdf` the program that sets PDFs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a tool for the terminal: printing is its output")]
@@ -20,6 +20,7 @@ mod deny;
 mod diagnosis_rates;
 mod dist;
 mod figures;
+mod gpu_check;
 mod install;
 mod interleave_rates;
 mod job_rates;
@@ -62,6 +63,8 @@ usage: cargo xtask COMMAND
         how often `rankmark profile` names the right slow rank, and how often one where none is (docs/diagnosis.md)
   job-rates [--runs N] [--python PATH] [--program PATH]
         the same of PyTorch jobs with one more exchange in each step (docs/diagnosis.md); needs torch
+  gpu-check [--python PATH] [--program PATH] [--out DIR] [--only NAME,...]
+        commands on a GPU, and whether each answers as it must; needs a GPU and a Python with torch; takes five minutes
   compare-rates [--pairs N] [--minutes N] [--records DIR]
         equal runs of ten small cases on this machine: how often `rankmark compare` finds a difference (docs/compare.md)
   bounds
@@ -107,6 +110,10 @@ fn main() -> ExitCode {
         },
         ["job-rates", options @ ..] => match job_rates::Options::read(options) {
             Ok(options) => passed(job_rates::run(&root, &options)),
+            Err(problem) => wrong_usage(&problem),
+        },
+        ["gpu-check", options @ ..] => match gpu_check::Options::read(options) {
+            Ok(options) => passed(gpu_check::run(&root, &options)),
             Err(problem) => wrong_usage(&problem),
         },
         ["dist", options @ ..] => match dist::Options::read(options) {

@@ -1,0 +1,258 @@
+//! The checks. A new one is a line.
+
+use serde_json::Value;
+
+/// A command and what it must answer.
+pub(super) struct Check {
+    /// Also the name of its file and record.
+    pub(super) name: &'static str,
+    /// Its words, of which `rankmark`, `python`, `torchrun` and `--record` are replaced.
+    pub(super) command: &'static str,
+    pub(super) code: i32,
+    pub(super) expected: Expected,
+}
+
+/// What is expected besides the exit code.
+#[derive(Clone, Copy)]
+pub(super) enum Expected {
+    /// At least so many cases on the GPU, all of them right.
+    Right(usize),
+    /// The same. Cases of these libraries are skipped where they are not installed.
+    RightWithout(usize, &'static [&'static str]),
+    /// A wrong element is found.
+    Wrong,
+    Says(&'static [&'static str]),
+    /// A profile of which this is true.
+    Profile(fn(&Value) -> Result<String, String>),
+}
+
+const fn check(name: &'static str, code: i32, expected: Expected, command: &'static str) -> Check {
+    Check { name, command, code, expected }
+}
+
+/// Two ranks on one GPU are permitted by this variable. gloo moves their data through the host.
+pub(super) const CHECKS: &[Check] = &[
+    check("validate", 0, Expected::Says(&["H", "NCCL"]), "rankmark validate --verbose --python python"),
+    check(
+        "comm_operations",
+        0,
+        Expected::Right(19),
+        "rankmark comm all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,all_to_allv,gather,scatter,barrier --device cuda --ranks 1 --bytes 64KiB,4MiB --quick --json --record --python python",
+    ),
+    check(
+        "comm_types",
+        0,
+        Expected::Right(7),
+        "rankmark comm all_reduce --device cuda --ranks 1 --dtype f32,f64,f16,bf16,i32,i64,u8 --bytes 4MiB --quick --json --record --python python",
+    ),
+    check(
+        "comm_large",
+        0,
+        Expected::Right(2),
+        "rankmark comm all_reduce,all_gather --device cuda --ranks 1 --bytes 4GiB --quick --json --record --python python",
+    ),
+    check(
+        "comm_calls",
+        0,
+        Expected::Right(3),
+        "rankmark comm all_reduce --device cuda --ranks 1 --call blocking,async,coalesced --bytes 1MiB --quick --json --record --python python",
+    ),
+    check(
+        "comm_gloo_shared",
+        0,
+        Expected::Right(13),
+        "rankmark comm all_reduce,all_gather,reduce_scatter,broadcast,reduce,all_to_all,barrier --device cuda --backend gloo --ranks 2 --bytes 64KiB,4MiB --env NCCL_MULTI_RANK_GPU_ENABLE=1 --quick --json --record --python python",
+    ),
+    check(
+        "comm_shared_refused",
+        2,
+        Expected::Says(&["GPU"]),
+        "rankmark comm all_reduce --device cuda --ranks 2 --quick --record --python python",
+    ),
+    check(
+        "comm_shared_refused_torchrun",
+        1,
+        Expected::Says(&["GPU"]),
+        "env CUDA_VISIBLE_DEVICES=0 torchrun --nproc-per-node 2 --no-python rankmark comm all_reduce --device cuda --quick --record",
+    ),
+    check(
+        "comm_torchrun",
+        0,
+        Expected::Right(1),
+        "torchrun --nproc-per-node 1 --no-python rankmark comm all_reduce --device cuda --ranks 1 --bytes 1MiB --quick --json --record",
+    ),
+    check(
+        "comm_too_large",
+        2,
+        Expected::Says(&["memory"]),
+        "rankmark comm all_reduce --device cuda --ranks 1 --bytes 300GiB --quick --record --python python",
+    ),
+    check(
+        "comm_wrong",
+        1,
+        Expected::Wrong,
+        "rankmark comm all_reduce --device cuda --ranks 1 --bytes 1MiB --inject wrong:rank=0,element=5,at=0,every=1 --quick --json --record --python python",
+    ),
+    check(
+        "comm_killed",
+        1,
+        Expected::Says(&["rank 0"]),
+        "rankmark comm all_reduce --device cuda --ranks 1 --bytes 1MiB --inject kill:rank=0,at=17 --quick --record --python python",
+    ),
+    check(
+        "hardware",
+        0,
+        Expected::Right(5),
+        "rankmark hardware triad,copy,gemm,host_to_device,device_to_host --device cuda --quick --json --record --python python",
+    ),
+    check(
+        "primitives",
+        0,
+        Expected::RightWithout(10, &["transformer_engine", "jax"]),
+        "rankmark primitive tp_columnwise,tp_rowwise,dp_all_reduce --device cuda --ranks 1 -m 8192 -n 1024 -k 1024 --dtype bf16 --quick --json --record --python python",
+    ),
+    check(
+        "train_types",
+        0,
+        Expected::Right(4),
+        "rankmark train --model gpt2-mini --device cuda --precision f64,f32,f16,bf16 --quick --json --record --python python",
+    ),
+    check(
+        "train_models",
+        0,
+        Expected::Right(4),
+        "rankmark train --model gpt2,llama-tiny,bert-base,resnet18 --device cuda --precision bf16 --quick --json --record --python python",
+    ),
+    check(
+        "train_sharded_shared",
+        0,
+        Expected::Right(3),
+        "rankmark train --model gpt2-mini --device cuda --backend gloo --ranks 2 --sharded 0,2,3 --env NCCL_MULTI_RANK_GPU_ENABLE=1 --quick --json --record --python python",
+    ),
+    check(
+        "profile_healthy",
+        0,
+        Expected::Profile(healthy),
+        "rankmark profile --json --record -- torchrun --nproc-per-node 1 xtask/jobs/gpu.py --width 4096",
+    ),
+    check(
+        "profile_input",
+        0,
+        Expected::Profile(input),
+        "rankmark profile --json --record -- torchrun --nproc-per-node 1 xtask/jobs/gpu.py --input-ms 20",
+    ),
+    check(
+        "profile_launch",
+        0,
+        Expected::Profile(idle),
+        "rankmark profile --json --record -- torchrun --nproc-per-node 1 xtask/jobs/gpu.py --launch-ms 20",
+    ),
+    check(
+        "profile_slow_rank",
+        0,
+        Expected::Profile(slow),
+        "rankmark profile --json --record -- torchrun --nproc-per-node 2 xtask/jobs/gpu.py --width 512 --slow-rank 1 --slow-ms 20",
+    ),
+    check(
+        "profile_equal_ranks",
+        0,
+        Expected::Profile(nobody),
+        "rankmark profile --json --record -- torchrun --nproc-per-node 2 xtask/jobs/gpu.py --width 512",
+    ),
+    check(
+        "profile_python",
+        0,
+        Expected::Profile(steps),
+        "rankmark profile --json --record -- python xtask/jobs/gpu.py",
+    ),
+    check(
+        "profile_trainer",
+        0,
+        Expected::Profile(steps),
+        "rankmark profile --json --record -- python xtask/jobs/trainer.py",
+    ),
+    check(
+        "profile_model",
+        0,
+        Expected::Profile(steps),
+        "rankmark profile --model gpt2 --device cuda --ranks 1 --precision bf16 --duration 10s --json --record --python python",
+    ),
+    check(
+        "profile_out_of_memory",
+        1,
+        Expected::Says(&["OutOfMemoryError"]),
+        "rankmark profile --record -- torchrun --nproc-per-node 1 xtask/jobs/gpu.py --fail-at 60",
+    ),
+    check(
+        "python_tests",
+        0,
+        Expected::Says(&["OK", "Ran "]),
+        "env PYTHONPATH=python:python/tests python -m unittest discover -s python/tests",
+    ),
+];
+
+fn share(profile: &Value, part: &str) -> f64 {
+    let of = |name: &str| profile["analysis"]["parts"][name].as_f64().unwrap_or(0.0);
+    let step = of("step_s");
+    if step > 0.0 { of(part) / step } else { 0.0 }
+}
+
+fn count(profile: &Value) -> usize {
+    profile["analysis"]["steps"]["numbers"].as_array().map_or(0, Vec::len)
+}
+
+fn names(profile: &Value, kind: &str) -> bool {
+    let findings = profile["analysis"]["findings"].as_array();
+    findings.is_some_and(|all| all.iter().any(|finding| finding["kind"] == kind))
+}
+
+fn said(profile: &Value) -> String {
+    let findings = profile["analysis"]["findings"].as_array().into_iter().flatten();
+    let all: Vec<&str> = findings.filter_map(|finding| finding["what"].as_str()).collect();
+    format!("{} steps; {}", count(profile), if all.is_empty() { "no finding".to_owned() } else { all.join(" ") })
+}
+
+/// Some steps were seen, and kernels of the device in them.
+fn steps(profile: &Value) -> Result<String, String> {
+    let kernels = profile["analysis"]["kernels"].as_array().map_or(0, Vec::len);
+    if count(profile) < 5 {
+        return Err(format!("{} steps were seen", count(profile)));
+    }
+    if kernels == 0 {
+        return Err("no kernel was seen".to_owned());
+    }
+    Ok(said(profile))
+}
+
+/// The device computes for most of the step.
+fn healthy(profile: &Value) -> Result<String, String> {
+    steps(profile)?;
+    let busy = share(profile, "compute_s");
+    if busy < 0.5 {
+        Err(format!("computation is {:.0}% of a step: {}", busy * 100.0, said(profile)))
+    } else {
+        Ok(said(profile))
+    }
+}
+
+/// Each batch is late by more than half a step.
+fn input(profile: &Value) -> Result<String, String> {
+    steps(profile)?;
+    if share(profile, "input_s") > 0.4 || names(profile, "input") { Ok(said(profile)) } else { Err(said(profile)) }
+}
+
+/// The device waits for the host in most of a step.
+fn idle(profile: &Value) -> Result<String, String> {
+    steps(profile)?;
+    if names(profile, "idle") || share(profile, "host_s") > 0.4 { Ok(said(profile)) } else { Err(said(profile)) }
+}
+
+fn slow(profile: &Value) -> Result<String, String> {
+    steps(profile)?;
+    if profile["straggler"]["rank"] == 1 { Ok(said(profile)) } else { Err(said(profile)) }
+}
+
+fn nobody(profile: &Value) -> Result<String, String> {
+    steps(profile)?;
+    if profile["straggler"].is_null() { Ok(said(profile)) } else { Err(said(profile)) }
+}
