@@ -7,6 +7,9 @@ use trace::timeline::{Kind, NameId, RankTimeline, Span};
 use super::collect::{Busy, Collected, Frame, Mark};
 use super::waits::{Transfer, waits};
 
+/// An optimizer that steps so often within one marked step says that the mark is none.
+const FEWEST_STEPS: usize = 4;
+
 /// Fills a rank with what was collected. Times stay those of the file.
 pub(super) fn build(collected: &mut Collected, rank: &mut RankTimeline, notes: &mut Vec<String>) {
     for list in [
@@ -56,7 +59,7 @@ fn most_common(marks: &[Mark]) -> Option<u32> {
 /// The steps, in order.
 fn steps(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> Vec<Mark> {
     let mut steps = std::mem::take(&mut collected.steps);
-    if steps.is_empty() {
+    if steps.is_empty() || is_never_told(&steps, collected) {
         return steps_by_optimizer(collected, busy, notes);
     }
     let before = steps.len();
@@ -74,6 +77,19 @@ fn steps(collected: &mut Collected, busy: &[Busy], notes: &mut Vec<String>) -> V
         notes.push(format!("{overlap} steps begin before the step before them ends"));
     }
     steps
+}
+
+/// Whether the only step is all of the recording: a profiler with a schedule marks it so where nobody calls its `step()`.
+fn is_never_told(steps: &[Mark], collected: &Collected) -> bool {
+    let [only] = steps else { return false };
+    let is_inside = |mark: &&Mark| mark.begin >= only.begin && mark.end <= only.end;
+    let mut counts: HashMap<NameId, usize> = HashMap::new();
+    for mark in collected.optimizer.iter().filter(is_inside) {
+        if collected.names.get(mark.name).starts_with("Optimizer.step#") {
+            *counts.entry(mark.name).or_default() += 1;
+        }
+    }
+    counts.into_values().any(|count| count >= FEWEST_STEPS)
 }
 
 /// Steps of a program that does not call `profiler.step()`: each ends with its optimizer.

@@ -101,6 +101,21 @@ fn a_step_of_ddp_has_its_phases_and_its_wait() {
 }
 
 #[test]
+fn a_mark_around_the_whole_job_is_no_step() {
+    // A profiler with a schedule opens its first step at once, and nobody ends it.
+    let optimizer = |at: u32| event("user_annotation", "Optimizer.step#SGD.step", 10, f64::from(at) * 100.0, 50.0, "");
+    let events = |steps: u32| -> Vec<String> {
+        let whole = event("user_annotation", "ProfilerStep#0", 10, 0.0, 9000.0, "");
+        std::iter::once(whole).chain((1..=steps).map(optimizer)).collect()
+    };
+    let timeline = one(&file(&base(), &events(6), ""));
+    assert_eq!(of(&timeline.ranks[0], Kind::Step).len(), 6);
+    assert!(timeline.notes[0].contains("does not call `profiler.step()`"), "{:?}", timeline.notes);
+    // A step may run its optimizer several times.
+    assert_eq!(of(&one(&file(&base(), &events(3), "")).ranks[0], Kind::Step), [(0.0, 9000.0)]);
+}
+
+#[test]
 fn a_hole_without_a_transfer_is_no_wait() {
     let events: Vec<String> = step(0, 0.0).into_iter().filter(|event| !event.contains("gloo:")).collect();
     let timeline = one(&file(&base(), &events, ""));
