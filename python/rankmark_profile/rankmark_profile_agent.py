@@ -4,25 +4,30 @@ sitecustomize.py loads this module once torch is imported. It never changes what
 in a file instead of in the job.
 
 A step ends when `step()` of the first optimizer returns. Where the script calls `torch.profiler.profile.step()`, the
-step ends there. Step 0 has no start, so it is not measured. While the script's own profiler runs, this agent starts
-none.
+step ends there. A script that makes no optimizer of torch.optim ends a step with each backward pass. Step 0 has no
+start, so it is not measured. While the script's own profiler runs, this agent starts none.
 
 Reads:
     RANKMARK_PROFILE_DIR           the folder for results
     RANKMARK_PROFILE_STEPS         "first:last", the steps to trace, last not included; 10:20 unless given
     RANKMARK_PROFILE_SECONDS       a number, in place of steps: trace this long, from step 5 on
     RANKMARK_PROFILE_HANG_SECONDS  a number: write a hang file after this long without a step; 0 or absent: never
-    RANK, WORLD_SIZE               used until torch.distributed is initialized
+    RANK, WORLD_SIZE               used until torch.distributed is initialized. Without them, one process of the job is
+                                   rank 0: the first that ends a step.
 Writes, each file whole or not at all:
     trace-rank<R>.json.gz          the PyTorch profiler's trace, or a copy of the script's own first export
     flight-rank<R>.pickle          the Flight Recorder at the end of the window
     steps-<R>.json                 step times in seconds and notes: at the end of the window, 20 steps later, at exit
+    spill-<R>.jsonl                each step, when it ends: see rankmark_profile_spill.py
     hang-rank<R>.json              the Flight Recorder and the Python stack of a rank that ended no step for long
     hang-flight-rank<R>.pickle     the Flight Recorder at that time, with the stack of each collective
     error-<pid>.txt                tracebacks of this agent's own failures
 
 Fields of the JSON files that do not explain themselves:
-    step_found_by                  "optimizer", "profiler" (the script's own), or null where no step was found
+    step_found_by                  "optimizer", "profiler" (the script's own), "backward", "gradient" (a call of
+                                   torch.autograd.grad), or null where no step was found
+    ended                          how the process ended: {"how": "exit", "exception" or "signal", ...}. A process that
+                                   is killed, or that calls os._exit, leaves null, or no file.
     trace                          "agent", "script" (a copy), "nsys", or null where there is none
     traced_step_s                  the steps of the trace in order, from first_traced_step on
     traced_descheduled_s           how long the thread of each traced step waited for a processor although it could run;
@@ -39,13 +44,12 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import gzip
 import json
+import multiprocessing
+import multiprocessing.util
 import os
-import shutil
 import signal
 import socket
-import statistics
 import sys
 import threading
 import time
@@ -56,49 +60,20 @@ from typing import Any
 
 import torch
 import torch.profiler
-from rankmark_profile_torch import flight_json, flight_pickle, group_timeout_s, install, is_profiling, report, stack
+from rankmark_profile_ends import end_of, uncaught
+from rankmark_profile_hang import watch_hang
+from rankmark_profile_spill import Descheduled, Spill
+from rankmark_profile_torch import flight_pickle, install, is_profiling, pack, report, why_no_trace
+from rankmark_profile_window import window_of
 
-DEFAULT_STEPS = "10:20"
-# In a window of seconds, the steps before it.
-WARM_UP_STEPS = 5
 # Untraced steps after the window, until the file of steps is written again.
 STEPS_AFTER = 20
 # A long training does not fill the memory.
 MOST_STEPS = 10_000
-# A hang is longer than this many median steps: slow steps are not hangs.
-HANG_STEPS = 10
-# The share of the process group's timeout after which a hang is written down. Later the collective counts as completed.
-TIMEOUT_SHARE = 0.8
+# Where steps may end. A later one of these says it better, until the window begins.
+FOUND_BY = ["gradient", "backward", "optimizer", "profiler"]
 
-
-def window_of(text: str) -> tuple[int, int]:
-    """The first step to trace, and the one after the last."""
-    first, _, last = text.partition(":")
-    try:
-        window = int(first), int(last)
-    except ValueError:
-        window = -1, -1
-    if not 0 <= window[0] < window[1]:
-        raise ValueError(f"RANKMARK_PROFILE_STEPS is {text!r}: valid values: first:last, such as {DEFAULT_STEPS}")
-    return window
-
-
-class Descheduled:
-    """How long the thread that makes this object waits for a processor although it could run."""
-
-    def __init__(self) -> None:
-        self.file: int | None = None
-        with contextlib.suppress(OSError):
-            self.file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-
-    def seconds(self) -> float | None:
-        """So far; None where the kernel does not count it."""
-        if self.file is None:
-            return None
-        try:
-            return int(os.pread(self.file, 96, 0).split()[1]) / 1e9
-        except (OSError, ValueError, IndexError):
-            return None
+BY_PASSES = "each backward pass counts as a step, because no `step()` of an optimizer of torch.optim was seen"
 
 
 class Agent:
@@ -106,13 +81,9 @@ class Agent:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.folder = environment["RANKMARK_PROFILE_DIR"]
-        seconds = environment.get("RANKMARK_PROFILE_SECONDS")
-        steps = environment.get("RANKMARK_PROFILE_STEPS")
-        self.seconds = float(seconds) if seconds and not steps else None
-        self.first, self.last = window_of(steps or DEFAULT_STEPS)
-        if self.seconds is not None:
-            self.first = WARM_UP_STEPS
+        self.first, self.last, self.seconds = window_of(environment)
         self.hang_s = float(environment.get("RANKMARK_PROFILE_HANG_SECONDS") or 0)
+        self.is_rank = "RANK" in environment
         self.rank = int(environment.get("RANK") or 0)
         self.world = int(environment.get("WORLD_SIZE") or 1)
         self.backend: str | None = None
@@ -123,6 +94,10 @@ class Agent:
         self.is_broken = False
 
         self.found_by: str | None = None
+        # A fork of the process that had this agent, and a second training of the command.
+        self.is_adopted = self.is_other = False
+        # Backward passes so far. Below zero they end no step: an optimizer was made, and its steps are awaited.
+        self.passes = 0
         self.optimizer: weakref.ref[Any] | None = None
         self.ended = 0
         self.last_ns: int | None = None
@@ -132,6 +107,7 @@ class Agent:
         self.descheduled_s: list[float | None] = []
         self.last_descheduled_s: float | None = None
         self.recent_s: list[float] = []
+        self.spill = Spill()
 
         # before, open, after: of the window.
         self.state = "before"
@@ -145,31 +121,55 @@ class Agent:
         self.is_busy = False
         self.is_ours = False
         self.is_theirs_running = False
+        # Whether the script calls its step().
+        self.is_theirs_told = False
+        # Whether it has kept the window from beginning.
+        self.is_blocked = False
 
         self.exits = threading.Event()
         self.hang_limit_s = self.hang_s
         self.hang: dict[str, Any] | None = None
 
+        # The end of this process, and a signal that asked for it while the agent was at work.
+        self.end: dict[str, Any] | None = None
+        self.is_finishing = False
+        self.asked_by: int | None = None
+
     # Steps.
 
     def optimizer_stepped(self, optimizer: Any) -> None:
         """Ends a step if this is the first optimizer; if that one is gone, this one takes its place."""
-        if self.found_by == "profiler":
-            return
         if self.optimizer is None or self.optimizer() is None:
             self.optimizer = weakref.ref(optimizer)
         if self.optimizer() is optimizer:
             self.step_ended(time.monotonic_ns(), "optimizer")
 
+    def backward_ended(self, found_by: str) -> None:
+        """Ends a step of a script that updates its parameters by itself."""
+        self.passes += 1
+        if self.passes > 0:
+            self.step_ended(time.monotonic_ns(), found_by)
+
     def step_ended(self, at_ns: int, found_by: str) -> None:
-        if self.is_broken or os.getpid() != self.pid:
+        if self.is_broken or self.is_finishing or os.getpid() != self.pid:
             return
-        if self.last_ns is None:
+        if self.found_by not in (None, found_by):
+            # Steps end in one place only.
+            if self.state != "before" or FOUND_BY.index(found_by) < FOUND_BY.index(str(self.found_by)):
+                return
+            self.ended, self.last_ns = 0, None
+            self.untraced_s.clear()
+            self.recent_s.clear()
+            self.spill.restart()
+            self.found_by = found_by
+        elif self.last_ns is None:
             self.begin(found_by)
         elif threading.get_ident() != self.thread:
             return
         else:
-            self.add((at_ns - self.last_ns) / 1e9)
+            self.add(at_ns)
+        if self.is_broken:
+            return
         self.ended += 1
         self.is_busy = True
         try:
@@ -179,7 +179,10 @@ class Agent:
             # Work of this agent is in no step.
             if self.state == "open" and self.descheduled is not None:
                 self.last_descheduled_s = self.descheduled.seconds()
-            self.last_ns = time.monotonic_ns()
+            self.spill.begin_step()
+            self.last_ns = self.spill.begun_ns
+        if self.asked_by is not None:
+            self.terminate(self.asked_by)
 
     def begin(self, found_by: str) -> None:
         """The first step has ended."""
@@ -187,20 +190,33 @@ class Agent:
         self.thread = threading.get_ident()
         self.descheduled = Descheduled()
         self.look_at_group()
-        timeout_s = group_timeout_s()
-        if timeout_s is not None:
-            self.hang_limit_s = min(self.hang_s, TIMEOUT_SHARE * timeout_s)
-        if self.hang_s > 0 and not any(thread.name == "rankmark-hang" for thread in threading.enumerate()):
-            threading.Thread(target=self.watch, name="rankmark-hang", daemon=True).start()
+        window = None if self.seconds is not None else [max(self.first, 1), self.last]
+        head = {**self.identity(), "window": window, "window_s": self.seconds}
+        if not self.spill.open(os.path.join(self.folder, f"spill-{self.rank}.jsonl"), head, is_only=not self.is_rank):
+            # Another process is rank 0, and this is another training of the same command.
+            self.is_broken = self.is_other = True
+            self.write(f"other-{self.pid}.json", b"{}")
+            return
+        if self.is_rank and self.trace is None:
+            # A launcher may have started this rank before.
+            for name in ("trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.remove(os.path.join(self.folder, name.format(self.rank)))
+        # Processes of multiprocessing run no functions of atexit.
+        if multiprocessing.parent_process() is not None:
+            multiprocessing.util.Finalize(self, finish, args=(self,), exitpriority=100)
+        watch_hang(self)
 
-    def add(self, duration_s: float) -> None:
+    def add(self, at_ns: int) -> None:
         """Files the time of a step."""
+        duration_s = (at_ns - (self.last_ns or at_ns)) / 1e9
         self.recent_s.append(duration_s)
         if len(self.recent_s) > 200:
             self.recent_s = self.recent_s[-100:]
         if self.hang is not None and self.hang["step_ended_after_s"] is None:
             self.hang["step_ended_after_s"] = duration_s
         is_traced = self.state == "open" or (self.is_theirs_running and is_profiling())
+        self.spill.end_step(self.ended, at_ns, is_traced)
         if self.has_waited:
             # Other ranks may still have been writing their traces during this step.
             self.has_waited = False
@@ -224,15 +240,17 @@ class Agent:
             else:
                 self.begin_span()
         elif self.state == "before":
-            if self.ended >= max(self.first, 1) and self.can_open():
+            is_due = self.ended >= max(self.first, 1)
+            if is_due and self.can_open():
                 self.open()
+            self.is_blocked = is_due and self.state == "before"
         else:
             self.after_window += 1
             if self.after_window == STEPS_AFTER:
                 self.write_steps()
 
     def can_open(self) -> bool:
-        return not self.is_theirs_running and self.found_by == "optimizer"
+        return not self.is_theirs_running and self.found_by != "profiler"
 
     def is_over(self) -> bool:
         if self.seconds is not None:
@@ -262,6 +280,8 @@ class Agent:
             self.profiler = torch.profiler.profile(activities=activities, record_shapes=True)
             self.profiler.start()
         self.state = "open"
+        if self.found_by in ("backward", "gradient"):
+            self.notes.append(BY_PASSES)
         self.opened_step = self.ended
         self.opened_ns = time.monotonic_ns()
         self.begin_span()
@@ -280,31 +300,17 @@ class Agent:
         self.end_span()
         profiler, self.profiler, self.state = self.profiler, None, "after"
         self.look_at_group()
-        plain = self.path(f"trace-rank{self.rank}.json")
+        plain, packed = self.path(f"trace-rank{self.rank}.json"), f"trace-rank{self.rank}.json.gz"
         with self.ours():
             profiler.stop()
             profiler.export_chrome_trace(plain)
         rename = (f'"ProfilerStep#{self.ended}"'.encode(), b'"unfinished step"') if unfinished else None
-        self.pack(plain, rename)
+        pack(plain, (self.path(packed), os.path.join(self.folder, packed)), rename)
         os.remove(plain)
         self.trace = "agent"
         self.has_waited = True
         self.write_flight(f"flight-rank{self.rank}.pickle")
         self.write_steps()
-
-    def pack(self, source: str, rename: tuple[bytes, bytes] | None = None) -> None:
-        """Writes the compressed trace from a plain or a compressed one."""
-        name = f"trace-rank{self.rank}.json.gz"
-        target = self.path(name)
-        with open(source, "rb") as file:
-            opened = gzip.open if file.read(2) == b"\x1f\x8b" else open
-        # Level 1: the job waits.
-        with opened(source, "rb") as plain, gzip.open(target, "wb", compresslevel=1) as packed:
-            if rename is None:
-                shutil.copyfileobj(plain, packed, 1 << 20)
-            else:
-                packed.writelines(line.replace(*rename) for line in plain)
-        os.replace(target, os.path.join(self.folder, name))
 
     # The script's own profiler.
 
@@ -320,14 +326,9 @@ class Agent:
 
     def they_step(self) -> None:
         """Ends a step where the script tells its own profiler."""
-        if self.state != "before":
-            return
-        if self.found_by == "optimizer":
-            # It was called first. Steps end in one place only.
-            self.ended, self.last_ns = 0, None
-            self.untraced_s.clear()
-            self.recent_s.clear()
-        self.step_ended(time.monotonic_ns(), "profiler")
+        self.is_theirs_told = True
+        if self.state == "before":
+            self.step_ended(time.monotonic_ns(), "profiler")
 
     def they_stepped(self, *_: Any) -> None:
         """Their profiler may have written a trace, which is in no step."""
@@ -339,7 +340,8 @@ class Agent:
         if self.trace is not None or self.state == "open":
             return
         self.look_at_group()
-        self.pack(str(args[0] if args else kwargs["path"]))
+        packed = f"trace-rank{self.rank}.json.gz"
+        pack(str(args[0] if args else kwargs["path"]), (self.path(packed), os.path.join(self.folder, packed)))
         self.trace = "script"
         self.write_flight(f"flight-rank{self.rank}.pickle")
         self.write_steps()
@@ -348,9 +350,15 @@ class Agent:
 
     def look_at_group(self) -> None:
         """Who this rank is, while the group is there to ask."""
+        if not self.is_rank and "RANK" in os.environ:
+            # What starts ranks by a fork tells it to the fork.
+            self.rank, self.world = int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE") or 1)
+            self.is_rank = True
         dist = torch.distributed
         if dist.is_available() and dist.is_initialized():
             self.rank, self.world, self.backend = dist.get_rank(), dist.get_world_size(), str(dist.get_backend())
+            self.is_rank = True
+            self.spill.rename(os.path.join(self.folder, f"spill-{self.rank}.jsonl"))
 
     def path(self, name: str) -> str:
         """A temporary name beside the one that readers look for."""
@@ -385,6 +393,7 @@ class Agent:
             "traced_descheduled_s": None if None in self.descheduled_s else self.descheduled_s,
             "trace": self.trace,
             "notes": self.notes,
+            "ended": self.end,
         }
         self.write_json(f"steps-{self.rank}.json", content, is_last_resort)
 
@@ -392,48 +401,6 @@ class Agent:
         dump = flight_pickle(self.backend)
         if dump:
             self.write(name, dump)
-
-    # Hangs.
-
-    def watch(self) -> None:
-        """A daemon thread: the rank may stay in a collective that releases the interpreter's lock."""
-        while not self.exits.wait(max(0.05, min(0.5, self.hang_limit_s / 20))):
-            try:
-                self.look()
-            except Exception:
-                report(self.folder)
-                return
-
-    def look(self) -> None:
-        last_ns, recent_s = self.last_ns, self.recent_s[-100:]
-        if self.is_broken or self.is_busy or last_ns is None or len(recent_s) < 3:
-            return
-        if self.hang is not None and self.hang["step_ended_after_s"] is not None:
-            # It was slow, and no hang.
-            self.write_json(f"hang-rank{self.rank}.json", self.hang)
-            self.hang = None
-        waited_s, median_s = (time.monotonic_ns() - last_ns) / 1e9, statistics.median(recent_s)
-        if self.hang is None and waited_s > self.hang_limit_s and waited_s > HANG_STEPS * median_s:
-            self.hang = self.describe_hang(waited_s, median_s)
-            if self.last_ns != last_ns:
-                # The step ended while its recorder was read.
-                self.hang = None
-                return
-            self.write_json(f"hang-rank{self.rank}.json", self.hang)
-            self.write_flight(f"hang-flight-rank{self.rank}.pickle")
-
-    def describe_hang(self, waited_s: float, median_s: float) -> dict[str, Any]:
-        return {
-            **self.identity(),
-            "time_unix_ns": time.time_ns(),
-            "since_last_step_s": waited_s,
-            "median_step_s": median_s,
-            "steps_ended": self.ended,
-            "stack": stack(sys._current_frames().get(self.thread or 0)),
-            "flight_recorder": flight_json(self.backend),
-            "step_ended_after_s": None,
-            "process_ended": None,
-        }
 
     # The end.
 
@@ -447,12 +414,20 @@ class Agent:
                 self.end_span()
                 profiler.stop()
 
-    def finish(self) -> None:
-        """Runs at exit, also after an exception."""
-        self.exits.set()
-        if os.getpid() != self.pid:
+    def finish(self, signal_number: int | None = None) -> None:
+        """Runs at exit, also after an exception, once."""
+        if os.getpid() != self.pid or self.is_finishing:
             return
-        has_failed = getattr(sys, "last_type", None) is not None
+        self.is_finishing = True
+        self.exits.set()
+        if threading.current_thread() is threading.main_thread():
+            # A DataLoader raises an exception in whatever runs when its workers end.
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self.end = end_of(uncaught(), signal_number)
+        has_failed = self.end["how"] == "exception"
+        if self.found_by is not None and self.state == "open":
+            # A launcher that has lost a rank may not wait for the trace.
+            self.write_steps()
         if self.state == "open":
             self.notes.append("the job ended before the window did")
             if has_failed and torch.cuda.is_initialized():
@@ -460,47 +435,59 @@ class Agent:
                 self.notes.append("no trace: the script failed while the GPU was traced")
             else:
                 self.close(unfinished=True)
-        elif self.state == "before":
+        elif self.state == "before" and not self.is_broken:
             self.notes.append(self.why_no_window())
         if self.hang is not None:
             if self.hang["step_ended_after_s"] is None:
                 self.hang["process_ended"] = "exception" if has_failed else "normal"
             self.write_json(f"hang-rank{self.rank}.json", self.hang)
-        is_launcher = "torch.distributed.run" in sys.modules and self.found_by is None
-        if not is_launcher:
+        is_silent = self.found_by is None and self.trace is None
+        if is_silent and (self.is_adopted or "torch.distributed.run" in sys.modules):
+            # A launcher, or a helper that this process has made by a fork.
+            return
+        if not self.is_other:
             # A helper of a rank, such as a compiler's worker, has the rank's environment and ends no step.
-            self.write_steps(is_last_resort=self.found_by is None and self.trace is None)
+            self.write_steps(is_last_resort=is_silent)
 
     def why_no_window(self) -> str:
-        if self.trace is not None:
-            return "the trace is a copy of the one that the script's own profiler wrote"
-        if self.is_theirs_running or self.found_by == "profiler":
-            return "no trace: the script's own profiler was used, and it exported none"
-        if self.found_by is None:
-            return "no trace: no step was found, because no torch.optim.Optimizer.step() was called"
-        return f"no trace: the job ended after {self.ended} steps, and the window begins at step {max(self.first, 1)}"
+        return why_no_trace(self)
+
+    def terminate(self, number: int) -> None:
+        """Ends this process by a signal that it was sent, and keeps what there is."""
+        if self.is_busy or self.is_finishing:
+            # It came while the agent writes. That is ended first.
+            self.asked_by = number
+            return
+        self.notes.append("the process was asked to end")
+        finish(self, number)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    def adopt(self) -> None:
+        """A fork of this process: if no step has ended so far, this may be the process that trains."""
+        if self.found_by is None and self.trace is None and not self.is_theirs_running and not self.is_broken:
+            self.pid = os.getpid()
+            self.thread = threading.main_thread().ident
+            self.is_adopted = True
+
+
+def finish(agent: Agent, signal_number: int | None = None) -> None:
+    """Ends the agent. Its failure must not reach the job."""
+    try:
+        agent.finish(signal_number)
+    except Exception:
+        report(agent.folder)
+    if agent.asked_by is not None and os.getpid() == agent.pid:
+        signal.signal(agent.asked_by, signal.SIG_DFL)
+        os.kill(os.getpid(), agent.asked_by)
 
 
 def start(agent: Agent | None = None) -> None:
     """Installs the agent in this process: this module's own unless another one is given."""
-    agent = agent or Agent(os.environ)
-
-    def finish() -> None:
-        try:
-            agent.finish()
-        except Exception:
-            report(agent.folder)
-
-    def terminated(number: int, _: object) -> None:
-        # A signal may come while the agent itself writes. Then there is nothing more to keep.
-        if not agent.is_busy:
-            agent.notes.append("the process was asked to end")
-            finish()
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    atexit.register(finish)
+    ours = agent or Agent(os.environ)
+    atexit.register(finish, ours)
+    os.register_at_fork(after_in_child=ours.adopt)
     # By default SIGTERM ends a process without its exit functions. A handler of the script's own stays.
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, terminated)
-    install(agent)
+        signal.signal(signal.SIGTERM, lambda number, _: ours.terminate(number))
+    install(ours)

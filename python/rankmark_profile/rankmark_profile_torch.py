@@ -7,9 +7,11 @@ code here expects that a version lacks them.
 from __future__ import annotations
 
 import functools
+import gzip
 import json
 import os
 import pickle
+import shutil
 import traceback
 from collections.abc import Iterator, Mapping
 from types import FrameType
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import torch
 import torch.profiler
+from rankmark_profile_spill import watch_phases
 from torch.autograd import profiler as low_profiler
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from rankmark_profile_agent import Agent
 
 MOST_FRAMES = 256
+# After an optimizer was made: so many backward passes without a step of one. A compiled step is not seen.
+PASSES_WITHOUT_STEP = 64
 
 
 def report(folder: str) -> None:
@@ -48,6 +53,19 @@ def stack(frame: FrameType | None) -> list[dict[str, Any]]:
 def is_profiling() -> bool:
     """Whether a profiler records."""
     return bool(getattr(low_profiler, "_is_profiler_enabled", True))
+
+
+def pack(source: str, target: tuple[str, str], rename: tuple[bytes, bytes] | None = None) -> None:
+    """Writes a compressed trace from a plain or a compressed one: under a temporary name, and then under its own."""
+    with open(source, "rb") as file:
+        opened = gzip.open if file.read(2) == b"\x1f\x8b" else open
+    # Level 1: the job waits.
+    with opened(source, "rb") as plain, gzip.open(target[0], "wb", compresslevel=1) as packed:
+        if rename is None:
+            shutil.copyfileobj(plain, packed, 1 << 20)
+        else:
+            packed.writelines(line.replace(*rename) for line in plain)
+    os.replace(*target)
 
 
 def group_timeout_s() -> float | None:
@@ -100,6 +118,9 @@ def flight_json(backend: str | None) -> Any:
 def install(agent: Agent) -> None:
     """Puts the agent where steps end and where profilers start."""
     watch_optimizers(agent)
+    watch_phases(agent)
+    watch_backward(agent, "backward")
+    watch_backward(agent, "grad")
     # All profilers come down to these.
     for name, method in [("profile", "_prepare_trace"), ("emit_nvtx", "__enter__"), ("emit_itt", "__enter__")]:
         owner = getattr(low_profiler, name, None)
@@ -131,9 +152,11 @@ def watch_optimizers(agent: Agent) -> None:
 
         @functools.wraps(inner)
         def step(*args: Any, **kwargs: Any) -> Any:
-            result = inner(*args, **kwargs)
-            if not is_compiling():
-                guarded(agent, agent.optimizer_stepped, args[0])
+            if is_compiling():
+                return inner(*args, **kwargs)
+            with agent.spill.phase("o"):
+                result = inner(*args, **kwargs)
+            guarded(agent, agent.optimizer_stepped, args[0])
             return result
 
         step.is_rankmark = True  # type: ignore[attr-defined]
@@ -144,9 +167,33 @@ def watch_optimizers(agent: Agent) -> None:
         if not is_compiling() and not hasattr(type(optimizer).step, "is_rankmark"):
             guarded(agent, agent.optimizer_stepped, optimizer)
 
+    original = Optimizer.__init__
+
+    @functools.wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        agent.passes = -PASSES_WITHOUT_STEP
+        original(self, *args, **kwargs)
+
+    Optimizer.__init__ = init
     if wrap:
         Optimizer.profile_hook_step = staticmethod(profile_hook_step)
     register_optimizer_step_post_hook(stepped)
+
+
+def watch_backward(agent: Agent, name: str) -> None:
+    """Tells the agent when gradients have been computed, for scripts that make no optimizer."""
+    original = getattr(torch.autograd, name)
+    found_by = "backward" if name == "backward" else "gradient"
+
+    @functools.wraps(original)
+    def watched_by_rankmark(*args: Any, **kwargs: Any) -> Any:
+        with agent.spill.phase("b"):
+            result = original(*args, **kwargs)
+        if agent.found_by != "optimizer":
+            guarded(agent, agent.backward_ended, found_by)
+        return result
+
+    setattr(torch.autograd, name, watched_by_rankmark)
 
 
 def around(
@@ -173,3 +220,31 @@ def around(
         return result
 
     setattr(owner, name, method)
+
+
+def why_no_trace(agent: Agent) -> str:
+    """Why this rank has no trace, and what to do."""
+    if agent.trace is not None:
+        return "the trace is a copy of the one that the script's own profiler wrote"
+    if agent.is_blocked and not agent.is_theirs_told:
+        return (
+            "no trace: the script's own profiler has a schedule, and waits for calls of its `step()`, which the script "
+            "never makes. Call `profiler.step()` after each step, or run the job without its profiler"
+        )
+    if agent.is_blocked or agent.found_by == "profiler":
+        return (
+            "no trace: the script's own profiler was used, and it exported none. Let it export one "
+            "(`on_trace_ready=lambda profiler: profiler.export_chrome_trace(PATH)`), or run the job without it"
+        )
+    if agent.found_by is None:
+        return (
+            "no trace: no step was found, because the script called neither `step()` of an optimizer of torch.optim, "
+            "nor `backward()`, nor `torch.autograd.grad()`. Run its steps in a `torch.profiler.profile`, call `step()` "
+            "of that after each of them, and export its trace: rankmark takes a copy"
+        )
+    first = max(agent.first, 1)
+    if agent.seconds is None:
+        hint = f"Run more steps, or name a window that begins earlier, such as --steps 1:{max(agent.ended, 2)}"
+    else:
+        hint = "Run more steps"
+    return f"no trace: the job ended after {agent.ended} steps, and the window begins at step {first}. {hint}"

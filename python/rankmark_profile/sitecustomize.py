@@ -6,7 +6,6 @@ runs in every Python process of the job: the launcher, the ranks, and their help
 Reads:
     RANKMARK_PROFILE_DIR  the folder for results. Without it only the next sitecustomize is loaded.
     RANKMARK_PROFILE_TOOL "nsys": this tool traces the job, and is told its steps
-    RANK                  set by launchers. A process that has it, or that initializes torch.distributed, is a rank.
 Sets, before torch is imported, where the job has not:
     TORCH_FR_BUFFER_SIZE  20000, the number of collectives that PyTorch's Flight Recorder keeps. Before PyTorch 2.9 the
                           variable is TORCH_NCCL_TRACE_BUFFER_SIZE.
@@ -78,27 +77,14 @@ def before_torch() -> None:
 
 
 def after_torch() -> None:
-    """Starts the agent in a rank. Other processes may become ranks: those of torch.multiprocessing."""
-    if "RANK" in os.environ:
-        return activate()
-    import torch.distributed
-
-    if not torch.distributed.is_available():
-        return
-    from functools import wraps
-
-    from torch.distributed import distributed_c10d
-
-    original = distributed_c10d.init_process_group
-
-    @wraps(original)
-    def init_process_group(*args: object, **kwargs: object) -> object:
-        result = original(*args, **kwargs)
-        activate()
-        return result
-
-    distributed_c10d.init_process_group = init_process_group
-    torch.distributed.init_process_group = init_process_group
+    """Starts the agent. Which processes train, only their steps tell: launchers and helpers import torch, too."""
+    activate()
+    sys.path.insert(0, HERE)
+    try:
+        ends = __import__("rankmark_profile_ends")
+    finally:
+        sys.path.remove(HERE)
+    ends.watch()
 
 
 class TorchFinder:

@@ -25,6 +25,8 @@ TRAIN = PYTHON.parent / "examples/train.py"
 HERE = importlib.util.find_spec("torch") is not None
 TRAIN_FLAGS = ["--steps", "40", "--width", "32", "--layers", "1"]
 LIMIT_S = 200
+# What a rank leaves.
+LEFT = ["trace-rank0.json.gz", "flight-rank0.pickle", "steps-0.json", "spill-0.jsonl"]
 
 # Ranks that torch is imported for once: a process that has it forks for each. Arguments: a JSON file of ranks, and the
 # sitecustomize that those with a folder for results get.
@@ -134,6 +136,57 @@ init = "file://" + os.path.abspath("store")
 dist.init_process_group("gloo", init_method=init, rank=int(os.environ["RANK"]), world_size=2)
 train(12, after_step)
 dist.destroy_process_group()
+"""
+
+# The script fails, and another signal comes while its trace is written: a DataLoader raises an exception at SIGCHLD.
+FAILED = """
+import signal
+def ended(*_):
+    raise RuntimeError("a worker ended")
+signal.signal(signal.SIGCHLD, ended)
+export = torch.profiler.profile.export_chrome_trace
+def slow_export(self, path):
+    os.kill(os.getpid(), signal.SIGCHLD)
+    os.kill(os.getpid(), signal.SIGTERM)
+    export(self, path)
+torch.profiler.profile.export_chrome_trace = slow_export
+def after_step(step):
+    if step == 14:
+        raise ValueError("loss is nan\\nsee the log\\nstep 14")
+train(20, after_step)
+"""
+
+KILLED = """
+import signal
+train(20, lambda step: os.kill(os.getpid(), signal.SIGKILL) if step == 14 else None)
+"""
+
+BY_HAND = """
+weights = torch.ones(4, 4, requires_grad=True)
+for step in range(25):
+    (torch.ones(2, 4) @ weights).square().mean().backward()
+    with torch.no_grad():
+        weights -= 0.1 * weights.grad
+    weights.grad = None
+print("trained")
+"""
+
+# A compiled step of an optimizer is not seen, and its backward passes are.
+COMPILED = """
+weights = torch.ones(4, 4, requires_grad=True)
+optimizer = torch.optim.SGD([weights], lr=0.1)
+step = torch.compile(optimizer.step, backend="eager")
+for _ in range(90):
+    optimizer.zero_grad()
+    (torch.ones(2, 4) @ weights).square().mean().backward()
+    step()
+print("trained")
+"""
+
+# The script's profiler waits for calls that never come.
+UNTOLD = """
+with torch.profiler.profile(schedule=torch.profiler.schedule(wait=0, warmup=1, active=3)):
+    train(25)
 """
 
 
@@ -263,6 +316,11 @@ class Jobs(Folders):
             cls.rank("ended", ENDED, alone),
             cls.rank("failing", FAILING, alone),
             cls.rank("wrong", "train(3)", {**alone, "RANKMARK_PROFILE_STEPS": "ten"}),
+            cls.rank("failed", FAILED, alone),
+            cls.rank("killed", KILLED, alone),
+            cls.rank("by-hand", BY_HAND, window),
+            cls.rank("compiled", COMPILED, {"RANKMARK_PROFILE_STEPS": "10:20"}),
+            cls.rank("untold", UNTOLD, window),
             cls.rank("hang", HANG, {**hang, "RANK": "0"}),
             cls.rank("hang", HANG, {**hang, "RANK": "1"}),
         ]
@@ -295,7 +353,7 @@ class Jobs(Folders):
 
     def test_the_script_s_own_profiler_goes_first(self) -> None:
         self.assertEqual(self.ran("scheduled"), "trained\n")
-        self.assertEqual(self.files(), {"trace-rank0.json.gz", "flight-rank0.pickle", "steps-0.json"})
+        self.assertEqual(self.files(), set(LEFT))
         theirs = self.FOLDERS / "scheduled/theirs.json.gz"
         self.assertEqual(steps(theirs), [2, 3, 4])
         self.assertEqual(read(self.results / "trace-rank0.json.gz"), read(theirs))
@@ -328,6 +386,44 @@ class Jobs(Folders):
         times = read(self.results / "steps-0.json")
         self.assertEqual(len(times["traced_step_s"]), 5)
         self.assertEqual(times["notes"], ["the process was asked to end", "the job ended before the window did"])
+
+    def spilled(self) -> list[Any]:
+        head, *lines = (self.results / "spill-0.jsonl").read_text().splitlines()
+        self.assertEqual(json.loads(head)["window"], [10, 20])
+        return [json.loads(line) for line in lines]
+
+    def test_a_job_that_fails_keeps_its_steps_and_says_why(self) -> None:
+        self.results = self.FOLDERS / "failed/results"
+        self.assertEqual(steps(self.results / "trace-rank0.json.gz"), [10, 11, 12, 13, 14], self.ERRORS)
+        self.assertEqual(self.files(), set(LEFT))
+        ended = read(self.results / "steps-0.json")["ended"]
+        message = "loss is nan ... step 14"
+        self.assertEqual([ended["how"], ended["type"], ended["message"]], ["exception", "ValueError", message])
+        self.assertIn("after_step", ended["place"])
+
+    def test_a_job_that_is_killed_keeps_its_steps(self) -> None:
+        self.assertEqual(self.ran("killed"), "")
+        self.assertEqual(self.files(), {"spill-0.jsonl"})
+        spilled = self.spilled()
+        self.assertEqual([step[0] for step in spilled], list(range(1, 15)))
+        self.assertEqual([step[0] for step in spilled if step[3]], [10, 11, 12, 13, 14])
+        for _, _, duration, _, phases in spilled:
+            self.assertEqual([letter for letter, _, _ in phases], ["o", "b", "o"])
+            self.assertTrue(all(0 <= begin <= begin + phase <= duration for _, begin, phase in phases), phases)
+
+    def test_a_job_without_an_optimizer_has_steps(self) -> None:
+        for name in ["by-hand", "compiled"]:
+            self.assertEqual(self.ran(name), "trained\n")
+            self.assertEqual(steps(self.results / "trace-rank0.json.gz"), list(range(10, 20)), self.ERRORS)
+            times = read(self.results / "steps-0.json")
+            self.assertEqual([times["step_found_by"], times["ended"]["how"]], ["backward", "exit"])
+            self.assertIn("each backward pass counts as a step", times["notes"][0])
+
+    def test_a_profiler_that_is_never_told_a_step_is_named(self) -> None:
+        self.assertEqual(self.ran("untold"), "trained\n")
+        [note] = read(self.results / "steps-0.json")["notes"]
+        self.assertIn("waits for calls of its `step()`, which the script never makes", note)
+        self.assertEqual(len(self.spilled()), 24)
 
     def test_a_failure_of_ours_does_not_reach_the_job(self) -> None:
         self.assertEqual(self.ran("failing"), "trained\n")
@@ -372,7 +468,7 @@ class Jobs(Folders):
         # The launcher and two ranks.
         self.assertGreaterEqual(len(list(self.work.glob("loaded-*"))), 3)
 
-        kinds = ["trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json"]
+        kinds = ["trace-rank{}.json.gz", "flight-rank{}.pickle", "steps-{}.json", "spill-{}.jsonl"]
         self.assertEqual(self.files(), {kind.format(rank) for kind in kinds for rank in range(2)})
         for rank in range(2):
             self.check_trace(self.results / f"trace-rank{rank}.json.gz", rank)

@@ -1,6 +1,7 @@
 //! `rankmark profile`: runs steps, or another program's job, records where their time goes, and explains it.
 
 mod calls;
+mod ends;
 pub(crate) mod explain;
 mod explanation;
 mod hang_watch;
@@ -10,6 +11,7 @@ mod kept;
 mod kernel;
 mod native;
 mod show;
+mod spill;
 mod step_parts;
 mod verdict;
 

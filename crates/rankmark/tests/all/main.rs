@@ -40,6 +40,7 @@ mod place;
 mod plans;
 mod processes;
 mod profile;
+mod profile_ends;
 mod progress;
 mod promises;
 mod pytorch;

@@ -9,6 +9,7 @@ use record::{CaseLine, EXPLAINED_VERSION, Explained, ExplainedCase, Machine};
 use serde_json::{Value, json};
 use trace::timeline::{Kind, Timeline};
 
+use super::ends::Ends;
 use super::explanation::Explanation;
 use super::{Wanted, calls, hangs, job, kept, show, verdict};
 use crate::directory;
@@ -96,29 +97,39 @@ pub(crate) fn after_run(directory: &Path, cases: &[CaseLine]) -> Result<Vec<Stri
 pub(super) fn job(folder: &Path, traces: &Path, wanted: &Wanted) -> Result<u8, Failure> {
     let files = job::files(traces);
     files.iter().try_for_each(|path| refuse_link(path))?;
-    if files.is_empty() {
-        let complaints = job::complaints(traces);
-        let failure = Failure::new(format!("{} holds no traces", traces.display()));
-        return Err(if complaints.is_empty() { failure.hint(NO_TRACES) } else { failure.cause(complaints.join("; ")) });
-    }
-    let mut found = read_timeline(&files).map_err(|error| {
-        let complaints = job::complaints(traces);
-        let failure = Failure::from(error);
-        if complaints.is_empty() { failure } else { failure.cause(complaints.join("; ")) }
-    })?;
-    let steps = job::steps(traces);
-    if let Some(timeline) = &mut found.timeline {
-        steps.complete(timeline);
+    let complaints = || job::complaints(traces);
+    let mut found = match files.is_empty() {
+        true => Traces::default(),
+        false => read_timeline(&files).map_err(|error| {
+            let failure = Failure::from(error);
+            if complaints().is_empty() { failure } else { failure.cause(complaints().join("; ")) }
+        })?,
+    };
+    let mut steps = job::steps(traces);
+    let is_partial = steps.complete(&mut found.timeline);
+    if found == Traces::default() {
+        return Err(without_traces(traces, &steps));
     }
     let title = job::title(traces);
     let mut explanation = explained("job", title, found, None, wanted)?;
+    // What a rank without a trace did between its phases, nobody knows.
+    explanation.analysis.is_whole &= !is_partial;
     explanation.recording = steps.recording;
     explanation.notes.extend(steps.notes);
+    explanation.ends = steps.ends;
     keep(folder, measure::machine::detect(), &mut explanation, wanted)?;
     print(std::slice::from_ref(&explanation), wanted)?;
     let report = folder.join("report.html");
     wanted.say(&format!("\nreport  {}\ntraces  {}\n", report.display(), traces.display()))?;
     Ok(0)
+}
+
+/// Why there is nothing to explain: what ranks say of it, else what is usual.
+fn without_traces(traces: &Path, steps: &job::JobSteps) -> Failure {
+    let failure = Failure::new(format!("{} holds no traces", traces.display()));
+    let mut causes = job::complaints(traces);
+    causes.extend(steps.ends.sentences.iter().chain(&steps.notes).cloned());
+    if causes.is_empty() { failure.hint(NO_TRACES) } else { failure.cause(causes.join("; ")) }
 }
 
 /// Writes what was found into the folder's record, and makes one of the job if there is none.
@@ -211,7 +222,19 @@ fn explained(
     notes.extend([traces.flight, traces.hang].into_iter().flatten().flat_map(|report| report.notes));
     notes.extend(traces.inspector.into_iter().flat_map(|report| report.notes));
     let case = case.to_owned();
-    Ok(Explanation { case, title, ranks, timeline, analysis, recording, hangs, hang, notes, waterfall: None })
+    Ok(Explanation {
+        case,
+        title,
+        ranks,
+        timeline,
+        analysis,
+        recording,
+        hangs,
+        hang,
+        notes,
+        waterfall: None,
+        ends: Ends::default(),
+    })
 }
 
 /// Ranks that there is something of. Dumps and logs have ranks, and may have no timeline.
@@ -315,6 +338,7 @@ fn print(all: &[Explanation], wanted: &Wanted) -> Result<(), Failure> {
         for one in all {
             let mut line =
                 json!({"kind": "profile", "case": one.case, "title": one.title, "hangs": one.hangs, "hang": one.hang});
+            line["ends"] = one.ends.json.clone();
             line["analysis"] = serde_json::to_value(&one.analysis).unwrap_or_default();
             line["straggler"] = line["analysis"]["straggler"].clone();
             line["recording"] = show::recording_json(one);

@@ -3,6 +3,8 @@
 use diagnose::profile::Analysis;
 use trace::timeline::{Recording, Timeline};
 
+use super::ends::Ends;
+
 /// One case, or one job, and what its traces say.
 pub(super) struct Explanation {
     /// The case's identity; of a job, a word until its record gives it one.
@@ -16,6 +18,8 @@ pub(super) struct Explanation {
     pub(super) hangs: Vec<String>,
     /// The same for other programs; null without a hang.
     pub(super) hang: serde_json::Value,
+    /// How its ranks ended, and how much of the window was recorded; of a job only.
+    pub(super) ends: Ends,
     pub(super) notes: Vec<String>,
     /// The runs with more ranks, where the record has them, for the waterfall.
     pub(super) waterfall: Option<diagnose::profile::Waterfall>,

@@ -207,7 +207,7 @@ fn frames(frames: &[Frame]) -> String {
 }
 
 /// `rank 3`, `ranks 0, 2, 3`, `ranks 0 to 62`. Of many, the first are listed.
-fn ranks(all: &[u32]) -> String {
+pub(super) fn ranks(all: &[u32]) -> String {
     match all {
         [] => "no rank".to_owned(),
         [one] => format!("rank {one}"),

@@ -10,17 +10,23 @@ use process::child::Ended;
 use terms::Seconds;
 use trace::timeline::{Recording, Timeline};
 
+use super::ends::{self, Ends, JOB_END, JobEnd, OwnEnd, RankFile};
 use super::hang_watch::HangWatch;
+use super::spill::{self, Spill};
 use super::{Wanted, explain};
 use crate::directory;
 use crate::{Failure, environment};
 
 /// The files that Python is to find, by name.
-const AGENT: [(&str, &str); 4] = [
+const AGENT: [(&str, &str); 8] = [
     ("sitecustomize.py", include_str!("../../../../../python/rankmark_profile/sitecustomize.py")),
     ("rankmark_profile_agent.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_agent.py")),
+    ("rankmark_profile_ends.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_ends.py")),
+    ("rankmark_profile_hang.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_hang.py")),
     ("rankmark_profile_nvtx.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_nvtx.py")),
+    ("rankmark_profile_spill.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_spill.py")),
     ("rankmark_profile_torch.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_torch.py")),
+    ("rankmark_profile_window.py", include_str!("../../../../../python/rankmark_profile/rankmark_profile_window.py")),
 ];
 /// Their folder, and that of what ranks write, inside the result's.
 const AGENT_FOLDER: &str = "agent";
@@ -29,6 +35,8 @@ const TRACES: &str = "trace";
 const LARGEST: u64 = 4 << 20;
 /// Steps that are traced when nobody says: after the job has warmed up, and enough to judge ranks by.
 const STEPS: &str = "10:60";
+/// How agents begin the reasons of jobs that ended too early.
+const EARLY: [&str; 2] = ["no trace: the job ended after ", "no trace: no step was found"];
 /// A rank without a step for so long writes down where it is.
 const HANG_SECONDS: &str = "15";
 
@@ -51,8 +59,10 @@ pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> 
         true => with_nsys(program, arguments, &folder, (matches, wanted))?,
         false => end_of(program, arguments, &agent(program, arguments, &folder, matches)?, (&traces, wanted))?,
     };
+    let job_end = JobEnd::of(&ended, crate::session::signal_code().is_some());
+    note_end(&folder, job_end)?;
     // What the user asked for says more than how the job then ended.
-    let ended = crate::session::signal_code().unwrap_or(ended);
+    let ended = crate::session::signal_code().unwrap_or_else(|| job_end.shell_code());
     let explained = match explain::job(&folder, &traces, wanted) {
         // The job's own end explains why there is nothing to explain.
         Err(failure) if ended != 0 => {
@@ -66,6 +76,13 @@ pub(super) fn run(words: &[OsString], matches: &ArgMatches, wanted: &Wanted) -> 
         explained => explained?,
     };
     Ok(if ended != 0 { ended } else { explained })
+}
+
+/// Keeps how the command ended beside the traces, for a later look at them.
+fn note_end(folder: &Path, end: JobEnd) -> Result<(), Failure> {
+    let text = serde_json::to_string(&end).unwrap_or_default();
+    record::file::replace(folder, &Path::new(TRACES).join(JOB_END), ".new", text.as_bytes())
+        .map_err(|error| Failure::new(format!("{} cannot be written", folder.display())).cause(error))
 }
 
 /// Traces of another job must not be taken for this one's.
@@ -120,7 +137,7 @@ fn with_nsys(
     arguments: &[OsString],
     folder: &Path,
     (matches, wanted): (&ArgMatches, &Wanted),
-) -> Result<u8, Failure> {
+) -> Result<Ended, Failure> {
     let nsys = process::first_program(&environment::search_path(), "nsys").ok_or_else(|| {
         Failure::new("nsys is not installed")
             .cause("no program `nsys` is on PATH")
@@ -134,35 +151,32 @@ fn with_nsys(
         ["profile", "-s", "none", "--trace-fork-before-exec=true", "-o"].map(Into::into).into();
     words.extend([report.clone().into_os_string(), program.to_owned()]);
     words.extend(arguments.iter().cloned());
-    let code = end_of(nsys.as_os_str(), &words, &variables, (&traces, wanted))?;
+    let ended = end_of(nsys.as_os_str(), &words, &variables, (&traces, wanted))?;
     let export = ["export", "--type", "sqlite", "-o"].map(Into::into).into_iter();
     let files = [traces.join("job.sqlite").into_os_string(), report.into_os_string()];
     let exported = end_of(nsys.as_os_str(), &export.chain(files).collect::<Vec<OsString>>(), &[], (&traces, wanted))?;
     // Where the job itself failed, its own code says more.
-    match exported {
-        0 => Ok(code),
-        _ if code != 0 => Ok(code),
-        other => Err(Failure::new(format!("`nsys export` ended with code {other}"))),
+    match (exported, ended) {
+        (Ended::Code(0), ended) => Ok(ended),
+        (exported, Ended::Code(0)) => {
+            let code = JobEnd::of(&exported, false).shell_code();
+            Err(Failure::new(format!("`nsys export` ended with code {code}")))
+        }
+        (_, ended) => Ok(ended),
     }
 }
 
-/// Runs a program in the terminal, says so when its ranks hang, and gives its exit code: 128 and the signal where one ended it, as shells say it. With
-/// `--json`, what it prints goes to standard error, so that standard output holds JSON alone.
+/// Runs a program in the terminal, says so when its ranks hang, and gives its end. With `--json`, what it prints goes to standard error, so that standard output holds JSON alone.
 fn end_of(
     program: &OsStr,
     arguments: &[OsString],
     variables: &[(&str, OsString)],
     (traces, wanted): (&Path, &Wanted),
-) -> Result<u8, Failure> {
+) -> Result<Ended, Failure> {
     let mut watch = HangWatch::new(traces);
     let output = if wanted.json { std::io::stderr().into() } else { Stdio::inherit() };
-    let ended = process::attached(program, arguments, variables, output, &mut || watch.look())
-        .map_err(|error| Failure::new(format!("`{}` could not be started", program.display())).cause(error))?;
-    Ok(match ended {
-        Ended::Code(code) => u8::try_from(code).unwrap_or(1),
-        Ended::Signal(signal) => u8::try_from(128 + signal).unwrap_or(1),
-        Ended::Answered | Ended::Deadline(_) => 1,
-    })
+    process::attached(program, arguments, variables, output, &mut || watch.look())
+        .map_err(|error| Failure::new(format!("`{}` could not be started", program.display())).cause(error))
 }
 
 /// The command as a shell takes it, without the values of secrets.
@@ -181,20 +195,37 @@ pub(super) struct JobSteps {
     pub(super) notes: Vec<String>,
     /// Of each rank the steps of its trace, and how long each waited for a processor.
     descheduled: Vec<(u32, Vec<(u32, u64)>)>,
+    /// The steps of ranks, as far as these noted them.
+    spills: Vec<Spill>,
+    /// How the job ended.
+    pub(super) ends: Ends,
 }
 
 impl JobSteps {
-    /// Tells a timeline what traces do not hold: how long steps waited for a processor.
-    pub(super) fn complete(&self, timeline: &mut Timeline) {
+    /// Tells a timeline what traces do not hold: how long steps waited for a processor, and the steps of ranks without a trace.
+    /// Gives whether there is such a rank.
+    pub(super) fn complete(&mut self, timeline: &mut Option<Timeline>) -> bool {
+        let of_spills = spill::complete(timeline, &self.spills);
+        let is_partial = !of_spills.is_empty();
+        self.notes.extend(of_spills);
+        let Some(timeline) = timeline else { return is_partial };
+        // The trace of a job without torch.distributed does not say that there is no other rank.
+        timeline.world = timeline.world.or_else(|| self.spills.iter().filter_map(|spill| spill.world).max());
         for (rank, steps) in &self.descheduled {
             if let Some(own) = timeline.ranks.iter_mut().find(|own| own.rank == *rank) {
                 own.descheduled.clone_from(steps);
             }
         }
+        is_partial
     }
 }
 
 impl StepFile {
+    /// What it says of the rank's end.
+    fn end(&self) -> RankFile {
+        RankFile { rank: self.rank, pid: self.pid, end: self.ended.clone(), trace: self.trace.clone() }
+    }
+
     /// Steps by number, each with the nanoseconds that it waited for a processor.
     fn descheduled(&self) -> Option<Vec<(u32, u64)>> {
         let (first, waited) = (self.first_traced_step?, self.traced_descheduled_s.as_ref()?);
@@ -220,6 +251,10 @@ struct StepFile {
     trace: Option<String>,
     #[serde(default)]
     notes: Vec<String>,
+    #[serde(default)]
+    pid: Option<u64>,
+    #[serde(default)]
+    ended: Option<OwnEnd>,
 }
 
 /// Reads the times of steps that ranks wrote. What cannot be read is left out with a note: the traces are what counts.
@@ -231,6 +266,18 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
             Err(error) => notes.push(format!("{name} is left out: {error}")),
         }
     }
+    let spills: Vec<Spill> = texts(traces, "spill-", ".jsonl").filter_map(|(_, text)| Spill::read(&text)).collect();
+    let launchers: Vec<String> = texts(traces, "launcher-", ".json").map(|(_, text)| text).collect();
+    let of_ranks: Vec<RankFile> = files.iter().map(StepFile::end).collect();
+    let mut ends = Ends::of(&of_ranks, &spills, &launchers, ends::job_end(traces));
+    let others = texts(traces, "other-", ".json").count();
+    if others > 0 {
+        let process = if others == 1 { "another process trains" } else { "other processes train" };
+        notes.push(format!(
+            "{process} in this job and {} not shown: without RANK, the first one is",
+            if others == 1 { "is" } else { "are" }
+        ));
+    }
     let slowest = |times: fn(&StepFile) -> &Vec<f64>| -> Vec<f64> {
         let steps = files.iter().map(|file| times(file).len()).min().unwrap_or(0);
         let longest = |step: usize| files.iter().map(|file| times(file)[step]).fold(0.0, f64::max);
@@ -241,11 +288,17 @@ pub(super) fn steps(traces: &Path) -> JobSteps {
         without_s: slowest(|file| &file.untraced_step_s),
         span_ns: None,
     };
-    notes.extend(files.iter().flat_map(|file| file.notes.iter().map(|note| format!("rank {}: {note}", file.rank))));
+    let of_ranks = files.iter().flat_map(|file| file.notes.iter().map(|note| (file.rank, note.clone())));
+    let (reasons, others) = ends::without_trace(of_ranks.collect());
+    // Of a job that failed, that is why.
+    let is_said = |reason: &String| ends.is_failed && EARLY.iter().any(|early| reason.contains(early));
+    let reasons: Vec<String> = reasons.into_iter().filter(|reason| !is_said(reason)).collect();
+    ends.sentences.extend(reasons);
+    notes.extend(others);
     let descheduled = files.iter().filter_map(|file| Some((file.rank, file.descheduled()?))).collect();
     // nsys records all of the job: no step is without it.
     let is_known = !files.is_empty() && files.iter().all(|file| file.trace.as_deref() != Some("nsys"));
-    JobSteps { notes, descheduled, recording: is_known.then_some(recording) }
+    JobSteps { notes, descheduled, spills, ends, recording: is_known.then_some(recording) }
 }
 
 /// What went wrong in the ranks while they were traced: the last line of each.
@@ -258,10 +311,12 @@ pub(super) fn complaints(traces: &Path) -> Vec<String> {
 /// The traces and dumps of a folder; other files tell of the job.
 pub(super) fn files(traces: &Path) -> Vec<PathBuf> {
     const KINDS: [&str; 6] = [".json.gz", ".json", ".pickle", ".sqlite", ".log", ".gz"];
-    const OURS: [&str; 2] = ["steps-", "error-"];
+    const OURS: [&str; 5] = ["steps-", "error-", "launcher-", "other-", JOB_END];
     let entries = traces.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let is_trace = |path: &PathBuf| {
-        let Some(name) = path.file_name().and_then(OsStr::to_str) else { return false };
+        let Some(name) = path.file_name().and_then(OsStr::to_str).filter(|name| !name.starts_with('.')) else {
+            return false;
+        };
         KINDS.iter().any(|kind| name.ends_with(kind)) && !OURS.iter().any(|ours| name.starts_with(ours))
     };
     let mut files: Vec<PathBuf> = entries.filter(is_trace).collect();

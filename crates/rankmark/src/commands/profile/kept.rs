@@ -117,7 +117,8 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
     (line.reason, line.runtime) = (None, NAME.to_owned());
     let Some(median) = steps.median else {
         line.status = Status::Failed;
-        line.reason = Some("its traces show no step on all ranks".to_owned());
+        let why = one.ends.sentences.first().filter(|_| one.ends.is_failed).cloned();
+        line.reason = Some(why.unwrap_or_else(|| "its traces show no step on all ranks".to_owned()));
         return line;
     };
     line.samples = Some(steps.values.len() as u64);
@@ -131,6 +132,9 @@ fn line(case: &Case, one: &Explanation) -> CaseLine {
     line.time_s =
         Some(TimeSummary { median, mean: Some(steps.mean()), p05, p50, p95, p99, min, max, ..TimeSummary::default() });
     line.metrics = metrics(one);
+    if one.ends.is_failed {
+        (line.status, line.reason) = (Status::Failed, one.ends.sentences.first().cloned());
+    }
     line
 }
 

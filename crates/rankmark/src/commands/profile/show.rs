@@ -29,6 +29,7 @@ pub(super) fn text(one: &Explanation, target: Target) -> String {
     lines.push(String::new());
     lines.extend(bars(analysis));
     lines.push(String::new());
+    lines.extend(one.ends.sentences.iter().map(|end| wrapped(&sentence(end), 0)));
     lines.push(wrapped(&sentence(&verdict(one)), 0));
     for hang in one.hangs.iter().skip(1) {
         lines.push(wrapped(&sentence(hang), 0));
@@ -67,7 +68,13 @@ fn header(one: &Explanation) -> String {
     let time = steps.step.median.map_or(String::new(), |median| format!(", a step takes {}", Seconds(median)));
     let world = one.analysis.world.filter(|world| *world != one.ranks);
     let of = world.map_or(String::new(), |world| format!(" of {world}"));
-    format!("{} ranks{of}, {} steps{numbers}{time}; traced by {}", one.ranks, steps.numbers.len(), one.analysis.source)
+    let ranks = if one.ranks == 1 && of.is_empty() { "rank" } else { "ranks" };
+    format!(
+        "{} {ranks}{of}, {} steps{numbers}{time}; traced by {}",
+        one.ranks,
+        steps.numbers.len(),
+        one.analysis.source
+    )
 }
 
 /// What recording took, from steps with and without it.
@@ -214,7 +221,7 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
     ExplainedCase {
         case: one.case.clone(),
         title: one.title.clone(),
-        verdict: sentence(&verdict(one)),
+        verdict: whole_verdict(one),
         findings: analysis.findings.iter().map(kept_finding).collect(),
         notes: one
             .hangs
@@ -236,6 +243,12 @@ pub(super) fn kept(one: &Explanation) -> ExplainedCase {
         blame: blame(one),
         analysis: without_values(serde_json::to_value(analysis).unwrap_or_default()),
     }
+}
+
+/// How the job ended, where it did not end well, and what limited its steps until then.
+fn whole_verdict(one: &Explanation) -> String {
+    let all = one.ends.sentences.iter().map(|end| sentence(end)).chain([sentence(&verdict(one))]);
+    all.collect::<Vec<_>>().join(" ")
 }
 
 fn kept_finding(finding: &Finding) -> ExplainedFinding {
