@@ -6,7 +6,8 @@ Writes:
                        [letter, ns from the step's beginning, ns]: i input, f forward of DistributedDataParallel,
                        b backward, o optimizer, w waiting in a call of torch.distributed.
 
-A line is one write into a file that the kernel keeps, so it is there after SIGKILL. It takes about 10 us.
+A line is one write into a file that the kernel keeps, so it is there after SIGKILL. With its phases it takes
+about 20 us.
 """
 
 from __future__ import annotations
