@@ -77,10 +77,10 @@ pub trait Benchmark: Sync {
         None
     }
 
-    /// Metrics of a case that need other cases of the run: the efficiency against fewer ranks, say. `all` are the run's
-    /// lines that are ok, this one among them. Asked once, when the run is over.
-    fn relations(&self, _line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {
-        Map::new()
+    /// Metrics of cases that need other cases of the run: the efficiency against fewer ranks, say. `all` are the run's lines
+    /// that are ok. Asked once, when the run is over; the function that it returns is called with each of them.
+    fn relations<'a>(&self, _all: &[&'a CaseLine]) -> Relations<'a> {
+        Box::new(|_| Map::new())
     }
 
     /// Cases to record steps of once all are measured, because these lines leave open why they are slow: by identity. `all` are
@@ -99,6 +99,9 @@ pub trait Benchmark: Sync {
         None
     }
 }
+
+/// What a line says beside the others of its run.
+pub type Relations<'a> = Box<dyn Fn(&CaseLine) -> Map<String, Value> + 'a>;
 
 /// Measures on after the plan's cases: each time it is asked, it sees all lines so far and gives the next cases.
 pub trait Study {

@@ -3,12 +3,14 @@
 
 mod benchmark;
 pub mod fields;
+mod firsts;
 mod gate;
 mod host;
 pub mod runtime;
 
-pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Study, Work, failure};
+pub use benchmark::{Benchmark, Measured, Prepared, RankContext, Relations, Study, Work, failure};
 pub use fields::{Common, Execution, Sampling, World};
+pub use firsts::Firsts;
 pub use gate::Gate;
 pub use host::{Host, Spread};
 pub use runtime::{backend_of, cores_wanted, is_in_process, is_on_gpus, is_pytorch, is_simulated};

@@ -17,7 +17,7 @@ mod torch;
 mod tournament;
 mod view;
 
-use contract::{Benchmark, Host, Measured, Prepared, RankContext};
+use contract::{Benchmark, Host, Measured, Prepared, RankContext, Relations};
 use measure::Failure;
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -87,8 +87,9 @@ impl Benchmark for HardwareBenchmark {
         metrics::of(case, measured)
     }
 
-    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
-        metrics::roofline(line, all)
+    fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
+        let ceilings = metrics::Ceilings::of(all);
+        Box::new(move |line| metrics::roofline(line, &ceilings))
     }
 
     fn view(&self) -> Option<&'static dyn ::view::View> {

@@ -1,6 +1,7 @@
 //! Metrics of a case from its trials.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 use contract::runtime::is_pytorch;
 use contract::{Common, Measured};
@@ -67,8 +68,35 @@ fn ceiling(case: &Case, task: &Task, metrics: &Map<String, Value>) -> Option<(St
     Some(("ceiling".to_owned(), serde_json::to_value(ceiling).ok()?))
 }
 
+/// What a run measured of its machine: of each kind of ceiling the two fastest, because no product is its own ceiling.
+pub(super) struct Ceilings<'a>(Vec<(&'a str, Ceiling)>);
+
+impl<'a> Ceilings<'a> {
+    pub(super) fn of(all: &[&'a CaseLine]) -> Self {
+        let ceilings = |line: &&'a CaseLine| (line.id.as_str(), Profile::ceilings([*line]));
+        let one = |(id, found): (&'a str, Vec<Ceiling>)| found.into_iter().map(move |ceiling| (id, ceiling));
+        let mut found: Vec<(&str, Ceiling)> = all.iter().map(ceilings).flat_map(one).collect();
+        found.sort_by(|(_, a), (_, b)| b.rate.total_cmp(&a.rate));
+        let mut kept: HashMap<_, usize> = HashMap::new();
+        found.retain(|(_, ceiling)| {
+            // The rate of a product does not depend on its size.
+            let bytes = ceiling.bytes.filter(|_| ceiling.kind != CeilingKind::Compute);
+            let of = [&ceiling.device, &ceiling.dtype, &ceiling.backend].map(Option::clone);
+            let kept = kept.entry((ceiling.kind, of, ceiling.threads, bytes)).or_default();
+            *kept += 1;
+            *kept <= 2
+        });
+        Self(found)
+    }
+
+    /// Those that other cases than this one measured.
+    fn beside(&self, line: &CaseLine) -> Vec<Ceiling> {
+        self.0.iter().filter(|(id, _)| *id != line.id).map(|(_, ceiling)| ceiling.clone()).collect()
+    }
+}
+
 /// Where a product lies below the ceilings that the same run measured.
-pub(super) fn roofline(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+pub(super) fn roofline(line: &CaseLine, ceilings: &Ceilings<'_>) -> Map<String, Value> {
     let parameter = |name: &str| line.parameters.get(name);
     let (Some(side), Some(time)) = (parameter("size").and_then(Value::as_f64), &line.time_s) else { return Map::new() };
     let dtype = parameter("dtype").and_then(Value::as_str).unwrap_or("f32");
@@ -84,8 +112,7 @@ pub(super) fn roofline(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value>
         device: parameter("device").and_then(Value::as_str).unwrap_or("cpu"),
         ..Demand::of_cpu(dtype)
     };
-    let others = all.iter().copied().filter(|other| other.id != line.id);
-    let profile = Profile { ceilings: Profile::ceilings(others), ..Profile::default() };
+    let profile = Profile { ceilings: ceilings.beside(line), ..Profile::default() };
     let placed = profile.roof(&demand).map(|roof| roof.point(&demand, time.median));
     placed.map(|point| ("roofline".to_owned(), Value::Object(point))).into_iter().collect()
 }

@@ -29,7 +29,7 @@ mod facts;
 mod skip;
 
 use comm::Communicator;
-use contract::{Benchmark, Measured, Prepared, RankContext, Work};
+use contract::{Benchmark, Measured, Prepared, RankContext, Relations, Work};
 use measure::{Failure, WrongReport};
 use record::{About, Case, CaseLine};
 use serde_json::{Map, Value, json};
@@ -126,8 +126,9 @@ impl Benchmark for PrimitiveBenchmark {
         metrics
     }
 
-    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
-        relations::of(line, all)
+    fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
+        let compared = relations::Compared::of(all);
+        Box::new(move |line| relations::of(line, &compared))
     }
 
     fn view(&self) -> Option<&'static dyn ::view::View> {

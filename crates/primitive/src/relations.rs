@@ -1,6 +1,9 @@
 //! What only the cases of one order tell together: speedup, overlap efficiency, share of the speed of light. Formulas:
 //! docs/primitives.md. All ratios are of trials of the same rounds.
 
+use std::collections::HashMap;
+
+use contract::Firsts;
 use record::CaseLine;
 use serde_json::{Map, Value, json};
 
@@ -39,34 +42,54 @@ pub(super) fn order(line: &CaseLine) -> &str {
     line.metrics.get("order").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether two cases are the same but for their implementation.
-fn alike(a: &CaseLine, b: &CaseLine) -> bool {
-    let rest = |line: &CaseLine| {
-        let kept = line.parameters.iter().filter(|(name, _)| name.as_str() != "implementation");
-        kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
-    };
-    rest(a) == rest(b)
+/// The lines of a run that others are compared with. They differ from those in the implementation alone.
+pub(super) struct Compared<'a> {
+    /// Those that compute all of A, and those that compute a rank's share.
+    whole: Firsts<'a>,
+    sharded: Firsts<'a>,
+    /// By order.
+    communication: HashMap<&'a str, Firsts<'a>>,
+    /// The fastest by order.
+    sequential: HashMap<&'a str, Firsts<'a>>,
 }
 
-/// The orders of compute-only cases are those of the schemes that they compute: all of A, or a rank's share. Where there is
-/// one order only, its product is the rank's share.
-fn computes_for(line: &CaseLine, order: &str) -> bool {
-    let sharded = text(line, "implementation").contains("size=sharded");
-    if order == "AG_before" { !sharded } else { sharded }
-}
-
-fn peers<'a>(line: &CaseLine, all: &[&'a CaseLine]) -> Peers<'a> {
-    let order = order(line);
-    let near = || all.iter().copied().filter(|other| alike(line, other));
-    let of = |name: &'static str| near().filter(move |other| implementation(other) == name);
-    let median = |line: &CaseLine| line.time_s.as_ref().map_or(f64::INFINITY, |time| time.median);
-    Peers {
-        compute: of("compute_only").find(|other| computes_for(other, order)),
-        communication: of("communication_only").find(|other| self::order(other) == order),
-        sequential: of("sequential")
-            .filter(|other| self::order(other) == order)
-            .min_by(|a, b| median(a).total_cmp(&median(b))),
+impl<'a> Compared<'a> {
+    pub(super) fn of(all: &[&'a CaseLine]) -> Self {
+        let of = |name: &str| all.iter().copied().filter(|line| implementation(line) == name).collect::<Vec<_>>();
+        let (sharded, whole): (Vec<&CaseLine>, Vec<&CaseLine>) =
+            of("compute_only").into_iter().partition(|line| text(line, "implementation").contains("size=sharded"));
+        let median = |line: &CaseLine| line.time_s.as_ref().map_or(f64::INFINITY, |time| time.median);
+        let mut sequential = of("sequential");
+        sequential.sort_by(|a, b| median(a).total_cmp(&median(b)));
+        Self {
+            whole: firsts(whole),
+            sharded: firsts(sharded),
+            communication: by_order(of("communication_only")),
+            sequential: by_order(sequential),
+        }
     }
+
+    fn peers(&self, line: &CaseLine) -> Peers<'a> {
+        let order = order(line);
+        // The orders of compute-only cases are those of the schemes that they compute. Where there is one order only, its
+        // product is the rank's share.
+        let compute = if order == "AG_before" { &self.whole } else { &self.sharded };
+        Peers {
+            compute: compute.like(line),
+            communication: self.communication.get(order).and_then(|firsts| firsts.like(line)),
+            sequential: self.sequential.get(order).and_then(|firsts| firsts.like(line)),
+        }
+    }
+}
+
+fn firsts(lines: Vec<&CaseLine>) -> Firsts<'_> {
+    Firsts::new(&["implementation"], lines)
+}
+
+fn by_order(lines: Vec<&CaseLine>) -> HashMap<&str, Firsts<'_>> {
+    let mut orders: HashMap<&str, Vec<&CaseLine>> = HashMap::new();
+    lines.into_iter().for_each(|line| orders.entry(order(line)).or_default().push(line));
+    orders.into_iter().map(|(order, lines)| (order, firsts(lines))).collect()
 }
 
 /// Whether the case has an order: what only computes belongs to none of the comparisons.
@@ -88,12 +111,12 @@ fn ends(interval: Option<[f64; 2]>) -> Value {
 }
 
 /// What this case says beside the others of its run. What a missing case would tell is left out, and nothing else.
-pub(super) fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+pub(super) fn of(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value> {
     let mut found = Map::new();
     if !is_compared(line) {
         return found;
     }
-    let peers = peers(line, all);
+    let peers = compared.peers(line);
     if peers.all().is_empty() {
         return found;
     }
@@ -197,6 +220,10 @@ mod tests {
     use terms::Status;
 
     use super::*;
+
+    fn of(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+        super::of(line, &Compared::of(all))
+    }
 
     /// A line of six rounds with these times.
     fn line(implementation: &str, order: &str, times: [f64; 6]) -> CaseLine {

@@ -11,7 +11,7 @@ use crate::demand::{CPU, Demand};
 use crate::{CaseLine, Machine, RunFile, store};
 
 /// What a ceiling bounds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingKind {
     /// Bytes per second that cores read and write.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use benchmarks::{Gate, Host, Measured, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
+use benchmarks::{Gate, Host, Measured, Relations, Sampling, benchmark, cores_wanted, is_in_process, is_simulated};
 use measure::{CaseRun, Circumstances, case_line};
 use record::{Case, CaseLine, CaseSamples, Profile};
 use serde_json::Value;
@@ -41,10 +41,11 @@ pub(crate) fn relations(lines: &[CaseLine], before: &[&CaseLine]) -> Vec<serde_j
     for line in before.iter().copied().chain(lines).filter(|line| line.status == Status::Ok) {
         of_benchmark.entry(&line.benchmark).or_default().push(line);
     }
-    let relate = |line: &CaseLine| {
-        let benchmark = benchmark(&line.benchmark).filter(|_| line.status == Status::Ok);
-        let all = of_benchmark.get(line.benchmark.as_str()).map_or(&[][..], Vec::as_slice);
-        benchmark.map(|benchmark| benchmark.relations(line, all)).unwrap_or_default()
+    let relations: HashMap<&str, Relations<'_>> =
+        of_benchmark.iter().filter_map(|(name, all)| Some((*name, benchmark(name)?.relations(all)))).collect();
+    let relate = |line: &CaseLine| match relations.get(line.benchmark.as_str()) {
+        Some(relations) if line.status == Status::Ok => relations(line),
+        _ => serde_json::Map::new(),
     };
     lines.iter().map(relate).collect()
 }

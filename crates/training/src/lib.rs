@@ -29,7 +29,7 @@ mod facts;
 mod skip;
 
 use ::view::View;
-use contract::{Benchmark, Host, Measured, Prepared, RankContext, Study, is_on_gpus, is_pytorch};
+use contract::{Benchmark, Host, Measured, Prepared, RankContext, Relations, Study, is_on_gpus, is_pytorch};
 use measure::{Failure, Trial};
 use record::{About, Case, CaseLine, Plan};
 use serde_json::{Map, Value};
@@ -100,8 +100,9 @@ impl Benchmark for TrainingBenchmark {
         fault(trials)
     }
 
-    fn relations(&self, line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
-        scaling::relations(line, all)
+    fn relations<'a>(&self, all: &[&'a CaseLine]) -> Relations<'a> {
+        let compared = scaling::Compared::of(all);
+        Box::new(move |line| scaling::relations(line, &compared))
     }
 
     fn unexplained(&self, all: &[&CaseLine]) -> Vec<String> {
@@ -150,8 +151,8 @@ impl Benchmark for MemoryBenchmark {
         Some(Box::new(search::MaxBatch::for_cases(cases, host)?))
     }
 
-    fn relations(&self, line: &CaseLine, _all: &[&CaseLine]) -> Map<String, Value> {
-        let largest = search::largest(line);
-        largest.map(|batch| ("max_batch".to_owned(), Value::from(batch))).into_iter().collect()
+    fn relations<'a>(&self, _all: &[&'a CaseLine]) -> Relations<'a> {
+        let largest = |line: &CaseLine| search::largest(line).map(|batch| ("max_batch".to_owned(), Value::from(batch)));
+        Box::new(move |line| largest(line).into_iter().collect())
     }
 }

@@ -1,6 +1,9 @@
 //! What only several cases tell: the efficiency of more ranks, and the share of communication that overlap hides.
 //! Formulas: definitions.md (Training).
 
+use std::collections::HashSet;
+
+use contract::Firsts;
 use record::{CaseLine, Caveat};
 use serde_json::{Map, Value, json};
 use stats::Ratio;
@@ -23,15 +26,6 @@ fn ratio(a: &CaseLine, b: &CaseLine) -> Option<Ratio> {
 
 fn times(ratio: Ratio, factor: f64) -> Ratio {
     Ratio { mid: ratio.mid * factor, ends: ratio.ends.map(|ends| ends.map(|end| end * factor)) }
-}
-
-/// Whether two cases are the same but for these parameters.
-fn alike(a: &CaseLine, b: &CaseLine, but: &[&str]) -> bool {
-    let rest = |line: &CaseLine| {
-        let kept = line.parameters.iter().filter(|(name, _)| !but.contains(&name.as_str()));
-        kept.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>()
-    };
-    rest(a) == rest(b)
 }
 
 /// What may differ between a case and its base: how many ranks there are, and what follows from that.
@@ -67,29 +61,52 @@ fn global_batch(line: &CaseLine) -> Option<f64> {
     line.metric("samples_per_s").zip(line.time_s.as_ref()).map(|(rate, time)| (rate * time.median).round())
 }
 
-/// The case with the fewest ranks that this one can be compared with.
-fn base<'a>(line: &CaseLine, all: &[&'a CaseLine]) -> Option<&'a CaseLine> {
-    let comparable = |other: &&CaseLine| {
-        // One rank divides nothing: it is the base of every strategy.
-        let apart: Vec<&str> = match other.ranks {
-            1 => SCALED.iter().copied().chain(["strategy"]).collect(),
-            _ => SCALED.to_vec(),
-        };
-        other.ranks < line.ranks && communicates(other) && alike(other, line, &apart)
-    };
-    all.iter().copied().filter(comparable).min_by_key(|other| other.ranks)
+/// What may differ between two cases that show what overlap hides.
+const OVERLAPPED: &[&str] = &["overlap", "communicate"];
+
+/// The lines of a run that others are compared with.
+pub(super) struct Compared<'a> {
+    /// Cases of one rank: it divides nothing, so it is the base of every strategy.
+    single: Firsts<'a>,
+    /// Of those of more ranks, the ones with the fewest.
+    fewest: Firsts<'a>,
+    /// Cases without overlap, and those that do not communicate.
+    off: Firsts<'a>,
+    without: Firsts<'a>,
+}
+
+impl<'a> Compared<'a> {
+    pub(super) fn of(all: &[&'a CaseLine]) -> Self {
+        let (communicating, without): (Vec<&CaseLine>, Vec<&CaseLine>) =
+            all.iter().copied().partition(|line| communicates(line));
+        let (single, mut several): (Vec<&CaseLine>, Vec<&CaseLine>) =
+            communicating.iter().copied().partition(|line| line.ranks == 1);
+        several.sort_by_key(|line| line.ranks);
+        let off = communicating.iter().copied().filter(|line| flag(line, "overlap") == Some(false));
+        Self {
+            single: Firsts::new(&[SCALED, &["strategy"]].concat(), single),
+            fewest: Firsts::new(SCALED, several),
+            off: Firsts::new(OVERLAPPED, off),
+            without: Firsts::new(OVERLAPPED, without),
+        }
+    }
+
+    /// The case with the fewest ranks that this one can be compared with.
+    fn base(&self, line: &CaseLine) -> Option<&'a CaseLine> {
+        self.single.like(line).or_else(|| self.fewest.like(line)).filter(|base| base.ranks < line.ranks)
+    }
 }
 
 /// What this case says beside the others of its run.
-pub(super) fn relations(line: &CaseLine, all: &[&CaseLine]) -> Map<String, Value> {
+pub(super) fn relations(line: &CaseLine, compared: &Compared<'_>) -> Map<String, Value> {
     let mut found = Map::new();
     // What does not communicate trains nothing together: it has a time, and no efficiency.
-    let base = base(line, all).filter(|_| communicates(line));
+    let base = compared.base(line).filter(|_| communicates(line));
     if let Some((efficiency, about)) = base.and_then(|base| scaling(line, base)) {
         found.insert("efficiency".to_owned(), number(efficiency));
         found.insert("scaling".to_owned(), about);
     }
-    if let Some(hidden) = hidden(line, all) {
+    if let Some(hidden) = hidden(line, compared) {
         found.insert("overlapped".to_owned(), hidden);
     }
     if let Some(roofline) = bound_by_communication(line) {
@@ -114,18 +131,18 @@ fn bound_by_communication(line: &CaseLine) -> Option<Value> {
 /// The cases of native ranks with an efficiency that is not good, and what they are compared with: one rank waits for nobody,
 /// and the difference between the two shows where time is lost.
 pub(super) fn unexplained(all: &[&CaseLine]) -> Vec<String> {
-    let mut found = Vec::new();
+    let (compared, mut found) = (Compared::of(all), HashSet::new());
     let own = |line: &&&CaseLine| line.benchmark == TRAINING && line.runtime == "native" && !line.simulated;
     // Where ranks share cores, that is the reason.
     let apart = |line: &&&CaseLine| !line.caveats.contains(&Caveat::Oversubscribed);
     for line in all.iter().filter(own).filter(apart).filter(|line| communicates(line)) {
-        let Some(base) = base(line, all) else { continue };
+        let Some(base) = compared.base(line) else { continue };
         if scaling(line, base).is_some_and(|(_, about)| about["ci95"].is_array() && about["word"].is_null()) {
-            found.extend([base.id.clone(), line.id.clone()]);
+            found.extend([base.id.as_str(), line.id.as_str()]);
         }
     }
     // In the order of the lines, each once.
-    all.iter().map(|line| line.id.clone()).filter(|id| found.contains(id)).collect()
+    all.iter().filter(|line| found.contains(line.id.as_str())).map(|line| line.id.clone()).collect()
 }
 
 /// Weak: each rank has as many samples as before, E = T(n) / (n T(n0) / n0). Strong: all ranks together have,
@@ -177,14 +194,11 @@ fn fma_scaling(line: &CaseLine, base: &CaseLine) -> Option<f64> {
 
 /// `hidden = (t_off - t_on) / (t_off - t_nocomm)`: of the time that communication costs without overlap, the share that
 /// overlap takes away. By times, because a communication thread that takes the core looks overlapped in spans.
-fn hidden(line: &CaseLine, all: &[&CaseLine]) -> Option<Value> {
+fn hidden(line: &CaseLine, compared: &Compared<'_>) -> Option<Value> {
     if flag(line, "overlap") != Some(true) || !communicates(line) {
         return None;
     }
-    let alike = |other: &&&CaseLine| alike(other, line, &["overlap", "communicate"]);
-    let off = |other: &&&CaseLine| flag(other, "overlap") == Some(false) && communicates(other);
-    let off = all.iter().filter(alike).find(off)?;
-    let without = all.iter().filter(alike).find(|other| !communicates(other))?;
+    let (off, without) = (compared.off.like(line)?, compared.without.like(line)?);
     let median = |line: &CaseLine| line.time_s.as_ref().map(|time| time.median);
     let (t_on, t_off, t_nocomm) = (median(line)?, median(off)?, median(without)?);
     let mut about = json!({

@@ -11,6 +11,7 @@ mod mutants;
 #[path = "../../../runner/tests/all/plans.rs"]
 mod plans;
 mod primitive;
+mod relations;
 #[path = "../../../../tests/skip.rs"]
 mod skip;
 mod training;

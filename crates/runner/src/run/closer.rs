@@ -1,6 +1,7 @@
 //! A closer look at cases that are slow for a reason which their lines do not show, once all are measured: their steps are
 //! recorded, so that what limits them can be explained. Nothing of it counts as a trial.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use measure::{CaseRun, Settings};
@@ -23,11 +24,12 @@ impl RunState<'_> {
         }
         let known: Vec<&CaseLine> = self.lines.iter().chain(self.setup.before).collect();
         let ok: Vec<&CaseLine> = known.into_iter().filter(|line| line.status == Status::Ok).collect();
+        let steps: HashMap<&str, &CaseLine> = ok.iter().map(|line| (line.id.as_str(), *line)).collect();
         let wanted: Vec<(Case, f64)> = benchmarks::all()
             .flat_map(|benchmark| benchmark.unexplained(&ok))
             .filter_map(|id| {
                 let case = self.cases.get(&id).filter(|case| !case.is_quick())?;
-                let step_s = ok.iter().find(|line| line.id == id)?.time_s.as_ref()?.median;
+                let step_s = steps.get(id.as_str())?.time_s.as_ref()?.median;
                 Some((case.clone(), 2.0 * LOOK_S.max(STEPS * step_s)))
             })
             .collect();
