@@ -32,7 +32,7 @@ impl<'a> Firsts<'a> {
         let mut key = String::new();
         for (name, value) in line.parameters.iter().filter(|(name, _)| !self.apart.contains(&name.as_str())) {
             // A value is JSON, so no text in it can look like the next parameter.
-            let _ = write!(key, "{name}={value}\n");
+            let _ = writeln!(key, "{name}={value}");
         }
         key
     }
