@@ -250,7 +250,7 @@ fn caveats(
     add(run.case.is_paced(), Caveat::Paced);
     let (short, wide, skewed) = (is_short(run, line), is_wide(run, line), is_skewed(line));
     add(run.settings.quick, Caveat::QuickLook);
-    add(short && about.open, Caveat::Preliminary);
+    add(about.open, Caveat::Preliminary);
     add(short && !about.open, Caveat::ShortSpan);
     add(wide, Caveat::CiAboveTarget);
     add(skewed, Caveat::MeanDiffers);

@@ -11,9 +11,9 @@ use runner::Admission;
 use serde_json::{Value, json};
 use terms::Status;
 
+use crate::Failure;
 use crate::commands::trust;
 use crate::terminal::{self, case_heading, lasting, whole_heading};
-use crate::{Failure, session};
 
 /// What would become of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -263,6 +263,6 @@ pub(crate) fn option() -> clap::Arg {
 
 /// The cases of a record that need no further trial.
 pub(crate) fn done_in(cases: &[CaseLine]) -> std::collections::HashSet<String> {
-    let done = cases.iter().filter(|line| line.status == Status::Ok && !session::is_incomplete(line));
+    let done = cases.iter().filter(|line| line.status == Status::Ok && !line.lacks_trials());
     done.map(|line| line.id.clone()).collect()
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use record::store::RUN_FILE;
-use record::{CaseLine, Caveat, Plan};
+use record::{CaseLine, Plan};
 use terms::Status;
 
 use crate::directory::RESULTS;
@@ -40,7 +40,7 @@ fn is_earlier(directory: &Path, plan: &Plan, command_line: &[String]) -> bool {
     let Ok(record) = record::read_run(directory) else { return false };
     let is_done = |id: &str| {
         let is_whole = |line: &CaseLine| match line.status {
-            Status::Ok => !line.caveats.contains(&Caveat::Preliminary),
+            Status::Ok => !line.lacks_trials(),
             Status::Skipped => true,
             _ => false,
         };

@@ -11,7 +11,7 @@ use benchmarks::{Host, Spread};
 use clap::ArgMatches;
 use launch::external::Coordinator;
 use measure::{DeviceSensors, Starter, machine};
-use record::{CaseLine, Caveat, Machine, Plan, RunFile, Store, Tool};
+use record::{CaseLine, Machine, Plan, RunFile, Store, Tool};
 use runner::Setup;
 use survey::NvidiaSmi;
 use terms::Status;
@@ -325,7 +325,7 @@ fn finish(
     screen.notes(run.damaged.iter().map(record::DamagedLine::sentence).collect::<Vec<_>>().iter());
     written?;
     exports.write(&run)?;
-    let incomplete = run.cases.iter().any(is_incomplete);
+    let incomplete = run.cases.iter().any(CaseLine::lacks_trials);
     if incomplete {
         let rerun = format!("the run ended between trials: `{}`", run.resume_command());
         screen.notes([rerun].iter());
@@ -336,11 +336,6 @@ fn finish(
     }
     let cut_short = incomplete || run.cases.iter().any(|line| line.status == Status::NotRun);
     Ok(signal_code().filter(|_| cut_short).unwrap_or_else(|| exit_code(&run.cases, incomplete)))
-}
-
-/// Whether a case is ok and lacks trials: the run ended between them.
-pub(crate) fn is_incomplete(line: &CaseLine) -> bool {
-    line.status == Status::Ok && line.caveats.contains(&Caveat::Preliminary)
 }
 
 /// 2: every case skipped. 1: any failed, not run or not run often enough, or a gate missed. 0 otherwise.
@@ -418,7 +413,7 @@ fn resume(directory: &Path, plan: Option<&Plan>) -> Result<Record, Failure> {
         return Err(Failure::new(format!("{} was measured interleaved and cannot go on", directory.display()))
             .hint("`rankmark compare --interleave` makes a new record"));
     }
-    for line in resumed.cases.iter().filter(|line| is_incomplete(line)) {
+    for line in resumed.cases.iter().filter(|line| line.lacks_trials()) {
         resumed.done.remove(&line.id);
     }
     if let Some(plan) = plan {

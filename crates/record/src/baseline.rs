@@ -11,7 +11,7 @@ use terms::Status;
 
 use crate::pack::Redaction;
 use crate::store::{CASES_FILE, RUN_FILE, line_text, reseal};
-use crate::{CaseLine, Caveat, Record, StoreError, read_run};
+use crate::{CaseLine, Record, StoreError, read_run};
 
 /// The folder of baselines, below the folder of a project.
 pub const BASELINES: &str = ".rankmark/baselines";
@@ -166,7 +166,7 @@ fn texts(record: &Record) -> serde_json::Result<(Vec<u8>, Vec<u8>)> {
 
 /// Whether a case was measured as often as its plan asks for. A case that the run did not come to says nothing.
 fn is_kept(line: &CaseLine) -> bool {
-    line.status != Status::NotRun && !line.caveats.contains(&Caveat::Preliminary)
+    line.status != Status::NotRun && !line.lacks_trials()
 }
 
 /// A case line without what comparisons do not read: figures of single ranks, lists and matrices.

@@ -9,7 +9,7 @@ terms::named! {
         Oversubscribed = "oversubscribed",
         /// The printed interval is wider than the target.
         CiAboveTarget = "ci_above_target",
-        /// Fewer than six trials so far, or six that do not span eight seconds yet.
+        /// Further trials are to follow, or were to follow when the run was ended or killed.
         Preliminary = "preliminary",
         /// The run ended before trials spanned eight seconds.
         ShortSpan = "short_span",
@@ -68,7 +68,7 @@ impl Caveat {
                 "more ranks than cores: times include waiting for a core, and say nothing about the transport"
             }
             Self::CiAboveTarget => "the printed 95% interval is wider than the target",
-            Self::Preliminary => "fewer than six trials, or less than eight seconds between the first and the last",
+            Self::Preliminary => "the case does not have all its trials: the run still goes on, or it ended early",
             Self::ShortSpan => {
                 "fewer than six trials, or a span of less than eight seconds: changes of the machine within seconds are not seen"
             }

@@ -265,6 +265,11 @@ impl CaseLine {
         !(is_result(self) && is_result(earlier)) || worth(self) >= worth(earlier)
     }
 
+    /// Whether it is the result of some of the trials that its case was to have: the run still goes on, or it ended early.
+    pub fn lacks_trials(&self) -> bool {
+        self.status == Status::Ok && self.caveats.contains(&Caveat::Preliminary)
+    }
+
     /// A metric's value, if it is a number.
     pub fn metric(&self, name: &str) -> Option<f64> {
         self.metrics.get(name)?.as_f64()

@@ -38,13 +38,13 @@ fn damaged(run: &Run) -> Option<String> {
 /// That a run has no end: it was killed, or goes on. None where it came to its end.
 pub fn end_banner(run: &Run) -> Option<String> {
     let open = run.cases.iter().filter(|case| case.status == Status::NotRun).count();
-    let open = format!("{open} of {} did not run", count(run.cases.len(), "case", "cases"));
+    let lacking = run.cases.iter().filter(|case| case.lacks_trials()).count();
+    let lacking = if lacking == 0 { String::new() } else { format!(", {lacking} did not make all trials") };
+    let open = format!("{open} of {} did not run{lacking}", count(run.cases.len(), "case", "cases"));
     match run.end {
         RunEnd::Ended => None,
         RunEnd::Live => Some(format!("UNFINISHED RUN: it still goes on; so far {open}")),
-        RunEnd::Killed => Some(format!(
-            "KILLED RUN: the record has no end; {open}, others may lack trials, and gates were not checked"
-        )),
+        RunEnd::Killed => Some(format!("KILLED RUN: the record has no end; {open}, and gates were not checked")),
     }
 }
 

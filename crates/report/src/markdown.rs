@@ -147,7 +147,7 @@ fn device_sensors(run: &Run) -> Option<String> {
 
 /// `12 cases: 11 ok (wrong 0 in each), 1 failed`.
 pub(crate) fn status(run: &Run) -> String {
-    let of = |status: Status| run.cases.iter().filter(move |case| case.status == status);
+    let of = |status: Status| run.cases.iter().filter(move |case| case.status == status && !case.lacks_trials());
     let mut parts = Vec::new();
     for (status, word) in
         [(Status::Ok, "ok"), (Status::Failed, "failed"), (Status::Skipped, "skipped"), (Status::NotRun, "not run")]
@@ -160,6 +160,8 @@ pub(crate) fn status(run: &Run) -> String {
         let checked = status == Status::Ok && of(status).all(|case| case.wrong == Some(0));
         parts.push(format!("{number} {word}{}", if checked { " (`wrong` 0 in each)" } else { "" }));
     }
+    let preliminary = run.cases.iter().filter(|case| case.lacks_trials()).count();
+    parts.extend((preliminary > 0).then(|| format!("{preliminary} {}", Caveat::Preliminary.name())));
     format!(
         "{}: {}",
         count(run.cases.len(), "case", "cases"),
@@ -245,24 +247,28 @@ const NAMED: usize = 3;
 
 /// Failed, skipped and not run, with reasons, and how to run just these.
 pub(crate) fn without_result(run: &Run) -> String {
-    let mut groups: Vec<(Status, String, Vec<&CaseLine>)> = Vec::new();
+    let mut groups: Vec<(&str, String, Vec<&CaseLine>)> = Vec::new();
     let mut places: HashMap<(&str, String), usize> = HashMap::new();
-    for case in run.cases.iter().filter(|case| case.status != Status::Ok) {
+    for case in run.cases.iter().filter(|case| case.status != Status::Ok || case.lacks_trials()) {
+        let (word, unknown) = match case.status {
+            Status::Ok => (Caveat::Preliminary.name(), Caveat::Preliminary.explanation()),
+            other => (other.name(), "no reason was recorded"),
+        };
         let reason = case.reason.as_deref().map(one_line).filter(|reason| !reason.is_empty());
-        let reason = reason.unwrap_or_else(|| "no reason was recorded".to_owned());
-        let place = *places.entry((case.status.name(), reason.clone())).or_insert(groups.len());
+        let reason = reason.unwrap_or_else(|| unknown.to_owned());
+        let place = *places.entry((word, reason.clone())).or_insert(groups.len());
         if place == groups.len() {
-            groups.push((case.status, reason, Vec::new()));
+            groups.push((word, reason, Vec::new()));
         }
         groups[place].2.push(case);
     }
     let mut text = String::new();
-    for (status, reason, cases) in &groups {
+    for (word, reason, cases) in &groups {
         let mut names: Vec<String> = cases.iter().take(NAMED).map(|case| described(case)).collect();
         if cases.len() > NAMED {
             names.push(format!("{} more", thousands((cases.len() - NAMED) as i64)));
         }
-        text += &format!("* **{}** {}: {}\n", status.name().replace('_', " "), list(&names), escaped(reason));
+        text += &format!("* **{}** {}: {}\n", word.replace('_', " "), list(&names), escaped(reason));
         for wrong in cases.iter().flat_map(|case| &case.wrong_elements).take(4) {
             let (expected, got) = (code(&wrong.expected), code(&wrong.got));
             text += &format!("  * rank {}, element {}: expected {expected}, got {got}\n", wrong.rank, wrong.index);

@@ -9,6 +9,7 @@
 
 mod case;
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use benchmarks::{Host, is_in_process};
@@ -375,6 +376,7 @@ impl State<'_> {
                     self.keep(at, side, line, &[])?;
                 }
             }
+            self.cases[at].cut_short = self.interrupted;
             self.cases[at].look();
             self.cases[at].close(Some(why.clone()));
         }
@@ -387,7 +389,7 @@ impl State<'_> {
             // The line that failed or was skipped stays as it is.
             let ok = self.cases[at].lines[side].as_ref().is_some_and(|line| line.status == Status::Ok);
             if ok {
-                let line = self.line(at, side, self.interrupted);
+                let line = self.line(at, side, self.cases[at].cut_short);
                 self.cases[at].lines[side] = Some(line);
             }
         }
@@ -400,10 +402,12 @@ impl State<'_> {
             measure::conclude(line, correlation);
             line.metrics.extend(related);
         }
+        let sides = (0..self.cases.len()).flat_map(|at| [(at, 0), (at, 1)]);
+        let places: HashMap<String, (usize, usize)> =
+            sides.map(|(at, side)| (self.cases[at].kept[side].id.clone(), (at, side))).collect();
         for line in all {
-            let own = |case: &&mut PairCase| case.kept.iter().any(|kept| kept.id == line.id);
-            let Some(case) = self.cases.iter_mut().find(own) else { continue };
-            let side = usize::from(case.kept[1].id == line.id);
+            let Some((at, side)) = places.get(&line.id).copied() else { continue };
+            let case = &mut self.cases[at];
             let line = CaseLine { gates_missed: missed(&case.kept[side], &line), ..line };
             self.setup.store.append(&line, &[])?;
             case.lines[side] = Some(line);

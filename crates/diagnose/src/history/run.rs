@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use record::{CaseLine, Caveat, Declared, Labels, Machine, Record, Roles, RunEnd};
+use record::{CaseLine, Declared, Labels, Machine, Record, Roles, RunEnd};
 use serde_json::{Map, Value};
 use terms::{Role, Status};
 
@@ -146,7 +146,7 @@ fn declared(of: &Declared) -> (String, Vec<KnownField>) {
 /// A case with a right result of all its trials; None for others.
 fn case(line: &CaseLine, settings: Option<&Map<String, Value>>) -> Option<RunCase> {
     let time = line.time_s.as_ref()?;
-    let whole = line.status == Status::Ok && !line.caveats.contains(&Caveat::Preliminary);
+    let whole = line.status == Status::Ok && !line.lacks_trials();
     let right = whole && line.wrong.unwrap_or(0) == 0 && time.median.is_finite() && time.median > 0.0;
     let text = |(name, value): (&String, &Value)| (name.clone(), plain(value));
     right.then(|| RunCase {

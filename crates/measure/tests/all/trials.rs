@@ -47,10 +47,27 @@ fn fewer_than_six_trials_have_no_interval() {
     assert_eq!(measure::case_line(&five, about(false)).caveats, [Caveat::ShortSpan]);
     // Six within five seconds say little of a machine that changes within seconds.
     let mut six = run(&[100_000; 6]);
-    assert_eq!(measure::case_line(&six, about(true)).caveats, []);
+    assert_eq!(measure::case_line(&six, about(false)).caveats, []);
     six.trials[5].span_s = 5.0;
-    assert_eq!(measure::case_line(&six, about(true)).caveats, [Caveat::Preliminary]);
     assert_eq!(measure::case_line(&six, about(false)).caveats, [Caveat::ShortSpan]);
+}
+
+/// A kill may leave any of these lines as the last of its case: none may pass for the result of all trials.
+#[test]
+fn a_case_that_further_trials_are_due_to_is_preliminary() {
+    let mut seven = run(&[100_000; 7]);
+    seven.settings = Settings::from_case(&case(2, json!({"trials": 20})));
+    assert_eq!((seven.stop(), seven.settings.trials), (None, Some(20)));
+    let open = Circumstances { open: true, ..REAL };
+    let mut quick = run(&[100_000; 2]);
+    quick.settings = Settings::from_case(&case(2, json!({"quick": true})));
+    for (run, about) in [(seven, open), (quick, open), (run(&[100_000; 2]), Circumstances { simulated: true, ..open })]
+    {
+        let line = measure::case_line(&run, about);
+        assert!(line.lacks_trials(), "{:?}", line.caveats);
+        let line = measure::case_line(&run, Circumstances { open: false, ..about });
+        assert!(!line.lacks_trials(), "{:?}", line.caveats);
+    }
 }
 
 #[test]

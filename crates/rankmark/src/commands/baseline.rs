@@ -72,7 +72,7 @@ fn save(matches: &ArgMatches) -> Result<u8, Failure> {
     let mut read = Vec::new();
     for directory in directories {
         let record = read_run(&directory)?;
-        let is_whole = |line: &&CaseLine| line.status == Status::Ok && !crate::session::is_incomplete(line);
+        let is_whole = |line: &&CaseLine| line.status == Status::Ok && !line.lacks_trials();
         let whole = record.cases.iter().filter(is_whole).count();
         if whole == 0 {
             let cause = match record.end {
@@ -84,7 +84,7 @@ fn save(matches: &ArgMatches) -> Result<u8, Failure> {
                 .cause(cause)
                 .hint("a baseline is made of runs that worked; `rankmark run --resume DIR` runs the rest"));
         }
-        let left_out = record.cases.iter().filter(|line| crate::session::is_incomplete(line)).count();
+        let left_out = record.cases.iter().filter(|line| line.lacks_trials()).count();
         if left_out > 0 {
             let cases = view::number::count(left_out, "case", "cases");
             let place = view::one_line(&directory.display().to_string());

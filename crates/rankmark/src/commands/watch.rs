@@ -222,7 +222,7 @@ fn end(
     let known: HashSet<&str> = latest.iter().map(|line| line.id.as_str()).collect();
     let absent = file.plan.cases.iter().filter(|case| !known.contains(case.id.as_str())).count();
     let killed = !file.has_ended();
-    let incomplete = absent > 0 || killed || latest.iter().any(session::is_incomplete);
+    let incomplete = absent > 0 || killed || latest.iter().any(CaseLine::lacks_trials);
     let words = match (liveness(directory), killed, incomplete) {
         (Liveness::Left, ..) => "the run was killed: its lock is left, and no process holds it",
         (_, true, _) => "the run was killed: its record has no end",

@@ -53,13 +53,18 @@ fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict
     let failed = number(&|case| case.status == Status::Failed)
         - number(&|case| case.status == Status::Failed && case.wrong.unwrap_or(0) > 0);
     let open = number(&|case| case.status == Status::NotRun);
+    let lacking = number(&CaseLine::lacks_trials);
     let missed = number(&|case| !case.gates_missed.is_empty());
     let timed = number(&|case| case.time_s.is_some());
     let cases = |number: usize| count(number, "case", "cases");
     let mut troubles: Vec<String> = Vec::new();
-    for (number, what) in
-        [(wrong, "gave wrong results"), (failed, "failed"), (open, "did not run"), (missed, "missed a gate")]
-    {
+    for (number, what) in [
+        (wrong, "gave wrong results"),
+        (failed, "failed"),
+        (open, "did not run"),
+        (lacking, "did not make all trials"),
+        (missed, "missed a gate"),
+    ] {
         if number > 0 {
             troubles.push(format!("{} {what}", cases(number)));
         }
@@ -77,7 +82,7 @@ fn verdict(run: &Run, operations: &[Operation], findings: &[Finding]) -> Verdict
             () if wrong > 0 => "Not usable as it is",
             () if failed > 0 => "Not complete",
             () if run.end == RunEnd::Killed => "Killed before its end",
-            () if open > 0 => "Interrupted",
+            () if open + lacking > 0 => "Interrupted",
             () => "Below what was asked for",
         };
         troubles.extend(limit);
@@ -141,7 +146,8 @@ fn share(run: &Run) -> String {
     for (status, class) in
         [(Status::Ok, "ok"), (Status::Failed, "failed"), (Status::Skipped, "skipped"), (Status::NotRun, "open")]
     {
-        let width = run.cases.iter().filter(|case| case.status == status).count() as f64 / total * 1000.0;
+        let status_of = |case: &CaseLine| if case.lacks_trials() { Status::NotRun } else { case.status };
+        let width = run.cases.iter().filter(|case| status_of(case) == status).count() as f64 / total * 1000.0;
         if width > 0.0 {
             let _ = write!(bar, "<rect class=\"{class}\" x=\"{begin:.1}\" width=\"{width:.1}\" height=\"6\"/>");
             begin += width;

@@ -25,6 +25,8 @@ pub(super) struct PairCase {
     /// Pairs with their time booked.
     timed: usize,
     pub(super) open: bool,
+    /// Whether the run was ended before anything decided it.
+    pub(super) cut_short: bool,
     looks: Looks,
     family: usize,
     looked: Vec<u32>,
@@ -53,6 +55,7 @@ impl PairCase {
             logs: Vec::new(),
             timed: 0,
             open: true,
+            cut_short: false,
             looks: Looks::new(asked, family),
             family,
             looked: Vec::new(),
